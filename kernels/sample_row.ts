@@ -1,0 +1,63 @@
+/**
+ * What one row of logits asks of the sampler, and what it answers: shared by the `sample` kernel,
+ * its CPU reference and everything above them.
+ *
+ * @module
+ */
+
+/** How the next token of one sequence is chosen. All values are already validated. */
+export interface SamplingParams {
+  /** 0 is greedy: the exact argmax, the lowest token id among equals. */
+  readonly temperature: number;
+  /** Keep the `topK` most likely tokens; 0 keeps all. */
+  readonly topK: number;
+  /** Keep the smallest set of most likely tokens whose probability reaches `topP`; 1 keeps all. */
+  readonly topP: number;
+  /** Keep tokens at least `minP` times as likely as the most likely one; 0 keeps all. */
+  readonly minP: number;
+  /** Added once per completion token that equals the candidate, subtracted from its logit. */
+  readonly frequencyPenalty: number;
+  /** Subtracted once from the logit of every token the completion already holds. */
+  readonly presencePenalty: number;
+  /** Divides positive and multiplies negative logits of tokens in prompt or completion; 1 is off. */
+  readonly repetitionPenalty: number;
+  /** Seed of this sequence's random stream, an unsigned 32-bit integer. */
+  readonly seed: number;
+}
+
+/**
+ * Tokens of a row whose logits change before sampling, structure of arrays, each token at most once.
+ * The first `length` entries are valid; the owner reuses the arrays between steps.
+ */
+export interface TokenAdjustments {
+  readonly length: number;
+  /** u32 token ids. */
+  readonly tokenIds: Uint32Array;
+  /** How often the completion holds the token. */
+  readonly completionCounts: Uint32Array;
+  /** 1 where prompt or completion holds the token (repetition penalty applies), else 0. */
+  readonly inContext: Uint32Array;
+  /** Added to the logit after the penalties. */
+  readonly bias: Float32Array;
+}
+
+/** One row of logits to sample from. */
+export interface SampleRow {
+  readonly params: SamplingParams;
+  /** Index of the token being chosen within its completion: the counter of the random stream. */
+  readonly tokenIndex: number;
+  /** Penalties and biases by token; absent when none applies. */
+  readonly adjustments?: TokenAdjustments | undefined;
+  /** Bit `t` of word `t >> 5` set: token `t` is allowed. u32 `[ceil(vocabSize / 32)]`. */
+  readonly mask?: Uint32Array | undefined;
+  /** How many most likely tokens to report with their log-probabilities, 0 to 20. */
+  readonly topLogprobs: number;
+}
+
+/** A chosen token. Log-probabilities are those of the model: before penalties, bias, mask and temperature. */
+export interface SampledToken {
+  readonly tokenId: number;
+  readonly logprob: number;
+  /** Most likely first; as many as the row asked for. */
+  readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];
+}

@@ -1,0 +1,71 @@
+/**
+ * What the engine needs of a decoder: run one packed step for many sequences and choose their next tokens.
+ *
+ * @module
+ */
+import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+
+export type {
+  SampledToken,
+  SampleRow,
+  SamplingParams,
+  TokenAdjustments,
+} from "../../kernels/sample_row.ts";
+
+/** What a decoder can hold and run at once; fixed when it is loaded. */
+export interface DecoderLimits {
+  /** Most tokens of prompt and completion in one sequence. */
+  readonly contextLength: number;
+  readonly vocabSize: number;
+  /** Most sequences in one step. */
+  readonly maxSequences: number;
+  /** Most tokens in one step, over all sequences. */
+  readonly maxBatchTokens: number;
+  /** Blocks of the KV cache pool. */
+  readonly numBlocks: number;
+  /** Tokens per block. */
+  readonly blockSize: number;
+  /** Whether several sequences may refer to one block (prefix caching). */
+  readonly sharesBlocks: boolean;
+}
+
+/** One sequence's share of a step. */
+export interface StepSequence {
+  readonly sequenceId: number;
+  /** Present when this step reaches the sequence's last token, so that a new one is due. */
+  readonly sample?: SampleRow | undefined;
+}
+
+/**
+ * One scheduled step: the tokens of all its sequences packed on one axis.
+ * The typed arrays belong to the caller, may be longer than what is valid, and are reused after `run` resolves.
+ */
+export interface StepBatch {
+  readonly sequences: readonly StepSequence[];
+  readonly numTokens: number;
+  /** i32 `[numTokens]`. */
+  readonly tokenIds: Int32Array;
+  /** i32 `[numTokens]`: place of each token in its own sequence. */
+  readonly positions: Int32Array;
+  /** i32 `[sequences.length + 1]`: sequence `s` owns tokens `queryStarts[s]` to `queryStarts[s + 1]`. */
+  readonly queryStarts: Int32Array;
+  /** i32 `[sequences.length]`: keys each sequence sees after this step, its own new tokens included. */
+  readonly kvLengths: Int32Array;
+  /** i32 `[sequences.length, maxBlocksPerSequence]`, row-major: the blocks of each sequence in order. */
+  readonly blockTables: Int32Array;
+  readonly maxBlocksPerSequence: number;
+}
+
+/** A loaded decoder. One `run` at a time. */
+export interface Decoder {
+  readonly limits: DecoderLimits;
+  /**
+   * Runs the step, writes its keys and values, and samples.
+   *
+   * @returns the chosen tokens of the sequences that asked for one, in the order of `batch.sequences`.
+   * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
+   */
+  run(batch: StepBatch): Promise<SampledToken[]>;
+  /** Frees all device memory. */
+  dispose(): Promise<void>;
+}

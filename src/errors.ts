@@ -1,0 +1,89 @@
+/**
+ * The few kinds of error Hearth tells a client about, and the one table from kind to HTTP.
+ *
+ * @module
+ */
+
+interface ErrorShape {
+  readonly status: number;
+  /** OpenAI's `error.type`. */
+  readonly type: string;
+  readonly retryAfterSeconds?: number;
+}
+
+/** Every kind of error a client can see; the key is the `code` of the nested error shape. */
+export const ERROR_KINDS = {
+  invalid_json: { status: 400, type: "invalid_request_error" },
+  invalid_value: { status: 400, type: "invalid_request_error" },
+  invalid_media: { status: 400, type: "invalid_request_error" },
+  missing_file: { status: 400, type: "invalid_request_error" },
+  unsupported_format: { status: 400, type: "invalid_request_error" },
+  unsupported_by_model: { status: 400, type: "invalid_request_error" },
+  context_length_exceeded: { status: 400, type: "invalid_request_error" },
+  invalid_api_key: { status: 401, type: "authentication_error" },
+  forbidden: { status: 403, type: "permission_error" },
+  not_found: { status: 404, type: "invalid_request_error" },
+  model_not_found: { status: 404, type: "invalid_request_error" },
+  method_not_allowed: { status: 405, type: "invalid_request_error" },
+  request_timeout: { status: 408, type: "invalid_request_error" },
+  payload_too_large: { status: 413, type: "invalid_request_error" },
+  unsupported_media_type: { status: 415, type: "invalid_request_error" },
+  overloaded: { status: 429, type: "rate_limit_error", retryAfterSeconds: 1 },
+  inference_failed: { status: 500, type: "server_error" },
+  model_not_loaded: { status: 503, type: "service_unavailable", retryAfterSeconds: 2 },
+} as const satisfies Record<string, ErrorShape>;
+
+/** See {@linkcode ERROR_KINDS}. */
+export type ErrorKind = keyof typeof ERROR_KINDS;
+
+/** An error as it crosses from the worker to the server. */
+export interface WireError {
+  readonly kind: ErrorKind;
+  readonly message: string;
+  readonly param?: string | undefined;
+}
+
+/** An error whose message is meant for the client. */
+export class HearthError extends Error {
+  override readonly name = "HearthError";
+  readonly kind: ErrorKind;
+  /** The field at fault, by path (`messages[0].content`). */
+  readonly param: string | undefined;
+
+  constructor(
+    kind: ErrorKind,
+    message: string,
+    options: { param?: string | undefined; cause?: unknown } = {},
+  ) {
+    super(message, { cause: options.cause });
+    this.kind = kind;
+    this.param = options.param;
+  }
+
+  /** Rebuilds an error that crossed from the worker. */
+  static fromWire(wire: WireError): HearthError {
+    return new HearthError(wire.kind, wire.message, { param: wire.param });
+  }
+
+  /** The form that can cross a message port. */
+  toWire(): WireError {
+    return { kind: this.kind, message: this.message, param: this.param };
+  }
+
+  /** Any thrown value as a `HearthError`: what is not one already becomes `inference_failed`, its detail kept in `cause` for the log. */
+  static from(error: unknown): HearthError {
+    if (error instanceof HearthError) return error;
+    return new HearthError(
+      "inference_failed",
+      "The model failed while it worked on this request; the server's log says why.",
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+/** A command cannot go on: the message goes to standard error as it is, and the process exits with 1. */
+export class StartupError extends Error {
+  override readonly name = "StartupError";
+}
