@@ -1,0 +1,67 @@
+/**
+ * The settings a running server has, after the command line and the environment were read.
+ *
+ * @module
+ */
+import type { LogFormat, LogLevel } from "./log.ts";
+
+/** Where a model may run. `auto` takes a hardware WebGPU adapter if there is one and the CPU otherwise. */
+export type DeviceChoice = "auto" | "webgpu" | "cpu";
+
+/** What a model is for; it decides which endpoints answer. */
+export const MODEL_KINDS = [
+  "text",
+  "vision",
+  "ocr",
+  "asr",
+  "tts",
+  "matting",
+  "embedding",
+  "rerank",
+] as const;
+
+/** See {@linkcode MODEL_KINDS}. */
+export type ModelKind = typeof MODEL_KINDS[number];
+
+/** Weight formats, named as transformers.js names them. */
+export const DTYPES = ["fp32", "fp16", "q4", "q4f16", "int8", "uint8", "q8", "bnb4"] as const;
+
+/** See {@linkcode DTYPES}. */
+export type Dtype = typeof DTYPES[number];
+
+/** A model as named on the command line, resolved to a folder on this machine. */
+export interface ResolvedModel {
+  /** What `GET /models` reports. */
+  readonly id: string;
+  /** Other names a request may use for it: kebab-case alias, owner/name. */
+  readonly aliases: readonly string[];
+  readonly ownedBy: string;
+  /** Absolute path of the folder in hub layout. */
+  readonly folder: string;
+}
+
+/** How the HTTP side of a server behaves. */
+export interface ServerSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly allowRemoteShutdown: boolean;
+  /** Host names served besides loopback names and the bound address. */
+  readonly allowedHosts: readonly string[];
+  /** Origins served besides the server's own; `*` allows all. */
+  readonly corsOrigins: readonly string[];
+  readonly apiKey: string | undefined;
+  readonly mediaDir: string | undefined;
+  readonly allowPrivateMedia: boolean;
+}
+
+/** How requests wait. */
+export interface AdmissionSettings {
+  /** Requests that may wait beyond those being worked on. */
+  readonly maxQueue: number;
+}
+
+/** How log lines look and which are written. */
+export interface LogSettings {
+  readonly level: LogLevel;
+  readonly format: LogFormat;
+}

@@ -1,0 +1,63 @@
+/**
+ * Log lines on standard error, as text for people or JSON for machines.
+ *
+ * @module
+ */
+
+/** Levels in rising order of weight. */
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+/** See {@linkcode LOG_LEVELS}. */
+export type LogLevel = typeof LOG_LEVELS[number];
+/** `text`: one readable line; `json`: one object per line. */
+export const LOG_FORMATS = ["text", "json"] as const;
+/** See {@linkcode LOG_FORMATS}. */
+export type LogFormat = typeof LOG_FORMATS[number];
+/** Details of a line, by name. Errors are written with their stack and causes. */
+export type LogFields = Readonly<Record<string, unknown>>;
+
+const encoder = new TextEncoder();
+let settings: { level: LogLevel; format: LogFormat } = { level: "info", format: "text" };
+
+/** Sets level and format for this thread. */
+export function configureLog(next: { level: LogLevel; format: LogFormat }): void {
+  settings = next;
+}
+
+function describe(value: unknown): unknown {
+  if (!(value instanceof Error)) return value;
+  const cause = value.cause === undefined ? "" : `\ncaused by ${describe(value.cause)}`;
+  return `${value.stack ?? `${value.name}: ${value.message}`}${cause}`;
+}
+
+function formatText(level: LogLevel, message: string, fields: LogFields): string {
+  const details = Object.entries(fields)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => {
+      const plain = describe(value);
+      return ` ${name}=${typeof plain === "string" ? plain : JSON.stringify(plain)}`;
+    });
+  return `${new Date().toISOString()} ${level.toUpperCase().padEnd(5)} ${message}${
+    details.join("")
+  }\n`;
+}
+
+function formatJson(level: LogLevel, message: string, fields: LogFields): string {
+  const plain = Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => [name, describe(value)]),
+  );
+  return `${JSON.stringify({ time: new Date().toISOString(), level, message, ...plain })}\n`;
+}
+
+function write(level: LogLevel, message: string, fields: LogFields = {}): void {
+  if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(settings.level)) return;
+  const format = settings.format === "json" ? formatJson : formatText;
+  Deno.stderr.writeSync(encoder.encode(format(level, message, fields)));
+}
+
+/** Writes one line at the level named; `fields` hold the details. */
+export const log = {
+  debug: (message: string, fields?: LogFields) => write("debug", message, fields),
+  info: (message: string, fields?: LogFields) => write("info", message, fields),
+  warn: (message: string, fields?: LogFields) => write("warn", message, fields),
+  error: (message: string, fields?: LogFields) => write("error", message, fields),
+} as const;

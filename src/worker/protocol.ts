@@ -1,0 +1,138 @@
+/**
+ * What crosses between the server's thread and the worker that owns the device: a few messages about the
+ * worker itself, and for each request one task and one `MessagePort` that carries its events back.
+ *
+ * @module
+ */
+import type { MetricObject } from "prom-client";
+import type { DeviceChoice, Dtype, LogSettings, ModelKind, ResolvedModel } from "../config.ts";
+import type { WireError } from "../errors.ts";
+
+/** What the worker is to load, and how. */
+export interface LoadOptions {
+  readonly model: ResolvedModel;
+  readonly device: DeviceChoice;
+  /** The best one for the device if absent. */
+  readonly dtype?: Dtype | undefined;
+  /** Told from the folder if absent. */
+  readonly kind?: ModelKind | undefined;
+  readonly log: LogSettings;
+}
+
+/** A loaded model, as far as the server needs to know it. */
+export interface ModelInfo {
+  readonly id: string;
+  readonly aliases: readonly string[];
+  readonly ownedBy: string;
+  readonly kind: ModelKind;
+  readonly dtype: Dtype;
+  readonly backend: "webgpu" | "cpu";
+  /** The adapter's own description, or the CPU provider's. */
+  readonly adapter: string;
+  /** Tokens of prompt and completion together, where the kind has such a limit. */
+  readonly contextLength: number | undefined;
+  /** Requests the model works on at once; more wait. */
+  readonly maxSequences: number;
+}
+
+/** Server to worker. */
+export type ToWorker =
+  | { readonly type: "load"; readonly options: LoadOptions }
+  | { readonly type: "request"; readonly task: Task; readonly port: MessagePort }
+  | { readonly type: "metrics"; readonly id: number }
+  | { readonly type: "stop" };
+
+/** Worker to server. */
+export type FromWorker =
+  | { readonly type: "progress"; readonly progress: LoadProgress }
+  | { readonly type: "ready"; readonly info: ModelInfo }
+  | { readonly type: "failed"; readonly reason: string }
+  /** The device is gone: this worker can do nothing more. */
+  | { readonly type: "lost"; readonly reason: string }
+  | { readonly type: "metrics"; readonly id: number; readonly metrics: MetricObject[] }
+  | { readonly type: "stopped" };
+
+/** How far loading is. */
+export interface LoadProgress {
+  /** What happens now, as a person would read it: `reading onnx/model_q4.onnx`. */
+  readonly what: string;
+  /** 0 to 1, where it can be told. */
+  readonly fraction?: number | undefined;
+}
+
+/** Server to worker, on a request's own port. Closing the port without it means the same. */
+export type ToRequest = { readonly type: "cancel" };
+
+/** What a request asks of the model. */
+export type Task = ChatTask;
+
+/** One message of a conversation, its content already reduced to what the loaded kind takes. */
+export interface ChatMessage {
+  readonly role: "system" | "user" | "assistant";
+  readonly content: string;
+}
+
+/** A chat completion. Values are validated; what is absent falls to the model's generation_config. */
+export interface ChatTask {
+  readonly type: "chat";
+  readonly requestId: string;
+  readonly messages: readonly ChatMessage[];
+  readonly options: GenerationOptions;
+}
+
+/** How to generate. */
+export interface GenerationOptions {
+  readonly temperature?: number | undefined;
+  readonly topP?: number | undefined;
+  readonly topK?: number | undefined;
+  readonly minP?: number | undefined;
+  readonly presencePenalty?: number | undefined;
+  readonly frequencyPenalty?: number | undefined;
+  readonly repetitionPenalty?: number | undefined;
+  /** `[tokenId, bias]`, each token once. */
+  readonly logitBias?: readonly (readonly [number, number])[] | undefined;
+  /** Unsigned 32-bit; random if absent. Choice `i` of `n` uses its own stream derived from it. */
+  readonly seed?: number | undefined;
+  /** To the end of the context if absent. */
+  readonly maxTokens?: number | undefined;
+  readonly stop: readonly string[];
+  /** Choices to generate. */
+  readonly n: number;
+  /** Report log-probabilities of the chosen and this many of the most likely tokens; absent reports none. */
+  readonly topLogprobs?: number | undefined;
+}
+
+/** A token with its log-probability. */
+export interface TokenLogprob {
+  readonly token: string;
+  readonly bytes: readonly number[];
+  readonly logprob: number;
+}
+
+/** The log-probability of a chosen token and its rivals. */
+export interface ChosenLogprob extends TokenLogprob {
+  readonly top: readonly TokenLogprob[];
+}
+
+/** Worker to server, on a chat request's port, in this order: start, deltas and finishes, done; or error at any point, which ends it. */
+export type ChatEvent =
+  | { readonly type: "start"; readonly promptTokens: number }
+  | {
+    readonly type: "delta";
+    /** Which choice. */
+    readonly index: number;
+    /** May be empty when it only carries log-probabilities. */
+    readonly text: string;
+    readonly logprobs?: readonly ChosenLogprob[] | undefined;
+  }
+  | { readonly type: "finish"; readonly index: number; readonly reason: "stop" | "length" }
+  | { readonly type: "done"; readonly usage: TokenUsage }
+  | { readonly type: "error"; readonly error: WireError };
+
+/** Tokens a request took. */
+export interface TokenUsage {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  /** Prompt tokens whose keys and values were already there. */
+  readonly cachedTokens: number;
+}
