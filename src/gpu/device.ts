@@ -1,0 +1,108 @@
+/**
+ * The one GPU device of a process: the adapter's own limits, the features Hearth uses, and its loss.
+ *
+ * @module
+ */
+import { mendConvVec3 } from "./conv_vec3_mend.ts";
+
+/** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
+export interface CreationCounts {
+  buffers: number;
+  bindGroups: number;
+  pipelines: number;
+}
+
+/** An open device and what is known of it. */
+export interface GpuContext {
+  readonly device: GPUDevice;
+  readonly adapterInfo: GPUAdapterInfo;
+  readonly limits: GPUSupportedLimits;
+  readonly features: GPUSupportedFeatures;
+  /** Whether shaders may use `f16`. */
+  readonly hasF16: boolean;
+  /** Whether this is a software adapter: correct, and slower than the CPU backend. */
+  readonly isFallbackAdapter: boolean;
+  /** Resolves when the device is gone, by `destroy()` too. */
+  readonly lost: Promise<GPUDeviceLostInfo>;
+  readonly counts: CreationCounts;
+}
+
+/** The device is gone, and with it every buffer on it. */
+export class DeviceLostError extends Error {
+  override readonly name = "DeviceLostError";
+}
+
+/** Limits ORT's fused kernels and ours need above WebGPU's low defaults. */
+const RAISED_LIMITS = [
+  "maxBufferSize",
+  "maxStorageBufferBindingSize",
+  "maxStorageBuffersPerShaderStage",
+  "maxUniformBufferBindingSize",
+  "maxComputeWorkgroupStorageSize",
+  "maxComputeInvocationsPerWorkgroup",
+  "maxComputeWorkgroupSizeX",
+  "maxComputeWorkgroupSizeY",
+  "maxComputeWorkgroupSizeZ",
+  "maxComputeWorkgroupsPerDimension",
+] as const satisfies readonly (keyof GPUSupportedLimits)[];
+
+const WANTED_FEATURES = ["shader-f16", "timestamp-query"] as const;
+
+/**
+ * Finds the fastest adapter of this machine.
+ *
+ * @returns `undefined` where there is none, or only a software one and `allowFallback` is false.
+ */
+export async function findAdapter(
+  options: { allowFallback: boolean },
+): Promise<GPUAdapter | undefined> {
+  // Absent where Deno was built without WebGPU.
+  const gpu = navigator.gpu as GPU | undefined;
+  const adapter = await gpu?.requestAdapter({ powerPreference: "high-performance" }) ?? undefined;
+  if (adapter?.info.isFallbackAdapter && !options.allowFallback) return undefined;
+  return adapter;
+}
+
+/**
+ * Opens a device with the adapter's limits, and with `shader-f16` and `timestamp-query` where offered.
+ * The caller owns it and ends it with `device.destroy()`.
+ *
+ * @param options.onError called with each error no one waits for (validation, out of memory).
+ * @returns `undefined` under the conditions of {@linkcode findAdapter}.
+ */
+export async function openDevice(
+  options: { allowFallback: boolean; onError?: (error: GPUError) => void },
+): Promise<GpuContext | undefined> {
+  const adapter = await findAdapter(options);
+  if (adapter === undefined) return undefined;
+  const requiredLimits: Record<string, number> = {};
+  for (const name of RAISED_LIMITS) requiredLimits[name] = adapter.limits[name];
+  const device = await adapter.requestDevice({
+    requiredLimits,
+    requiredFeatures: WANTED_FEATURES.filter((feature) => adapter.features.has(feature)),
+  });
+  if (options.onError !== undefined) {
+    const { onError } = options;
+    device.addEventListener("uncapturederror", (event) => {
+      event.preventDefault();
+      onError((event as GPUUncapturedErrorEvent).error);
+    });
+  }
+  mendConvVec3(device);
+  return {
+    device,
+    adapterInfo: adapter.info,
+    limits: device.limits,
+    features: device.features,
+    hasF16: device.features.has("shader-f16"),
+    isFallbackAdapter: adapter.info.isFallbackAdapter,
+    lost: device.lost,
+    counts: { buffers: 0, bindGroups: 0, pipelines: 0 },
+  };
+}
+
+/** Creates a buffer and counts it. The caller owns it and ends it with `destroy()`. */
+export function createBuffer(gpu: GpuContext, descriptor: GPUBufferDescriptor): GPUBuffer {
+  gpu.counts.buffers++;
+  return gpu.device.createBuffer(descriptor);
+}

@@ -1,0 +1,149 @@
+/**
+ * Reads GPU buffers back to the host through persistent staging buffers.
+ *
+ * @module
+ */
+import { createBuffer, DeviceLostError, type GpuContext } from "./device.ts";
+
+/** Bytes `[offset, offset + size)` of a buffer; both are multiples of 4. */
+export interface BufferRange {
+  readonly buffer: GPUBuffer;
+  readonly offset: number;
+  readonly size: number;
+}
+
+/**
+ * Deno versions on which a mapped range may be taken before `mapAsync` resolves.
+ *
+ * Deno's `mapAsync` blocks until the GPU has finished and then sleeps 10 ms before it resolves. The range is
+ * there right after the call, but only on a buffer that was mapped and awaited once: on any other, taking it
+ * panics the process. That is not in the WebGPU specification, so each version is verified before it is listed.
+ */
+const EARLY_RANGE_DENO_VERSIONS: ReadonlySet<string> = new Set(["2.9.6"]);
+
+/** Whether this Deno gives a mapped range before `mapAsync` resolves. */
+export function canTakeRangeEarly(denoVersion: string = Deno.version.deno): boolean {
+  return EARLY_RANGE_DENO_VERSIONS.has(denoVersion);
+}
+
+/** A ring of staging buffers. Several reads may be under way at once; those above `slots` wait their turn. */
+export class Readback {
+  readonly maxBytes: number;
+  readonly #gpu: GpuContext;
+  readonly #takesRangeEarly: boolean;
+  readonly #free: GPUBuffer[];
+  readonly #waiting: ((staging: GPUBuffer) => void)[] = [];
+  #isLost = false;
+
+  private constructor(
+    gpu: GpuContext,
+    staging: GPUBuffer[],
+    options: { maxBytes: number; takesRangeEarly: boolean },
+  ) {
+    this.#gpu = gpu;
+    this.#free = staging;
+    this.maxBytes = options.maxBytes;
+    this.#takesRangeEarly = options.takesRangeEarly;
+    gpu.lost.then(() => this.#isLost = true);
+  }
+
+  /**
+   * Allocates the staging buffers and maps each once.
+   *
+   * @param options.maxBytes the most one read may bring back.
+   * @param options.slots reads that can be under way at once.
+   * @param options.takesRangeEarly false forces the way of the WebGPU specification.
+   */
+  static async create(
+    gpu: GpuContext,
+    options: { maxBytes: number; slots?: number; takesRangeEarly?: boolean },
+  ): Promise<Readback> {
+    const { slots = 2, takesRangeEarly = true } = options;
+    const staging = Array.from({ length: slots }, (_, slot) =>
+      createBuffer(gpu, {
+        label: `readback ${slot}`,
+        size: Math.ceil(options.maxBytes / 4) * 4,
+        usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST,
+      }));
+    await Promise.all(staging.map(async (buffer) => {
+      await buffer.mapAsync(GPUMapMode.READ);
+      buffer.unmap();
+    }));
+    return new Readback(gpu, staging, {
+      maxBytes: options.maxBytes,
+      takesRangeEarly: takesRangeEarly && canTakeRangeEarly(),
+    });
+  }
+
+  /**
+   * Appends copies of `ranges` to `encoder`, finishes and submits it, and waits for the bytes.
+   * The work before the copies thus shares their submit. Blocks the thread while the GPU works.
+   *
+   * @returns the ranges' bytes, one after the other; the caller owns them.
+   * @throws {RangeError} when the ranges together exceed `maxBytes`.
+   * @throws {DeviceLostError} when the device is gone.
+   */
+  async read(
+    encoder: GPUCommandEncoder,
+    ranges: readonly BufferRange[],
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    const size = ranges.reduce((sum, range) => sum + range.size, 0);
+    if (size > this.maxBytes) {
+      throw new RangeError(
+        `A read-back of ${size} bytes exceeds the ${this.maxBytes} bytes its staging buffers hold.`,
+      );
+    }
+    if (size === 0) {
+      this.#gpu.device.queue.submit([encoder.finish()]);
+      return new Uint8Array();
+    }
+    const staging = await this.#take();
+    try {
+      let offset = 0;
+      for (const range of ranges) {
+        encoder.copyBufferToBuffer(range.buffer, range.offset, staging, offset, range.size);
+        offset += range.size;
+      }
+      this.#gpu.device.queue.submit([encoder.finish()]);
+      return await this.#map(staging, size);
+    } catch (error) {
+      throw await this.#explain(error);
+    } finally {
+      this.#giveBack(staging);
+    }
+  }
+
+  /** Frees the staging buffers; reads under way fail. */
+  dispose(): void {
+    for (const staging of this.#free) staging.destroy();
+  }
+
+  async #map(staging: GPUBuffer, size: number): Promise<Uint8Array<ArrayBuffer>> {
+    const mapped = staging.mapAsync(GPUMapMode.READ, 0, size);
+    // Its rejection is not news: taking the range below has failed by then.
+    if (this.#takesRangeEarly) mapped.catch(() => {});
+    else await mapped;
+    const bytes = new Uint8Array(staging.getMappedRange(0, size)).slice();
+    staging.unmap();
+    return bytes;
+  }
+
+  /** A failure of a device that is gone says so; the loss is announced a moment after its first symptom. */
+  async #explain(error: unknown): Promise<unknown> {
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    if (!this.#isLost) return error;
+    return new DeviceLostError("The GPU device was lost while its results were read.", {
+      cause: error,
+    });
+  }
+
+  #take(): GPUBuffer | Promise<GPUBuffer> {
+    return this.#free.pop() ?? new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #giveBack(staging: GPUBuffer): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#free.push(staging);
+    else next(staging);
+  }
+}

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { createBuffer, findAdapter, openDevice } from "../../../src/gpu/device.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
+
+gpuTest("openDevice() copies the adapter's limits and takes the features offered", async (gpu) => {
+  const adapter = await findAdapter({ allowFallback: true });
+  assert.ok(adapter !== undefined);
+  assert.equal(gpu.limits.maxBufferSize, adapter.limits.maxBufferSize);
+  assert.equal(
+    gpu.limits.maxStorageBuffersPerShaderStage,
+    adapter.limits.maxStorageBuffersPerShaderStage,
+  );
+  assert.equal(gpu.hasF16, adapter.features.has("shader-f16"));
+});
+
+gpuTest("findAdapter() takes a software adapter only when allowed", async (gpu) => {
+  const adapter = await findAdapter({ allowFallback: false });
+  assert.equal(adapter === undefined, gpu.isFallbackAdapter);
+  assert.equal(await openDevice({ allowFallback: false }) === undefined, gpu.isFallbackAdapter);
+});
+
+gpuTest("GpuContext.lost resolves when the device is destroyed", async () => {
+  const gpu = await openTestDevice();
+  gpu.device.destroy();
+  assert.equal((await gpu.lost).reason, "destroyed");
+});
+
+gpuTest("createBuffer() is counted", (gpu) => {
+  const before = gpu.counts.buffers;
+  createBuffer(gpu, { size: 16, usage: GPUBufferUsage.STORAGE }).destroy();
+  assert.equal(gpu.counts.buffers, before + 1);
+});
