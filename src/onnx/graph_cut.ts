@@ -1,0 +1,169 @@
+/**
+ * What a cut decoder graph consists of: the segments ONNX Runtime runs, and the attention that runs between them.
+ *
+ * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention site
+ * of level `k` attend over the paged cache, then run segment `k + 1`, and so on to the last, which answers for the
+ * wanted rows only. Tensor names are those of the original graph and unique over the whole cut.
+ *
+ * @module
+ */
+
+/** Element types, named as ONNX Runtime's JavaScript API names them. */
+export type Dtype =
+  | "float32"
+  | "float16"
+  | "bfloat16"
+  | "float64"
+  | "int8"
+  | "uint8"
+  | "int16"
+  | "uint16"
+  | "int32"
+  | "uint32"
+  | "int64"
+  | "uint64"
+  | "int4"
+  | "uint4"
+  | "bool"
+  | "string";
+
+/** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
+export type Dim = number | "tokens" | "rows";
+
+/** A tensor that enters or leaves a segment. */
+export interface TensorPort {
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly shape: readonly Dim[];
+}
+
+/** Where the bytes of a stored tensor are, little-endian, row-major. */
+export type TensorBytes =
+  | { readonly kind: "memory"; readonly bytes: Uint8Array }
+  /** `file` is relative to the folder of the graph. */
+  | {
+    readonly kind: "file";
+    readonly file: string;
+    readonly offset: number;
+    readonly length: number;
+  };
+
+/** A constant of the graph. */
+export interface StoredTensor {
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  readonly data: TensorBytes;
+}
+
+/** A tensor's place in the segment's external-data blob. */
+export interface BlobPart {
+  readonly tensor: StoredTensor;
+  /** Bytes from the start of the blob. */
+  readonly blobOffset: number;
+}
+
+/** One piece of the graph between attention levels, a complete model of its own. */
+export interface Segment {
+  readonly index: number;
+  /** A ModelProto whose large initializers refer to `externalPath`. */
+  readonly model: Uint8Array;
+  /** Name under which the blob is to be passed as external data. */
+  readonly externalPath: string;
+  /** What the blob is made of, in order; gaps are padding. */
+  readonly blobParts: readonly BlobPart[];
+  /** Length of the blob in bytes; 0 when the segment has no large weights. */
+  readonly blobBytes: number;
+  readonly inputs: readonly TensorPort[];
+  readonly outputs: readonly TensorPort[];
+  /** How many nodes ONNX Runtime will run. */
+  readonly numNodes: number;
+}
+
+/**
+ * Rows of heads inside a crossing tensor, token-major: element `d` of head `h` of token `t` lies at
+ * `t * tokenStride + offset + h * headDim + d`. A tensor with packed q, k and v is named by all three.
+ */
+export interface HeadRows {
+  readonly tensor: string;
+  /** Elements from one token to the next. */
+  readonly tokenStride: number;
+  /** Elements before the first head. */
+  readonly offset: number;
+}
+
+/** Rotary position embedding that the attention is to apply to q and k, by the token's position in its sequence. */
+export interface Rotary {
+  /** `[positions, dim / 2]`; sites that share a table name the same tensor. */
+  readonly cos: StoredTensor;
+  readonly sin: StoredTensor;
+  /** How many leading elements of a head turn; the rest stay. */
+  readonly dim: number;
+  /** Pairs are `(2i, 2i + 1)` when true and `(i, i + dim / 2)` when false. */
+  readonly interleaved: boolean;
+}
+
+/**
+ * One attention of the decoder: causal softmax attention of the step's tokens over their sequence's cached keys and
+ * values and their own. Score of query `i` for key `j`, both counted from the sequence's start:
+ * `s = scale * q·k`, then `softcap * tanh(s / softcap)` where there is one; visible when `i - localWindow < j <= i`.
+ */
+export interface AttentionSite {
+  /** Place among the sites, from 0, in the order they run: the layer of the KV cache. */
+  readonly layer: number;
+  /** The segment that must have run before; the next one may need this site's output. */
+  readonly afterSegment: number;
+  /** Name of the graph's node, for messages. */
+  readonly name: string;
+  readonly q: HeadRows;
+  readonly k: HeadRows;
+  readonly v: HeadRows;
+  /** `[1, tokens, heads * vHeadDim]`, the input of a later segment. */
+  readonly output: TensorPort;
+  readonly heads: number;
+  /** Query head `h` reads key-value head `floor(h * kvHeads / heads)`. */
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly vHeadDim: number;
+  /** The factor itself, never 0 for "default". */
+  readonly scale: number;
+  /** Dtype of q, k, v and output. */
+  readonly dtype: "float32" | "float16";
+  readonly rotary?: Rotary | undefined;
+  /** Keys a query sees, its own included; absent: all. */
+  readonly localWindow?: number | undefined;
+  readonly softcap?: number | undefined;
+  /** `[heads]`: per head one more logit in the softmax's denominator, after the softcap; it has no value. */
+  readonly sinks?: StoredTensor | undefined;
+}
+
+/** A constant that more than one segment needs, and therefore is loaded more than once. */
+export interface SharedWeight {
+  readonly name: string;
+  readonly bytes: number;
+  readonly segments: readonly number[];
+}
+
+/** A decoder graph cut at its attentions. */
+export interface GraphCut {
+  readonly segments: readonly Segment[];
+  readonly attentions: readonly AttentionSite[];
+  /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
+  readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
+  /** Place of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no segment needs it. */
+  readonly positions?: TensorPort | undefined;
+  /** int64 `["rows"]`: which of the packed tokens the last segment answers for. */
+  readonly rows: TensorPort;
+  /** `[1, rows, width]`: logits over the vocabulary, or hidden states in a graph without a projection. */
+  readonly output: TensorPort & { readonly width: number };
+  /** Dtype of the graph's own past and present tensors. */
+  readonly kvDtype: "float32" | "float16";
+  /** Positions the graph's tables reach (rotary, position embedding, mask buffers), where it has such. */
+  readonly maxPositions?: number | undefined;
+  readonly sharedWeights: readonly SharedWeight[];
+  /** What a reader of `inspect` or of the log should know. */
+  readonly notes: readonly string[];
+}
+
+/** A cut, or in one sentence why the graph is not cut. */
+export type CutResult = { readonly cut: GraphCut } | { readonly refused: string };
