@@ -1,0 +1,29 @@
+/**
+ * All commands, the default one first. A new command is one file with its function and one entry here.
+ * Functions are imported when called, so that `--help` does not load the server.
+ *
+ * @module
+ */
+import { type Command, defineCommand } from "./command.ts";
+import { INSPECT_FLAGS, SERVE_FLAGS } from "./flags.ts";
+
+/** See the module. */
+export const COMMANDS: readonly [Command, ...Command[]] = [
+  defineCommand({
+    name: "serve",
+    summary: "Serve a model over HTTP (the default command).",
+    operands: [],
+    flags: SERVE_FLAGS,
+    run: async ({ flags }) => await (await import("./serve.ts")).serve(flags),
+  }),
+  defineCommand({
+    name: "inspect",
+    summary: "Show how a model's graph is cut for the paged engine, or why it is not.",
+    operands: ["<model>"],
+    flags: INSPECT_FLAGS,
+    run: async ({ flags, operands: [model = ""] }) => {
+      const { folder } = await (await import("../hub/resolve.ts")).resolveModel(model);
+      return await (await import("./inspect.ts")).inspect(folder, flags);
+    },
+  }),
+];

@@ -1,0 +1,119 @@
+/**
+ * Every flag of every command: its range, its default and its help text, once. These tables parse the command line
+ * and the environment, print `--help`, and fill the README's tables.
+ *
+ * @module
+ */
+import { DTYPES, MODEL_KINDS } from "../config.ts";
+import { LOG_FORMATS, LOG_LEVELS } from "../log.ts";
+import { choice, type FlagTable, integer, list, text, toggle, UsageError } from "./flag.ts";
+
+/** Flags that every command has, and that the environment has not. */
+export const COMMON_FLAGS = {
+  help: toggle({ short: "h", help: "Print this help and exit." }),
+  version: toggle({ help: "Print the version and exit." }),
+} satisfies FlagTable;
+
+/** Flags of `serve`. */
+export const SERVE_FLAGS = {
+  model: text({
+    short: "m",
+    placeholder: "<model>",
+    help:
+      "Model to serve: a folder, a catalogue alias (qwen3-0.6b), or owner/name[@revision] on the " +
+      "Hugging Face hub. Without it the built-in hearth-demo-chat is served.",
+  }),
+  address: text({
+    short: "a",
+    placeholder: "<address>",
+    fallback: "127.0.0.1",
+    help: "Address to listen on. Anything but loopback lets other machines in: see --api-key.",
+  }),
+  port: integer({
+    short: "p",
+    placeholder: "<port>",
+    min: 0,
+    max: 65535,
+    fallback: 10100,
+    help: "Port to listen on; 0 takes a free one.",
+  }),
+  allowRemoteShutdown: toggle({
+    help: "Accept POST /shutdown from other machines too. Only for a secured network.",
+  }),
+  device: choice({
+    values: ["auto", "webgpu", "cpu"],
+    fallback: "auto",
+    help: "Where the model runs. auto: WebGPU where there is a hardware adapter, else the CPU. " +
+      "webgpu: also on a software adapter.",
+  }),
+  dtype: choice({
+    values: DTYPES,
+    help: "Weights to load. Default: the best for the device among those the model has.",
+  }),
+  kind: choice({
+    values: MODEL_KINDS,
+    help: "What the model is for. Default: told from its folder.",
+  }),
+  maxQueue: integer({
+    placeholder: "<count>",
+    min: 0,
+    max: 1_000_000,
+    fallback: 64,
+    help: "Requests that may wait while the model works on others; more are answered 429.",
+  }),
+  allowedHost: list({
+    placeholder: "<host>",
+    parseItem: parseHost,
+    help:
+      "Host name by which clients may call this server, besides loopback names and the address.",
+  }),
+  corsOrigin: list({
+    placeholder: "<origin>",
+    parseItem: parseOrigin,
+    help: "Origin whose web pages may call this server (https://example.org); * allows all.",
+  }),
+  apiKey: text({
+    placeholder: "<key>",
+    help:
+      "Require this bearer token on everything but /health. Prefer the environment variable: other " +
+      "users of this machine can read command lines.",
+  }),
+  mediaDir: text({
+    placeholder: "<folder>",
+    help: "Folder from which file:// references are served when the address is not loopback.",
+  }),
+  allowPrivateMedia: toggle({
+    help:
+      "Fetch http(s) media from private and loopback addresses even when other machines may call.",
+  }),
+  logLevel: choice({
+    values: LOG_LEVELS,
+    fallback: "info",
+    help: "Least weight of the log lines written to standard error.",
+  }),
+  logFormat: choice({
+    values: LOG_FORMATS,
+    fallback: "text",
+    help: "text: for people. json: one object per line, the start-up report included.",
+  }),
+} satisfies FlagTable;
+
+/** Flags of `inspect`. */
+export const INSPECT_FLAGS = {
+  json: toggle({ help: "Print JSON." }),
+} satisfies FlagTable;
+
+function parseHost(item: string, source: string): string {
+  const url = URL.parse(`http://${item}/`);
+  if (item !== "" && url?.host === item.toLowerCase() && url.port === "") return url.hostname;
+  throw new UsageError(
+    `${source} wants a host name without scheme or port, such as hearth.example.org, got "${item}".`,
+  );
+}
+
+function parseOrigin(item: string, source: string): string {
+  if (item === "*" || URL.parse(item)?.origin === item) return item;
+  throw new UsageError(
+    `${source} wants an origin such as https://example.org, or *, got "${item}".`,
+  );
+}

@@ -1,0 +1,83 @@
+/**
+ * `--help` and the README's flag tables, from the tables that parse.
+ *
+ * @module
+ */
+import { PROGRAM } from "../version.ts";
+import type { Command } from "./command.ts";
+import { environmentName, type Flag, flagName, type FlagTable } from "./flag.ts";
+import { COMMON_FLAGS } from "./flags.ts";
+
+const LINE_WIDTH = 100;
+const INDENT = " ".repeat(6);
+
+/** The whole `--help` of a command; the default command's lists the others too. */
+export function formatHelp(command: Command, commands: readonly Command[]): string {
+  const isDefault = command === commands[0];
+  const name = isDefault ? "" : ` ${command.name}`;
+  const usage = [`${PROGRAM}${name}`, ...command.operands, "[flags]"].join(" ");
+  const width = Math.max(...commands.map((other) => other.name.length));
+  const list = commands.map((other) => `  ${other.name.padEnd(width)}  ${other.summary}`);
+  return [
+    `${command.summary}`,
+    "",
+    `Usage: ${usage}`,
+    ...(isDefault ? ["", "Commands:", ...list] : []),
+    "",
+    "Flags:",
+    ...Object.entries({ ...command.flags, ...COMMON_FLAGS }).flatMap(formatFlag),
+    "",
+    "Every flag but --help and --version can come from the environment variable shown beside it; the command",
+    "line has precedence. Switches have a --no- form. Exit codes: 0 done, 1 it could not be done, 2 the",
+    "command line was not understood.",
+  ].join("\n");
+}
+
+/** The README's table of a command's flags. */
+export function formatFlagTable(table: FlagTable): string {
+  const rows = Object.entries(table).map(([key, flag]) => {
+    const name = `\`${formatNames(key, flag).replaceAll("|", "\\|")}\``;
+    return `| ${name} | \`${environmentName(key)}\` | ${formatDefault(flag)} | ${flag.help} |`;
+  });
+  return ["| flag | environment | default | |", "| --- | --- | --- | --- |", ...rows].join("\n");
+}
+
+function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
+  const isCommon = key in COMMON_FLAGS;
+  const shown = formatDefault(flag);
+  const notes = [
+    ...(shown === "" ? [] : [`default ${shown}`]),
+    ...(flag.repeats ? ["repeatable, or with commas"] : []),
+    ...(isCommon ? [] : [environmentName(key)]),
+  ];
+  const note = notes.length === 0 ? "" : ` [${notes.join("; ")}]`;
+  return [`  ${formatNames(key, flag)}`, ...wrap(`${flag.help}${note}`)];
+}
+
+function formatNames(key: string, flag: Flag<unknown>): string {
+  // A switch that is on unless said otherwise is used by its other name.
+  const name = flag.fallback === true ? `--no-${flagName(key)}` : `--${flagName(key)}`;
+  const short = flag.short === undefined ? "" : `-${flag.short}, `;
+  return `${short}${name}${flag.placeholder === undefined ? "" : ` ${flag.placeholder}`}`;
+}
+
+function formatDefault(flag: Flag<unknown>): string {
+  return typeof flag.fallback === "string" || typeof flag.fallback === "number"
+    ? String(flag.fallback)
+    : "";
+}
+
+function wrap(text: string): string[] {
+  const lines: string[] = [];
+  let line = INDENT;
+  for (const word of text.split(" ")) {
+    const joined = line === INDENT ? `${INDENT}${word}` : `${line} ${word}`;
+    if (joined.length > LINE_WIDTH && line !== INDENT) {
+      lines.push(line);
+      line = `${INDENT}${word}`;
+    } else {
+      line = joined;
+    }
+  }
+  return [...lines, line];
+}

@@ -1,0 +1,174 @@
+/**
+ * From the words of the command line and the environment to a command's flags and operands.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { findNearNames } from "../near_names.ts";
+import type { Call, Command } from "./command.ts";
+import {
+  environmentName,
+  type Flag,
+  flagName,
+  type FlagTable,
+  type FlagValues,
+  UsageError,
+} from "./flag.ts";
+import { COMMON_FLAGS } from "./flags.ts";
+
+/** The process's environment, or a part of it. */
+export type Environment = Readonly<Record<string, string>>;
+
+/** Which command is meant, and the words left for it. */
+export interface CommandWords {
+  readonly command: Command;
+  readonly words: readonly string[];
+}
+
+/** A call of a command, or one of the two things every command can do instead. */
+export type ParsedCall = Call<FlagTable> | "help" | "version";
+
+interface Occurrence {
+  readonly key: string;
+  /** The value, or the word a switch stands for. */
+  readonly value: string;
+  readonly source: string;
+}
+
+interface OptionToken {
+  readonly name: string;
+  readonly rawName: string;
+  readonly value?: string | undefined;
+  readonly inlineValue?: boolean | undefined;
+}
+
+/**
+ * Takes the command's name off the words; the first of `commands` is meant where there is none.
+ *
+ * @throws {UsageError} when the first word is neither a flag nor a command.
+ */
+export function chooseCommand(
+  commands: readonly [Command, ...Command[]],
+  words: readonly string[],
+): CommandWords {
+  const [first, ...rest] = words;
+  if (first === undefined || first.startsWith("-")) return { command: commands[0], words };
+  const command = commands.find(({ name }) => name === first);
+  if (command !== undefined) return { command, words: rest };
+  const names = commands.map(({ name }) => name);
+  const near = findNearNames(first, names, 1).map((name) => ` Did you mean "${name}"?`).join("");
+  throw new UsageError(
+    `There is no command "${first}".${near} Commands: ${
+      names.join(", ")
+    }; a model is named with -m.`,
+  );
+}
+
+/**
+ * Reads a command's flags and operands. A flag on the command line has precedence over its environment variable,
+ * and that over the default.
+ *
+ * @throws {UsageError} when a word is unknown, missing or out of its range.
+ */
+export function parseCall(
+  command: Command,
+  words: readonly string[],
+  environment: Environment,
+): ParsedCall {
+  const table: FlagTable = { ...command.flags, ...COMMON_FLAGS };
+  const { tokens } = parseArgs({
+    args: [...words],
+    options: Object.fromEntries(
+      Object.entries(table).map(([key, flag]) => [flagName(key), describeOption(flag)]),
+    ),
+    allowPositionals: true,
+    allowNegative: true,
+    // Its own messages do not say what is near or what was wanted; the tokens let ours do.
+    strict: false,
+    tokens: true,
+  });
+  const options = tokens.filter((token) => token.kind === "option");
+  if (options.some(({ name }) => name === flagName("help"))) return "help";
+  if (options.some(({ name }) => name === flagName("version"))) return "version";
+
+  const given = options.map((token) => readOption(token, table, command));
+  const operands = tokens.flatMap((token) => token.kind === "positional" ? [token.value] : []);
+  checkOperands(command, operands);
+  return { flags: collectValues(command.flags, given, environment), operands };
+}
+
+function describeOption(flag: Flag<unknown>): { type: "string" | "boolean"; short?: string } {
+  const type = flag.placeholder === undefined ? "boolean" : "string";
+  return flag.short === undefined ? { type } : { type, short: flag.short };
+}
+
+function readOption(token: OptionToken, table: FlagTable, command: Command): Occurrence {
+  const { name, rawName: source, value } = token;
+  const found = findFlag(table, name);
+  if (found !== undefined) {
+    const { key, flag } = found;
+    if (flag.placeholder === undefined) return { key, value: value ?? "1", source };
+    return { key, value: requireValue(token, flag.placeholder), source };
+  }
+  const denied = name.startsWith("no-") ? findFlag(table, name.slice("no-".length)) : undefined;
+  if (denied === undefined || denied.flag.placeholder !== undefined) {
+    throw unknownFlag(source, table, command);
+  }
+  if (value !== undefined) throw new UsageError(`${source} takes no value, got "${value}".`);
+  return { key: denied.key, value: "0", source };
+}
+
+function requireValue(token: OptionToken, placeholder: string): string {
+  const { rawName, value, inlineValue } = token;
+  if (value === undefined) throw new UsageError(`${rawName} wants a value: ${placeholder}.`);
+  if (inlineValue !== true && value.startsWith("-")) {
+    throw new UsageError(
+      `${rawName} wants a value (${placeholder}), got "${value}"; if that is the value, write ` +
+        `${rawName}=${value}.`,
+    );
+  }
+  return value;
+}
+
+function findFlag(
+  table: FlagTable,
+  name: string,
+): { key: string; flag: Flag<unknown> } | undefined {
+  return Object.entries(table)
+    .map(([key, flag]) => ({ key, flag }))
+    .find(({ key }) => flagName(key) === name);
+}
+
+function unknownFlag(source: string, table: FlagTable, command: Command): UsageError {
+  const near = findNearNames(source, Object.keys(table).map((key) => `--${flagName(key)}`), 1);
+  const hint = near.length > 0 ? `Did you mean ${near[0]}?` : `See ${command.name} --help.`;
+  return new UsageError(`There is no flag ${source}. ${hint}`);
+}
+
+function checkOperands(command: Command, operands: readonly string[]): void {
+  const { name, operands: wanted } = command;
+  const missing = wanted[operands.length];
+  if (missing !== undefined) throw new UsageError(`${name} wants ${missing}. See ${name} --help.`);
+  const extra = operands[wanted.length];
+  if (extra === undefined) return;
+  const hint = "model" in command.flags ? `; to serve the model "${extra}", write -m ${extra}` : "";
+  throw new UsageError(`${name} takes no "${extra}"${hint}. See ${name} --help.`);
+}
+
+function collectValues<F extends FlagTable>(
+  table: F,
+  given: readonly Occurrence[],
+  environment: Environment,
+): FlagValues<F> {
+  const values = Object.entries(table).map(([key, flag]) => {
+    const occurrences = given.filter((occurrence) => occurrence.key === key);
+    const source = occurrences.at(-1)?.source;
+    if (source !== undefined) {
+      return [key, flag.parse(occurrences.map(({ value }) => value), source)];
+    }
+    const name = environmentName(key);
+    const value = environment[name];
+    return [key, value === undefined ? flag.fallback : flag.parse([value], name)];
+  });
+  return Object.fromEntries(values);
+}

@@ -1,0 +1,93 @@
+/**
+ * Reads the Hugging Face cache of this machine, which Python's huggingface_hub and others fill:
+ * `models--owner--name/refs/<revision>` holds a commit, `models--owner--name/snapshots/<commit>/` its files.
+ *
+ * @see https://huggingface.co/docs/huggingface_hub/guides/manage-cache
+ * @module
+ */
+import { join } from "node:path";
+
+/** The process's environment, or a part of it. */
+export type Environment = Readonly<Record<string, string>>;
+
+/** A model as the hub names it. */
+export interface HubId {
+  readonly owner: string;
+  readonly name: string;
+  /** Branch, tag or commit. */
+  readonly revision: string;
+}
+
+const PART = "[A-Za-z0-9][\\w.-]*";
+const HUB_ID = new RegExp(
+  `^(?<owner>${PART})/(?<name>${PART})(@(?<revision>${PART}(/${PART})*))?$`,
+);
+
+/**
+ * Reads `owner/name` or `owner/name@revision`; `undefined` where the text has another form.
+ *
+ * ```ts
+ * import { parseHubId } from "./cache.ts";
+ * import assert from "node:assert/strict";
+ *
+ * assert.deepEqual(parseHubId("Xenova/modnet"), { owner: "Xenova", name: "modnet", revision: "main" });
+ * ```
+ */
+export function parseHubId(text: string): HubId | undefined {
+  const { owner, name, revision = "main" } = HUB_ID.exec(text)?.groups ?? {};
+  return owner === undefined || name === undefined ? undefined : { owner, name, revision };
+}
+
+/** The folder of the cache, by the same variables as huggingface_hub: `HF_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`. */
+export function findCacheFolder(environment: Environment): string {
+  const { HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME, USERPROFILE } = environment;
+  if (HF_HUB_CACHE) return HF_HUB_CACHE;
+  const caches = XDG_CACHE_HOME || join(HOME || USERPROFILE || ".", ".cache");
+  return join(HF_HOME || join(caches, "huggingface"), "hub");
+}
+
+/** Where the cache keeps all revisions of a model. */
+export function repositoryFolder(cacheFolder: string, { owner, name }: HubId): string {
+  return join(cacheFolder, `models--${owner}--${name}`);
+}
+
+/** The folder with the files of one revision of a model; `undefined` where the cache has not got it. */
+export async function findSnapshot(cacheFolder: string, id: HubId): Promise<string | undefined> {
+  const repository = repositoryFolder(cacheFolder, id);
+  const commit = await readTextIfThere(join(repository, "refs", id.revision));
+  const folder = join(repository, "snapshots", commit?.trim() || id.revision);
+  return await isFolder(folder) ? folder : undefined;
+}
+
+/** The hub ids of all models in the cache, complete or not. */
+export async function listCachedIds(cacheFolder: string): Promise<string[]> {
+  if (!await isFolder(cacheFolder)) return [];
+  const entries = await Array.fromAsync(Deno.readDir(cacheFolder));
+  return entries
+    .map(({ name }) => /^models--(.+?)--(.+)$/.exec(name))
+    .flatMap((match) => match === null ? [] : [`${match[1]}/${match[2]}`])
+    .sort();
+}
+
+/** The hub id of a folder that is a snapshot in some Hugging Face cache. */
+export function hubIdOfSnapshot(folder: string): HubId | undefined {
+  const match = /[\\/]models--(.+?)--(.+?)[\\/]snapshots[\\/][^\\/]+$/.exec(folder);
+  return match === null ? undefined : parseHubId(`${match[1]}/${match[2]}`);
+}
+
+/** Whether there is a folder at this path. */
+export async function isFolder(path: string): Promise<boolean> {
+  try {
+    return (await Deno.stat(path)).isDirectory;
+  } catch {
+    return false;
+  }
+}
+
+async function readTextIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,84 @@
+/**
+ * Short names for models on the Hugging Face hub that Hearth is meant for. They are for convenience: any hub id or
+ * folder works too.
+ *
+ * @module
+ */
+import type { ModelKind } from "../config.ts";
+
+/** kind → alias → hub id. */
+export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, string>>>> = {
+  text: {
+    "qwen3-0.6b": "onnx-community/Qwen3-0.6B-ONNX",
+    "qwen3-1.7b": "onnx-community/Qwen3-1.7B-ONNX",
+    "qwen3-4b": "onnx-community/Qwen3-4B-ONNX",
+    "minicpm4-0.5b": "onnx-community/MiniCPM4-0.5B-ONNX",
+    "smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    "smollm2-360m": "HuggingFaceTB/SmolLM2-360M-Instruct",
+    "smollm3-3b": "HuggingFaceTB/SmolLM3-3B-ONNX",
+    "llama-3.2-1b": "onnx-community/Llama-3.2-1B-Instruct",
+    "gemma-3-270m": "onnx-community/gemma-3-270m-it-ONNX",
+    "gemma-3-1b": "onnx-community/gemma-3-1b-it-ONNX",
+    "granite-4-350m": "onnx-community/granite-4.0-350m-ONNX-web",
+  },
+  vision: {
+    "qwen2-vl-2b": "onnx-community/Qwen2-VL-2B-Instruct",
+    "qwen2.5-vl-3b": "onnx-community/Qwen2.5-VL-3B-Instruct-ONNX",
+    "qwen3-vl-2b": "onnx-community/Qwen3-VL-2B-Instruct-ONNX",
+    "qwen3.5-0.8b": "onnx-community/Qwen3.5-0.8B-ONNX",
+    "smolvlm-256m": "HuggingFaceTB/SmolVLM-256M-Instruct",
+    "smolvlm-500m": "HuggingFaceTB/SmolVLM-500M-Instruct",
+    "lfm2-vl-450m": "onnx-community/LFM2-VL-450M-ONNX",
+    "fastvlm-0.5b": "onnx-community/FastVLM-0.5B-ONNX",
+    "gemma-4-e2b": "onnx-community/gemma-4-E2B-it-ONNX",
+  },
+  ocr: {
+    "glm-ocr": "onnx-community/GLM-OCR-ONNX",
+    "granite-docling-258m": "onnx-community/granite-docling-258M-ONNX",
+    "trocr-small-printed": "Xenova/trocr-small-printed",
+    "trocr-small-handwritten": "Xenova/trocr-small-handwritten",
+    "florence-2-base": "onnx-community/Florence-2-base-ft",
+  },
+  asr: {
+    "whisper-tiny": "onnx-community/whisper-tiny",
+    "whisper-base": "onnx-community/whisper-base",
+    "whisper-small": "onnx-community/whisper-small",
+    "whisper-large-v3-turbo": "onnx-community/whisper-large-v3-turbo",
+    "moonshine-tiny": "onnx-community/moonshine-tiny-ONNX",
+    "moonshine-base": "onnx-community/moonshine-base-ONNX",
+    "cohere-transcribe": "onnx-community/cohere-transcribe-03-2026-ONNX",
+    "granite-4-1b-speech": "onnx-community/granite-4.0-1b-speech-ONNX",
+    "voxtral-mini-3b": "onnx-community/Voxtral-Mini-3B-2507-ONNX",
+  },
+  tts: {
+    "kokoro-82m": "onnx-community/Kokoro-82M-v1.0-ONNX",
+    "supertonic": "onnx-community/Supertonic-TTS-ONNX",
+    "speecht5": "Xenova/speecht5_tts",
+    "mms-tts-eng": "Xenova/mms-tts-eng",
+  },
+  matting: {
+    "rmbg-1.4": "briaai/RMBG-1.4",
+    "birefnet-lite": "onnx-community/BiRefNet_lite-ONNX",
+    "ormbg": "onnx-community/ormbg-ONNX",
+    "modnet": "Xenova/modnet",
+  },
+  embedding: {
+    "all-minilm-l6-v2": "onnx-community/all-MiniLM-L6-v2-ONNX",
+    "bge-small-en": "Xenova/bge-small-en-v1.5",
+    "bge-m3": "Xenova/bge-m3",
+    "nomic-embed-1.5": "nomic-ai/nomic-embed-text-v1.5",
+    "qwen3-embedding-0.6b": "onnx-community/Qwen3-Embedding-0.6B-ONNX",
+    "embeddinggemma-300m": "onnx-community/embeddinggemma-300m-ONNX",
+  },
+  rerank: {
+    "jina-reranker-tiny": "jinaai/jina-reranker-v1-tiny-en",
+    "bge-reranker-base": "Xenova/bge-reranker-base",
+    "mxbai-rerank-xsmall": "mixedbread-ai/mxbai-rerank-xsmall-v1",
+    "qwen3-reranker-0.6b": "onnx-community/Qwen3-Reranker-0.6B-ONNX",
+  },
+};
+
+/** Alias → hub id, over all kinds. */
+export const HUB_ID_OF_ALIAS: ReadonlyMap<string, string> = new Map(
+  Object.values(CATALOGUE).flatMap((aliases) => Object.entries(aliases)),
+);
