@@ -1,0 +1,167 @@
+import type { MediaSpan, Sequence } from "./sequence.ts";
+
+const NONE = -1;
+
+/** Everything that makes two full blocks the same. */
+interface BlockContent {
+  /** i32 `[blockSize]`. */
+  readonly tokens: Int32Array;
+  readonly media: string;
+  /** The block that holds everything before this one, `NONE` for the first. */
+  readonly predecessor: number;
+  readonly scope: number;
+  readonly hash: number;
+}
+
+/**
+ * The full blocks of a pool by what they hold.
+ *
+ * A block's content is its own tokens, the media they stand for, and its predecessor, which is the one block that
+ * holds everything before it: a hash chain, and at the same time a tree. The hash (32 bits, of the tokens, the media
+ * and the predecessor's hash) only says where to look. What is found there is compared with the predecessor's id,
+ * the media and every token; and as no content is kept twice, an equal predecessor id means equal tokens back to
+ * the first. So two prefixes are never confused, whatever their hashes: a wrong answer, or a look at another client's
+ * prompt, is not a matter of luck. The price is 4 bytes a token.
+ *
+ * Its owner must remove a block before its predecessor.
+ */
+export class BlockIndex {
+  readonly #blockSize: number;
+  /** i32 `[numBlocks, blockSize]`. */
+  readonly #tokens: Int32Array;
+  readonly #media: string[];
+  readonly #predecessors: Int32Array;
+  readonly #scopes: Int32Array;
+  readonly #hashes: Int32Array;
+  readonly #isIndexed: Uint8Array;
+  /** The first block of each bucket; `#nextInBucket` has the others. */
+  readonly #buckets: Int32Array;
+  readonly #nextInBucket: Int32Array;
+
+  constructor(numBlocks: number, blockSize: number) {
+    this.#blockSize = blockSize;
+    this.#tokens = new Int32Array(numBlocks * blockSize);
+    this.#media = new Array<string>(numBlocks).fill("");
+    this.#predecessors = new Int32Array(numBlocks);
+    this.#scopes = new Int32Array(numBlocks);
+    this.#hashes = new Int32Array(numBlocks);
+    this.#isIndexed = new Uint8Array(numBlocks);
+    this.#buckets = new Int32Array(2 ** Math.ceil(Math.log2(numBlocks * 2))).fill(NONE);
+    this.#nextInBucket = new Int32Array(numBlocks);
+  }
+
+  has(blockId: number): boolean {
+    return this.#isIndexed[blockId] === 1;
+  }
+
+  /** The `cacheScope` of the sequence that brought an indexed block here. */
+  scopeOf(blockId: number): number {
+    return this.#scopes[blockId]!;
+  }
+
+  /** The block that holds what the full block `index` of `sequence` holds; its table must reach up to there. */
+  find(sequence: Sequence, index: number): number | undefined {
+    return this.#search(this.#contentOf(sequence, index));
+  }
+
+  /** Like {@linkcode find}, but what is not there is added, in the sequence's own block. */
+  findOrAdd(sequence: Sequence, index: number): number {
+    const content = this.#contentOf(sequence, index);
+    const found = this.#search(content);
+    if (found !== undefined) return found;
+
+    const blockId = sequence.blockIds.at(index);
+    this.#tokens.set(content.tokens, blockId * this.#blockSize);
+    this.#media[blockId] = content.media;
+    this.#predecessors[blockId] = content.predecessor;
+    this.#scopes[blockId] = content.scope;
+    this.#hashes[blockId] = content.hash;
+    const bucket = this.#bucketOf(content.hash);
+    this.#nextInBucket[blockId] = this.#buckets[bucket]!;
+    this.#buckets[bucket] = blockId;
+    this.#isIndexed[blockId] = 1;
+    return blockId;
+  }
+
+  /** Forgets a block that is in the index. */
+  remove(blockId: number): void {
+    const bucket = this.#bucketOf(this.#hashes[blockId]!);
+    const next = this.#nextInBucket[blockId]!;
+    if (this.#buckets[bucket] === blockId) this.#buckets[bucket] = next;
+    else {
+      let before = this.#buckets[bucket]!;
+      while (this.#nextInBucket[before] !== blockId) before = this.#nextInBucket[before]!;
+      this.#nextInBucket[before] = next;
+    }
+    this.#media[blockId] = "";
+    this.#isIndexed[blockId] = 0;
+  }
+
+  #search(content: BlockContent): number | undefined {
+    let blockId = this.#buckets[this.#bucketOf(content.hash)]!;
+    while (blockId !== NONE && !this.#holds(blockId, content)) {
+      blockId = this.#nextInBucket[blockId]!;
+    }
+    return blockId === NONE ? undefined : blockId;
+  }
+
+  #holds(blockId: number, content: BlockContent): boolean {
+    return this.#hashes[blockId] === content.hash &&
+      this.#predecessors[blockId] === content.predecessor &&
+      this.#scopes[blockId] === content.scope &&
+      this.#media[blockId] === content.media &&
+      this.#holdsTokens(blockId, content.tokens);
+  }
+
+  #holdsTokens(blockId: number, tokens: Int32Array): boolean {
+    const start = blockId * this.#blockSize;
+    for (let i = 0; i < tokens.length; i++) {
+      if (this.#tokens[start + i] !== tokens[i]) return false;
+    }
+    return true;
+  }
+
+  #contentOf(sequence: Sequence, index: number): BlockContent {
+    const start = index * this.#blockSize;
+    const end = start + this.#blockSize;
+    const tokens = sequence.tokens.view(start, end);
+    const media = describeMedia(sequence.media, start, end);
+    const scope = sequence.cacheScope;
+    const predecessor = index === 0 ? NONE : sequence.blockIds.at(index - 1);
+
+    let hash = predecessor === NONE ? scope : this.#hashes[predecessor]!;
+    for (let i = 0; i < tokens.length; i++) hash = mix(hash, tokens[i]!);
+    for (let i = 0; i < media.length; i++) hash = mix(hash, media.charCodeAt(i));
+    return { tokens, media, predecessor, scope, hash };
+  }
+
+  #bucketOf(hash: number): number {
+    return spread(hash) & (this.#buckets.length - 1);
+  }
+}
+
+/** Which media stand in tokens `start` to `end`, and where; empty when none do. */
+function describeMedia(media: readonly MediaSpan[], start: number, end: number): string {
+  let description = "";
+  for (const span of media) {
+    if (span.start >= end || span.end <= start) continue;
+    description += `${span.start - start}:${span.end - start}:${span.key};`;
+  }
+  return description;
+}
+
+/** One round of MurmurHash3 (x86, 32 bits). */
+function mix(hash: number, value: number): number {
+  let k = Math.imul(value, 0xcc9e2d51);
+  k = Math.imul((k << 15) | (k >>> 17), 0x1b873593);
+  const h = hash ^ k;
+  return (Math.imul((h << 13) | (h >>> 19), 5) + 0xe6546b64) | 0;
+}
+
+/** The last step of MurmurHash3: every bit of `hash` reaches the low bits that choose the bucket. */
+function spread(hash: number): number {
+  let h = hash;
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}

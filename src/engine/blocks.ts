@@ -1,0 +1,168 @@
+/**
+ * Who holds which block of the paged KV cache, and which prefixes are still in it.
+ *
+ * @module
+ */
+import type { DecoderLimits } from "../decoder/decoder.ts";
+import { BlockIndex } from "./block_index.ts";
+import { FreeList } from "./free_list.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** `numUsedBlocks + numCachedBlocks + numFreeBlocks` is the whole pool. */
+export interface BlockStats {
+  /** Blocks some sequence holds. */
+  readonly numUsedBlocks: number;
+  /** Blocks nobody holds that keep a known prefix until they are reused. */
+  readonly numCachedBlocks: number;
+  /** Blocks that hold nothing of use. */
+  readonly numFreeBlocks: number;
+  /** Prompt tokens of all sequences that were started. */
+  readonly numPrefixQueryTokens: number;
+  /** How many of those were found in the cache and not computed again. */
+  readonly numPrefixHitTokens: number;
+}
+
+/**
+ * Hands out the blocks of the KV cache and counts references to them.
+ *
+ * A block that is full is sealed: it is never written again, other sequences find it by its content and refer to it.
+ * No content is kept twice: a sequence that fills a block whose content another has sealed meanwhile moves to that one.
+ * A block nobody holds goes to the free list, and stays findable there until it is reused: those that hold nothing
+ * first, then the longest unused. A sequence gives its blocks back last to first, so that a prefix outlives what
+ * follows it.
+ */
+export class BlockManager {
+  readonly #numBlocks: number;
+  readonly #blockSize: number;
+  readonly #sharesBlocks: boolean;
+  readonly #references: Int32Array;
+  readonly #free: FreeList;
+  readonly #index: BlockIndex;
+  #numCachedBlocks = 0;
+  #numPrefixQueryTokens = 0;
+  #numPrefixHitTokens = 0;
+
+  constructor(limits: Pick<DecoderLimits, "numBlocks" | "blockSize" | "sharesBlocks">) {
+    this.#numBlocks = limits.numBlocks;
+    this.#blockSize = limits.blockSize;
+    this.#sharesBlocks = limits.sharesBlocks;
+    this.#references = new Int32Array(limits.numBlocks);
+    this.#free = new FreeList(limits.numBlocks);
+    this.#index = new BlockIndex(limits.numBlocks, limits.blockSize);
+  }
+
+  /**
+   * Gives a sequence that holds nothing the blocks for all its tokens: those already in the cache by reference, the
+   * others new. At least its last token is left to compute, for its logits.
+   *
+   * @returns false, and changes nothing, when there are not enough blocks.
+   */
+  admit(sequence: Sequence): boolean {
+    const { blockIds, length } = sequence;
+    let numNeeded = Math.ceil(length / this.#blockSize);
+    for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
+      const blockId = this.#index.find(sequence, i);
+      if (blockId === undefined) break;
+      blockIds.push(blockId);
+      // A block in use costs nothing; one that is only cached leaves the free list like a new one.
+      if (this.#references[blockId]! > 0) numNeeded--;
+    }
+    if (numNeeded > this.#free.length) {
+      blockIds.clear();
+      return false;
+    }
+    for (const blockId of blockIds.view()) this.#acquire(blockId);
+    sequence.numSealedBlocks = blockIds.length;
+    sequence.numComputed = blockIds.length * this.#blockSize;
+    if (sequence.numCachedTokens === undefined) {
+      sequence.numCachedTokens = sequence.numComputed;
+      this.#numPrefixHitTokens += sequence.numComputed;
+      this.#numPrefixQueryTokens += length;
+    }
+    return this.grow(sequence, length);
+  }
+
+  /**
+   * Gives a sequence blocks until they hold `numTokens`.
+   *
+   * @returns false when there are not enough; the sequence keeps those it got.
+   */
+  grow(sequence: Sequence, numTokens: number): boolean {
+    while (sequence.blockIds.length * this.#blockSize < numTokens) {
+      const blockId = this.#free.takeFirst();
+      if (blockId === undefined) return false;
+      if (this.#index.has(blockId)) {
+        this.#index.remove(blockId);
+        this.#numCachedBlocks--;
+      }
+      this.#references[blockId] = 1;
+      sequence.blockIds.push(blockId);
+    }
+    return true;
+  }
+
+  /** Makes the blocks that a sequence has filled findable. */
+  seal(sequence: Sequence): void {
+    if (!this.#sharesBlocks) return;
+    const numFull = Math.floor(sequence.numComputed / this.#blockSize);
+    for (let i = sequence.numSealedBlocks; i < numFull; i++) {
+      const ownId = sequence.blockIds.at(i);
+      const sealedId = this.#index.findOrAdd(sequence, i);
+      if (sealedId === ownId) continue;
+      this.#acquire(sealedId);
+      sequence.blockIds.set(i, sealedId);
+      this.#drop(ownId);
+    }
+    sequence.numSealedBlocks = numFull;
+  }
+
+  /** Takes all blocks from a sequence. They stay findable. */
+  release(sequence: Sequence): void {
+    const { blockIds } = sequence;
+    for (let i = blockIds.length - 1; i >= 0; i--) this.#drop(blockIds.at(i));
+    blockIds.clear();
+    sequence.numComputed = 0;
+    sequence.numSealedBlocks = 0;
+  }
+
+  /** Forgets what the blocks of a scope hold, once no sequence of that scope is left. */
+  forget(cacheScope: number): void {
+    for (let blockId = 0; blockId < this.#numBlocks; blockId++) {
+      if (!this.#index.has(blockId) || this.#index.scopeOf(blockId) !== cacheScope) continue;
+      this.#free.remove(blockId);
+      this.#index.remove(blockId);
+      this.#numCachedBlocks--;
+      this.#free.pushFirst(blockId);
+    }
+  }
+
+  /** How many of a sequence's first `numTokens` tokens may come from other sequences' blocks. */
+  numShareableTokens(numTokens: number): number {
+    if (!this.#sharesBlocks) return 0;
+    return Math.floor((numTokens - 1) / this.#blockSize) * this.#blockSize;
+  }
+
+  stats(): BlockStats {
+    return {
+      numUsedBlocks: this.#numBlocks - this.#free.length,
+      numCachedBlocks: this.#numCachedBlocks,
+      numFreeBlocks: this.#free.length - this.#numCachedBlocks,
+      numPrefixQueryTokens: this.#numPrefixQueryTokens,
+      numPrefixHitTokens: this.#numPrefixHitTokens,
+    };
+  }
+
+  #acquire(blockId: number): void {
+    if (this.#references[blockId]!++ > 0) return;
+    this.#free.remove(blockId);
+    this.#numCachedBlocks--;
+  }
+
+  #drop(blockId: number): void {
+    if (--this.#references[blockId]! > 0) return;
+    if (this.#index.has(blockId)) {
+      this.#free.pushLast(blockId);
+      this.#numCachedBlocks++;
+    } else this.#free.pushFirst(blockId);
+  }
+}

@@ -1,0 +1,105 @@
+import type { SampleRow, SamplingParams, TokenAdjustments } from "../../kernels/sample_row.ts";
+
+/** What a sequence's sampling depends on besides its tokens. */
+export interface SamplingOptions {
+  readonly params: SamplingParams;
+  /** Added to the logits of these token ids. */
+  readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  /** How many most likely tokens to report with each chosen one, 0 to 20. */
+  readonly topLogprobs: number;
+}
+
+/**
+ * How the next token of one sequence is chosen, kept up to date token by token.
+ * It is the sequence's {@linkcode SampleRow} itself, the same object every step.
+ */
+export class SamplingState implements SampleRow {
+  readonly params: SamplingParams;
+  readonly topLogprobs: number;
+  /** Absent when neither a penalty nor a bias is on, which spares the kernel the work. */
+  readonly adjustments: TokenAdjustments | undefined;
+  readonly #table: AdjustmentTable | undefined;
+  #tokenIndex = 0;
+
+  constructor(promptTokens: Int32Array, options: SamplingOptions) {
+    this.params = options.params;
+    this.topLogprobs = options.topLogprobs;
+    const { repetitionPenalty, frequencyPenalty, presencePenalty } = options.params;
+    const counts = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
+    if (counts || (options.logitBias?.size ?? 0) > 0) {
+      this.#table = new AdjustmentTable(counts);
+      for (const [tokenId, bias] of options.logitBias ?? []) this.#table.addBias(tokenId, bias);
+      this.#table.addPrompt(promptTokens, repetitionPenalty !== 1);
+    }
+    this.adjustments = this.#table;
+  }
+
+  /** Index of the token to choose next within the completion. */
+  get tokenIndex(): number {
+    return this.#tokenIndex;
+  }
+
+  /** Takes note of a chosen token. */
+  push(tokenId: number): void {
+    this.#tokenIndex++;
+    this.#table?.addCompletion(tokenId);
+  }
+}
+
+/** {@linkcode TokenAdjustments} that grow by doubling; a token keeps its place. */
+class AdjustmentTable implements TokenAdjustments {
+  length = 0;
+  tokenIds = new Uint32Array(32);
+  completionCounts = new Uint32Array(32);
+  inContext = new Uint32Array(32);
+  bias = new Float32Array(32);
+  /** Whether penalties are on, so that every completion token must be listed. */
+  readonly #counts: boolean;
+  readonly #indexOf = new Map<number, number>();
+
+  constructor(counts: boolean) {
+    this.#counts = counts;
+  }
+
+  addBias(tokenId: number, bias: number): void {
+    this.bias[this.#place(tokenId)] = bias;
+  }
+
+  /** Lists the prompt's tokens when `all` are wanted, else only marks those listed already. */
+  addPrompt(tokens: Int32Array, all: boolean): void {
+    for (const tokenId of tokens) {
+      const index = all ? this.#place(tokenId) : this.#indexOf.get(tokenId);
+      if (index !== undefined) this.inContext[index] = 1;
+    }
+  }
+
+  addCompletion(tokenId: number): void {
+    const index = this.#counts ? this.#place(tokenId) : this.#indexOf.get(tokenId);
+    if (index === undefined) return;
+    this.completionCounts[index]! += 1;
+    this.inContext[index] = 1;
+  }
+
+  #place(tokenId: number): number {
+    const known = this.#indexOf.get(tokenId);
+    if (known !== undefined) return known;
+    if (this.length === this.tokenIds.length) this.#grow();
+    const index = this.length++;
+    this.tokenIds[index] = tokenId;
+    this.#indexOf.set(tokenId, index);
+    return index;
+  }
+
+  #grow(): void {
+    const capacity = this.tokenIds.length * 2;
+    this.tokenIds = copyInto(new Uint32Array(capacity), this.tokenIds);
+    this.completionCounts = copyInto(new Uint32Array(capacity), this.completionCounts);
+    this.inContext = copyInto(new Uint32Array(capacity), this.inContext);
+    this.bias = copyInto(new Float32Array(capacity), this.bias);
+  }
+}
+
+function copyInto<T extends Uint32Array | Float32Array>(target: T, source: T): T {
+  target.set(source);
+  return target;
+}

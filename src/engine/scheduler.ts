@@ -1,0 +1,272 @@
+/**
+ * Which tokens of which sequences the next step computes: continuous batching with chunked prefill.
+ *
+ * @module
+ */
+import type { DecoderLimits, SampledToken, SamplingParams } from "../decoder/decoder.ts";
+import { HearthError } from "../errors.ts";
+import { BlockManager, type BlockStats } from "./blocks.ts";
+import { type MediaSpan, Sequence } from "./sequence.ts";
+
+/** The cache scope of all sequences while the prefix cache is on. */
+const SHARED_SCOPE = 0;
+
+/** A prompt and the samples wanted of its completion. */
+export interface GenerationRequest {
+  /** Copied. */
+  readonly promptTokens: Int32Array;
+  /** One per completion wanted, each with its own seed; the completions share the prompt's blocks. */
+  readonly samples: readonly SamplingParams[];
+  /** Most tokens per completion; to the end of the context when absent. */
+  readonly maxTokens?: number | undefined;
+  readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  /** How many most likely tokens to report with each chosen one, 0 to 20. */
+  readonly topLogprobs: number;
+  readonly media?: readonly MediaSpan[] | undefined;
+}
+
+/** One sequence's part in a step. */
+export interface ScheduledSequence {
+  readonly sequence: Sequence;
+  /** Tokens to compute, from `sequence.numComputed` on; at least 1. */
+  readonly numTokens: number;
+  /** Whether they reach the sequence's last token, so that a new one is due. */
+  readonly samples: boolean;
+}
+
+/** What one step computes: sequences in order of arrival, which puts next tokens before prompts. */
+export interface ScheduledStep {
+  readonly scheduled: readonly ScheduledSequence[];
+  readonly numTokens: number;
+}
+
+/** A new token and the sequence that got it. */
+export interface CommittedToken {
+  readonly sequence: Sequence;
+  readonly token: SampledToken;
+}
+
+/** Counts since the start, and states now. */
+export interface SchedulerStats extends BlockStats {
+  readonly numRunning: number;
+  readonly numWaiting: number;
+  /** Times that a running sequence gave its blocks to an older one. */
+  readonly numPreemptions: number;
+}
+
+/** See {@linkcode Scheduler}. */
+export interface SchedulerOptions {
+  /** Whether requests share the blocks of equal prefixes. Samples of one request share them anyhow. */
+  readonly prefixCache: boolean;
+}
+
+/**
+ * Sequences run in order of arrival. A step first takes the next token of every sequence that has its prompt
+ * behind it, then as much of the prompts as its token budget leaves. Only the newest sequence is ever preempted, and
+ * it goes back to the front of the queue: so the running sequences are always the oldest ones, nobody is overtaken,
+ * and the oldest advances with every step.
+ *
+ * A sequence gets the blocks of all its tokens when it is admitted, so that a long prompt cannot run out of blocks
+ * half-way, and blocks for its completion one at a time.
+ *
+ * The order of calls is `schedule`, run the step, `commit`; everything else may be called at any moment, also while a
+ * step runs.
+ */
+export class Scheduler {
+  /** Most tokens of prompt and completion in one sequence: the context, or what the whole pool holds. */
+  readonly maxSequenceLength: number;
+  readonly #limits: DecoderLimits;
+  readonly #prefixCache: boolean;
+  readonly #blocks: BlockManager;
+  readonly #sequences = new Map<number, Sequence>();
+  /** In order of arrival, all older than those waiting. */
+  readonly #running: Sequence[] = [];
+  /** In order of arrival. */
+  readonly #waiting: Sequence[] = [];
+  #nextSequenceId = 1;
+  #nextRequestId = 1;
+  #numPreemptions = 0;
+
+  constructor(limits: DecoderLimits, options: SchedulerOptions) {
+    this.#limits = limits;
+    this.#prefixCache = options.prefixCache;
+    this.#blocks = new BlockManager(limits);
+    // The last token of a completion is never computed, so it needs no slot.
+    const poolLength = limits.numBlocks * limits.blockSize + 1;
+    this.maxSequenceLength = Math.min(limits.contextLength, poolLength);
+  }
+
+  /**
+   * Queues a request.
+   *
+   * @returns its sequences, one per sample.
+   * @throws {HearthError} `context_length_exceeded` when the prompt can never be held with one token after it,
+   * `invalid_value` when it is empty.
+   */
+  add(request: GenerationRequest): Sequence[] {
+    const numPromptTokens = request.promptTokens.length;
+    if (numPromptTokens === 0) throw new HearthError("invalid_value", "The prompt has no tokens.");
+    if (numPromptTokens >= this.maxSequenceLength) throw this.#tooLong(numPromptTokens);
+    const maxLength = Math.min(
+      numPromptTokens + (request.maxTokens ?? Infinity),
+      this.maxSequenceLength,
+    );
+    const requestId = this.#nextRequestId++;
+    const cacheScope = this.#prefixCache ? SHARED_SCOPE : requestId;
+    return request.samples.map((params) => {
+      const id = this.#nextSequenceId++;
+      const sequence = new Sequence({ ...request, id, requestId, cacheScope, maxLength, params });
+      this.#sequences.set(id, sequence);
+      this.#waiting.push(sequence);
+      return sequence;
+    });
+  }
+
+  /**
+   * Chooses the next step. What is running gets the blocks it needs, at the cost of the newest when they run out.
+   *
+   * @returns `undefined` when there is nothing to do.
+   */
+  schedule(): ScheduledStep | undefined {
+    const scheduled: ScheduledSequence[] = [];
+    let budget = this.#limits.maxBatchTokens;
+    const take = (sequence: Sequence) => {
+      const numTokens = chunkOf(sequence, budget);
+      const samples = sequence.numComputed + numTokens === sequence.length;
+      scheduled.push({ sequence, numTokens, samples });
+      budget -= numTokens;
+    };
+
+    const preemptionsBefore = this.#numPreemptions;
+    for (let i = 0; i < this.#running.length && budget > 0; i++) {
+      const sequence = this.#running[i]!;
+      if (this.#makeRoom(sequence, chunkOf(sequence, budget))) take(sequence);
+    }
+    // What was just preempted heads the queue and would only take back what it gave.
+    if (this.#numPreemptions === preemptionsBefore) {
+      while (budget > 0) {
+        const sequence = this.#admitNext();
+        if (sequence === undefined) break;
+        take(sequence);
+      }
+    }
+    if (scheduled.length === 0) return undefined;
+    return { scheduled, numTokens: this.#limits.maxBatchTokens - budget };
+  }
+
+  /**
+   * Takes note that a step has run. Sequences that ended while it ran are left out.
+   *
+   * @param sampled the new tokens, in the order of the scheduled sequences that sample.
+   * @returns the same with their sequences. The caller ends those that are done with {@linkcode finish}.
+   */
+  commit(step: ScheduledStep, sampled: readonly SampledToken[]): CommittedToken[] {
+    const committed: CommittedToken[] = [];
+    let numSampled = 0;
+    for (const { sequence, numTokens, samples } of step.scheduled) {
+      const token = samples ? sampled[numSampled++] : undefined;
+      if (samples && token === undefined) {
+        throw new RangeError(`The step sampled only ${sampled.length} tokens.`);
+      }
+      if (sequence.status !== "running") continue;
+      sequence.numComputed += numTokens;
+      this.#blocks.seal(sequence);
+      if (token === undefined) continue;
+      sequence.push(token.tokenId);
+      committed.push({ sequence, token });
+    }
+    return committed;
+  }
+
+  /** Ends a sequence that has all its tokens: its blocks are free, and findable, at once. */
+  finish(sequenceId: number): void {
+    this.#end(sequenceId);
+  }
+
+  /** Ends a sequence wherever it stands; one that has ended already, or never was, is no error. */
+  cancel(sequenceId: number): void {
+    this.#end(sequenceId);
+  }
+
+  /** Whether any sequence waits or runs. */
+  get hasWork(): boolean {
+    return this.#sequences.size > 0;
+  }
+
+  stats(): SchedulerStats {
+    return {
+      ...this.#blocks.stats(),
+      numRunning: this.#running.length,
+      numWaiting: this.#waiting.length,
+      numPreemptions: this.#numPreemptions,
+    };
+  }
+
+  #tooLong(numPromptTokens: number): HearthError {
+    const { contextLength, numBlocks, blockSize } = this.#limits;
+    const room = this.maxSequenceLength === contextLength
+      ? `the model's context holds ${contextLength}`
+      : `the KV cache holds ${numBlocks * blockSize} (--kv-cache-mb makes it larger)`;
+    return new HearthError(
+      "context_length_exceeded",
+      `The prompt has ${numPromptTokens} tokens and ${room}, of which at least one is for the answer.`,
+    );
+  }
+
+  /** Gives `sequence` the blocks for its next tokens. @returns false when it was preempted itself. */
+  #makeRoom(sequence: Sequence, numTokens: number): boolean {
+    while (!this.#blocks.grow(sequence, sequence.numComputed + numTokens)) {
+      const newest = this.#running.pop()!;
+      this.#blocks.release(newest);
+      newest.status = "waiting";
+      this.#waiting.unshift(newest);
+      this.#numPreemptions++;
+      if (newest === sequence) return false;
+    }
+    return true;
+  }
+
+  #admitNext(): Sequence | undefined {
+    const sequence = this.#waiting[0];
+    if (sequence === undefined || this.#running.length === this.#limits.maxSequences) {
+      return undefined;
+    }
+    if (this.#awaitsSibling(sequence) || !this.#blocks.admit(sequence)) return undefined;
+    this.#waiting.shift();
+    this.#running.push(sequence);
+    sequence.status = "running";
+    return sequence;
+  }
+
+  /** Whether another sample of the same request is still computing the prompt that both will share. */
+  #awaitsSibling(sequence: Sequence): boolean {
+    const numShared = this.#blocks.numShareableTokens(sequence.numPromptTokens);
+    return this.#running.some((other) =>
+      other.requestId === sequence.requestId && other.numComputed < numShared
+    );
+  }
+
+  #end(sequenceId: number): void {
+    const sequence = this.#sequences.get(sequenceId);
+    if (sequence === undefined) return;
+    this.#sequences.delete(sequenceId);
+    const queue = sequence.status === "running" ? this.#running : this.#waiting;
+    queue.splice(queue.indexOf(sequence), 1);
+    sequence.status = "ended";
+    this.#blocks.release(sequence);
+    if (!this.#prefixCache && !this.#hasSequencesOf(sequence.requestId)) {
+      this.#blocks.forget(sequence.cacheScope);
+    }
+  }
+
+  #hasSequencesOf(requestId: number): boolean {
+    for (const sequence of this.#sequences.values()) {
+      if (sequence.requestId === requestId) return true;
+    }
+    return false;
+  }
+}
+
+function chunkOf(sequence: Sequence, budget: number): number {
+  return Math.min(sequence.length - sequence.numComputed, budget);
+}

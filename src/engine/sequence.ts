@@ -1,0 +1,93 @@
+import { Int32List } from "./int32_list.ts";
+import { type SamplingOptions, SamplingState } from "./sampling_state.ts";
+
+/**
+ * - `waiting`: in the queue, new or preempted; holds no block.
+ * - `running`: holds blocks and takes part in steps.
+ * - `ended`: finished or cancelled; holds nothing.
+ */
+export type SequenceStatus = "waiting" | "running" | "ended";
+
+/** Where media (an image, a sound) stand in a prompt: their placeholder tokens do not tell them apart. */
+export interface MediaSpan {
+  /** First placeholder token. */
+  readonly start: number;
+  /** One past the last placeholder token. */
+  readonly end: number;
+  /** Says which media: equal keys, equal content (a digest of the bytes and of how they were prepared). */
+  readonly key: string;
+}
+
+/** What a sequence is made from. */
+export interface SequenceOptions extends SamplingOptions {
+  readonly id: number;
+  /** The same for all samples of one request. */
+  readonly requestId: number;
+  /** Only sequences of the same scope share blocks: 0 for all, or one of its own for each request. */
+  readonly cacheScope: number;
+  /** Copied. */
+  readonly promptTokens: Int32Array;
+  /** Most tokens of prompt and completion. */
+  readonly maxLength: number;
+  readonly media?: readonly MediaSpan[] | undefined;
+}
+
+/** One sequence of tokens that grows by a token at a time: a prompt and its completion. */
+export class Sequence {
+  readonly id: number;
+  readonly requestId: number;
+  readonly cacheScope: number;
+  readonly numPromptTokens: number;
+  readonly maxLength: number;
+  readonly media: readonly MediaSpan[];
+  /** Prompt, then completion. */
+  readonly tokens: Int32List;
+  /** The blocks of the KV cache that hold its tokens, in order; kept by the block manager. */
+  readonly blockIds = new Int32List();
+  /** How its next token is chosen. */
+  readonly sampling: SamplingState;
+
+  status: SequenceStatus = "waiting";
+  /** Leading tokens whose keys and values are in its blocks. */
+  numComputed = 0;
+  /** Leading blocks that are full and findable by other sequences. */
+  numSealedBlocks = 0;
+  /** Prompt tokens that were found in the cache when it first ran; `undefined` until then. */
+  numCachedTokens: number | undefined;
+
+  constructor(options: SequenceOptions) {
+    this.id = options.id;
+    this.requestId = options.requestId;
+    this.cacheScope = options.cacheScope;
+    this.numPromptTokens = options.promptTokens.length;
+    this.maxLength = options.maxLength;
+    this.media = options.media ?? [];
+    this.tokens = new Int32List(options.promptTokens);
+    this.sampling = new SamplingState(options.promptTokens, options);
+  }
+
+  /** Tokens of prompt and completion. */
+  get length(): number {
+    return this.tokens.length;
+  }
+
+  get numCompletionTokens(): number {
+    return this.tokens.length - this.numPromptTokens;
+  }
+
+  /** Whether it may not grow further and has to be finished. */
+  get isFull(): boolean {
+    return this.tokens.length >= this.maxLength;
+  }
+
+  /** @throws {RangeError} when the sequence is full. */
+  push(tokenId: number): void {
+    if (this.isFull) {
+      throw new RangeError(
+        `Sequence ${this.id} has all of its ${this.maxLength} tokens and should have been finished.`,
+      );
+    }
+    this.tokens.push(tokenId);
+    this.sampling.push(tokenId);
+  }
+}
