@@ -1,0 +1,91 @@
+/**
+ * The events of one chat request, read by the server as they arrive from the worker.
+ *
+ * @module
+ */
+import type { WireError } from "../errors.ts";
+import type { ChatEvent, ToRequest } from "../worker/protocol.ts";
+
+interface Reader {
+  resolve(result: IteratorResult<ChatEvent>): void;
+  reject(reason: unknown): void;
+}
+
+/**
+ * Reads a request's port as an async iterator that ends after `done` or `error`.
+ * One reader at a time. Returning early, or aborting `signal`, tells the worker to drop the request and closes
+ * the port; an abort also rejects the pending and every later `next()` with the signal's reason.
+ */
+export class ChatStream implements AsyncIterableIterator<ChatEvent> {
+  readonly #port: MessagePort;
+  readonly #signal: AbortSignal | undefined;
+  readonly #onEnd: (stream: ChatStream) => void;
+  readonly #events: ChatEvent[] = [];
+  readonly #onAbort = () => this.#cancel();
+  #reader: Reader | undefined;
+  #ended = false;
+
+  /** Owns `port` from here on. `onEnd` runs once, as soon as nothing more can arrive. */
+  constructor(
+    port: MessagePort,
+    options: {
+      signal?: AbortSignal | undefined;
+      onEnd: (stream: ChatStream) => void;
+    },
+  ) {
+    this.#port = port;
+    this.#signal = options.signal;
+    this.#onEnd = options.onEnd;
+    this.#port.onmessage = (message: MessageEvent<ChatEvent>) => this.#push(message.data);
+    if (this.#signal?.aborted) this.#cancel();
+    else this.#signal?.addEventListener("abort", this.#onAbort, { once: true });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<ChatEvent>> {
+    if (this.#signal?.aborted) return Promise.reject(this.#signal.reason);
+    const event = this.#events.shift();
+    if (event !== undefined) return Promise.resolve({ done: false, value: event });
+    if (this.#ended) return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve, reject) => this.#reader = { resolve, reject });
+  }
+
+  return(): Promise<IteratorResult<ChatEvent>> {
+    this.#cancel();
+    this.#events.length = 0;
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  /** Ends the stream with an error event, for when the worker can no longer send one. */
+  fail(error: WireError): void {
+    this.#push({ type: "error", error });
+  }
+
+  #push(event: ChatEvent): void {
+    if (this.#ended) return;
+    const reader = this.#reader;
+    this.#reader = undefined;
+    if (reader === undefined) this.#events.push(event);
+    else reader.resolve({ done: false, value: event });
+    if (event.type === "done" || event.type === "error") this.#end();
+  }
+
+  #cancel(): void {
+    if (this.#ended) return;
+    this.#port.postMessage({ type: "cancel" } satisfies ToRequest);
+    this.#end();
+    if (this.#signal?.aborted) this.#reader?.reject(this.#signal.reason);
+    else this.#reader?.resolve({ done: true, value: undefined });
+    this.#reader = undefined;
+  }
+
+  #end(): void {
+    this.#ended = true;
+    this.#signal?.removeEventListener("abort", this.#onAbort);
+    this.#port.close();
+    this.#onEnd(this);
+  }
+}

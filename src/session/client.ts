@@ -1,0 +1,113 @@
+/**
+ * The server's end of the wire to one worker.
+ *
+ * @module
+ */
+import type { MetricObject } from "prom-client";
+import type {
+  FromWorker,
+  LoadOptions,
+  LoadProgress,
+  ModelInfo,
+  Task,
+  ToWorker,
+} from "../worker/protocol.ts";
+
+/** What a worker tells about itself. After `onFailed` or `onLost` it says nothing more. */
+export interface WorkerListener {
+  onProgress(progress: LoadProgress): void;
+  onReady(info: ModelInfo): void;
+  /** The model cannot be loaded. */
+  onFailed(reason: string): void;
+  /** The device is gone, or the worker itself. */
+  onLost(reason: string): void;
+}
+
+/** Talks to one worker from its start to its end. */
+export class WorkerClient {
+  readonly #worker: Worker;
+  readonly #listener: WorkerListener;
+  readonly #metricsWaiting = new Map<number, (metrics: MetricObject[]) => void>();
+  readonly #stopped = Promise.withResolvers<void>();
+  #lastMetricsId = 0;
+  #isOver = false;
+
+  /** Owns `worker` from here on and loads the model at once. */
+  constructor(worker: Worker, options: LoadOptions, listener: WorkerListener) {
+    this.#worker = worker;
+    this.#listener = listener;
+    worker.onmessage = (event: MessageEvent<FromWorker>) => this.#receive(event.data);
+    worker.onmessageerror = () => this.#lose("a message from the worker could not be read");
+    worker.onerror = (event) => {
+      event.preventDefault();
+      this.#lose(`the worker died: ${event.message}`);
+    };
+    this.#send({ type: "load", options });
+  }
+
+  /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */
+  request(task: Task, port: MessagePort): void {
+    this.#worker.postMessage({ type: "request", task, port } satisfies ToWorker, [port]);
+  }
+
+  /** The worker's metrics; `undefined` when it does not answer in time. */
+  async metrics(timeoutMs: number): Promise<MetricObject[] | undefined> {
+    const id = ++this.#lastMetricsId;
+    const answer = Promise.withResolvers<MetricObject[] | undefined>();
+    this.#metricsWaiting.set(id, answer.resolve);
+    const timer = setTimeout(answer.resolve, timeoutMs, undefined);
+    this.#send({ type: "metrics", id });
+    try {
+      return await answer.promise;
+    } finally {
+      clearTimeout(timer);
+      this.#metricsWaiting.delete(id);
+    }
+  }
+
+  /** Asks the worker to free what it holds, and terminates it when it has or when the time is up. */
+  async stop(timeoutMs: number): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#send({ type: "stop" });
+    const timer = setTimeout(this.#stopped.resolve, timeoutMs);
+    await this.#stopped.promise;
+    clearTimeout(timer);
+    this.#worker.terminate();
+  }
+
+  /** Ends the worker's thread at once. */
+  terminate(): void {
+    this.#isOver = true;
+    this.#stopped.resolve();
+    this.#worker.terminate();
+  }
+
+  #send(message: ToWorker): void {
+    this.#worker.postMessage(message);
+  }
+
+  #lose(reason: string): void {
+    this.#stopped.resolve();
+    if (this.#isOver) return;
+    this.terminate();
+    this.#listener.onLost(reason);
+  }
+
+  #receive(message: FromWorker): void {
+    if (message.type === "stopped") this.#stopped.resolve();
+    if (message.type === "metrics") this.#metricsWaiting.get(message.id)?.(message.metrics);
+    if (this.#isOver) return;
+    switch (message.type) {
+      case "progress":
+        return this.#listener.onProgress(message.progress);
+      case "ready":
+        return this.#listener.onReady(message.info);
+      case "failed":
+        this.terminate();
+        return this.#listener.onFailed(message.reason);
+      case "lost":
+        return this.#lose(message.reason);
+    }
+  }
+}
