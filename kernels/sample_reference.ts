@@ -1,0 +1,224 @@
+/**
+ * `sample` on the CPU: the oracle of the WGSL kernel, and the sampler of the CPU backend.
+ *
+ * Per row, with `l` the logits:
+ *
+ * 1. `a = l`, repetition penalty (`l > 0 ? l / r : l * r` where in context), then
+ *    `- frequency * count - presence * (count > 0) + bias`; masked tokens leave.
+ * 2. Temperature 0: the largest `a`, the lowest id among equals.
+ * 3. Else `s = (a - max a) / temperature` and `w = exp(s)`. Kept are, in the order (larger `a`, lower id): tokens with
+ *    `s ≥ ln(minP)`; of those the first `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
+ * 4. Chosen is the kept token of smallest `e / w`, `e` an exponential variate of (seed, token index, token id):
+ *    the Gumbel-max trick without its outer logarithm. It picks token `t` with probability `w[t] / Σ w`.
+ *
+ * Log-probabilities are those of `l`.
+ *
+ * @module
+ */
+import { Candidates } from "./candidates.ts";
+import { CHUNK, ChunkedRow } from "./chunked_row.ts";
+import { expOfNonPositive } from "./exp.ts";
+import { widen } from "./half.ts";
+import { exponential, mix32, rowKey, uniform } from "./random.ts";
+import { NothingToSampleError } from "./sample_error.ts";
+import type { SampledToken, SampleRow, SamplingParams } from "./sample_row.ts";
+import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./sample_terms.ts";
+
+const { fround } = Math;
+/** Widens a bound that was computed in float64, so that the float32 comparison after it decides. */
+const MARGIN = 1e-3;
+
+/** Samples rows of logits; all its memory is allocated when it is made. */
+export class ReferenceSampler {
+  readonly vocabSize: number;
+  readonly #logits: Float32Array;
+  readonly #adjusted: Float32Array;
+  readonly #rawRow: ChunkedRow;
+  readonly #adjustedRow: ChunkedRow;
+  readonly #candidates: Candidates;
+
+  constructor(vocabSize: number) {
+    this.vocabSize = vocabSize;
+    this.#logits = new Float32Array(vocabSize);
+    this.#adjusted = new Float32Array(vocabSize);
+    this.#rawRow = new ChunkedRow(vocabSize);
+    this.#adjustedRow = new ChunkedRow(vocabSize);
+    this.#candidates = new Candidates(vocabSize);
+  }
+
+  /**
+   * Chooses one token per row.
+   *
+   * @param logits f32 or f16 `[rows.length, rowStride]`, the first `vocabSize` of each row valid.
+   * @throws {NothingToSampleError} when a row has no token to choose.
+   */
+  sample(
+    logits: Float32Array | Float16Array,
+    rowStride: number,
+    rows: readonly SampleRow[],
+  ): SampledToken[] {
+    const empty: number[] = [];
+    const tokens = rows.map((row, index) => {
+      const start = index * rowStride;
+      const token = this.#sampleRow(logits.subarray(start, start + this.vocabSize), row);
+      if (token === undefined) empty.push(index);
+      return token;
+    });
+    if (empty.length > 0) throw new NothingToSampleError(empty);
+    return tokens as SampledToken[];
+  }
+
+  #sampleRow(source: Float32Array | Float16Array, row: SampleRow): SampledToken | undefined {
+    const logits = this.#load(source);
+    const raw = this.#rawRow;
+    raw.set(logits);
+    const rawMax = raw.max();
+    if (rawMax === -Infinity) return undefined;
+    const logSum = rawMax + Math.log(raw.sumWeights(rawMax, 1));
+    const top = this.#listTop(row.topLogprobs, logSum);
+
+    const adjusted = this.#adjust(row);
+    const max = adjusted === raw ? rawMax : adjusted.max();
+    if (max === -Infinity) return undefined;
+    const tokenId = row.params.temperature === 0
+      ? adjusted.indexOfMax(max)
+      : this.#choose(adjusted, max, row);
+    return { tokenId, logprob: logits[tokenId]! - logSum, top };
+  }
+
+  #load(source: Float32Array | Float16Array): Float32Array {
+    if (source instanceof Float32Array) {
+      if (source.indexOf(Infinity) < 0) return source;
+      this.#logits.set(source);
+    } else {
+      widen(source, this.#logits);
+    }
+    for (let i = 0; i < this.vocabSize; i++) {
+      if (this.#logits[i] === Infinity) this.#logits[i] = LARGEST_FLOAT32;
+    }
+    return this.#logits;
+  }
+
+  #listTop(count: number, logSum: number): SampledToken["top"] {
+    if (count === 0) return [];
+    const list = this.#candidates;
+    this.#rawRow.gather(list, this.#rawRow.lowerBound(count));
+    list.keepLargest(count);
+    list.sort();
+    return Array.from({ length: list.length }, (_, i) => ({
+      tokenId: list.ids[i]!,
+      logprob: list.values[i]! - logSum,
+    }));
+  }
+
+  /** The row with penalties, biases and mask applied: a copy, or the row itself where it has none. */
+  #adjust(row: SampleRow): ChunkedRow {
+    const { adjustments, mask, params } = row;
+    if (adjustments === undefined && mask === undefined) return this.#rawRow;
+    const values = this.#adjusted;
+    values.set(this.#rawRow.values);
+    if (adjustments !== undefined) {
+      const penalty = fround(params.repetitionPenalty);
+      const inverse = fround(1 / params.repetitionPenalty);
+      for (let i = 0; i < adjustments.length; i++) {
+        const id = adjustments.tokenIds[i]!;
+        const logit = values[id]!;
+        const factor = adjustments.inContext[i] === 0 ? 1 : logit > 0 ? inverse : penalty;
+        values[id] = Math.min(fround(fround(logit * factor) + addend(row, i)), LARGEST_FLOAT32);
+      }
+    }
+    if (mask !== undefined) {
+      for (let id = 0; id < values.length; id++) {
+        if ((mask[id >>> 5]! >>> (id & 31) & 1) === 0) values[id] = -Infinity;
+      }
+    }
+    this.#adjustedRow.set(values);
+    return this.#adjustedRow;
+  }
+
+  #choose(row: ChunkedRow, max: number, { params, tokenIndex }: SampleRow): number {
+    const scale = inverseTemperature(params);
+    const key = rowKey(params.seed, tokenIndex);
+    if (params.topK === 0 && params.topP >= 1 && params.minP === 0) {
+      return raceAll(row, max, scale, key);
+    }
+    this.#keep(row, max, scale, params);
+    return race(this.#candidates, key);
+  }
+
+  /** Fills the candidates with what min-p, top-k and top-p keep, and their weights. */
+  #keep(row: ChunkedRow, max: number, scale: number, params: SamplingParams): void {
+    const { topK, topP, minP } = params;
+    const list = this.#candidates;
+    let bound = minP > 0 ? max + (Math.log(minP) - MARGIN) / scale : -Infinity;
+    if (topK > 0) bound = Math.max(bound, row.lowerBound(topK));
+    let total: number | undefined;
+    if (topP < 1 && topK === 0 && minP === 0) {
+      total = row.sumWeights(max, scale);
+      // Even vocabSize tokens of this weight lie within the 1 - topP that is cut off.
+      bound = max + (Math.log((1 - topP) * total / this.vocabSize) - MARGIN) / scale;
+    }
+    row.gather(list, bound);
+    if (minP > 0) dropBelow(list, max, scale, lowestExponent(params));
+    if (topK > 0) list.keepLargest(topK);
+    let kept = 0;
+    for (let i = 0; i < list.length; i++) {
+      const weight = expOfNonPositive(exponent(list.values[i]!, max, scale));
+      list.weights[i] = weight;
+      kept += weight;
+    }
+    if (topP < 1) list.keepMass(topP * (total ?? kept));
+  }
+}
+
+/** `s` of the module's formula, in the very arithmetic of the GPU kernel. */
+function exponent(value: number, max: number, scale: number): number {
+  return fround(fround(value - max) * scale);
+}
+
+function dropBelow(list: Candidates, max: number, scale: number, lowest: number): void {
+  const { length } = list;
+  list.length = 0;
+  for (let i = 0; i < length; i++) {
+    const value = list.values[i]!;
+    if (exponent(value, max, scale) >= lowest) list.push(list.ids[i]!, value);
+  }
+}
+
+/** The candidate of smallest `e / w`. */
+function race(list: Candidates, key: number): number {
+  let best = Infinity;
+  let winner = list.ids[0]!;
+  for (let i = 0; i < list.length; i++) {
+    const u = uniform(mix32(key + list.ids[i]! | 0));
+    // e is never less than u.
+    if (u >= best * list.weights[i]!) continue;
+    const time = exponential(u) / list.weights[i]!;
+    if (time < best) {
+      best = time;
+      winner = list.ids[i]!;
+    }
+  }
+  return winner;
+}
+
+/** The race over the whole vocabulary, for rows that cut nothing off. */
+function raceAll(row: ChunkedRow, max: number, scale: number, key: number): number {
+  const { values, maxima } = row;
+  let best = Infinity;
+  let winner = 0;
+  for (let chunk = 0; chunk < maxima.length; chunk++) {
+    const largest = expOfNonPositive(exponent(maxima[chunk]!, max, scale));
+    const end = row.endOf(chunk);
+    for (let i = chunk * CHUNK; i < end; i++) {
+      const u = uniform(mix32(key + i | 0));
+      if (!(u < best * largest)) continue;
+      const time = exponential(u) / expOfNonPositive(exponent(values[i]!, max, scale));
+      if (time < best) {
+        best = time;
+        winner = i;
+      }
+    }
+  }
+  return winner;
+}
