@@ -7,25 +7,9 @@
  *
  * @module
  */
+import type { Dtype } from "./dtype.ts";
 
-/** Element types, named as ONNX Runtime's JavaScript API names them. */
-export type Dtype =
-  | "float32"
-  | "float16"
-  | "bfloat16"
-  | "float64"
-  | "int8"
-  | "uint8"
-  | "int16"
-  | "uint16"
-  | "int32"
-  | "uint32"
-  | "int64"
-  | "uint64"
-  | "int4"
-  | "uint4"
-  | "bool"
-  | "string";
+export type { Dtype };
 
 /** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
 export type Dim = number | "tokens" | "rows";

@@ -1,0 +1,214 @@
+/**
+ * An ONNX model in memory: nodes and names as values, weights as references to where they lie.
+ * What Hearth does not understand of a file is kept and written back (`rest`).
+ *
+ * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+ * @module
+ */
+import type { Dtype } from "./dtype.ts";
+import type { StoredTensor } from "./graph_cut.ts";
+import { type Field, int64sOf, int64Varint, MessageWriter, readFields } from "./wire.ts";
+
+/** An attribute, kept as it is encoded; read it with {@linkcode intAttribute} and its like. */
+export interface Attribute {
+  readonly name: string;
+  /** The AttributeProto. */
+  readonly message: Uint8Array;
+}
+
+/** One operation. An empty name among inputs or outputs is an absent one. */
+export interface Node {
+  readonly opType: string;
+  /** Empty for ONNX's own operators. */
+  readonly domain: string;
+  readonly name: string;
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+  readonly attributes: readonly Attribute[];
+  readonly rest: readonly Field[];
+}
+
+/** A constant of the graph. */
+export interface Tensor extends StoredTensor {
+  readonly rest: readonly Field[];
+}
+
+/** A declared input or output. */
+export interface ValueInfo {
+  readonly name: string;
+  /** Absent when it is not a tensor. */
+  readonly dtype?: Dtype | undefined;
+  /** Sizes, their symbols, or `undefined` for what the file leaves open; absent without a declared rank. */
+  readonly shape?: readonly (number | string | undefined)[] | undefined;
+  /** The TypeProto that says so. */
+  readonly type?: Uint8Array | undefined;
+  readonly rest: readonly Field[];
+}
+
+/** The graph of a model. */
+export interface Graph {
+  readonly name: string;
+  readonly nodes: readonly Node[];
+  readonly initializers: readonly Tensor[];
+  readonly inputs: readonly ValueInfo[];
+  readonly outputs: readonly ValueInfo[];
+  readonly valueInfos: readonly ValueInfo[];
+  readonly rest: readonly Field[];
+}
+
+/** A version of an operator set that the model uses. */
+export interface OperatorSet {
+  readonly domain: string;
+  readonly version: number;
+}
+
+/** A whole file. */
+export interface Model {
+  readonly irVersion: number;
+  readonly operatorSets: readonly OperatorSet[];
+  readonly graph: Graph;
+  readonly rest: readonly Field[];
+}
+
+/** Field numbers of AttributeProto that are read and written here. */
+export const ATTRIBUTE = {
+  name: 1,
+  float: 2,
+  int: 3,
+  string: 4,
+  tensor: 5,
+  graph: 6,
+  floats: 7,
+  ints: 8,
+  graphs: 11,
+  type: 20,
+} as const;
+
+/** `AttributeProto.AttributeType`. */
+const ATTRIBUTE_TYPE = { float: 1, int: 2, string: 3, tensor: 4, floats: 6, ints: 7 } as const;
+
+function attributeField(node: Node, name: string, number: number): Field | undefined {
+  const attribute = node.attributes.find((candidate) => candidate.name === name);
+  if (attribute === undefined) return undefined;
+  for (const field of readFields(attribute.message)) {
+    if (field.number === number) return field;
+  }
+  return undefined;
+}
+
+/** The value of an integer attribute. */
+export function intAttribute(node: Node, name: string): number | undefined {
+  const field = attributeField(node, name, ATTRIBUTE.int);
+  return field && Number(int64Varint(field.payload));
+}
+
+/** The value of a float attribute. */
+export function floatAttribute(node: Node, name: string): number | undefined {
+  const field = attributeField(node, name, ATTRIBUTE.float);
+  if (field === undefined) return undefined;
+  return new DataView(field.payload.buffer, field.payload.byteOffset).getFloat32(0, true);
+}
+
+/** The value of a string attribute. */
+export function stringAttribute(node: Node, name: string): string | undefined {
+  const field = attributeField(node, name, ATTRIBUTE.string);
+  return field && new TextDecoder().decode(field.payload);
+}
+
+/** The TensorProto of a tensor attribute. */
+export function tensorAttribute(node: Node, name: string): Uint8Array | undefined {
+  return attributeField(node, name, ATTRIBUTE.tensor)?.payload;
+}
+
+/** The values of an attribute of integers. */
+export function intsAttribute(node: Node, name: string): number[] | undefined {
+  const attribute = node.attributes.find((candidate) => candidate.name === name);
+  if (attribute === undefined) return undefined;
+  const values: number[] = [];
+  for (const field of readFields(attribute.message)) {
+    if (field.number === ATTRIBUTE.ints) values.push(...[...int64sOf(field)].map(Number));
+  }
+  return values;
+}
+
+/** The values of an attribute of floats. */
+export function floatsAttribute(node: Node, name: string): number[] | undefined {
+  const attribute = node.attributes.find((candidate) => candidate.name === name);
+  if (attribute === undefined) return undefined;
+  const values: number[] = [];
+  for (const { number, payload } of readFields(attribute.message)) {
+    if (number !== ATTRIBUTE.floats) continue;
+    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+    for (let offset = 0; offset < payload.length; offset += 4) {
+      values.push(view.getFloat32(offset, true));
+    }
+  }
+  return values;
+}
+
+/** Whether the node runs graphs of its own (`If`, `Loop`, `Scan`). */
+export function hasSubgraph(node: Node): boolean {
+  return node.attributes.some(({ message }) =>
+    [...readFields(message)].some(({ number }) =>
+      number === ATTRIBUTE.graph || number === ATTRIBUTE.graphs
+    )
+  );
+}
+
+/** What {@linkcode attribute} can encode: an integer, integers, a string, or a float marked as one. */
+export type AttributeValue = number | readonly number[] | string | { readonly float: number };
+
+/** Encodes an attribute. */
+export function attribute(name: string, value: AttributeValue): Attribute {
+  const message = new MessageWriter().text(ATTRIBUTE.name, name);
+  if (typeof value === "number") {
+    message.int(ATTRIBUTE.int, value).int(ATTRIBUTE.type, ATTRIBUTE_TYPE.int);
+  } else if (typeof value === "string") {
+    message.text(ATTRIBUTE.string, value).int(ATTRIBUTE.type, ATTRIBUTE_TYPE.string);
+  } else if ("float" in value) {
+    message.float(ATTRIBUTE.float, value.float).int(ATTRIBUTE.type, ATTRIBUTE_TYPE.float);
+  } else {
+    for (const item of value) message.int(ATTRIBUTE.ints, item);
+    message.int(ATTRIBUTE.type, ATTRIBUTE_TYPE.ints);
+  }
+  return { name, message: message.finish() };
+}
+
+/** A new node of ONNX's own operators, or of `domain`. */
+export function makeNode(
+  opType: string,
+  inputs: readonly string[],
+  outputs: readonly string[],
+  options: {
+    attributes?: Readonly<Record<string, AttributeValue>>;
+    domain?: string;
+    name?: string;
+  } = {},
+): Node {
+  const { attributes = {}, domain = "", name = outputs[0] ?? "" } = options;
+  return {
+    opType,
+    domain,
+    name,
+    inputs,
+    outputs,
+    attributes: Object.entries(attributes).map(([key, value]) => attribute(key, value)),
+    rest: [],
+  };
+}
+
+/** A new int64 constant. */
+export function int64Tensor(
+  name: string,
+  shape: readonly number[],
+  values: readonly number[],
+): Tensor {
+  const data = BigInt64Array.from(values, BigInt);
+  return {
+    name,
+    dtype: "int64",
+    shape,
+    data: { kind: "memory", bytes: new Uint8Array(data.buffer) },
+    rest: [],
+  };
+}

@@ -1,0 +1,186 @@
+/**
+ * Protocol Buffers' wire format: fields in, fields out, nothing about messages.
+ * Written by hand because the libraries want a whole file in memory to decode it and copy every
+ * byte field to encode it, and the byte fields here are gigabytes of weights.
+ *
+ * @see https://protobuf.dev/programming-guides/encoding/
+ * @module
+ */
+
+/** How a field's payload is laid out. */
+export const WireType = { varint: 0, fixed64: 1, bytes: 2, fixed32: 5 } as const;
+
+/** One field as it stands in the file. `payload` is a view, not a copy. */
+export interface Field {
+  readonly number: number;
+  readonly wireType: number;
+  /** Without tag and, for {@linkcode WireType.bytes}, without length. */
+  readonly payload: Uint8Array;
+}
+
+/** Longest varint: 64 bits, 7 to a byte. */
+export const MAX_VARINT_BYTES = 10;
+
+const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+/** Bytes of the varint that starts at `offset`; `undefined` when `bytes` end before it does. */
+export function varintLength(bytes: Uint8Array, offset: number): number | undefined {
+  for (let i = offset; i < bytes.length; i++) {
+    if (bytes[i]! < 0x80) return i - offset + 1;
+    if (i - offset === MAX_VARINT_BYTES - 1) {
+      throw new Error(
+        "The file is not a Protocol Buffers message: a varint of more than 10 bytes.",
+      );
+    }
+  }
+  return undefined;
+}
+
+/** The unsigned value of a varint of at most 53 bits: tags, lengths, enums. */
+export function smallVarint(bytes: Uint8Array, offset = 0): number {
+  let value = 0;
+  for (let i = offset, scale = 1; i < bytes.length; i++, scale *= 128) {
+    value += (bytes[i]! & 0x7f) * scale;
+    if (bytes[i]! < 0x80) return value;
+  }
+  throw new Error("The file is not a Protocol Buffers message: it ends inside a number.");
+}
+
+/** The value of an `int64` varint. */
+export function int64Varint(bytes: Uint8Array, offset = 0): bigint {
+  let value = 0n;
+  for (let i = offset, shift = 0n; i < bytes.length; i++, shift += 7n) {
+    value |= BigInt(bytes[i]! & 0x7f) << shift;
+    if (bytes[i]! < 0x80) return BigInt.asIntN(64, value);
+  }
+  throw new Error("The file is not a Protocol Buffers message: it ends inside a number.");
+}
+
+/** Bytes that a payload takes after its tag (and length); for `bytes` fields `undefined`: the length says. */
+export function fixedPayloadLength(wireType: number): number | undefined {
+  switch (wireType) {
+    case WireType.fixed64:
+      return 8;
+    case WireType.fixed32:
+      return 4;
+    case WireType.bytes:
+      return undefined;
+    default:
+      throw new Error(`The file is not a Protocol Buffers message: wire type ${wireType}.`);
+  }
+}
+
+/** The fields of a message that is in memory. */
+export function* readFields(bytes: Uint8Array): Generator<Field> {
+  let offset = 0;
+  const varint = () => {
+    const length = varintLength(bytes, offset);
+    if (length === undefined) smallVarint(bytes, offset);
+    const start = offset;
+    offset += length!;
+    return start;
+  };
+  while (offset < bytes.length) {
+    const tag = smallVarint(bytes, varint());
+    const wireType = tag % 8;
+    let start: number;
+    if (wireType === WireType.varint) {
+      start = varint();
+    } else {
+      const length = fixedPayloadLength(wireType) ?? smallVarint(bytes, varint());
+      start = offset;
+      offset += length;
+    }
+    if (offset > bytes.length) {
+      throw new Error(
+        "The file is not a Protocol Buffers message: a field is longer than the rest.",
+      );
+    }
+    yield { number: Math.floor(tag / 8), wireType, payload: bytes.subarray(start, offset) };
+  }
+}
+
+/** The text of a string field. */
+export function textOf(field: Field): string {
+  return decoder.decode(field.payload);
+}
+
+/** The numbers of a repeated `int64`, `int32` or enum field, packed or single. */
+export function* int64sOf(field: Field): Generator<bigint> {
+  for (let offset = 0; offset < field.payload.length;) {
+    yield int64Varint(field.payload, offset);
+    offset += varintLength(field.payload, offset) ?? field.payload.length;
+  }
+}
+
+function varintBytes(value: bigint): Uint8Array {
+  const bytes: number[] = [];
+  let rest = BigInt.asUintN(64, value);
+  do {
+    const low = Number(rest & 0x7fn);
+    rest >>= 7n;
+    bytes.push(rest === 0n ? low : low | 0x80);
+  } while (rest !== 0n);
+  return Uint8Array.from(bytes);
+}
+
+/** Collects the fields of one message; byte fields are kept by reference until {@linkcode MessageWriter.finish}. */
+export class MessageWriter {
+  readonly #chunks: Uint8Array[] = [];
+  #length = 0;
+
+  #push(chunk: Uint8Array): void {
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+  }
+
+  /** Adds a field with the payload of another file's field. */
+  field({ number, wireType, payload }: Field): this {
+    this.#push(varintBytes(BigInt(number * 8 + wireType)));
+    if (wireType === WireType.bytes) this.#push(varintBytes(BigInt(payload.length)));
+    this.#push(payload);
+    return this;
+  }
+
+  /** Adds a number. */
+  int(number: number, value: number | bigint): this {
+    return this.field({ number, wireType: WireType.varint, payload: varintBytes(BigInt(value)) });
+  }
+
+  /** Adds a `float`. */
+  float(number: number, value: number): this {
+    const payload = new Uint8Array(4);
+    new DataView(payload.buffer).setFloat32(0, value, true);
+    return this.field({ number, wireType: WireType.fixed32, payload });
+  }
+
+  /** Adds bytes. */
+  bytes(number: number, payload: Uint8Array): this {
+    return this.field({ number, wireType: WireType.bytes, payload });
+  }
+
+  /** Adds a string. */
+  text(number: number, value: string): this {
+    return this.bytes(number, encoder.encode(value));
+  }
+
+  /** Adds a message. */
+  message(number: number, message: MessageWriter): this {
+    this.#push(varintBytes(BigInt(number * 8 + WireType.bytes)));
+    this.#push(varintBytes(BigInt(message.#length)));
+    for (const chunk of message.#chunks) this.#push(chunk);
+    return this;
+  }
+
+  /** The encoded message; the one place where bytes are copied. */
+  finish(): Uint8Array {
+    const bytes = new Uint8Array(this.#length);
+    let offset = 0;
+    for (const chunk of this.#chunks) {
+      bytes.set(chunk, offset);
+      offset += chunk.length;
+    }
+    return bytes;
+  }
+}
