@@ -19,7 +19,7 @@ export function formatHelp(command: Command, commands: readonly Command[]): stri
   const width = Math.max(...commands.map((other) => other.name.length));
   const list = commands.map((other) => `  ${other.name.padEnd(width)}  ${other.summary}`);
   return [
-    `${command.summary}`,
+    command.summary,
     "",
     `Usage: ${usage}`,
     ...(isDefault ? ["", "Commands:", ...list] : []),
@@ -27,9 +27,9 @@ export function formatHelp(command: Command, commands: readonly Command[]): stri
     "Flags:",
     ...Object.entries({ ...command.flags, ...COMMON_FLAGS }).flatMap(formatFlag),
     "",
-    "Every flag but --help and --version can come from the environment variable shown beside it; the command",
-    "line has precedence. Switches have a --no- form. Exit codes: 0 done, 1 it could not be done, 2 the",
-    "command line was not understood.",
+    "Each flag can also come from the environment variable in its brackets; the command line has",
+    "precedence. A switch has a --no- form, and in the environment takes 1 or 0.",
+    "Exit codes: 0 done, 1 it could not be done, 2 the command line was not understood.",
   ].join("\n");
 }
 
@@ -50,8 +50,9 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
     ...(flag.repeats ? ["repeatable, or with commas"] : []),
     ...(isCommon ? [] : [environmentName(key)]),
   ];
-  const note = notes.length === 0 ? "" : ` [${notes.join("; ")}]`;
-  return [`  ${formatNames(key, flag)}`, ...wrap(`${flag.help}${note}`)];
+  // One word to the wrapping: a default is not torn from its name.
+  const note = notes.length === 0 ? [] : [`[${notes.join("; ")}]`];
+  return [`  ${formatNames(key, flag)}`, ...wrap([...flag.help.split(" "), ...note])];
 }
 
 function formatNames(key: string, flag: Flag<unknown>): string {
@@ -67,10 +68,10 @@ function formatDefault(flag: Flag<unknown>): string {
     : "";
 }
 
-function wrap(text: string): string[] {
+function wrap(words: readonly string[]): string[] {
   const lines: string[] = [];
   let line = INDENT;
-  for (const word of text.split(" ")) {
+  for (const word of words) {
     const joined = line === INDENT ? `${INDENT}${word}` : `${line} ${word}`;
     if (joined.length > LINE_WIDTH && line !== INDENT) {
       lines.push(line);

@@ -82,7 +82,6 @@ export function parseCall(
       Object.entries(table).map(([key, flag]) => [flagName(key), describeOption(flag)]),
     ),
     allowPositionals: true,
-    allowNegative: true,
     // Its own messages do not say what is near or what was wanted; the tokens let ours do.
     strict: false,
     tokens: true,
@@ -108,7 +107,7 @@ function readOption(token: OptionToken, table: FlagTable, command: Command): Occ
   if (found !== undefined) {
     const { key, flag } = found;
     if (flag.placeholder === undefined) return { key, value: value ?? "1", source };
-    return { key, value: requireValue(token, flag.placeholder), source };
+    return { key, value: requireValue(token, key, flag.placeholder), source };
   }
   const denied = name.startsWith("no-") ? findFlag(table, name.slice("no-".length)) : undefined;
   if (denied === undefined || denied.flag.placeholder !== undefined) {
@@ -118,13 +117,13 @@ function readOption(token: OptionToken, table: FlagTable, command: Command): Occ
   return { key: denied.key, value: "0", source };
 }
 
-function requireValue(token: OptionToken, placeholder: string): string {
+function requireValue(token: OptionToken, key: string, placeholder: string): string {
   const { rawName, value, inlineValue } = token;
   if (value === undefined) throw new UsageError(`${rawName} wants a value: ${placeholder}.`);
   if (inlineValue !== true && value.startsWith("-")) {
     throw new UsageError(
       `${rawName} wants a value (${placeholder}), got "${value}"; if that is the value, write ` +
-        `${rawName}=${value}.`,
+        `--${flagName(key)}=${value}.`,
     );
   }
   return value;

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { basename, resolve } from "node:path";
+import { basename, isAbsolute, resolve } from "node:path";
 import type { ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { findNearNames } from "../near_names.ts";
@@ -24,6 +24,7 @@ import { HUB_ID_OF_ALIAS } from "./catalogue.ts";
 /**
  * Finds a model by, in this order: built-in name, folder, catalogue alias, `owner/name[@revision]` in the Hugging
  * Face cache.
+ * A name that can only be a path is looked for as a folder alone.
  *
  * @throws {StartupError} when there is none; the message says what was looked for, where, and what is near.
  */
@@ -44,7 +45,10 @@ async function resolveBuiltIn(name: string): Promise<ResolvedModel | undefined> 
 
 async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
   const folder = resolve(name);
-  if (!await isFolder(folder)) return undefined;
+  if (!await isFolder(folder)) {
+    if (looksLikePath(name)) throw new StartupError(await describeMissingFolder(folder));
+    return undefined;
+  }
   const hubId = hubIdOfSnapshot(folder);
   if (hubId !== undefined) return describeHubModel(hubId, folder);
   const id = basename(folder);
@@ -73,6 +77,18 @@ function otherSpellings(name: string): string[] {
   return kebab === name ? [] : [kebab];
 }
 
+/** Whether a name can only be a path, so that nothing else need be looked for. */
+function looksLikePath(name: string): boolean {
+  return isAbsolute(name) || /^\.{0,2}[\\/]|\.onnx$/.test(name);
+}
+
+async function describeMissingFolder(path: string): Promise<string> {
+  const wanted = "a model is a folder that holds config.json and onnx/";
+  const stat = await Deno.stat(path).catch(() => undefined);
+  if (stat === undefined) return `There is no folder ${path}; ${wanted}.`;
+  return `${path} is a file; ${wanted}.`;
+}
+
 async function notFound(
   name: string,
   hubId: HubId | undefined,
@@ -80,7 +96,11 @@ async function notFound(
 ): Promise<StartupError> {
   const builtIn = await listBuiltIn();
   const cached = await listCachedIds(cacheFolder);
-  const near = findNearNames(name, [...builtIn, ...HUB_ID_OF_ALIAS.keys(), ...cached]);
+  const catalogued = [...HUB_ID_OF_ALIAS].flat();
+  const isKnown = catalogued.includes(name.toLowerCase()) || catalogued.includes(name);
+  const near = isKnown
+    ? []
+    : findNearNames(name, [...new Set([...builtIn, ...cached, ...catalogued])]);
   const looked = [
     `a built-in model (there is ${builtIn.join(", ") || "none"})`,
     `a folder at ${resolve(name)}`,

@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { type Command, defineCommand } from "../../../src/cli/command.ts";
+import { choice, integer, list, text, toggle, UsageError } from "../../../src/cli/flag.ts";
+import { SERVE_FLAGS } from "../../../src/cli/flags.ts";
+import { chooseCommand, parseCall } from "../../../src/cli/parse.ts";
+
+const BAKE = defineCommand({
+  name: "bake",
+  summary: "Bake.",
+  operands: ["<cake>"],
+  flags: {
+    recipe: text({ short: "r", placeholder: "<file>", help: "" }),
+    oven: choice({ values: ["gas", "electric"], fallback: "gas", help: "" }),
+    maxMinutes: integer({
+      short: "x",
+      placeholder: "<n>",
+      min: 1,
+      max: 90,
+      fallback: 45,
+      help: "",
+    }),
+    glaze: list({ placeholder: "<colour>", help: "", parseItem: (item) => item.toUpperCase() }),
+    dryRun: toggle({ short: "d", help: "" }),
+    keepWarm: toggle({ help: "", fallback: true }),
+  },
+  run: () => Promise.resolve(0),
+});
+
+const SERVE = defineCommand({
+  name: "serve",
+  summary: "Serve.",
+  operands: [],
+  flags: SERVE_FLAGS,
+  run: () => Promise.resolve(0),
+});
+
+function parse(words: string[], environment: Record<string, string> = {}): unknown {
+  return parseCall(BAKE, words, environment);
+}
+
+function usage(act: () => unknown): string {
+  try {
+    act();
+  } catch (error) {
+    assert.ok(error instanceof UsageError, String(error));
+    return error.message;
+  }
+  return assert.fail("It was accepted.");
+}
+
+const DEFAULTS = {
+  recipe: undefined,
+  oven: "gas",
+  maxMinutes: 45,
+  glaze: [],
+  dryRun: false,
+  keepWarm: true,
+};
+
+Deno.test("parseCall() fills in every default", () => {
+  assert.deepEqual(parse(["lemon"]), { flags: DEFAULTS, operands: ["lemon"] });
+});
+
+Deno.test("parseCall() reads long, short, attached and joined forms, before and after operands", () => {
+  const flags = { ...DEFAULTS, recipe: "a.txt", oven: "electric", maxMinutes: 30, dryRun: true };
+  const forms = [
+    ["--recipe", "a.txt", "--oven", "electric", "--max-minutes", "30", "--dry-run", "lemon"],
+    ["lemon", "-r", "a.txt", "--oven=electric", "-x30", "-d"],
+    ["-dra.txt", "--oven=electric", "--max-minutes=30", "--", "lemon"],
+  ];
+  for (const words of forms) assert.deepEqual(parse(words), { flags, operands: ["lemon"] });
+});
+
+Deno.test("parseCall() reads the environment, and lets the command line override it", () => {
+  const environment = {
+    HEARTH_RECIPE: "b.txt",
+    HEARTH_MAX_MINUTES: "10",
+    HEARTH_GLAZE: "red, blue",
+    HEARTH_DRY_RUN: "true",
+    HEARTH_KEEP_WARM: "0",
+    UNRELATED: "x",
+  };
+  assert.deepEqual(parse(["lemon"], environment), {
+    flags: {
+      recipe: "b.txt",
+      oven: "gas",
+      maxMinutes: 10,
+      glaze: ["RED", "BLUE"],
+      dryRun: true,
+      keepWarm: false,
+    },
+    operands: ["lemon"],
+  });
+  assert.deepEqual(
+    parse(["lemon", "-x", "20", "--glaze", "green", "--no-dry-run", "--keep-warm"], environment),
+    {
+      flags: {
+        recipe: "b.txt",
+        oven: "gas",
+        maxMinutes: 20,
+        glaze: ["GREEN"],
+        dryRun: false,
+        keepWarm: true,
+      },
+      operands: ["lemon"],
+    },
+  );
+});
+
+Deno.test("parseCall() gathers a repeated flag and takes the last of another", () => {
+  assert.deepEqual(parse(["lemon", "--glaze", "red", "-x", "1", "--glaze=blue,green", "-x", "2"]), {
+    flags: { ...DEFAULTS, glaze: ["RED", "BLUE", "GREEN"], maxMinutes: 2 },
+    operands: ["lemon"],
+  });
+});
+
+Deno.test("parseCall() names the nearest flag for an unknown one", () => {
+  assert.match(usage(() => parse(["--recpie", "x"])), /no flag --recpie\. Did you mean --recipe\?/);
+  assert.match(usage(() => parse(["--max-minute=3"])), /Did you mean --max-minutes\?/);
+  assert.match(usage(() => parse(["--volcano"])), /no flag --volcano\. See bake --help\./);
+  assert.match(usage(() => parse(["-q"])), /no flag -q\./);
+});
+
+Deno.test("parseCall() refuses a value out of range, naming what it saw, what it wants and where it came from", () => {
+  assert.equal(
+    usage(() => parse(["lemon", "-x", "91"])),
+    '-x wants a whole number from 1 to 90, got "91".',
+  );
+  for (const value of ["0", "1.5", "0x10", "1e1", "", "ten"]) {
+    assert.match(usage(() => parse(["lemon", `--max-minutes=${value}`])), /^--max-minutes wants/);
+  }
+  assert.equal(
+    usage(() => parse(["lemon"], { HEARTH_OVEN: "coal" })),
+    'HEARTH_OVEN wants one of gas, electric, got "coal".',
+  );
+  assert.match(usage(() => parse(["lemon"], { HEARTH_DRY_RUN: "maybe" })), /^HEARTH_DRY_RUN wants/);
+  assert.match(usage(() => parse(["lemon"], { HEARTH_RECIPE: "" })), /^HEARTH_RECIPE is empty/);
+});
+
+Deno.test("parseCall() refuses a missing value, a flag in its place, and a value where none belongs", () => {
+  assert.match(usage(() => parse(["lemon", "--recipe"])), /--recipe wants a value: <file>/);
+  assert.match(usage(() => parse(["-r", "--dry-run"])), /got "--dry-run".*--recipe=--dry-run/);
+  assert.match(usage(() => parse(["lemon", "--no-dry-run=1"])), /--no-dry-run takes no value/);
+  assert.match(usage(() => parse(["lemon", "--no-recipe"])), /no flag --no-recipe/);
+});
+
+Deno.test("parseCall() wants as many operands as the command names", () => {
+  assert.match(usage(() => parse([])), /bake wants <cake>\. See bake --help/);
+  assert.match(usage(() => parse(["lemon", "plum"])), /bake takes no "plum"/);
+  const extra = usage(() => parseCall(SERVE, ["-p", "1", "qwen3-0.6b"], {}));
+  assert.match(extra, /to serve the model "qwen3-0\.6b", write -m qwen3-0\.6b/);
+});
+
+Deno.test("parseCall() answers --help and --version whatever else is wrong", () => {
+  assert.equal(parse(["--volcano", "--help"]), "help");
+  assert.equal(parse(["-h"]), "help");
+  assert.equal(parse(["--max-minutes", "1000", "--version"]), "version");
+  assert.deepEqual(parse(["--", "--help"]), { flags: DEFAULTS, operands: ["--help"] });
+});
+
+Deno.test("chooseCommand() takes the first command where none is named, and names the nearest of an unknown one", () => {
+  const commands: [Command, Command] = [SERVE, BAKE];
+  assert.deepEqual(chooseCommand(commands, []), { command: SERVE, words: [] });
+  assert.deepEqual(chooseCommand(commands, ["-p", "1"]), { command: SERVE, words: ["-p", "1"] });
+  assert.deepEqual(chooseCommand(commands, ["bake", "x"]), { command: BAKE, words: ["x"] });
+  assert.match(usage(() => chooseCommand(commands, ["bkae"])), /Did you mean "bake"\?/);
+});
+
+Deno.test("SERVE_FLAGS take origins and host names in their own form only", () => {
+  const serve = (...words: string[]) => parseCall(SERVE, words, {});
+  for (const origin of ["*", "https://example.org", "http://localhost:3000"]) {
+    serve("--cors-origin", origin);
+  }
+  for (const origin of ["example.org", "https://example.org/", "https://example.org/a", ""]) {
+    assert.match(usage(() => serve(`--cors-origin=${origin}`)), /^--cors-origin wants an origin/);
+  }
+  for (const host of ["hearth.example.org", "box", "192.168.1.2", "[::1]"]) {
+    serve("--allowed-host", host);
+  }
+  for (const host of ["http://box", "box:80", "a/b", "", "a b"]) {
+    assert.match(usage(() => serve(`--allowed-host=${host}`)), /^--allowed-host wants a host name/);
+  }
+});
