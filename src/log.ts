@@ -23,29 +23,40 @@ export function configureLog(next: { level: LogLevel; format: LogFormat }): void
   settings = next;
 }
 
+// On a terminal a progress line may stand where this line goes.
+const clearLine = Deno.stderr.isTerminal() ? "\x1b[K" : "";
+
 function describe(value: unknown): unknown {
+  if (typeof value === "bigint") return value.toString();
   if (!(value instanceof Error)) return value;
   const cause = value.cause === undefined ? "" : `\ncaused by ${describe(value.cause)}`;
   return `${value.stack ?? `${value.name}: ${value.message}`}${cause}`;
 }
 
+/** `name=value`; quoted where it would not end at the next space. A stack keeps its lines. */
+function formatField(name: string, value: unknown): string {
+  const plain = describe(value);
+  if (value instanceof Error) return ` ${name}=${plain}`;
+  if (typeof plain !== "string") return ` ${name}=${JSON.stringify(plain)}`;
+  return ` ${name}=${/^[^\s"=\p{Cc}]+$/u.test(plain) ? plain : JSON.stringify(plain)}`;
+}
+
 function formatText(level: LogLevel, message: string, fields: LogFields): string {
   const details = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => {
-      const plain = describe(value);
-      return ` ${name}=${typeof plain === "string" ? plain : JSON.stringify(plain)}`;
-    });
-  return `${new Date().toISOString()} ${level.toUpperCase().padEnd(5)} ${message}${
-    details.join("")
-  }\n`;
+    .map(([name, value]) => formatField(name, value))
+    .join("");
+  const time = new Date().toISOString();
+  return `${clearLine}${time} ${level.toUpperCase().padEnd(5)} ${message}${details}\n`;
 }
 
 function formatJson(level: LogLevel, message: string, fields: LogFields): string {
   const plain = Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [name, describe(value)]),
   );
-  return `${JSON.stringify({ time: new Date().toISOString(), level, message, ...plain })}\n`;
+  // First for the eye, and again last, so that no field can pass for one of them.
+  const head = { time: new Date().toISOString(), level, message };
+  return `${JSON.stringify({ ...head, ...plain, ...head })}\n`;
 }
 
 function write(level: LogLevel, message: string, fields: LogFields = {}): void {

@@ -1,0 +1,59 @@
+/**
+ * What is told while a server starts: to people on standard output, to programs (`--log-format json`) in the log.
+ *
+ * @module
+ */
+import type { ResolvedModel } from "../config.ts";
+import { DEFAULT_MODEL } from "../hub/built_in.ts";
+import { log, type LogFormat } from "../log.ts";
+import { PROGRAM, VERSION } from "../version.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
+import { printLine } from "./print.ts";
+
+/** Tells of one server. */
+export class StartReport {
+  readonly #format: LogFormat;
+  readonly #url: string;
+  #wasReady = false;
+
+  constructor(options: { format: LogFormat; url: string }) {
+    this.#format = options.format;
+    this.#url = options.url;
+  }
+
+  /** The port is open; `isNamed` says whether somebody asked for this model. */
+  listening(model: ResolvedModel, { isNamed }: { isNamed: boolean }): void {
+    if (this.#format === "json") {
+      log.info("listening", { version: VERSION, url: this.#url, model: model.id });
+      return;
+    }
+    printLine(`Hearth ${VERSION} listens at ${this.#url} and is loading ${model.id}.`);
+    if (isNamed) return;
+    printLine(
+      `No model was named, so it is the built-in ${DEFAULT_MODEL}: a toy to try Hearth with. ` +
+        `A real one: ${PROGRAM} -m qwen3-0.6b`,
+    );
+  }
+
+  /** The model is ready, `elapsedMs` after the process began; or ready again, after its device was lost. */
+  ready(info: ModelInfo, elapsedMs: number): void {
+    if (this.#wasReady) return log.info("the model is ready again", { model: info.id });
+    this.#wasReady = true;
+    const seconds = Number((elapsedMs / 1000).toFixed(2));
+    if (this.#format === "json") {
+      const { id: model, kind, dtype, backend, adapter, contextLength } = info;
+      const loaded = { model, kind, dtype, backend, adapter, contextLength };
+      return log.info("ready", { ...loaded, url: this.#url, secondsToReady: seconds });
+    }
+    const rows = [
+      ["model", info.id],
+      ["kind", info.kind],
+      ["dtype", info.dtype],
+      ["adapter", `${info.backend}, ${info.adapter}`],
+      ...(info.contextLength === undefined ? [] : [["context", `${info.contextLength} tokens`]]),
+      ["address", this.#url],
+      ["ready in", `${seconds} s`],
+    ];
+    for (const [name = "", value] of rows) printLine(`  ${name.padEnd(9)}${value}`);
+  }
+}

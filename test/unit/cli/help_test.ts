@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { COMMANDS } from "../../../src/cli/commands.ts";
+import { environmentName, flagName } from "../../../src/cli/flag.ts";
+import { COMMON_FLAGS } from "../../../src/cli/flags.ts";
+import { formatHelp } from "../../../src/cli/help.ts";
+import { parseCall } from "../../../src/cli/parse.ts";
+import { fillFlagTables, README } from "../../docs.ts";
+
+/** A table's text without the padding that the formatter gives its cells. */
+function squeeze(markdown: string): string {
+  return markdown.replaceAll(/ +\|/g, " |").replaceAll(/-{3,}/g, "---");
+}
+
+Deno.test("formatHelp() shows every flag that parses, and parses every flag it shows", () => {
+  for (const command of COMMANDS) {
+    const help = formatHelp(command, COMMANDS);
+    const shown = [...help.matchAll(/^ {2}(?:-\w, )?--(?:no-)?([\w-]+)/gm)].map((match) =>
+      match[1]
+    );
+    const parsed = Object.keys({ ...command.flags, ...COMMON_FLAGS }).map(flagName);
+    assert.deepEqual(shown, parsed, command.name);
+    for (const key of Object.keys(command.flags)) {
+      assert.ok(help.includes(environmentName(key)), key);
+    }
+  }
+});
+
+Deno.test("formatHelp() gives each default as the parser fills it in", () => {
+  for (const command of COMMANDS) {
+    const help = formatHelp(command, COMMANDS);
+    const call = parseCall(command, command.operands, {});
+    assert.ok(typeof call === "object");
+    for (const [key, value] of Object.entries(call.flags)) {
+      if (typeof value !== "string" && typeof value !== "number") continue;
+      assert.ok(help.includes(`[default ${value}; ${environmentName(key)}]`), key);
+    }
+  }
+});
+
+Deno.test("formatHelp() keeps to the width of a terminal", () => {
+  for (const command of COMMANDS) {
+    for (const line of formatHelp(command, COMMANDS).split("\n")) {
+      assert.ok(line.length <= 100, line);
+    }
+  }
+});
+
+Deno.test("README.md has the flags of every command as the parser has them (deno task docs)", async () => {
+  const readme = await Deno.readTextFile(README);
+  assert.equal(squeeze(readme), squeeze(fillFlagTables(readme)));
+});
