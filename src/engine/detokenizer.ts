@@ -1,0 +1,77 @@
+/** Tokens that stay in the window when it slides: more than one character or one contraction is ever made of. */
+const KEPT_TOKENS = 8;
+/** The window slides when it holds this many. */
+const WINDOW_TOKENS = 2 * KEPT_TOKENS;
+
+/**
+ * Text at the end that the next tokens may still change. Either the bytes of a character that is not complete: three at
+ * most, and a decoder writes one U+FFFD for all of them or one for each. Or the start of what is contracted under
+ * `clean_up_tokenization_spaces`: a space before `.?!,`, ` 's` and its likes, ` n't`, ` n ' t`, ` ' `.
+ */
+const UNSETTLED = /\uFFFD{1,3}$| {1,2}(?:n(?: ?'| )?|'[rv]?)?$|'$/;
+
+/**
+ * Turns the tokens of one completion into text as they come, so that the fragments together are the text of the whole.
+ *
+ * A token has no text of its own: characters are split over tokens, and spaces depend on what stands before. So the
+ * last few tokens are decoded together, and what is new and settled is handed out. The window of tokens slides by
+ * count, whatever their text, and finds its place again by the length of what is still held back: so the work per
+ * token is bounded even when the model never completes a character.
+ *
+ * The one text known to come out otherwise: more than {@linkcode KEPT_TOKENS} lone quotation marks in a row under
+ * `clean_up_tokenization_spaces`, which removes their spaces in pairs, counted from the first.
+ *
+ * @example
+ * ```ts
+ * const detokenizer = new Detokenizer((ids) => tokenizer.decode(ids, { skip_special_tokens: true }));
+ * for (const id of ids) text += detokenizer.push(id);
+ * text += detokenizer.flush(); // text === tokenizer.decode(ids, { skip_special_tokens: true })
+ * ```
+ */
+export class Detokenizer {
+  readonly #decode: (tokenIds: number[]) => string;
+  readonly #window: number[] = [];
+  /** What the window decodes to. */
+  #text = "";
+  /** How much of `#text` was handed out, in UTF-16 units. */
+  #numEmitted = 0;
+
+  /** @param decode the text of some tokens, at least one; those it leaves out, such as special ones, do no harm. */
+  constructor(decode: (tokenIds: number[]) => string) {
+    this.#decode = decode;
+  }
+
+  /** @returns the text that `tokenId` settles: whole characters, often none. */
+  push(tokenId: number): string {
+    this.#window.push(tokenId);
+    const text = this.#decode(this.#window);
+    // Tokens without text are not kept: a window of nothing else would take the next word for the first.
+    if (text === this.#text && this.#decode([tokenId, tokenId]) === "") {
+      this.#window.pop();
+      return "";
+    }
+    this.#text = text;
+    const fragment = this.#emit(UNSETTLED.exec(text)?.index ?? text.length);
+    if (this.#window.length >= WINDOW_TOKENS) this.#slide();
+    return fragment;
+  }
+
+  /** Ends the text. @returns what was held back. */
+  flush(): string {
+    return this.#emit(this.#text.length);
+  }
+
+  #emit(end: number): string {
+    if (end <= this.#numEmitted) return "";
+    const fragment = this.#text.slice(this.#numEmitted, end);
+    this.#numEmitted = end;
+    return fragment;
+  }
+
+  #slide(): void {
+    const numHeldBack = this.#text.length - this.#numEmitted;
+    this.#window.splice(0, this.#window.length - KEPT_TOKENS);
+    this.#text = this.#decode(this.#window);
+    this.#numEmitted = this.#text.length - numHeldBack;
+  }
+}

@@ -1,0 +1,104 @@
+/** A place in the trie of stop strings: what was read so far ends with this prefix of one of them. */
+class TrieNode {
+  /** Length of the prefix. */
+  readonly depth: number;
+  readonly next = new Map<number, TrieNode>();
+  /** The longest proper suffix of the prefix that is a prefix too; the root's is itself. */
+  fallback: TrieNode = this;
+  /** The longest stop string that the prefix ends with. */
+  stop: string | undefined;
+
+  constructor(depth: number) {
+    this.depth = depth;
+  }
+}
+
+/** What {@linkcode StopMatcher.push} lets through. */
+export interface StopResult {
+  /** Text that is in front of any stop string. */
+  readonly text: string;
+  /** The stop string that was found; nothing comes through after it. */
+  readonly stop: string | undefined;
+}
+
+/**
+ * Lets text through up to the first stop string, and no part of one.
+ *
+ * Text that may be the beginning of a stop string is held back until it is clear. The stop string that is complete
+ * first wins; of two that end together, the longer. The answer does not depend on how the text is cut into fragments.
+ *
+ * An Aho–Corasick automaton over UTF-16 units ("Efficient string matching", CACM 18(6), 1975): time per unit does not
+ * depend on the number or the length of the stop strings, and the automaton's depth is how much to hold back.
+ *
+ * @example
+ * ```ts
+ * const matcher = new StopMatcher(["\n\nUser:"]);
+ * matcher.push("Yes.\n"); // { text: "Yes.", stop: undefined }
+ * matcher.push("\nNo."); // { text: "\n\nNo.", stop: undefined }
+ * ```
+ */
+export class StopMatcher {
+  #node: TrieNode;
+  #heldBack = "";
+
+  /** @param stops stop strings; empty ones never match. */
+  constructor(stops: readonly string[]) {
+    this.#node = buildTrie(stops);
+  }
+
+  /** Takes the next fragment. Not to be called again once it has found a stop string. */
+  push(fragment: string): StopResult {
+    const text = this.#heldBack + fragment;
+    for (let i = this.#heldBack.length; i < text.length; i++) {
+      this.#node = advance(this.#node, text.charCodeAt(i));
+      const { stop } = this.#node;
+      if (stop === undefined) continue;
+      this.#heldBack = "";
+      return { text: text.slice(0, i + 1 - stop.length), stop };
+    }
+    const end = text.length - this.#node.depth;
+    this.#heldBack = text.slice(end);
+    return { text: text.slice(0, end), stop: undefined };
+  }
+
+  /** Ends the text. @returns what was held back. */
+  flush(): string {
+    const text = this.#heldBack;
+    this.#heldBack = "";
+    return text;
+  }
+}
+
+function advance(from: TrieNode, unit: number): TrieNode {
+  let node = from;
+  for (;;) {
+    const next = node.next.get(unit);
+    if (next !== undefined) return next;
+    if (node.depth === 0) return node;
+    node = node.fallback;
+  }
+}
+
+function buildTrie(stops: readonly string[]): TrieNode {
+  const root = new TrieNode(0);
+  for (const stop of stops) {
+    let node = root;
+    for (let i = 0; i < stop.length; i++) {
+      const unit = stop.charCodeAt(i);
+      const next = node.next.get(unit) ?? new TrieNode(i + 1);
+      node.next.set(unit, next);
+      node = next;
+    }
+    if (node !== root) node.stop = stop;
+  }
+  // By depth: a node's fallback is less deep, so it is complete by then.
+  const nodes = [root];
+  for (const node of nodes) {
+    for (const [unit, next] of node.next) {
+      next.fallback = node === root ? root : advance(node.fallback, unit);
+      next.stop ??= next.fallback.stop;
+      nodes.push(next);
+    }
+  }
+  return root;
+}
