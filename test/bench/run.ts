@@ -1,0 +1,32 @@
+/**
+ * `deno task bench [name…]`: runs the benchmarks of this folder one after the other, each in a process of its own;
+ * with names, those whose file name holds one of them.
+ *
+ * @module
+ */
+import { fileURLToPath } from "node:url";
+
+const folder = fileURLToPath(new URL("./", import.meta.url));
+const files = [...Deno.readDirSync(folder)]
+  .map(({ name }) => name)
+  .filter((name) => name.endsWith("_bench.ts"))
+  .filter((name) => Deno.args.length === 0 || Deno.args.some((wanted) => name.includes(wanted)))
+  .sort();
+// Software Vulkan complains on standard error where this is unset.
+const runtimeFolder = Deno.env.get("XDG_RUNTIME_DIR") ??
+  Deno.makeTempDirSync({ prefix: "hearth-" });
+
+const failed: string[] = [];
+for (const file of files) {
+  const { code } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", `${folder}${file}`],
+    env: { XDG_RUNTIME_DIR: runtimeFolder },
+    stdout: "inherit",
+    stderr: "inherit",
+  }).output();
+  if (code !== 0) failed.push(file);
+}
+if (files.length === 0) failed.push(`no benchmark is named like ${Deno.args.join(", ")}`);
+// deno-lint-ignore no-console -- its purpose
+if (failed.length > 0) console.error(`Failed: ${failed.join("; ")}`);
+Deno.exit(failed.length > 0 ? 1 : 0);

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import manifest from "../../deno.json" with { type: "json" };
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { environmentName, flagName } from "../../src/cli/flag.ts";
+import { runHearth } from "../fixtures/hearth_process.ts";
+
+Deno.test("hearth --help shows every flag of every command with its variable and exits 0", async () => {
+  for (const { name, flags } of COMMANDS) {
+    const { code, stdout, stderr } = await runHearth([name, "--help"]);
+    assert.equal(code, 0);
+    assert.equal(stderr, "");
+    for (const key of Object.keys(flags)) {
+      assert.ok(stdout.includes(`--${flagName(key)}`), `${name} ${key}`);
+      assert.ok(stdout.includes(environmentName(key)), `${name} ${key}`);
+    }
+  }
+});
+
+Deno.test("hearth -h is the help of serve, with the list of commands", async () => {
+  const { code, stdout } = await runHearth(["-h"]);
+  assert.equal(code, 0);
+  assert.equal(stdout, (await runHearth(["serve", "--help"])).stdout);
+  for (const { name, summary } of COMMANDS) {
+    assert.match(stdout, new RegExp(`^ {2}${name} +${summary.slice(0, 10)}`, "m"));
+  }
+});
+
+Deno.test("hearth --version prints the version of deno.json and exits 0", async () => {
+  const { code, stdout, stderr } = await runHearth(["--version"]);
+  assert.deepEqual({ code, stdout, stderr }, {
+    code: 0,
+    stdout: `hearth ${manifest.version}\n`,
+    stderr: "",
+  });
+});
+
+Deno.test("hearth with an unknown flag names the nearest one and exits 2", async () => {
+  const { code, stdout, stderr } = await runHearth(["--prot", "10101"]);
+  assert.deepEqual({ code, stdout, stderr }, {
+    code: 2,
+    stdout: "",
+    stderr: "hearth: There is no flag --prot. Did you mean --port?\n",
+  });
+});
+
+Deno.test("hearth with a bad value in the environment names the variable and exits 2", async () => {
+  const { code, stderr } = await runHearth([], { env: { HEARTH_PORT: "tcp://10.0.0.1:10100" } });
+  assert.equal(code, 2);
+  assert.equal(
+    stderr,
+    'hearth: HEARTH_PORT wants a whole number from 0 to 65535, got "tcp://10.0.0.1:10100".\n',
+  );
+});
+
+Deno.test("hearth -m with a model that is nowhere says what was looked for and where, and exits 1", async () => {
+  const cache = await Deno.makeTempDir();
+  try {
+    const { code, stdout, stderr } = await runHearth(["-m", "qwen3-0.6"], {
+      env: { HF_HUB_CACHE: cache },
+    });
+    assert.equal(code, 1);
+    assert.equal(stdout, "");
+    assert.match(stderr, /^hearth: There is no model "qwen3-0\.6" on this machine\. Looked for:\n/);
+    assert.match(stderr, /Near names: qwen3-0\.6b/);
+    assert.doesNotMatch(stderr, / {4}at /);
+
+    const hub = await runHearth(["-m", "qwen3-0.6b"], { env: { HF_HUB_CACHE: cache } });
+    assert.equal(hub.code, 1);
+    assert.ok(hub.stderr.includes(`${cache}/models--onnx-community--Qwen3-0.6B-ONNX`));
+  } finally {
+    await Deno.remove(cache, { recursive: true });
+  }
+});
