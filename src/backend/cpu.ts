@@ -1,0 +1,32 @@
+/**
+ * The backend for machines without a GPU: ONNX Runtime's CPU provider and the kernels' references.
+ *
+ * @module
+ */
+import { ReferenceSampler } from "../../kernels/sample_reference.ts";
+import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+import { type ExternalData, openSession, type Session, type Tensor } from "../onnx/ort.ts";
+import type { Backend } from "./backend.ts";
+
+/** See the module. */
+export class CpuBackend implements Backend {
+  readonly kind = "cpu";
+  readonly adapter = `CPU (WebAssembly, ${Deno.build.arch})`;
+  readonly hasF16 = false;
+  readonly lost = new Promise<string>(() => {});
+  #sampler: ReferenceSampler | undefined;
+
+  openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {
+    return openSession(model, { externalData });
+  }
+
+  sample(logits: Tensor, firstRow: number, rows: readonly SampleRow[]): Promise<SampledToken[]> {
+    const vocabSize = logits.dims.at(-1) as number;
+    if (this.#sampler?.vocabSize !== vocabSize) this.#sampler = new ReferenceSampler(vocabSize);
+    const data = logits.data as Float32Array | Float16Array;
+    const wanted = data.subarray(firstRow * vocabSize, (firstRow + rows.length) * vocabSize);
+    return Promise.resolve(this.#sampler.sample(wanted, vocabSize, rows));
+  }
+
+  dispose(): void {}
+}

@@ -1,0 +1,160 @@
+/**
+ * The engine's loop: schedule a step, run it, hand out its tokens, until nothing is left to do.
+ *
+ * @module
+ */
+import { setImmediate } from "node:timers";
+import type { Decoder, SampledToken } from "../decoder/decoder.ts";
+import { EngineMetrics } from "./metrics.ts";
+import {
+  type CommittedToken,
+  type GenerationRequest,
+  type ScheduledStep,
+  Scheduler,
+  type SchedulerOptions,
+} from "./scheduler.ts";
+import type { Sequence } from "./sequence.ts";
+import { StepBuilder } from "./step_builder.ts";
+
+/** Hears of one request's tokens. Calls come between steps, never while the request is being cancelled. */
+export interface TokenListener {
+  /**
+   * A sample got a token.
+   *
+   * @param isLast whether the sample has no room for another.
+   * @returns whether the sample ends with it; one that `isLast` ends anyhow.
+   */
+  onToken(sampleIndex: number, token: SampledToken, isLast: boolean): boolean;
+  /** All samples have ended. @param numCachedTokens prompt tokens that needed no computing. */
+  onDone(numCachedTokens: number): void;
+  /** The step failed; the request is over. */
+  onError(error: unknown): void;
+}
+
+interface Running {
+  readonly listener: TokenListener;
+  readonly sequences: readonly Sequence[];
+  numUnfinished: number;
+  readonly arrivedAtMs: number;
+  scheduledAtMs: number | undefined;
+  /** When each sample last got a token. */
+  readonly lastTokenAtMs: number[];
+}
+
+/** Runs requests on a decoder, many at a time. */
+export class EngineLoop {
+  readonly metrics: EngineMetrics;
+  readonly #decoder: Decoder;
+  readonly #scheduler: Scheduler;
+  readonly #builder: StepBuilder;
+  /** By sequence id. */
+  readonly #running = new Map<number, Running>();
+  #isTurning = false;
+
+  constructor(decoder: Decoder, options: SchedulerOptions) {
+    this.#decoder = decoder;
+    this.#scheduler = new Scheduler(decoder.limits, options);
+    this.#builder = new StepBuilder(decoder.limits);
+    this.metrics = new EngineMetrics(() => this.#scheduler.stats());
+  }
+
+  /**
+   * Queues a request.
+   *
+   * @returns ends it: its listener hears nothing more, and its blocks are free before the next step.
+   * @throws {HearthError} when the prompt can never be held.
+   */
+  add(request: GenerationRequest, listener: TokenListener): () => void {
+    const sequences = this.#scheduler.add(request);
+    const running: Running = {
+      listener,
+      sequences,
+      numUnfinished: sequences.length,
+      arrivedAtMs: performance.now(),
+      scheduledAtMs: undefined,
+      lastTokenAtMs: [],
+    };
+    for (const { id } of sequences) this.#running.set(id, running);
+    this.metrics.promptTokens.inc(request.promptTokens.length);
+    if (!this.#isTurning) void this.#turn();
+    return () => this.#drop(running);
+  }
+
+  async #turn(): Promise<void> {
+    this.#isTurning = true;
+    // Requests that arrive together share the first step.
+    await nextTurn();
+    for (let step = this.#scheduler.schedule(); step; step = this.#scheduler.schedule()) {
+      await this.#runStep(step);
+      // Cancellations and new requests come in between steps.
+      await nextTurn();
+    }
+    this.#isTurning = false;
+  }
+
+  async #runStep(step: ScheduledStep): Promise<void> {
+    const startedAtMs = performance.now();
+    this.#noteScheduled(step, startedAtMs);
+    try {
+      const sampled = await this.#decoder.run(this.#builder.build(step));
+      const committed = this.#scheduler.commit(step, sampled);
+      this.metrics.observeStep(step, performance.now() - startedAtMs);
+      for (const token of committed) this.#handOut(token);
+    } catch (error) {
+      this.#fail(step, error);
+    }
+  }
+
+  #noteScheduled(step: ScheduledStep, nowMs: number): void {
+    for (const { sequence } of step.scheduled) {
+      const running = this.#running.get(sequence.id);
+      if (running === undefined || running.scheduledAtMs !== undefined) continue;
+      running.scheduledAtMs = nowMs;
+      this.metrics.queueSeconds.observe((nowMs - running.arrivedAtMs) / 1000);
+    }
+  }
+
+  #handOut({ sequence, token }: CommittedToken): void {
+    const running = this.#running.get(sequence.id);
+    if (running === undefined) return;
+    const index = running.sequences.indexOf(sequence);
+    this.#noteToken(running, index);
+    const ends = running.listener.onToken(index, token, sequence.isFull);
+    if (!ends && !sequence.isFull) return;
+    this.#scheduler.finish(sequence.id);
+    this.#running.delete(sequence.id);
+    if (--running.numUnfinished > 0) return;
+    running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0);
+  }
+
+  #noteToken(running: Running, index: number): void {
+    const nowMs = performance.now();
+    const lastMs = running.lastTokenAtMs[index];
+    if (lastMs !== undefined) this.metrics.interTokenSeconds.observe((nowMs - lastMs) / 1000);
+    else this.metrics.firstTokenSeconds.observe((nowMs - running.arrivedAtMs) / 1000);
+    running.lastTokenAtMs[index] = nowMs;
+    this.metrics.completionTokens.inc();
+  }
+
+  #drop(running: Running): void {
+    for (const { id } of running.sequences) {
+      this.#scheduler.cancel(id);
+      this.#running.delete(id);
+    }
+  }
+
+  /** Ends every request that took part in a failed step; the others go on. */
+  #fail(step: ScheduledStep, error: unknown): void {
+    for (const { sequence } of step.scheduled) {
+      const running = this.#running.get(sequence.id);
+      if (running === undefined) continue;
+      this.#drop(running);
+      running.listener.onError(error);
+    }
+  }
+}
+
+/** Lets messages in: a timer would cost a millisecond a step. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

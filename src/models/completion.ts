@@ -1,0 +1,129 @@
+/**
+ * The text side of one chat request: tokens of its choices in, events out.
+ *
+ * @module
+ */
+import type { SampledToken } from "../decoder/decoder.ts";
+import { Detokenizer } from "../engine/detokenizer.ts";
+import { StopMatcher } from "../engine/stop.ts";
+import type { ChatEvent, ChosenLogprob, GenerationOptions } from "../worker/protocol.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+
+/** What a completion needs to know of its request and model. */
+export interface CompletionOptions {
+  readonly tokenizer: TextTokenizer;
+  readonly eosTokenIds: ReadonlySet<number>;
+  readonly options: GenerationOptions;
+  readonly numPromptTokens: number;
+  readonly emit: (event: ChatEvent) => void;
+}
+
+/** See the module. */
+export class Completion {
+  readonly #options: CompletionOptions;
+  readonly #choices: readonly Choice[];
+  #hasStarted = false;
+
+  constructor(options: CompletionOptions) {
+    this.#options = options;
+    this.#choices = Array.from(
+      { length: options.options.n },
+      (_, index) => new Choice(index, options),
+    );
+  }
+
+  /** Takes a token of choice `index`. @returns whether the choice ends with it. */
+  push(index: number, token: SampledToken, isLast: boolean): boolean {
+    if (!this.#hasStarted) {
+      this.#hasStarted = true;
+      this.#options.emit({ type: "start", promptTokens: this.#options.numPromptTokens });
+    }
+    return this.#choices[index]!.push(token, isLast);
+  }
+
+  /** All choices have ended. */
+  end(numCachedTokens: number): void {
+    const completionTokens = this.#choices.reduce((sum, choice) => sum + choice.numTokens, 0);
+    this.#options.emit({
+      type: "done",
+      usage: {
+        promptTokens: this.#options.numPromptTokens,
+        completionTokens,
+        cachedTokens: numCachedTokens,
+      },
+    });
+  }
+}
+
+class Choice {
+  /** Tokens generated, the one that ended the choice included. */
+  numTokens = 0;
+  readonly #index: number;
+  readonly #options: CompletionOptions;
+  readonly #detokenizer: Detokenizer;
+  readonly #stops: StopMatcher;
+  /** Log-probabilities of tokens whose text may yet turn out to be part of a stop string. */
+  #pendingLogprobs: ChosenLogprob[] = [];
+  /** UTF-16 units that the stop matcher holds back. */
+  #numHeldBack = 0;
+
+  constructor(index: number, options: CompletionOptions) {
+    this.#index = index;
+    this.#options = options;
+    this.#detokenizer = new Detokenizer((ids) => options.tokenizer.decode(ids));
+    this.#stops = new StopMatcher(options.options.stop);
+  }
+
+  push(token: SampledToken, isLast: boolean): boolean {
+    this.numTokens++;
+    if (this.#options.eosTokenIds.has(token.tokenId)) return this.#finish("stop");
+    this.#noteLogprob(token);
+    if (this.#pushText(this.#detokenizer.push(token.tokenId))) return this.#finish("stop", false);
+    return isLast && this.#finish("length");
+  }
+
+  /** @returns whether a stop string was found. */
+  #pushText(fragment: string): boolean {
+    const { text, stop } = this.#stops.push(fragment);
+    this.#numHeldBack += fragment.length - text.length;
+    this.#emit(text, stop === undefined && this.#numHeldBack === 0);
+    return stop !== undefined;
+  }
+
+  /** Ends the choice; `withRest` first lets out what was held back. */
+  #finish(reason: "stop" | "length", withRest = true): true {
+    if (withRest) {
+      const foundStop = this.#pushText(this.#detokenizer.flush());
+      if (foundStop) reason = "stop";
+      else this.#emit(this.#stops.flush(), true);
+    }
+    this.#options.emit({ type: "finish", index: this.#index, reason });
+    return true;
+  }
+
+  #emit(text: string, withLogprobs: boolean): void {
+    const logprobs = withLogprobs ? this.#pendingLogprobs.splice(0) : [];
+    if (text === "" && logprobs.length === 0) return;
+    this.#options.emit({
+      type: "delta",
+      index: this.#index,
+      text,
+      ...(logprobs.length > 0 ? { logprobs } : {}),
+    });
+  }
+
+  #noteLogprob(token: SampledToken): void {
+    if (this.#options.options.topLogprobs === undefined) return;
+    this.#pendingLogprobs.push({
+      ...this.#logprobOf(token),
+      top: token.top.map((rival) => this.#logprobOf(rival)),
+    });
+  }
+
+  #logprobOf({ tokenId, logprob }: { readonly tokenId: number; readonly logprob: number }) {
+    const bytes = this.#options.tokenizer.tokenBytes(tokenId);
+    return { token: decoder.decode(bytes), bytes: [...bytes], logprob };
+  }
+}
+
+const decoder = new TextDecoder();

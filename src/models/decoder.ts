@@ -1,0 +1,88 @@
+/**
+ * The decoder of a model folder.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import type { Backend } from "../backend/backend.ts";
+import type { Dtype } from "../config.ts";
+import type { Decoder } from "../decoder/decoder.ts";
+import { WholeDecoder } from "../decoder/whole_decoder.ts";
+import { StartupError } from "../errors.ts";
+import type { ExternalData } from "../onnx/ort.ts";
+import type { LoadProgress } from "../worker/protocol.ts";
+import {
+  chooseDtype,
+  dtypesOf,
+  externalDataFiles,
+  graphFile,
+  type Json,
+  type ModelFolder,
+} from "./folder.ts";
+
+/** How to load a decoder. */
+export interface DecoderLoadOptions {
+  readonly backend: Backend;
+  readonly dtype?: Dtype | undefined;
+  readonly onProgress: (progress: LoadProgress) => void;
+}
+
+/**
+ * Loads a folder's decoder in the dtype asked for, or the one that suits the backend best.
+ *
+ * @throws {StartupError} when there is no such graph, or `config.json` lacks a size.
+ */
+export async function loadDecoder(
+  folder: ModelFolder,
+  options: DecoderLoadOptions,
+): Promise<{ decoder: Decoder; dtype: Dtype }> {
+  const { backend, onProgress } = options;
+  const graph = TEXT_GRAPHS.find((name) => dtypesOf(folder, name).length > 0) ?? TEXT_GRAPHS[0];
+  const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
+  const dtype = chooseDtype(folder, { graph, device, dtype: options.dtype });
+  const path = graphFile(graph, dtype);
+
+  onProgress({ what: `reading ${path}` });
+  const model = await Deno.readFile(join(folder.path, path));
+  const externalData = await readExternalData(folder, path);
+  onProgress({ what: `preparing ${path} on ${backend.adapter}` });
+  const decoder = await WholeDecoder.load({
+    backend,
+    model,
+    externalData,
+    contextLength: contextLengthOf(folder),
+    vocabSize: sizeOf(folder, ["vocab_size"]),
+  });
+  return { decoder, dtype };
+}
+
+const TEXT_GRAPHS = ["model", "decoder_model_merged"] as const;
+
+async function readExternalData(folder: ModelFolder, graphPath: string): Promise<ExternalData[]> {
+  const read: ExternalData[] = [];
+  for (const file of externalDataFiles(folder, graphPath)) {
+    const data = await Deno.readFile(join(folder.path, file));
+    read.push({ path: file.slice(file.lastIndexOf("/") + 1), data });
+  }
+  return read;
+}
+
+function contextLengthOf(folder: ModelFolder): number {
+  return sizeOf(folder, [
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "seq_length",
+  ]);
+}
+
+/** A size that config.json gives under one of `names`, its own or its text model's. */
+function sizeOf(folder: ModelFolder, names: readonly string[]): number {
+  const { config } = folder;
+  const text = (config["text_config"] ?? {}) as Json;
+  const found = names.flatMap((name) => [config[name], text[name]]).find((value) =>
+    typeof value === "number"
+  );
+  if (typeof found === "number" && Number.isInteger(found) && found > 0) return found;
+  throw new StartupError(`${folder.path}/config.json gives no ${names.join(" or ")}.`);
+}

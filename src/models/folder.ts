@@ -1,0 +1,117 @@
+/**
+ * A model folder in hub layout: its JSON files and its graphs.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { type Dtype, DTYPES } from "../config.ts";
+import { StartupError } from "../errors.ts";
+
+/** A parsed JSON object. */
+export type Json = Readonly<Record<string, unknown>>;
+
+/** What is in a model folder. */
+export interface ModelFolder {
+  readonly path: string;
+  /** The folder's own files and those below it, one level deep (`onnx/model.onnx`). */
+  readonly files: ReadonlySet<string>;
+  readonly config: Json;
+}
+
+/** How each dtype marks its graphs' names. */
+const SUFFIXES: Readonly<Record<Dtype, string>> = {
+  fp32: "",
+  fp16: "_fp16",
+  q4: "_q4",
+  q4f16: "_q4f16",
+  int8: "_int8",
+  uint8: "_uint8",
+  q8: "_quantized",
+  bnb4: "_bnb4",
+};
+
+/** What to take first where `--dtype` does not say, by what the device can do. */
+const PREFERRED = {
+  gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
+  gpu: ["q4", "fp32"],
+  cpu: ["q8", "q4", "fp32"],
+} as const satisfies Record<string, readonly Dtype[]>;
+
+/**
+ * Reads a folder's file list and `config.json`.
+ *
+ * @throws {StartupError} when it is not a model folder.
+ */
+export async function openFolder(path: string): Promise<ModelFolder> {
+  const files = new Set<string>();
+  for await (const entry of Deno.readDir(path)) {
+    if (!entry.isDirectory) files.add(entry.name);
+    else {for await (const inner of Deno.readDir(join(path, entry.name))) {
+        files.add(`${entry.name}/${inner.name}`);
+      }}
+  }
+  if (!files.has("config.json")) {
+    throw new StartupError(
+      `${path} has no config.json: wanted a model folder in Hugging Face layout.`,
+    );
+  }
+  return { path, files, config: await readJson(path, "config.json") };
+}
+
+/**
+ * Reads one of a folder's JSON files.
+ *
+ * @throws {StartupError} naming the file when it is not a JSON object.
+ */
+export async function readJson(folderPath: string, name: string): Promise<Json> {
+  const path = join(folderPath, name);
+  try {
+    const value: unknown = JSON.parse(await Deno.readTextFile(path));
+    if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
+  } catch (error) {
+    throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
+  }
+  throw new StartupError(`${path} holds no JSON object.`);
+}
+
+/** Like {@linkcode readJson}, and an empty object where the folder lacks the file. */
+export async function readOptionalJson(folder: ModelFolder, name: string): Promise<Json> {
+  return folder.files.has(name) ? await readJson(folder.path, name) : {};
+}
+
+/** The path of a graph in a folder: `onnx/model_q4.onnx`. */
+export function graphFile(graph: string, dtype: Dtype): string {
+  return `onnx/${graph}${SUFFIXES[dtype]}.onnx`;
+}
+
+/** The dtypes in which a folder has the graph. */
+export function dtypesOf(folder: ModelFolder, graph: string): Dtype[] {
+  return DTYPES.filter((dtype) => folder.files.has(graphFile(graph, dtype)));
+}
+
+/**
+ * Chooses the dtype to load.
+ *
+ * @param options.dtype the user's wish.
+ * @throws {StartupError} naming the dtypes there are, when none fits.
+ */
+export function chooseDtype(
+  folder: ModelFolder,
+  options: { graph: string; device: keyof typeof PREFERRED; dtype?: Dtype | undefined },
+): Dtype {
+  const there = dtypesOf(folder, options.graph);
+  const wanted: readonly Dtype[] = options.dtype ? [options.dtype] : PREFERRED[options.device];
+  const chosen = wanted.find((dtype) => there.includes(dtype)) ??
+    (options.dtype ? undefined : there[0]);
+  if (chosen) return chosen;
+  const found = there.length > 0
+    ? `it has ${there.join(", ")}`
+    : `it has no onnx/${options.graph}*.onnx`;
+  throw new StartupError(`${folder.path} has no graph of dtype ${wanted.join(" or ")}: ${found}.`);
+}
+
+/** The external-data files of a graph: `onnx/model_q4.onnx_data`, `onnx/model_q4.onnx_data_1` … */
+export function externalDataFiles(folder: ModelFolder, graphPath: string): string[] {
+  const prefix = `${graphPath}_data`;
+  return [...folder.files].filter((file) => file.startsWith(prefix)).sort();
+}

@@ -1,0 +1,62 @@
+/**
+ * How to generate where the request does not say: the model's `generation_config.json`, then the specification.
+ *
+ * @module
+ */
+import type { SamplingParams } from "../decoder/decoder.ts";
+import type { GenerationOptions } from "../worker/protocol.ts";
+import type { Json } from "./folder.ts";
+
+/** What a model's own configuration says about generating. */
+export interface GenerationDefaults {
+  /** Tokens that end a completion. */
+  readonly eosTokenIds: ReadonlySet<number>;
+  readonly sampling: Omit<SamplingParams, "seed" | "presencePenalty" | "frequencyPenalty">;
+}
+
+/** Reads the defaults; `generation_config.json` goes before `config.json`. */
+export function readGenerationDefaults(config: Json, generationConfig: Json): GenerationDefaults {
+  const numberOr = (name: string, fallback: number) => {
+    const value = generationConfig[name];
+    return typeof value === "number" ? value : fallback;
+  };
+  const text = config["text_config"] as Json | undefined;
+  return {
+    eosTokenIds: new Set(
+      [config["eos_token_id"], text?.["eos_token_id"], generationConfig["eos_token_id"]]
+        .flat().filter((id) => typeof id === "number"),
+    ),
+    sampling: {
+      temperature: generationConfig["do_sample"] === false ? 0 : numberOr("temperature", 1),
+      topP: numberOr("top_p", 1),
+      topK: numberOr("top_k", 0),
+      minP: numberOr("min_p", 0),
+      repetitionPenalty: numberOr("repetition_penalty", 1),
+    },
+  };
+}
+
+/** The sampling of one choice: the request's wishes over the model's defaults. */
+export function samplingOf(
+  options: GenerationOptions,
+  defaults: GenerationDefaults,
+  seed: number,
+): SamplingParams {
+  const { sampling } = defaults;
+  return {
+    temperature: options.temperature ?? sampling.temperature,
+    topP: options.topP ?? sampling.topP,
+    topK: options.topK ?? sampling.topK,
+    minP: options.minP ?? sampling.minP,
+    repetitionPenalty: options.repetitionPenalty ?? sampling.repetitionPenalty,
+    presencePenalty: options.presencePenalty ?? 0,
+    frequencyPenalty: options.frequencyPenalty ?? 0,
+    seed,
+  };
+}
+
+/** Seed of choice `index`: the request's own for the first, and streams of their own for the others. */
+export function choiceSeed(seed: number, index: number): number {
+  // An odd multiplier is a bijection on 32 bits, so no two choices share a stream.
+  return (seed + Math.imul(index, 0x9e3779b9)) >>> 0;
+}

@@ -1,0 +1,44 @@
+/**
+ * From a folder to a model that works: its kind, its dtype, its parts.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import { StartupError } from "../errors.ts";
+import type { LoadOptions, LoadProgress } from "../worker/protocol.ts";
+import { loadDecoder } from "./decoder.ts";
+import { type ModelFolder, openFolder, readOptionalJson } from "./folder.ts";
+import { readGenerationDefaults } from "./generation_defaults.ts";
+import { kindOf } from "./kind.ts";
+import type { Model } from "./model.ts";
+import { TextModel } from "./text.ts";
+import { loadTokenizer } from "./tokenizer.ts";
+
+/** What to load, on what. */
+export interface ModelLoadOptions extends Pick<LoadOptions, "model" | "dtype" | "kind"> {
+  readonly backend: Backend;
+  readonly onProgress: (progress: LoadProgress) => void;
+}
+
+/**
+ * Loads a model folder.
+ *
+ * @throws {StartupError} when the folder or the wish for a dtype or kind cannot be met.
+ */
+export async function loadModel(options: ModelLoadOptions): Promise<Model> {
+  const folder = await openFolder(options.model.folder);
+  const kind = options.kind ?? kindOf(folder);
+  if (kind === "text") return await loadText(folder, options);
+  throw new StartupError(
+    `${options.model.id} is a model of kind ${kind}, which this version of Hearth does not serve yet; it serves text.`,
+  );
+}
+
+async function loadText(folder: ModelFolder, options: ModelLoadOptions): Promise<Model> {
+  options.onProgress({ what: "reading the tokenizer" });
+  const tokenizer = await loadTokenizer(folder);
+  const generationConfig = await readOptionalJson(folder, "generation_config.json");
+  const defaults = readGenerationDefaults(folder.config, generationConfig);
+  const { decoder, dtype } = await loadDecoder(folder, options);
+  return new TextModel({ decoder, tokenizer, defaults, dtype });
+}

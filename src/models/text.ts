@@ -1,0 +1,95 @@
+/**
+ * Text models: conversations in, text out.
+ *
+ * @module
+ */
+import type { Decoder } from "../decoder/decoder.ts";
+import { EngineLoop } from "../engine/loop.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import type { ChatEvent, ChatTask, Task } from "../worker/protocol.ts";
+import { Completion } from "./completion.ts";
+import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
+import type { Model } from "./model.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+import type { Dtype } from "../config.ts";
+
+/** What a text model is made of. */
+export interface TextModelParts {
+  readonly decoder: Decoder;
+  readonly tokenizer: TextTokenizer;
+  readonly defaults: GenerationDefaults;
+  readonly dtype: Dtype;
+}
+
+/** See the module. */
+export class TextModel implements Model {
+  readonly kind = "text";
+  readonly dtype: Dtype;
+  readonly contextLength: number;
+  readonly maxSequences: number;
+  readonly #parts: TextModelParts;
+  readonly #engine: EngineLoop;
+
+  constructor(parts: TextModelParts) {
+    this.#parts = parts;
+    this.#engine = new EngineLoop(parts.decoder, { prefixCache: true });
+    this.dtype = parts.dtype;
+    this.contextLength = parts.decoder.limits.contextLength;
+    this.maxSequences = parts.decoder.limits.maxSequences;
+  }
+
+  get metrics() {
+    return this.#engine.metrics.registry;
+  }
+
+  start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    const { tokenizer, defaults } = this.#parts;
+    const { options } = task;
+    const promptTokens = Int32Array.from(tokenizer.encodeChat(task.messages));
+    this.#checkLogitBias(task);
+
+    const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
+    const completion = new Completion({
+      tokenizer,
+      eosTokenIds: defaults.eosTokenIds,
+      options,
+      numPromptTokens: promptTokens.length,
+      emit,
+    });
+    return this.#engine.add({
+      promptTokens,
+      samples: Array.from(
+        { length: options.n },
+        (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
+      ),
+      maxTokens: options.maxTokens,
+      logitBias: options.logitBias && new Map(options.logitBias),
+      topLogprobs: options.topLogprobs ?? 0,
+    }, {
+      onToken: (index, token, isLast) => completion.push(index, token, isLast),
+      onDone: (numCachedTokens) => completion.end(numCachedTokens),
+      onError: (error) => {
+        log.error("generation failed", { requestId: task.requestId, error });
+        emit({ type: "error", error: HearthError.from(error).toWire() });
+      },
+    });
+  }
+
+  async dispose(): Promise<void> {
+    await this.#parts.decoder.dispose();
+  }
+
+  #checkLogitBias({ options }: ChatTask): void {
+    const { vocabSize } = this.#parts.decoder.limits;
+    const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
+    if (!outside) return;
+    throw new HearthError(
+      "invalid_value",
+      `logit_bias names token ${outside[0]}; the model's vocabulary has tokens 0 to ${
+        vocabSize - 1
+      }.`,
+      { param: `logit_bias.${outside[0]}` },
+    );
+  }
+}

@@ -1,0 +1,104 @@
+/**
+ * ONNX Runtime: the only file that touches it. One build (jspi) serves the CPU and the WebGPU provider.
+ *
+ * @module
+ */
+import "./no_location.ts";
+import * as ort from "onnxruntime-web/jspi";
+
+ort.env.wasm.numThreads = 1;
+ort.env.logLevel = "error";
+
+/** Makes CPU tensors and wraps GPU buffers (`Tensor.fromGpuBuffer`). */
+export const Tensor = ort.Tensor;
+/** An ONNX tensor, on the CPU or on the device. */
+export type Tensor = ort.Tensor;
+
+/** One input or output of a session. */
+export interface ValueInfo {
+  readonly name: string;
+  /** Element type as ONNX Runtime names it: `float32`, `int64` … */
+  readonly type: ort.Tensor.Type;
+  /** Symbolic sizes are strings. */
+  readonly shape: readonly (number | string)[];
+}
+
+/** Weights kept outside the graph, under the path the graph names. */
+export interface ExternalData {
+  readonly path: string;
+  readonly data: Uint8Array;
+}
+
+/** How to open a session. */
+export interface SessionOptions {
+  /** Run on this device and leave the outputs there; without it, all on the CPU. */
+  readonly device?: GPUDevice | undefined;
+  readonly externalData?: readonly ExternalData[] | undefined;
+}
+
+/** Tensors by name. */
+export type Tensors = Readonly<Record<string, Tensor>>;
+
+/** A loaded graph. */
+export interface Session {
+  readonly inputs: readonly ValueInfo[];
+  readonly outputs: readonly ValueInfo[];
+  /**
+   * Runs the graph; the caller owns the results and disposes those on the device.
+   *
+   * @param fetches places for outputs: tensors over GPU buffers of at least their size.
+   */
+  run(feeds: Tensors, fetches?: Tensors): Promise<Tensors>;
+  /** Frees the weights. */
+  release(): Promise<void>;
+}
+
+let lastCall: Promise<unknown> = Promise.resolve();
+
+/** ONNX Runtime takes one call at a time ("Session already started"); later ones wait here. */
+export function exclusively<T>(call: () => Promise<T>): Promise<T> {
+  const result = lastCall.then(call);
+  lastCall = result.catch(() => {});
+  return result;
+}
+
+function describe(values: readonly ort.InferenceSession.ValueMetadata[]): ValueInfo[] {
+  return values.map((value) => {
+    if (!value.isTensor) throw new Error(`"${value.name}" is not a tensor.`);
+    return { name: value.name, type: value.type, shape: value.shape };
+  });
+}
+
+/**
+ * Opens a graph.
+ *
+ * @param model the bytes of its ModelProto.
+ * @throws {Error} with ONNX Runtime's own message when it refuses the graph.
+ */
+export async function openSession(
+  model: Uint8Array,
+  options: SessionOptions = {},
+): Promise<Session> {
+  const { device, externalData } = options;
+  const session = await exclusively(() =>
+    ort.InferenceSession.create(model, {
+      executionProviders: device
+        ? [{ name: "webgpu", device, validationMode: "disabled" }]
+        : ["wasm"],
+      // Its warnings tell that shapes are computed on the CPU, as they should be.
+      logSeverityLevel: 3,
+      ...(device ? { preferredOutputLocation: "gpu-buffer" as const } : {}),
+      ...(externalData ? { externalData: [...externalData] } : {}),
+    })
+  );
+  return {
+    inputs: describe(session.inputMetadata),
+    outputs: describe(session.outputMetadata),
+    run: (feeds, fetches) =>
+      exclusively(() => fetches ? session.run(feeds, fetches) : session.run(feeds)),
+    release: () => exclusively(() => session.release()),
+  };
+}
+
+/** The runtime itself, for a library that brings model classes of its own; see `hook.ts`. */
+export const runtime: typeof ort = ort;

@@ -1,0 +1,110 @@
+/**
+ * The thread that owns the device: loads the model, takes requests, each with a port for its events.
+ *
+ * @module
+ */
+import { configureLog, log } from "../log.ts";
+import { HearthError } from "../errors.ts";
+import { openBackend } from "../backend/open.ts";
+import type { Backend } from "../backend/backend.ts";
+import { loadModel } from "../models/load.ts";
+import type { Model } from "../models/model.ts";
+import type { ChatEvent, FromWorker, LoadOptions, Task, ToRequest, ToWorker } from "./protocol.ts";
+
+interface Loaded {
+  readonly backend: Backend;
+  readonly model: Model;
+}
+
+const scope = globalThis as unknown as {
+  postMessage(message: FromWorker): void;
+  onmessage: ((event: MessageEvent<ToWorker>) => void) | null;
+  close(): void;
+};
+
+let loaded: Loaded | undefined;
+
+async function load(options: LoadOptions): Promise<void> {
+  configureLog(options.log);
+  let backend: Backend | undefined;
+  try {
+    backend = await openBackend(options.device);
+    backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
+    const model = await loadModel({
+      ...options,
+      backend,
+      onProgress: (progress) => scope.postMessage({ type: "progress", progress }),
+    });
+    loaded = { backend, model };
+    const { id, aliases, ownedBy } = options.model;
+    const { kind, dtype, contextLength, maxSequences } = model;
+    scope.postMessage({
+      type: "ready",
+      info: {
+        id,
+        aliases,
+        ownedBy,
+        kind,
+        dtype,
+        backend: backend.kind,
+        adapter: backend.adapter,
+        contextLength,
+        maxSequences,
+      },
+    });
+  } catch (error) {
+    log.error("model failed to load", { model: options.model.id, error });
+    backend?.dispose();
+    scope.postMessage({ type: "failed", reason: (error as Error).message });
+  }
+}
+
+function take(task: Task, port: MessagePort): void {
+  let end: (() => void) | undefined;
+  const emit = (event: ChatEvent) => {
+    port.postMessage(event);
+    if (event.type === "done" || event.type === "error") port.close();
+  };
+  port.onmessage = ({ data }: MessageEvent<ToRequest>) => {
+    if (data.type !== "cancel") return;
+    end?.();
+    port.close();
+  };
+  try {
+    if (!loaded) throw new HearthError("model_not_loaded", "The model is not loaded.");
+    end = loaded.model.start(task, emit);
+  } catch (error) {
+    const known = HearthError.from(error);
+    if (known.kind === "inference_failed") {
+      log.error("request failed", { requestId: task.requestId, error });
+    }
+    emit({ type: "error", error: known.toWire() });
+  }
+}
+
+async function stop(): Promise<void> {
+  await loaded?.model.dispose();
+  loaded?.backend.dispose();
+  scope.postMessage({ type: "stopped" });
+  scope.close();
+}
+
+scope.onmessage = async ({ data: message }) => {
+  switch (message.type) {
+    case "load":
+      return await load(message.options);
+    case "request":
+      return take(message.task, message.port);
+    case "metrics": {
+      const metrics = await loaded?.model.metrics.getMetricsAsJSON() ?? [];
+      // Collectors are functions, which cannot cross.
+      return scope.postMessage({
+        type: "metrics",
+        id: message.id,
+        metrics: structuredClone(metrics),
+      });
+    }
+    case "stop":
+      return await stop();
+  }
+};

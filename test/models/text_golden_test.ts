@@ -1,0 +1,115 @@
+/**
+ * Real weights, every dtype, both backends: greedy completions equal those of independent references.
+ */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import type { SampledToken, SamplingParams } from "../../src/decoder/decoder.ts";
+import { EngineLoop } from "../../src/engine/loop.ts";
+import { loadDecoder } from "../../src/models/decoder.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { findModelFolder, type GoldenCompletion, readGoldens } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+
+/** Where the two best log-probabilities are closer than this, f16 may choose the other. */
+const F16_TIE = 0.05;
+
+const GREEDY: SamplingParams = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  repetitionPenalty: 1,
+  seed: 0,
+};
+
+const CASES: readonly { model: string; dtypes: readonly Dtype[]; gpuOnly?: readonly Dtype[] }[] = [
+  { model: "hearth-demo-chat", dtypes: ["fp32", "fp16", "q4", "q4f16"] },
+  { model: "stories260k-llama", dtypes: ["fp32", "fp16"] },
+  // Its q4f16 graph has a GatherBlockQuantized, which ONNX Runtime's CPU provider lacks.
+  { model: "chat-gptneo-3m", dtypes: ["fp32", "q4", "q4f16"], gpuOnly: ["q4f16"] },
+];
+
+function generate(engine: EngineLoop, golden: GoldenCompletion): Promise<SampledToken[]> {
+  const tokens: SampledToken[] = [];
+  return new Promise((resolve, reject) =>
+    engine.add({
+      promptTokens: Int32Array.from(golden.promptIds),
+      samples: [GREEDY],
+      maxTokens: golden.completionIds.length,
+      topLogprobs: 2,
+    }, {
+      onToken: (_, token) => {
+        tokens.push(token);
+        return false;
+      },
+      onDone: () => resolve(tokens),
+      onError: reject,
+    })
+  );
+}
+
+/** @returns whether a near tie went the other way, after which the texts differ for good. */
+function assertGreedy(
+  golden: GoldenCompletion,
+  tokens: readonly SampledToken[],
+  tie: number,
+): boolean {
+  const ids = tokens.map(({ tokenId }) => tokenId);
+  const at = ids.findIndex((id, index) => id !== golden.completionIds[index]);
+  if (at < 0) {
+    assert.equal(ids.length, golden.completionIds.length);
+    return false;
+  }
+  const [first, second] = tokens[at]!.top;
+  const rivals = [first!.tokenId, second!.tokenId];
+  const gap = first!.logprob - second!.logprob;
+  assert.ok(
+    rivals.includes(golden.completionIds[at]!) && gap < tie,
+    `${golden.name}: token ${at} is ${ids[at]}, wanted ${
+      golden.completionIds[at]
+    }; the best two are ${gap} apart`,
+  );
+  return true;
+}
+
+async function assertGoldens(backend: Backend, folderPath: string, dtype: Dtype): Promise<void> {
+  const folder = await openFolder(folderPath);
+  const { decoder } = await loadDecoder(folder, { backend, dtype, onProgress: () => {} });
+  const engine = new EngineLoop(decoder, { prefixCache: true });
+  const tie = dtype.endsWith("16") ? F16_TIE : 0;
+  const goldens = readGoldens(folderPath);
+  try {
+    let numTies = 0;
+    const completions = await Promise.all(goldens.map((golden) => generate(engine, golden)));
+    goldens.forEach((golden, i) => numTies += Number(assertGreedy(golden, completions[i]!, tie)));
+    if (numTies > 0) {
+      console.log(
+        `${numTies} of ${goldens.length} completions left the reference at a tie closer than ${tie}`,
+      );
+    }
+  } finally {
+    await decoder.dispose();
+  }
+}
+
+for (const { model, dtypes, gpuOnly = [] } of CASES) {
+  const folder = findModelFolder(model);
+  for (const dtype of dtypes) {
+    const name = `${model} ${dtype} completes its goldens greedily`;
+    if (!folder) {
+      Deno.test.ignore(`${name} (../shared is not there)`, () => {});
+      continue;
+    }
+    if (!gpuOnly.includes(dtype)) {
+      Deno.test(`${name} on the CPU`, () => assertGoldens(new CpuBackend(), folder, dtype));
+    }
+    gpuTest(`${name} on WebGPU`, async (gpu) => {
+      await assertGoldens(await WebGpuBackend.create(gpu), folder, dtype);
+    });
+  }
+}
