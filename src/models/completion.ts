@@ -121,9 +121,6 @@ class Choice {
   }
 
   #logprobOf({ tokenId, logprob }: { readonly tokenId: number; readonly logprob: number }) {
-    const bytes = this.#options.tokenizer.tokenBytes(tokenId);
-    return { token: decoder.decode(bytes), bytes: [...bytes], logprob };
+    return { ...this.#options.tokenizer.tokenTexts.of(tokenId), logprob };
   }
 }
-
-const decoder = new TextDecoder();

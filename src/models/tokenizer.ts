@@ -6,6 +6,7 @@
 import { Template } from "@huggingface/jinja";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { join } from "node:path";
+import { TokenTexts } from "../engine/token_text.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import type { ChatMessage } from "../worker/protocol.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "./folder.ts";
@@ -16,8 +17,8 @@ export interface TextTokenizer {
   encodeChat(messages: readonly ChatMessage[]): number[];
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
-  /** UTF-8 bytes of one token, which may be part of a character; special tokens as they are written. */
-  tokenBytes(id: number): Uint8Array;
+  /** What each token is by itself, special tokens as they are written. */
+  readonly tokenTexts: TokenTexts;
 }
 
 /**
@@ -29,7 +30,9 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     throw new StartupError(`${folder.path} has no tokenizer.json, which a text model needs.`);
   }
   const config = await readOptionalJson(folder, "tokenizer_config.json");
-  const tokenizer = new Tokenizer(await readJson(folder.path, "tokenizer.json"), config);
+  const tokenizerJson = await readJson(folder.path, "tokenizer.json");
+  const tokenizer = new Tokenizer(tokenizerJson, config);
+  const addedTokens = tokenizer.get_added_tokens_decoder();
   const source = await chatTemplateOf(folder, config);
   const encodeChat = source === undefined
     ? (messages: readonly ChatMessage[]) =>
@@ -38,7 +41,12 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   return {
     encodeChat,
     decode: (ids) => tokenizer.decode(ids, { skip_special_tokens: true }),
-    tokenBytes: tokenBytesOf(tokenizer),
+    tokenTexts: new TokenTexts({
+      decoder: tokenizerJson["decoder"],
+      tokenOf: (id) => tokenizer.id_to_token(id),
+      isAdded: (id) => addedTokens.has(id),
+      decode: (ids) => tokenizer.decode(ids),
+    }),
   };
 }
 
@@ -89,33 +97,3 @@ function templateEncoder(
     return tokenizer.encode(prompt, { add_special_tokens: false }).ids;
   };
 }
-
-/**
- * Bytes by token: byte-level BPE spells each byte as a character of its own (the table of GPT-2's `encoder.py`),
- * SentencePiece spells a byte it has no piece for as `<0xE2>` and a space as `▁`.
- */
-function tokenBytesOf(tokenizer: Tokenizer): (id: number) => Uint8Array {
-  const encoder = new TextEncoder();
-  const added = tokenizer.get_added_tokens_decoder();
-  const isByteLevel = /"ByteLevel"/.test(JSON.stringify(tokenizer.decoder?.config ?? {}));
-  return (id) => {
-    const token = tokenizer.id_to_token(id) ?? "";
-    if (added.has(id)) return encoder.encode(token);
-    if (isByteLevel) {
-      return Uint8Array.from([...token], (char) => BYTE_OF_CHARACTER.get(char) ?? 0x3f);
-    }
-    const byte = /^<0x([0-9A-F]{2})>$/.exec(token)?.[1];
-    return byte ? Uint8Array.of(parseInt(byte, 16)) : encoder.encode(token.replaceAll("▁", " "));
-  };
-}
-
-/** Printable Latin-1 characters stand for themselves, the other bytes for the characters from U+0100 on. */
-const BYTE_OF_CHARACTER: ReadonlyMap<string, number> = (() => {
-  const table = new Map<string, number>();
-  let next = 0x100;
-  for (let byte = 0; byte < 256; byte++) {
-    const isPrintable = (byte > 0x20 && byte < 0x7f) || (byte > 0xa0 && byte !== 0xad);
-    table.set(String.fromCodePoint(isPrintable ? byte : next++), byte);
-  }
-  return table;
-})();

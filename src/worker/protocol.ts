@@ -60,7 +60,7 @@ export interface LoadProgress {
   readonly fraction?: number | undefined;
 }
 
-/** Server to worker, on a request's own port. Closing the port without it means the same. */
+/** Server to worker, on a request's own port; the server closes the port after it. */
 export type ToRequest = { readonly type: "cancel" };
 
 /** What a request asks of the model. */

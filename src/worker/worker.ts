@@ -4,7 +4,7 @@
  * @module
  */
 import { configureLog, log } from "../log.ts";
-import { HearthError } from "../errors.ts";
+import { HearthError, StartupError } from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
@@ -53,7 +53,8 @@ async function load(options: LoadOptions): Promise<void> {
       },
     });
   } catch (error) {
-    log.error("model failed to load", { model: options.model.id, error });
+    // A StartupError says it all; of anything else the server shows the message, and this the rest.
+    if (!(error instanceof StartupError)) log.error("loading failed", { error });
     backend?.dispose();
     scope.postMessage({ type: "failed", reason: (error as Error).message });
   }
@@ -97,12 +98,7 @@ scope.onmessage = async ({ data: message }) => {
       return take(message.task, message.port);
     case "metrics": {
       const metrics = await loaded?.model.metrics.getMetricsAsJSON() ?? [];
-      // Collectors are functions, which cannot cross.
-      return scope.postMessage({
-        type: "metrics",
-        id: message.id,
-        metrics: structuredClone(metrics),
-      });
+      return scope.postMessage({ type: "metrics", id: message.id, metrics });
     }
     case "stop":
       return await stop();
