@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Registry } from "prom-client";
 import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
@@ -39,7 +40,7 @@ export class TextModel implements Model {
     this.maxSequences = parts.decoder.limits.maxSequences;
   }
 
-  get metrics() {
+  get metrics(): Registry {
     return this.#engine.metrics.registry;
   }
 

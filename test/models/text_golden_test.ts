@@ -88,6 +88,7 @@ async function assertGoldens(backend: Backend, folderPath: string, dtype: Dtype)
     const completions = await Promise.all(goldens.map((golden) => generate(engine, golden)));
     goldens.forEach((golden, i) => numTies += Number(assertGreedy(golden, completions[i]!, tie)));
     if (numTies > 0) {
+      // deno-lint-ignore no-console -- the count is part of the result
       console.log(
         `${numTies} of ${goldens.length} completions left the reference at a tie closer than ${tie}`,
       );

@@ -1,0 +1,54 @@
+/** What is told from a folder before anything is loaded. */
+import assert from "node:assert/strict";
+import { StartupError } from "../../src/errors.ts";
+import { chooseDtype, type ModelFolder, openFolder } from "../../src/models/folder.ts";
+import { kindOf } from "../../src/models/kind.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+
+const KINDS = {
+  "hearth-demo-chat": "text",
+  "stories260k-llama": "text",
+  "chat-gptneo-3m": "text",
+  "hearth-demo-asr": "asr",
+  "hearth-demo-embed": "embedding",
+  "embed-m2v": "embedding",
+  "hearth-demo-rerank": "rerank",
+  "hearth-demo-matting": "matting",
+  "selfie-segmentation": "matting",
+  "ppocr-v2-mobile": "ocr",
+} as const;
+
+for (const [model, kind] of Object.entries(KINDS)) {
+  const folder = findModelFolder(model);
+  Deno.test({
+    name: `kindOf() takes ${model} for ${kind}${folder ? "" : " (../shared is not there)"}`,
+    ignore: folder === undefined,
+    fn: async () => assert.equal(kindOf(await openFolder(folder!)), kind),
+  });
+}
+
+function folderOf(config: Record<string, unknown>, files: readonly string[] = []): ModelFolder {
+  return { path: "/models/x", files: new Set(files), config };
+}
+
+Deno.test("kindOf() says what it looked at when it cannot tell", () => {
+  assert.throws(
+    () => kindOf(folderOf({ model_type: "quux", architectures: ["Quux"] })),
+    (error: Error) => error instanceof StartupError && /quux.*Quux.*--kind/s.test(error.message),
+  );
+});
+
+Deno.test("chooseDtype() takes the best dtype there is for the device", () => {
+  const folder = folderOf({}, ["onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_q4.onnx"]);
+  const choose = (device: "gpuWithF16" | "gpu" | "cpu") =>
+    chooseDtype(folder, { graph: "model", device });
+  assert.deepEqual([choose("gpuWithF16"), choose("gpu"), choose("cpu")], ["fp16", "q4", "q4"]);
+});
+
+Deno.test("chooseDtype() refuses a dtype the folder lacks and names those it has", () => {
+  const folder = folderOf({}, ["onnx/model.onnx", "onnx/model_q4.onnx"]);
+  assert.throws(
+    () => chooseDtype(folder, { graph: "model", device: "cpu", dtype: "fp16" }),
+    /fp16: it has fp32, q4/,
+  );
+});
