@@ -54,6 +54,18 @@ export interface ServerSettings {
   readonly allowPrivateMedia: boolean;
 }
 
+/** How much a decoder takes on at once; what is absent is chosen to fit the device. */
+export interface EngineSettings {
+  /** MiB of device memory for keys and values. */
+  readonly kvCacheMb?: number | undefined;
+  /** Most tokens in one step. */
+  readonly maxBatchTokens?: number | undefined;
+  /** Most sequences in one step. */
+  readonly maxSequences?: number | undefined;
+  /** Whether requests share the keys and values of equal beginnings. */
+  readonly prefixCache: boolean;
+}
+
 /** How requests wait. */
 export interface AdmissionSettings {
   /** Requests that may wait beyond those being worked on. */

@@ -5,7 +5,14 @@
  * @module
  */
 import type { MetricObject } from "prom-client";
-import type { DeviceChoice, Dtype, LogSettings, ModelKind, ResolvedModel } from "../config.ts";
+import type {
+  DeviceChoice,
+  Dtype,
+  EngineSettings,
+  LogSettings,
+  ModelKind,
+  ResolvedModel,
+} from "../config.ts";
 import type { WireError } from "../errors.ts";
 
 /** What the worker is to load, and how. */
@@ -16,6 +23,7 @@ export interface LoadOptions {
   readonly dtype?: Dtype | undefined;
   /** Told from the folder if absent. */
   readonly kind?: ModelKind | undefined;
+  readonly engine?: EngineSettings | undefined;
   readonly log: LogSettings;
 }
 
