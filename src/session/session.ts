@@ -9,7 +9,6 @@ import type { AdmissionSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import type {
-  ChatEvent,
   ChatTask,
   LoadOptions,
   LoadProgress,
@@ -120,7 +119,7 @@ export class Session {
   chat(
     task: ChatTask,
     options: { signal?: AbortSignal } = {},
-  ): AsyncIterableIterator<ChatEvent> {
+  ): ChatStream {
     this.requireReady();
     if (this.#streams.size >= this.capacity) {
       throw new HearthError(

@@ -1,0 +1,103 @@
+/**
+ * The body of a chat completion request.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { ContentPart } from "./content_part.ts";
+import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+
+const MAX_CHOICES = 16;
+const MAX_STOP_STRINGS = 4;
+const MAX_TOP_LOGPROBS = 20;
+const MAX_LOGIT_BIAS = 100;
+const TOKEN_ID = /^\d{1,9}$/;
+
+const ROLES = ["system", "developer", "user", "assistant"] as const;
+
+const ChatMessage = z.object({
+  role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
+  content: cutAtFirstBad(
+    ContentPart,
+    z.union([z.string(), z.array(ContentPart).min(1)], {
+      error: "a string or an array of content parts that is not empty",
+    }),
+  ),
+}, { error: "a message object with role and content" }).meta({ id: "ChatMessage" });
+
+const biasWanted =
+  `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
+
+/** Keeps only the first bad entry if there is one, for the reason given at `cutAtFirstBad`. */
+function firstBadBias(value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const isGood = ([id, bias]: [string, unknown]) =>
+    TOKEN_ID.test(id) && typeof bias === "number" && Math.abs(bias) <= MAX_LOGIT_BIAS;
+  const bad = Object.entries(value).find((entry) => !isGood(entry));
+  return bad === undefined ? value : Object.fromEntries([bad]);
+}
+
+const LogitBias = z.preprocess(
+  firstBadBias,
+  z.record(
+    z.string().regex(TOKEN_ID, { error: "a token id as name" }),
+    numberFrom(-MAX_LOGIT_BIAS, MAX_LOGIT_BIAS),
+    { error: biasWanted },
+  ),
+);
+
+const seedWanted = "a whole number of 64 bits";
+const Seed = z.number({ error: seedWanted })
+  .min(-(2 ** 63), { error: seedWanted })
+  .max(2 ** 64, { error: seedWanted })
+  .refine(Number.isInteger, { error: seedWanted });
+
+/** A chat completion request. `null` stands for an absent field; fields not named here are ignored. */
+export const ChatRequest = z.object({
+  model: text("the name of the loaded model").describe(
+    "The loaded model's id, alias or owner/name",
+  ),
+  messages: listOf(ChatMessage, { min: 1 }).describe("The conversation so far"),
+  temperature: numberFrom(0, 2).nullish()
+    .describe("0 always takes the most likely token; default 1, or the model's own"),
+  top_p: numberFrom(0, 1).nullish().describe("Default 1, or the model's own"),
+  top_k: integerFrom(0).nullish().describe("0 is off; default off, or the model's own"),
+  min_p: numberFrom(0, 1).nullish().describe("Default 0, or the model's own"),
+  max_tokens: integerFrom(1).nullish()
+    .describe("Most tokens of completion; to the end of the context if absent"),
+  max_completion_tokens: integerFrom(1).nullish().describe(
+    "The newer name of max_tokens, which it overrules",
+  ),
+  stop: z.union(
+    [text(), listOf(text(), { max: MAX_STOP_STRINGS })],
+    {
+      error: `a string that is not empty, or an array of at most ${MAX_STOP_STRINGS} such strings`,
+    },
+  ).nullish().describe("The completion ends before the first of these"),
+  seed: Seed.nullish().meta({
+    type: ["integer", "null"],
+    description: "The same seed gives the same tokens",
+  }),
+  n: integerFrom(1, MAX_CHOICES).nullish().describe("Completions to generate; default 1"),
+  presence_penalty: numberFrom(-2, 2).nullish().describe("Default 0"),
+  frequency_penalty: numberFrom(-2, 2).nullish().describe("Default 0"),
+  repetition_penalty: numberFrom(0.01, 2).nullish().describe(
+    "1 is off; default 1, or the model's own",
+  ),
+  logit_bias: LogitBias.nullish().describe("From token id to what is added to its logit"),
+  logprobs: flag().nullish().describe("Report the log-probability of each token; default false"),
+  top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish()
+    .describe("The most likely tokens to report beside each; needs logprobs"),
+  stream: flag().nullish().describe("Answer as server-sent events; default false"),
+  stream_options: z.object({
+    include_usage: flag().nullish(),
+  }, { error: "an object" }).nullish().describe("With include_usage, one more chunk has the usage"),
+}, { error: "a JSON object" })
+  .refine((request) => (request.top_logprobs ?? null) === null || request.logprobs === true, {
+    path: ["top_logprobs"],
+    error: "logprobs to be true beside it",
+  })
+  .meta({ id: "ChatRequest" });
+
+/** See {@linkcode ChatRequest}. */
+export type ChatRequest = z.output<typeof ChatRequest>;

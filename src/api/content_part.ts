@@ -1,0 +1,61 @@
+/**
+ * The parts a message's content may be made of.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { text } from "./fields.ts";
+
+const MEDIA_SCHEMES = ["file://", "base64://", "https://", "http://", "data:"] as const;
+const AUDIO_FORMATS = ["wav", "mp3", "m4a", "ogg", "flac"] as const;
+
+const referenceWanted = `a media reference that starts with ${MEDIA_SCHEMES.join(", ")}`;
+
+/** Where an image or audio is: a string that starts with one of the schemes. */
+export const MediaReference = z.string({ error: referenceWanted })
+  .regex(/^(file:\/\/|base64:\/\/|https?:\/\/|data:)/, { error: referenceWanted })
+  .meta({
+    id: "MediaReference",
+    description: "file:// and a path on the server, base64:// and the bytes, http(s):// or data:",
+  });
+
+const WrappedReference = z.union(
+  [MediaReference, z.object({ url: MediaReference })],
+  { error: `${referenceWanted}, or an object with such a url` },
+);
+
+const TextPart = z.object({
+  type: z.literal("text"),
+  text: z.string({ error: "a string" }),
+}).meta({ id: "TextPart" });
+
+const ImagePart = z.object({
+  type: z.enum(["image", "image_url"]),
+  image_url: WrappedReference,
+}).meta({ id: "ImagePart" });
+
+const AudioPart = z.object({
+  type: z.enum(["audio", "audio_url"]),
+  audio_url: WrappedReference,
+}).meta({ id: "AudioPart" });
+
+const InputAudioPart = z.object({
+  type: z.literal("input_audio"),
+  input_audio: z.object({
+    data: text("base64-encoded audio"),
+    format: z.enum(AUDIO_FORMATS, { error: `one of ${AUDIO_FORMATS.join(", ")}` }),
+  }, { error: "an object with data and format" }),
+}).meta({ id: "InputAudioPart" });
+
+/** One part: text, an image or audio. */
+export const ContentPart = z.discriminatedUnion(
+  "type",
+  [TextPart, ImagePart, AudioPart, InputAudioPart],
+  {
+    error:
+      "a content part whose type is one of text, image, image_url, audio, audio_url, input_audio",
+  },
+);
+
+/** See {@linkcode ContentPart}. */
+export type ContentPart = z.output<typeof ContentPart>;

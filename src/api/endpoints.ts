@@ -1,0 +1,55 @@
+/**
+ * Which endpoints a model serves, and whether a request is meant for it.
+ *
+ * @module
+ */
+import type { ModelKind } from "../config.ts";
+import { HearthError } from "../errors.ts";
+
+/** The endpoints that run the model. */
+export type InferencePath =
+  | "/chat/completions"
+  | "/audio/speech"
+  | "/audio/transcriptions"
+  | "/images/remove_background"
+  | "/embeddings"
+  | "/rerank";
+
+const SERVED_BY_KIND: Readonly<Record<ModelKind, readonly InferencePath[]>> = {
+  text: ["/chat/completions"],
+  vision: ["/chat/completions"],
+  ocr: ["/chat/completions"],
+  asr: ["/chat/completions", "/audio/transcriptions"],
+  tts: ["/audio/speech"],
+  matting: ["/images/remove_background"],
+  embedding: ["/embeddings"],
+  rerank: ["/rerank"],
+};
+
+interface Model {
+  readonly id: string;
+  readonly aliases: readonly string[];
+  readonly kind: ModelKind;
+}
+
+/** @throws {HearthError} `unsupported_by_model` unless a model of this kind serves `path`. */
+export function requireEndpoint(model: Model, path: InferencePath): void {
+  const served = SERVED_BY_KIND[model.kind];
+  if (served.includes(path)) return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `The loaded model ${model.id} (${model.kind}) does not serve ${path}; it serves ${
+      served.join(", ")
+    }.`,
+  );
+}
+
+/** @throws {HearthError} `model_not_found` unless `name` is the model's id or one of its other names. */
+export function requireModelName(model: Model, name: string): void {
+  if (name === model.id || model.aliases.includes(name)) return;
+  throw new HearthError(
+    "model_not_found",
+    `The model ${JSON.stringify(name.slice(0, 100))} is not loaded; this server has ${model.id}.`,
+    { param: "model" },
+  );
+}

@@ -1,0 +1,64 @@
+/**
+ * How an error looks on the wire: the specification has three shapes, told apart by path and status.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { ERROR_KINDS, type HearthError } from "../errors.ts";
+
+/** The usual shape, OpenAI's. */
+export const NestedError = z.object({
+  error: z.object({
+    message: z.string(),
+    type: z.string(),
+    code: z.string(),
+    param: z.string().optional().describe("The field at fault, by path"),
+  }),
+}).meta({ id: "NestedError" });
+
+/** The short shape. */
+export const FlatError = z.object({ error: z.string() }).meta({ id: "FlatError" });
+
+/** The shape of a health check that failed. */
+export const HealthFailure = z.object({ status: z.literal("unhealthy"), error: z.string() })
+  .meta({ id: "HealthFailure" });
+
+const FLAT: Readonly<Record<string, readonly number[]>> = {
+  "/models": [503],
+  "/embeddings": [400],
+  "/rerank": [400],
+  "/shutdown": [403],
+};
+
+/** Which shape the errors of `status` have on `path`; the `/v1` prefix makes no difference. */
+export function errorSchema(
+  path: string,
+  status: number,
+): typeof NestedError | typeof FlatError | typeof HealthFailure {
+  const bare = path.replace(/^\/v1(?=\/)/, "");
+  if (bare === "/health" && status === 503) return HealthFailure;
+  return FLAT[bare]?.includes(status) ? FlatError : NestedError;
+}
+
+/** The nested shape of an error. */
+export function nestedError(error: HearthError): z.output<typeof NestedError> {
+  const { message, kind: code, param } = error;
+  const { type } = ERROR_KINDS[code];
+  return { error: { message, type, code, ...(param !== undefined && { param }) } };
+}
+
+/** The answer to a request for `path` that ended in `error`. */
+export function errorAnswer(path: string, error: HearthError): {
+  status: number;
+  body: unknown;
+  headers: Record<string, string>;
+} {
+  const { status, ...kind } = ERROR_KINDS[error.kind];
+  const headers = "retryAfterSeconds" in kind
+    ? { "retry-after": String(kind.retryAfterSeconds) }
+    : {} as Record<string, string>;
+  const shape = errorSchema(path, status);
+  if (shape === NestedError) return { status, body: nestedError(error), headers };
+  if (shape === FlatError) return { status, body: { error: error.message }, headers };
+  return { status, body: { status: "unhealthy", error: error.message }, headers };
+}

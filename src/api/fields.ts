@@ -1,0 +1,59 @@
+/**
+ * The kinds of field requests are made of. Each carries, as its error, what it wants to see.
+ *
+ * @module
+ */
+import { z } from "zod";
+
+/** A finite number from `min` to `max`. */
+export function numberFrom(min: number, max: number): z.ZodNumber {
+  const error = `a number from ${min} to ${max}`;
+  return z.number({ error }).min(min, { error }).max(max, { error });
+}
+
+/** A whole number from `min` to `max`, or without an end. */
+export function integerFrom(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodInt {
+  const end = max === Number.MAX_SAFE_INTEGER ? "up" : `to ${max}`;
+  const error = `a whole number from ${min} ${end}`;
+  return z.int({ error }).min(min, { error }).max(max, { error });
+}
+
+/** True or false. */
+export function flag(): z.ZodBoolean {
+  return z.boolean({ error: "true or false" });
+}
+
+/** A string with something in it. */
+export function text(what = "a string that is not empty"): z.ZodString {
+  return z.string({ error: what }).min(1, { error: what });
+}
+
+/** An array of `min` to `max` items. */
+export function listOf<T extends z.ZodType>(
+  item: T,
+  options: { min?: number; max?: number } = {},
+): z.ZodPreprocess<z.ZodArray<T>> {
+  const { min = 0, max = Infinity } = options;
+  const error = max < Infinity
+    ? `an array of ${min} to ${max} items`
+    : `an array${min > 0 ? " that is not empty" : ""}`;
+  const array = z.array(item, { error }).min(min, { error });
+  return cutAtFirstBad(item, max < Infinity ? array.max(max, { error }) : array, max);
+}
+
+/**
+ * `schema`, shown an array only up to its first bad item and not far beyond `max`. Zod reports every bad item,
+ * and a request of a few megabytes can hold so many that the reports alone exhaust the memory.
+ */
+export function cutAtFirstBad<T extends z.ZodType>(
+  item: z.ZodType,
+  schema: T,
+  max = Infinity,
+): z.ZodPreprocess<T> {
+  return z.preprocess((value) => {
+    if (!Array.isArray(value)) return value;
+    const items = value.length > max ? value.slice(0, max + 1) : value;
+    const firstBad = items.findIndex((each) => !item.safeParse(each).success);
+    return firstBad < 0 ? items : items.slice(0, firstBad + 1);
+  }, schema);
+}

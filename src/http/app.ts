@@ -1,0 +1,147 @@
+/**
+ * The server as a function from a request to its answer.
+ *
+ * @module
+ */
+import { Hono, type MiddlewareHandler } from "hono";
+import { errorAnswer } from "../api/error_body.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import { chatRoute } from "./chat.ts";
+import { docsRoutes } from "./docs.ts";
+import { checkApiKey, checkHost, checkOrigin } from "./guard.ts";
+import { healthRoute } from "./health.ts";
+import { metricsRoute, ServerMetrics } from "./metrics.ts";
+import { modelRoute, modelsRoute } from "./models.ts";
+import { openApiRoute } from "./openapi.ts";
+import { otherKindsRoutes } from "./other_kinds.ts";
+import type { AppDeps, Call, Env, Route } from "./route.ts";
+import { announceShutdown, shutdownRoute } from "./shutdown.ts";
+
+/** nginx's number for a client that went away before it was answered; nobody receives it. */
+const CLIENT_GONE = 499;
+
+const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
+
+/** Answers one request; never throws. */
+export type App = (request: Request, info: Deno.ServeHandlerInfo) => Promise<Response>;
+
+/** All endpoints around `deps`, each also below `/v1`. */
+export function createApp(deps: AppDeps): App {
+  const metrics = new ServerMetrics(deps.session);
+  const app = new Hono<Env>();
+  app.use(identify(metrics));
+  app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
+  app.use(guard(deps), requireApiKey(deps));
+  for (const route of createRoutes(deps, metrics)) addRoute(app, route);
+  app.notFound((call) => {
+    const { method, path } = call.req;
+    throw new HearthError("not_found", `There is no endpoint ${method} ${path}; see /docs.`);
+  });
+  app.onError(answerError);
+  return async (request, info) => await app.fetch(request, info);
+}
+
+function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
+  const api = [
+    healthRoute(deps),
+    modelsRoute(deps),
+    modelRoute(deps),
+    chatRoute(deps),
+    ...otherKindsRoutes(deps),
+    shutdownRoute(deps),
+    metricsRoute(metrics),
+  ];
+  return [...api, openApiRoute(api), ...docsRoutes()];
+}
+
+function bothPaths(path: string): string[] {
+  return path === "/" ? ["/"] : [path, `/v1${path}`];
+}
+
+function addRoute(app: Hono<Env>, route: Route): void {
+  const allowed = route.method === "GET" ? "GET, HEAD, OPTIONS" : `${route.method}, OPTIONS`;
+  for (const path of bothPaths(route.path)) {
+    app.on(route.method, path, (call) => {
+      call.set("route", route.path);
+      return route.handle(call);
+    });
+    app.all(path, (call) => {
+      call.set("route", route.path);
+      call.header("allow", allowed);
+      if (call.req.method === "OPTIONS") return call.body(null, 204);
+      throw new HearthError(
+        "method_not_allowed",
+        `${call.req.path} does not take ${call.req.method}; it takes ${allowed}.`,
+      );
+    });
+  }
+}
+
+/** Gives each request an id, and takes note of it when it is answered. */
+function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
+  return async (call, next) => {
+    const startMs = performance.now();
+    const proposed = call.req.header("x-request-id") ?? "";
+    const requestId = SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
+    call.set("requestId", requestId);
+    await next();
+    const { status, headers } = call.res;
+    headers.set("x-request-id", requestId);
+    headers.set("x-content-type-options", "nosniff");
+    const route = call.get("route") ?? "none";
+    const { method, path } = call.req;
+    call.env.completed.catch(() => {}).then(() => {
+      const seconds = (performance.now() - startMs) / 1000;
+      metrics.observe({ route, method, status, seconds });
+      const write = method === "POST" ? log.info : log.debug;
+      write("request", { requestId, method, path, status, seconds });
+    });
+  };
+}
+
+/** Turns away who may not ask, and answers the browser that asks first whether a page may. */
+function guard({ settings }: AppDeps): MiddlewareHandler<Env> {
+  return async (call, next) => {
+    checkHost(call.req.raw, settings);
+    const origin = checkOrigin(call.req.raw, settings);
+    const isPreflight = call.req.method === "OPTIONS" &&
+      call.req.header("access-control-request-method") !== undefined;
+    if (isPreflight && origin !== undefined) call.res = preflightAnswer(call);
+    else await next();
+    if (origin === undefined) return;
+    call.res.headers.set("access-control-allow-origin", origin);
+    call.res.headers.set("access-control-expose-headers", "x-request-id, retry-after");
+    call.res.headers.append("vary", "origin");
+  };
+}
+
+function preflightAnswer(call: Call): Response {
+  return call.body(null, 204, {
+    "access-control-allow-methods": "GET, HEAD, POST",
+    "access-control-allow-headers": call.req.header("access-control-request-headers") ?? "",
+    "access-control-max-age": "600",
+  });
+}
+
+/** Everything but health, which monitors ask without knowing the key. */
+function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
+  return async (call, next) => {
+    if (!bothPaths("/health").includes(call.req.path)) checkApiKey(call.req.raw, settings.apiKey);
+    await next();
+  };
+}
+
+function answerError(thrown: unknown, call: Call): Response {
+  const requestId = call.get("requestId");
+  if (call.req.raw.signal.aborted || (thrown as Error).name === "AbortError") {
+    return new Response(null, { status: CLIENT_GONE });
+  }
+  const error = HearthError.from(thrown);
+  if (error.kind === "inference_failed") {
+    log.error("a request failed", { requestId, path: call.req.path, error: error.cause ?? error });
+  }
+  const { status, body, headers } = errorAnswer(call.req.path, error);
+  for (const [name, value] of Object.entries(headers)) call.header(name, value);
+  return call.body(JSON.stringify(body), status as 400, { "content-type": "application/json" });
+}

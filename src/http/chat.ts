@@ -1,0 +1,78 @@
+/**
+ * `POST /chat/completions`.
+ *
+ * @module
+ */
+import { ChatRequest } from "../api/chat_request.ts";
+import { ChatChunk, ChatCompletion, type CompletionHead } from "../api/chat_response.ts";
+import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
+import { parseRequest } from "../api/parse.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import { readJson } from "./body.ts";
+import { completeChat, createChatFormat } from "./chat_answer.ts";
+import { chatTask } from "./chat_task.ts";
+import type { AppDeps, Call, Route } from "./route.ts";
+import { streamEvents } from "./sse.ts";
+
+/** Chat completions, whole or streamed. */
+export function chatRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: "/chat/completions",
+    operation: {
+      summary: "Continue a conversation",
+      description: "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. " +
+        "An error after the first event is one more event that holds it, without `[DONE]`.",
+      request: { "application/json": ChatRequest },
+      response: {
+        description: "The completion",
+        content: { "application/json": ChatCompletion, "text/event-stream": ChatChunk },
+      },
+      errors: [
+        "invalid_json",
+        "invalid_value",
+        "unsupported_by_model",
+        "context_length_exceeded",
+        "model_not_found",
+        "request_timeout",
+        "payload_too_large",
+        "unsupported_media_type",
+        "overloaded",
+        "inference_failed",
+        "model_not_loaded",
+      ],
+    },
+    handle: (call) => answerChat(call, deps),
+  };
+}
+
+async function answerChat(call: Call, { session, bodyLimits }: AppDeps): Promise<Response> {
+  session.requireReady();
+  const request = parseRequest(ChatRequest, await readJson(call.req.raw, bodyLimits));
+  const info = session.requireReady();
+  requireModelName(info, request.model);
+  requireEndpoint(info, "/chat/completions");
+  const requestId = call.get("requestId");
+  const task = chatTask(request, { info, requestId });
+  const events = session.chat(task, { signal: call.req.raw.signal });
+  // Until the model has taken the prompt, what goes wrong can still be a status of its own.
+  const first = await events.next();
+  if (!first.done && first.value.type === "error") throw HearthError.fromWire(first.value.error);
+
+  const head: CompletionHead = {
+    id: `chatcmpl-${crypto.randomUUID()}`,
+    createdSeconds: Math.floor(Date.now() / 1000),
+    model: info.id,
+  };
+  if (!request.stream) {
+    const hasLogprobs = request.logprobs === true;
+    return call.json(await completeChat(events, { head, n: task.options.n, hasLogprobs }));
+  }
+  const format = createChatFormat({
+    head,
+    includeUsage: request.stream_options?.include_usage === true,
+    onError: (error) => log.warn("a stream ended in an error", { requestId, error }),
+  });
+  return streamEvents(events, format);
+}

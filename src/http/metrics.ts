@@ -1,0 +1,101 @@
+/**
+ * `GET /metrics`: what the server counts, the session's state, and what the worker counts, for Prometheus.
+ *
+ * @module
+ */
+import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
+import { z } from "zod";
+import type { Session, SessionState } from "../session/session.ts";
+import type { Route } from "./route.ts";
+
+const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
+const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+
+/** An answered request. */
+export interface Observation {
+  /** `none` when no route served it. */
+  readonly route: string;
+  readonly method: string;
+  readonly status: number;
+  /** From its arrival until the last byte of the answer was sent, or the client had gone. */
+  readonly seconds: number;
+}
+
+/** The server's own figures, and the way to the worker's. */
+export class ServerMetrics {
+  readonly #session: Session;
+  readonly #registry = new Registry();
+  readonly #requests = new Counter({
+    name: "hearth_http_requests_total",
+    help: "Requests answered; status 499 are those whose client went away first",
+    labelNames: ["route", "method", "status"] as const,
+    registers: [this.#registry],
+  });
+  readonly #durations = new Histogram({
+    name: "hearth_http_request_duration_seconds",
+    help: "From a request's arrival until its answer was sent whole",
+    labelNames: ["route", "method"] as const,
+    buckets: SECONDS_BUCKETS,
+    registers: [this.#registry],
+  });
+
+  constructor(session: Session) {
+    this.#session = session;
+    this.#addGauge("hearth_requests_in_flight", "Requests admitted and not at their end", () => {
+      return session.numInFlight;
+    });
+    this.#addGauge("hearth_queue_room", "Requests that would be admitted now", () => {
+      return Math.max(0, session.capacity - session.numInFlight);
+    });
+    this.#addGauge("hearth_worker_losses", "Workers lost since the start", () => session.numLosses);
+    new Gauge({
+      name: "hearth_phase",
+      help: "1 for the phase the session is in, 0 for the others",
+      labelNames: ["phase"] as const,
+      registers: [this.#registry],
+      collect() {
+        for (const phase of PHASES) this.set({ phase }, Number(phase === session.state.phase));
+      },
+    });
+  }
+
+  observe({ route, method, status, seconds }: Observation): void {
+    this.#requests.inc({ route, method, status });
+    this.#durations.observe({ route, method }, seconds);
+  }
+
+  /** Everything in Prometheus' text format. */
+  async scrape(): Promise<string> {
+    const [own, workers] = await Promise.all([
+      this.#registry.getMetricsAsJSON(),
+      this.#session.metrics(),
+    ]);
+    return await AggregatorRegistry.aggregate([own, workers]).metrics();
+  }
+
+  #addGauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+}
+
+/** The scrape. */
+export function metricsRoute(metrics: ServerMetrics): Route {
+  const contentType = Registry.PROMETHEUS_CONTENT_TYPE;
+  return {
+    method: "GET",
+    path: "/metrics",
+    operation: {
+      summary: "Figures for Prometheus",
+      response: { description: "The figures", content: { "text/plain": z.string() } },
+      errors: [],
+    },
+    handle: async (call) => call.body(await metrics.scrape(), 200, { "content-type": contentType }),
+  };
+}

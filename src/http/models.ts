@@ -1,0 +1,40 @@
+/**
+ * `GET /models` and `GET /models/{id}`: the one loaded model.
+ *
+ * @module
+ */
+import { requireModelName } from "../api/endpoints.ts";
+import { ModelList, modelList, ModelObject, modelObject } from "../api/model_object.ts";
+import type { AppDeps, Route } from "./route.ts";
+
+/** The list. */
+export function modelsRoute({ session }: AppDeps): Route {
+  return {
+    method: "GET",
+    path: "/models",
+    operation: {
+      summary: "The loaded model, in a list",
+      response: { description: "The list", content: { "application/json": ModelList } },
+      errors: ["model_not_loaded"],
+    },
+    handle: (call) => call.json(modelList(session.requireReady())),
+  };
+}
+
+/** The model by its name, which may have slashes in it. */
+export function modelRoute({ session }: AppDeps): Route {
+  return {
+    method: "GET",
+    path: "/models/:id{.+}",
+    operation: {
+      summary: "The loaded model",
+      response: { description: "The model", content: { "application/json": ModelObject } },
+      errors: ["model_not_found", "model_not_loaded"],
+    },
+    handle: (call) => {
+      const info = session.requireReady();
+      requireModelName(info, call.req.param("id")!);
+      return call.json(modelObject(info));
+    },
+  };
+}

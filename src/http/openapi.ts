@@ -1,0 +1,149 @@
+/**
+ * `GET /openapi.json`: the API's description, made from the schemas that check its requests.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { errorSchema } from "../api/error_body.ts";
+import { ERROR_KINDS, type ErrorKind } from "../errors.ts";
+import { VERSION } from "../version.ts";
+import type { Operation, Route } from "./route.ts";
+
+type Json = Record<string, unknown>;
+
+const COMPONENTS = "#/components/schemas/";
+
+/** Whatever the endpoint, these can happen. */
+const COMMON_ERRORS: readonly ErrorKind[] = ["invalid_api_key", "forbidden"];
+
+/** The description of `routes`, as OpenAPI 3.1. */
+export function describeApi(routes: readonly Route[]): Json {
+  const components = new Map<string, Json>();
+  const paths: Record<string, Json> = {};
+  for (const { path, method, operation } of routes) {
+    if (operation === undefined) continue;
+    const shownPath = path.replace(/:(\w+)(\{.*?\})?/g, "{$1}");
+    paths[shownPath] = {
+      [method.toLowerCase()]: describeOperation(operation, { path, components }),
+      ...describeParameters(path),
+    };
+  }
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "Hearth",
+      version: VERSION,
+      description: "One model, served from this machine. Every path also answers below `/v1`.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "." }],
+    paths,
+    components: {
+      schemas: Object.fromEntries(components),
+      securitySchemes: {
+        apiKey: { type: "http", scheme: "bearer", description: "Where --api-key is set" },
+      },
+    },
+    security: [{}, { apiKey: [] }],
+  };
+}
+
+/** Serves the description of `routes`, this one among them. */
+export function openApiRoute(routes: readonly Route[]): Route {
+  const route: Route = {
+    method: "GET",
+    path: "/openapi.json",
+    operation: {
+      summary: "This description",
+      response: {
+        description: "OpenAPI 3.1",
+        content: { "application/json": z.record(z.string(), z.unknown()) },
+      },
+      errors: [],
+    },
+    handle: (call) => call.json(document),
+  };
+  const document = describeApi([...routes, route]);
+  return route;
+}
+
+interface Place {
+  readonly path: string;
+  /** Filled with the named schemas met. */
+  readonly components: Map<string, Json>;
+}
+
+function describeOperation(operation: Operation, place: Place): Json {
+  const { summary, description, request, response } = operation;
+  return {
+    summary,
+    ...(description !== undefined && { description }),
+    operationId: place.path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, ""),
+    ...(request && { requestBody: { required: true, content: describeContent(request, place) } }),
+    responses: {
+      ...(response && {
+        200: {
+          description: response.description,
+          content: describeContent(response.content, place),
+        },
+      }),
+      ...describeErrors([...operation.errors, ...COMMON_ERRORS], place),
+    },
+  };
+}
+
+function describeParameters(path: string): Json {
+  const names = [...path.matchAll(/:(\w+)/g)].map((match) => match[1]!);
+  if (names.length === 0) return {};
+  const parameters = names.map((name) => ({
+    name,
+    in: "path",
+    required: true,
+    schema: { type: "string" },
+  }));
+  return { parameters };
+}
+
+function describeErrors(kinds: readonly ErrorKind[], place: Place): Json {
+  const byStatus = Map.groupBy(new Set(kinds), (kind) => ERROR_KINDS[kind].status);
+  return Object.fromEntries(
+    [...byStatus].map(([status, kindsOfStatus]) => [status, {
+      description: kindsOfStatus.join(", "),
+      content: describeContent(
+        { "application/json": errorSchema(place.path, status) },
+        place,
+      ),
+    }]),
+  );
+}
+
+function describeContent(content: Readonly<Record<string, z.ZodType>>, place: Place): Json {
+  return Object.fromEntries(
+    Object.entries(content).map(([type, schema]) => [
+      type,
+      { schema: describeSchema(schema, place.components) },
+    ]),
+  );
+}
+
+/** A schema as JSON Schema; those with a name go to `components` and are referred to. */
+function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json {
+  const { $schema: _, $defs = {}, ...own } = z.toJSONSchema(schema, {
+    io: "input",
+    override: ({ jsonSchema }) => {
+      // The largest safe integer is how zod says that there is no end.
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+    },
+  });
+  for (const [name, definition] of Object.entries($defs)) {
+    components.set(name, withComponentRefs(definition));
+  }
+  const { id, ...plain } = withComponentRefs(own);
+  if (typeof id !== "string") return plain;
+  components.set(id, plain);
+  return { $ref: `${COMPONENTS}${id}` };
+}
+
+function withComponentRefs(schema: unknown): Json {
+  return JSON.parse(JSON.stringify(schema).replaceAll("#/$defs/", COMPONENTS));
+}

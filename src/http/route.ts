@@ -1,0 +1,61 @@
+/**
+ * What an endpoint is: how it is reached, what it does, and what the API description says of it.
+ *
+ * @module
+ */
+import type { Context } from "hono";
+import type { z } from "zod";
+import type { ServerSettings } from "../config.ts";
+import type { ErrorKind } from "../errors.ts";
+import type { Session } from "../session/session.ts";
+import type { BodyLimits } from "./body.ts";
+
+/** What the endpoints work with. */
+export interface AppDeps {
+  readonly session: Session;
+  readonly settings: ServerSettings;
+  /** Begins the shutdown sequence; called when the answer to an accepted request for it has been sent. */
+  readonly requestShutdown: () => void;
+  /** The specification's limits if absent. */
+  readonly bodyLimits?: BodyLimits | undefined;
+}
+
+/** What Hono carries with a request. */
+export interface Env {
+  Bindings: Deno.ServeHandlerInfo;
+  Variables: {
+    /** The client's own, or a new one. */
+    requestId: string;
+    /** Path of the route that serves the request, without `/v1`. */
+    route: string | undefined;
+  };
+}
+
+/** A request on its way through the server. */
+export type Call = Context<Env>;
+
+/** How the API description shows an endpoint. */
+export interface Operation {
+  readonly summary: string;
+  readonly description?: string;
+  /** Body by media type. */
+  readonly request?: Readonly<Record<string, z.ZodType>>;
+  /** Absent while no model kind that is served has it. */
+  readonly response?: {
+    readonly description: string;
+    /** Body by media type. */
+    readonly content: Readonly<Record<string, z.ZodType>>;
+  };
+  readonly errors: readonly ErrorKind[];
+}
+
+/** One endpoint; it also answers below `/v1`. */
+export interface Route {
+  readonly method: "GET" | "POST";
+  /** In Hono's notation. */
+  readonly path: string;
+  /** Absent for pages that are not part of the API. */
+  readonly operation?: Operation;
+  /** @throws {HearthError} for what goes wrong by the client's doing or the model's. */
+  readonly handle: (call: Call) => Response | Promise<Response>;
+}

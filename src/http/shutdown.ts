@@ -1,0 +1,60 @@
+/**
+ * `POST /shutdown`.
+ *
+ * @module
+ */
+import type { MiddlewareHandler } from "hono";
+import { z } from "zod";
+import { HearthError } from "../errors.ts";
+import { isLoopback } from "./guard.ts";
+import type { AppDeps, Call, Env, Route } from "./route.ts";
+
+const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
+
+const encoder = new TextEncoder();
+
+/**
+ * Writes the specification's line for every shutdown request, whatever becomes of it. It goes to standard error
+ * as it is, in every log format and level, for whoever watches for it.
+ */
+export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> {
+  return async (_call, next) => {
+    const line =
+      `[SHUTDOWN] Shutdown requested (remote_allowed: ${settings.allowRemoteShutdown})\n`;
+    Deno.stderr.writeSync(encoder.encode(line));
+    await next();
+  };
+}
+
+/** Ends the server, once the answer is out. */
+export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
+  return {
+    method: "POST",
+    path: "/shutdown",
+    operation: {
+      summary: "Stop the server",
+      description: "From this machine only, unless the server runs with --allow-remote-shutdown.",
+      response: {
+        description: "The server stops as soon as this answer is sent",
+        content: { "application/json": ShutdownAccepted },
+      },
+      errors: ["forbidden"],
+    },
+    handle: (call) => {
+      if (!settings.allowRemoteShutdown && !isFromThisMachine(call)) {
+        throw new HearthError(
+          "forbidden",
+          "Shutdown is accepted from this machine only; --allow-remote-shutdown would change that.",
+        );
+      }
+      call.env.completed.catch(() => {}).then(requestShutdown);
+      return call.json({ message: "The server is shutting down." });
+    },
+  };
+}
+
+/** By the connection's own address: what a proxy says about the caller is not trusted. */
+function isFromThisMachine(call: Call): boolean {
+  const { remoteAddr } = call.env;
+  return remoteAddr.transport === "tcp" && isLoopback(remoteAddr.hostname);
+}
