@@ -60,14 +60,15 @@ function bothPaths(path: string): string[] {
 }
 
 function addRoute(app: Hono<Env>, route: Route): void {
+  const label = route.path.replace(/\{.*\}$/, "");
   const allowed = route.method === "GET" ? "GET, HEAD, OPTIONS" : `${route.method}, OPTIONS`;
   for (const path of bothPaths(route.path)) {
     app.on(route.method, path, (call) => {
-      call.set("route", route.path);
+      call.set("route", label);
       return route.handle(call);
     });
     app.all(path, (call) => {
-      call.set("route", route.path);
+      call.set("route", label);
       call.header("allow", allowed);
       if (call.req.method === "OPTIONS") return call.body(null, 204);
       throw new HearthError(
