@@ -41,13 +41,16 @@ interface FlagOptions {
 }
 
 interface ValueOptions<Fallback> extends FlagOptions {
-  readonly placeholder: string;
   /** `undefined` if absent. */
   readonly fallback?: Fallback;
 }
 
+interface Placeholder {
+  readonly placeholder: string;
+}
+
 function single<T, Fallback>(
-  options: ValueOptions<Fallback>,
+  options: ValueOptions<Fallback> & Placeholder,
   parse: (text: string, source: string) => T,
 ): Flag<T | Fallback> {
   return {
@@ -62,7 +65,7 @@ function single<T, Fallback>(
 
 /** A flag whose value is any text but none. */
 export function text<Fallback extends string | undefined = undefined>(
-  options: ValueOptions<Fallback>,
+  options: ValueOptions<Fallback> & Placeholder,
 ): Flag<string | Fallback> {
   return single(options, (value, source) => {
     if (value.trim() === "") {
@@ -74,7 +77,7 @@ export function text<Fallback extends string | undefined = undefined>(
 
 /** A flag whose value is a whole number from `min` to `max`. */
 export function integer<Fallback extends number | undefined = undefined>(
-  options: ValueOptions<Fallback> & { readonly min: number; readonly max: number },
+  options: ValueOptions<Fallback> & Placeholder & { readonly min: number; readonly max: number },
 ): Flag<number | Fallback> {
   const { min, max } = options;
   return single(options, (value, source) => {
@@ -86,9 +89,7 @@ export function integer<Fallback extends number | undefined = undefined>(
 
 /** A flag whose value is one of a few words. */
 export function choice<const Word extends string, Fallback extends Word | undefined = undefined>(
-  options:
-    & Omit<ValueOptions<Fallback>, "placeholder">
-    & { readonly values: readonly Word[] },
+  options: ValueOptions<Fallback> & { readonly values: readonly Word[] },
 ): Flag<Word | Fallback> {
   const placeholder = options.values.join("|");
   return single({ ...options, placeholder }, (value, source) => {
@@ -100,8 +101,7 @@ export function choice<const Word extends string, Fallback extends Word | undefi
 
 /** A flag that may be given several times, or once with commas. `parseItem` reads one value and may throw a {@linkcode UsageError}. */
 export function list(
-  options: FlagOptions & {
-    readonly placeholder: string;
+  options: FlagOptions & Placeholder & {
     readonly parseItem: (item: string, source: string) => string;
   },
 ): Flag<readonly string[]> {

@@ -5,6 +5,7 @@
  * @module
  */
 import { dirname, join } from "node:path";
+import { log } from "../log.ts";
 
 /** What a process-id file says. */
 export interface PidRecord {
@@ -12,7 +13,6 @@ export interface PidRecord {
   readonly model: string;
   readonly host: string;
   readonly port: number;
-  readonly startedSeconds: number;
 }
 
 /** The path of the file for a port: below `$XDG_RUNTIME_DIR`, else the home folder; on Windows below `%LOCALAPPDATA%`. */
@@ -31,26 +31,42 @@ function runFolder(environment: Readonly<Record<string, string>>, os: string): s
   return join(HOME || USERPROFILE || ".", ".hearth", "run");
 }
 
-/**
- * Writes the file, in place of one that a server on this port left behind when it was killed: whoever holds the port
- * owns the file.
- *
- * @throws {Error} of the file system, when the folder cannot be written.
- */
-export function writePidFile(path: string, record: PidRecord): void {
-  const { pid, ...served } = record;
-  Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  // Renamed into place: a reader sees the old file or the whole new one.
-  const draft = `${path}.${pid}`;
-  Deno.writeTextFileSync(draft, `${pid}\n${JSON.stringify(served)}\n`, { mode: 0o600 });
-  Deno.renameSync(draft, path);
-}
+/** The file of this server. A server can do without: where it cannot be written, the log says so. */
+export class PidFile {
+  readonly #path: string;
+  readonly #pid: number;
 
-/** Removes the file if it is still this process's; synchronous, so that a process about to exit can call it. */
-export function removePidFile(path: string, pid: number): void {
-  try {
-    if (Number(Deno.readTextFileSync(path).split("\n", 1)[0]) === pid) Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  private constructor(path: string, pid: number) {
+    this.#path = path;
+    this.#pid = pid;
+  }
+
+  /**
+   * Writes the file, in place of one that a server on this port left behind when it was killed: whoever holds the
+   * port owns the file.
+   */
+  static write(record: PidRecord, path: string = pidFilePath(record.port)): PidFile {
+    const { pid, ...served } = record;
+    // Renamed into place: a reader sees the old file or the whole new one.
+    const draft = `${path}.${pid}`;
+    try {
+      Deno.mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+      Deno.writeTextFileSync(draft, `${pid}\n${JSON.stringify(served)}\n`, { mode: 0o600 });
+      Deno.renameSync(draft, path);
+    } catch (error) {
+      log.warn("the process-id file cannot be written", { path, error });
+    }
+    return new PidFile(path, pid);
+  }
+
+  /** Removes the file if it is still this process's; synchronous, so that a process about to exit can call it. */
+  remove(): void {
+    try {
+      const [pid] = Deno.readTextFileSync(this.#path).split("\n", 1);
+      if (Number(pid) === this.#pid) Deno.removeSync(this.#path);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return;
+      log.warn("the process-id file cannot be removed", { path: this.#path, error });
+    }
   }
 }

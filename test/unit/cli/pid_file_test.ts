@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { pidFilePath, removePidFile, writePidFile } from "../../../src/cli/pid_file.ts";
+import { PidFile, pidFilePath } from "../../../src/cli/pid_file.ts";
 
 const RECORD = {
   pid: 4711,
   model: "demo",
   host: "127.0.0.1",
   port: 10100,
-  startedSeconds: 1_700_000_000,
 };
 
 async function withFile(use: (path: string) => void): Promise<void> {
@@ -36,17 +35,16 @@ Deno.test("pidFilePath() follows the platform's own place", () => {
   );
 });
 
-Deno.test("writePidFile() puts the process id alone on the first line, in place of a file left behind", async () => {
+Deno.test("PidFile.write() puts the process id alone on the first line, in place of a file left behind", async () => {
   await withFile((path) => {
-    writePidFile(path, { ...RECORD, pid: 1 });
-    writePidFile(path, RECORD);
+    PidFile.write({ ...RECORD, pid: 1 }, path);
+    PidFile.write(RECORD, path);
     const [pid, served, end] = Deno.readTextFileSync(path).split("\n");
     assert.equal(pid, "4711");
     assert.deepEqual(JSON.parse(served ?? ""), {
       model: "demo",
       host: "127.0.0.1",
       port: 10100,
-      startedSeconds: 1_700_000_000,
     });
     assert.equal(end, "");
     assert.deepEqual([...Deno.readDirSync(join(path, ".."))].map(({ name }) => name), [
@@ -55,13 +53,14 @@ Deno.test("writePidFile() puts the process id alone on the first line, in place 
   });
 });
 
-Deno.test("removePidFile() removes its own file and leaves another's, or none, alone", async () => {
+Deno.test("PidFile.remove() removes its own file and leaves another's, or none, alone", async () => {
   await withFile((path) => {
-    writePidFile(path, RECORD);
-    removePidFile(path, 4712);
+    const left = PidFile.write({ ...RECORD, pid: 4712 }, path);
+    const own = PidFile.write(RECORD, path);
+    left.remove();
     assert.ok(Deno.statSync(path).isFile);
-    removePidFile(path, 4711);
+    own.remove();
     assert.throws(() => Deno.statSync(path), Deno.errors.NotFound);
-    removePidFile(path, 4711);
+    own.remove();
   });
 });

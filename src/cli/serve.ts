@@ -1,0 +1,135 @@
+/**
+ * `serve`: opens the port, loads the model in the background, and serves until it is asked to stop.
+ *
+ * @module
+ */
+import { resolve } from "node:path";
+import type { LogSettings, ServerSettings } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import { isLoopback } from "../http/guard.ts";
+import { type RunningServer, startServer } from "../http/server.ts";
+import { DEFAULT_MODEL } from "../hub/built_in.ts";
+import { resolveModel } from "../hub/resolve.ts";
+import { configureLog, log } from "../log.ts";
+import { Session, type SessionState } from "../session/session.ts";
+import type { FlagValues } from "./flag.ts";
+import type { SERVE_FLAGS } from "./flags.ts";
+import { PidFile } from "./pid_file.ts";
+import { ProgressLine } from "./progress_line.ts";
+import { StartReport } from "./start_report.ts";
+import { onStopSignal } from "./stop_signals.ts";
+
+type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
+
+/**
+ * Serves until SIGINT, SIGTERM or an accepted `POST /shutdown`; a signal while it is stopping ends the process at once.
+ *
+ * @returns the exit code, after the server has stopped.
+ * @throws {StartupError} when there is no such model or the address cannot be had.
+ */
+export async function serve(flags: ServeFlags): Promise<number> {
+  const logSettings: LogSettings = { level: flags.logLevel, format: flags.logFormat };
+  configureLog(logSettings);
+  const model = await resolveModel(flags.model ?? DEFAULT_MODEL);
+  const settings = await readSettings(flags);
+  const { device, dtype, kind, maxQueue } = flags;
+  const session = new Session({ load: { model, device, dtype, kind, log: logSettings }, maxQueue });
+
+  const stopRequest = Promise.withResolvers<void>();
+  const server = listen(settings, session, stopRequest.resolve);
+  const { port } = server.address;
+  const pidFile = PidFile.write({ pid: Deno.pid, model: model.id, host: settings.host, port });
+  stopOnSignal(stopRequest.resolve, pidFile);
+
+  const report = new StartReport({ format: flags.logFormat, url: formatUrl(settings.host, port) });
+  report.listening(model, { isNamed: flags.model !== undefined });
+  warnOfOpenDoor(settings);
+  reportStates(session, report, new ProgressLine(`Loading ${model.id}`));
+  session.start();
+
+  await stopRequest.promise;
+  await server.stop();
+  pidFile.remove();
+  return 0;
+}
+
+async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
+  const { address, port, allowRemoteShutdown, apiKey, allowPrivateMedia } = flags;
+  return {
+    // Brackets belong to an IPv6 address in a URL only.
+    host: address.replace(/^\[(.*)\]$/, "$1"),
+    port,
+    allowRemoteShutdown,
+    allowedHosts: flags.allowedHost,
+    corsOrigins: flags.corsOrigin,
+    apiKey,
+    mediaDir: flags.mediaDir === undefined ? undefined : await findFolder(flags.mediaDir),
+    allowPrivateMedia,
+  };
+}
+
+async function findFolder(path: string): Promise<string> {
+  const folder = resolve(path);
+  const stat = await Deno.stat(folder).catch(() => undefined);
+  if (stat?.isDirectory) return folder;
+  throw new StartupError(`--media-dir wants a folder; there is none at ${folder}.`);
+}
+
+function listen(
+  settings: ServerSettings,
+  session: Session,
+  requestShutdown: () => void,
+): RunningServer {
+  try {
+    return startServer({ settings, session, requestShutdown });
+  } catch (error) {
+    throw new StartupError(explainListenError(error, settings), { cause: error });
+  }
+}
+
+function explainListenError(error: unknown, { host, port }: ServerSettings): string {
+  if (error instanceof Deno.errors.AddrInUse) {
+    return `Port ${port} of ${host} is taken. Stop the program that has it, or choose another with -p.`;
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return `Listening on port ${port} is not permitted to this user. Choose one above 1023 with -p.`;
+  }
+  if (error instanceof Deno.errors.AddrNotAvailable) {
+    return `${host} is not an address of this machine. Choose one with -a: 127.0.0.1 for this machine ` +
+      "alone, 0.0.0.0 for all others too.";
+  }
+  const reason = error instanceof Error ? error.message : String(error);
+  return `Cannot listen on port ${port} of "${host}": ${reason}.`;
+}
+
+function stopOnSignal(requestStop: () => void, pidFile: PidFile): void {
+  let isStopping = false;
+  onStopSignal((signal, exitCode) => {
+    if (isStopping) {
+      pidFile.remove();
+      Deno.exit(exitCode);
+    }
+    isStopping = true;
+    log.info("stopping; a second signal ends it at once", { signal });
+    requestStop();
+  });
+}
+
+function warnOfOpenDoor({ host, apiKey }: ServerSettings): void {
+  if (isLoopback(host) || apiKey !== undefined) return;
+  log.warn("other machines can call this server, and no --api-key is set", { address: host });
+}
+
+function reportStates(session: Session, report: StartReport, progressLine: ProgressLine): void {
+  const show = (state: SessionState) => {
+    if (state.phase !== "loading") progressLine.clear();
+    if (state.phase === "loading") progressLine.show(state.progress ?? { what: "starting" });
+    if (state.phase === "ready") report.ready(state.info, performance.now());
+  };
+  show(session.state);
+  session.onStateChange(show);
+}
+
+function formatUrl(host: string, port: number): string {
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
