@@ -88,7 +88,10 @@ export function integer<Fallback extends number | undefined = undefined>(
 }
 
 /** A flag whose value is one of a few words. */
-export function choice<const Word extends string, Fallback extends Word | undefined = undefined>(
+export function choice<
+  const Word extends string,
+  const Fallback extends Word | undefined = undefined,
+>(
   options: ValueOptions<Fallback> & { readonly values: readonly Word[] },
 ): Flag<Word | Fallback> {
   const placeholder = options.values.join("|");
