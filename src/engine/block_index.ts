@@ -1,3 +1,4 @@
+import { mixHash, spreadHash } from "./block_hash.ts";
 import type { MediaSpan, Sequence } from "./sequence.ts";
 
 const NONE = -1;
@@ -130,13 +131,13 @@ export class BlockIndex {
     const predecessor = index === 0 ? NONE : sequence.blockIds.at(index - 1);
 
     let hash = predecessor === NONE ? scope : this.#hashes[predecessor]!;
-    for (let i = 0; i < tokens.length; i++) hash = mix(hash, tokens[i]!);
-    for (let i = 0; i < media.length; i++) hash = mix(hash, media.charCodeAt(i));
+    for (let i = 0; i < tokens.length; i++) hash = mixHash(hash, tokens[i]!);
+    for (let i = 0; i < media.length; i++) hash = mixHash(hash, media.charCodeAt(i));
     return { tokens, media, predecessor, scope, hash };
   }
 
   #bucketOf(hash: number): number {
-    return spread(hash) & (this.#buckets.length - 1);
+    return spreadHash(hash) & (this.#buckets.length - 1);
   }
 }
 
@@ -148,20 +149,4 @@ function describeMedia(media: readonly MediaSpan[], start: number, end: number):
     description += `${span.start - start}:${span.end - start}:${span.key};`;
   }
   return description;
-}
-
-/** One round of MurmurHash3 (x86, 32 bits). */
-function mix(hash: number, value: number): number {
-  let k = Math.imul(value, 0xcc9e2d51);
-  k = Math.imul((k << 15) | (k >>> 17), 0x1b873593);
-  const h = hash ^ k;
-  return (Math.imul((h << 13) | (h >>> 19), 5) + 0xe6546b64) | 0;
-}
-
-/** The last step of MurmurHash3: every bit of `hash` reaches the low bits that choose the bucket. */
-function spread(hash: number): number {
-  let h = hash;
-  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
-  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
-  return h ^ (h >>> 16);
 }

@@ -23,9 +23,13 @@ const UNSETTLED = /\uFFFD{1,3}$| {1,2}(?:n(?: ?'| )?|'[rv]?)?$|'$/;
  *
  * @example
  * ```ts
- * const detokenizer = new Detokenizer((ids) => tokenizer.decode(ids, { skip_special_tokens: true }));
- * for (const id of ids) text += detokenizer.push(id);
- * text += detokenizer.flush(); // text === tokenizer.decode(ids, { skip_special_tokens: true })
+ * import assert from "node:assert/strict";
+ *
+ * const utf8 = new TextDecoder();
+ * const detokenizer = new Detokenizer((bytes) => utf8.decode(Uint8Array.from(bytes)));
+ * const fragments = [0x68, 0x69, 0xf0, 0x9f, 0x98, 0x80].map((byte) => detokenizer.push(byte));
+ * assert.deepEqual(fragments, ["h", "i", "", "", "", "😀"]);
+ * assert.equal(detokenizer.flush(), "");
  * ```
  */
 export class Detokenizer {

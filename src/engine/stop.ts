@@ -32,9 +32,12 @@ export interface StopResult {
  *
  * @example
  * ```ts
+ * import assert from "node:assert/strict";
+ *
  * const matcher = new StopMatcher(["\n\nUser:"]);
- * matcher.push("Yes.\n"); // { text: "Yes.", stop: undefined }
- * matcher.push("\nNo."); // { text: "\n\nNo.", stop: undefined }
+ * assert.deepEqual(matcher.push("Yes.\n"), { text: "Yes.", stop: undefined });
+ * assert.deepEqual(matcher.push("No.\n\nUs"), { text: "\nNo.", stop: undefined });
+ * assert.deepEqual(matcher.push("er: and"), { text: "", stop: "\n\nUser:" });
  * ```
  */
 export class StopMatcher {

@@ -1,0 +1,159 @@
+/**
+ * What must hold of sequences, steps and blocks at any moment, whatever happened before.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import type { DecoderLimits, StepBatch } from "../../../src/decoder/decoder.ts";
+import type {
+  GenerationRequest,
+  ScheduledStep,
+  SchedulerStats,
+} from "../../../src/engine/scheduler.ts";
+import type { Sequence } from "../../../src/engine/sequence.ts";
+import { GREEDY, nextToken, type SimulatedDecoder } from "./simulated_decoder.ts";
+
+/** A sequence that has not ended, and what was seen of it. */
+export interface Tracked {
+  readonly sequence: Sequence;
+  readonly request: GenerationRequest;
+  readonly seed: number;
+  /** Tokens whose computation was seen since it was last admitted; `undefined` while it waits. */
+  numSeen: number | undefined;
+  /** Whether it got a token since it was last admitted. */
+  decodes: boolean;
+}
+
+/** See the module. Knows sequences from the outside only: their tables, and what a decoder makes of them. */
+export class Invariants {
+  readonly #limits: DecoderLimits;
+  /** In order of arrival, by sequence id. */
+  readonly #live: ReadonlyMap<number, Tracked>;
+
+  constructor(limits: DecoderLimits, live: ReadonlyMap<number, Tracked>) {
+    this.#limits = limits;
+    this.#live = live;
+  }
+
+  /** The running sequences are the oldest ones: nobody was overtaken. */
+  checkQueue(stats: SchedulerStats): void {
+    let hasWaiting = false;
+    let numRunning = 0;
+    for (const tracked of this.#live.values()) {
+      if (tracked.sequence.status === "waiting") {
+        hasWaiting = true;
+        tracked.numSeen = undefined;
+        tracked.decodes = false;
+      } else {
+        assert(!hasWaiting, "a sequence runs while an older one waits");
+        numRunning++;
+      }
+    }
+    assert.equal(stats.numRunning, numRunning);
+    assert.equal(stats.numRunning + stats.numWaiting, this.#live.size);
+    assert(numRunning <= this.#limits.maxSequences);
+  }
+
+  /** The step is within its budget, the oldest sequence advances, next tokens come first and all of them come. */
+  checkStep({ scheduled, numTokens }: ScheduledStep): void {
+    const oldest: Tracked | undefined = this.#live.values().next().value;
+    assert.equal(scheduled[0]?.sequence, oldest?.sequence, "the oldest sequence does not advance");
+    assert(numTokens <= this.#limits.maxBatchTokens);
+    assert.equal(scheduled.reduce((sum, entry) => sum + entry.numTokens, 0), numTokens);
+    const inStep = new Set(scheduled.map(({ sequence }) => sequence.id));
+    assert.equal(inStep.size, scheduled.length, "a sequence is twice in a step");
+
+    let hasPrompt = false;
+    for (const { sequence, numTokens } of scheduled) {
+      const tracked = this.#live.get(sequence.id);
+      assert(tracked !== undefined, "a sequence that has ended is scheduled");
+      assert(numTokens > 0);
+      if (!tracked.decodes) hasPrompt = true;
+      else assert(!hasPrompt, "a prompt comes before a next token");
+    }
+    for (const { sequence, decodes } of this.#live.values()) {
+      if (sequence.status === "running" && decodes) assert(inStep.has(sequence.id));
+    }
+  }
+
+  /** Every token is computed once and in order, sees its own sequence and nothing else, and is written where nobody else reads. */
+  checkBatch(step: ScheduledStep, batch: StepBatch, decoder: SimulatedDecoder): void {
+    assert.equal(batch.numTokens, step.numTokens);
+    assert.equal(batch.sequences.length, step.scheduled.length);
+    const { blockSize, sharesBlocks } = this.#limits;
+    for (const [row, { sequence, numTokens, samples }] of step.scheduled.entries()) {
+      const tracked = this.#live.get(sequence.id)!;
+      const first = batch.queryStarts[row]!;
+      const start = batch.positions[first]!;
+      if (tracked.numSeen === undefined) {
+        assert.equal(start % blockSize, 0, "a prefix hit that is not whole blocks");
+        assert(start === 0 || sharesBlocks, "a prefix hit where blocks cannot be shared");
+      } else assert.equal(start, tracked.numSeen, "a token is skipped or computed again");
+      tracked.numSeen = start + numTokens;
+
+      assert.equal(batch.queryStarts[row + 1], first + numTokens);
+      for (let i = 0; i < numTokens; i++) {
+        assert.equal(batch.positions[first + i], start + i);
+        assert.equal(batch.tokenIds[first + i], sequence.tokens.at(start + i));
+      }
+      assert.equal(batch.kvLengths[row], tracked.numSeen);
+      assert.equal(batch.sequences[row]?.sequenceId, sequence.id);
+      assert.equal(batch.sequences[row]?.sample !== undefined, samples);
+      assert.equal(samples, tracked.numSeen === sequence.length);
+      const seen = [...sequence.tokens.view(0, tracked.numSeen)];
+      assert.deepEqual(decoder.read(batch, row), seen);
+      for (const blockId of sequence.blockIds.view(Math.floor(start / blockSize))) {
+        assert.equal(this.#countHolders(blockId), 1, "a shared block is written");
+      }
+    }
+  }
+
+  /** What counts as used is exactly what the tables refer to, and no two blocks hold the same prefix. */
+  checkBlocks(stats: SchedulerStats): void {
+    const { blockSize, numBlocks, sharesBlocks } = this.#limits;
+    const held = new Set<number>();
+    const blockOfPrefix = new Map<string, number>();
+    for (const { sequence } of this.#live.values()) {
+      const { blockIds } = sequence;
+      if (sequence.status === "waiting") assert.equal(blockIds.length, 0);
+      assert(blockIds.length * blockSize >= sequence.numComputed);
+      assert.equal(new Set(blockIds.view()).size, blockIds.length, "a block is twice in a table");
+      for (const blockId of blockIds.view()) held.add(blockId);
+      if (!sharesBlocks) continue;
+      for (let i = 0; (i + 1) * blockSize <= sequence.numComputed; i++) {
+        const tokens = sequence.tokens.view(0, (i + 1) * blockSize);
+        const prefix = `${sequence.cacheScope}|${tokens}`;
+        const blockId = blockOfPrefix.get(prefix) ?? blockIds.at(i);
+        assert.equal(blockIds.at(i), blockId, "two blocks hold the same prefix");
+        blockOfPrefix.set(prefix, blockId);
+      }
+    }
+    assert.equal(
+      new Set(blockOfPrefix.values()).size,
+      blockOfPrefix.size,
+      "a block has two prefixes",
+    );
+    const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = stats;
+    assert.equal(numUsedBlocks, held.size, "a block is leaked, or freed while in use");
+    assert.equal(numUsedBlocks + numCachedBlocks + numFreeBlocks, numBlocks);
+    assert(numCachedBlocks >= 0 && numFreeBlocks >= 0);
+  }
+
+  /** The completion is the one that the request gets alone. */
+  checkCompletion({ sequence, request, seed }: Tracked): void {
+    const tokens = [...request.promptTokens];
+    for (let tokenIndex = 0; tokenIndex < sequence.numCompletionTokens; tokenIndex++) {
+      tokens.push(nextToken(tokens, { params: { ...GREEDY, seed }, tokenIndex }).tokenId);
+    }
+    assert.deepEqual([...sequence.tokens.view()], tokens);
+    assert(sequence.numCompletionTokens <= (request.maxTokens ?? Infinity));
+  }
+
+  #countHolders(blockId: number): number {
+    let numHolders = 0;
+    for (const { sequence } of this.#live.values()) {
+      if (sequence.blockIds.view().includes(blockId)) numHolders++;
+    }
+    return numHolders;
+  }
+}

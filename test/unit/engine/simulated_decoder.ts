@@ -1,0 +1,104 @@
+/**
+ * A decoder without a model. It has a KV pool like a real one, written and read through the block tables alone, and a
+ * next token that depends on every slot it reads: a wrong table, a block reused too early or shared by mistake gives
+ * another completion.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import type {
+  DecoderLimits,
+  SampledToken,
+  SampleRow,
+  SamplingParams,
+  StepBatch,
+} from "../../../src/decoder/decoder.ts";
+
+const EMPTY = -1;
+
+/** Tokens are few, so that completions meet each other's prefixes by chance. */
+export const VOCAB_SIZE = 12;
+
+export const GREEDY: SamplingParams = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  repetitionPenalty: 1,
+  seed: 0,
+};
+
+/** Limits that tests change a little of. */
+export function limitsOf(changes: Partial<DecoderLimits> = {}): DecoderLimits {
+  return {
+    contextLength: 256,
+    vocabSize: VOCAB_SIZE,
+    maxSequences: 8,
+    maxBatchTokens: 64,
+    numBlocks: 64,
+    blockSize: 4,
+    sharesBlocks: true,
+    ...changes,
+  };
+}
+
+/** See the module. */
+export class SimulatedDecoder {
+  readonly #blockSize: number;
+  readonly #tokens: Int32Array;
+  readonly #positions: Int32Array;
+
+  constructor(limits: DecoderLimits) {
+    this.#blockSize = limits.blockSize;
+    this.#tokens = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
+    this.#positions = new Int32Array(limits.numBlocks * limits.blockSize).fill(EMPTY);
+  }
+
+  run(batch: StepBatch): SampledToken[] {
+    for (let row = 0; row < batch.sequences.length; row++) this.#write(batch, row);
+    const sampled: SampledToken[] = [];
+    for (const [row, { sample }] of batch.sequences.entries()) {
+      const context = this.read(batch, row);
+      if (sample !== undefined) sampled.push(nextToken(context, sample));
+    }
+    return sampled;
+  }
+
+  /** The tokens that a row of the batch sees through its block table. */
+  read(batch: StepBatch, row: number): number[] {
+    return Array.from({ length: batch.kvLengths[row]! }, (_, position) => {
+      const slot = this.#slotOf(batch, row, position);
+      assert.equal(this.#positions[slot], position, "a slot holds another position");
+      return this.#tokens[slot]!;
+    });
+  }
+
+  #write(batch: StepBatch, row: number): void {
+    for (let i = batch.queryStarts[row]!; i < batch.queryStarts[row + 1]!; i++) {
+      const position = batch.positions[i]!;
+      const slot = this.#slotOf(batch, row, position);
+      this.#tokens[slot] = batch.tokenIds[i]!;
+      this.#positions[slot] = position;
+    }
+  }
+
+  #slotOf(batch: StepBatch, row: number, position: number): number {
+    const entry = row * batch.maxBlocksPerSequence + Math.floor(position / this.#blockSize);
+    return batch.blockTables[entry]! * this.#blockSize + position % this.#blockSize;
+  }
+}
+
+/** What a sequence with these tokens gets next, alone or in any company. */
+export function nextToken(
+  context: readonly number[],
+  sample: Pick<SampleRow, "params" | "tokenIndex">,
+): SampledToken {
+  let hash = sample.params.seed ^ Math.imul(sample.tokenIndex, 0x9e3779b1);
+  for (const tokenId of context) {
+    hash = Math.imul(hash ^ tokenId, 0x01000193);
+    hash ^= hash >>> 15;
+  }
+  return { tokenId: (hash >>> 0) % VOCAB_SIZE, logprob: 0, top: [] };
+}

@@ -1,0 +1,168 @@
+/**
+ * Random requests that arrive, run and are cancelled at random, with every invariant checked after each step.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import type { DecoderLimits } from "../../../src/decoder/decoder.ts";
+import { Scheduler } from "../../../src/engine/scheduler.ts";
+import { StepBuilder } from "../../../src/engine/step_builder.ts";
+import { Invariants, type Tracked } from "./invariants.ts";
+import { Random } from "./random.ts";
+import { GREEDY, limitsOf, SimulatedDecoder, VOCAB_SIZE } from "./simulated_decoder.ts";
+
+/** Ends a completion. */
+const END_TOKEN = 0;
+
+/** What workloads came across, to tell that they reach what they are about. */
+export class Coverage {
+  steps = 0;
+  finished = 0;
+  preemptions = 0;
+  prefixHitTokens = 0;
+  cancelledWaiting = 0;
+  cancelledInPrompt = 0;
+  cancelledInFlight = 0;
+  cancelledInCompletion = 0;
+}
+
+/** One server's life: limits and requests follow from the seed. */
+export class Workload {
+  readonly #random: Random;
+  readonly #limits: DecoderLimits;
+  readonly #prefixCache: boolean;
+  readonly #scheduler: Scheduler;
+  readonly #builder: StepBuilder;
+  readonly #decoder: SimulatedDecoder;
+  readonly #live = new Map<number, Tracked>();
+  readonly #invariants: Invariants;
+  readonly #coverage: Coverage;
+  readonly #cancelChance: number;
+  /** Requests start with a part of one of these. */
+  readonly #prefixes: number[][];
+
+  constructor(seed: number, coverage: Coverage) {
+    const random = new Random(seed);
+    const sharesBlocks = random.chance(0.9);
+    const blockSize = random.pick([1, 2, 4, 16]);
+    const contextLength = random.between(8, 96);
+    this.#random = random;
+    this.#coverage = coverage;
+    this.#limits = limitsOf({
+      blockSize,
+      numBlocks: Math.ceil(contextLength * random.pick([0.5, 1, 2]) / blockSize),
+      contextLength,
+      maxBatchTokens: random.pick([1, 7, 16, 64]),
+      maxSequences: sharesBlocks ? random.between(1, 8) : 1,
+      sharesBlocks,
+    });
+    this.#prefixCache = random.chance(0.7);
+    this.#scheduler = new Scheduler(this.#limits, { prefixCache: this.#prefixCache });
+    this.#builder = new StepBuilder(this.#limits);
+    this.#decoder = new SimulatedDecoder(this.#limits);
+    this.#invariants = new Invariants(this.#limits, this.#live);
+    this.#cancelChance = random.pick([0, 0.02, 0.1]);
+    const prefixLength = random.pick([0, 8, 48]);
+    this.#prefixes = [0, 1, 2].map(() => this.#randomTokens(prefixLength));
+  }
+
+  /** Runs `numRequests` to their end. */
+  run(numRequests: number): void {
+    let numToCome = numRequests;
+    let maxSteps = 0;
+    for (let numSteps = 0; numToCome > 0 || this.#live.size > 0; numSteps++) {
+      while (numToCome > 0 && (this.#live.size === 0 || this.#random.chance(0.4))) {
+        maxSteps += this.#add();
+        numToCome--;
+      }
+      assert(numSteps < maxSteps, "more steps than all sequences may have tokens");
+      this.#maybeCancel();
+      this.#step();
+    }
+    this.#checkIdle();
+    const { numPreemptions, numPrefixHitTokens } = this.#scheduler.stats();
+    this.#coverage.preemptions += numPreemptions;
+    this.#coverage.prefixHitTokens += numPrefixHitTokens;
+  }
+
+  /** @returns how many tokens the new sequences may have. */
+  #add(): number {
+    const random = this.#random;
+    const prefix = random.pick(this.#prefixes);
+    const promptTokens = [
+      ...prefix.slice(0, random.between(0, prefix.length)),
+      ...this.#randomTokens(random.between(1, 12)),
+    ];
+    const request = {
+      promptTokens: Int32Array.from(promptTokens.slice(0, this.#scheduler.maxSequenceLength - 1)),
+      samples: [0, 1, 2, 3].slice(0, random.pick([1, 1, 1, 2, 4])).map((seed) => ({
+        ...GREEDY,
+        seed,
+      })),
+      maxTokens: random.chance(0.8) ? random.between(1, 24) : undefined,
+      topLogprobs: 0,
+    };
+    let maxTokens = 0;
+    for (const [seed, sequence] of this.#scheduler.add(request).entries()) {
+      this.#live.set(sequence.id, { sequence, request, seed, numSeen: undefined, decodes: false });
+      maxTokens += sequence.maxLength;
+    }
+    return maxTokens;
+  }
+
+  #step(): void {
+    const { size } = this.#live;
+    const step = this.#scheduler.schedule();
+    assert.equal(step === undefined, size === 0);
+    if (step === undefined) return;
+    this.#coverage.steps++;
+    this.#invariants.checkQueue(this.#scheduler.stats());
+    this.#invariants.checkStep(step);
+    const batch = this.#builder.build(step);
+    const sampled = this.#decoder.run(batch);
+    this.#invariants.checkBatch(step, batch, this.#decoder);
+    this.#invariants.checkBlocks(this.#scheduler.stats());
+
+    this.#maybeCancel("in flight");
+    for (const { sequence, token } of this.#scheduler.commit(step, sampled)) {
+      const tracked = this.#live.get(sequence.id);
+      assert(tracked !== undefined, "a token for a sequence that has ended");
+      tracked.decodes = true;
+      if (token.tokenId !== END_TOKEN && !sequence.isFull) continue;
+      this.#invariants.checkCompletion(tracked);
+      this.#coverage.finished++;
+      this.#end(tracked, "finish");
+    }
+    this.#invariants.checkBlocks(this.#scheduler.stats());
+  }
+
+  #maybeCancel(when?: "in flight"): void {
+    if (this.#live.size === 0 || !this.#random.chance(this.#cancelChance)) return;
+    const tracked = this.#random.pick([...this.#live.values()]);
+    const { sequence } = tracked;
+    if (when === "in flight") this.#coverage.cancelledInFlight++;
+    else if (sequence.status === "waiting") this.#coverage.cancelledWaiting++;
+    else if (sequence.numComputed < sequence.numPromptTokens) this.#coverage.cancelledInPrompt++;
+    else this.#coverage.cancelledInCompletion++;
+    this.#end(tracked, "cancel");
+  }
+
+  #end({ sequence }: Tracked, how: "finish" | "cancel"): void {
+    this.#live.delete(sequence.id);
+    // Clients hang up twice, and when all is over.
+    for (let i = 0; i < 2; i++) this.#scheduler[how](sequence.id);
+    assert.equal(sequence.status, "ended");
+    this.#invariants.checkBlocks(this.#scheduler.stats());
+  }
+
+  #checkIdle(): void {
+    const stats = this.#scheduler.stats();
+    assert.deepEqual([stats.numRunning, stats.numWaiting, stats.numUsedBlocks], [0, 0, 0]);
+    const keepsPrefixes = this.#prefixCache && this.#limits.sharesBlocks;
+    assert(keepsPrefixes || stats.numCachedBlocks === 0, "a prefix is kept that nobody may use");
+  }
+
+  #randomTokens(length: number): number[] {
+    return Array.from({ length }, () => this.#random.between(0, VOCAB_SIZE - 1));
+  }
+}
