@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { basename } from "node:path";
+import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
+import { ModelFolder } from "../fixtures/model_folder.ts";
+
+const CPU = ["-p", "0", "--device", "cpu"];
+
+async function ask(url: string, path: string): Promise<{ status: number; body: unknown }> {
+  const answer = await fetch(`${url}${path}`);
+  return { status: answer.status, body: await answer.json() };
+}
+
+Deno.test("serve listens at once, answers 503 while the model loads and 200 from then on", async () => {
+  await using folder = await ModelFolder.create();
+  const release = await folder.holdConfig();
+  await using hearth = new HearthProcess([...CPU, "-m", folder.path]);
+  const url = await hearth.url();
+  const health = await ask(url, "/health");
+  assert.equal(health.status, 503);
+  assert.deepEqual(Object.keys(health.body as object), ["status", "error"]);
+  assert.equal((await ask(url, "/models")).status, 503);
+
+  await release();
+  await hearth.seen(/ready in/);
+  assert.deepEqual(await ask(url, "/health"), { status: 200, body: { status: "ok" } });
+  assert.equal((await ask(url, "/v1/models")).status, 200);
+});
+
+Deno.test("serve without -m serves the built-in model, says so, and reports what it loaded", async () => {
+  await using hearth = new HearthProcess([...CPU, "--dtype", "q4"]);
+  const url = await hearth.url();
+  await hearth.seen(/ready in/);
+  const lines = hearth.stdout.split("\n");
+  assert.match(lines[1] ?? "", /built-in hearth-demo-chat.* -m qwen3-0\.6b$/);
+  const rows = new Map(
+    [...hearth.stdout.matchAll(/^ {2}(model|kind|dtype|adapter|context|address|ready in) +(.+)$/gm)]
+      .map(([, name = "", value = ""]) => [name, value]),
+  );
+  assert.equal(rows.get("model"), "hearth-demo-chat");
+  assert.equal(rows.get("kind"), "text");
+  assert.equal(rows.get("dtype"), "q4");
+  assert.match(rows.get("adapter") ?? "", /^cpu, ./);
+  assert.equal(rows.get("context"), "2048 tokens");
+  assert.equal(rows.get("address"), url);
+  assert.match(rows.get("ready in") ?? "", /^\d+(\.\d+)? s$/);
+});
+
+Deno.test("serve writes no progress line where standard error is not a terminal", async () => {
+  await using hearth = new HearthProcess(CPU);
+  await hearth.seen(/ready in/);
+  assert.equal(hearth.stderr, "");
+});
+
+Deno.test("serve leaves the server up and unhealthy when the model fails to load, and says why", async () => {
+  await using folder = await ModelFolder.create();
+  await folder.writeConfig('{ "model_type": ');
+  await using hearth = new HearthProcess([...CPU, "-m", folder.path]);
+  const url = await hearth.url();
+  await hearth.logged(/ERROR .*config\.json/);
+  const health = await ask(url, "/health");
+  assert.equal(health.status, 503);
+  assert.match(JSON.stringify(health.body), /"unhealthy".*config\.json/);
+  const { status, body } = await ask(url, "/models");
+  assert.equal(status, 503);
+  assert.match((body as { error: string }).error, /config\.json/);
+  hearth.kill("SIGTERM");
+  assert.equal((await hearth.ending).code, 0);
+});
+
+Deno.test("serve on a taken port ends with one clear line and exit code 1", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  const { code, stdout, stderr } = await runHearth(["-p", String(port)]);
+  assert.equal(code, 1);
+  assert.equal(stdout, "");
+  assert.match(
+    stderr,
+    new RegExp(`^hearth: Port ${port} of 127\\.0\\.0\\.1 is taken\\..* -p\\.\n$`),
+  );
+});
+
+Deno.test("serve on an address of another machine ends with one clear line and exit code 1", async () => {
+  const { code, stderr } = await runHearth(["-a", "192.0.2.1", "-p", "0"]);
+  assert.equal(code, 1);
+  assert.match(stderr, /^hearth: 192\.0\.2\.1 is not an address of this machine\. .*\n$/);
+});
+
+Deno.test("serve with a media folder that is not there ends with one clear line and exit code 1", async () => {
+  const { code, stderr } = await runHearth([...CPU, "--media-dir", "/nowhere/at/all"]);
+  assert.equal(code, 1);
+  assert.equal(stderr, "hearth: --media-dir wants a folder; there is none at /nowhere/at/all.\n");
+});
+
+Deno.test("serve reads every setting from the environment too, and the command line has precedence", async () => {
+  await using folder = await ModelFolder.create();
+  await folder.writeConfig(await Deno.readTextFile("models/hearth-demo-chat/config.json"));
+  await using hearth = new HearthProcess(["--log-level", "info"], {
+    env: {
+      HEARTH_MODEL: folder.path,
+      HEARTH_PORT: "0",
+      HEARTH_DEVICE: "cpu",
+      HEARTH_DTYPE: "fp32",
+      HEARTH_API_KEY: "secret",
+      HEARTH_LOG_FORMAT: "json",
+      HEARTH_LOG_LEVEL: "error",
+    },
+  });
+  await hearth.logged(/"message":"ready"/);
+  assert.equal(hearth.stdout, "");
+  const [listening, ready] = hearth.stderr.trim().split("\n").map((line) => JSON.parse(line));
+  assert.equal(listening.message, "listening");
+  assert.equal(ready.model, basename(folder.path));
+  assert.equal(ready.dtype, "fp32");
+  assert.equal(ready.backend, "cpu");
+  assert.equal(ready.contextLength, 2048);
+  assert.equal(typeof ready.secondsToReady, "number");
+  assert.equal((await ask(ready.url, "/models")).status, 401);
+  assert.equal((await ask(ready.url, "/health")).status, 200);
+});
+
+Deno.test("serve warns when other machines can call it without a key", async () => {
+  await using hearth = new HearthProcess(["-a", "0.0.0.0", ...CPU]);
+  await hearth.logged(/WARN .*no --api-key is set/);
+});
