@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import { isLoopback } from "../../src/http/guard.ts";
+import { TestApp } from "../fixtures/server.ts";
+
+/** Status of a request for a path that always answers. */
+async function status(app: TestApp, headers: Record<string, string>, init: RequestInit = {}) {
+  const response = await app.request("/openapi.json", { ...init, headers });
+  return response.status;
+}
+
+Deno.test("isLoopback() knows the names of this machine", () => {
+  for (
+    const host of [
+      "localhost",
+      "LOCALHOST.",
+      "a.localhost",
+      "127.0.0.1",
+      "127.9.9.9",
+      "::1",
+      "[::1]",
+      "::ffff:127.0.0.1",
+      "[::ffff:7f00:1]",
+    ]
+  ) assert.ok(isLoopback(host), host);
+  for (
+    const host of [
+      "0.0.0.0",
+      "::",
+      "192.168.0.1",
+      "example.org",
+      "localhost.example.org",
+      "127.0.0.1.example.org",
+      "1127.0.0.1",
+      "notlocalhost",
+      "",
+    ]
+  ) assert.ok(!isLoopback(host), host);
+});
+
+Deno.test("guard: a loopback server serves only hosts that are loopback or allowed", async () => {
+  const app = new TestApp({ settings: { allowedHosts: ["Hearth.example"] } });
+  for (
+    const host of [
+      "localhost",
+      "127.0.0.1:10100",
+      "[::1]:10100",
+      "hearth.example:1",
+      "HEARTH.example",
+    ]
+  ) assert.equal(await status(app, { host }), 200, host);
+  for (const host of ["example.org", "hearth.example.org", "192.168.0.1:10100", "", "a b"]) {
+    assert.equal(await status(app, { host }), 403, host);
+  }
+});
+
+Deno.test("guard: a server on another address serves every host", async () => {
+  const app = new TestApp({ settings: { host: "0.0.0.0" } });
+  assert.equal(await status(app, { host: "example.org" }), 200);
+});
+
+Deno.test("guard: a foreign origin is refused, the own one is not", async () => {
+  const app = new TestApp();
+  const host = "localhost:10100";
+  assert.equal(await status(app, { host, origin: "http://localhost:10100" }), 200);
+  for (const origin of ["http://localhost:9999", "https://example.org", "null", "nonsense"]) {
+    assert.equal(await status(app, { host, origin }), 403, origin);
+  }
+  const response = await app.request("/shutdown", {
+    method: "POST",
+    headers: { origin: "https://example.org" },
+  });
+  assert.equal(response.status, 403);
+  assert.equal(typeof (await response.json()).error, "string");
+});
+
+Deno.test("guard: an allowed origin gets the headers its page needs, on errors too", async () => {
+  const origin = "https://example.org";
+  const app = new TestApp({ settings: { corsOrigins: [origin] } });
+  assert.equal(await status(app, { origin: "https://example.com" }), 403);
+  const body = JSON.stringify({});
+  for (const path of ["/embeddings", "/nope"]) {
+    const headers = { origin, "content-type": "application/json" };
+    const response = await app.request(path, { method: "POST", headers, body });
+    assert.ok(response.status >= 400);
+    assert.equal(response.headers.get("access-control-allow-origin"), origin);
+    assert.equal(response.headers.get("vary"), "origin");
+    assert.match(response.headers.get("access-control-expose-headers") ?? "", /x-request-id/);
+  }
+});
+
+Deno.test("guard: an allowed origin may post only what its browser asks about first", async () => {
+  const origin = "https://example.org";
+  const app = new TestApp({ settings: { corsOrigins: ["*"] } });
+  const post = (contentType?: string) =>
+    app.request("/shutdown", {
+      method: "POST",
+      headers: { origin, ...(contentType !== undefined && { "content-type": contentType }) },
+    });
+  assert.equal((await post("text/plain")).status, 415);
+  assert.equal((await post()).status, 415);
+  assert.equal((await post("application/json")).status, 200);
+});
+
+Deno.test("guard: the browser's question before a request is answered without a key", async () => {
+  const app = new TestApp({ settings: { corsOrigins: ["*"], apiKey: "secret" } });
+  const ask = (origin: string) =>
+    app.request("/v1/chat/completions", {
+      method: "OPTIONS",
+      headers: {
+        origin,
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, content-type, x-stainless-os",
+      },
+    });
+  const answer = await ask("https://example.org");
+  assert.equal(answer.status, 204);
+  assert.equal(answer.headers.get("access-control-allow-origin"), "https://example.org");
+  assert.match(answer.headers.get("access-control-allow-methods") ?? "", /POST/);
+  assert.equal(
+    answer.headers.get("access-control-allow-headers"),
+    "authorization, content-type, x-stainless-os",
+  );
+});
+
+Deno.test("guard: with an API key everything but health wants it", async () => {
+  const app = new TestApp({ settings: { apiKey: "secret" } });
+  assert.equal((await app.request("/health")).status, 503);
+  assert.equal((await app.request("/v1/health")).status, 503);
+  for (const path of ["/models", "/openapi.json", "/docs", "/", "/metrics", "/nope"]) {
+    assert.equal((await app.request(path)).status, 401, path);
+  }
+  const refused = await app.request("/models", { headers: { authorization: "Bearer wrong" } });
+  assert.equal(refused.status, 401);
+  assert.equal((await refused.json()).error.code, "invalid_api_key");
+  assert.equal(await status(app, { authorization: "Bearer secret" }), 200);
+  assert.equal(await status(app, { authorization: "bearer secret" }), 200);
+  assert.equal(await status(app, { authorization: "secret" }), 401);
+});
+
+Deno.test("guard: without an API key any authorization is taken", async () => {
+  assert.equal(await status(new TestApp(), { authorization: "Bearer anything" }), 200);
+});
