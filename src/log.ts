@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { writeText } from "./write_text.ts";
 
 /** Levels in rising order of weight. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -15,7 +16,6 @@ export type LogFormat = typeof LOG_FORMATS[number];
 /** Details of a line, by name. Errors are written with their stack and causes. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-const encoder = new TextEncoder();
 let settings: { level: LogLevel; format: LogFormat } = { level: "info", format: "text" };
 
 /** Sets level and format for this thread. */
@@ -62,7 +62,7 @@ function formatJson(level: LogLevel, message: string, fields: LogFields): string
 function write(level: LogLevel, message: string, fields: LogFields = {}): void {
   if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(settings.level)) return;
   const format = settings.format === "json" ? formatJson : formatText;
-  Deno.stderr.writeSync(encoder.encode(format(level, message, fields)));
+  writeText(Deno.stderr, format(level, message, fields));
 }
 
 /** Writes one line at the level named; `fields` hold the details. */

@@ -3,21 +3,14 @@
  *
  * @module
  */
-
-const encoder = new TextEncoder();
+import { writeText } from "../write_text.ts";
 
 /** Writes a line to standard output. */
 export function printLine(line: string): void {
-  writeAll(Deno.stdout, `${line}\n`);
+  writeText(Deno.stdout, `${line}\n`);
 }
 
 /** Writes why a command ended to standard error. */
 export function printProblem(message: string): void {
-  writeAll(Deno.stderr, `hearth: ${message}\n`);
-}
-
-function writeAll(target: { writeSync(bytes: Uint8Array): number }, text: string): void {
-  let rest = encoder.encode(text);
-  // A pipe may take less than it is offered.
-  while (rest.length > 0) rest = rest.subarray(target.writeSync(rest));
+  writeText(Deno.stderr, `hearth: ${message}\n`);
 }

@@ -4,14 +4,17 @@
  * @module
  */
 import type { LoadProgress } from "../worker/protocol.ts";
+import { writeText } from "../write_text.ts";
 
-const encoder = new TextEncoder();
 const CLEAR_TO_END = "\x1b[K";
+
+// Of a terminal that does not say.
+const DEFAULT_COLUMNS = 80;
 
 /** Writes to standard error, and only when that is a terminal. */
 export class ProgressLine {
-  readonly #isShown = Deno.stderr.isTerminal();
   readonly #title: string;
+  #isThere = false;
 
   /** `title` says what is loading. */
   constructor(title: string) {
@@ -20,19 +23,22 @@ export class ProgressLine {
 
   /** Writes the line in place of the one before. */
   show({ what, fraction }: LoadProgress): void {
-    if (!this.#isShown) return;
+    if (!Deno.stderr.isTerminal()) return;
     const share = fraction === undefined ? "" : ` ${Math.round(fraction * 100)} %`;
+    const columns = Deno.consoleSize().columns || DEFAULT_COLUMNS;
     // A line that wraps could not be rewritten.
-    this.#write(`${this.#title}: ${what}${share}`.slice(0, Deno.consoleSize().columns - 1));
+    this.#write(`${this.#title}: ${what}${share}`.slice(0, columns - 1));
+    this.#isThere = true;
   }
 
   /** Takes the line away. */
   clear(): void {
-    this.#write("");
+    if (this.#isThere) this.#write("");
+    this.#isThere = false;
   }
 
   #write(line: string): void {
     // The cursor goes back to the start, so that a log line, of the worker's thread too, takes this one's place.
-    if (this.#isShown) Deno.stderr.writeSync(encoder.encode(`${CLEAR_TO_END}${line}\r`));
+    writeText(Deno.stderr, `${CLEAR_TO_END}${line}\r`);
   }
 }

@@ -122,3 +122,14 @@ Deno.test("serve warns when other machines can call it without a key", async () 
   await using hearth = new HearthProcess(["-a", "0.0.0.0", ...CPU]);
   await hearth.logged(/WARN .*no --api-key is set/);
 });
+
+Deno.test("serve goes on when nobody reads its standard output any more", async () => {
+  await using folder = await ModelFolder.create();
+  const release = await folder.holdConfig();
+  await using hearth = new HearthProcess([...CPU, "-m", folder.path]);
+  const url = await hearth.url();
+  await hearth.closeStdout();
+  await release();
+  while ((await ask(url, "/health")).status === 503);
+  assert.deepEqual(await ask(url, "/health"), { status: 200, body: { status: "ok" } });
+});
