@@ -62,7 +62,8 @@ class AdjustmentTable implements TokenAdjustments {
   }
 
   addBias(tokenId: number, bias: number): void {
-    this.bias[this.#place(tokenId)] = bias;
+    const index = this.#place(tokenId);
+    this.bias[index] = bias;
   }
 
   /** Lists the prompt's tokens when `all` are wanted, else only marks those listed already. */

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { BlockManager } from "../../../src/engine/blocks.ts";
+import type { Sequence } from "../../../src/engine/sequence.ts";
+import { countFrom, makeSequence } from "./make_sequence.ts";
+
+/** Admits a sequence, as if its whole prompt were computed at once. */
+function compute(blocks: BlockManager, sequence: Sequence): Sequence {
+  assert(blocks.admit(sequence, 0));
+  sequence.numComputed = sequence.length;
+  blocks.seal(sequence);
+  return sequence;
+}
+
+function tableOf(sequence: Sequence): number[] {
+  return [...sequence.blockIds.view()];
+}
+
+function makeBlocks(numBlocks: number, sharesBlocks = true): BlockManager {
+  return new BlockManager({ numBlocks, blockSize: 4, sharesBlocks });
+}
+
+Deno.test("BlockManager.admit() shares the full blocks of a common prefix and no others", () => {
+  const blocks = makeBlocks(16);
+  const first = compute(blocks, makeSequence([...countFrom(0, 10)]));
+  const second = makeSequence([...countFrom(0, 9), 99, 98, 97, 96]);
+  assert(blocks.admit(second, 0));
+  assert.deepEqual(tableOf(second).slice(0, 2), tableOf(first).slice(0, 2));
+  assert.equal(second.numComputed, 8);
+  assert.equal(second.numCachedTokens, 8);
+  assert.equal(second.blockIds.length, 4);
+  assert.equal(new Set([...tableOf(first), ...tableOf(second)]).size, 5);
+  const { numUsedBlocks, numPrefixQueryTokens, numPrefixHitTokens } = blocks.stats();
+  assert.deepEqual([numUsedBlocks, numPrefixQueryTokens, numPrefixHitTokens], [5, 23, 8]);
+});
+
+Deno.test("BlockManager.admit() leaves the last token to compute when everything is cached", () => {
+  const blocks = makeBlocks(16);
+  compute(blocks, makeSequence(countFrom(0, 8)));
+  const same = makeSequence(countFrom(0, 8));
+  assert(blocks.admit(same, 0));
+  assert.equal(same.numComputed, 4);
+});
+
+Deno.test("BlockManager.admit() finds a block only behind its own predecessors", () => {
+  const blocks = makeBlocks(16);
+  compute(blocks, makeSequence([1, 1, 1, 1, 7, 7, 7, 7, 0]));
+  for (const prompt of [[7, 7, 7, 7, 0], [2, 1, 1, 1, 7, 7, 7, 7, 0]]) {
+    const sequence = makeSequence(prompt);
+    assert(blocks.admit(sequence, 0));
+    assert.equal(sequence.numComputed, 0);
+  }
+});
+
+Deno.test("BlockManager.admit() changes nothing when the blocks do not suffice", () => {
+  const blocks = makeBlocks(4);
+  compute(blocks, makeSequence(countFrom(0, 8)));
+  const before = blocks.stats();
+  const tooLong = makeSequence(countFrom(0, 20));
+  assert.equal(blocks.admit(tooLong, 0), false);
+  assert.deepEqual(tableOf(tooLong), []);
+  assert.deepEqual(blocks.stats(), before);
+  const fits = makeSequence(countFrom(0, 16));
+  assert.equal(blocks.admit(fits, 1), false, "a block to spare was asked for");
+  assert(blocks.admit(fits, 0));
+});
+
+Deno.test("BlockManager.admit() counts cached blocks as taken, and used ones not", () => {
+  const blocks = makeBlocks(3);
+  const first = compute(blocks, makeSequence(countFrom(0, 8)));
+  const second = makeSequence(countFrom(0, 12));
+  assert(blocks.admit(second, 0), "two blocks are in use already, one is free");
+  blocks.release(second);
+  blocks.release(first);
+  assert(blocks.admit(makeSequence(countFrom(0, 12)), 0));
+  assert.equal(blocks.admit(makeSequence(countFrom(50, 1)), 0), false);
+});
+
+Deno.test("BlockManager.seal() moves a sequence to the block that holds the same already", () => {
+  const blocks = makeBlocks(8);
+  const sequences = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(0, 9))];
+  for (const sequence of sequences) assert(blocks.admit(sequence, 0));
+  assert.equal(blocks.stats().numUsedBlocks, 6);
+  for (const sequence of sequences) {
+    sequence.numComputed = 9;
+    blocks.seal(sequence);
+  }
+  assert.deepEqual(tableOf(sequences[1]!).slice(0, 2), tableOf(sequences[0]!).slice(0, 2));
+  assert.notEqual(tableOf(sequences[1]!)[2], tableOf(sequences[0]!)[2]);
+  const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [4, 0, 4]);
+});
+
+Deno.test("BlockManager.seal() moves a sequence to a block that nobody holds any more", () => {
+  const blocks = makeBlocks(8);
+  const [first, second] = [makeSequence(countFrom(0, 5)), makeSequence(countFrom(0, 5))];
+  assert(blocks.admit(second, 0));
+  const [cachedId] = tableOf(compute(blocks, first));
+  blocks.release(first);
+  second.numComputed = 5;
+  blocks.seal(second);
+  assert.equal(tableOf(second)[0], cachedId);
+  const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [2, 0, 6]);
+});
+
+Deno.test("BlockManager.release() keeps full blocks findable, completions too", () => {
+  const blocks = makeBlocks(8);
+  const chat = makeSequence(countFrom(0, 6));
+  compute(blocks, chat);
+  for (const tokenId of [6, 7, 8]) chat.push(tokenId);
+  assert(blocks.grow(chat, 9));
+  chat.numComputed = 9;
+  blocks.seal(chat);
+  blocks.release(chat);
+  const { numUsedBlocks, numCachedBlocks, numFreeBlocks } = blocks.stats();
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numFreeBlocks], [0, 2, 6]);
+  const nextTurn = makeSequence(countFrom(0, 12));
+  assert(blocks.admit(nextTurn, 0));
+  assert.equal(nextTurn.numComputed, 8);
+});
+
+Deno.test("BlockManager.grow() reuses empty blocks first, then the longest unused, ends before beginnings", () => {
+  const blocks = makeBlocks(6);
+  const [old, recent] = [makeSequence(countFrom(0, 9)), makeSequence(countFrom(50, 9))];
+  compute(blocks, old);
+  compute(blocks, recent);
+  const [oldStart, oldEnd, oldRest] = tableOf(old);
+  const [recentStart, recentEnd, recentRest] = tableOf(recent);
+  blocks.release(old);
+  blocks.release(recent);
+  const other = makeSequence(countFrom(100, 1));
+  assert(blocks.grow(other, 24));
+  assert.deepEqual(tableOf(other), [recentRest, oldRest, oldEnd, oldStart, recentEnd, recentStart]);
+  assert.equal(blocks.grow(other, 25), false);
+});
+
+Deno.test("BlockManager.grow() takes a reused block out of the index, and only that", () => {
+  const blocks = makeBlocks(4);
+  const sequence = compute(blocks, makeSequence(countFrom(0, 13)));
+  blocks.release(sequence);
+  const other = makeSequence([99]);
+  assert(blocks.grow(other, 8));
+  blocks.release(other);
+  const again = makeSequence(countFrom(0, 13));
+  assert(blocks.admit(again, 0));
+  assert.equal(again.numComputed, 8);
+});
+
+Deno.test("BlockManager tells prompts apart by the media their placeholders stand for", () => {
+  const blocks = makeBlocks(32);
+  const prompt = [1, 2, 3, 9, 9, 9, 9, 9, 4, 5, 6, 7, 8];
+  const withMedia = (key: string, start = 3) => {
+    const sequence = makeSequence(prompt, { media: [{ start, end: 8, key }] });
+    assert(blocks.admit(sequence, 0));
+    return sequence;
+  };
+  const cat = withMedia("cat");
+  cat.numComputed = cat.length;
+  blocks.seal(cat);
+  assert.equal(withMedia("cat").numComputed, 12);
+  assert.equal(withMedia("dog").numComputed, 0);
+  assert.equal(withMedia("cat", 4).numComputed, 0);
+  const text = makeSequence(prompt);
+  assert(blocks.admit(text, 0));
+  assert.equal(text.numComputed, 0);
+});
+
+Deno.test("BlockManager keeps scopes apart and forget() empties one", () => {
+  const blocks = makeBlocks(8);
+  const prompt = countFrom(0, 9);
+  const mine = compute(blocks, makeSequence(prompt, { cacheScope: 1 }));
+  const others = makeSequence(prompt, { cacheScope: 2 });
+  assert(blocks.admit(others, 0));
+  assert.equal(others.numComputed, 0);
+  const sibling = makeSequence(prompt, { cacheScope: 1 });
+  assert(blocks.admit(sibling, 0));
+  assert.equal(sibling.numComputed, 8);
+  for (const sequence of [mine, others, sibling]) blocks.release(sequence);
+  assert.equal(blocks.stats().numCachedBlocks, 2);
+  blocks.forget(1);
+  assert.equal(blocks.stats().numCachedBlocks, 0);
+  assert.equal(blocks.stats().numFreeBlocks, 8);
+});
+
+Deno.test("BlockManager neither shares nor keeps blocks where the decoder cannot share them", () => {
+  const blocks = makeBlocks(8, false);
+  const first = compute(blocks, makeSequence(countFrom(0, 9)));
+  blocks.release(first);
+  assert.equal(blocks.stats().numFreeBlocks, 8);
+  const second = makeSequence(countFrom(0, 9));
+  assert(blocks.admit(second, 0));
+  assert.equal(second.numComputed, 0);
+});

@@ -1,0 +1,28 @@
+import assert from "node:assert/strict";
+import { Int32List } from "../../../src/engine/int32_list.ts";
+
+Deno.test("Int32List.push() keeps everything while it grows", () => {
+  const list = new Int32List(Int32Array.of(-1, -2));
+  for (let i = 0; i < 1000; i++) list.push(i);
+  assert.equal(list.length, 1002);
+  assert.deepEqual([...list.view(0, 4)], [-1, -2, 0, 1]);
+  assert.equal(list.at(1001), 999);
+});
+
+Deno.test("Int32List does not change with the array it was made from", () => {
+  const values = Int32Array.of(1, 2, 3);
+  const list = new Int32List(values);
+  values[0] = 9;
+  assert.equal(list.at(0), 1);
+});
+
+Deno.test("Int32List refuses places outside of it", () => {
+  const list = new Int32List(Int32Array.of(1, 2, 3));
+  for (const index of [-1, 3, 7]) {
+    assert.throws(() => list.at(index), RangeError);
+    assert.throws(() => list.set(index, 0), RangeError);
+  }
+  list.clear();
+  assert.throws(() => list.at(0), RangeError);
+  assert.equal(list.view().length, 0);
+});

@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import type { SamplingParams, TokenAdjustments } from "../../../src/decoder/decoder.ts";
+import { SamplingState } from "../../../src/engine/sampling_state.ts";
+import { Random } from "./random.ts";
+import { GREEDY } from "./simulated_decoder.ts";
+
+interface Entry {
+  completionCount: number;
+  inContext: number;
+  bias: number;
+}
+
+function makeState(
+  prompt: readonly number[],
+  params: Partial<SamplingParams>,
+  logitBias?: ReadonlyMap<number, number>,
+): SamplingState {
+  return new SamplingState(Int32Array.from(prompt), {
+    params: { ...GREEDY, ...params },
+    logitBias,
+    topLogprobs: 0,
+  });
+}
+
+function entriesOf(adjustments: TokenAdjustments | undefined): Map<number, Entry> {
+  assert(adjustments !== undefined);
+  const entries = new Map<number, Entry>();
+  for (let i = 0; i < adjustments.length; i++) {
+    const tokenId = adjustments.tokenIds[i]!;
+    assert(!entries.has(tokenId), `token ${tokenId} is listed twice`);
+    entries.set(tokenId, {
+      completionCount: adjustments.completionCounts[i]!,
+      inContext: adjustments.inContext[i]!,
+      bias: adjustments.bias[i]!,
+    });
+  }
+  return entries;
+}
+
+Deno.test("SamplingState.adjustments is absent when neither penalty nor bias is on", () => {
+  const state = makeState([1, 2, 3], { temperature: 1, topK: 5, topP: 0.5, minP: 0.1, seed: 3 });
+  state.push(4);
+  assert.equal(state.adjustments, undefined);
+  assert.equal(makeState([1], {}, new Map()).adjustments, undefined);
+});
+
+Deno.test("SamplingState lists completion tokens only, for a frequency or presence penalty", () => {
+  for (const params of [{ frequencyPenalty: 0.5 }, { presencePenalty: -1 }]) {
+    const state = makeState([1, 2], params);
+    assert.equal(entriesOf(state.adjustments).size, 0);
+    for (const tokenId of [2, 9, 9]) state.push(tokenId);
+    assert.deepEqual([...entriesOf(state.adjustments)], [
+      [2, { completionCount: 1, inContext: 1, bias: 0 }],
+      [9, { completionCount: 2, inContext: 1, bias: 0 }],
+    ]);
+  }
+});
+
+Deno.test("SamplingState lists prompt tokens too, for a repetition penalty", () => {
+  const state = makeState([1, 2, 1], { repetitionPenalty: 1.2 });
+  state.push(2);
+  assert.deepEqual([...entriesOf(state.adjustments)], [
+    [1, { completionCount: 0, inContext: 1, bias: 0 }],
+    [2, { completionCount: 1, inContext: 1, bias: 0 }],
+  ]);
+});
+
+Deno.test("SamplingState lists biased tokens only, for a bias, and tells whether they are in context", () => {
+  const state = makeState([1, 2], {}, new Map([[2, 5], [3, -100], [4, 1]]));
+  for (const tokenId of [3, 8]) state.push(tokenId);
+  assert.deepEqual([...entriesOf(state.adjustments)], [
+    [2, { completionCount: 0, inContext: 1, bias: 5 }],
+    [3, { completionCount: 1, inContext: 1, bias: -100 }],
+    [4, { completionCount: 0, inContext: 0, bias: 1 }],
+  ]);
+});
+
+Deno.test("SamplingState stays true over a long random completion", () => {
+  const random = new Random(2);
+  const prompt = Array.from({ length: 300 }, () => random.between(0, 999));
+  const bias = new Map(Array.from({ length: 50 }, (_, i) => [i * 31, i - 25]));
+  const state = makeState(prompt, { repetitionPenalty: 1.1, frequencyPenalty: 1 }, bias);
+  const expected = new Map<number, Entry>();
+  const entryOf = (tokenId: number) => {
+    const entry = expected.get(tokenId) ?? { completionCount: 0, inContext: 0, bias: 0 };
+    expected.set(tokenId, entry);
+    return entry;
+  };
+  for (const [tokenId, value] of bias) entryOf(tokenId).bias = value;
+  for (const tokenId of prompt) entryOf(tokenId).inContext = 1;
+  for (let i = 0; i < 2000; i++) {
+    const tokenId = random.between(0, 999);
+    state.push(tokenId);
+    const entry = entryOf(tokenId);
+    entry.inContext = 1;
+    entry.completionCount++;
+  }
+  assert.equal(state.tokenIndex, 2000);
+  assert.deepEqual(entriesOf(state.adjustments), expected);
+});
+
+Deno.test("SamplingState is the same row every step", () => {
+  const state = makeState([1], { frequencyPenalty: 1 });
+  const { adjustments } = state;
+  state.push(1);
+  assert.equal(state.adjustments, adjustments);
+  assert.equal(state.tokenIndex, 1);
+});

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { TokenTexts } from "../../../src/engine/token_text.ts";
+import { Random } from "./random.ts";
+import { type LoadedTokenizer, TOKENIZER_FOLDERS, tokenizerTest } from "./tokenizers.ts";
+
+const GENERATIVE = TOKENIZER_FOLDERS.filter((folder) => !/embed|MiniLM/.test(folder));
+
+function textsOf({ tokenizer, decoder }: LoadedTokenizer): TokenTexts {
+  const added = tokenizer.get_added_tokens_decoder();
+  return new TokenTexts({
+    decoder,
+    tokenOf: (id) => tokenizer.id_to_token(id),
+    isAdded: (id) => added.has(id),
+    decode: (ids) => tokenizer.decode(ids),
+  });
+}
+
+for (const folder of GENERATIVE) {
+  tokenizerTest(
+    "TokenTexts.of() gives bytes that join to the text of the whole",
+    folder,
+    (loaded) => {
+      const texts = textsOf(loaded);
+      const dropsFirstSpace = JSON.stringify(loaded.decoder).includes("Strip");
+      const random = new Random(6);
+      const utf8 = new TextDecoder("utf-8", { ignoreBOM: true });
+      for (let i = 0; i < 100; i++) {
+        const ids = Array.from(
+          { length: random.between(1, 40) },
+          () => random.between(0, loaded.vocabSize - 1),
+        );
+        const whole = loaded.tokenizer.decode(ids, { clean_up_tokenization_spaces: false });
+        const joined = utf8.decode(Uint8Array.from(ids.flatMap((id) => texts.of(id).bytes)));
+        // SentencePiece drops the space that the first word begins with.
+        assert.equal(joined.startsWith(" ") ? joined.slice(1) : joined, whole.replace(/^ /, ""));
+      }
+    },
+  );
+}
+
+tokenizerTest(
+  "TokenTexts.of() writes bytes that are no character as OpenAI does",
+  "models/hearth-demo-chat",
+  (loaded) => {
+    const texts = textsOf(loaded);
+    const [first, ...rest] = loaded.tokenizer.encode("👋", { add_special_tokens: false }).ids;
+    const { token, bytes } = texts.of(first!);
+    assert.equal(token, bytes.map((byte) => `\\x${byte.toString(16)}`).join(""));
+    assert.deepEqual(
+      [...bytes, ...rest.flatMap((id) => texts.of(id).bytes)],
+      [0xf0, 0x9f, 0x91, 0x8b],
+    );
+  },
+);
+
+Deno.test("TokenTexts.of() keeps the characters around stray bytes", () => {
+  // "Ġ" is the space and "ð" the byte F0 in the spelling of byte-level tokens, "Ã©" is "é".
+  const texts = new TokenTexts({
+    decoder: { type: "ByteLevel" },
+    tokenOf: () => "ĠaðÃ©",
+    isAdded: () => false,
+    decode: () => assert.fail("not needed"),
+  });
+  assert.deepEqual(texts.of(0), { token: " a\\xf0é", bytes: [0x20, 0x61, 0xf0, 0xc3, 0xa9] });
+});
+
+tokenizerTest(
+  "TokenTexts.of() reads byte fallback and word beginnings",
+  "../shared/models/stories260k-llama",
+  (loaded) => {
+    const texts = textsOf(loaded);
+    const of = (token: string) => texts.of(loaded.tokenizer.token_to_id(token)!);
+    assert.deepEqual(of("<0xE2>"), { token: "\\xe2", bytes: [0xe2] });
+    assert.deepEqual(of("<0x41>"), { token: "A", bytes: [0x41] });
+    assert.deepEqual(of("▁the").token, " the");
+    assert.deepEqual(of("</s>").token, "</s>");
+  },
+);
+
+tokenizerTest(
+  "TokenTexts.of() falls back to decoding the token alone",
+  "../shared/tokenizers/all-MiniLM-L6-v2",
+  (loaded) => {
+    const id = loaded.tokenizer.token_to_id("hello")!;
+    assert.deepEqual(textsOf(loaded).of(id).token, "hello");
+  },
+);
