@@ -1,0 +1,164 @@
+/**
+ * Every row of the specification's case table and status table, and of the decisions beside it that are about errors.
+ */
+import assert from "node:assert/strict";
+import { fragileSpawner } from "../fixtures/fragile.ts";
+import { LOCAL_CALLER, MODEL, TestApp } from "../fixtures/server.ts";
+
+const REMOTE_CALLER: Deno.ServeHandlerInfo = {
+  ...LOCAL_CALLER,
+  remoteAddr: { transport: "tcp", hostname: "192.168.0.7", port: 50_000 },
+};
+
+const loading = new TestApp();
+const text = [{ role: "user", content: "Hello" }];
+
+/** A test of `path` and its `/v1` twin, on an app whose model is ready. */
+function testReady(
+  name: string,
+  path: string,
+  check: (app: TestApp, path: string) => Promise<void>,
+): void {
+  Deno.test(name, async () => {
+    await using app = await new TestApp().ready();
+    for (const each of [path, `/v1${path}`]) await check(app, each);
+  });
+}
+
+async function assertFlat(response: Response, status: number): Promise<string> {
+  assert.equal(response.status, status);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  const body = await response.json();
+  assert.deepEqual(Object.keys(body), ["error"]);
+  assert.equal(typeof body.error, "string");
+  return body.error;
+}
+
+async function assertNested(
+  response: Response,
+  expected: { status: number; type: string; code: string },
+): Promise<string> {
+  assert.equal(response.status, expected.status);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  const { error, ...rest } = await response.json();
+  assert.deepEqual(rest, {});
+  assert.equal(error.type, expected.type);
+  assert.equal(error.code, expected.code);
+  assert.equal(typeof error.message, "string");
+  return error.message;
+}
+
+const NOT_LOADED = { status: 503, type: "service_unavailable", code: "model_not_loaded" };
+
+function invalid(code: string, status = 400) {
+  return { status, type: "invalid_request_error", code };
+}
+
+Deno.test("case table: model not loaded, health", async () => {
+  for (const path of ["/health", "/v1/health"]) {
+    const response = await loading.request(path);
+    assert.equal(response.status, 503);
+    assert.ok(response.headers.has("retry-after"));
+    const { status, error, ...rest } = await response.json();
+    assert.equal(status, "unhealthy");
+    assert.match(error, /not initialized/);
+    assert.deepEqual(rest, {});
+  }
+});
+
+Deno.test("case table: model not loaded, model list", async () => {
+  for (const path of ["/models", "/v1/models"]) {
+    assert.match(await assertFlat(await loading.request(path), 503), /not initialized/);
+  }
+});
+
+Deno.test("case table: model not loaded, transcription", async () => {
+  for (const path of ["/audio/transcriptions", "/v1/audio/transcriptions"]) {
+    const form = new FormData();
+    form.set("file", new Blob(["x"]), "a.wav");
+    const response = await loading.request(path, { method: "POST", body: form });
+    assert.ok(response.headers.has("retry-after"));
+    await assertNested(response, NOT_LOADED);
+  }
+});
+
+testReady(
+  "case table: transcription without file",
+  "/audio/transcriptions",
+  async (app, path) => {
+    const response = await app.request(path, { method: "POST", body: new FormData() });
+    // The built-in model transcribes nothing, with a file or without.
+    await assertNested(response, invalid("unsupported_by_model"));
+  },
+);
+
+testReady("case table: embeddings input of wrong type", "/embeddings", async (app, path) => {
+  await assertFlat(await app.post(path, { input: 5 }), 400);
+});
+
+testReady("case table: rerank with empty query", "/rerank", async (app, path) => {
+  await assertFlat(await app.post(path, { query: "", documents: ["x"] }), 400);
+});
+
+Deno.test("case table: remote shutdown not allowed", async () => {
+  let shutdowns = 0;
+  const app = new TestApp({ requestShutdown: () => shutdowns++ });
+  for (const path of ["/shutdown", "/v1/shutdown"]) {
+    const forwarded = { "x-forwarded-for": "127.0.0.1", forwarded: "for=127.0.0.1" };
+    const init = { method: "POST", headers: forwarded };
+    await assertFlat(await app.request(path, init, REMOTE_CALLER), 403);
+  }
+  assert.equal(shutdowns, 0);
+});
+
+testReady("case table: unknown model", "/chat/completions", async (app, path) => {
+  const response = await app.post(path, { model: "gpt-4o", messages: text });
+  assert.match(await assertNested(response, invalid("model_not_found", 404)), /gpt-4o/);
+});
+
+testReady(
+  "status table: 400 bad request, invalid parameters",
+  "/chat/completions",
+  async (app, path) => {
+    const response = await app.post(path, { model: MODEL, messages: text, temperature: 3 });
+    const message = await assertNested(response, invalid("invalid_value"));
+    assert.equal(message, "temperature: want a number from 0 to 2, saw 3.");
+  },
+);
+
+Deno.test("status table: 404 model or endpoint not found", async () => {
+  for (
+    const path of ["/completions", "/health/", "/v1/models/", "/v2/models", "/v1", "/v1/v1/health"]
+  ) {
+    await assertNested(await loading.request(path), invalid("not_found", 404));
+  }
+});
+
+Deno.test("status table: 500 internal error during model inference", async () => {
+  await using app = await new TestApp(fragileSpawner("garbles=request")).ready();
+  const response = await app.post("/chat/completions", { model: MODEL, messages: text });
+  const message = await assertNested(response, {
+    status: 500,
+    type: "server_error",
+    code: "inference_failed",
+  });
+  assert.doesNotMatch(message, /TypeError|[/\\]|\.ts/);
+});
+
+Deno.test("status table: 503 the service unavailable, model not loaded", async () => {
+  for (
+    const path of [
+      "/chat/completions",
+      "/audio/speech",
+      "/images/remove_background",
+      "/embeddings",
+      "/rerank",
+    ]
+  ) {
+    for (const each of [path, `/v1${path}`]) {
+      const response = await loading.post(each, "{}");
+      assert.ok(response.headers.has("retry-after"));
+      await assertNested(response, NOT_LOADED);
+    }
+  }
+});
