@@ -1,0 +1,275 @@
+import assert from "node:assert/strict";
+import type { DecoderLimits } from "../../../src/decoder/decoder.ts";
+import {
+  type GenerationRequest,
+  Scheduler,
+  type SchedulerOptions,
+} from "../../../src/engine/scheduler.ts";
+import type { Sequence } from "../../../src/engine/sequence.ts";
+import { HearthError } from "../../../src/errors.ts";
+import { countFrom } from "./make_sequence.ts";
+import { GREEDY, limitsOf } from "./simulated_decoder.ts";
+
+const TOKEN = { tokenId: 7, logprob: 0, top: [] };
+
+/** A scheduler whose every step samples the same token. Blocks have 4 tokens. */
+class Server {
+  readonly scheduler: Scheduler;
+
+  constructor(limits: Partial<DecoderLimits> = {}, options: Partial<SchedulerOptions> = {}) {
+    this.scheduler = new Scheduler(limitsOf(limits), { prefixCache: true, ...options });
+  }
+
+  add(prompt: readonly number[], options: Partial<GenerationRequest> = {}): Sequence[] {
+    const promptTokens = Int32Array.from(prompt);
+    return this.scheduler.add({ promptTokens, samples: [GREEDY], topLogprobs: 0, ...options });
+  }
+
+  addOne(prompt: readonly number[], options: Partial<GenerationRequest> = {}): Sequence {
+    return this.add(prompt, options)[0]!;
+  }
+
+  /** Runs a step. @returns the ids of its sequences, each with its number of tokens. */
+  step(duringRun?: () => void): [id: number, numTokens: number][] {
+    const step = this.scheduler.schedule();
+    if (step === undefined) return [];
+    duringRun?.();
+    const sampled = step.scheduled.filter(({ samples }) => samples).map(() => TOKEN);
+    this.scheduler.commit(step, sampled);
+    return step.scheduled.map(({ sequence, numTokens }) => [sequence.id, numTokens]);
+  }
+
+  /** Runs steps, ending sequences that are full, until none is left. */
+  drain(): void {
+    for (let step = this.scheduler.schedule(); step; step = this.scheduler.schedule()) {
+      const sampled = step.scheduled.filter(({ samples }) => samples).map(() => TOKEN);
+      for (const { sequence } of this.scheduler.commit(step, sampled)) {
+        if (sequence.isFull) this.scheduler.finish(sequence.id);
+      }
+    }
+  }
+}
+
+function refusalOf(action: () => unknown): HearthError {
+  try {
+    action();
+  } catch (error) {
+    assert(error instanceof HearthError);
+    return error;
+  }
+  return assert.fail("not refused");
+}
+
+Deno.test("Scheduler.add() refuses a prompt that leaves no room in the context", () => {
+  const server = new Server({ contextLength: 16 });
+  const { kind, message } = refusalOf(() => server.add(countFrom(0, 16)));
+  assert.equal(kind, "context_length_exceeded");
+  assert.match(message, /16 tokens.*context has room for 16/);
+  assert.equal(server.add(countFrom(0, 15)).length, 1);
+});
+
+Deno.test("Scheduler.add() refuses a prompt that the whole pool cannot hold", () => {
+  const server = new Server({ numBlocks: 3 });
+  const { kind, message } = refusalOf(() => server.add(countFrom(0, 13)));
+  assert.equal(kind, "context_length_exceeded");
+  assert.match(message, /13 tokens.*KV cache has room for 12.*--kv-cache-mb/);
+  assert.equal(server.scheduler.stats().numWaiting, 0);
+  server.add(countFrom(0, 12));
+  server.drain();
+});
+
+Deno.test("Scheduler.add() refuses an empty prompt", () => {
+  assert.equal(refusalOf(() => new Server().add([])).kind, "invalid_value");
+});
+
+Deno.test("Scheduler lets a lone sequence grow to what the pool holds", () => {
+  const server = new Server({ numBlocks: 3 });
+  const sequence = server.addOne([1]);
+  server.drain();
+  assert.equal(sequence.length, 13);
+  assert.equal(server.scheduler.stats().numPreemptions, 0);
+});
+
+Deno.test("Scheduler.schedule() takes next tokens first, then prompts in chunks within the budget", () => {
+  const server = new Server({ maxBatchTokens: 10 });
+  const a = server.addOne(countFrom(0, 4));
+  assert.deepEqual(server.step(), [[a.id, 4]]);
+  const b = server.addOne(countFrom(100, 20));
+  const c = server.addOne(countFrom(200, 3));
+  assert.deepEqual(server.step(), [[a.id, 1], [b.id, 9]]);
+  assert.deepEqual(server.step(), [[a.id, 1], [b.id, 9]]);
+  assert.deepEqual(server.step(), [[a.id, 1], [b.id, 2], [c.id, 3]]);
+  assert.deepEqual(server.step(), [[a.id, 1], [b.id, 1], [c.id, 1]]);
+});
+
+Deno.test("Scheduler.schedule() asks for a token only when a prompt is complete", () => {
+  const server = new Server({ maxBatchTokens: 3 });
+  server.add(countFrom(0, 5));
+  assert.deepEqual(server.scheduler.schedule()?.scheduled.map(({ samples }) => samples), [false]);
+  server.step();
+  assert.deepEqual(server.scheduler.schedule()?.scheduled.map(({ samples }) => samples), [true]);
+});
+
+Deno.test("Scheduler.schedule() runs no more sequences than the decoder takes", () => {
+  const server = new Server({ maxSequences: 2 });
+  const [a, b, c] = [1, 2, 3].map((first) => server.addOne([first]));
+  assert.deepEqual(server.step(), [[a!.id, 1], [b!.id, 1]]);
+  server.scheduler.finish(a!.id);
+  assert.deepEqual(server.step(), [[b!.id, 1], [c!.id, 1]]);
+});
+
+Deno.test("Scheduler.schedule() lets nobody pass one that waits for blocks", () => {
+  const server = new Server({ numBlocks: 6 });
+  const a = server.addOne(countFrom(0, 8));
+  assert.deepEqual(server.step(), [[a.id, 8]]);
+  const large = server.addOne(countFrom(100, 16));
+  const small = server.addOne([200]);
+  assert.deepEqual(server.step(), [[a.id, 1]]);
+  assert.deepEqual([large.status, small.status], ["waiting", "waiting"]);
+  server.scheduler.finish(a.id);
+  assert.deepEqual(server.step(), [[large.id, 16], [small.id, 1]]);
+});
+
+Deno.test("Scheduler.schedule() preempts the newest sequence when blocks run out", () => {
+  const server = new Server({ numBlocks: 5 });
+  const [a, b] = [server.addOne(countFrom(0, 7)), server.addOne(countFrom(100, 6))];
+  const late = server.addOne([200]);
+  assert.deepEqual(server.step(), [[a.id, 7], [b.id, 6]]);
+  for (let i = 0; i < 2; i++) assert.deepEqual(server.step(), [[a.id, 1], [b.id, 1]]);
+  // Both need a third block now, and only one is left.
+  assert.deepEqual([a.length, b.length], [10, 9]);
+  assert.deepEqual(server.step(), [[a.id, 1]]);
+  assert.deepEqual([b.status, late.status], ["waiting", "waiting"]);
+  assert.equal(b.blockIds.length, 0);
+  assert.equal(server.scheduler.stats().numPreemptions, 1);
+
+  server.scheduler.finish(a.id);
+  // Its two full blocks are still there, and it comes before what arrived later.
+  assert.deepEqual(server.step(), [[b.id, 1], [late.id, 1]]);
+  assert.equal(b.length, 10);
+  assert.equal(b.numCachedTokens, 0, "what it was spared by its own blocks is no cached prompt");
+});
+
+Deno.test("Scheduler.schedule() admits only what leaves running sequences a block to grow", () => {
+  const server = new Server({ numBlocks: 4 });
+  const a = server.addOne(countFrom(0, 3));
+  server.step();
+  const b = server.addOne(countFrom(100, 9));
+  assert.deepEqual(server.step(), [[a.id, 1]]);
+  assert.equal(b.status, "waiting");
+});
+
+for (const prefixCache of [true, false]) {
+  const where = `prefix cache ${prefixCache ? "on" : "off"}`;
+
+  Deno.test(`Scheduler lets samples share the prompt's full blocks and compute the rest (${where})`, () => {
+    const server = new Server({ maxBatchTokens: 8 }, { prefixCache });
+    const [a, b, c] = server.add(countFrom(0, 11), { samples: [GREEDY, GREEDY, GREEDY] });
+    assert.deepEqual(server.step(), [[a!.id, 8]], "the others wait for the blocks that it fills");
+    assert.deepEqual(server.step(), [[a!.id, 3], [b!.id, 3], [c!.id, 2]]);
+    const shared = [...a!.blockIds.view(0, 2)];
+    for (const sibling of [b!, c!]) assert.deepEqual([...sibling.blockIds.view(0, 2)], shared);
+    assert.equal(new Set([a, b, c].map((sequence) => sequence!.blockIds.at(2))).size, 3);
+    assert.equal(server.scheduler.stats().numUsedBlocks, 5);
+    assert.deepEqual([a!.numCachedTokens, b!.numCachedTokens], [0, 8]);
+  });
+
+  Deno.test(`Scheduler lets a sample go on with the prompt of one that was cancelled (${where})`, () => {
+    const server = new Server({ maxBatchTokens: 8 }, { prefixCache });
+    const [a, b] = server.add(countFrom(0, 15), { samples: [GREEDY, GREEDY] });
+    assert.deepEqual(server.step(), [[a!.id, 8]]);
+    server.scheduler.cancel(a!.id);
+    assert.deepEqual(server.step(), [[b!.id, 7]]);
+  });
+
+  Deno.test(`Scheduler runs samples one after the other where blocks cannot be shared (${where})`, () => {
+    const server = new Server({ maxSequences: 1, sharesBlocks: false }, { prefixCache });
+    const [a, b] = server.add(countFrom(0, 9), { samples: [GREEDY, GREEDY] });
+    assert.deepEqual(server.step(), [[a!.id, 9]]);
+    assert.deepEqual(server.step(), [[a!.id, 1]]);
+    server.scheduler.finish(a!.id);
+    assert.deepEqual(server.step(), [[b!.id, 9]]);
+  });
+}
+
+Deno.test("Scheduler computes a repeated prompt from its last block on", () => {
+  const server = new Server();
+  server.add(countFrom(0, 15), { maxTokens: 1 });
+  server.drain();
+  const again = server.addOne(countFrom(0, 15));
+  assert.deepEqual(server.step(), [[again.id, 3]]);
+  assert.equal(again.numCachedTokens, 12);
+  const { numPrefixHitTokens, numPrefixQueryTokens } = server.scheduler.stats();
+  assert.deepEqual([numPrefixHitTokens, numPrefixQueryTokens], [12, 30]);
+});
+
+Deno.test("Scheduler keeps nothing from request to request with the prefix cache off", () => {
+  const server = new Server({}, { prefixCache: false });
+  server.add(countFrom(0, 15), { maxTokens: 1, samples: [GREEDY, GREEDY] });
+  server.drain();
+  assert.equal(server.scheduler.stats().numCachedBlocks, 0);
+  const again = server.addOne(countFrom(0, 15));
+  assert.deepEqual(server.step(), [[again.id, 15]]);
+});
+
+Deno.test("Scheduler tells prompts apart by the media in them", () => {
+  const server = new Server();
+  const withMedia = (key: string) => {
+    const sequence = server.addOne(countFrom(0, 9), { media: [{ start: 2, end: 6, key }] });
+    server.step();
+    server.scheduler.finish(sequence.id);
+    return sequence.numCachedTokens;
+  };
+  assert.deepEqual(["cat", "dog", "cat"].map(withMedia), [0, 0, 8]);
+});
+
+Deno.test("Scheduler.cancel() frees a sequence's blocks at once, in the middle of its prompt", () => {
+  const server = new Server({ maxBatchTokens: 6 });
+  const sequence = server.addOne(countFrom(0, 20));
+  server.step();
+  assert.equal(server.scheduler.stats().numUsedBlocks, 5);
+  server.scheduler.cancel(sequence.id);
+  const { numUsedBlocks, numCachedBlocks, numRunning } = server.scheduler.stats();
+  assert.deepEqual([numUsedBlocks, numCachedBlocks, numRunning], [0, 1, 0]);
+  assert.deepEqual(server.step(), []);
+});
+
+Deno.test("Scheduler.cancel() takes a waiting sequence out of the queue, and may come too late", () => {
+  const server = new Server({ maxSequences: 1 });
+  const [a, b, c] = [1, 2, 3].map((first) => server.addOne([first]));
+  server.step();
+  for (let i = 0; i < 2; i++) server.scheduler.cancel(b!.id);
+  server.scheduler.finish(a!.id);
+  server.scheduler.cancel(a!.id);
+  server.scheduler.cancel(12345);
+  assert.deepEqual(server.step(), [[c!.id, 1]]);
+});
+
+Deno.test("Scheduler.commit() leaves out what was cancelled while the step ran, and only that", () => {
+  const server = new Server();
+  const [a, b] = [server.addOne(countFrom(0, 5)), server.addOne(countFrom(100, 5))];
+  server.step(() => server.scheduler.cancel(a.id));
+  assert.deepEqual([a.length, b.length], [5, 6]);
+  const { numUsedBlocks, numCachedBlocks } = server.scheduler.stats();
+  assert.deepEqual([numUsedBlocks, numCachedBlocks], [2, 0], "nothing half-written is kept");
+});
+
+Deno.test("Scheduler.commit() gives each token to the sequence that asked for it", () => {
+  const server = new Server({ maxBatchTokens: 6 });
+  const { scheduler } = server;
+  const sequences = [2, 3, 9].map((length, i) => server.addOne(countFrom(100 * i, length)));
+  const step = scheduler.schedule()!;
+  const tokens = [41, 42].map((tokenId) => ({ ...TOKEN, tokenId }));
+  const committed = scheduler.commit(step, tokens);
+  assert.deepEqual(
+    committed.map(({ sequence, token }) => [sequence.id, token.tokenId]),
+    [[sequences[0]!.id, 41], [sequences[1]!.id, 42]],
+  );
+});
+
+Deno.test("Scheduler.commit() refuses a step that sampled too few tokens", () => {
+  const { scheduler } = new Server();
+  scheduler.add({ promptTokens: Int32Array.of(1), samples: [GREEDY], topLogprobs: 0 });
+  const step = scheduler.schedule()!;
+  assert.throws(() => scheduler.commit(step, []), RangeError);
+});
