@@ -1,0 +1,78 @@
+/**
+ * What the inputs and outputs of a decoder graph are for.
+ *
+ * @module
+ */
+import type { GraphIndex } from "./graph_index.ts";
+import { type Graph, int64Tensor, type ValueInfo } from "./proto.ts";
+import { Refusal } from "./refusal.ts";
+
+/** The inputs of a decoder graph, named as transformers.js feeds them. */
+export interface DecoderInputs {
+  readonly tokens: ValueInfo;
+  readonly kind: "ids" | "embeddings";
+  readonly mask: ValueInfo | undefined;
+  readonly positions: ValueInfo | undefined;
+  /** Names of past keys and values. */
+  readonly caches: ReadonlySet<string>;
+}
+
+/**
+ * Finds out what the inputs are for.
+ *
+ * @throws {Refusal} when this is no decoder over tokens with a cache.
+ */
+export function findInputs(index: GraphIndex): DecoderInputs {
+  const ids = index.inputs.get("input_ids");
+  const embeddings = index.inputs.get("inputs_embeds");
+  const tokens = ids ?? embeddings;
+  const names = [...index.inputs.keys()].filter((name) => !name.startsWith("past"));
+  if (tokens === undefined) {
+    throw new Refusal(`It takes neither input_ids nor inputs_embeds, but ${names.join(", ")}.`);
+  }
+  if (ids && embeddings) throw new Refusal("It takes both input_ids and inputs_embeds.");
+  if (index.inputs.has("encoder_hidden_states")) {
+    throw new Refusal("It attends to an encoder (encoder_hidden_states).");
+  }
+  const caches = [...index.inputs.values()].filter(({ name, shape }) =>
+    name.startsWith("past") && shape?.length === 4
+  );
+  if (caches.length === 0) throw new Refusal("It has no key-value cache (past_key_values.*).");
+  return {
+    tokens,
+    kind: ids ? "ids" : "embeddings",
+    mask: index.inputs.get("attention_mask"),
+    positions: index.inputs.get("position_ids"),
+    caches: new Set(caches.map(({ name }) => name)),
+  };
+}
+
+/** Some exports take how many logits to compute; 0 means all, the rows are chosen elsewhere here. */
+export function fixLogitCount(graph: Graph): Graph {
+  const count = graph.inputs.find(({ name }) => /^(num_)?logits_to_keep$/.test(name));
+  if (count === undefined) return graph;
+  const shape = (count.shape ?? []).map(() => 1);
+  return { ...graph, initializers: [...graph.initializers, int64Tensor(count.name, shape, [0])] };
+}
+
+/**
+ * The output that is not a cache: logits, or hidden states in a graph without a projection.
+ *
+ * @throws {Refusal} when it cannot be told.
+ */
+export function findOutput(graph: Graph): string {
+  const names = graph.outputs.map(({ name }) => name).filter((name) => !name.startsWith("present"));
+  if (names.includes("logits")) return "logits";
+  if (names.length === 1) return names[0]!;
+  throw new Refusal(`It has no output named logits, but ${names.join(", ") || "caches alone"}.`);
+}
+
+/** Dtype of the caches. @throws {Refusal} when Hearth has no such cache. */
+export function findKvDtype(index: GraphIndex, inputs: DecoderInputs): "float32" | "float16" {
+  for (const name of inputs.caches) {
+    const { dtype } = index.inputs.get(name)!;
+    if (dtype === "float32" || dtype === "float16") return dtype;
+    throw new Refusal(`Its cache is ${dtype}; Hearth's is float32 or float16.`);
+  }
+  throw new Refusal("It has no key-value cache.");
+}

@@ -1,0 +1,94 @@
+/**
+ * Runs a graph on paper: shapes everywhere, numbers where they are small and known. The cut uses it to find
+ * out what masks, lengths and positions a graph computes, whatever nodes its exporter chose for them.
+ *
+ * @module
+ */
+import type { GraphIndex } from "../graph_index.ts";
+import type { Node } from "../proto.ts";
+import { ELEMENTWISE_RULES } from "./elementwise.ts";
+import { INDEXING_RULES } from "./indexing.ts";
+import { LAYOUT_RULES } from "./layout.ts";
+import { PRODUCT_RULES } from "./products.ts";
+import { type Rules, UnknownValue, type Value, valueOfTensor } from "./value.ts";
+
+const RULES: Rules = {
+  ...ELEMENTWISE_RULES,
+  ...INDEXING_RULES,
+  ...LAYOUT_RULES,
+  ...PRODUCT_RULES,
+};
+
+/** The values of one run on paper. */
+export class Evaluation {
+  readonly #index: GraphIndex;
+  readonly #values: Map<string, Value | undefined>;
+
+  /**
+   * @param feeds known tensors: inputs, or any other in place of what its node would make.
+   */
+  constructor(index: GraphIndex, feeds: ReadonlyMap<string, Value>) {
+    this.#index = index;
+    this.#values = new Map(feeds);
+    for (const node of index.graph.nodes) this.#run(node, this.#values);
+  }
+
+  /** What is known of a tensor. */
+  value(name: string): Value | undefined {
+    return this.#get(name, this.#values);
+  }
+
+  /** What would be known of `target` if the tensors in `feeds` were these. */
+  valueWith(target: string, feeds: ReadonlyMap<string, Value>): Value | undefined {
+    const values = new Map<string, Value | undefined>(feeds);
+    /** Whether a tensor seen on the way depends on `feeds`. */
+    const affected = new Map<string, boolean>([...feeds.keys()].map((name) => [name, true]));
+    const stack: { node: Node; nextInput: number }[] = [];
+    const enter = (name: string) => {
+      if (affected.has(name)) return;
+      const node = this.#index.producers.get(name);
+      for (const output of node?.outputs ?? [name]) {
+        if (!affected.has(output)) affected.set(output, false);
+      }
+      if (node) stack.push({ node, nextInput: 0 });
+    };
+    enter(target);
+    for (let top = stack.at(-1); top !== undefined; top = stack.at(-1)) {
+      const { node } = top;
+      const input = node.inputs[top.nextInput++];
+      if (input !== undefined) {
+        enter(input);
+        continue;
+      }
+      stack.pop();
+      if (!node.inputs.some((name) => affected.get(name))) continue;
+      for (const output of node.outputs) affected.set(output, true);
+      this.#run(node, values);
+    }
+    return this.#get(target, values);
+  }
+
+  #get(name: string, values: Map<string, Value | undefined>): Value | undefined {
+    if (name === "") return undefined;
+    if (values.has(name)) return values.get(name);
+    if (this.#values.has(name)) return this.#values.get(name);
+    const constant = this.#index.constants.get(name);
+    if (constant === undefined) return undefined;
+    const value = valueOfTensor(constant);
+    this.#values.set(name, value);
+    return value;
+  }
+
+  #run(node: Node, values: Map<string, Value | undefined>): void {
+    const inputs = node.inputs.map((name) => this.#get(name, values));
+    let results: readonly (Value | undefined)[] = [];
+    try {
+      results = RULES[node.opType]?.({ node, inputs }) ?? [];
+    } catch (error) {
+      if (!(error instanceof UnknownValue)) throw error;
+    }
+    node.outputs.forEach((name, i) => {
+      if (name !== "" && !values.has(name)) values.set(name, results[i]);
+    });
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * Operators that move elements without looking at them, and those that speak of shapes.
+ *
+ * @module
+ */
+import { elementsOf } from "../dtype.ts";
+import { intAttribute, intsAttribute, tensorAttribute } from "../proto.ts";
+import { decodeTensorMessage } from "../proto_decode.ts";
+import { broadcastShapes, broadcastStrides, gatherStrided, stridesOf } from "./strided.ts";
+import {
+  axisOf,
+  type Call,
+  int64Value,
+  isComputable,
+  need,
+  needData,
+  optionalInts,
+  type Rules,
+  UnknownValue,
+  type Value,
+  valueOfTensor,
+} from "./value.ts";
+
+/** The same elements in another shape. */
+function reshaped(value: Value, shape: readonly number[]): readonly [Value] {
+  if (elementsOf(shape) !== elementsOf(value.shape)) {
+    throw new UnknownValue(`${value.shape} cannot become ${shape}`);
+  }
+  return [{ ...value, shape }];
+}
+
+/** A view of an input's elements. */
+function viewed(
+  value: Value,
+  shape: readonly number[],
+  strides: readonly number[],
+  start = 0,
+): readonly [Value] {
+  const { dtype, data } = value;
+  if (data === undefined || !isComputable(shape)) return [{ dtype, shape }];
+  return [{ dtype, shape, data: gatherStrided(data, shape, strides, start) }];
+}
+
+function reshape(call: Call): readonly [Value] {
+  const input = need(call, 0);
+  const target = [...needData(call, 1)];
+  const keepZero = intAttribute(call.node, "allowzero") === 1;
+  const shape = target.map((size, axis) => size === 0 && !keepZero ? input.shape[axis] ?? 1 : size);
+  const open = shape.indexOf(-1);
+  if (open >= 0) {
+    const rest = elementsOf(shape.filter((_, axis) => axis !== open));
+    shape[open] = elementsOf(input.shape) / rest;
+    if (!Number.isInteger(shape[open])) throw new UnknownValue(`${input.shape} to ${target}`);
+  }
+  return reshaped(input, shape);
+}
+
+/** Axes as an input (opset 13 and later) or as an attribute. */
+function axesOf(call: Call): number[] | undefined {
+  return optionalInts(call, 1) ?? intsAttribute(call.node, "axes");
+}
+
+function unsqueeze(call: Call): readonly [Value] {
+  const input = need(call, 0);
+  const axes = axesOf(call) ?? [];
+  const rank = input.shape.length + axes.length;
+  const inserted = new Set(axes.map((axis) => axisOf(axis, rank)));
+  const sizes = input.shape.values();
+  return reshaped(
+    input,
+    Array.from({ length: rank }, (_, axis) => inserted.has(axis) ? 1 : sizes.next().value!),
+  );
+}
+
+function squeeze(call: Call): readonly [Value] {
+  const input = need(call, 0);
+  const axes = axesOf(call)?.map((axis) => axisOf(axis, input.shape.length));
+  return reshaped(
+    input,
+    input.shape.filter((size, axis) => axes ? !axes.includes(axis) : size !== 1),
+  );
+}
+
+function flatten(call: Call): readonly [Value] {
+  const input = need(call, 0);
+  const axis = intAttribute(call.node, "axis") ?? 1;
+  const split = axis < 0 ? axis + input.shape.length : axis;
+  return reshaped(input, [
+    elementsOf(input.shape.slice(0, split)),
+    elementsOf(input.shape.slice(split)),
+  ]);
+}
+
+function transpose(call: Call): readonly [Value] {
+  const input = need(call, 0);
+  const perm = intsAttribute(call.node, "perm") ?? input.shape.map((_, axis) => axis).reverse();
+  const strides = stridesOf(input.shape);
+  return viewed(input, perm.map((axis) => input.shape[axis]!), perm.map((axis) => strides[axis]!));
+}
+
+function expand(call: Call): readonly [Value] {
+  const input = need(call, 0);
+  const shape = broadcastShapes([input.shape, [...needData(call, 1)]]);
+  return viewed(input, shape, broadcastStrides(input.shape, shape));
+}
+
+function tile(call: Call): readonly [Value] {
+  const { dtype, shape: own, data } = need(call, 0);
+  const repeats = needData(call, 1);
+  const shape = own.map((size, axis) => size * repeats[axis]!);
+  if (data === undefined || !isComputable(shape)) return [{ dtype, shape }];
+  const [strides, outStrides] = [stridesOf(own), stridesOf(shape)];
+  const tiled = Float64Array.from({ length: elementsOf(shape) }, (_, i) => {
+    let offset = 0;
+    for (let axis = 0; axis < own.length; axis++) {
+      offset += (Math.floor(i / outStrides[axis]!) % own[axis]!) * strides[axis]!;
+    }
+    return data[offset]!;
+  });
+  return [{ dtype, shape, data: tiled }];
+}
+
+function concat(call: Call): readonly [Value] {
+  const values = call.inputs.map((_, i) => need(call, i));
+  const first = values[0]!;
+  const axis = axisOf(intAttribute(call.node, "axis") ?? 0, first.shape.length);
+  const size = values.reduce((sum, { shape }) => sum + shape[axis]!, 0);
+  const shape = first.shape.with(axis, size);
+  if (values.some(({ data }) => data === undefined) || !isComputable(shape)) {
+    return [{ dtype: first.dtype, shape }];
+  }
+  const outer = elementsOf(first.shape.slice(0, axis));
+  const inner = elementsOf(first.shape.slice(axis + 1));
+  const data = new Float64Array(elementsOf(shape));
+  let column = 0;
+  for (const value of values) {
+    const run = value.shape[axis]! * inner;
+    for (let row = 0; row < outer; row++) {
+      data.set(value.data!.subarray(row * run, (row + 1) * run), row * size * inner + column);
+    }
+    column += run;
+  }
+  return [{ dtype: first.dtype, shape, data }];
+}
+
+function split(call: Call): readonly Value[] {
+  const input = need(call, 0);
+  const axis = axisOf(intAttribute(call.node, "axis") ?? 0, input.shape.length);
+  const parts = intAttribute(call.node, "num_outputs") ?? call.node.outputs.length;
+  const even = Math.ceil(input.shape[axis]! / parts);
+  const sizes = optionalInts(call, 1) ?? intsAttribute(call.node, "split") ??
+    Array.from({ length: parts }, (_, i) => Math.min(even, input.shape[axis]! - i * even));
+  const strides = stridesOf(input.shape);
+  let start = 0;
+  return sizes.flatMap((size) => {
+    const part = viewed(input, input.shape.with(axis, size), strides, start * strides[axis]!);
+    start += size;
+    return part;
+  });
+}
+
+function slice(call: Call): readonly [Value] {
+  const input = need(call, 0);
+  const { node } = call;
+  const starts = optionalInts(call, 1) ?? intsAttribute(node, "starts") ?? [];
+  const ends = optionalInts(call, 2) ?? intsAttribute(node, "ends") ?? [];
+  const axes = optionalInts(call, 3) ?? intsAttribute(node, "axes") ?? starts.map((_, i) => i);
+  const steps = optionalInts(call, 4) ?? starts.map(() => 1);
+  const shape = [...input.shape];
+  const strides = stridesOf(input.shape);
+  let first = 0;
+  axes.forEach((signed, i) => {
+    const axis = axisOf(signed, shape.length);
+    const size = input.shape[axis]!;
+    const step = steps[i]!;
+    const clamp = (index: number) => {
+      const counted = index < 0 ? index + size : index;
+      return step > 0
+        ? Math.min(Math.max(counted, 0), size)
+        : Math.min(Math.max(counted, -1), size - 1);
+    };
+    const start = clamp(starts[i]!);
+    shape[axis] = Math.max(0, Math.ceil((clamp(ends[i]!) - start) / step));
+    first += start * strides[axis]!;
+    strides[axis]! *= step;
+  });
+  return viewed(input, shape, strides, first);
+}
+
+/** Rules of the layout operators. */
+export const LAYOUT_RULES: Rules = {
+  Reshape: reshape,
+  Unsqueeze: unsqueeze,
+  Squeeze: squeeze,
+  Flatten: flatten,
+  Transpose: transpose,
+  Expand: expand,
+  Tile: tile,
+  Concat: concat,
+  Split: split,
+  Slice: slice,
+  Shape: (call) => {
+    const { shape } = need(call, 0);
+    const wanted = shape.slice(
+      intAttribute(call.node, "start") ?? 0,
+      intAttribute(call.node, "end") ?? shape.length,
+    );
+    return [int64Value([wanted.length], wanted)];
+  },
+  Size: (call) => [int64Value([], [elementsOf(need(call, 0).shape)])],
+  Constant: ({ node }) => {
+    const message = tensorAttribute(node, "value");
+    return [message && valueOfTensor(decodeTensorMessage(message))];
+  },
+  ConstantOfShape: (call) => {
+    const shape = [...needData(call, 0)];
+    const message = tensorAttribute(call.node, "value");
+    const fill = message && valueOfTensor(decodeTensorMessage(message));
+    const dtype = fill?.dtype ?? "float32";
+    if (!isComputable(shape)) return [{ dtype, shape }];
+    return [{ dtype, shape, data: new Float64Array(elementsOf(shape)).fill(fill?.data?.[0] ?? 0) }];
+  },
+};

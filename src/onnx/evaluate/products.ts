@@ -1,0 +1,155 @@
+/**
+ * Operators whose numbers never matter on paper: products, norms, quantisation. Only shapes are known of their results.
+ *
+ * @module
+ */
+import type { Dtype } from "../dtype.ts";
+import { intAttribute } from "../proto.ts";
+import { broadcastShapes } from "./strided.ts";
+import {
+  axisOf,
+  type Call,
+  need,
+  needData,
+  type Rule,
+  type Rules,
+  UnknownValue,
+  type Value,
+} from "./value.ts";
+
+function productShape(a: readonly number[], b: readonly number[]): number[] {
+  const [left, right] = [a.length === 1 ? [1, ...a] : a, b.length === 1 ? [...b, 1] : b];
+  if (left.at(-1) !== right.at(-2)) throw new UnknownValue(`${a} times ${b}`);
+  const batch = broadcastShapes([left.slice(0, -2), right.slice(0, -2)]);
+  const rows = a.length === 1 ? [] : [left.at(-2)!];
+  const columns = b.length === 1 ? [] : [right.at(-1)!];
+  return [...batch, ...rows, ...columns];
+}
+
+/** Matrix product of inputs `a` and `b`. */
+function product(a: number, b: number, dtype?: Dtype): Rule {
+  return (call) => {
+    const [left, right] = [need(call, a), need(call, b)];
+    return [{ dtype: dtype ?? left.dtype, shape: productShape(left.shape, right.shape) }];
+  };
+}
+
+/** Product with a quantised matrix whose width an attribute gives. */
+function packedProduct(call: Call): readonly Value[] {
+  const { dtype, shape } = need(call, 0);
+  return [{ dtype, shape: shape.with(-1, intAttribute(call.node, "N") ?? 0) }];
+}
+
+function gemm(call: Call): readonly Value[] {
+  const [a, b] = [need(call, 0), need(call, 1)];
+  const rows = intAttribute(call.node, "transA") === 1 ? a.shape[1]! : a.shape[0]!;
+  const columns = intAttribute(call.node, "transB") === 1 ? b.shape[0]! : b.shape[1]!;
+  return [{ dtype: a.dtype, shape: [rows, columns] }];
+}
+
+/** First output like the first input, nothing said of others. */
+const likeFirst: Rule = (call) => [{ dtype: need(call, 0).dtype, shape: need(call, 0).shape }];
+
+/** Norm of input plus skip: the fourth output is that sum. */
+const skipNorm: Rule = (call) => {
+  const { dtype, shape } = need(call, 0);
+  return [{ dtype, shape }, undefined, undefined, { dtype, shape }];
+};
+
+function groupQueryAttention(call: Call): readonly (Value | undefined)[] {
+  const query = need(call, 0);
+  const heads = intAttribute(call.node, "num_heads") ?? 1;
+  const kvHeads = intAttribute(call.node, "kv_num_heads") ?? heads;
+  const width = query.shape.at(-1)!;
+  const isPacked = !call.node.inputs[1];
+  const shape = query.shape.with(-1, isPacked ? (width * heads) / (heads + 2 * kvHeads) : width);
+  return [{ dtype: query.dtype, shape }];
+}
+
+/** `MultiHeadAttention`: the output is as wide as the values. */
+function multiHeadAttention(call: Call): readonly (Value | undefined)[] {
+  const query = need(call, 0);
+  if (query.shape.length === 5) {
+    const [batch, length, heads, , size] = query.shape as [number, number, number, number, number];
+    return [{ dtype: query.dtype, shape: [batch, length, heads * size] }];
+  }
+  const value = call.inputs[2];
+  return [{
+    dtype: query.dtype,
+    shape: value?.shape.length === 3 ? query.shape.with(-1, value.shape[2]!) : query.shape,
+  }];
+}
+
+/** ONNX's own `Attention`. */
+function attention(call: Call): readonly (Value | undefined)[] {
+  const [query, value] = [need(call, 0), need(call, 2)];
+  const { shape } = query;
+  if (shape.length === 4) return [{ dtype: query.dtype, shape: shape.with(3, value.shape[3]!) }];
+  const heads = intAttribute(call.node, "q_num_heads") ?? 1;
+  const kvHeads = intAttribute(call.node, "kv_num_heads") ?? heads;
+  return [{ dtype: query.dtype, shape: shape.with(2, (value.shape[2]! / kvHeads) * heads) }];
+}
+
+/** Rows of a quantised table; `data` is uint8 with two 4-bit numbers in each, or has a 4-bit type. */
+function gatherBlockQuantized(call: Call): readonly Value[] {
+  const [table, indices, scales] = [need(call, 0), need(call, 1), need(call, 2)];
+  const axis = axisOf(intAttribute(call.node, "gather_axis") ?? 0, table.shape.length);
+  const packing = table.dtype === "uint8" ? 8 / (intAttribute(call.node, "bits") ?? 4) : 1;
+  const full = table.shape.with(-1, table.shape.at(-1)! * packing);
+  return [{
+    dtype: scales.dtype,
+    shape: [...full.slice(0, axis), ...indices.shape, ...full.slice(axis + 1)],
+  }];
+}
+
+/** `TopK` and its indices. */
+function topK(call: Call): readonly Value[] {
+  const { dtype, shape } = need(call, 0);
+  const axis = axisOf(intAttribute(call.node, "axis") ?? -1, shape.length);
+  const kept = shape.with(axis, needData(call, 1)[0]!);
+  return [{ dtype, shape: kept }, { dtype: "int64", shape: kept }];
+}
+
+/** Rules of these operators. */
+export const PRODUCT_RULES: Rules = {
+  MatMul: product(0, 1),
+  FusedMatMul: (call) => {
+    if (intAttribute(call.node, "transA") || intAttribute(call.node, "transB")) {
+      throw new UnknownValue("transposed");
+    }
+    return product(0, 1)(call);
+  },
+  MatMulInteger: product(0, 1, "int32"),
+  MatMulIntegerToFloat: product(0, 1, "float32"),
+  DynamicQuantizeMatMul: product(0, 1, "float32"),
+  Gemm: gemm,
+  MatMulNBits: packedProduct,
+  MatMulBnb4: packedProduct,
+  GatherBlockQuantized: gatherBlockQuantized,
+  LayerNormalization: likeFirst,
+  RMSNormalization: likeFirst,
+  SimplifiedLayerNormalization: likeFirst,
+  LpNormalization: likeFirst,
+  SkipLayerNormalization: skipNorm,
+  SkipSimplifiedLayerNormalization: skipNorm,
+  Softmax: likeFirst,
+  LogSoftmax: likeFirst,
+  RotaryEmbedding: likeFirst,
+  MoE: likeFirst,
+  QMoE: likeFirst,
+  GroupQueryAttention: groupQueryAttention,
+  MultiHeadAttention: multiHeadAttention,
+  Attention: attention,
+  TopK: topK,
+  DynamicQuantizeLinear: (call) => {
+    const { shape } = need(call, 0);
+    return [{ dtype: "uint8", shape }, { dtype: "float32", shape: [] }, {
+      dtype: "uint8",
+      shape: [],
+    }];
+  },
+  QuantizeLinear: (
+    call,
+  ) => [{ dtype: call.inputs[2]?.dtype ?? "uint8", shape: need(call, 0).shape }],
+  DequantizeLinear: (call) => [{ dtype: need(call, 1).dtype, shape: need(call, 0).shape }],
+};

@@ -1,0 +1,97 @@
+/**
+ * What is known of a tensor, and what it takes to say what an operator makes of it.
+ *
+ * @module
+ */
+import { type Dtype, elementsOf } from "../dtype.ts";
+import type { Node, Tensor } from "../proto.ts";
+
+/** What is known of a tensor. */
+export interface Value {
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  /** The elements as numbers (bool: 0 and 1), row-major; absent when unknown or too many. */
+  readonly data?: Float64Array | undefined;
+}
+
+/** One application of an operator. */
+export interface Call {
+  readonly node: Node;
+  /** `undefined` where an optional input is absent or nothing is known of it. */
+  readonly inputs: readonly (Value | undefined)[];
+}
+
+/** What an operator makes of its inputs, one per output; `undefined` where that is not known. */
+export type Rule = (call: Call) => readonly (Value | undefined)[];
+
+/** Rules by operator. */
+export type Rules = Readonly<Record<string, Rule>>;
+
+/** Thrown by a rule whose inputs do not say enough or do not fit; the outputs count as unknown. */
+export class UnknownValue extends Error {
+  override readonly name = "UnknownValue";
+}
+
+/** More elements than this are not computed; a mask of 2,048 × 2,048 is. */
+export const MAX_ELEMENTS = 2 ** 22;
+
+/** The input, or the news that nothing can be said without it. */
+export function need(call: Call, index: number): Value {
+  const value = call.inputs[index];
+  if (value === undefined) throw new UnknownValue(`input ${index} is not known`);
+  return value;
+}
+
+/** The input's elements, or the news that nothing can be said without them. */
+export function needData(call: Call, index: number): Float64Array {
+  const { data } = need(call, index);
+  if (data === undefined) throw new UnknownValue(`the elements of input ${index} are not known`);
+  return data;
+}
+
+/** The elements of an optional input of integers, or `undefined` when the node has no such input. */
+export function optionalInts(call: Call, index: number): number[] | undefined {
+  const name = call.node.inputs[index];
+  return name === undefined || name === "" ? undefined : [...needData(call, index)];
+}
+
+/** Counts an axis from the front. @throws {UnknownValue} when the rank has no such axis. */
+export function axisOf(axis: number, rank: number): number {
+  const index = axis < 0 ? axis + rank : axis;
+  if (index < 0 || index >= rank) throw new UnknownValue(`axis ${axis} of a rank-${rank} tensor`);
+  return index;
+}
+
+/** Whether a value of this shape is small enough to compute. */
+export function isComputable(shape: readonly number[]): boolean {
+  return elementsOf(shape) <= MAX_ELEMENTS;
+}
+
+/** A value of int64 numbers. */
+export function int64Value(shape: readonly number[], numbers: Iterable<number>): Value {
+  return { dtype: "int64", shape, data: Float64Array.from(numbers) };
+}
+
+function readElements({ dtype, data }: Tensor, count: number): Float64Array | undefined {
+  if (data.kind !== "memory" || count > MAX_ELEMENTS) return undefined;
+  const { buffer, byteOffset } = data.bytes;
+  const view = new DataView(buffer, byteOffset, data.bytes.length);
+  const read: Partial<Record<Dtype, (i: number) => number>> = {
+    float32: (i) => view.getFloat32(i * 4, true),
+    float16: (i) => view.getFloat16(i * 2, true),
+    float64: (i) => view.getFloat64(i * 8, true),
+    int64: (i) => Number(view.getBigInt64(i * 8, true)),
+    int32: (i) => view.getInt32(i * 4, true),
+    uint8: (i) => view.getUint8(i),
+    int8: (i) => view.getInt8(i),
+    bool: (i) => view.getUint8(i),
+  };
+  const element = read[dtype];
+  return element && Float64Array.from({ length: count }, (_, i) => element(i));
+}
+
+/** What is known of a constant. */
+export function valueOfTensor(tensor: Tensor): Value {
+  const { dtype, shape } = tensor;
+  return { dtype, shape, data: readElements(tensor, elementsOf(shape)) };
+}

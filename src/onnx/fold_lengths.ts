@@ -1,0 +1,192 @@
+/**
+ * Frees a graph from computing with lengths: with one sequence per run and the attentions gone, most of what
+ * exporters compute from `Shape` is constant, and what is left of masks and pasts are the positions.
+ *
+ * @module
+ */
+import { isIndexDtype } from "./dtype.ts";
+import type { Evaluation } from "./evaluate/evaluation.ts";
+import type { Value } from "./evaluate/value.ts";
+import { type GraphIndex, liveNodes } from "./graph_index.ts";
+import { type Graph, int64Tensor, makeNode, type Node, type Tensor } from "./proto.ts";
+import { makeValueInfo } from "./proto_write.ts";
+import type { DecoderInputs } from "./decoder_inputs.ts";
+import type { Probes } from "./probes.ts";
+import { arePositions } from "./attention.ts";
+import { isSite } from "./attention_sites.ts";
+
+/** Name of the positions' input where the graph has none. */
+const POSITIONS = "position_ids";
+/** Larger values are data, not lengths. */
+const MAX_FOLDED = 64;
+
+/** The names that depend on any of these. */
+export function dependents(nodes: readonly Node[], sources: Iterable<string>): Set<string> {
+  const reached = new Set(sources);
+  for (const node of nodes) {
+    if (isSite(node) || !node.inputs.some((input) => reached.has(input))) continue;
+    for (const output of node.outputs) if (output !== "") reached.add(output);
+  }
+  return reached;
+}
+
+/** The constant with these elements; `undefined` for types that lengths do not have. */
+function constantOf(name: string, { dtype, shape, data }: Value): Tensor | undefined {
+  const elements = data!;
+  let bytes: ArrayBufferView;
+  if (dtype === "int64") {
+    // The largest int64, exporters' word for "to the end", is no double.
+    bytes = BigInt64Array.from(elements, (x) => x >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(x));
+  } else if (dtype === "int32") bytes = Int32Array.from(elements);
+  else if (dtype === "bool") bytes = Uint8Array.from(elements);
+  else if (dtype === "float32") bytes = Float32Array.from(elements);
+  else if (dtype === "float16") bytes = Float16Array.from(elements);
+  else return undefined;
+  const { buffer, byteLength } = bytes;
+  return {
+    name,
+    dtype,
+    shape,
+    data: { kind: "memory", bytes: new Uint8Array(buffer as ArrayBuffer, 0, byteLength) },
+    rest: [],
+  };
+}
+
+/** The value a tensor has in every run, if it is small. */
+function sameEverywhere(name: string, runs: readonly Evaluation[]): Value | undefined {
+  const [first, ...others] = runs.map((run) => run.value(name));
+  if (!first?.data || first.data.length > MAX_FOLDED || !first.data.every(Number.isFinite)) {
+    return undefined;
+  }
+  const text = (value: Value | undefined) => value && `${value.shape}:${value.data?.join()}`;
+  return others.every((value) => text(value) === text(first)) ? first : undefined;
+}
+
+/** The sizes to reshape to, -1 where the tokens are, if only one size depends on the run. */
+function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | undefined {
+  const shapes = runs.map((run) => run.value(output)?.shape);
+  const [first] = shapes;
+  if (first === undefined || shapes.some((shape) => shape?.length !== first.length)) {
+    return undefined;
+  }
+  const target = first.map((size, axis) =>
+    shapes.every((shape) => shape![axis] === size) ? size : -1
+  );
+  return target.filter((size) => size === -1).length <= 1 && !target.includes(0)
+    ? target
+    : undefined;
+}
+
+/** Builds the nodes that take the place of folded ones. */
+class Folder {
+  readonly constants: Tensor[] = [];
+  usesPositions = false;
+  readonly #index: GraphIndex;
+  readonly #probes: Probes;
+  readonly #runs: readonly Evaluation[];
+  readonly #fromInputs: ReadonlySet<string>;
+  readonly #fromPast: ReadonlySet<string>;
+  readonly #folded = new Set<string>();
+
+  constructor(probes: Probes, contextLength: number) {
+    this.#probes = probes;
+    this.#index = probes.index;
+    const { nodes } = this.#index.graph;
+    const { mask, caches } = probes.inputs;
+    this.#fromInputs = dependents(nodes, [
+      ...this.#index.inputs.keys(),
+      ...nodes.filter(isSite).flatMap(({ outputs }) => outputs),
+    ]);
+    this.#fromPast = dependents(nodes, mask ? [...caches, mask.name] : caches);
+    // The long run keeps apart what is constant from what is constant for short sequences.
+    this.#runs = [
+      ...probes.short(),
+      probes.at({ pastLength: contextLength - 1, numTokens: 1 }),
+    ];
+  }
+
+  /** What takes the place of a node. */
+  replace(node: Node): readonly Node[] {
+    const [output, ...more] = node.outputs;
+    if (isSite(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
+    const value = sameEverywhere(output!, this.#runs);
+    const constant = value && constantOf(output!, value);
+    if (constant !== undefined) {
+      this.constants.push(constant);
+      this.#folded.add(output!);
+      return [];
+    }
+    if (this.#fromPast.has(output!) && this.#isPositions(output!)) return this.#positions(output!);
+    if (node.opType === "Reshape") return [this.#reshape(node)];
+    return [node];
+  }
+
+  #reshape(node: Node): Node {
+    const [input, sizes] = node.inputs as [string, string];
+    const isConstant = this.#index.constants.has(sizes) || this.#folded.has(sizes) ||
+      !this.#fromInputs.has(sizes);
+    const target = isConstant ? undefined : reshapeTarget(node.outputs[0]!, this.#runs);
+    if (target === undefined) return node;
+    const constant = int64Tensor(`${node.outputs[0]}/sizes`, [target.length], target);
+    this.constants.push(constant);
+    return makeNode("Reshape", [input, constant.name], node.outputs, { name: node.name });
+  }
+
+  #isPositions(name: string): boolean {
+    return this.#probes.short().every((run, i) => {
+      const value = run.value(name);
+      return value !== undefined && isIndexDtype(value.dtype) && arePositions(value, i);
+    });
+  }
+
+  /** The graph's positions input in the shape and type that a computed tensor of positions had. */
+  #positions(output: string): Node[] {
+    this.usesPositions = true;
+    const { dtype, shape } = this.#runs[0]!.value(output)!;
+    const sizes = shape.map((size) => size === 1 ? 1 : -1);
+    const constant = int64Tensor(`${output}/sizes`, [sizes.length], sizes);
+    this.constants.push(constant);
+    const input = this.#probes.inputs.positions?.name ?? POSITIONS;
+    if (dtype === "int64") return [makeNode("Reshape", [input, constant.name], [output])];
+    const reshaped = `${output}/int64`;
+    return [
+      makeNode("Reshape", [input, constant.name], [reshaped]),
+      makeNode("Cast", [reshaped], [output], { attributes: { to: 6 } }),
+    ];
+  }
+}
+
+/** A graph without length arithmetic, and its inputs: it may have been given positions. */
+export interface FoldedGraph {
+  readonly graph: Graph;
+  readonly inputs: DecoderInputs;
+}
+
+/**
+ * Folds what is constant, gives `Reshape` constant sizes, and takes positions from an input.
+ *
+ * @param probes of a graph whose attentions are site nodes.
+ * @param wanted the outputs to keep.
+ */
+export function foldLengths(
+  probes: Probes,
+  contextLength: number,
+  wanted: readonly string[],
+): FoldedGraph {
+  const { graph } = probes.index;
+  const folder = new Folder(probes, contextLength);
+  const nodes = graph.nodes.flatMap((node) => folder.replace(node));
+  const needsInput = folder.usesPositions && probes.inputs.positions === undefined;
+  const positions = needsInput
+    ? makeValueInfo(POSITIONS, "int64", [1, "tokens"])
+    : probes.inputs.positions;
+  return {
+    graph: {
+      ...graph,
+      nodes: liveNodes(nodes, wanted),
+      initializers: [...graph.initializers, ...folder.constants],
+      inputs: needsInput ? [...graph.inputs, positions!] : graph.inputs,
+    },
+    inputs: { ...probes.inputs, positions },
+  };
+}

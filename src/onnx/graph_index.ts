@@ -1,0 +1,68 @@
+/**
+ * A graph by name: who makes a tensor, who takes it.
+ *
+ * @module
+ */
+import type { Graph, Node, Tensor, ValueInfo } from "./proto.ts";
+
+/** A read-only index of a graph; build a new one after changing the graph. */
+export class GraphIndex {
+  readonly graph: Graph;
+  readonly producers: ReadonlyMap<string, Node>;
+  readonly constants: ReadonlyMap<string, Tensor>;
+  /** Inputs that must be fed: those that are not constants with a default. */
+  readonly inputs: ReadonlyMap<string, ValueInfo>;
+  readonly #consumers = new Map<string, Node[]>();
+
+  constructor(graph: Graph) {
+    this.graph = graph;
+    const producers = new Map<string, Node>();
+    for (const node of graph.nodes) {
+      for (const output of node.outputs) if (output !== "") producers.set(output, node);
+      for (const input of new Set(node.inputs)) {
+        const consumers = this.#consumers.get(input);
+        if (consumers) consumers.push(node);
+        else this.#consumers.set(input, [node]);
+      }
+    }
+    this.producers = producers;
+    this.constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+    this.inputs = new Map(
+      graph.inputs.filter(({ name }) => !this.constants.has(name)).map((info) => [info.name, info]),
+    );
+  }
+
+  /** The nodes that take a tensor, each once. */
+  consumers(name: string): readonly Node[] {
+    return this.#consumers.get(name) ?? [];
+  }
+
+  /** Whether the tensor is an output of the graph. */
+  isOutput(name: string): boolean {
+    return this.graph.outputs.some((output) => output.name === name);
+  }
+
+  /** The only node that takes the tensor; `undefined` when there are more or it is an output of the graph. */
+  onlyConsumer(name: string): Node | undefined {
+    const consumers = this.consumers(name);
+    return consumers.length === 1 && !this.isOutput(name) ? consumers[0] : undefined;
+  }
+}
+
+/** The nodes that the wanted tensors depend on, in the graph's order. */
+export function liveNodes(nodes: readonly Node[], wanted: Iterable<string>): Node[] {
+  const needed = new Set(wanted);
+  const live: Node[] = [];
+  for (const node of nodes.toReversed()) {
+    if (!node.outputs.some((output) => needed.has(output))) continue;
+    live.push(node);
+    for (const input of node.inputs) if (input !== "") needed.add(input);
+  }
+  return live.reverse();
+}
+
+/** Short name of a node for messages: its operator and its name. */
+export function describeNode(node: Node): string {
+  const operator = node.domain === "" ? node.opType : `${node.domain}.${node.opType}`;
+  return node.name === "" ? operator : `${operator} "${node.name}"`;
+}

@@ -1,0 +1,115 @@
+/**
+ * Makes a model of its own of each segment.
+ *
+ * @module
+ */
+import type { BlobPart, Dim, Segment, TensorPort } from "./graph_cut.ts";
+import { storedBytes } from "./external_data.ts";
+import { makeNode, type Model, type Node, type Tensor } from "./proto.ts";
+import { makeValueInfo, writeModel } from "./proto_write.ts";
+import type { SegmentNodes } from "./segments.ts";
+
+/** Constants up to this size stay in the graph, where ONNX Runtime looks for sizes and axes. */
+const INLINE_BYTES = 1024;
+/** Each tensor of a blob begins at a multiple of this. */
+const ALIGNMENT = 64;
+
+/** Input of the last segment: the rows to answer for. */
+export const ROWS: TensorPort = { name: "logit_rows", dtype: "int64", shape: ["rows"] };
+
+/** An output of the last segment: it has a row per wanted row. */
+export function rowsOf(port: TensorPort): TensorPort {
+  return { ...port, shape: port.shape.map((size) => size === "tokens" ? "rows" : size) };
+}
+
+/** Lets a segment see the wanted rows only: each input with tokens is gathered by row before anything reads it. */
+export function gatherRows(
+  segment: SegmentNodes,
+  ports: readonly TensorPort[],
+): readonly Node[] {
+  const gathered = new Map<string, string>();
+  const gathers: Node[] = [];
+  for (const { name, shape } of ports) {
+    const axis = shape.indexOf("tokens");
+    if (axis < 0) continue;
+    const rows = `${name}/wanted_rows`;
+    gathered.set(name, rows);
+    gathers.push(makeNode("Gather", [name, ROWS.name], [rows], { attributes: { axis } }));
+  }
+  const nodes = segment.nodes.map((node) => ({
+    ...node,
+    inputs: node.inputs.map((name) => gathered.get(name) ?? name),
+  }));
+  return [...gathers, ...nodes];
+}
+
+/** Names the sizes that vary as ONNX wants them named. */
+function declare({ name, dtype, shape }: TensorPort) {
+  return makeValueInfo(name, dtype, shape.map((size: Dim) => size));
+}
+
+/** A segment's constants, in the model where small, in the blob where not. */
+function placeConstants(
+  constants: readonly Tensor[],
+  file: string,
+): { readonly initializers: Tensor[]; readonly blobParts: BlobPart[]; readonly blobBytes: number } {
+  const blobParts: BlobPart[] = [];
+  let end = 0;
+  const initializers = constants.map((tensor): Tensor => {
+    const length = storedBytes(tensor);
+    const isInline = tensor.data.kind === "memory" &&
+      (length <= INLINE_BYTES || tensor.dtype === "string");
+    if (isInline) return tensor;
+    const offset = Math.ceil(end / ALIGNMENT) * ALIGNMENT;
+    end = offset + length;
+    blobParts.push({ tensor, blobOffset: offset });
+    return { ...tensor, data: { kind: "file", file, offset, length } };
+  });
+  return { initializers, blobParts, blobBytes: end };
+}
+
+/**
+ * Builds a segment.
+ *
+ * @param model whose operator sets and constants the segment uses.
+ * @param constants of the graph by name.
+ */
+export function buildSegment(
+  model: Model,
+  constants: ReadonlyMap<string, Tensor>,
+  { index, nodes, inputs, outputs }: {
+    readonly index: number;
+    readonly nodes: readonly Node[];
+    readonly inputs: readonly TensorPort[];
+    readonly outputs: readonly TensorPort[];
+  },
+): Segment {
+  const externalPath = `segment_${index}.data`;
+  const used = new Set(nodes.flatMap((node) => node.inputs));
+  const own = [...used].flatMap((name) => constants.get(name) ?? []);
+  const { initializers, blobParts, blobBytes } = placeConstants(own, externalPath);
+  const bytes = writeModel({
+    irVersion: model.irVersion,
+    operatorSets: model.operatorSets,
+    graph: {
+      name: `segment_${index}`,
+      nodes,
+      initializers,
+      inputs: inputs.map(declare),
+      outputs: outputs.map(declare),
+      valueInfos: [],
+      rest: [],
+    },
+    rest: [],
+  });
+  return {
+    index,
+    model: bytes,
+    externalPath,
+    blobParts,
+    blobBytes,
+    inputs,
+    outputs,
+    numNodes: nodes.length,
+  };
+}
