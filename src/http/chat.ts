@@ -25,6 +25,10 @@ export function chatRoute(deps: AppDeps): Route {
       description: "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. " +
         "An error after the first event is one more event that holds it, without `[DONE]`.",
       request: { "application/json": ChatRequest },
+      requestExample: {
+        model: "hearth-demo-chat",
+        messages: [{ role: "user", content: "What is the capital of France?" }],
+      },
       response: {
         description: "The completion",
         content: { "application/json": ChatCompletion, "text/event-stream": ChatChunk },

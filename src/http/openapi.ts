@@ -79,7 +79,12 @@ function describeOperation(operation: Operation, place: Place): Json {
     summary,
     ...(description !== undefined && { description }),
     operationId: place.path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, ""),
-    ...(request && { requestBody: { required: true, content: describeContent(request, place) } }),
+    ...(request && {
+      requestBody: {
+        required: true,
+        content: describeContent(request, place, operation.requestExample),
+      },
+    }),
     responses: {
       ...(response && {
         200: {
@@ -117,12 +122,16 @@ function describeErrors(kinds: readonly ErrorKind[], place: Place): Json {
   );
 }
 
-function describeContent(content: Readonly<Record<string, z.ZodType>>, place: Place): Json {
+function describeContent(
+  content: Readonly<Record<string, z.ZodType>>,
+  place: Place,
+  example?: unknown,
+): Json {
   return Object.fromEntries(
-    Object.entries(content).map(([type, schema]) => [
-      type,
-      { schema: describeSchema(schema, place.components) },
-    ]),
+    Object.entries(content).map(([type, schema]) => [type, {
+      schema: describeSchema(schema, place.components),
+      ...(example !== undefined && { example }),
+    }]),
   );
 }
 
@@ -138,10 +147,7 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
   for (const [name, definition] of Object.entries($defs)) {
     components.set(name, withComponentRefs(definition));
   }
-  const { id, ...plain } = withComponentRefs(own);
-  if (typeof id !== "string") return plain;
-  components.set(id, plain);
-  return { $ref: `${COMPONENTS}${id}` };
+  return withComponentRefs(own);
 }
 
 function withComponentRefs(schema: unknown): Json {

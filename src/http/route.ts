@@ -40,6 +40,8 @@ export interface Operation {
   readonly description?: string;
   /** Body by media type. */
   readonly request?: Readonly<Record<string, z.ZodType>>;
+  /** A body that the endpoint takes. */
+  readonly requestExample?: unknown;
   /** Absent while no model kind that is served has it. */
   readonly response?: {
     readonly description: string;
