@@ -4,12 +4,13 @@
  * @module
  */
 import { z } from "zod";
+import { integerFrom } from "./fields.ts";
 
 /** One model. */
 export const ModelObject = z.object({
   object: z.literal("model"),
   id: z.string(),
-  created: z.int().nullable().describe("Always null"),
+  created: integerFrom(0).nullable().describe("Always null"),
   owned_by: z.string(),
 }).meta({ id: "Model" });
 

@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { chatBody, TestApp } from "../fixtures/server.ts";
+
+Deno.test("app: a wrong method is answered 405 with Allow", async () => {
+  const app = new TestApp();
+  for (
+    const [method, path, allow] of [
+      ["GET", "/chat/completions", "POST, OPTIONS"],
+      ["POST", "/v1/models", "GET, HEAD, OPTIONS"],
+      ["DELETE", "/models/hearth-demo-chat", "GET, HEAD, OPTIONS"],
+      ["PUT", "/v1/shutdown", "POST, OPTIONS"],
+      ["PATCH", "/health", "GET, HEAD, OPTIONS"],
+    ] as const
+  ) {
+    const response = await app.request(path, { method });
+    assert.equal(response.status, 405);
+    assert.equal(response.headers.get("allow"), allow);
+    const { error } = await response.json();
+    assert.equal(error.code, "method_not_allowed");
+  }
+});
+
+Deno.test("app: HEAD answers like GET without a body, OPTIONS with Allow", async () => {
+  const app = new TestApp();
+  const head = await app.request("/openapi.json", { method: "HEAD" });
+  assert.equal(head.status, 200);
+  assert.equal(await head.text(), "");
+  const options = await app.request("/v1/chat/completions", { method: "OPTIONS" });
+  assert.equal(options.status, 204);
+  assert.equal(options.headers.get("allow"), "POST, OPTIONS");
+});
+
+Deno.test("app: every answer carries a request id, the client's own when it is sane", async () => {
+  const app = new TestApp();
+  const idOf = async (path: string, sent?: string) => {
+    const headers = sent === undefined ? {} : { "x-request-id": sent };
+    return (await app.request(path, { headers })).headers.get("x-request-id");
+  };
+  for (const path of ["/health", "/openapi.json", "/nope"]) {
+    assert.equal(await idOf(path, "client-1:a/b"), "client-1:a/b");
+    assert.match((await idOf(path))!, /^[\da-f-]{36}$/);
+    for (const insane of ["a b", "x".repeat(129), "ü", ""]) {
+      assert.match((await idOf(path, insane))!, /^[\da-f-]{36}$/);
+    }
+  }
+});
+
+Deno.test("models: one by its id or another of its names, slashes included", async () => {
+  await using app = await new TestApp().ready();
+  const list = await (await app.request("/models")).json();
+  assert.deepEqual(list, {
+    object: "list",
+    data: [{ object: "model", id: "hearth-demo-chat", created: null, owned_by: "hearth" }],
+  });
+  for (const name of ["hearth-demo-chat", "hearth/hearth-demo-chat", "hearth%2Fhearth-demo-chat"]) {
+    const response = await app.request(`/v1/models/${name}`);
+    assert.deepEqual(await response.json(), list.data[0]);
+  }
+  const unknown = await app.request("/v1/models/gpt-4o");
+  assert.equal(unknown.status, 404);
+  assert.equal((await unknown.json()).error.code, "model_not_found");
+});
+
+Deno.test("endpoints of other kinds: a wrong model is 404, the right one is told what it serves", async () => {
+  await using app = await new TestApp().ready();
+  for (const path of ["/audio/speech", "/v1/images/remove_background"]) {
+    const unknown = await app.post(path, chatBody({ model: "gpt-4o" }));
+    assert.equal(unknown.status, 404);
+    const response = await app.post(path, chatBody());
+    assert.equal(response.status, 400);
+    const { error } = await response.json();
+    assert.equal(error.code, "unsupported_by_model");
+    assert.match(error.message, /hearth-demo-chat \(text\).*it serves \/chat\/completions/);
+  }
+  for (const path of ["/embeddings", "/v1/rerank"]) {
+    const response = await app.post(path, { input: "x", query: "x", documents: ["x"] });
+    assert.equal(response.status, 400);
+    assert.match((await response.json()).error, /hearth-demo-chat \(text\)/);
+  }
+});
+
+Deno.test("metrics count requests by route and status, and hold the session's and the worker's", async () => {
+  await using app = await new TestApp({ maxQueue: 3 }).ready();
+  await app.post("/v1/chat/completions", chatBody());
+  await app.post("/chat/completions", "{");
+  await app.request("/models/hearth-demo-chat");
+  await app.request("/nope");
+  const response = await app.request("/metrics");
+  assert.match(response.headers.get("content-type")!, /^text\/plain; version=0\.0\.4/);
+  const lines = (await response.text()).split("\n");
+  for (
+    const line of [
+      'hearth_http_requests_total{route="/chat/completions",method="POST",status="200"} 1',
+      'hearth_http_requests_total{route="/chat/completions",method="POST",status="400"} 1',
+      'hearth_http_requests_total{route="/models/:id",method="GET",status="200"} 1',
+      'hearth_http_requests_total{route="none",method="GET",status="404"} 1',
+      'hearth_http_request_duration_seconds_count{route="/chat/completions",method="POST"} 2',
+      'hearth_phase{phase="ready"} 1',
+      'hearth_phase{phase="loading"} 0',
+      "hearth_requests_in_flight 0",
+      `hearth_queue_room ${app.session.capacity}`,
+      "hearth_worker_losses 0",
+      "hearth_sequences_running 0",
+      "hearth_sequences_waiting 0",
+      "hearth_completion_tokens_total 8",
+      "hearth_prompt_tokens_total 20",
+      "hearth_time_to_first_token_seconds_count 1",
+      "hearth_inter_token_seconds_count 7",
+      "hearth_queue_seconds_count 1",
+    ]
+  ) assert.ok(lines.includes(line), line);
+});
+
+Deno.test("metrics are there without a model", async () => {
+  const text = await (await new TestApp().request("/metrics")).text();
+  assert.match(text, /^hearth_phase\{phase="loading"\} 1$/m);
+  assert.match(text, /^hearth_queue_room 0$/m);
+});

@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
+import { fragileSpawner } from "../fixtures/fragile.ts";
+import { chatBody, ENDLESS, MODEL, TestApp } from "../fixtures/server.ts";
+
+const CHAT = "/v1/chat/completions";
+
+async function complete(
+  app: TestApp,
+  extra: Record<string, unknown> = {},
+): Promise<ChatCompletion> {
+  const response = await app.post(CHAT, chatBody(extra));
+  assert.equal(response.status, 200);
+  return await response.json();
+}
+
+/** The data of all events of a streamed answer, in order. */
+async function streamData(app: TestApp, extra: Record<string, unknown> = {}): Promise<string[]> {
+  const response = await app.post(CHAT, chatBody({ stream: true, ...extra }));
+  assert.equal(response.status, 200);
+  assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  const text = await response.text();
+  assert.ok(text.endsWith("\n\n"));
+  return text.slice(0, -2).split("\n\n").map((event) => {
+    assert.match(event, /^data: [^\n]+$/);
+    return event.slice("data: ".length);
+  });
+}
+
+/** The chunks of a streamed answer that ends as it should. */
+async function streamChunks(app: TestApp, extra?: Record<string, unknown>): Promise<ChatChunk[]> {
+  const data = await streamData(app, extra);
+  assert.equal(data.pop(), "[DONE]");
+  return data.map((each) => JSON.parse(each));
+}
+
+function textOf(chunks: readonly ChatChunk[], index = 0): string {
+  const choices = chunks.flatMap((chunk) => chunk.choices).filter((each) => each.index === index);
+  return choices.map(({ delta }) => delta.content ?? "").join("");
+}
+
+Deno.test("chat answers whole", async () => {
+  await using app = await new TestApp().ready();
+  const { id, created, ...completion } = await complete(app);
+  assert.match(id, /^chatcmpl-/);
+  assert.ok(Math.abs(created - Date.now() / 1000) < 60);
+  assert.deepEqual(completion, {
+    object: "chat.completion",
+    model: MODEL,
+    choices: [{
+      index: 0,
+      message: { role: "assistant", content: "The capital of France is Paris." },
+      finish_reason: "length",
+      logprobs: null,
+    }],
+    usage: {
+      prompt_tokens: 20,
+      completion_tokens: 8,
+      total_tokens: 28,
+      prompt_tokens_details: { cached_tokens: 0 },
+    },
+  });
+});
+
+Deno.test("chat stream: role first, one chunk a fragment, the finish, then [DONE]", async () => {
+  await using app = await new TestApp().ready();
+  const chunks = await streamChunks(app);
+  const [first] = chunks;
+  for (const { id, object, created, model, choices, ...rest } of chunks) {
+    assert.deepEqual({ id, created }, { id: first!.id, created: first!.created });
+    assert.deepEqual({ object, model }, { object: "chat.completion.chunk", model: MODEL });
+    assert.deepEqual(choices.map(({ index }) => index), [0]);
+    assert.deepEqual(rest, {});
+  }
+  const choices = chunks.map((chunk) => chunk.choices[0]!);
+  assert.deepEqual(choices[0]!.delta, { role: "assistant", content: "The" });
+  assert.ok(choices.slice(1).every(({ delta }) => delta.role === undefined));
+  assert.deepEqual(choices.at(-1), { index: 0, delta: {}, finish_reason: "length" });
+  assert.ok(choices.slice(0, -1).every(({ finish_reason }) => finish_reason === null));
+  assert.equal(textOf(chunks), (await complete(app)).choices[0]!.message.content);
+});
+
+Deno.test("chat stream: include_usage adds one chunk without choices", async () => {
+  await using app = await new TestApp().ready();
+  const chunks = await streamChunks(app, { stream_options: { include_usage: true } });
+  const { choices, usage } = chunks.at(-1)!;
+  assert.deepEqual(choices, []);
+  assert.equal(usage!.total_tokens, 28);
+  assert.ok(chunks.slice(0, -1).every((chunk) => !("usage" in chunk)));
+});
+
+Deno.test("chat stream: n choices, each with its own index, role and finish", async () => {
+  await using app = await new TestApp().ready();
+  const options = { n: 3, temperature: 1.5, seed: 7 };
+  const chunks = await streamChunks(app, options);
+  const { choices } = await complete(app, options);
+  assert.equal(choices.length, 3);
+  for (const { index, message, finish_reason } of choices) {
+    assert.equal(textOf(chunks, index), message.content);
+    const own = chunks.flatMap((chunk) => chunk.choices).filter((each) => each.index === index);
+    assert.equal(own[0]!.delta.role, "assistant");
+    assert.equal(own.filter(({ delta }) => delta.role !== undefined).length, 1);
+    assert.equal(own.at(-1)!.finish_reason, finish_reason);
+  }
+});
+
+Deno.test("chat reports log-probabilities in OpenAI's shape, streamed and not", async () => {
+  await using app = await new TestApp().ready();
+  const options = { logprobs: true, top_logprobs: 2, max_tokens: 3 };
+  const { choices } = await complete(app, options);
+  const { content } = choices[0]!.logprobs!;
+  assert.deepEqual(content.map(({ token }) => token), ["The", " capital", " of"]);
+  for (const { token, bytes, logprob, top_logprobs } of content) {
+    assert.deepEqual(bytes, [...new TextEncoder().encode(token)]);
+    assert.equal(top_logprobs.length, 2);
+    assert.deepEqual(top_logprobs[0], { token, logprob, bytes });
+    assert.ok(top_logprobs[1]!.logprob <= logprob);
+  }
+  const chunks = await streamChunks(app, options);
+  const streamed = chunks.flatMap((chunk) => chunk.choices[0]!.logprobs?.content ?? []);
+  assert.deepEqual(streamed, content);
+});
+
+Deno.test("chat stream: a completion without text still names the role", async () => {
+  await using app = await new TestApp().ready();
+  const chunks = await streamChunks(app, { stop: "T", temperature: 0 });
+  assert.deepEqual(chunks.map(({ choices }) => choices[0]), [
+    { index: 0, delta: { role: "assistant", content: "" }, finish_reason: null },
+    { index: 0, delta: {}, finish_reason: "stop" },
+  ]);
+});
+
+Deno.test("chat takes the model by id and alias, text in parts, and developer for system", async () => {
+  await using app = await new TestApp().ready();
+  const expected = (await complete(app)).choices;
+  const parts = [{ type: "text", text: "What is the capital of France?" }];
+  const messages = [{ role: "user", content: parts }];
+  assert.deepEqual((await complete(app, { model: `hearth/${MODEL}`, messages })).choices, expected);
+  const asked = (role: string) => [{ role, content: "Be brief." }, ...messages];
+  assert.deepEqual(
+    (await complete(app, { messages: asked("developer") })).choices,
+    (await complete(app, { messages: asked("system") })).choices,
+  );
+});
+
+Deno.test("chat refuses media for a text model, naming the part", async () => {
+  await using app = await new TestApp().ready();
+  const content = [
+    { type: "text", text: "What is this?" },
+    { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } },
+  ];
+  const response = await app.post(CHAT, chatBody({ messages: [{ role: "user", content }] }));
+  assert.equal(response.status, 400);
+  const { error } = await response.json();
+  assert.equal(error.code, "unsupported_by_model");
+  assert.equal(error.param, "messages[0].content[1]");
+});
+
+Deno.test("chat: what is wrong with a prompt has a status of its own, also for a stream", async () => {
+  await using app = await new TestApp().ready();
+  for (const stream of [false, true]) {
+    const messages = [{ role: "user", content: "word ".repeat(5000) }];
+    const response = await app.post(CHAT, chatBody({ messages, stream }));
+    assert.equal(response.status, 400);
+    const { error } = await response.json();
+    assert.equal(error.code, "context_length_exceeded");
+    assert.match(error.message, /2048/);
+  }
+});
+
+Deno.test("chat: the same seed gives the same tokens, whatever of 64 bits it is", async () => {
+  await using app = await new TestApp().ready();
+  const texts = new Set<string>();
+  for (const seed of [1, -1, 2 ** 40, 2 ** 40 + 1]) {
+    const options = { seed, temperature: 2, max_tokens: 60, logit_bias: ENDLESS.logit_bias };
+    const [first, second] = [await complete(app, options), await complete(app, options)];
+    assert.deepEqual(first.choices, second.choices);
+    texts.add(first.choices[0]!.message.content);
+  }
+  assert.equal(texts.size, 4);
+});
+
+Deno.test("chat stream: an error after the beginning is one last event, without [DONE]", async () => {
+  const { spawnWorker, workers } = fragileSpawner("lose-on=metrics");
+  await using app = await new TestApp({ spawnWorker }).ready();
+  const endless = chatBody({ stream: true, ...ENDLESS });
+  const response = await app.post(CHAT, endless);
+  assert.equal(response.status, 200);
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  await reader.read();
+  workers[0]!.postMessage({ type: "metrics", id: 0 });
+  let last = "";
+  for (let read = await reader.read(); !read.done; read = await reader.read()) last = read.value;
+  const { error, ...rest } = JSON.parse(last.slice("data: ".length));
+  assert.deepEqual(rest, {});
+  assert.equal(error.code, "model_not_loaded");
+  assert.match(error.message, /lost to order/);
+});
+
+Deno.test("chat answers 429 with Retry-After when the queue is full", async () => {
+  await using app = await new TestApp({ maxQueue: 0 }).ready();
+  const endless = chatBody({ stream: true, ...ENDLESS });
+  const running = await Promise.all(
+    Array.from({ length: app.session.capacity }, () => app.post(CHAT, endless)),
+  );
+  const response = await app.post(CHAT, chatBody());
+  assert.equal(response.status, 429);
+  assert.ok(response.headers.has("retry-after"));
+  assert.equal((await response.json()).error.code, "overloaded");
+  for (const each of running) await each.body!.cancel();
+  await complete(app);
+});
+
+Deno.test("health answers before the generation's next twenty events", async () => {
+  await using app = await new TestApp().ready();
+  const endless = chatBody({ stream: true, ...ENDLESS });
+  const events = (await app.post(CHAT, endless)).body!.getReader();
+  await events.read();
+  for (let round = 0; round < 5; round++) {
+    let isHealthFirst = true;
+    const health = app.request("/health").then(({ status }) => ({ status, isHealthFirst }));
+    for (let event = 0; event < 20; event++) await events.read();
+    isHealthFirst = false;
+    assert.deepEqual(await health, { status: 200, isHealthFirst: true });
+  }
+  await events.cancel();
+});

@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { ChatRequest } from "../../src/api/chat_request.ts";
+import { TestApp } from "../fixtures/server.ts";
+
+interface Operation {
+  readonly requestBody?: { content: Record<string, { example?: unknown }> };
+  readonly responses: Record<string, unknown>;
+}
+interface Document {
+  readonly openapi: string;
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { schemas: Record<string, { properties: Record<string, unknown> }> };
+}
+
+async function describe(app: TestApp): Promise<Document> {
+  return await (await app.request("/openapi.json")).json();
+}
+
+Deno.test("openapi.json describes every endpoint of the specification, and each that it describes exists", async () => {
+  const app = new TestApp();
+  const { openapi, paths } = await describe(app);
+  assert.equal(openapi, "3.1.0");
+  const endpoints = Object.entries(paths).flatMap(([path, item]) =>
+    Object.keys(item).filter((key) => key !== "parameters").map((method) => `${method} ${path}`)
+  );
+  assert.deepEqual(endpoints.sort(), [
+    "get /health",
+    "get /metrics",
+    "get /models",
+    "get /models/{id}",
+    "get /openapi.json",
+    "post /audio/speech",
+    "post /audio/transcriptions",
+    "post /chat/completions",
+    "post /embeddings",
+    "post /images/remove_background",
+    "post /rerank",
+    "post /shutdown",
+  ]);
+  for (const endpoint of endpoints) {
+    const [method, path] = endpoint.split(" ") as [string, string];
+    for (const each of [path, `/v1${path}`]) {
+      const { status } = await app.request(each, { method: method.toUpperCase() });
+      assert.ok(status !== 404 && status !== 405, `${endpoint}: ${status}`);
+    }
+  }
+});
+
+Deno.test("openapi.json is made of the schemas that check requests", async () => {
+  const { paths, components } = await describe(new TestApp());
+  const described = components.schemas["ChatRequest"]!.properties;
+  assert.deepEqual(Object.keys(described).sort(), Object.keys(ChatRequest.shape).sort());
+  assert.match(JSON.stringify(described["temperature"]), /"minimum":0,"maximum":2/);
+  const { requestBody, responses } = paths["/chat/completions"]!["post"]!;
+  ChatRequest.parse(requestBody!.content["application/json"]!.example);
+  const statuses = ["200", "400", "401", "403", "404", "408", "413", "415", "429", "500", "503"];
+  assert.deepEqual(Object.keys(responses).sort(), statuses);
+});
+
+Deno.test("openapi.json refers only to schemas that it holds", async () => {
+  const document = await describe(new TestApp());
+  const text = JSON.stringify(document);
+  const names = [...text.matchAll(/"\$ref":"([^"]*)"/g)].map(([, reference]) => reference!);
+  assert.ok(names.length > 20);
+  for (const name of names) {
+    assert.ok(name.replace("#/components/schemas/", "") in document.components.schemas, name);
+  }
+  for (const leftover of ["9007199254740991", "$defs", "$schema"]) {
+    assert.ok(!text.includes(leftover), leftover);
+  }
+});
+
+Deno.test("docs: the page and all it loads come from this server", async () => {
+  const app = new TestApp();
+  const root = await app.request("/");
+  assert.equal(root.status, 302);
+  assert.equal(new URL(root.headers.get("location")!, "http://x/").pathname, "/docs");
+  for (const docs of ["/docs", "/v1/docs"]) {
+    const page = await app.request(docs);
+    assert.match(page.headers.get("content-type")!, /^text\/html/);
+    const html = await page.text();
+    const links = [...html.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, link]) => link!);
+    assert.ok(links.length >= 4);
+    for (const link of links.filter((each) => each !== "data:,")) {
+      const { host, pathname } = new URL(link, `http://hearth.example${docs}`);
+      assert.equal(host, "hearth.example");
+      const response = await app.request(pathname);
+      assert.equal(response.status, 200, pathname);
+      assert.ok((await response.text()).length > 50);
+    }
+  }
+});
+
+Deno.test("docs: the policy lets the page load nothing from elsewhere", async () => {
+  const policy = (await new TestApp().request("/docs")).headers.get("content-security-policy")!;
+  const sources = policy.split("; ").flatMap((directive) => directive.split(" ").slice(1));
+  assert.ok(policy.startsWith("default-src 'none'"));
+  assert.deepEqual([...new Set(sources)].sort(), ["'none'", "'self'", "data:"]);
+});

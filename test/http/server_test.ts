@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { startServer } from "../../src/http/server.ts";
+import { chatBody, ENDLESS, TestApp, TestServer } from "../fixtures/server.ts";
+
+const CHAT = "/v1/chat/completions";
+
+function post(server: TestServer, body: unknown): Promise<Response> {
+  const headers = { "content-type": "application/json" };
+  return fetch(`${server.base}${CHAT}`, { method: "POST", headers, body: JSON.stringify(body) });
+}
+
+Deno.test("RunningServer.stop() lets a short request finish, and takes no new one", async () => {
+  const server = await TestServer.start();
+  const answer = post(server, chatBody());
+  while (server.app.session.numInFlight === 0) await new Promise((resolve) => setTimeout(resolve));
+  const stopped = server[Symbol.asyncDispose]();
+  assert.equal((await answer).status, 200);
+  assert.equal((await (await answer).json()).choices[0].finish_reason, "length");
+  await stopped;
+  await assert.rejects(fetch(`${server.base}/health`));
+});
+
+Deno.test("RunningServer.stop() ends a stream that goes on after its second, with an error", async () => {
+  const server = await TestServer.start();
+  const response = await post(server, chatBody({ stream: true, ...ENDLESS }));
+  const [text] = await Promise.all([response.text(), server[Symbol.asyncDispose]()]);
+  const last = JSON.parse(text.trimEnd().split("\n\n").at(-1)!.slice("data: ".length));
+  assert.equal(last.error.code, "model_not_loaded");
+  assert.equal(last.error.message, "shutting down");
+});
+
+Deno.test("health says that the server is shutting down while it is", async () => {
+  const app = new TestApp();
+  app.session.drain();
+  const response = await app.request("/health");
+  assert.equal(response.status, 503);
+  assert.deepEqual(await response.json(), { status: "unhealthy", error: "shutting down" });
+});
+
+Deno.test("POST /shutdown answers first, then begins the shutdown, which announces itself", async () => {
+  const begun = Promise.withResolvers<void>();
+  const app = new TestApp({ requestShutdown: begun.resolve });
+  const server = startServer(app.deps);
+  const written: string[] = [];
+  const { writeSync } = Deno.stderr;
+  Deno.stderr.writeSync = (bytes) => {
+    written.push(new TextDecoder().decode(bytes));
+    return bytes.length;
+  };
+  try {
+    const url = `http://127.0.0.1:${server.address.port}/shutdown`;
+    const response = await fetch(url, { method: "POST" });
+    assert.equal(response.status, 200);
+    assert.equal(typeof (await response.json()).message, "string");
+    await begun.promise;
+  } finally {
+    Deno.stderr.writeSync = writeSync;
+  }
+  assert.deepEqual(written, ["[SHUTDOWN] Shutdown requested (remote_allowed: false)\n"]);
+  await server.stop();
+});
+
+Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed", async () => {
+  const caller: Deno.ServeHandlerInfo = {
+    remoteAddr: { transport: "tcp", hostname: "10.0.0.9", port: 1 },
+    completed: Promise.resolve(),
+  };
+  let shutdowns = 0;
+  const requestShutdown = () => shutdowns++;
+  const post = (app: TestApp) => app.request("/v1/shutdown", { method: "POST" }, caller);
+  assert.equal((await post(new TestApp({ requestShutdown }))).status, 403);
+  const settings = { allowRemoteShutdown: true };
+  assert.equal((await post(new TestApp({ requestShutdown, settings }))).status, 200);
+  await Promise.resolve();
+  assert.equal(shutdowns, 1);
+});
+
+Deno.test("startServer() fails where the port is taken", async () => {
+  const server = startServer(new TestApp().deps);
+  const { port } = server.address;
+  assert.throws(
+    () => startServer(new TestApp({ settings: { port } }).deps),
+    Deno.errors.AddrInUse,
+  );
+  await server.stop();
+});
