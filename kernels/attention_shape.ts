@@ -1,0 +1,84 @@
+/**
+ * The shape of a model's attention, and how the kernels cut it up on a device.
+ *
+ * @module
+ */
+import type { GpuContext } from "../src/gpu/device.ts";
+import { type Elem, sizeOf } from "../src/gpu/kernel.ts";
+
+/** What the attention layers of a model, or a kind of them, have in common. */
+export interface AttentionShape {
+  readonly heads: number;
+  /** Divides `heads`. */
+  readonly kvHeads: number;
+  /** Elements per head: 8 to 256, a multiple of 4. */
+  readonly headSize: number;
+  /** Tokens per block of the KV cache. */
+  readonly blockSize: number;
+  /** Type of queries, keys, values and output. */
+  readonly elem: Elem;
+}
+
+/** How much one workgroup does. A row is a pair (query token, query head of the group). */
+export interface AttentionTiling {
+  /** Rows of a decode workgroup, 1 to 8. */
+  readonly decodeRows: number;
+  readonly decodeThreads: number;
+  /** Rows of a prefill workgroup, a multiple of 4; 0 where workgroup memory holds no tile. */
+  readonly prefillRows: number;
+  readonly prefillKeysPerThread: number;
+  /** Decode workgroups that keep the device busy: below this many, key ranges are split. */
+  readonly targetWorkgroups: number;
+  /** Keys below which a range is not worth splitting. */
+  readonly minSplitKeys: number;
+}
+
+const MAX_DECODE_ROWS = 8;
+const DECODE_THREADS = 32;
+/** Row counts and keys per thread of prefill, best first. */
+const PREFILL_TILES = [[64, 4], [32, 4], [32, 2], [16, 4], [16, 2], [8, 2], [4, 1]] as const;
+/** Each core of a software adapter runs one workgroup at a time, and large tiles only cost it cache. */
+const FALLBACK_PREFILL_ROWS = 32;
+
+/**
+ * Chooses the tiling for a shape on a device.
+ *
+ * @throws {RangeError} when the kernels cannot run the shape.
+ */
+export function chooseTiling(gpu: GpuContext, shape: AttentionShape): AttentionTiling {
+  checkShape(shape);
+  const group = shape.heads / shape.kvHeads;
+  const decodeRows = Math.ceil(group / Math.ceil(group / MAX_DECODE_ROWS));
+  const maxRows = gpu.isFallbackAdapter ? FALLBACK_PREFILL_ROWS : Infinity;
+  const [prefillRows, prefillKeysPerThread] =
+    PREFILL_TILES.find(([rows, keysPerThread]) =>
+      rows <= maxRows && rows * 2 <= gpu.limits.maxComputeInvocationsPerWorkgroup &&
+      prefillBytes(shape, rows, keysPerThread) <= gpu.limits.maxComputeWorkgroupStorageSize
+    ) ?? [0, 0];
+  return {
+    decodeRows,
+    decodeThreads: DECODE_THREADS,
+    prefillRows,
+    prefillKeysPerThread,
+    targetWorkgroups: gpu.isFallbackAdapter ? navigator.hardwareConcurrency : 1024,
+    minSplitKeys: gpu.isFallbackAdapter ? 1024 : 4 * DECODE_THREADS,
+  };
+}
+
+/** Workgroup memory of a prefill tile; see paged_attention_prefill.wgsl. */
+function prefillBytes({ headSize, elem }: AttentionShape, rows: number, keysPerThread: number) {
+  const keys = 8 * keysPerThread;
+  return (rows * headSize + keys * (headSize + 4)) * sizeOf(elem) + (keys + 8) * rows * 4;
+}
+
+function checkShape({ heads, kvHeads, headSize, blockSize }: AttentionShape): void {
+  if (headSize < 8 || headSize > 256 || headSize % 4 !== 0) {
+    throw new RangeError(
+      `Paged attention runs head sizes from 8 to 256 that 4 divides, not ${headSize}.`,
+    );
+  }
+  if (heads % kvHeads !== 0) {
+    throw new RangeError(`${kvHeads} KV heads do not divide ${heads} query heads.`);
+  }
+  if (blockSize < 1) throw new RangeError(`A KV block holds at least one token, not ${blockSize}.`);
+}

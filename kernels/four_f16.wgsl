@@ -1,0 +1,11 @@
+// Four neighbouring elements of an f16 tensor, as they lie in memory. Read as u32 they need no
+// `shader-f16`, and a software adapter loads them in half the time.
+alias four = vec2<u32>;
+
+fn unpack(packed: four) -> vec4<f32> {
+  return vec4<f32>(unpack2x16float(packed.x), unpack2x16float(packed.y));
+}
+
+fn pack(values: vec4<f32>) -> four {
+  return vec2<u32>(pack2x16float(values.xy), pack2x16float(values.zw));
+}

@@ -1,0 +1,10 @@
+// Four neighbouring elements of an f32 tensor, as they lie in memory.
+alias four = vec4<f32>;
+
+fn unpack(packed: four) -> vec4<f32> {
+  return packed;
+}
+
+fn pack(values: vec4<f32>) -> four {
+  return values;
+}

@@ -1,0 +1,222 @@
+/**
+ * A packed step as the kernels see it: one array of words, worked out on the host once for all layers.
+ *
+ * @module
+ */
+import type { AttentionShape, AttentionTiling } from "./attention_shape.ts";
+
+/** The sequences of a step; a `StepBatch` of the decoder is one. */
+export interface PackedStep {
+  readonly sequences: { readonly length: number };
+  readonly numTokens: number;
+  /** i32 `[numTokens]`: place of each token in its own sequence. */
+  readonly positions: Int32Array;
+  /** i32 `[sequences + 1]`. */
+  readonly queryStarts: Int32Array;
+  /** i32 `[sequences]`: keys each sequence sees after this step. */
+  readonly kvLengths: Int32Array;
+  /** i32 `[sequences, maxBlocksPerSequence]`. */
+  readonly blockTables: Int32Array;
+  readonly maxBlocksPerSequence: number;
+}
+
+/** The most a step may hold. */
+export interface StepLimits {
+  readonly maxTokens: number;
+  readonly maxSequences: number;
+  readonly maxBlocksPerSequence: number;
+}
+
+/** Words in front: where positions, slots, prefill, decode and reduce items begin, counted from `words`. */
+const HEADER_WORDS = 5;
+/** first token, its position, first row, rows, first key or slot, end of them, block table, slot */
+const ITEM_WORDS = 8;
+const NO_SLOT = 0xffffffff;
+
+/**
+ * Lays out a step and cuts its attention into items, one workgroup per item and KV head.
+ *
+ * Sequences with few queries become decode items, others prefill items. Where there are too few decode items to keep the
+ * device busy, long ones are split by keys, and reduce items join what the splits found out.
+ */
+export class StepPlan {
+  /** The first `length` are valid: header, positions, slots, block tables, items. */
+  readonly words: Uint32Array<ArrayBuffer>;
+  length = 0;
+  numTokens = 0;
+  numPrefillItems = 0;
+  numDecodeItems = 0;
+  numReduceItems = 0;
+  /** Slots for partial results that any step of these limits may need. */
+  readonly maxSlots: number;
+  readonly #shape: AttentionShape;
+  readonly #tiling: AttentionTiling;
+  readonly #group: number;
+  /** Decode items that keep the device busy. */
+  readonly #targetItems: number;
+  /** Where each sequence's block table begins. */
+  readonly #tables: Uint32Array;
+
+  constructor(shape: AttentionShape, tiling: AttentionTiling, limits: StepLimits) {
+    this.#shape = shape;
+    this.#tiling = tiling;
+    this.#group = shape.heads / shape.kvHeads;
+    this.#targetItems = Math.ceil(tiling.targetWorkgroups / shape.kvHeads);
+    this.maxSlots = 2 * this.#targetItems;
+    const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
+    // A sequence's last item may be part full; splits add at most `maxSlots`, reductions as many.
+    const maxItems = maxSequences + Math.ceil(maxTokens * this.#group / tiling.decodeRows) +
+      2 * this.maxSlots;
+    this.words = new Uint32Array(
+      HEADER_WORDS + 2 * maxTokens + maxSequences * maxBlocksPerSequence + maxItems * ITEM_WORDS,
+    );
+    this.#tables = new Uint32Array(maxSequences);
+  }
+
+  /** Replaces the plan by that of `step`. */
+  build(step: PackedStep): void {
+    this.length = HEADER_WORDS;
+    this.numTokens = step.numTokens;
+    const positions = this.#mark();
+    this.words.set(step.positions.subarray(0, step.numTokens), this.length);
+    this.length += step.numTokens;
+    const slots = this.#mark();
+    this.length += step.numTokens;
+    this.#writeTables(step, slots + HEADER_WORDS);
+
+    const prefill = this.#mark();
+    this.numPrefillItems = this.#writePrefillItems(step);
+    const decode = this.#mark();
+    const splitKeys = this.#chooseSplitKeys(step);
+    this.numDecodeItems = this.#writeDecodeItems(step, splitKeys);
+    const reduce = this.#mark();
+    this.numReduceItems = this.#writeReduceItems(step, splitKeys);
+    this.words.set([positions, slots, prefill, decode, reduce]);
+  }
+
+  #mark(): number {
+    return this.length - HEADER_WORDS;
+  }
+
+  /** The used part of each block table, and the cache slot of each token. */
+  #writeTables(step: PackedStep, slots: number): void {
+    const { blockSize } = this.#shape;
+    for (let s = 0; s < step.sequences.length; s++) {
+      const row = s * step.maxBlocksPerSequence;
+      const numBlocks = Math.ceil(step.kvLengths[s]! / blockSize);
+      this.#tables[s] = this.#mark();
+      this.words.set(step.blockTables.subarray(row, row + numBlocks), this.length);
+      this.length += numBlocks;
+      for (let token = step.queryStarts[s]!; token < step.queryStarts[s + 1]!; token++) {
+        const position = step.positions[token]!;
+        const block = step.blockTables[row + Math.floor(position / blockSize)]!;
+        this.words[slots + token] = block * blockSize + position % blockSize;
+      }
+    }
+  }
+
+  #rowsOf(step: PackedStep, s: number): number {
+    return (step.queryStarts[s + 1]! - step.queryStarts[s]!) * this.#group;
+  }
+
+  #isDecode(step: PackedStep, s: number): boolean {
+    const { decodeRows, prefillRows } = this.#tiling;
+    return prefillRows === 0 || this.#rowsOf(step, s) <= 2 * decodeRows;
+  }
+
+  #writePrefillItems(step: PackedStep): number {
+    const { prefillRows } = this.#tiling;
+    let count = 0;
+    for (let s = 0; s < step.sequences.length; s++) {
+      if (this.#isDecode(step, s)) continue;
+      const numRows = this.#rowsOf(step, s);
+      // The last rows see the most keys: begun first, they do not keep the device waiting.
+      for (let tile = Math.ceil(numRows / prefillRows) - 1; tile >= 0; tile--) {
+        const start = tile * prefillRows;
+        const rows = Math.min(prefillRows, numRows - start);
+        this.#writeItem(step, s, start, rows, 0, step.kvLengths[s]!, NO_SLOT);
+        count++;
+      }
+    }
+    return count;
+  }
+
+  #chooseSplitKeys(step: PackedStep): number {
+    const { decodeRows, decodeThreads, minSplitKeys } = this.#tiling;
+    let items = 0;
+    let keys = 0;
+    for (let s = 0; s < step.sequences.length; s++) {
+      if (!this.#isDecode(step, s)) continue;
+      const groups = Math.ceil(this.#rowsOf(step, s) / decodeRows);
+      items += groups;
+      keys += groups * step.kvLengths[s]!;
+    }
+    if (items >= this.#targetItems) return Infinity;
+    const tileKeys = 4 * decodeThreads;
+    return Math.max(minSplitKeys, Math.ceil(keys / this.#targetItems / tileKeys) * tileKeys);
+  }
+
+  #writeDecodeItems(step: PackedStep, splitKeys: number): number {
+    const { decodeRows } = this.#tiling;
+    let count = 0;
+    let slot = 0;
+    for (let s = 0; s < step.sequences.length; s++) {
+      if (!this.#isDecode(step, s)) continue;
+      const numRows = this.#rowsOf(step, s);
+      const numKeys = step.kvLengths[s]!;
+      for (let start = 0; start < numRows; start += decodeRows) {
+        const rows = Math.min(decodeRows, numRows - start);
+        if (numKeys <= splitKeys) {
+          this.#writeItem(step, s, start, rows, 0, numKeys, NO_SLOT);
+          count++;
+          continue;
+        }
+        for (let key = 0; key < numKeys; key += splitKeys) {
+          this.#writeItem(step, s, start, rows, key, Math.min(key + splitKeys, numKeys), slot++);
+          count++;
+        }
+      }
+    }
+    return count;
+  }
+
+  #writeReduceItems(step: PackedStep, splitKeys: number): number {
+    const { decodeRows } = this.#tiling;
+    let count = 0;
+    let slot = 0;
+    for (let s = 0; s < step.sequences.length; s++) {
+      const numKeys = step.kvLengths[s]!;
+      if (!this.#isDecode(step, s) || numKeys <= splitKeys) continue;
+      const numRows = this.#rowsOf(step, s);
+      const splits = Math.ceil(numKeys / splitKeys);
+      for (let start = 0; start < numRows; start += decodeRows) {
+        const rows = Math.min(decodeRows, numRows - start);
+        this.#writeItem(step, s, start, rows, slot, slot + splits, NO_SLOT);
+        slot += splits;
+        count++;
+      }
+    }
+    return count;
+  }
+
+  #writeItem(
+    step: PackedStep,
+    s: number,
+    rowStart: number,
+    numRows: number,
+    start: number,
+    end: number,
+    slot: number,
+  ): void {
+    const { words } = this;
+    const numQueries = step.queryStarts[s + 1]! - step.queryStarts[s]!;
+    words[this.length++] = step.queryStarts[s]!;
+    words[this.length++] = step.kvLengths[s]! - numQueries;
+    words[this.length++] = rowStart;
+    words[this.length++] = numRows;
+    words[this.length++] = start;
+    words[this.length++] = end;
+    words[this.length++] = this.#tables[s]!;
+    words[this.length++] = slot;
+  }
+}

@@ -1,0 +1,122 @@
+/**
+ * Compute pipelines with typed bindings, and the bind groups they have been used with.
+ *
+ * @module
+ */
+import type { GpuContext } from "./device.ts";
+
+/** An element type of tensors on the device. */
+export type Elem = "f32" | "f16";
+
+/** What a kernel does with the buffer of a binding. */
+export type Access = "read" | "read_write";
+
+/** Bindings of group 0 by name; their order is their numbers. */
+export type Bindings = Readonly<Record<string, Access>>;
+
+/** A WGSL program and what specialises it. */
+export interface KernelSpec<B extends Bindings> {
+  /** Name of the kernel and of its entry point. */
+  readonly name: string;
+  readonly source: string;
+  readonly bindings: B;
+  /** Values of the `override` declarations. */
+  readonly constants: Readonly<Record<string, number>>;
+}
+
+/** A buffer for each binding: none missing, none extra. */
+export type Tensors<B extends Bindings> = Readonly<Record<keyof B, GPUBuffer>>;
+
+type AnyKernel = Kernel<Bindings>;
+interface BindGroupNode {
+  readonly next: WeakMap<GPUBuffer, BindGroupNode>;
+  group?: GPUBindGroup;
+}
+
+const kernelsOf = new WeakMap<GpuContext, Map<string, AnyKernel>>();
+
+/** The bytes of one element. */
+export function sizeOf(elem: Elem): number {
+  return elem === "f16" ? 2 : 4;
+}
+
+/** A pipeline. Kernels of equal specification on one device are one object. */
+export class Kernel<B extends Bindings> {
+  readonly #gpu: GpuContext;
+  readonly #label: string;
+  readonly #names: readonly (keyof B & string)[];
+  readonly #layout: GPUBindGroupLayout;
+  readonly #pipeline: GPUComputePipeline;
+  /** A trie over the buffers in binding order; it keeps no buffer alive. */
+  readonly #groups: BindGroupNode = { next: new WeakMap() };
+
+  private constructor(gpu: GpuContext, spec: KernelSpec<B>) {
+    this.#gpu = gpu;
+    this.#label = spec.name;
+    this.#names = Object.keys(spec.bindings);
+    // Explicit, because a layout found automatically lacks the bindings a specialisation does not use.
+    this.#layout = gpu.device.createBindGroupLayout({
+      label: spec.name,
+      entries: this.#names.map((name, binding) => ({
+        binding,
+        visibility: GPUShaderStage.COMPUTE,
+        buffer: { type: spec.bindings[name] === "read" ? "read-only-storage" : "storage" },
+      })),
+    });
+    this.#pipeline = gpu.device.createComputePipeline({
+      label: spec.name,
+      layout: gpu.device.createPipelineLayout({ bindGroupLayouts: [this.#layout] }),
+      compute: {
+        module: gpu.device.createShaderModule({
+          label: spec.name,
+          code: spec.source,
+        }),
+        entryPoint: spec.name,
+        constants: spec.constants,
+      },
+    });
+    gpu.counts.pipelines++;
+  }
+
+  /** The kernel of this specification on this device, compiled at the first call. */
+  static get<B extends Bindings>(gpu: GpuContext, spec: KernelSpec<B>): Kernel<B> {
+    let kernels = kernelsOf.get(gpu);
+    if (kernels === undefined) kernelsOf.set(gpu, kernels = new Map());
+    const key = JSON.stringify([spec.source, spec.constants]);
+    let kernel = kernels.get(key);
+    if (kernel === undefined) kernels.set(key, kernel = new Kernel(gpu, spec) as AnyKernel);
+    return kernel as Kernel<B>;
+  }
+
+  /** Appends a dispatch. The bind group of these very buffers is made once and found again afterwards. */
+  encode(
+    pass: GPUComputePassEncoder,
+    tensors: Tensors<B>,
+    workgroups: readonly [x: number, y?: number, z?: number],
+  ): void {
+    pass.setPipeline(this.#pipeline);
+    pass.setBindGroup(0, this.#bind(tensors));
+    pass.dispatchWorkgroups(...workgroups);
+  }
+
+  #bind(tensors: Tensors<B>): GPUBindGroup {
+    let node = this.#groups;
+    for (const name of this.#names) {
+      let next = node.next.get(tensors[name]);
+      if (next === undefined) node.next.set(tensors[name], next = { next: new WeakMap() });
+      node = next;
+    }
+    if (node.group === undefined) {
+      this.#gpu.counts.bindGroups++;
+      node.group = this.#gpu.device.createBindGroup({
+        label: this.#label,
+        layout: this.#layout,
+        entries: this.#names.map((name, binding) => ({
+          binding,
+          resource: { buffer: tensors[name] },
+        })),
+      });
+    }
+    return node.group;
+  }
+}

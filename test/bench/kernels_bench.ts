@@ -1,0 +1,127 @@
+/**
+ * Times our kernels, `paged_attention` beside ONNX Runtime's GroupQueryAttention on the same device and shapes.
+ *
+ * `deno run -A test/bench/kernels_bench.ts [--quick]`
+ *
+ * @module
+ */
+import { PagedAttention } from "../../kernels/paged_attention.ts";
+import { StepBuffer } from "../../kernels/step_buffer.ts";
+import { type GpuContext, openDevice } from "../../src/gpu/device.ts";
+import { Readback } from "../../src/gpu/readback.ts";
+import { makeStep } from "../kernels/paged_case.ts";
+import { type AttentionBatch, createRandom, OrtAttention } from "./ort_attention.ts";
+
+const BLOCK_SIZE = 16;
+const ROUNDS = 5;
+
+/** Something to time, and a buffer its work ends in. */
+interface Contender {
+  readonly out: GPUBuffer;
+  run(): void | Promise<void>;
+  dispose(): void | Promise<void>;
+}
+
+function createOurs(gpu: GpuContext, batch: AttentionBatch): Contender {
+  const { elem, heads, kvHeads, headSize, queries, keys } = batch;
+  const sequences = Array.from({ length: batch.sequences }, () => ({ queries, keys }));
+  const { step, numBlocks } = makeStep(sequences, BLOCK_SIZE);
+  const stepBuffer = new StepBuffer(
+    gpu,
+    { heads, kvHeads, headSize, blockSize: BLOCK_SIZE, elem },
+    {
+      maxTokens: step.numTokens,
+      maxSequences: sequences.length,
+      maxBlocksPerSequence: step.maxBlocksPerSequence,
+    },
+  );
+  const attention = new PagedAttention(gpu, stepBuffer, {
+    scale: 1 / Math.sqrt(headSize),
+    softcap: 0,
+    window: 0,
+    hasSinks: false,
+    queryStride: heads * headSize,
+    queryOffset: 0,
+  });
+  const cacheLength = numBlocks * kvHeads * BLOCK_SIZE * headSize;
+  const tensors = {
+    q: createRandom(gpu, step.numTokens * heads * headSize, elem),
+    kCache: createRandom(gpu, cacheLength, elem),
+    vCache: createRandom(gpu, cacheLength, elem),
+    out: createRandom(gpu, step.numTokens * heads * headSize, elem),
+  };
+  return {
+    out: tensors.out,
+    run() {
+      stepBuffer.write(step);
+      const encoder = gpu.device.createCommandEncoder();
+      const pass = encoder.beginComputePass();
+      attention.encode(pass, tensors);
+      pass.end();
+      gpu.device.queue.submit([encoder.finish()]);
+    },
+    dispose() {
+      stepBuffer.dispose();
+      for (const buffer of Object.values(tensors)) buffer.destroy();
+    },
+  };
+}
+
+/** Milliseconds until the work of `repeats` runs has reached the host, per run. */
+async function time(gpu: GpuContext, readback: Readback, contender: Contender, repeats: number) {
+  const start = performance.now();
+  for (let i = 0; i < repeats; i++) await contender.run();
+  const range = { buffer: contender.out, offset: 0, size: 4 };
+  await readback.read(gpu.device.createCommandEncoder(), [range]);
+  return (performance.now() - start) / repeats;
+}
+
+const median = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
+
+/** Both contenders in turn, so that what else the machine does falls on both. */
+async function compare(gpu: GpuContext, readback: Readback, batch: AttentionBatch) {
+  const contenders = [createOurs(gpu, batch), await OrtAttention.create(gpu, batch)];
+  const times: number[][] = contenders.map(() => []);
+  const repeats = batch.queries === 1 ? 4 : 1;
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [i, contender] of contenders.entries()) {
+      const milliseconds = await time(gpu, readback, contender, repeats);
+      // The first round compiles.
+      if (round > 0) times[i]!.push(milliseconds);
+    }
+  }
+  for (const contender of contenders) await contender.dispose();
+  const [ours, theirs] = times.map(median);
+  return { ours: ours!, theirs: theirs! };
+}
+
+const gpu = await openDevice({
+  allowFallback: true,
+  onError: (error) => {
+    throw new Error(error.message);
+  },
+});
+if (gpu === undefined) throw new Error("There is no WebGPU adapter to measure.");
+const readback = await Readback.create(gpu, { maxBytes: 16 });
+const print = (line: string) => Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
+
+print(`adapter: ${gpu.adapterInfo.description}, medians of ${ROUNDS} rounds, ms`);
+print("| elem | heads | kv | size | batch | queries | keys | ours | ORT GQA | speed-up |");
+print("|---|---|---|---|---|---|---|---|---|---|");
+const isQuick = Deno.args.includes("--quick");
+for (const elem of ["f32", "f16"] as const) {
+  for (const [heads, kvHeads, headSize] of [[14, 2, 64], [16, 8, 128]] as const) {
+    const lengths = [128, 1024, 4096].map((keys) => [1, keys] as const);
+    for (const sequences of isQuick ? [1] : [1, 8]) {
+      for (const [queries, keys] of [[512, 512] as const, ...lengths]) {
+        const batch = { elem, heads, kvHeads, headSize, sequences, queries, keys };
+        const { ours, theirs } = await compare(gpu, readback, batch);
+        const speedUp = (theirs / ours).toFixed(2);
+        print(
+          `| ${elem} | ${heads} | ${kvHeads} | ${headSize} | ${sequences} | ${queries} | ${keys} ` +
+            `| ${ours.toFixed(2)} | ${theirs.toFixed(2)} | ${speedUp} |`,
+        );
+      }
+    }
+  }
+}

@@ -1,0 +1,154 @@
+/**
+ * Random packed steps over a paged cache that holds NaN wherever no kernel may look, and attention in float64.
+ *
+ * @module
+ */
+import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import type { PackedStep } from "../../kernels/step_plan.ts";
+import { makeNormal } from "./exact_sampling.ts";
+
+/** A sequence of the step: its new tokens, and the keys it sees with them. */
+export interface CaseSequence {
+  readonly queries: number;
+  readonly keys: number;
+}
+
+/** What a case asks of attention beyond its shape. */
+export interface CaseOptions {
+  readonly window?: number;
+  readonly softcap?: number;
+  readonly hasSinks?: boolean;
+  /** Some queries and keys a hundred times as large. */
+  readonly hasOutliers?: boolean;
+  readonly seed?: number;
+}
+
+/** A step and its tensors. */
+export interface PagedCase {
+  readonly shape: AttentionShape;
+  readonly step: PackedStep;
+  readonly numBlocks: number;
+  readonly q: Float32Array;
+  readonly kCache: Float32Array;
+  readonly vCache: Float32Array;
+  readonly sinks: Float32Array;
+}
+
+/** Block tables in random order over a pool with blocks to spare; positions continue each sequence. */
+export function makeStep(
+  sequences: readonly CaseSequence[],
+  blockSize: number,
+  seed = 1,
+): { step: PackedStep; numBlocks: number } {
+  const random = makeNormal(seed);
+  const blocksOf = sequences.map(({ keys }) => Math.ceil(keys / blockSize));
+  const used = blocksOf.reduce((sum, blocks) => sum + blocks, 0);
+  const numBlocks = used + 3;
+  const pool = Array.from({ length: numBlocks }, (_, block) => ({ block, at: random() }))
+    .sort((a, b) => a.at - b.at).map(({ block }) => block);
+  const maxBlocksPerSequence = Math.max(...blocksOf) + 1;
+  const numTokens = sequences.reduce((sum, { queries }) => sum + queries, 0);
+  const step = {
+    sequences,
+    numTokens,
+    positions: new Int32Array(numTokens + 2),
+    queryStarts: new Int32Array(sequences.length + 1),
+    kvLengths: Int32Array.from(sequences, ({ keys }) => keys),
+    // -1 where there is no block: to follow it is an error.
+    blockTables: new Int32Array(sequences.length * maxBlocksPerSequence).fill(-1),
+    maxBlocksPerSequence,
+  };
+  let token = 0;
+  sequences.forEach(({ queries, keys }, s) => {
+    for (let i = 0; i < queries; i++) step.positions[token++] = keys - queries + i;
+    step.queryStarts[s + 1] = token;
+    const row = s * maxBlocksPerSequence;
+    for (let b = 0; b < blocksOf[s]!; b++) step.blockTables[row + b] = pool.pop()!;
+  });
+  return { step, numBlocks };
+}
+
+/** A case with normal queries, keys and values, rounded to f16 where the shape says so. */
+export function makeCase(
+  shape: AttentionShape,
+  sequences: readonly CaseSequence[],
+  options: CaseOptions = {},
+): PagedCase {
+  const { step, numBlocks } = makeStep(sequences, shape.blockSize, options.seed);
+  const normal = makeNormal(options.seed ?? 1);
+  const round = shape.elem === "f16" ? Math.f16round : Math.fround;
+  const next = () => {
+    const value = normal();
+    return round(options.hasOutliers && value > 2.5 ? value * 100 : value);
+  };
+  const q = new Float32Array(step.numTokens * shape.heads * shape.headSize).map(next);
+  const cacheSize = numBlocks * shape.kvHeads * shape.blockSize * shape.headSize;
+  const kCache = new Float32Array(cacheSize).fill(NaN);
+  const vCache = new Float32Array(cacheSize).fill(NaN);
+  for (let s = 0; s < sequences.length; s++) {
+    for (let position = 0; position < sequences[s]!.keys; position++) {
+      for (let head = 0; head < shape.kvHeads; head++) {
+        const at = cacheAt(shape, step, s, position, head);
+        for (let d = 0; d < shape.headSize; d++) {
+          kCache[at + d] = next();
+          vCache[at + d] = round(normal());
+        }
+      }
+    }
+  }
+  const sinks = new Float32Array(shape.heads).map(() => normal() * 2);
+  return { shape, step, numBlocks, q, kCache, vCache, sinks };
+}
+
+/** Where a key or value begins in its cache. */
+export function cacheAt(
+  { kvHeads, blockSize, headSize }: AttentionShape,
+  step: PackedStep,
+  s: number,
+  position: number,
+  head: number,
+): number {
+  const table = s * step.maxBlocksPerSequence + Math.floor(position / blockSize);
+  const block = step.blockTables[table]!;
+  return ((block * kvHeads + head) * blockSize + position % blockSize) * headSize;
+}
+
+/** Attention as its formula says, in float64. */
+export function attendExactly(
+  { shape, step, q, kCache, vCache, sinks }: PagedCase,
+  scale: number,
+  options: CaseOptions,
+): Float64Array {
+  const { heads, kvHeads, headSize } = shape;
+  const { window = 0, softcap = 0 } = options;
+  const out = new Float64Array(step.numTokens * heads * headSize);
+  for (let s = 0; s < step.sequences.length; s++) {
+    for (let token = step.queryStarts[s]!; token < step.queryStarts[s + 1]!; token++) {
+      const position = step.positions[token]!;
+      const first = window > 0 ? Math.max(0, position - window + 1) : 0;
+      for (let head = 0; head < heads; head++) {
+        const kvHead = Math.floor(head / (heads / kvHeads));
+        const at = (token * heads + head) * headSize;
+        const scores = new Float64Array(position - first + 1);
+        for (let j = first; j <= position; j++) {
+          const key = cacheAt(shape, step, s, j, kvHead);
+          let score = 0;
+          for (let d = 0; d < headSize; d++) score += q[at + d]! * kCache[key + d]!;
+          score *= scale;
+          scores[j - first] = softcap > 0 ? softcap * Math.tanh(score / softcap) : score;
+        }
+        let largest = scores.reduce((a, b) => Math.max(a, b));
+        if (options.hasSinks) largest = Math.max(largest, sinks[head]!);
+        let total = options.hasSinks ? Math.exp(sinks[head]! - largest) : 0;
+        for (let j = first; j <= position; j++) {
+          const weight = Math.exp(scores[j - first]! - largest);
+          total += weight;
+          const value = cacheAt(shape, step, s, j, kvHead);
+          for (let d = 0; d < headSize; d++) out[at + d]! += weight * vCache[value + d]!;
+        }
+        for (let d = 0; d < headSize; d++) out[at + d]! /= total;
+      }
+    }
+  }
+  return out;
+}

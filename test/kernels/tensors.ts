@@ -1,0 +1,56 @@
+/**
+ * Tensors to and from the device, for the tests of kernels.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import type { Elem } from "../../src/gpu/kernel.ts";
+import { Readback } from "../../src/gpu/readback.ts";
+
+/** A storage buffer of `values` in the given type. */
+export function upload(gpu: GpuContext, values: Float32Array, elem: Elem): GPUBuffer {
+  const data = elem === "f16" ? new Float16Array(values) : values;
+  const size = Math.max(16, Math.ceil(data.byteLength / 4) * 4);
+  const buffer = createBuffer(gpu, {
+    size,
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
+    mappedAtCreation: true,
+  });
+  new Uint8Array(buffer.getMappedRange())
+    .set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+  buffer.unmap();
+  return buffer;
+}
+
+/** Runs what `encode` appends to a pass, and brings `buffer` back as float32. */
+export async function runAndRead(
+  gpu: GpuContext,
+  encode: (pass: GPUComputePassEncoder) => void,
+  { buffer, length, elem }: { buffer: GPUBuffer; length: number; elem: Elem },
+): Promise<Float32Array> {
+  const size = Math.ceil(length * (elem === "f16" ? 2 : 4) / 4) * 4;
+  const readback = await Readback.create(gpu, { maxBytes: size, slots: 1 });
+  const encoder = gpu.device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  encode(pass);
+  pass.end();
+  const bytes = await readback.read(encoder, [{ buffer, offset: 0, size }]);
+  readback.dispose();
+  const values = elem === "f16" ? new Float16Array(bytes.buffer) : new Float32Array(bytes.buffer);
+  return new Float32Array(values.subarray(0, length));
+}
+
+/** Fails where a value is off by more than `abs + rel * |want|`, saying where and by how much. */
+export function assertClose(
+  got: ArrayLike<number>,
+  want: ArrayLike<number>,
+  { abs, rel }: { abs: number; rel: number },
+): void {
+  assert.equal(got.length, want.length);
+  for (let i = 0; i < want.length; i++) {
+    const error = Math.abs(got[i]! - want[i]!);
+    if (error <= abs + rel * Math.abs(want[i]!)) continue;
+    assert.fail(`element ${i} of ${want.length}: ${got[i]} where ${want[i]} is right`);
+  }
+}
