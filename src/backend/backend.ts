@@ -4,6 +4,7 @@
  * @module
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { ExternalData, Session, Tensor } from "../onnx/ort.ts";
 
 /** A device that runs graphs and kernels. It owns all memory it hands out until `dispose`. */
@@ -13,10 +14,20 @@ export interface Backend {
   readonly adapter: string;
   /** Whether graphs and kernels may compute in f16. */
   readonly hasF16: boolean;
+  /** Most bytes that one buffer may have. */
+  readonly maxBufferBytes: number;
   /** Resolves with the reason when the device is gone; never on the CPU. */
   readonly lost: Promise<string>;
   /** Opens a graph whose outputs stay on this device. */
   openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session>;
+  /**
+   * Memory that sessions write into, step after step.
+   *
+   * @returns `undefined` where ONNX Runtime has to allocate its outputs itself.
+   */
+  allocate(numBytes: number): Storage | undefined;
+  /** The paged attention of a cut graph, with its KV cache and rotary tables in device memory. */
+  openAttention?(options: AttentionOptions): Promise<PagedAttention>;
   /**
    * Chooses a token from each of the rows `firstRow`, `firstRow + 1` …
    *
@@ -24,5 +35,53 @@ export interface Backend {
    * @throws {NothingToSampleError} when a row has no token to choose.
    */
   sample(logits: Tensor, firstRow: number, rows: readonly SampleRow[]): Promise<SampledToken[]>;
+  dispose(): void;
+}
+
+/** A piece of device memory. */
+export interface Storage {
+  /** A tensor at its beginning. */
+  tensor(dtype: "float32" | "float16", dims: readonly number[]): Tensor;
+  dispose(): void;
+}
+
+/** Which sequences a step's packed tokens belong to, and which blocks hold their keys and values. */
+export interface PackedLayout {
+  readonly numTokens: number;
+  readonly numSequences: number;
+  /** i32 `[numTokens]`: place of each token in its own sequence. */
+  readonly positions: Int32Array;
+  /** i32 `[numSequences + 1]`: sequence `s` owns tokens `queryStarts[s]` to `queryStarts[s + 1]`. */
+  readonly queryStarts: Int32Array;
+  /** i32 `[numSequences]`: keys each sequence sees, its own new tokens included. */
+  readonly kvLengths: Int32Array;
+  /** i32 `[numSequences, maxBlocksPerSequence]`. */
+  readonly blockTables: Int32Array;
+  readonly maxBlocksPerSequence: number;
+}
+
+/** What a paged attention is made for. */
+export interface AttentionOptions {
+  readonly sites: readonly AttentionSite[];
+  readonly numBlocks: number;
+  readonly blockSize: number;
+  readonly maxTokens: number;
+  readonly maxSequences: number;
+  readonly maxBlocksPerSequence: number;
+  /** Rotary tables and sinks that the sites name, as f32. */
+  readonly constants: ReadonlyMap<string, Float32Array>;
+}
+
+/** Attention over a paged KV cache, one call per site and step. */
+export interface PagedAttention {
+  /** Takes the layout of the next step; the arrays may change after the step. */
+  begin(layout: PackedLayout): void;
+  /**
+   * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
+   *
+   * @param tensors by name, those the site names as q, k and v.
+   * @param output where the result goes; allocated here when absent.
+   */
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
   dispose(): void;
 }

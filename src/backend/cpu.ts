@@ -13,12 +13,16 @@ export class CpuBackend implements Backend {
   readonly kind = "cpu";
   readonly adapter = `CPU (WebAssembly, ${Deno.build.arch})`;
   readonly hasF16 = false;
+  readonly maxBufferBytes = 2 ** 31;
   readonly lost = new Promise<string>(() => {});
   #sampler: ReferenceSampler | undefined;
 
   openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {
     return openSession(model, { externalData });
   }
+
+  /** ONNX Runtime's CPU provider writes into memory of its own. */
+  allocate(): undefined {}
 
   sample(logits: Tensor, firstRow: number, rows: readonly SampleRow[]): Promise<SampledToken[]> {
     const vocabSize = logits.dims.at(-1) as number;

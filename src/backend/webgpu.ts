@@ -5,16 +5,17 @@
  */
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
-import type { GpuContext } from "../gpu/device.ts";
+import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
-import { type ExternalData, openSession, type Session, type Tensor } from "../onnx/ort.ts";
-import type { Backend } from "./backend.ts";
+import { type ExternalData, openSession, type Session, Tensor } from "../onnx/ort.ts";
+import type { Backend, Storage } from "./backend.ts";
 
 /** See the module. */
 export class WebGpuBackend implements Backend {
   readonly kind = "webgpu";
   readonly adapter: string;
   readonly hasF16: boolean;
+  readonly maxBufferBytes: number;
   readonly lost: Promise<string>;
   readonly #gpu: GpuContext;
   #sampler: ReferenceSampler | undefined;
@@ -25,6 +26,10 @@ export class WebGpuBackend implements Backend {
     this.#readback = readback;
     this.adapter = gpu.adapterInfo.description || gpu.adapterInfo.vendor || "unnamed adapter";
     this.hasF16 = gpu.hasF16;
+    this.maxBufferBytes = Math.min(
+      gpu.limits.maxBufferSize,
+      gpu.limits.maxStorageBufferBindingSize,
+    );
     this.lost = gpu.lost.then(({ reason, message }) =>
       `the GPU device was lost (${reason}): ${message}`
     );
@@ -36,6 +41,18 @@ export class WebGpuBackend implements Backend {
 
   openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {
     return openSession(model, { device: this.#gpu.device, externalData });
+  }
+
+  allocate(numBytes: number): Storage {
+    const buffer = createBuffer(this.#gpu, {
+      label: "activations",
+      size: Math.ceil(numBytes / 16) * 16,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+    });
+    return {
+      tensor: (dataType, dims) => Tensor.fromGpuBuffer(buffer, { dataType, dims }),
+      dispose: () => buffer.destroy(),
+    };
   }
 
   async sample(

@@ -58,8 +58,30 @@ export const SERVE_FLAGS = {
     placeholder: "<count>",
     min: 0,
     max: 1_000_000,
-    fallback: 64,
+    fallback: 512,
     help: "Requests that may wait while the model works on others; more are answered 429.",
+  }),
+  kvCacheMb: integer({
+    placeholder: "<MiB>",
+    min: 1,
+    max: 1_048_576,
+    help:
+      "Device memory for keys and values. Default: 1024, or less where the model cannot use it.",
+  }),
+  maxBatchTokens: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 65_536,
+    help: "Most tokens in one step of the decoder; longer prompts take several. Default: 512.",
+  }),
+  maxSequences: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 1024,
+    help: "Most requests that share a step of the decoder. Default: 32.",
+  }),
+  noPrefixCache: toggle({
+    help: "Do not reuse the keys and values of prompts that begin alike.",
   }),
   allowedHost: list({
     placeholder: "<host>",

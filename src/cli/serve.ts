@@ -33,7 +33,10 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const model = await resolveModel(flags.model ?? DEFAULT_MODEL);
   const settings = await readSettings(flags);
   const { device, dtype, kind, maxQueue } = flags;
-  const session = new Session({ load: { model, device, dtype, kind, log: logSettings }, maxQueue });
+  const { kvCacheMb, maxBatchTokens, maxSequences } = flags;
+  const engine = { kvCacheMb, maxBatchTokens, maxSequences, prefixCache: !flags.noPrefixCache };
+  const load = { model, device, dtype, kind, engine, log: logSettings };
+  const session = new Session({ load, maxQueue });
 
   const stopRequest = Promise.withResolvers<void>();
   const server = listen(settings, session, stopRequest.resolve);

@@ -72,6 +72,40 @@ export class EngineMetrics {
     };
     gauge("hearth_sequences_running", "Sequences that hold KV blocks.", (s) => s.numRunning);
     gauge("hearth_sequences_waiting", "Sequences in the queue.", (s) => s.numWaiting);
+    gauge("hearth_kv_blocks_used", "KV blocks that sequences hold.", (s) => s.numUsedBlocks);
+    gauge(
+      "hearth_kv_blocks_cached",
+      "KV blocks nobody holds that keep a known prefix.",
+      (s) => s.numCachedBlocks,
+    );
+    gauge("hearth_kv_blocks_free", "KV blocks that hold nothing.", (s) => s.numFreeBlocks);
+
+    const total = (name: string, help: string, read: (stats: SchedulerStats) => number) => {
+      new Counter({
+        name,
+        help,
+        registers,
+        collect() {
+          this.reset();
+          this.inc(read(stats()));
+        },
+      });
+    };
+    total(
+      "hearth_prefix_query_tokens_total",
+      "Prompt tokens looked up in the prefix cache.",
+      (s) => s.numPrefixQueryTokens,
+    );
+    total(
+      "hearth_prefix_hit_tokens_total",
+      "Prompt tokens found there and not computed again.",
+      (s) => s.numPrefixHitTokens,
+    );
+    total(
+      "hearth_preemptions_total",
+      "Times a sequence gave its KV blocks to an older one.",
+      (s) => s.numPreemptions,
+    );
   }
 
   /** Takes note of a step that has run. */

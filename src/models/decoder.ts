@@ -5,11 +5,17 @@
  */
 import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
-import type { Dtype } from "../config.ts";
+import type { Dtype, EngineSettings } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
+import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
+import { choosePagedLimits } from "../decoder/paged_limits.ts";
 import { WholeDecoder } from "../decoder/whole_decoder.ts";
 import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
+import { FolderFiles } from "../onnx/external_data.ts";
 import type { ExternalData } from "../onnx/ort.ts";
+import { readModel } from "../onnx/proto_read.ts";
+import { splitGraph } from "../onnx/split.ts";
 import type { LoadProgress } from "../worker/protocol.ts";
 import {
   chooseDtype,
@@ -24,6 +30,7 @@ import {
 export interface DecoderLoadOptions {
   readonly backend: Backend;
   readonly dtype?: Dtype | undefined;
+  readonly engine: EngineSettings;
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
@@ -42,18 +49,47 @@ export async function loadDecoder(
   const dtype = chooseDtype(folder, { graph, device, dtype: options.dtype });
   const path = graphFile(graph, dtype);
 
+  const fileName = path.slice(path.lastIndexOf("/") + 1);
+  await using files = new FolderFiles(join(folder.path, "onnx"));
   onProgress({ what: `reading ${path}` });
-  const model = await Deno.readFile(join(folder.path, path));
-  const externalData = await readExternalData(folder, path);
-  onProgress({ what: `preparing ${path} on ${backend.adapter}` });
-  const decoder = await WholeDecoder.load({
+  const contextLength = contextLengthOf(folder);
+  const result = splitGraph(await readModel(files, fileName), { contextLength });
+  if ("refused" in result || !backend.openAttention) {
+    log.warn("the graph is not cut: one sequence at a time", {
+      graph: path,
+      reason: "refused" in result ? result.refused : "",
+    });
+    const decoder = await openWholeDecoder(folder, path, { ...options, contextLength });
+    return { decoder, dtype };
+  }
+  const { cut } = result;
+  const decoder = await openPagedDecoder({
     backend,
-    model,
-    externalData,
-    contextLength: contextLengthOf(folder),
-    vocabSize: sizeOf(folder, ["vocab_size"]),
+    cut,
+    files,
+    limits: choosePagedLimits(cut, {
+      contextLength,
+      settings: options.engine,
+      maxBufferBytes: backend.maxBufferBytes,
+    }),
+    onProgress: (fraction) => onProgress({ what: `loading ${path}`, fraction }),
   });
   return { decoder, dtype };
+}
+
+async function openWholeDecoder(
+  folder: ModelFolder,
+  path: string,
+  options: DecoderLoadOptions & { readonly contextLength: number },
+): Promise<Decoder> {
+  options.onProgress({ what: `loading ${path}` });
+  return await WholeDecoder.load({
+    backend: options.backend,
+    model: await Deno.readFile(join(folder.path, path)),
+    externalData: await readExternalData(folder, path),
+    contextLength: options.contextLength,
+    vocabSize: sizeOf(folder, ["vocab_size"]),
+  });
 }
 
 const TEXT_GRAPHS = ["model", "decoder_model_merged"] as const;

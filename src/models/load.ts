@@ -15,7 +15,7 @@ import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
 /** What to load, on what. */
-export interface ModelLoadOptions extends Pick<LoadOptions, "model" | "dtype" | "kind"> {
+export interface ModelLoadOptions extends Pick<LoadOptions, "model" | "dtype" | "kind" | "engine"> {
   readonly backend: Backend;
   readonly onProgress: (progress: LoadProgress) => void;
 }
@@ -40,5 +40,11 @@ async function loadText(folder: ModelFolder, options: ModelLoadOptions): Promise
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const defaults = readGenerationDefaults(folder.config, generationConfig);
   const { decoder, dtype } = await loadDecoder(folder, options);
-  return new TextModel({ decoder, tokenizer, defaults, dtype });
+  return new TextModel({
+    decoder,
+    tokenizer,
+    defaults,
+    dtype,
+    prefixCache: options.engine.prefixCache,
+  });
 }

@@ -21,6 +21,8 @@ export interface TextModelParts {
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly dtype: Dtype;
+  /** Whether requests share the keys and values of equal beginnings. */
+  readonly prefixCache: boolean;
 }
 
 /** See the module. */
@@ -34,7 +36,7 @@ export class TextModel implements Model {
 
   constructor(parts: TextModelParts) {
     this.#parts = parts;
-    this.#engine = new EngineLoop(parts.decoder, { prefixCache: true });
+    this.#engine = new EngineLoop(parts.decoder, { prefixCache: parts.prefixCache });
     this.dtype = parts.dtype;
     this.contextLength = parts.decoder.limits.contextLength;
     this.maxSequences = parts.decoder.limits.maxSequences;

@@ -23,7 +23,7 @@ export interface LoadOptions {
   readonly dtype?: Dtype | undefined;
   /** Told from the folder if absent. */
   readonly kind?: ModelKind | undefined;
-  readonly engine?: EngineSettings | undefined;
+  readonly engine: EngineSettings;
   readonly log: LogSettings;
 }
 

@@ -79,7 +79,12 @@ function assertGreedy(
 
 async function assertGoldens(backend: Backend, folderPath: string, dtype: Dtype): Promise<void> {
   const folder = await openFolder(folderPath);
-  const { decoder } = await loadDecoder(folder, { backend, dtype, onProgress: () => {} });
+  const { decoder } = await loadDecoder(folder, {
+    backend,
+    dtype,
+    engine: { prefixCache: true },
+    onProgress: () => {},
+  });
   const engine = new EngineLoop(decoder, { prefixCache: true });
   const tie = dtype.endsWith("16") ? F16_TIE : 0;
   const goldens = readGoldens(folderPath);

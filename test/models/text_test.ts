@@ -14,6 +14,7 @@ async function withModel(use: (model: Model) => Promise<void>): Promise<void> {
   const model = await loadModel({
     model: { id: "hearth-demo-chat", aliases: [], ownedBy: "hearth", folder: FOLDER },
     dtype: "fp32",
+    engine: { prefixCache: true },
     backend: new CpuBackend(),
     onProgress: () => {},
   });

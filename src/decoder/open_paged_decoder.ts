@@ -1,0 +1,70 @@
+/**
+ * Opens a cut graph on a backend: segment by segment, so that never more than one segment's weights are held.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import { bytesOfStored, type ModelFiles } from "../onnx/external_data.ts";
+import type { GraphCut, StoredTensor } from "../onnx/graph_cut.ts";
+import { loadSegments } from "../onnx/segment_loader.ts";
+import type { DecoderLimits } from "./decoder.ts";
+import { type OpenSegment, PagedDecoder } from "./paged_decoder.ts";
+
+/** What to open, and where. */
+export interface PagedOpenOptions {
+  readonly backend: Backend;
+  readonly cut: GraphCut;
+  readonly files: ModelFiles;
+  readonly limits: DecoderLimits;
+  /** Called after each segment with the share that is open, 0 to 1. */
+  readonly onProgress: (fraction: number) => void;
+}
+
+/** Opens sessions, cache and tables. @throws {Error} with ONNX Runtime's message when it refuses a segment. */
+export async function openPagedDecoder(options: PagedOpenOptions): Promise<PagedDecoder> {
+  const { backend, cut, files, limits } = options;
+  const segments: OpenSegment[] = [];
+  try {
+    for await (const { segment, externalData } of loadSegments(cut, files)) {
+      const session = await backend.openSession(segment.model, externalData);
+      segments.push({ segment, session });
+      options.onProgress(segments.length / cut.segments.length);
+    }
+  } catch (error) {
+    for (const { session } of segments) await session.release();
+    throw error;
+  }
+  const attention = await backend.openAttention!({
+    sites: cut.attentions,
+    numBlocks: limits.numBlocks,
+    blockSize: limits.blockSize,
+    maxTokens: limits.maxBatchTokens,
+    maxSequences: limits.maxSequences,
+    maxBlocksPerSequence: Math.ceil(limits.contextLength / limits.blockSize),
+    constants: await readConstants(cut, files),
+  });
+  return new PagedDecoder({ backend, cut, segments, attention, limits });
+}
+
+async function readConstants(
+  cut: GraphCut,
+  files: ModelFiles,
+): Promise<Map<string, Float32Array>> {
+  const constants = new Map<string, Float32Array>();
+  const named = cut.attentions.flatMap(({ rotary, sinks }) => [rotary?.cos, rotary?.sin, sinks]);
+  for (const tensor of named) {
+    if (tensor === undefined || constants.has(tensor.name)) continue;
+    constants.set(tensor.name, asFloat32(tensor, await bytesOfStored(tensor, files)));
+  }
+  return constants;
+}
+
+function asFloat32({ name, dtype }: StoredTensor, bytes: Uint8Array): Float32Array {
+  // A copy of its own: the bytes may begin at any address.
+  const { buffer } = bytes.slice();
+  if (dtype === "float32") return new Float32Array(buffer);
+  if (dtype === "float16") return Float32Array.from(new Float16Array(buffer));
+  throw new Error(
+    `The constant "${name}" is ${dtype}; rotary tables and sinks are float32 or float16.`,
+  );
+}

@@ -1,0 +1,147 @@
+/**
+ * The cut decoder: ONNX Runtime runs the segments of the graph, our kernels the attention between them, over a
+ * paged KV cache that all sequences share.
+ *
+ * @module
+ */
+import type { Backend, PagedAttention, Storage } from "../backend/backend.ts";
+import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
+import { type Session, Tensor, type Tensors } from "../onnx/ort.ts";
+import type { Decoder, DecoderLimits, SampledToken, SampleRow, StepBatch } from "./decoder.ts";
+import { planStorage, type StoragePlan } from "./storage_plan.ts";
+
+/** A segment of a cut and the session that runs it. */
+export interface OpenSegment {
+  readonly segment: Segment;
+  readonly session: Session;
+}
+
+/** What a paged decoder is made of. It owns all of it. */
+export interface PagedDecoderParts {
+  readonly backend: Backend;
+  readonly cut: GraphCut;
+  readonly segments: readonly OpenSegment[];
+  readonly attention: PagedAttention;
+  readonly limits: DecoderLimits;
+}
+
+/** See the module. */
+export class PagedDecoder implements Decoder {
+  readonly limits: DecoderLimits;
+  readonly #parts: PagedDecoderParts;
+  readonly #plan: StoragePlan;
+  readonly #pieces: readonly (Storage | undefined)[];
+  /** The attention sites that run after each segment. */
+  readonly #sitesAfter: readonly (readonly AttentionSite[])[];
+
+  constructor(parts: PagedDecoderParts) {
+    const { backend, cut, segments, limits } = parts;
+    this.#parts = parts;
+    this.limits = limits;
+    this.#plan = planStorage(cut, (port) => bytesOf(port, limits));
+    this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
+    this.#sitesAfter = segments.map(({ segment }) =>
+      cut.attentions.filter(({ afterSegment }) => afterSegment === segment.index)
+    );
+  }
+
+  async run(batch: StepBatch): Promise<SampledToken[]> {
+    const { cut, segments, attention, backend } = this.#parts;
+    const rows = rowsToSample(batch);
+    const sizes = { tokens: batch.numTokens, rows: rows.indices.length };
+    const tensors = new Map<string, Tensor>(Object.entries(stepInputs(cut, batch, rows.indices)));
+    attention.begin({ ...batch, numSequences: batch.sequences.length });
+    // Where no sequence has come to its last token, the keys and values are all that is wanted.
+    const wanted = rows.indices.length > 0 ? segments : segments.slice(0, -1);
+    for (const { segment, session } of wanted) {
+      await this.#runSegment(segment, session, tensors, sizes);
+      for (const site of this.#sitesAfter[segment.index]!) {
+        const output = this.#place(site.output, sizes);
+        tensors.set(site.output.name, attention.run(site.layer, tensors, output));
+      }
+    }
+    if (rows.indices.length === 0) return [];
+    return await backend.sample(tensors.get(cut.output.name)!, 0, rows.samples);
+  }
+
+  async dispose(): Promise<void> {
+    for (const piece of this.#pieces) piece?.dispose();
+    this.#parts.attention.dispose();
+    for (const { session } of this.#parts.segments) await session.release();
+  }
+
+  async #runSegment(
+    segment: Segment,
+    session: Session,
+    tensors: Map<string, Tensor>,
+    sizes: Sizes,
+  ): Promise<void> {
+    const feeds = Object.fromEntries(segment.inputs.map(({ name }) => [name, tensors.get(name)!]));
+    const outputs = await session.run(feeds, this.#places(segment, sizes));
+    for (const [name, tensor] of Object.entries(outputs)) tensors.set(name, tensor);
+  }
+
+  #places(segment: Segment, sizes: Sizes): Tensors | undefined {
+    const places: Record<string, Tensor> = {};
+    for (const port of segment.outputs) {
+      const place = this.#place(port, sizes);
+      if (place === undefined) return undefined;
+      places[port.name] = place;
+    }
+    return places;
+  }
+
+  #place(port: TensorPort, sizes: Sizes): Tensor | undefined {
+    const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
+    const dims = port.shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
+    return piece?.tensor(port.dtype as "float32" | "float16", dims);
+  }
+}
+
+interface Sizes {
+  readonly tokens: number;
+  readonly rows: number;
+}
+
+interface WantedRows {
+  /** Index of the last packed token of each sequence that asks for a token. */
+  readonly indices: readonly number[];
+  readonly samples: readonly SampleRow[];
+}
+
+function rowsToSample(batch: StepBatch): WantedRows {
+  const indices: number[] = [];
+  const samples: SampleRow[] = [];
+  batch.sequences.forEach(({ sample }, sequence) => {
+    if (sample === undefined) return;
+    indices.push(batch.queryStarts[sequence + 1]! - 1);
+    samples.push(sample);
+  });
+  return { indices, samples };
+}
+
+/** The inputs that do not come from another segment. */
+function stepInputs(cut: GraphCut, batch: StepBatch, rows: readonly number[]): Tensors {
+  const { numTokens } = batch;
+  const inputs: Record<string, Tensor> = {
+    [cut.tokens.name]: int64(batch.tokenIds.subarray(0, numTokens), [1, numTokens]),
+    [cut.rows.name]: int64(rows, [rows.length]),
+  };
+  if (cut.positions) {
+    inputs[cut.positions.name] = int64(batch.positions.subarray(0, numTokens), [1, numTokens]);
+  }
+  return inputs;
+}
+
+function int64(values: ArrayLike<number>, dims: readonly number[]): Tensor {
+  return new Tensor("int64", BigInt64Array.from(Array.from(values, BigInt)), dims);
+}
+
+function bytesOf(port: TensorPort, limits: DecoderLimits): number {
+  const sizes = { tokens: limits.maxBatchTokens, rows: limits.maxSequences };
+  const count = port.shape.reduce<number>(
+    (product, dim) => product * (typeof dim === "number" ? dim : sizes[dim]),
+    1,
+  );
+  return count * (port.dtype === "float16" ? 2 : 4);
+}

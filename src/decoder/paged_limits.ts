@@ -1,0 +1,65 @@
+/**
+ * How large a paged decoder's cache and steps are made.
+ *
+ * @module
+ */
+import type { EngineSettings } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
+import type { DecoderLimits } from "./decoder.ts";
+
+const BLOCK_SIZE = 16;
+const DEFAULT_KV_CACHE_MB = 1024;
+const DEFAULT_MAX_BATCH_TOKENS = 512;
+const DEFAULT_MAX_SEQUENCES = 32;
+const MIB = 2 ** 20;
+
+/** What the limits follow from. */
+export interface PagedLimitsOptions {
+  readonly contextLength: number;
+  readonly settings: EngineSettings;
+  /** Most bytes that one buffer of the device may have: each site has one for keys and one for values. */
+  readonly maxBufferBytes: number;
+}
+
+/**
+ * Sizes the cache by the wish or the default, but no larger than full contexts for all sequences would fill, and
+ * no larger than the device's buffers allow.
+ *
+ * @throws {StartupError} when not even one block fits.
+ */
+export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): DecoderLimits {
+  const { settings, maxBufferBytes } = options;
+  const maxSequences = settings.maxSequences ?? DEFAULT_MAX_SEQUENCES;
+  const contextLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
+  const perSite = cut.attentions.map(bytesPerBlock);
+  const blockBytes = perSite.reduce((sum, { keys, values }) => sum + keys + values, 0);
+  const largest = Math.max(...perSite.flatMap(({ keys, values }) => [keys, values]));
+
+  const kvCacheMb = settings.kvCacheMb ?? DEFAULT_KV_CACHE_MB;
+  const numBlocks = Math.min(
+    Math.floor((kvCacheMb * MIB) / blockBytes),
+    Math.floor(maxBufferBytes / largest),
+    maxSequences * Math.ceil(contextLength / BLOCK_SIZE),
+  );
+  if (numBlocks < 1) {
+    throw new StartupError(
+      `A KV cache of ${kvCacheMb} MiB holds no block of ${BLOCK_SIZE} tokens, which takes ${blockBytes} bytes. ` +
+        "Give more with --kv-cache-mb.",
+    );
+  }
+  return {
+    contextLength: Math.min(contextLength, numBlocks * BLOCK_SIZE),
+    vocabSize: cut.output.width,
+    maxSequences,
+    maxBatchTokens: settings.maxBatchTokens ?? DEFAULT_MAX_BATCH_TOKENS,
+    numBlocks,
+    blockSize: BLOCK_SIZE,
+    sharesBlocks: true,
+  };
+}
+
+function bytesPerBlock(site: AttentionSite): { keys: number; values: number } {
+  const elements = BLOCK_SIZE * site.kvHeads * (site.dtype === "float16" ? 2 : 4);
+  return { keys: elements * site.headDim, values: elements * site.vHeadDim };
+}

@@ -1,0 +1,72 @@
+/**
+ * Which tensors that cross between segments may share one piece of memory, because they are never needed at once.
+ *
+ * @module
+ */
+import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
+
+/** Where each crossing tensor lives. */
+export interface StoragePlan {
+  /** Bytes of each piece of memory. */
+  readonly pieces: readonly number[];
+  /** The piece of a tensor, by the tensor's name. */
+  readonly pieceOf: ReadonlyMap<string, number>;
+}
+
+interface Lifetime {
+  readonly port: TensorPort;
+  readonly from: number;
+  readonly to: number;
+}
+
+/**
+ * Plans the memory of a cut's crossing tensors and logits.
+ *
+ * A tensor is written at one moment and last read at another; of the pieces that are free from then to then, it takes
+ * the smallest that holds it.
+ *
+ * @param bytesOf the most bytes a tensor takes.
+ */
+export function planStorage(cut: GraphCut, bytesOf: (port: TensorPort) => number): StoragePlan {
+  const pieces: { bytes: number; freeFrom: number }[] = [];
+  const pieceOf = new Map<string, number>();
+  for (const { port, from, to } of lifetimesOf(cut)) {
+    const bytes = bytesOf(port);
+    let best = -1;
+    pieces.forEach((piece, index) => {
+      if (piece.freeFrom > from || piece.bytes < bytes) return;
+      if (best < 0 || piece.bytes < pieces[best]!.bytes) best = index;
+    });
+    if (best < 0) best = pieces.push({ bytes, freeFrom: 0 }) - 1;
+    pieces[best]!.freeFrom = to + 1;
+    pieceOf.set(port.name, best);
+  }
+  return { pieces: pieces.map(({ bytes }) => bytes), pieceOf };
+}
+
+/** In order of birth. Segment `k` runs at moment `2k`, the attention after it at `2k + 1`. */
+function lifetimesOf(cut: GraphCut): Lifetime[] {
+  const lastRead = new Map<string, number>();
+  const read = (name: string, moment: number) =>
+    lastRead.set(name, Math.max(moment, lastRead.get(name) ?? 0));
+  for (const { index, inputs } of cut.segments) {
+    for (const { name } of inputs) read(name, 2 * index);
+  }
+  for (const { afterSegment, q, k, v } of cut.attentions) {
+    for (const { tensor } of [q, k, v]) read(tensor, 2 * afterSegment + 1);
+  }
+  read(cut.output.name, 2 * cut.segments.length);
+
+  const born = [
+    ...cut.segments.flatMap(({ index, outputs }) =>
+      outputs.map((port) => ({ port, from: 2 * index }))
+    ),
+    ...cut.attentions.map(({ afterSegment, output }) => ({
+      port: output,
+      from: 2 * afterSegment + 1,
+    })),
+  ];
+  return born
+    .map(({ port, from }) => ({ port, from, to: lastRead.get(port.name) ?? from }))
+    .sort((a, b) => a.from - b.from);
+}
