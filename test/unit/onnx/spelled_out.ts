@@ -1,0 +1,178 @@
+/**
+ * Attention in ONNX's basic operators as exporters spell it, for tests of the cut.
+ *
+ * @module
+ */
+import { constant } from "../../fixtures/onnx_builder.ts";
+import { type AddAttention, type GraphBuilder, type Layer, projections } from "./test_decoder.ts";
+
+const LOWEST = -3.4028234663852886e38;
+const INT64_MAX = 9223372036854775807n;
+
+function sizeOf(graph: GraphBuilder, tensor: string, axis: number): string {
+  return graph.add("Gather", [graph.add("Shape", [tensor]), graph.ints([axis], [])], {
+    attributes: { axis: 0 },
+  });
+}
+
+function unsqueeze(graph: GraphBuilder, tensor: string, axes: readonly number[]): string {
+  return graph.add("Unsqueeze", [tensor, graph.ints(axes)]);
+}
+
+/** A vector of sizes, some constant and some computed. */
+function sizes(graph: GraphBuilder, parts: readonly (number | string)[]): string {
+  const vectors = parts.map((part) =>
+    typeof part === "number" ? graph.ints([part]) : unsqueeze(graph, part, [0])
+  );
+  return graph.add("Concat", vectors, { attributes: { axis: 0 } });
+}
+
+/** Heads `[1, heads, tokens, size]` of rows, by a shape computed while running. */
+export function splitHeads(graph: GraphBuilder, rows: string, count: number): string {
+  const shape = sizes(graph, [
+    sizeOf(graph, rows, 0),
+    sizeOf(graph, rows, 1),
+    count,
+    graph.sizes.headDim,
+  ]);
+  const split = graph.add("Reshape", [rows, shape]);
+  return graph.add("Transpose", [split], { attributes: { perm: [0, 2, 1, 3] } });
+}
+
+/** Rows `[1, tokens, heads * size]` of heads. */
+export function joinHeads(graph: GraphBuilder, heads: string): string {
+  const swapped = graph.add("Transpose", [heads], { attributes: { perm: [0, 2, 1, 3] } });
+  const shape = sizes(graph, [
+    sizeOf(graph, swapped, 0),
+    sizeOf(graph, swapped, 1),
+    graph.sizes.heads * graph.sizes.headDim,
+  ]);
+  return graph.add("Reshape", [swapped, shape]);
+}
+
+/** Appends to the cache, into the layer's present output. */
+export function cached(graph: GraphBuilder, past: string, added: string, present: string): string {
+  return graph.add("Concat", [past, added], { attributes: { axis: -2 }, outputs: [present] });
+}
+
+/** Repeats key-value heads for the query heads they serve, as PyTorch's `repeat_kv` is exported. */
+export function repeatHeads(graph: GraphBuilder, tensor: string): string {
+  const { heads, kvHeads, headDim } = graph.sizes;
+  const [batch, length] = [sizeOf(graph, tensor, 0), sizeOf(graph, tensor, 2)];
+  const wide = sizes(graph, [batch, kvHeads, heads / kvHeads, length, headDim]);
+  const expanded = graph.add("Expand", [unsqueeze(graph, tensor, [2]), wide]);
+  return graph.add("Reshape", [expanded, sizes(graph, [batch, heads, length, headDim])]);
+}
+
+/**
+ * The additive mask `[1, 1, tokens, total]` as recent exporters compute it: triangle of a filled square,
+ * multiplied by "later than", and where the padding hides a key, filled again.
+ */
+export function additiveMask(
+  graph: GraphBuilder,
+  options: { readonly window?: number } = {},
+): string {
+  const name = "additive_mask";
+  if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
+  const [tokens, past] = [sizeOf(graph, "input_ids", 1), sizeOf(graph, "past_key_values.0.key", 2)];
+  const total = graph.add("Add", [tokens, past]);
+  const [zero, one] = [graph.ints([0], []), graph.ints([1], [])];
+  const filled = graph.add("Expand", [graph.float(LOWEST), sizes(graph, [tokens, total])]);
+  const triangle = graph.add("Trilu", [filled, graph.ints([1], [])], { attributes: { upper: 1 } });
+  const keys = graph.add("Range", [zero, total, one]);
+  const queries = unsqueeze(graph, graph.add("Range", [past, total, one]), [1]);
+  let hidden = graph.add("Greater", [keys, queries]);
+  let square = triangle;
+  if (options.window !== undefined) {
+    const from = graph.add("Sub", [queries, graph.ints([options.window], [])]);
+    hidden = graph.add("Or", [hidden, graph.add("LessOrEqual", [keys, from])]);
+    square = filled;
+  }
+  const later = graph.add("Mul", [square, graph.add("Cast", [hidden], { attributes: { to: 1 } })]);
+  const mask = unsqueeze(graph, later, [0, 1]);
+  const padding = unsqueeze(graph, "attention_mask", [1, 2]);
+  const both = graph.add("Add", [mask, graph.add("Cast", [padding], { attributes: { to: 1 } })]);
+  const isPadding = graph.add("Equal", [both, graph.float(0)]);
+  return graph.add("Where", [isPadding, graph.float(LOWEST), mask], { outputs: [name] });
+}
+
+/** Angles from `position_ids`, as exported from Llama: cosines and sines `[1, 1, tokens, size]`. */
+function angles(graph: GraphBuilder): [string, string] {
+  if (!graph.nodes.some(({ outputs }) => outputs.includes("cosines"))) {
+    const half = graph.sizes.headDim / 2;
+    const frequencies = Float32Array.from({ length: half }, (_, i) => 100 ** (-i / half));
+    const table = graph.constant(constant("frequencies", [1, half, 1], frequencies));
+    const wide = graph.add("Expand", [
+      table,
+      sizes(graph, [sizeOf(graph, "position_ids", 0), half, 1]),
+    ]);
+    const places = graph.add("Cast", [unsqueeze(graph, "position_ids", [1])], {
+      attributes: { to: 1 },
+    });
+    const product = graph.add("MatMul", [wide, places]);
+    const turned = graph.add("Transpose", [product], { attributes: { perm: [0, 2, 1] } });
+    const twice = graph.add("Concat", [turned, turned], { attributes: { axis: -1 } });
+    graph.add("Unsqueeze", [graph.add("Cos", [twice]), graph.ints([1])], { outputs: ["cosines"] });
+    graph.add("Unsqueeze", [graph.add("Sin", [twice]), graph.ints([1])], { outputs: ["sines"] });
+  }
+  return ["cosines", "sines"];
+}
+
+/** Rotates heads by their positions, with the halves taken by slices to "the end". */
+export function rotateHeads(graph: GraphBuilder, heads: string): string {
+  const [cos, sin] = angles(graph);
+  const half = graph.ints([graph.sizes.headDim / 2]);
+  const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));
+  const first = graph.add("Slice", [heads, graph.ints([0]), half, graph.ints([3])]);
+  const second = graph.add("Slice", [heads, half, end, graph.ints([3])]);
+  const turned = graph.add("Concat", [graph.add("Neg", [second]), first], {
+    attributes: { axis: -1 },
+  });
+  const sum = [graph.add("Mul", [heads, cos]), graph.add("Mul", [turned, sin])];
+  return graph.add("Add", sum);
+}
+
+/** How the pieces of one attention are put together. */
+export interface Spelling {
+  readonly rotary?: boolean;
+  /** Between the product of q and k and the softmax. */
+  readonly scores?: (graph: GraphBuilder, scores: string, layer: Layer) => string;
+  /** Factors on q and kᵀ before their product. */
+  readonly prescale?: (graph: GraphBuilder, query: string) => string;
+  /** Between the softmax and the product with v. */
+  readonly weights?: (graph: GraphBuilder, weights: string) => string;
+}
+
+/** Attention of projections, repeated heads, cache and the given scores. */
+export function spelledOut(spelling: Spelling): AddAttention {
+  return (graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const [qRows, kRows, vRows] = projections(graph, layer);
+    let q = splitHeads(graph, qRows, heads);
+    let k = splitHeads(graph, kRows, kvHeads);
+    const v = splitHeads(graph, vRows, kvHeads);
+    if (spelling.rotary) [q, k] = [rotateHeads(graph, q), rotateHeads(graph, k)];
+    const keys = repeatHeads(graph, cached(graph, layer.pastKey, k, layer.presentKey));
+    const values = repeatHeads(graph, cached(graph, layer.pastValue, v, layer.presentValue));
+    let turned = graph.add("Transpose", [keys], { attributes: { perm: [0, 1, 3, 2] } });
+    if (spelling.prescale) {
+      const factor = spelling.prescale(graph, q);
+      [q, turned] = [graph.add("Mul", [q, factor]), graph.add("Mul", [turned, factor])];
+    }
+    const product = graph.add("MatMul", [q, turned]);
+    const scores = spelling.scores?.(graph, product, layer) ?? product;
+    const softmax = graph.add("Softmax", [scores], { attributes: { axis: -1 } });
+    const weights = spelling.weights?.(graph, softmax) ?? softmax;
+    return joinHeads(graph, graph.add("MatMul", [weights, values]));
+  };
+}
+
+/** `sqrt(1 / sqrt(size))` computed from the query's shape, as PyTorch exports scaled_dot_product_attention. */
+export function rootOfScale(graph: GraphBuilder, query: string): string {
+  const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));
+  const size = graph.add("Slice", [graph.add("Shape", [query]), graph.ints([-1]), end]);
+  const root = graph.add("Sqrt", [graph.add("Cast", [size], { attributes: { to: 1 } })]);
+  return graph.add("Sqrt", [
+    graph.add("Div", [graph.constant(constant("one", [1], Float32Array.of(1))), root]),
+  ]);
+}

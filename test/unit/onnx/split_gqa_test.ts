@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import type { AttributeValue } from "../../../src/onnx/proto.ts";
+import { constant } from "../../fixtures/onnx_builder.ts";
+import { assertSameAsWhole } from "./compare.ts";
+import {
+  type AddAttention,
+  decoder,
+  type GraphBuilder,
+  lengths,
+  projections,
+} from "./test_decoder.ts";
+
+const CONTEXT = 64;
+
+/** Rotary tables of `dim / 2` angles. */
+function tables(graph: GraphBuilder, dim: number): [string, string] {
+  const table = (name: string, of: (angle: number) => number) => {
+    const data = Float32Array.from({ length: CONTEXT * dim / 2 }, (_, i) => {
+      const [position, pair] = [Math.floor(i / (dim / 2)), i % (dim / 2)];
+      return of(position * 100 ** (-2 * pair / dim));
+    });
+    return graph.constant(constant(`${name}_${dim}`, [CONTEXT, dim / 2], data));
+  };
+  return [table("cos", Math.cos), table("sin", Math.sin)];
+}
+
+/** GroupQueryAttention with these attributes. */
+function gqa(
+  attributes: Readonly<Record<string, AttributeValue>>,
+  options: { packed?: boolean; rotaryDim?: number; sinks?: boolean } = {},
+): AddAttention {
+  return (graph, layer) => {
+    const { heads, kvHeads } = graph.sizes;
+    const parts = projections(graph, layer);
+    const packed = options.packed && graph.add("Concat", parts, { attributes: { axis: -1 } });
+    const rotary = options.rotaryDim ? tables(graph, options.rotaryDim) : ["", ""];
+    return graph.add("GroupQueryAttention", [
+      ...(packed ? [packed, "", ""] : parts),
+      layer.pastKey,
+      layer.pastValue,
+      ...lengths(graph),
+      ...rotary,
+      ...(options.sinks ? ["", "", graph.weights([heads], 2)] : []),
+    ], {
+      domain: "com.microsoft",
+      outputs: [`gqa_${layer.index}`, layer.presentKey, layer.presentValue],
+      attributes: { num_heads: heads, kv_num_heads: kvHeads, ...attributes },
+    });
+  };
+}
+
+Deno.test("splitGraph() cuts GroupQueryAttention without rotary and takes 0 and absence of scale for 1/sqrt", async () => {
+  for (const attributes of [{}, { scale: { float: 0 } }]) {
+    const { attentions, segments } = await assertSameAsWhole(decoder(gqa(attributes)));
+    assert.equal(segments.length, 3);
+    assert.equal(attentions[0]!.scale, 0.25);
+    assert.deepEqual([attentions[0]!.heads, attentions[0]!.kvHeads, attentions[0]!.headDim], [
+      4,
+      2,
+      16,
+    ]);
+    assert.equal(attentions[0]!.rotary, undefined);
+  }
+});
+
+Deno.test("splitGraph() keeps a scale and reports no window, cap or sinks where there are none", async () => {
+  const { attentions } = await assertSameAsWhole(decoder(gqa({ scale: { float: 0.5 } })));
+  assert.equal(attentions[1]!.scale, 0.5);
+  assert.deepEqual(
+    [attentions[1]!.localWindow, attentions[1]!.softcap, attentions[1]!.sinks],
+    [undefined, undefined, undefined],
+  );
+});
+
+Deno.test("splitGraph() names one tensor for packed q, k and v", async () => {
+  const { attentions: [site] } = await assertSameAsWhole(
+    decoder(gqa({ do_rotary: 1 }, { packed: true, rotaryDim: 16 })),
+  );
+  assert.equal(new Set([site!.q.tensor, site!.k.tensor, site!.v.tensor]).size, 1);
+  assert.deepEqual([site!.q.offset, site!.k.offset, site!.v.offset], [0, 64, 96]);
+  assert.equal(site!.q.tokenStride, 128);
+});
+
+for (const interleaved of [0, 1]) {
+  for (const rotaryDim of [16, 32]) {
+    const partial = rotaryDim === 16 ? "half of each head" : "whole heads";
+    Deno.test(`splitGraph() keeps rotary over ${partial}, interleaved=${interleaved}`, async () => {
+      const attention = gqa({ do_rotary: 1, rotary_interleaved: interleaved }, { rotaryDim });
+      const cut = await assertSameAsWhole(decoder(attention, { sizes: { headDim: 32 } }));
+      const { rotary } = cut.attentions[0]!;
+      assert.deepEqual([rotary!.dim, rotary!.interleaved], [rotaryDim, interleaved === 1]);
+      assert.equal(cut.attentions[1]!.rotary!.cos.name, rotary!.cos.name);
+      assert.equal(cut.positions, undefined);
+    });
+  }
+}
+
+Deno.test("splitGraph() limits positions to the rows of the rotary table", async () => {
+  const model = decoder(gqa({ do_rotary: 1 }, { rotaryDim: 16 }));
+  assert.equal((await assertSameAsWhole(model, { contextLength: 1000 })).maxPositions, CONTEXT);
+  assert.equal(
+    (await assertSameAsWhole(model, { contextLength: CONTEXT })).maxPositions,
+    undefined,
+  );
+});
+
+for (const window of [1, 3]) {
+  Deno.test(`splitGraph() keeps local_window_size=${window} as keys seen, the query's own included`, async () => {
+    const cut = await assertSameAsWhole(decoder(gqa({ local_window_size: window })));
+    assert.equal(cut.attentions[0]!.localWindow, window);
+  });
+}
+
+Deno.test("splitGraph() keeps softcap", async () => {
+  const cut = await assertSameAsWhole(decoder(gqa({ softcap: { float: 0.75 } })));
+  assert.equal(cut.attentions[0]!.softcap, 0.75);
+});
+
+Deno.test("splitGraph() keeps head_sink", async () => {
+  const cut = await assertSameAsWhole(decoder(gqa({}, { sinks: true })));
+  assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
+});
+
+Deno.test("splitGraph() takes smooth_softmax for sinks of zero", async () => {
+  const cut = await assertSameAsWhole(decoder(gqa({ smooth_softmax: 1 })));
+  assert.deepEqual(cut.attentions[0]!.sinks!.shape, [4]);
+});

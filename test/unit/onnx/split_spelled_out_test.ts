@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { assertSameAsWhole } from "./compare.ts";
+import { additiveMask, rootOfScale, spelledOut } from "./spelled_out.ts";
+import { decoder, MASK, POSITIONS } from "./test_decoder.ts";
+
+Deno.test("splitGraph() cuts attention as PyTorch exports it: repeated heads, rotary by position_ids, scale split over q and k", async () => {
+  const model = decoder(
+    spelledOut({
+      rotary: true,
+      prescale: rootOfScale,
+      scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
+    }),
+    { inputs: [MASK, POSITIONS] },
+  );
+  const cut = await assertSameAsWhole(model);
+  const [site] = cut.attentions;
+  assert.deepEqual([site!.heads, site!.kvHeads, site!.headDim, site!.vHeadDim], [4, 2, 16, 16]);
+  // One factor stays with q in the segment, the other one became the scale.
+  assert.ok(Math.abs(site!.scale - 0.5) < 1e-6, String(site!.scale));
+  assert.equal(site!.localWindow, undefined);
+  assert.deepEqual(cut.positions!.shape, [1, "tokens"]);
+});
+
+Deno.test("splitGraph() recovers a spelled-out local window", async () => {
+  for (const window of [1, 4]) {
+    const model = decoder(
+      spelledOut({
+        scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph, { window })]),
+      }),
+    );
+    const cut = await assertSameAsWhole(model);
+    assert.equal(cut.attentions[1]!.localWindow, window);
+  }
+});
+
+Deno.test("splitGraph() recovers scale and softcap from what is done to the scores", async () => {
+  const model = decoder(spelledOut({
+    scores: (graph, scores) => {
+      const scaled = graph.add("Div", [scores, graph.float(4)]);
+      const tanh = graph.add("Tanh", [graph.add("Div", [scaled, graph.float(0.75)])]);
+      const capped = graph.add("Mul", [tanh, graph.float(0.75)]);
+      return graph.add("Add", [capped, additiveMask(graph)]);
+    },
+  }));
+  const [site] = (await assertSameAsWhole(model)).attentions;
+  assert.ok(Math.abs(site!.scale - 0.25) < 1e-6, String(site!.scale));
+  assert.ok(Math.abs(site!.softcap! - 0.75) < 1e-6, String(site!.softcap));
+});
+
+Deno.test("splitGraph() looks through what guards against NaN after the softmax", async () => {
+  const model = decoder(spelledOut({
+    scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
+    weights: (graph, weights) =>
+      graph.add("Where", [graph.add("IsNaN", [weights]), graph.float(0), weights]),
+  }));
+  await assertSameAsWhole(model);
+});

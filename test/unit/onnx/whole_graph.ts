@@ -1,0 +1,91 @@
+/**
+ * Runs uncut graphs for tests, as the truth that cut ones are compared with.
+ *
+ * @module
+ */
+import { openSession, type Session, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
+
+/** A whole decoder graph, one sequence at a time, starting afresh with each call. */
+export class WholeGraph implements AsyncDisposable {
+  readonly #session: Session;
+  readonly #cachePast: Tensors;
+
+  private constructor(session: Session) {
+    this.#session = session;
+    this.#cachePast = Object.fromEntries(
+      session.inputs.filter(({ name }) => name.startsWith("past")).map(({ name, type, shape }) => {
+        const [, heads, , size] = shape as [unknown, number, unknown, number];
+        const data = type === "float16"
+          ? new Float16Array() as unknown as Uint16Array
+          : new Float32Array();
+        return [name, new Tensor(type as "float32", data as Float32Array, [1, heads, 0, size])];
+      }),
+    );
+  }
+
+  /** Opens a graph that holds its own weights. */
+  static async open(model: Uint8Array): Promise<WholeGraph> {
+    return new WholeGraph(await openSession(model));
+  }
+
+  /**
+   * The output's rows for a sequence that comes in chunks: token ids, or rows of embeddings.
+   *
+   * @param output name of the output.
+   */
+  async run(
+    chunks: readonly (readonly number[] | readonly Float32Array[])[],
+    output = "logits",
+  ): Promise<Float32Array[]> {
+    let cache = this.#cachePast;
+    let past = 0;
+    const rows: Float32Array[] = [];
+    for (const chunk of chunks) {
+      const total = past + chunk.length;
+      const candidates: Record<string, Tensor> = {
+        attention_mask: new Tensor("int64", new BigInt64Array(total).fill(1n), [1, total]),
+        position_ids: new Tensor(
+          "int64",
+          BigInt64Array.from({ length: chunk.length }, (_, i) => BigInt(past + i)),
+          [1, chunk.length],
+        ),
+        num_logits_to_keep: new Tensor("int64", BigInt64Array.of(0n), []),
+        ...cache,
+      };
+      if (typeof chunk[0] === "number") {
+        const ids = BigInt64Array.from(chunk as number[], BigInt);
+        candidates["input_ids"] = new Tensor("int64", ids, [1, chunk.length]);
+      } else {
+        const embeddings = Float32Array.from((chunk as Float32Array[]).flatMap((row) => [...row]));
+        candidates["inputs_embeds"] = new Tensor("float32", embeddings, [
+          1,
+          chunk.length,
+          embeddings.length / chunk.length,
+        ]);
+      }
+      const feeds = Object.fromEntries(
+        this.#session.inputs.map(({ name }) => [name, candidates[name]!]),
+      );
+      const results = await this.#session.run(feeds);
+      cache = Object.fromEntries(
+        Object.keys(cache).map((name) => [
+          name,
+          (results[name.replace("past_key_values", "present")] ??
+            results[name.replace("past", "present")])!,
+        ]),
+      );
+      const logits = results[output]!;
+      const width = logits.dims.at(-1)!;
+      const data = logits.data as Float32Array;
+      for (let i = 0; i < chunk.length; i++) {
+        rows.push(Float32Array.from(data.subarray(i * width, (i + 1) * width)));
+      }
+      past = total;
+    }
+    return rows;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#session.release();
+  }
+}
