@@ -10,6 +10,7 @@ import commonSource from "./paged_attention_common.wgsl" with { type: "text" };
 import decodeSource from "./paged_attention_decode.wgsl" with { type: "text" };
 import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
 import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
+import stepSource from "./step.wgsl" with { type: "text" };
 import type { StepBuffer } from "./step_buffer.ts";
 
 /** What may differ between attention layers of one shape. */
@@ -82,7 +83,7 @@ export class PagedAttention {
       WINDOW: params.window,
       HAS_SINKS: params.hasSinks ? 1 : 0,
     };
-    const prelude = FOUR[shape.elem] + commonSource;
+    const prelude = FOUR[shape.elem] + stepSource + commonSource;
     if (tiling.prefillRows > 0) {
       this.#prefill = Kernel.get(gpu, {
         name: "paged_attention_prefill",

@@ -21,15 +21,6 @@ const LOG2_E = 1.4426950408889634;
 const LOWEST = -1e30;
 const NO_SLOT = 0xffffffffu;
 
-struct Step {
-  positions: u32,
-  slots: u32,
-  prefill_items: u32,
-  decode_items: u32,
-  reduce_items: u32,
-  words: array<u32>,
-}
-
 // A share of one sequence's attention. Its rows are pairs (query token, head of the group), token first.
 struct Item {
   first_token: u32,

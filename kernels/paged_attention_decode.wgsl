@@ -7,7 +7,6 @@
 //
 // Workgroup memory: 4 * ROWS * HEAD_FOURS + 20 * QUADS * THREADS + 36 * QUADS floats.
 
-@group(0) @binding(0) var<storage, read> step: Step;
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k_cache: array<four>;
 @group(0) @binding(3) var<storage, read> v_cache: array<four>;

@@ -6,7 +6,6 @@
 //
 // Workgroup memory: (ROWS * HEAD_FOURS + KEYS * (HEAD_FOURS + 1)) fours, (KEYS + 8) * ROWS floats.
 
-@group(0) @binding(0) var<storage, read> step: Step;
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k_cache: array<four>;
 @group(0) @binding(3) var<storage, read> v_cache: array<four>;

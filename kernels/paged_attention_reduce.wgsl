@@ -3,7 +3,6 @@
 // One workgroup takes the rows of one item and one KV head; each thread a four of a row at a time.
 // No workgroup memory.
 
-@group(0) @binding(0) var<storage, read> step: Step;
 @group(0) @binding(1) var<storage, read> partials: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> sinks: array<f32>;
 @group(0) @binding(3) var<storage, read_write> out: array<four>;

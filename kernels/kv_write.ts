@@ -1,0 +1,150 @@
+/**
+ * Writes the keys and values of a step's new tokens into a paged KV cache, rotated by position.
+ *
+ * @module
+ */
+import type { GpuContext } from "../src/gpu/device.ts";
+import { type Elem, Kernel } from "../src/gpu/kernel.ts";
+import { FOUR } from "./four.ts";
+import source from "./kv_write.wgsl" with { type: "text" };
+import stepSource from "./step.wgsl" with { type: "text" };
+import type { StepBuffer } from "./step_buffer.ts";
+
+/** Rotary position embedding. */
+export interface RotaryParams {
+  /** Elements of a head that turn, from its first on: a multiple of 8, or of 4 when interleaved. */
+  readonly size: number;
+  /** Whether neighbours turn together, rather than element `i` with `i + size / 2`. */
+  readonly isInterleaved: boolean;
+  /** Type of the cosine and sine caches. */
+  readonly anglesElem: Elem;
+}
+
+/** Where a token's heads lie in a tensor, in elements; both are multiples of 4. */
+export interface RowLayout {
+  /** From one token's row to the next's. */
+  readonly stride: number;
+  /** From the row's beginning to the first head. */
+  readonly offset: number;
+}
+
+/** What may differ between attention layers of one shape. */
+export interface KvWriteParams {
+  /** Absent: keys are copied, and queries left alone. */
+  readonly rotary?: RotaryParams | undefined;
+  readonly q: RowLayout;
+  readonly k: RowLayout;
+  readonly v: RowLayout;
+}
+
+/** Buffers of one attention layer. `q`, `k` and `v` may be one buffer, packed row by row. */
+export interface KvWriteTensors {
+  /** elem `[numTokens, q.stride]`. */
+  readonly q: GPUBuffer;
+  /** elem `[numTokens, k.stride]`. */
+  readonly k: GPUBuffer;
+  /** elem `[numTokens, v.stride]`. */
+  readonly v: GPUBuffer;
+  /** elem `[blocks, kvHeads, blockSize, headSize]`. */
+  readonly kCache: GPUBuffer;
+  /** elem `[blocks, kvHeads, blockSize, headSize]`. */
+  readonly vCache: GPUBuffer;
+  /** What rotation needs. */
+  readonly rotary?: RotaryTensors | undefined;
+}
+
+/** Buffers of a layer with rotary embedding. */
+export interface RotaryTensors {
+  /** anglesElem `[positions, size / 2]`. */
+  readonly cos: GPUBuffer;
+  /** anglesElem `[positions, size / 2]`. */
+  readonly sin: GPUBuffer;
+  /** elem `[numTokens, heads * headSize]`: the rotated queries. */
+  readonly qOut: GPUBuffer;
+}
+
+const BINDINGS = {
+  step: "read",
+  q: "read",
+  k: "read",
+  v: "read",
+  cos: "read",
+  sin: "read",
+  qOut: "read_write",
+  kCache: "read_write",
+  vCache: "read_write",
+} as const;
+const THREADS = 64;
+
+/**
+ * With `x` a head of queries or keys at position `p`, and `x'` its element that turns with `x[i]`:
+ *
+ * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
+ *
+ * Keys and values go to slot `p` of their sequence's blocks, rotated queries to `qOut`.
+ */
+export class KvWrite {
+  readonly #step: StepBuffer;
+  readonly #kernel: Kernel<typeof BINDINGS>;
+  readonly #workgroupsPerToken: number;
+
+  /** @throws {RangeError} when the rotary size or a layout is none the kernel can run. */
+  constructor(gpu: GpuContext, step: StepBuffer, params: KvWriteParams) {
+    const { rotary, q, k, v } = params;
+    const { shape } = step;
+    checkRotary(rotary, shape.headSize);
+    for (const layout of [q, k, v]) checkLayout(layout);
+    const headFours = shape.headSize / 4;
+    const heads = rotary === undefined ? 0 : shape.heads;
+    this.#step = step;
+    this.#workgroupsPerToken = Math.ceil((heads + 2 * shape.kvHeads) * headFours / THREADS);
+    this.#kernel = Kernel.get(gpu, {
+      name: "kv_write",
+      source: FOUR[shape.elem] + stepSource + source,
+      bindings: BINDINGS,
+      constants: {
+        HEAD_FOURS: headFours,
+        HEADS: heads,
+        KV_HEADS: shape.kvHeads,
+        BLOCK_SIZE: shape.blockSize,
+        Q_STRIDE: q.stride / 4,
+        Q_OFFSET: q.offset / 4,
+        K_STRIDE: k.stride / 4,
+        K_OFFSET: k.offset / 4,
+        V_STRIDE: v.stride / 4,
+        V_OFFSET: v.offset / 4,
+        ROTARY_FOURS: (rotary?.size ?? 0) / 4,
+        IS_INTERLEAVED: rotary?.isInterleaved ? 1 : 0,
+        ANGLES_ARE_F16: rotary?.anglesElem === "f16" ? 1 : 0,
+      },
+    });
+  }
+
+  /** Appends the write of the step last written: one dispatch. */
+  encode(pass: GPUComputePassEncoder, tensors: KvWriteTensors): void {
+    const { words, partials, plan } = this.#step;
+    const { q, k, v, kCache, vCache } = tensors;
+    // A binding must hold something; without rotation nothing touches these.
+    const { cos, sin, qOut } = tensors.rotary ?? { cos: words, sin: words, qOut: partials };
+    const bound = { step: words, q, k, v, cos, sin, qOut, kCache, vCache };
+    this.#kernel.encode(pass, bound, [this.#workgroupsPerToken, plan.numTokens]);
+  }
+}
+
+/** Also asked by the reference. */
+export function checkRotary(rotary: RotaryParams | undefined, headSize: number): void {
+  if (rotary === undefined) return;
+  const unit = rotary.isInterleaved ? 4 : 8;
+  if (rotary.size % unit === 0 && rotary.size <= headSize) return;
+  throw new RangeError(
+    `A rotary size of ${rotary.size} in heads of ${headSize}: ` +
+      `kv_write turns a multiple of ${unit} elements, at most the whole head.`,
+  );
+}
+
+function checkLayout({ stride, offset }: RowLayout): void {
+  if (stride % 4 === 0 && offset % 4 === 0) return;
+  throw new RangeError(
+    `A row stride of ${stride} and offset of ${offset}: kv_write reads multiples of 4 elements.`,
+  );
+}

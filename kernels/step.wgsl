@@ -1,0 +1,12 @@
+// The step's plan, laid out by step_plan.ts; offsets count from `words`.
+struct Step {
+  positions: u32,
+  slots: u32,
+  prefill_items: u32,
+  decode_items: u32,
+  reduce_items: u32,
+  words: array<u32>,
+}
+
+@group(0) @binding(0) var<storage, read> step: Step;
+
