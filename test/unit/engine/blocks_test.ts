@@ -159,7 +159,7 @@ Deno.test("BlockManager tells prompts apart by the media their placeholders stan
   blocks.seal(cat);
   assert.equal(withMedia("cat").numComputed, 12);
   assert.equal(withMedia("dog").numComputed, 0);
-  assert.equal(withMedia("cat", 4).numComputed, 0);
+  assert.equal(withMedia("cat", 2).numComputed, 0);
   const text = makeSequence(prompt);
   assert(blocks.admit(text, 0));
   assert.equal(text.numComputed, 0);

@@ -116,6 +116,38 @@ Deno.test("Detokenizer.push() does not slide its window over tokens that have no
   assert.equal(detokenize(decode, tokenIds).join(""), "w1 w2 w3");
 });
 
+Deno.test("Detokenizer.push() holds back what may still be contracted", () => {
+  const pieces = [
+    "a",
+    " a",
+    "n",
+    " n",
+    " n'",
+    "t",
+    "'",
+    " '",
+    " ",
+    "s",
+    "re",
+    "'s",
+    ".",
+    " .",
+    ",",
+  ];
+  const decode: Decode = (ids) => cleanUp(ids.map((id) => pieces[id]).join(""));
+  const random = new Random(7);
+  for (let i = 0; i < 20_000; i++) {
+    const ids = Array.from({ length: random.between(1, 30) }, () => random.between(0, 14));
+    assert.equal(detokenize(decode, ids).join(""), decode(ids));
+  }
+});
+
+/** What tokenizers do under `clean_up_tokenization_spaces`. */
+function cleanUp(text: string): string {
+  return text.replace(/ ([.?!,])/g, "$1").replace(/ ' /g, "'").replace(/ n't/g, "n't")
+    .replace(/ '(m|s|ve|re)/g, "'$1");
+}
+
 Deno.test("Detokenizer is right about random bytes, one U+FFFD for each or one for all that are incomplete", () => {
   const random = new Random(5);
   for (let i = 0; i < 3000; i++) {

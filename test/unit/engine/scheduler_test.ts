@@ -174,6 +174,13 @@ for (const prefixCache of [true, false]) {
     assert.deepEqual([a!.numCachedTokens, b!.numCachedTokens], [0, 8]);
   });
 
+  Deno.test(`Scheduler does not compute a prompt for two samples in one step (${where})`, () => {
+    const server = new Server({}, { prefixCache });
+    const [a, b] = server.add(countFrom(0, 11), { samples: [GREEDY, GREEDY] });
+    assert.deepEqual(server.step(), [[a!.id, 11]]);
+    assert.deepEqual(server.step(), [[a!.id, 1], [b!.id, 3]]);
+  });
+
   Deno.test(`Scheduler lets a sample go on with the prompt of one that was cancelled (${where})`, () => {
     const server = new Server({ maxBatchTokens: 8 }, { prefixCache });
     const [a, b] = server.add(countFrom(0, 15), { samples: [GREEDY, GREEDY] });
