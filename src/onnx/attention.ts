@@ -80,13 +80,27 @@ export function inputName(node: Node, position: number): string | undefined {
   return node.inputs[position] || undefined;
 }
 
+/** The node that keeps a tensor's shape from being known: what it takes is known, what it makes is not. */
+function findObstacle({ index, probes }: Search, tensor: string): Node | undefined {
+  const run = probes.at(SHORT_LENGTHS[0]);
+  for (let name: string | undefined = tensor; name !== undefined;) {
+    const node = index.producers.get(name);
+    const unknown = node?.inputs.find((input) => input !== "" && run.value(input) === undefined);
+    if (unknown === undefined) return node;
+    name = unknown;
+  }
+  return undefined;
+}
+
 /** A shape seen in the first short run. @throws {Refusal} when it is not known. */
 export function knownShape(search: Search, tensor: string, node: Node): readonly number[] {
   const value = search.probes.at(SHORT_LENGTHS[0]).value(tensor);
-  if (value === undefined) {
-    throw new Refusal(`The shape of "${tensor}", which ${describeNode(node)} takes, is not known.`);
-  }
-  return value.shape;
+  if (value !== undefined) return value.shape;
+  const obstacle = findObstacle(search, tensor);
+  throw new Refusal(
+    `What ${describeNode(node)} takes as "${tensor}" cannot be followed on paper` +
+      (obstacle ? `: nothing is known of ${describeNode(obstacle)}.` : "."),
+  );
 }
 
 /** Refuses unless the past comes straight from an input of the graph. */

@@ -19,7 +19,7 @@ import type {
   TensorPort,
 } from "./graph_cut.ts";
 import { describeNode, GraphIndex } from "./graph_index.ts";
-import type { Graph, Model, Node } from "./proto.ts";
+import { type Graph, hasSubgraph, type Model, type Node } from "./proto.ts";
 import {
   type DecoderInputs,
   findInputs,
@@ -154,9 +154,11 @@ function cutGraph(model: Model, contextLength: number): GraphCut {
   const search = { index: whole, probes: new Probes(whole, wholeInputs), contextLength };
   const placed = placeSites(search, findAttentions(search), [wanted]);
   if (placed.sites.length === 0) {
+    const branching = whole.graph.nodes.find(hasSubgraph);
     throw new Refusal(
       "It holds no attention over a cache that Hearth knows: neither GroupQueryAttention, " +
-        "MultiHeadAttention, Attention, nor a softmax between two products.",
+        "MultiHeadAttention, Attention, nor a softmax between two products" +
+        (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
     );
   }
   const outputs = new Map(placed.sites.map(({ found, node }): [string, Value["dtype"]] => {
