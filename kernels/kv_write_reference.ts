@@ -1,0 +1,107 @@
+/**
+ * `kv_write` on the CPU: the oracle of the WGSL kernel, and the CPU backend's own.
+ *
+ * @module
+ */
+import type { AttentionShape } from "./attention_shape.ts";
+import { checkRotary, type KvWriteParams, type RotaryParams, type RowLayout } from "./kv_write.ts";
+import type { PackedStep } from "./step_plan.ts";
+
+/** Tensors of one attention layer; see `KvWriteTensors`. `q`, `k` and `v` may be one array. */
+export interface KvWriteArrays {
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+  /** f32 `[blocks, kvHeads, blockSize, headSize]`. */
+  readonly kCache: Float32Array;
+  readonly vCache: Float32Array;
+  readonly rotary?: RotaryArrays | undefined;
+}
+
+/** Tensors of a layer with rotary embedding. */
+export interface RotaryArrays {
+  /** f32 `[positions, size / 2]`. */
+  readonly cos: Float32Array;
+  readonly sin: Float32Array;
+  /** f32 `[numTokens, heads * headSize]`: the rotated queries. May be `q` where its layout is the same. */
+  readonly qOut: Float32Array;
+}
+
+/** See `KvWrite`. Nothing is allocated per call. */
+export class ReferenceKvWrite {
+  readonly #shape: AttentionShape;
+  readonly #params: KvWriteParams;
+
+  /** @throws {RangeError} when the rotary size is none the kernel can run. */
+  constructor(shape: AttentionShape, params: KvWriteParams) {
+    checkRotary(params.rotary, shape.headSize);
+    this.#shape = shape;
+    this.#params = params;
+  }
+
+  run(step: PackedStep, arrays: KvWriteArrays): void {
+    const { blockSize } = this.#shape;
+    for (let s = 0; s < step.sequences.length; s++) {
+      for (let token = step.queryStarts[s]!; token < step.queryStarts[s + 1]!; token++) {
+        const position = step.positions[token]!;
+        const table = s * step.maxBlocksPerSequence + Math.floor(position / blockSize);
+        this.#writeToken(arrays, token, position, step.blockTables[table]!);
+      }
+    }
+  }
+
+  #writeToken(arrays: KvWriteArrays, token: number, position: number, block: number): void {
+    const { heads, kvHeads, headSize, blockSize } = this.#shape;
+    const { rotary, q, k, v } = this.#params;
+    if (rotary !== undefined) {
+      for (let head = 0; head < heads; head++) {
+        const from = headAt(q, token, head * headSize);
+        const to = (token * heads + head) * headSize;
+        copyHead(arrays.q, from, arrays.rotary!.qOut, to, headSize);
+        turn(arrays.rotary!, rotary, arrays.rotary!.qOut, to, position);
+      }
+    }
+    for (let head = 0; head < kvHeads; head++) {
+      const to = ((block * kvHeads + head) * blockSize + position % blockSize) * headSize;
+      copyHead(arrays.v, headAt(v, token, head * headSize), arrays.vCache, to, headSize);
+      copyHead(arrays.k, headAt(k, token, head * headSize), arrays.kCache, to, headSize);
+      if (rotary !== undefined) turn(arrays.rotary!, rotary, arrays.kCache, to, position);
+    }
+  }
+}
+
+function headAt({ stride, offset }: RowLayout, token: number, head: number): number {
+  return token * stride + offset + head;
+}
+
+function copyHead(
+  source: Float32Array,
+  from: number,
+  target: Float32Array,
+  to: number,
+  length: number,
+): void {
+  for (let i = 0; i < length; i++) target[to + i] = source[from + i]!;
+}
+
+/** Turns the head at `values[at…]` in place. */
+function turn(
+  { cos, sin }: RotaryArrays,
+  { size, isInterleaved }: RotaryParams,
+  values: Float32Array,
+  at: number,
+  position: number,
+): void {
+  const half = size / 2;
+  const step = isInterleaved ? 2 : 1;
+  const distance = isInterleaved ? 1 : half;
+  for (let i = 0; i < half; i++) {
+    const cosine = cos[position * half + i]!;
+    const sine = sin[position * half + i]!;
+    const first = at + i * step;
+    const x = values[first]!;
+    const y = values[first + distance]!;
+    values[first] = x * cosine - y * sine;
+    values[first + distance] = y * cosine + x * sine;
+  }
+}
