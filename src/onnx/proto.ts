@@ -78,7 +78,6 @@ export const ATTRIBUTE = {
   string: 4,
   tensor: 5,
   graph: 6,
-  floats: 7,
   ints: 8,
   graphs: 11,
   type: 20,
@@ -127,21 +126,6 @@ export function intsAttribute(node: Node, name: string): number[] | undefined {
   const values: number[] = [];
   for (const field of readFields(attribute.message)) {
     if (field.number === ATTRIBUTE.ints) values.push(...[...int64sOf(field)].map(Number));
-  }
-  return values;
-}
-
-/** The values of an attribute of floats. */
-export function floatsAttribute(node: Node, name: string): number[] | undefined {
-  const attribute = node.attributes.find((candidate) => candidate.name === name);
-  if (attribute === undefined) return undefined;
-  const values: number[] = [];
-  for (const { number, payload } of readFields(attribute.message)) {
-    if (number !== ATTRIBUTE.floats) continue;
-    const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
-    for (let offset = 0; offset < payload.length; offset += 4) {
-      values.push(view.getFloat32(offset, true));
-    }
   }
   return values;
 }

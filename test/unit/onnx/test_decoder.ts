@@ -34,11 +34,14 @@ export class GraphBuilder {
   readonly nodes: Node[] = [];
   readonly initializers: Tensor[] = [];
   readonly extraInputs: Declared[] = [];
+  readonly #externalFile: string | undefined;
+  #externalBytes = 0;
   #seed = 1;
   #count = 0;
 
-  constructor(sizes: DecoderSizes) {
+  constructor(sizes: DecoderSizes, externalFile?: string) {
     this.sizes = sizes;
+    this.#externalFile = externalFile;
   }
 
   /** Adds a node and names its first output. */
@@ -66,11 +69,18 @@ export class GraphBuilder {
   /** Adds weights drawn from a fixed stream, between -scale and scale. */
   weights(shape: readonly number[], scale = 0.5): string {
     const count = shape.reduce((product, size) => product * size, 1);
+    const name = `weights_${this.#count++}`;
+    if (this.#externalFile !== undefined) {
+      const place = { offset: this.#externalBytes, length: count * 4 };
+      this.#externalBytes += place.length;
+      const data = { kind: "file", file: this.#externalFile, ...place } as const;
+      return this.constant({ name, dtype: "float32", shape, data, rest: [] });
+    }
     const data = Float32Array.from({ length: count }, () => {
       this.#seed = (this.#seed * 48271) % 2147483647;
       return (this.#seed / 2147483647 - 0.5) * 2 * scale;
     });
-    return this.constant(constant(`weights_${this.#count++}`, shape, data));
+    return this.constant(constant(name, shape, data));
   }
 
   /** Adds a constant; an equal name is added once. */
@@ -113,6 +123,8 @@ export interface DecoderOptions {
   readonly inputs?: readonly Declared[];
   /** Work done once, before the layers. */
   readonly prepare?: (graph: GraphBuilder) => void;
+  /** Name of a file that would hold the weights; they are declared, not made. */
+  readonly externalFile?: string;
   /** From the last hidden state to the logits; a product by default. */
   readonly project?: (graph: GraphBuilder, hidden: string) => void;
 }
@@ -129,7 +141,7 @@ export function decoder(
 ): Uint8Array<ArrayBuffer> {
   const sizes = { ...SIZES, ...options.sizes };
   const { layers, heads, kvHeads, headDim, hidden: width, vocab } = sizes;
-  const graph = new GraphBuilder(sizes);
+  const graph = new GraphBuilder(sizes, options.externalFile);
   options.prepare?.(graph);
   let hidden = options.embeddings
     ? "inputs_embeds"
