@@ -4,6 +4,7 @@
  * @module
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { ExternalData, Session, Tensor } from "../onnx/ort.ts";
 
@@ -26,8 +27,12 @@ export interface Backend {
    * @returns `undefined` where ONNX Runtime has to allocate its outputs itself.
    */
   allocate(numBytes: number): Storage | undefined;
-  /** The paged attention of a cut graph, with its KV cache and rotary tables in device memory. */
-  openAttention?(options: AttentionOptions): Promise<PagedAttention>;
+  /**
+   * The paged attention of a cut graph, with its KV cache and rotary tables in device memory.
+   *
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   */
+  openAttention(options: AttentionOptions): PagedAttention;
   /**
    * Chooses a token from each of the rows `firstRow`, `firstRow + 1` …
    *
@@ -45,21 +50,6 @@ export interface Storage {
   dispose(): void;
 }
 
-/** Which sequences a step's packed tokens belong to, and which blocks hold their keys and values. */
-export interface PackedLayout {
-  readonly numTokens: number;
-  readonly numSequences: number;
-  /** i32 `[numTokens]`: place of each token in its own sequence. */
-  readonly positions: Int32Array;
-  /** i32 `[numSequences + 1]`: sequence `s` owns tokens `queryStarts[s]` to `queryStarts[s + 1]`. */
-  readonly queryStarts: Int32Array;
-  /** i32 `[numSequences]`: keys each sequence sees, its own new tokens included. */
-  readonly kvLengths: Int32Array;
-  /** i32 `[numSequences, maxBlocksPerSequence]`. */
-  readonly blockTables: Int32Array;
-  readonly maxBlocksPerSequence: number;
-}
-
 /** What a paged attention is made for. */
 export interface AttentionOptions {
   readonly sites: readonly AttentionSite[];
@@ -74,8 +64,8 @@ export interface AttentionOptions {
 
 /** Attention over a paged KV cache, one call per site and step. */
 export interface PagedAttention {
-  /** Takes the layout of the next step; the arrays may change after the step. */
-  begin(layout: PackedLayout): void;
+  /** Takes the layout of the next step; its arrays may change once the step is over. */
+  begin(step: PackedStep): void;
   /**
    * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
    *

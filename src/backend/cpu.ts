@@ -6,7 +6,8 @@
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import { type ExternalData, openSession, type Session, type Tensor } from "../onnx/ort.ts";
-import type { Backend } from "./backend.ts";
+import type { AttentionOptions, Backend, PagedAttention } from "./backend.ts";
+import { CpuAttention } from "./cpu_attention.ts";
 
 /** See the module. */
 export class CpuBackend implements Backend {
@@ -23,6 +24,10 @@ export class CpuBackend implements Backend {
 
   /** ONNX Runtime's CPU provider writes into memory of its own. */
   allocate(): undefined {}
+
+  openAttention(options: AttentionOptions): PagedAttention {
+    return new CpuAttention(options);
+  }
 
   sample(logits: Tensor, firstRow: number, rows: readonly SampleRow[]): Promise<SampledToken[]> {
     const vocabSize = logits.dims.at(-1) as number;

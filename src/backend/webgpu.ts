@@ -8,7 +8,8 @@ import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { type ExternalData, openSession, type Session, Tensor } from "../onnx/ort.ts";
-import type { Backend, Storage } from "./backend.ts";
+import type { AttentionOptions, Backend, PagedAttention, Storage } from "./backend.ts";
+import { WebGpuAttention } from "./webgpu_attention.ts";
 
 /** See the module. */
 export class WebGpuBackend implements Backend {
@@ -53,6 +54,10 @@ export class WebGpuBackend implements Backend {
       tensor: (dataType, dims) => Tensor.fromGpuBuffer(buffer, { dataType, dims }),
       dispose: () => buffer.destroy(),
     };
+  }
+
+  openAttention(options: AttentionOptions): PagedAttention {
+    return new WebGpuAttention(this.#gpu, options);
   }
 
   async sample(

@@ -20,9 +20,23 @@ export interface PagedOpenOptions {
   readonly onProgress: (fraction: number) => void;
 }
 
-/** Opens sessions, cache and tables. @throws {Error} with ONNX Runtime's message when it refuses a segment. */
+/**
+ * Opens cache, tables and sessions.
+ *
+ * @throws {RangeError} when the kernels cannot run one of the cut's attentions.
+ * @throws {Error} with ONNX Runtime's message when it refuses a segment.
+ */
 export async function openPagedDecoder(options: PagedOpenOptions): Promise<PagedDecoder> {
   const { backend, cut, files, limits } = options;
+  const attention = backend.openAttention({
+    sites: cut.attentions,
+    numBlocks: limits.numBlocks,
+    blockSize: limits.blockSize,
+    maxTokens: limits.maxBatchTokens,
+    maxSequences: limits.maxSequences,
+    maxBlocksPerSequence: Math.ceil(limits.contextLength / limits.blockSize),
+    constants: await readConstants(cut, files),
+  });
   const segments: OpenSegment[] = [];
   try {
     for await (const { segment, externalData } of loadSegments(cut, files)) {
@@ -32,17 +46,9 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     }
   } catch (error) {
     for (const { session } of segments) await session.release();
+    attention.dispose();
     throw error;
   }
-  const attention = await backend.openAttention!({
-    sites: cut.attentions,
-    numBlocks: limits.numBlocks,
-    blockSize: limits.blockSize,
-    maxTokens: limits.maxBatchTokens,
-    maxSequences: limits.maxSequences,
-    maxBlocksPerSequence: Math.ceil(limits.contextLength / limits.blockSize),
-    constants: await readConstants(cut, files),
-  });
   return new PagedDecoder({ backend, cut, segments, attention, limits });
 }
 

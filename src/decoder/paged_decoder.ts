@@ -50,7 +50,7 @@ export class PagedDecoder implements Decoder {
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.indices.length };
     const tensors = new Map<string, Tensor>(Object.entries(stepInputs(cut, batch, rows.indices)));
-    attention.begin({ ...batch, numSequences: batch.sequences.length });
+    attention.begin(batch);
     // Where no sequence has come to its last token, the keys and values are all that is wanted.
     const wanted = rows.indices.length > 0 ? segments : segments.slice(0, -1);
     for (const { segment, session } of wanted) {

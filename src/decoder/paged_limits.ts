@@ -20,6 +20,8 @@ export interface PagedLimitsOptions {
   readonly settings: EngineSettings;
   /** Most bytes that one buffer of the device may have: each site has one for keys and one for values. */
   readonly maxBufferBytes: number;
+  /** Bytes of one cached element of an attention that works in `dtype`. */
+  readonly elementBytes: (dtype: AttentionSite["dtype"]) => number;
 }
 
 /**
@@ -32,7 +34,9 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
   const { settings, maxBufferBytes } = options;
   const maxSequences = settings.maxSequences ?? DEFAULT_MAX_SEQUENCES;
   const contextLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
-  const perSite = cut.attentions.map(bytesPerBlock);
+  const perSite = cut.attentions.map((site) =>
+    bytesPerBlock(site, options.elementBytes(site.dtype))
+  );
   const blockBytes = perSite.reduce((sum, { keys, values }) => sum + keys + values, 0);
   const largest = Math.max(...perSite.flatMap(({ keys, values }) => [keys, values]));
 
@@ -59,7 +63,10 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
   };
 }
 
-function bytesPerBlock(site: AttentionSite): { keys: number; values: number } {
-  const elements = BLOCK_SIZE * site.kvHeads * (site.dtype === "float16" ? 2 : 4);
-  return { keys: elements * site.headDim, values: elements * site.vHeadDim };
+function bytesPerBlock(
+  site: AttentionSite,
+  elementBytes: number,
+): { keys: number; values: number } {
+  const bytesPerElement = BLOCK_SIZE * site.kvHeads * elementBytes;
+  return { keys: bytesPerElement * site.headDim, values: bytesPerElement * site.vHeadDim };
 }

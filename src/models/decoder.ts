@@ -13,6 +13,7 @@ import { WholeDecoder } from "../decoder/whole_decoder.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
+import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { ExternalData } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
@@ -53,41 +54,54 @@ export async function loadDecoder(
   await using files = new FolderFiles(join(folder.path, "onnx"));
   onProgress({ what: `reading ${path}` });
   const contextLength = contextLengthOf(folder);
-  const result = splitGraph(await readModel(files, fileName), { contextLength });
-  if ("refused" in result || !backend.openAttention) {
-    log.warn("the graph is not cut: one sequence at a time", {
-      graph: path,
-      reason: "refused" in result ? result.refused : "",
-    });
-    const decoder = await openWholeDecoder(folder, path, { ...options, contextLength });
-    return { decoder, dtype };
+  const model = await readModel(files, fileName);
+  const result = splitGraph(model, { contextLength });
+  let reason: string;
+  if ("refused" in result) reason = result.refused;
+  else {
+    try {
+      return {
+        decoder: await openPaged(result.cut, { ...options, files, contextLength, path }),
+        dtype,
+      };
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      reason = error.message;
+    }
   }
-  const { cut } = result;
-  const decoder = await openPagedDecoder({
-    backend,
-    cut,
-    files,
-    limits: choosePagedLimits(cut, {
-      contextLength,
-      settings: options.engine,
-      maxBufferBytes: backend.maxBufferBytes,
-    }),
-    onProgress: (fraction) => onProgress({ what: `loading ${path}`, fraction }),
-  });
-  return { decoder, dtype };
+  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason });
+  return { decoder: await openWhole(folder, { ...options, contextLength, path }), dtype };
 }
 
-async function openWholeDecoder(
-  folder: ModelFolder,
-  path: string,
-  options: DecoderLoadOptions & { readonly contextLength: number },
+interface GraphToOpen extends DecoderLoadOptions {
+  readonly path: string;
+  readonly contextLength: number;
+}
+
+function openPaged(
+  cut: GraphCut,
+  options: GraphToOpen & { readonly files: FolderFiles },
 ): Promise<Decoder> {
+  const { backend, contextLength, engine, files, path } = options;
+  const limits = choosePagedLimits(cut, {
+    contextLength,
+    settings: engine,
+    maxBufferBytes: backend.maxBufferBytes,
+    elementBytes: (dtype) => dtype === "float16" && backend.kind === "webgpu" ? 2 : 4,
+  });
+  const onProgress = (fraction: number) =>
+    options.onProgress({ what: `loading ${path}`, fraction });
+  return openPagedDecoder({ backend, cut, files, limits, onProgress });
+}
+
+async function openWhole(folder: ModelFolder, options: GraphToOpen): Promise<Decoder> {
+  const { backend, contextLength, path } = options;
   options.onProgress({ what: `loading ${path}` });
   return await WholeDecoder.load({
-    backend: options.backend,
+    backend,
     model: await Deno.readFile(join(folder.path, path)),
     externalData: await readExternalData(folder, path),
-    contextLength: options.contextLength,
+    contextLength,
     vocabSize: sizeOf(folder, ["vocab_size"]),
   });
 }

@@ -1,0 +1,57 @@
+/**
+ * An attention site of a cut graph in the kernels' terms.
+ *
+ * @module
+ */
+import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import type { KvWriteParams } from "../../kernels/kv_write.ts";
+import type { AttentionParams } from "../../kernels/paged_attention.ts";
+import type { Elem } from "../gpu/kernel.ts";
+import type { AttentionSite, HeadRows } from "../onnx/graph_cut.ts";
+
+/** What the kernels are made from for one site. */
+export interface SiteParams {
+  readonly shape: AttentionShape;
+  readonly write: KvWriteParams;
+  readonly attend: AttentionParams;
+}
+
+/**
+ * @param elem the element type of the cache and of what the kernels read and write.
+ * @param anglesElem the element type of the rotary tables.
+ * @throws {RangeError} when keys and values have heads of different sizes.
+ */
+export function paramsOfSite(
+  site: AttentionSite,
+  options: { readonly blockSize: number; readonly elem: Elem; readonly anglesElem: Elem },
+): SiteParams {
+  const { heads, kvHeads, headDim, vHeadDim, rotary } = site;
+  if (headDim !== vHeadDim) {
+    throw new RangeError(
+      `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernels want equal ones.`,
+    );
+  }
+  const layoutOf = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
+  return {
+    shape: { heads, kvHeads, headSize: headDim, blockSize: options.blockSize, elem: options.elem },
+    write: {
+      rotary: rotary && {
+        size: rotary.dim,
+        isInterleaved: rotary.interleaved,
+        anglesElem: options.anglesElem,
+      },
+      q: layoutOf(site.q),
+      k: layoutOf(site.k),
+      v: layoutOf(site.v),
+    },
+    attend: {
+      scale: site.scale,
+      softcap: site.softcap ?? 0,
+      window: site.localWindow ?? 0,
+      hasSinks: site.sinks !== undefined,
+      // Rotated queries are written packed; others are read where they are.
+      queryStride: rotary ? heads * headDim : site.q.tokenStride,
+      queryOffset: rotary ? 0 : site.q.offset,
+    },
+  };
+}
