@@ -117,7 +117,8 @@ async function readExternalData(folder: ModelFolder, graphPath: string): Promise
   return read;
 }
 
-function contextLengthOf(folder: ModelFolder): number {
+/** Tokens of the longest sequence a folder's text model was made for. @throws {StartupError} when `config.json` does not say. */
+export function contextLengthOf(folder: ModelFolder): number {
   return sizeOf(folder, [
     "max_position_embeddings",
     "n_positions",
