@@ -1,0 +1,93 @@
+/**
+ * A cut graph in words.
+ *
+ * @module
+ */
+import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(bytes < 1e6 ? 3 : 1)} MB`;
+}
+
+function describePort({ name, dtype, shape }: TensorPort): string {
+  return `${name} ${dtype} [${shape.join(", ")}]`;
+}
+
+/** Bytes of cache that one token takes over all layers. */
+function cacheBytesPerToken({ attentions, kvDtype }: GraphCut): number {
+  const bytesPerElement = kvDtype === "float16" ? 2 : 4;
+  return attentions.reduce(
+    (sum, { kvHeads, headDim, vHeadDim }) => sum + kvHeads * (headDim + vHeadDim) * bytesPerElement,
+    0,
+  );
+}
+
+function describeSegment(segment: Segment): string[] {
+  const { index, numNodes, blobBytes, inputs, outputs } = segment;
+  return [
+    `segment ${index}: ${numNodes} nodes, ${megabytes(blobBytes)} of weights`,
+    ...inputs.map((port) => `    in   ${describePort(port)}`),
+    ...outputs.map((port) => `    out  ${describePort(port)}`),
+  ];
+}
+
+function describeAttention(site: AttentionSite): string[] {
+  const { layer, name, heads, kvHeads, headDim, vHeadDim, rotary } = site;
+  const size = headDim === vHeadDim ? `${headDim}` : `${headDim} (values ${vHeadDim})`;
+  const facts = [
+    `${heads} heads over ${kvHeads}, size ${size}, ${site.dtype}`,
+    `scale ${site.scale.toPrecision(6)}`,
+    rotary &&
+    `rotary over ${rotary.dim} (${
+      rotary.interleaved ? "pairs" : "halves"
+    }) from ${rotary.cos.name}`,
+    site.localWindow && `window of ${site.localWindow}`,
+    site.softcap && `softcap ${site.softcap}`,
+    site.sinks && `sinks from ${site.sinks.name}`,
+  ];
+  const operands = [["q", site.q], ["k", site.k], ["v", site.v]] as const;
+  return [
+    `attention ${layer}: ${name}`,
+    `    ${facts.filter((fact) => fact !== undefined).join(", ")}`,
+    ...operands.map(([letter, { tensor, tokenStride, offset }]) =>
+      `    ${letter}    ${tensor}, row of ${tokenStride} from ${offset}`
+    ),
+    `    out  ${describePort(site.output)}`,
+  ];
+}
+
+/** One line: how many segments and attentions, what comes in and goes out. */
+export function summarizeCut(cut: GraphCut): string {
+  const { segments, attentions } = cut;
+  const largest = Math.max(...segments.map(({ blobBytes }) => blobBytes));
+  return `${segments.length} segments around ${attentions.length} attentions, ` +
+    `largest ${megabytes(largest)}`;
+}
+
+/** All of a cut, in the order it runs. */
+export function describeCut(cut: GraphCut): string[] {
+  const lines = [
+    `tokens     ${describePort(cut.tokens)}`,
+    `positions  ${cut.positions ? describePort(cut.positions) : "used by the attentions alone"}`,
+    `rows       ${describePort(cut.rows)}`,
+    `output     ${describePort(cut.output)}`,
+    `cache      ${cut.kvDtype}, ${cacheBytesPerToken(cut).toLocaleString("en")} bytes per token`,
+  ];
+  if (cut.maxPositions !== undefined) {
+    lines.push(
+      `context    up to ${cut.maxPositions.toLocaleString("en")}, as far as its tables reach`,
+    );
+  }
+  for (const { name, bytes, segments } of cut.sharedWeights) {
+    lines.push(`shared     ${name} (${megabytes(bytes)}) by segments ${segments.join(" and ")}`);
+  }
+  for (const note of cut.notes) lines.push(`note       ${note}`);
+  lines.push("");
+  for (const segment of cut.segments) {
+    lines.push(...describeSegment(segment));
+    for (const site of cut.attentions) {
+      if (site.afterSegment === segment.index) lines.push(...describeAttention(site));
+    }
+  }
+  return lines;
+}

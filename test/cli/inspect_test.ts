@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { runHearth } from "../fixtures/hearth_process.ts";
+
+const MODEL = new URL("../../models/hearth-demo-chat/", import.meta.url).pathname;
+
+Deno.test("hearth inspect of a folder prints a line per graph and one cut in full", async () => {
+  const { code, stdout: out } = await runHearth(["inspect", MODEL]);
+  assert.equal(code, 0);
+  for (const suffix of ["", "_fp16", "_q4", "_q4f16"]) {
+    assert.match(
+      out,
+      new RegExp(`onnx/model${suffix}\\.onnx: cut into 5 segments around 4 attentions`),
+    );
+  }
+  assert.match(out, /^segment 4: /m);
+  assert.match(out, /^attention 3: .*\n {4}6 heads over 2, size 32, float32/m);
+});
+
+Deno.test("hearth inspect --json prints the cut without weights", async () => {
+  const { code, stdout: out } = await runHearth(["inspect", "--json", MODEL]);
+  assert.equal(code, 0);
+  const graphs = JSON.parse(out);
+  assert.equal(graphs.length, 4);
+  assert.deepEqual(graphs[0].segments.map(({ index }: { index: number }) => index), [
+    0,
+    1,
+    2,
+    3,
+    4,
+  ]);
+  assert.ok(graphs[0].segments[0].weights.includes("model.embed_tokens.weight"));
+  assert.equal(graphs[1].attentions[0].rotary.dim, 32);
+  assert.ok(out.length < 200_000);
+});
+
+Deno.test("hearth inspect of a folder without a decoder says what it looked for", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.writeTextFile(`${folder}/config.json`, "{}");
+    const { code, stderr: err } = await runHearth(["inspect", folder]);
+    assert.equal(code, 1);
+    assert.match(err, /no onnx\/model\*\.onnx/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

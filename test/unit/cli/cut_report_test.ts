@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { describeCut, summarizeCut } from "../../../src/cli/cut_report.ts";
+import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
+
+const hidden = { name: "hidden", dtype: "float16", shape: [1, "tokens", 64] } as const;
+const logits = { name: "logits", dtype: "float16", shape: [1, "rows", 100] } as const;
+const ids = { name: "input_ids", dtype: "int64", shape: [1, "tokens"] } as const;
+
+function segment(index: number, parts: Pick<Segment, "inputs" | "outputs">): Segment {
+  return {
+    index,
+    model: new Uint8Array(),
+    externalPath: `segment_${index}.data`,
+    blobParts: [],
+    blobBytes: 2_500_000 * (index + 1),
+    numNodes: 7,
+    ...parts,
+  };
+}
+
+function table(name: string) {
+  const data = { kind: "file", file: "model.onnx", offset: 0, length: 512 } as const;
+  return { name, dtype: "float32", shape: [16, 8], data } as const;
+}
+
+const site: AttentionSite = {
+  layer: 0,
+  afterSegment: 0,
+  name: "/layers.0/attention",
+  q: { tensor: "qkv", tokenStride: 128, offset: 0 },
+  k: { tensor: "qkv", tokenStride: 128, offset: 64 },
+  v: { tensor: "qkv", tokenStride: 128, offset: 96 },
+  output: { name: "attended", dtype: "float16", shape: [1, "tokens", 64] },
+  heads: 4,
+  kvHeads: 2,
+  headDim: 16,
+  vHeadDim: 16,
+  scale: 0.25,
+  dtype: "float16",
+  rotary: { cos: table("cos_cache"), sin: table("sin_cache"), dim: 8, interleaved: true },
+  localWindow: 512,
+  softcap: 50,
+  sinks: table("sinks"),
+};
+
+const cut: GraphCut = {
+  segments: [
+    segment(0, { inputs: [ids], outputs: [hidden] }),
+    segment(1, { inputs: [hidden, site.output], outputs: [logits] }),
+  ],
+  attentions: [site],
+  tokens: { ...ids, kind: "ids" },
+  rows: { name: "logit_rows", dtype: "int64", shape: ["rows"] },
+  output: { ...logits, width: 100 },
+  kvDtype: "float16",
+  maxPositions: 4096,
+  sharedWeights: [{ name: "embedding", bytes: 1_234_567, segments: [0, 1] }],
+  notes: ["something to know"],
+};
+
+Deno.test("describeCut() tells all of an attention, between its segments", () => {
+  const lines = describeCut(cut);
+  const text = lines.join("\n");
+  const places = [
+    "segment 0: 7 nodes, 2.5 MB",
+    "attention 0: /layers.0/attention",
+    "segment 1: 7 nodes, 5.0 MB",
+  ]
+    .map((start) => lines.findIndex((line) => line.startsWith(start)));
+  assert.ok(places[0]! >= 0 && places[0]! < places[1]! && places[1]! < places[2]!, text);
+  for (
+    const words of [
+      "4 heads over 2, size 16, float16, scale 0.250000, rotary over 8 (pairs) from cos_cache, " +
+      "window of 512, softcap 50, sinks from sinks",
+      "k    qkv, row of 128 from 64",
+      "in   attended float16 [1, tokens, 64]",
+      "float16, 128 bytes per token",
+      "up to 4,096",
+      "embedding (1.2 MB) by segments 0 and 1",
+      "something to know",
+    ]
+  ) assert.ok(text.includes(words), `${words}\nin\n${text}`);
+});
+
+Deno.test("summarizeCut() names the largest segment's weights", () => {
+  assert.equal(summarizeCut(cut), "2 segments around 1 attentions, largest 5.0 MB");
+});
