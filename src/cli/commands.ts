@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { resolveModel } from "../hub/resolve.ts";
 import { type Command, defineCommand } from "./command.ts";
 import { INSPECT_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
@@ -18,12 +19,14 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "inspect",
-    summary: "Show how a model's graph is cut for the paged engine, or why it is not.",
+    summary:
+      "Show how a model's graphs, or one .onnx file, are cut for the paged engine, or why not.",
     operands: ["<model>"],
     flags: INSPECT_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {
-      const { folder } = await (await import("../hub/resolve.ts")).resolveModel(model);
-      return await (await import("./inspect.ts")).inspect(folder, flags);
+      const { inspect } = await import("./inspect.ts");
+      const path = model.endsWith(".onnx") ? model : (await resolveModel(model)).folder;
+      return await inspect(path, flags);
     },
   }),
 ];

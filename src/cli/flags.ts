@@ -80,8 +80,9 @@ export const SERVE_FLAGS = {
     max: 1024,
     help: "Most requests that share a step of the decoder. Default: 32.",
   }),
-  noPrefixCache: toggle({
-    help: "Do not reuse the keys and values of prompts that begin alike.",
+  prefixCache: toggle({
+    fallback: true,
+    help: "Reuse the keys and values of prompts that begin alike.",
   }),
   allowedHost: list({
     placeholder: "<host>",

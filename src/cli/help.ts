@@ -56,16 +56,15 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
 }
 
 function formatNames(key: string, flag: Flag<unknown>): string {
-  // A switch that is on unless said otherwise is used by its other name.
-  const name = flag.fallback === true ? `--no-${flagName(key)}` : `--${flagName(key)}`;
+  // A switch that is on unless said otherwise is of use in its other form.
+  const name = `--${flag.fallback === true ? "[no-]" : ""}${flagName(key)}`;
   const short = flag.short === undefined ? "" : `-${flag.short}, `;
   return `${short}${name}${flag.placeholder === undefined ? "" : ` ${flag.placeholder}`}`;
 }
 
-function formatDefault(flag: Flag<unknown>): string {
-  return typeof flag.fallback === "string" || typeof flag.fallback === "number"
-    ? String(flag.fallback)
-    : "";
+function formatDefault({ fallback }: Flag<unknown>): string {
+  if (fallback === true) return "on";
+  return typeof fallback === "string" || typeof fallback === "number" ? String(fallback) : "";
 }
 
 function wrap(words: readonly string[]): string[] {

@@ -101,6 +101,9 @@ function withoutBytes(_key: string, value: unknown): unknown {
  */
 export async function inspect(path: string, options: { json: boolean }): Promise<number> {
   const absolute = resolve(path);
+  if (absolute.endsWith(".onnx") && !await isFile(absolute)) {
+    throw new StartupError(`There is no file ${absolute}.`);
+  }
   const graphs = await isFile(absolute) ? [absolute] : await findGraphs(absolute);
   const inspected: Inspected[] = [];
   for (const graph of graphs) inspected.push(await inspectGraph(graph));

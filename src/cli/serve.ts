@@ -33,13 +33,13 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const model = await resolveModel(flags.model ?? DEFAULT_MODEL);
   const settings = await readSettings(flags);
   const { device, dtype, kind, maxQueue } = flags;
-  const { kvCacheMb, maxBatchTokens, maxSequences } = flags;
-  const engine = { kvCacheMb, maxBatchTokens, maxSequences, prefixCache: !flags.noPrefixCache };
+  const { kvCacheMb, maxBatchTokens, maxSequences, prefixCache } = flags;
+  const engine = { kvCacheMb, maxBatchTokens, maxSequences, prefixCache };
   const load = { model, device, dtype, kind, engine, log: logSettings };
   const session = new Session({ load, maxQueue });
 
   const stopRequest = Promise.withResolvers<void>();
-  const server = listen(settings, session, stopRequest.resolve);
+  const server = await listen(settings, session, stopRequest.resolve);
   const { port } = server.address;
   const pidFile = PidFile.write({ pid: Deno.pid, model: model.id, host: settings.host, port });
   stopOnSignal(stopRequest.resolve, pidFile);
@@ -78,13 +78,13 @@ async function findFolder(path: string): Promise<string> {
   throw new StartupError(`--media-dir wants a folder; there is none at ${folder}.`);
 }
 
-function listen(
+async function listen(
   settings: ServerSettings,
   session: Session,
   requestShutdown: () => void,
-): RunningServer {
+): Promise<RunningServer> {
   try {
-    return startServer({ settings, session, requestShutdown });
+    return await startServer({ settings, session, requestShutdown });
   } catch (error) {
     throw new StartupError(explainListenError(error, settings), { cause: error });
   }

@@ -10,7 +10,7 @@ Deno.test("hearth --help shows every flag of every command with its variable and
     assert.equal(code, 0);
     assert.equal(stderr, "");
     for (const key of Object.keys(flags)) {
-      assert.ok(stdout.includes(`--${flagName(key)}`), `${name} ${key}`);
+      assert.ok(stdout.includes(flagName(key)), `${name} ${key}`);
       assert.ok(stdout.includes(environmentName(key)), `${name} ${key}`);
     }
   }
@@ -70,4 +70,17 @@ Deno.test("hearth -m with a model that is nowhere says what was looked for and w
   } finally {
     await Deno.remove(cache, { recursive: true });
   }
+});
+
+Deno.test("hearth inspect takes a model by name and a graph by path, and prints JSON when asked", async () => {
+  const named = await runHearth(["inspect", "hearth-demo-chat"]);
+  assert.equal(named.code, 0, named.stderr);
+  assert.match(named.stdout, /onnx\/model\.onnx: cut into/);
+  const graph = "models/hearth-demo-chat/onnx/model_q4.onnx";
+  const { code, stdout } = await runHearth(["inspect", graph, "--json"]);
+  assert.equal(code, 0);
+  assert.equal(JSON.parse(stdout).length, 1);
+  const missing = await runHearth(["inspect", "nowhere/model.onnx"]);
+  assert.equal(missing.code, 1);
+  assert.match(missing.stderr, /^hearth: There is no file .*nowhere\/model\.onnx\.\n$/);
 });

@@ -14,7 +14,7 @@ function squeeze(markdown: string): string {
 Deno.test("formatHelp() shows every flag that parses, and parses every flag it shows", () => {
   for (const command of COMMANDS) {
     const help = formatHelp(command, COMMANDS);
-    const shown = [...help.matchAll(/^ {2}(?:-\w, )?--(?:no-)?([\w-]+)/gm)].map((match) =>
+    const shown = [...help.matchAll(/^ {2}(?:-\w, )?--(?:\[no-\])?([\w-]+)/gm)].map((match) =>
       match[1]
     );
     const parsed = Object.keys({ ...command.flags, ...COMMON_FLAGS }).map(flagName);
@@ -31,8 +31,9 @@ Deno.test("formatHelp() gives each default as the parser fills it in", () => {
     const call = parseCall(command, command.operands, {});
     assert.ok(typeof call === "object");
     for (const [key, value] of Object.entries(call.flags)) {
-      if (typeof value !== "string" && typeof value !== "number") continue;
-      assert.ok(help.includes(`[default ${value}; ${environmentName(key)}]`), key);
+      if (value === undefined || value === false || Array.isArray(value)) continue;
+      const shown = value === true ? "on" : value;
+      assert.ok(help.includes(`[default ${shown}; ${environmentName(key)}]`), key);
     }
   }
 });
