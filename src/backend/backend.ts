@@ -46,7 +46,9 @@ export interface Backend {
 /** A piece of device memory. */
 export interface Storage {
   /** A tensor at its beginning. */
-  tensor(dtype: "float32" | "float16", dims: readonly number[]): Tensor;
+  tensor(dtype: "float32" | "float16" | "int64", dims: readonly number[]): Tensor;
+  /** Writes to its beginning, ahead of whatever runs next. */
+  write(data: BigInt64Array<ArrayBuffer>): void;
   dispose(): void;
 }
 

@@ -52,6 +52,7 @@ export class WebGpuBackend implements Backend {
     });
     return {
       tensor: (dataType, dims) => Tensor.fromGpuBuffer(buffer, { dataType, dims }),
+      write: (data) => this.#gpu.device.queue.writeBuffer(buffer, 0, data),
       dispose: () => buffer.destroy(),
     };
   }

@@ -6,8 +6,9 @@
  */
 import type { Backend, PagedAttention, Storage } from "../backend/backend.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
-import { type Session, Tensor, type Tensors } from "../onnx/ort.ts";
+import type { Session, Tensor, Tensors } from "../onnx/ort.ts";
 import type { Decoder, DecoderLimits, SampledToken, SampleRow, StepBatch } from "./decoder.ts";
+import { StepInputs } from "./step_inputs.ts";
 import { planStorage, type StoragePlan } from "./storage_plan.ts";
 
 /** A segment of a cut and the session that runs it. */
@@ -31,6 +32,7 @@ export class PagedDecoder implements Decoder {
   readonly #parts: PagedDecoderParts;
   readonly #plan: StoragePlan;
   readonly #pieces: readonly (Storage | undefined)[];
+  readonly #inputs: StepInputs;
   /** The attention sites that run after each segment. */
   readonly #sitesAfter: readonly (readonly AttentionSite[])[];
 
@@ -40,6 +42,7 @@ export class PagedDecoder implements Decoder {
     this.limits = limits;
     this.#plan = planStorage(cut, (port) => bytesOf(port, limits));
     this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
+    this.#inputs = new StepInputs(backend, cut, limits);
     this.#sitesAfter = segments.map(({ segment }) =>
       cut.attentions.filter(({ afterSegment }) => afterSegment === segment.index)
     );
@@ -49,7 +52,7 @@ export class PagedDecoder implements Decoder {
     const { cut, segments, attention, backend } = this.#parts;
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.indices.length };
-    const tensors = new Map<string, Tensor>(Object.entries(stepInputs(cut, batch, rows.indices)));
+    const tensors = this.#inputs.write(batch, rows.indices);
     attention.begin(batch);
     // Where no sequence has come to its last token, the keys and values are all that is wanted.
     const wanted = rows.indices.length > 0 ? segments : segments.slice(0, -1);
@@ -66,6 +69,7 @@ export class PagedDecoder implements Decoder {
 
   async dispose(): Promise<void> {
     for (const piece of this.#pieces) piece?.dispose();
+    this.#inputs.dispose();
     this.#parts.attention.dispose();
     for (const { session } of this.#parts.segments) await session.release();
   }
@@ -118,23 +122,6 @@ function rowsToSample(batch: StepBatch): WantedRows {
     samples.push(sample);
   });
   return { indices, samples };
-}
-
-/** The inputs that do not come from another segment. */
-function stepInputs(cut: GraphCut, batch: StepBatch, rows: readonly number[]): Tensors {
-  const { numTokens } = batch;
-  const inputs: Record<string, Tensor> = {
-    [cut.tokens.name]: int64(batch.tokenIds.subarray(0, numTokens), [1, numTokens]),
-    [cut.rows.name]: int64(rows, [rows.length]),
-  };
-  if (cut.positions) {
-    inputs[cut.positions.name] = int64(batch.positions.subarray(0, numTokens), [1, numTokens]);
-  }
-  return inputs;
-}
-
-function int64(values: ArrayLike<number>, dims: readonly number[]): Tensor {
-  return new Tensor("int64", BigInt64Array.from(Array.from(values, BigInt)), dims);
 }
 
 function bytesOf(port: TensorPort, limits: DecoderLimits): number {

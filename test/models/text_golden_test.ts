@@ -6,26 +6,13 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
-import type { SampledToken, SamplingParams } from "../../src/decoder/decoder.ts";
-import { EngineLoop } from "../../src/engine/loop.ts";
-import { loadDecoder } from "../../src/models/decoder.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import type { SampledToken } from "../../src/decoder/decoder.ts";
+import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder, type GoldenCompletion, readGoldens } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 
 /** Where the two best log-probabilities are closer than this, f16 may choose the other. */
 const F16_TIE = 0.05;
-
-const GREEDY: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  repetitionPenalty: 1,
-  seed: 0,
-};
 
 const CASES: readonly { model: string; dtypes: readonly Dtype[]; gpuOnly?: readonly Dtype[] }[] = [
   { model: "hearth-demo-chat", dtypes: ["fp32", "fp16", "q4", "q4f16"] },
@@ -33,25 +20,6 @@ const CASES: readonly { model: string; dtypes: readonly Dtype[]; gpuOnly?: reado
   // Its q4f16 graph has a GatherBlockQuantized, which ONNX Runtime's CPU provider lacks.
   { model: "chat-gptneo-3m", dtypes: ["fp32", "q4", "q4f16"], gpuOnly: ["q4f16"] },
 ];
-
-function generate(engine: EngineLoop, golden: GoldenCompletion): Promise<SampledToken[]> {
-  const tokens: SampledToken[] = [];
-  return new Promise((resolve, reject) =>
-    engine.add({
-      promptTokens: Int32Array.from(golden.promptIds),
-      samples: [GREEDY],
-      maxTokens: golden.completionIds.length,
-      topLogprobs: 2,
-    }, {
-      onToken: (_, token) => {
-        tokens.push(token);
-        return false;
-      },
-      onDone: () => resolve(tokens),
-      onError: reject,
-    })
-  );
-}
 
 /** @returns whether a near tie went the other way, after which the texts differ for good. */
 function assertGreedy(
@@ -77,30 +45,27 @@ function assertGreedy(
   return true;
 }
 
-async function assertGoldens(backend: Backend, folderPath: string, dtype: Dtype): Promise<void> {
-  const folder = await openFolder(folderPath);
-  const { decoder } = await loadDecoder(folder, {
-    backend,
-    dtype,
-    engine: { prefixCache: true },
-    onProgress: () => {},
-  });
-  const engine = new EngineLoop(decoder, { prefixCache: true });
+async function assertGoldens(backend: Backend, folder: string, dtype: Dtype): Promise<void> {
   const tie = dtype.endsWith("16") ? F16_TIE : 0;
-  const goldens = readGoldens(folderPath);
-  try {
+  const goldens = readGoldens(folder);
+  await withEngine({ backend, folder, dtype }, async (engine) => {
+    const completions = await Promise.all(goldens.map((golden) =>
+      generate(engine, {
+        tokens: golden.promptIds,
+        maxTokens: golden.completionIds.length,
+        topLogprobs: 2,
+      })
+    ));
     let numTies = 0;
-    const completions = await Promise.all(goldens.map((golden) => generate(engine, golden)));
-    goldens.forEach((golden, i) => numTies += Number(assertGreedy(golden, completions[i]!, tie)));
-    if (numTies > 0) {
-      // deno-lint-ignore no-console -- the count is part of the result
-      console.log(
-        `${numTies} of ${goldens.length} completions left the reference at a tie closer than ${tie}`,
-      );
-    }
-  } finally {
-    await decoder.dispose();
-  }
+    goldens.forEach((golden, i) => {
+      numTies += Number(assertGreedy(golden, completions[i]!.tokens, tie));
+    });
+    if (numTies === 0) return;
+    // deno-lint-ignore no-console -- the count is part of the result
+    console.log(
+      `${numTies} of ${goldens.length} completions left the reference at a tie closer than ${tie}`,
+    );
+  });
 }
 
 for (const { model, dtypes, gpuOnly = [] } of CASES) {

@@ -1,0 +1,61 @@
+/**
+ * The inputs of a cut graph that do not come from one of its segments.
+ *
+ * @module
+ */
+import type { Backend, Storage } from "../backend/backend.ts";
+import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
+import { Tensor } from "../onnx/ort.ts";
+import type { DecoderLimits, StepBatch } from "./decoder.ts";
+
+/** One int64 input: its values on the host, and where the backend wants them, on the device. */
+interface Input {
+  readonly port: TensorPort;
+  readonly values: BigInt64Array<ArrayBuffer>;
+  readonly storage: Storage | undefined;
+}
+
+/** Token ids, positions and wanted rows of a step, in memory that is allocated once. */
+export class StepInputs {
+  readonly #tokens: Input;
+  readonly #positions: Input | undefined;
+  readonly #rows: Input;
+
+  constructor(backend: Backend, cut: GraphCut, limits: DecoderLimits) {
+    const allocate = (port: TensorPort, length: number): Input => ({
+      port,
+      values: new BigInt64Array(length),
+      storage: backend.allocate(length * BigInt64Array.BYTES_PER_ELEMENT),
+    });
+    this.#tokens = allocate(cut.tokens, limits.maxBatchTokens);
+    this.#positions = cut.positions && allocate(cut.positions, limits.maxBatchTokens);
+    this.#rows = allocate(cut.rows, limits.maxSequences);
+  }
+
+  /** @returns the step's inputs by name. */
+  write(batch: StepBatch, rows: readonly number[]): Map<string, Tensor> {
+    const { numTokens, tokenIds, positions } = batch;
+    const tensors = new Map([
+      writeInput(this.#tokens, tokenIds.subarray(0, numTokens)),
+      writeInput(this.#rows, rows),
+    ]);
+    if (this.#positions) {
+      const [name, tensor] = writeInput(this.#positions, positions.subarray(0, numTokens));
+      tensors.set(name, tensor);
+    }
+    return tensors;
+  }
+
+  dispose(): void {
+    for (const input of [this.#tokens, this.#positions, this.#rows]) input?.storage?.dispose();
+  }
+}
+
+function writeInput({ port, values, storage }: Input, source: ArrayLike<number>): [string, Tensor] {
+  const { length } = source;
+  for (let i = 0; i < length; i++) values[i] = BigInt(source[i]!);
+  const dims = port.shape.map((dim) => typeof dim === "number" ? dim : length);
+  const written = values.subarray(0, length);
+  storage?.write(written);
+  return [port.name, storage?.tensor("int64", dims) ?? new Tensor("int64", written, dims)];
+}

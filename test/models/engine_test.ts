@@ -1,0 +1,204 @@
+/** Batching, prefix cache and preemption on real weights: nobody's tokens depend on who else is there. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { EngineSettings } from "../../src/config.ts";
+import type { EngineLoop } from "../../src/engine/loop.ts";
+import {
+  generate,
+  type Generated,
+  GREEDY,
+  metricOf,
+  type Prompt,
+  withEngine,
+} from "../fixtures/generate.ts";
+import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
+import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
+
+const FOLDER = findModelFolder("hearth-demo-chat")!;
+const GOLDENS = readGoldens(FOLDER);
+const SAMPLED = { ...GREEDY, temperature: 0.8, topK: 40, topP: 0.95 };
+
+/** Prompts of 9 to some 200 tokens, some with a beginning in common, greedy and sampled in turn. */
+function mixedPrompts(count: number, maxTokens: number): Prompt[] {
+  return Array.from({ length: count }, (_, i) => {
+    const parts = GOLDENS.slice(i % 5, i % 5 + 1 + i % 4);
+    return {
+      tokens: parts.flatMap(({ promptIds }) => promptIds),
+      maxTokens: maxTokens - i % 5,
+      ...(i % 2 === 0 ? {} : { params: { ...SAMPLED, seed: 100 + i } }),
+    };
+  });
+}
+
+async function runAlone(engine: EngineLoop, prompts: readonly Prompt[]): Promise<Generated[]> {
+  const alone: Generated[] = [];
+  for (const prompt of prompts) alone.push(await generate(engine, prompt));
+  return alone;
+}
+
+async function assertSameTogether(
+  backend: Backend,
+  cases: readonly EngineSettings[],
+  prompts: Prompt[],
+) {
+  const options = { backend, folder: FOLDER, dtype: "fp32" } as const;
+  const alone = await withEngine(
+    { ...options, engine: { prefixCache: false } },
+    (engine) => runAlone(engine, prompts),
+  );
+  for (const engine of cases) {
+    await withEngine({ ...options, engine }, async (loop) => {
+      const together = await Promise.all(prompts.map((prompt) => generate(loop, prompt)));
+      together.forEach(({ ids }, i) =>
+        assert.deepEqual(ids, alone[i]!.ids, `request ${i} with ${JSON.stringify(engine)}`)
+      );
+      const numPreemptions = await metricOf(loop, "hearth_preemptions_total");
+      assert.equal(numPreemptions > 0, engine.kvCacheMb !== undefined, "preemptions");
+      assert.equal(await metricOf(loop, "hearth_kv_blocks_used"), 0);
+    });
+  }
+}
+
+/** 2 KiB a token: 1 MiB holds 512 tokens, too few for all. */
+const SMALL_POOL = { kvCacheMb: 1 };
+
+for (const prefixCache of [true, false]) {
+  const cache = `prefix cache ${prefixCache ? "on" : "off"}`;
+  Deno.test(`EngineLoop gives 16 requests at once what each gets alone, ${cache}, on the CPU`, () =>
+    assertSameTogether(new CpuBackend(), [
+      ...[1, 7, 64, 512].map((maxBatchTokens) => ({ prefixCache, maxBatchTokens })),
+      { prefixCache, ...SMALL_POOL },
+      { prefixCache, ...SMALL_POOL, maxBatchTokens: 64 },
+    ], mixedPrompts(16, 24)));
+
+  gpuTest(
+    `EngineLoop gives 16 requests at once what each gets alone, ${cache}, on WebGPU`,
+    async (gpu) =>
+      await assertSameTogether(await WebGpuBackend.create(gpu), [
+        ...[7, 64, 512].map((maxBatchTokens) => ({ prefixCache, maxBatchTokens })),
+        { prefixCache, ...SMALL_POOL },
+      ], mixedPrompts(16, 24)),
+  );
+}
+
+gpuTest(
+  "EngineLoop gives the same with one token a step on WebGPU",
+  async (gpu) =>
+    await assertSameTogether(
+      await WebGpuBackend.create(gpu),
+      [{ prefixCache: true, maxBatchTokens: 1 }],
+      mixedPrompts(4, 4),
+    ),
+);
+
+Deno.test("EngineLoop finds a prompt it has seen in the prefix cache, and counts it", () =>
+  withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
+    const tokens = GOLDENS.slice(0, 4).flatMap(({ promptIds }) => promptIds);
+    const first = await generate(engine, { tokens, maxTokens: 8 });
+    const second = await generate(engine, { tokens, maxTokens: 8 });
+    assert.equal(first.numCachedTokens, 0);
+    assert.equal(second.numCachedTokens, Math.floor((tokens.length - 1) / 16) * 16);
+    assert.deepEqual(second.ids, first.ids);
+    assert.equal(await metricOf(engine, "hearth_prefix_hit_tokens_total"), second.numCachedTokens);
+  }));
+
+Deno.test("EngineLoop frees every block after 1,000 requests of which 300 hang up", () =>
+  withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
+    let random = 42;
+    const next = (below: number) => {
+      random = Math.imul(random, 1664525) + 1013904223 >>> 0;
+      return Math.floor(random / 2 ** 32 * below);
+    };
+    let numDone = 0;
+    let numHungUp = 0;
+    const ended: Promise<void>[] = [];
+    for (let i = 0; i < 1000; i++) {
+      const { promptIds } = GOLDENS[next(GOLDENS.length)]!;
+      const { promise, resolve, reject } = Promise.withResolvers<void>();
+      ended.push(promise);
+      const hangsUpAt = i % 10 < 3 ? next(4) : Infinity;
+      let numTokens = 0;
+      const end = engine.add({
+        promptTokens: Int32Array.from(promptIds.slice(0, 1 + next(promptIds.length))),
+        samples: Array.from({ length: 1 + next(2) }, (_, n) => ({ ...SAMPLED, seed: i + n })),
+        maxTokens: 4,
+        topLogprobs: 0,
+      }, {
+        onToken: () => {
+          if (++numTokens === hangsUpAt) queueMicrotask(hangUp);
+          return false;
+        },
+        onDone: () => {
+          numDone++;
+          resolve();
+        },
+        onError: reject,
+      });
+      const hangUp = () => {
+        end();
+        numHungUp++;
+        resolve();
+      };
+      if (hangsUpAt === 0) setTimeout(hangUp, next(200));
+    }
+    await Promise.all(ended);
+    assert.ok(
+      numHungUp >= 250 && numDone + numHungUp >= 1000,
+      `${numDone} done, ${numHungUp} hung up`,
+    );
+    const values = await Promise.all(
+      ["kv_blocks_used", "sequences_running", "sequences_waiting"].map((name) =>
+        metricOf(engine, `hearth_${name}`)
+      ),
+    );
+    assert.deepEqual(values, [0, 0, 0]);
+  }));
+
+/** Counts what anyone creates on the device, ONNX Runtime included (which makes a bind group for each of its dispatches). */
+function countCreations(device: GPUDevice): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const method of ["createBuffer", "createComputePipeline"] as const) {
+    const create = device[method].bind(device) as (descriptor: never) => unknown;
+    counts[method] = 0;
+    Object.assign(device, {
+      [method]: (descriptor: never) => {
+        counts[method]! += 1;
+        return create(descriptor);
+      },
+    });
+  }
+  return counts;
+}
+
+gpuTest(
+  "PagedDecoder.run() creates no buffer, bind group or pipeline in a steady decode step",
+  async () => {
+    const gpu = await openTestDevice();
+    const all = countCreations(gpu.device);
+    const backend = await WebGpuBackend.create(gpu);
+    await withEngine({ backend, folder: FOLDER, dtype: "q4f16" }, async (engine) => {
+      const counts: string[] = [];
+      await new Promise<void>((resolve, reject) =>
+        engine.add({
+          promptTokens: Int32Array.from(GOLDENS[0]!.promptIds),
+          samples: [GREEDY, { ...SAMPLED, seed: 1 }],
+          maxTokens: 40,
+          topLogprobs: 0,
+        }, {
+          onToken: () => {
+            counts.push(JSON.stringify({ ours: gpu.counts, all }));
+            return false;
+          },
+          onDone: () => resolve(),
+          onError: reject,
+        })
+      );
+      assert.equal(counts.length, 80);
+      // The first steps meet each combination of buffers for the first time.
+      assert.deepEqual(new Set(counts.slice(8)).size, 1, counts.join("\n"));
+    });
+    backend.dispose();
+  },
+);
