@@ -1,0 +1,96 @@
+/**
+ * `log_mel` on the CPU: the oracle of the WGSL kernel, and the features of the CPU backend.
+ *
+ * Per row and frame `f`, with `x` the row's samples, `h` the Hann window and `F` the mel filters:
+ *
+ *     power[k, f] = |Σ_n h[n] x[f hop + n] e^(-2πi nk / size)|²
+ *     mel[m, f]   = Σ_k F[m, k] power[k, f]
+ *     out[m, f]   = (log10(max(mel[m, f], 1e-10, 1e-8 · loudest)) + 4) / 4
+ *
+ * where `loudest` is the largest `mel` of the row's recording so far, and frames past its end are 0.
+ * Whisper's features (Radford et al. 2022, section 2.2; `log_mel_spectrogram` in openai/whisper).
+ *
+ * @module
+ */
+import { framesReached, type LogMelRow, type LogMelSpec } from "./log_mel_spec.ts";
+import { makeHannWindow, makeMelFilters, type MelFilter } from "./mel_filters.ts";
+import { PowerSpectrum } from "./power_spectrum.ts";
+
+/** Energies below this are raised to it. */
+const LOWEST_MEL = 1e-10;
+/** Energies below this share of the recording's loudest are raised to it: eight decades. */
+const LOWEST_SHARE = 1e-8;
+
+/** Computes features and remembers how loud each recording is. */
+export class ReferenceLogMel {
+  readonly spec: LogMelSpec;
+  readonly #spectrum: PowerSpectrum;
+  readonly #filters: readonly MelFilter[];
+  readonly #loudest: Float64Array;
+
+  constructor(spec: LogMelSpec, maxRecordings: number) {
+    this.spec = spec;
+    this.#spectrum = new PowerSpectrum(makeHannWindow(spec.fftSamples));
+    this.#filters = makeMelFilters(spec);
+    this.#loudest = new Float64Array(maxRecordings);
+  }
+
+  /** Forgets how loud a recording is, so that another may have its index. */
+  forget(recording: number): void {
+    this.#loudest[recording] = 0;
+  }
+
+  /** Learns how loud a row's recording is, and nothing else. */
+  measure({ samples, recording }: LogMelRow): void {
+    const reached = framesReached(this.spec, samples.length);
+    for (let frame = 0; frame < reached; frame++) {
+      this.#spectrum.compute(samples, frame * this.spec.hopSamples);
+      for (const filter of this.#filters) this.#count(recording, this.#apply(filter));
+    }
+  }
+
+  /** @param output f32 `[rows, mels, frames]`. */
+  compute(rows: readonly LogMelRow[], output: Float32Array): void {
+    const { mels, frames } = this.spec;
+    const rowOutput = (index: number) =>
+      output.subarray(index * mels * frames, (index + 1) * mels * frames);
+    // All energies before the first logarithm: rows of one recording share their loudest value.
+    rows.forEach((row, index) => this.#writeEnergies(row, rowOutput(index)));
+    rows.forEach((row, index) => this.#compress(row, rowOutput(index)));
+  }
+
+  #writeEnergies({ samples, recording }: LogMelRow, energies: Float32Array): void {
+    const { frames, hopSamples } = this.spec;
+    const reached = framesReached(this.spec, samples.length);
+    for (let frame = 0; frame < reached; frame++) {
+      this.#spectrum.compute(samples, frame * hopSamples);
+      for (let mel = 0, i = frame; mel < this.#filters.length; mel++, i += frames) {
+        const energy = this.#apply(this.#filters[mel]!);
+        energies[i] = energy;
+        this.#count(recording, energy);
+      }
+    }
+    for (let i = 0; i < energies.length; i += frames) energies.fill(0, i + reached, i + frames);
+  }
+
+  #compress({ recording, contentFrames }: LogMelRow, values: Float32Array): void {
+    const { frames } = this.spec;
+    const floor = Math.max(LOWEST_MEL, this.#loudest[recording]! * LOWEST_SHARE);
+    for (let i = 0; i < values.length; i++) {
+      values[i] = Math.log(Math.max(values[i]!, floor)) * (Math.LOG10E / 4) + 1;
+    }
+    if (contentFrames >= frames) return;
+    for (let i = 0; i < values.length; i += frames) values.fill(0, i + contentFrames, i + frames);
+  }
+
+  #apply({ firstBin, weights }: MelFilter): number {
+    const { power } = this.#spectrum;
+    let sum = 0;
+    for (let i = 0; i < weights.length; i++) sum += weights[i]! * power[firstBin + i]!;
+    return sum;
+  }
+
+  #count(recording: number, mel: number): void {
+    if (mel > this.#loudest[recording]!) this.#loudest[recording] = mel;
+  }
+}

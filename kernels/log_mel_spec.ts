@@ -1,0 +1,98 @@
+/**
+ * What the `log_mel` kernel and its CPU reference are given: a model's sizes, and windows of recordings.
+ *
+ * @module
+ */
+
+/** Sizes of a model's features. */
+export interface LogMelSpec {
+  /** Mel bands: 80, or 128 since Whisper large-v3. */
+  readonly mels: number;
+  /** Samples under one window. */
+  readonly fftSamples: number;
+  /** Samples from one frame to the next. */
+  readonly hopSamples: number;
+  readonly sampleRateHz: number;
+  /** Frames of one encoder input. */
+  readonly frames: number;
+}
+
+/** One encoder input's worth of a recording. */
+export interface LogMelRow {
+  /**
+   * f32, at most {@linkcode samplesPerRow} of them, beginning half a window before the centre of the first frame;
+   * past their end is silence. {@linkcode cutRow} makes them.
+   */
+  readonly samples: Float32Array;
+  /** Index of the recording whose loudest value bounds this row from below. */
+  readonly recording: number;
+  /** Frames from here on lie past the recording's end and become 0. */
+  readonly contentFrames: number;
+}
+
+/**
+ * Reads a model's `preprocessor_config.json`; what it leaves out is Whisper's.
+ *
+ * @throws {RangeError} when a value is no positive integer.
+ */
+export function readLogMelSpec(config: Readonly<Record<string, unknown>>): LogMelSpec {
+  const read = (name: string, fallback: number): number => {
+    const value = config[name] ?? fallback;
+    if (Number.isInteger(value) && value as number > 0) return value as number;
+    throw new RangeError(
+      `preprocessor_config.json says ${name} is ${
+        JSON.stringify(value)
+      }; a positive integer is wanted.`,
+    );
+  };
+  const sampleRateHz = read("sampling_rate", 16_000);
+  const hopSamples = read("hop_length", 160);
+  const windowSamples = read("n_samples", read("chunk_length", 30) * sampleRateHz);
+  return {
+    mels: read("feature_size", 80),
+    fftSamples: read("n_fft", 400),
+    hopSamples,
+    sampleRateHz,
+    frames: read("nb_max_frames", Math.floor(windowSamples / hopSamples)),
+  };
+}
+
+/** Samples that the windows of all frames of one row cover. */
+export function samplesPerRow({ frames, hopSamples, fftSamples }: LogMelSpec): number {
+  return (frames - 1) * hopSamples + fftSamples;
+}
+
+/** Frames whose windows reach into the first `numSamples` samples of a row. */
+export function framesReached(spec: LogMelSpec, numSamples: number): number {
+  return Math.min(spec.frames, Math.ceil(numSamples / spec.hopSamples));
+}
+
+/**
+ * Cuts the samples of one row out of a recording, which is reflected at both ends.
+ *
+ * @param recording f32, at the specification's sample rate.
+ * @param options.firstFrame the row's first frame, counted from the recording's beginning.
+ * @param options.paddedSamples the recording's length with the silence that is to follow it, its own length if absent;
+ * less than that cuts it short.
+ * @returns samples that share no memory with the recording.
+ */
+export function cutRow(
+  spec: LogMelSpec,
+  recording: Float32Array,
+  options: { firstFrame?: number; paddedSamples?: number } = {},
+): Float32Array {
+  const { firstFrame = 0, paddedSamples = recording.length } = options;
+  const margin = spec.fftSamples / 2;
+  const start = firstFrame * spec.hopSamples - margin;
+  const silence = paddedSamples - recording.length;
+  // The reflection of enough silence is silent.
+  const soundEnd = silence < margin ? paddedSamples + margin : recording.length;
+  const end = Math.max(start, Math.min(start + samplesPerRow(spec), soundEnd));
+  const row = new Float32Array(end - start);
+  row.set(recording.subarray(Math.max(0, start), Math.max(0, end)), Math.max(0, -start));
+  for (let i = start; i < Math.min(0, end); i++) row[i - start] = recording[-i] ?? 0;
+  for (let i = Math.max(start, paddedSamples); i < end; i++) {
+    row[i - start] = recording[2 * (paddedSamples - 1) - i] ?? 0;
+  }
+  return row;
+}
