@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { tmpdir } from "node:os";
 import { resolve } from "node:path";
 import type { LogSettings, ServerSettings } from "../config.ts";
 import { StartupError } from "../errors.ts";
@@ -47,6 +48,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const report = new StartReport({ format: flags.logFormat, url: formatUrl(settings.host, port) });
   report.listening(model, { isNamed: flags.model !== undefined });
   warnOfOpenDoor(settings);
+  quietenVulkan();
   reportStates(session, report, new ProgressLine(`Loading ${model.id}`));
   session.start();
 
@@ -121,6 +123,13 @@ function stopOnSignal(requestStop: () => void, pidFile: PidFile): void {
 function warnOfOpenDoor({ host, apiKey }: ServerSettings): void {
   if (isLoopback(host) || apiKey !== undefined) return;
   log.warn("other machines can call this server, and no --api-key is set", { address: host });
+}
+
+/** Mesa's software Vulkan writes an "error" about this variable where it is unset, and does nothing with it otherwise. */
+function quietenVulkan(): void {
+  if (Deno.build.os === "linux" && !Deno.env.get("XDG_RUNTIME_DIR")) {
+    Deno.env.set("XDG_RUNTIME_DIR", tmpdir());
+  }
 }
 
 function reportStates(session: Session, report: StartReport, progressLine: ProgressLine): void {

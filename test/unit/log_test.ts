@@ -20,7 +20,7 @@ Deno.test("log writes one readable line with quoted fields as text", async () =>
   );
   assert.match(
     line,
-    /^\d{4}-\d\d-\d\dT[\d:.]+Z INFO  took a request id=r-1 path="\/a b\\nINFO forged" n=3\n$/,
+    /^\d{4}-\d\d-\d\dT[\d:.]+Z INFO {2}took a request id=r-1 path="\/a b\\nINFO forged" n=3\n$/,
   );
 });
 
