@@ -15,6 +15,7 @@ import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
 import { otherKindsRoutes } from "./other_kinds.ts";
+import type { App } from "./node_bridge.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
 
@@ -22,9 +23,6 @@ import { announceShutdown, shutdownRoute } from "./shutdown.ts";
 const CLIENT_GONE = 499;
 
 const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
-
-/** Answers one request; never throws. */
-export type App = (request: Request, info: Deno.ServeHandlerInfo) => Promise<Response>;
 
 /** All endpoints around `deps`, each also below `/v1`. */
 export function createApp(deps: AppDeps): App {
@@ -39,7 +37,7 @@ export function createApp(deps: AppDeps): App {
     throw new HearthError("not_found", `There is no endpoint ${method} ${path}; see /docs.`);
   });
   app.onError(answerError);
-  return async (request, info) => await app.fetch(request, info);
+  return async (request, exchange) => await app.fetch(request, exchange);
 }
 
 function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
@@ -92,7 +90,7 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
     headers.set("x-content-type-options", "nosniff");
     const route = call.get("route") ?? "none";
     const { method, path } = call.req;
-    call.env.completed.catch(() => {}).then(() => {
+    call.env.completed.then(() => {
       const seconds = (performance.now() - startMs) / 1000;
       metrics.observe({ route, method, status, seconds });
       const write = method === "POST" ? log.info : log.debug;

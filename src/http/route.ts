@@ -9,6 +9,7 @@ import type { ServerSettings } from "../config.ts";
 import type { ErrorKind } from "../errors.ts";
 import type { Session } from "../session/session.ts";
 import type { BodyLimits } from "./body.ts";
+import type { Exchange } from "./node_bridge.ts";
 
 /** What the endpoints work with. */
 export interface AppDeps {
@@ -22,7 +23,7 @@ export interface AppDeps {
 
 /** What Hono carries with a request. */
 export interface Env {
-  Bindings: Deno.ServeHandlerInfo;
+  Bindings: Exchange;
   Variables: {
     /** The client's own, or a new one. */
     requestId: string;

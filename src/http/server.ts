@@ -3,16 +3,28 @@
  *
  * @module
  */
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { createApp } from "./app.ts";
+import { type App, bridge } from "./node_bridge.ts";
 import type { AppDeps } from "./route.ts";
 
 const GRACE_MS = 1_000;
 const LAST_WRITES_MS = 100;
+/** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
+const KEEP_ALIVE_MS = 75_000;
+
+const LISTEN_ERRORS: Readonly<Record<string, new (message: string) => Error>> = {
+  EADDRINUSE: Deno.errors.AddrInUse,
+  EADDRNOTAVAIL: Deno.errors.AddrNotAvailable,
+  EACCES: Deno.errors.PermissionDenied,
+};
 
 /** A server that listens. */
 export interface RunningServer {
   /** Where it listens; the port is the real one when 0 was asked for. */
-  readonly address: Deno.NetAddr;
+  readonly address: { readonly hostname: string; readonly port: number };
   /**
    * Ends it: takes no new connections, gives the requests in flight one second, ends what is left of them with
    * an error, and ends the session. Calling it again waits for the same end.
@@ -23,27 +35,49 @@ export interface RunningServer {
 /**
  * Listens at `deps.settings.host` and `port`. The session is the caller's to start.
  *
- * @throws {Deno.errors.AddrInUse} when the port is taken; other `Deno.errors` when the address cannot be had.
+ * @throws {Deno.errors.AddrInUse} when the port is taken; `AddrNotAvailable` or `PermissionDenied` when the address
+ *   cannot be had.
  */
-export function startServer(deps: AppDeps): RunningServer {
+export async function startServer(deps: AppDeps): Promise<RunningServer> {
   const { settings, session } = deps;
-  const server = Deno.serve(
-    { hostname: settings.host, port: settings.port, onListen: () => {} },
-    createApp(deps),
+  const inFlight = new Set<Promise<void>>();
+  const server = createServer(
+    { keepAliveTimeout: KEEP_ALIVE_MS },
+    bridge(countInFlight(createApp(deps), inFlight)),
   );
+  server.listen({ host: settings.host, port: settings.port });
+  await once(server, "listening").catch(throwListenError);
+  const { address: hostname, port } = server.address() as AddressInfo;
+
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     session.drain();
-    const idle = server.shutdown();
-    await settledWithin(idle, GRACE_MS);
+    const closed = new Promise((resolve) => server.close(resolve));
+    await settledWithin(Promise.all(inFlight), GRACE_MS);
     await session.stop();
     // What the end of the session wrote to open streams still has to leave.
-    await settledWithin(idle, LAST_WRITES_MS);
+    await settledWithin(Promise.all(inFlight), LAST_WRITES_MS);
+    server.closeAllConnections();
+    await closed;
   };
-  return { address: server.addr, stop: () => stopping ??= stop() };
+  return { address: { hostname, port }, stop: () => stopping ??= stop() };
 }
 
-async function settledWithin(work: Promise<void>, timeoutMs: number): Promise<void> {
+function countInFlight(app: App, inFlight: Set<Promise<void>>): App {
+  return (request, exchange) => {
+    const { completed } = exchange;
+    inFlight.add(completed);
+    completed.then(() => inFlight.delete(completed));
+    return app(request, exchange);
+  };
+}
+
+function throwListenError(error: Error & { code?: string }): never {
+  const Known = LISTEN_ERRORS[error.code ?? ""];
+  throw Known === undefined ? error : new Known(error.message);
+}
+
+async function settledWithin(work: Promise<unknown>, timeoutMs: number): Promise<void> {
   const timeout = Promise.withResolvers<void>();
   const timer = setTimeout(timeout.resolve, timeoutMs);
   await Promise.race([work, timeout.promise]);

@@ -7,7 +7,7 @@ import type { MiddlewareHandler } from "hono";
 import { z } from "zod";
 import { HearthError } from "../errors.ts";
 import { isLoopback } from "./guard.ts";
-import type { AppDeps, Call, Env, Route } from "./route.ts";
+import type { AppDeps, Env, Route } from "./route.ts";
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
 
@@ -41,20 +41,15 @@ export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
       errors: ["forbidden"],
     },
     handle: (call) => {
-      if (!settings.allowRemoteShutdown && !isFromThisMachine(call)) {
+      // The connection's own address: what a proxy says about the caller is not trusted.
+      if (!settings.allowRemoteShutdown && !isLoopback(call.env.callerAddress)) {
         throw new HearthError(
           "forbidden",
           "Shutdown is accepted from this machine only; --allow-remote-shutdown would change that.",
         );
       }
-      call.env.completed.catch(() => {}).then(requestShutdown);
+      call.env.completed.then(requestShutdown);
       return call.json({ message: "The server is shutting down." });
     },
   };
-}
-
-/** By the connection's own address: what a proxy says about the caller is not trusted. */
-function isFromThisMachine(call: Call): boolean {
-  const { remoteAddr } = call.env;
-  return remoteAddr.transport === "tcp" && isLoopback(remoteAddr.hostname);
 }

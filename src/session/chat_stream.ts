@@ -59,8 +59,10 @@ export class ChatStream implements AsyncIterableIterator<ChatEvent> {
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  /** Ends the stream with an error event, for when the worker can no longer send one. */
+  /** Ends the stream with an error event, for when the worker cannot send one or is not to go on. */
   fail(error: WireError): void {
+    if (this.#ended) return;
+    this.#tellCancel();
     this.#push({ type: "error", error });
   }
 
@@ -75,11 +77,15 @@ export class ChatStream implements AsyncIterableIterator<ChatEvent> {
 
   #cancel(): void {
     if (this.#ended) return;
-    this.#port.postMessage({ type: "cancel" } satisfies ToRequest);
+    this.#tellCancel();
     this.#end();
     if (this.#signal?.aborted) this.#reader?.reject(this.#signal.reason);
     else this.#reader?.resolve({ done: true, value: undefined });
     this.#reader = undefined;
+  }
+
+  #tellCancel(): void {
+    this.#port.postMessage({ type: "cancel" } satisfies ToRequest);
   }
 
   #end(): void {

@@ -8,12 +8,7 @@ import type { MetricObject } from "prom-client";
 import type { AdmissionSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
-import type {
-  ChatTask,
-  LoadOptions,
-  LoadProgress,
-  ModelInfo,
-} from "../worker/protocol.ts";
+import type { ChatTask, LoadOptions, LoadProgress, ModelInfo } from "../worker/protocol.ts";
 import { ChatStream } from "./chat_stream.ts";
 import { WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";

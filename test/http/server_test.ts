@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { startServer } from "../../src/http/server.ts";
-import { chatBody, ENDLESS, TestApp, TestServer } from "../fixtures/server.ts";
+import { chatBody, ENDLESS, LOCAL_CALLER, TestApp, TestServer } from "../fixtures/server.ts";
 
 const CHAT = "/v1/chat/completions";
 
@@ -40,7 +40,7 @@ Deno.test("health says that the server is shutting down while it is", async () =
 Deno.test("POST /shutdown answers first, then begins the shutdown, which announces itself", async () => {
   const begun = Promise.withResolvers<void>();
   const app = new TestApp({ requestShutdown: begun.resolve });
-  const server = startServer(app.deps);
+  const server = await startServer(app.deps);
   const written: string[] = [];
   const { writeSync } = Deno.stderr;
   Deno.stderr.writeSync = (bytes) => {
@@ -61,10 +61,7 @@ Deno.test("POST /shutdown answers first, then begins the shutdown, which announc
 });
 
 Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed", async () => {
-  const caller: Deno.ServeHandlerInfo = {
-    remoteAddr: { transport: "tcp", hostname: "10.0.0.9", port: 1 },
-    completed: Promise.resolve(),
-  };
+  const caller = { ...LOCAL_CALLER, callerAddress: "10.0.0.9" };
   let shutdowns = 0;
   const requestShutdown = () => shutdowns++;
   const post = (app: TestApp) => app.request("/v1/shutdown", { method: "POST" }, caller);
@@ -76,10 +73,10 @@ Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed"
 });
 
 Deno.test("startServer() fails where the port is taken", async () => {
-  const server = startServer(new TestApp().deps);
+  const server = await startServer(new TestApp().deps);
   const { port } = server.address;
-  assert.throws(
-    () => startServer(new TestApp({ settings: { port } }).deps),
+  await assert.rejects(
+    startServer(new TestApp({ settings: { port } }).deps),
     Deno.errors.AddrInUse,
   );
   await server.stop();

@@ -5,10 +5,7 @@ import assert from "node:assert/strict";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { LOCAL_CALLER, MODEL, TestApp } from "../fixtures/server.ts";
 
-const REMOTE_CALLER: Deno.ServeHandlerInfo = {
-  ...LOCAL_CALLER,
-  remoteAddr: { transport: "tcp", hostname: "192.168.0.7", port: 50_000 },
-};
+const REMOTE_CALLER = { ...LOCAL_CALLER, callerAddress: "192.168.0.7" };
 
 const loading = new TestApp();
 const text = [{ role: "user", content: "Hello" }];

@@ -95,7 +95,7 @@ Deno.test("ChatStream of an aborted signal is cancelled from the start", async (
   assert.deepEqual(await wire.heard(), [{ type: "cancel" }]);
 });
 
-Deno.test("ChatStream.fail() ends the stream with an error event behind what had arrived", async () => {
+Deno.test("ChatStream.fail() ends the stream with an error event and tells the worker", async () => {
   using wire = new Wire();
   wire.worker.postMessage(START);
   assert.deepEqual((await wire.stream.next()).value, START);
@@ -104,4 +104,5 @@ Deno.test("ChatStream.fail() ends the stream with an error event behind what had
   wire.stream.fail({ ...error, message: "lost again" });
   assert.deepEqual(await Array.fromAsync(wire.stream), [{ type: "error", error }]);
   assert.equal(wire.numEnds, 1);
+  assert.deepEqual(await wire.heard(), [{ type: "cancel" }]);
 });

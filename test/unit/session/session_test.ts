@@ -14,7 +14,7 @@ function task(options: Partial<GenerationOptions> = {}): ChatTask {
 }
 
 /** A task that would not end by itself within a test. */
-const ENDLESS = task({ maxTokens: 2000, logitBias: [[0, -100]] });
+const ENDLESS_TASK = task({ maxTokens: 2000, logitBias: [[2039, -100], [2041, -100]] });
 
 /** A started session on the real worker, with faults in the order of its workers. */
 function openSession(faults: readonly string[] = [], maxQueue = 4) {
@@ -61,7 +61,7 @@ Deno.test("Session.chat() refuses at once what exceeds the queue, and admits aga
   await using opened = openSession([], 1);
   const { session } = opened;
   await session.ready();
-  const streams = Array.from({ length: session.capacity }, () => session.chat(ENDLESS));
+  const streams = Array.from({ length: session.capacity }, () => session.chat(ENDLESS_TASK));
   assert.throws(() => session.chat(task()), { kind: "overloaded" });
   await streams[0]!.return();
   const later = session.chat(task());
@@ -126,7 +126,7 @@ Deno.test("Session.stop() ends requests with an error, and a worker that does no
   await using opened = openSession(["deaf-to=stop"]);
   const { session } = opened;
   await session.ready();
-  const stream = session.chat(ENDLESS);
+  const stream = session.chat(ENDLESS_TASK);
   await stream.next();
   await session.stop();
   const last = (await Array.fromAsync(stream)).at(-1);

@@ -1,0 +1,139 @@
+/**
+ * Runs an app on `node:http`, one `Request` and `Response` per exchange.
+ *
+ * Not on `Deno.serve`: up to Deno 2.9 it does not see a client hang up while the handler is at work, unless the whole
+ * request came in one read. A generation would go on for nobody.
+ *
+ * @module
+ */
+import { once } from "node:events";
+import type { IncomingMessage, ServerResponse } from "node:http";
+
+/** How long a client may go on sending a body that was answered without being read to its end. */
+const LINGER_MS = 3_000;
+
+/** What is known of an exchange besides its request. */
+export interface Exchange {
+  /** IP address at the other end of the connection. */
+  readonly callerAddress: string;
+  /** Resolves when the answer has been sent, or the client has gone. */
+  readonly completed: Promise<void>;
+}
+
+/** Answers requests; never throws. A request's signal is aborted when its client goes away before the end. */
+export type App = (request: Request, exchange: Exchange) => Promise<Response>;
+
+/** A listener for the `request` event of a server of `node:http`. */
+export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+  return async (incoming, outgoing) => {
+    const completed = Promise.withResolvers<void>();
+    const gone = new AbortController();
+    outgoing.once("close", () => {
+      if (!outgoing.writableFinished) gone.abort();
+      completed.resolve();
+    });
+    // That a client has gone while it was written to is told by `close`.
+    outgoing.on("error", () => {});
+    const request = readRequest(incoming, gone.signal);
+    if (request === undefined) return void outgoing.writeHead(400).end();
+    const callerAddress = incoming.socket.remoteAddress ?? "";
+    const response = await app(request, { callerAddress, completed: completed.promise });
+    await writeResponse(response, outgoing, gone.signal);
+    if (!incoming.complete) discardRest(incoming);
+  };
+}
+
+/** `undefined` for what HTTP allows and `Request` does not, such as the method `TRACE`. */
+function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | undefined {
+  const { method = "GET", url = "/", headers } = incoming;
+  const hasBody = "transfer-encoding" in headers || Number(headers["content-length"] ?? 0) > 0;
+  const takesBody = method !== "GET" && method !== "HEAD";
+  try {
+    return new Request(new URL(url, URL.parse(`http://${headers.host}`) ?? "http://localhost"), {
+      method,
+      headers: readHeaders(incoming.rawHeaders),
+      body: hasBody && takesBody ? readBody(incoming) : null,
+      signal,
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+function readHeaders(raw: readonly string[]): Headers {
+  const headers = new Headers();
+  for (let at = 0; at + 1 < raw.length; at += 2) headers.append(raw[at]!, raw[at + 1]!);
+  return headers;
+}
+
+/** The body, taken from the client no faster than it is read. */
+function readBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+  return new ReadableStream<Uint8Array>({
+    start(controller) {
+      const fail = () => controller.error(new Error("the client went away"));
+      incoming.pause();
+      incoming.on("data", (chunk: Uint8Array) => {
+        incoming.pause();
+        controller.enqueue(new Uint8Array(chunk));
+      });
+      incoming.once("end", () => {
+        incoming.off("close", fail);
+        controller.close();
+      });
+      incoming.once("close", fail);
+      incoming.on("error", fail);
+    },
+    pull: () => void incoming.resume(),
+    cancel: () => stopReading(incoming),
+  }, { highWaterMark: 0 });
+}
+
+function stopReading(incoming: IncomingMessage): void {
+  for (const event of ["data", "end", "close", "error"]) incoming.removeAllListeners(event);
+  incoming.on("error", () => {});
+  incoming.pause();
+}
+
+async function writeResponse(
+  response: Response,
+  outgoing: ServerResponse,
+  gone: AbortSignal,
+): Promise<void> {
+  const { status, headers, body } = response;
+  if (body !== null && headers.get("content-type")?.startsWith("text/event-stream")) {
+    outgoing.writeHead(status, Object.fromEntries(headers));
+    return await writeStream(body, { outgoing, gone });
+  }
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  outgoing.writeHead(status, {
+    ...Object.fromEntries(headers),
+    ...(status !== 204 && { "content-length": bytes.length }),
+  });
+  outgoing.end(bytes);
+}
+
+/** Writes each chunk as soon as it comes, no faster than the client takes them. */
+async function writeStream(
+  body: ReadableStream<Uint8Array>,
+  { outgoing, gone }: { outgoing: ServerResponse; gone: AbortSignal },
+): Promise<void> {
+  outgoing.flushHeaders();
+  const reader = body.getReader();
+  gone.addEventListener("abort", () => void reader.cancel().catch(() => {}), { once: true });
+  try {
+    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+      if (!outgoing.write(read.value)) await once(outgoing, "drain", { signal: gone });
+    }
+    outgoing.end();
+  } catch {
+    outgoing.destroy();
+  }
+}
+
+/** Lets the client finish what it sends, for a while: one that is cut off in the middle does not read its answer. */
+function discardRest(incoming: IncomingMessage): void {
+  stopReading(incoming);
+  const timer = setTimeout(() => incoming.socket.destroy(), LINGER_MS);
+  incoming.once("close", () => clearTimeout(timer));
+  incoming.resume();
+}
