@@ -99,12 +99,9 @@ function explainListenError(error: unknown, { host, port }: ServerSettings): str
   if (error instanceof Deno.errors.PermissionDenied) {
     return `Listening on port ${port} is not permitted to this user. Choose one above 1023 with -p.`;
   }
-  if (error instanceof Deno.errors.AddrNotAvailable) {
-    return `${host} is not an address of this machine. Choose one with -a: 127.0.0.1 for this machine ` +
-      "alone, 0.0.0.0 for all others too.";
-  }
   const reason = error instanceof Error ? error.message : String(error);
-  return `Cannot listen on port ${port} of "${host}": ${reason}.`;
+  return `Cannot listen at ${host}, port ${port}: ${reason}. Choose an address of this machine with -a: ` +
+    "127.0.0.1 for this machine alone, 0.0.0.0 for all others too.";
 }
 
 function stopOnSignal(requestStop: () => void, pidFile: PidFile): void {
