@@ -17,7 +17,7 @@ type Path = readonly PropertyKey[];
  *
  * @example
  * ```ts
- * import type { z } from "zod";
+ * import { z } from "zod";
  * import { parseRequest } from "./parse.ts";
  * const schema = z.object({ n: z.number({ error: "a number" }) });
  * parseRequest(schema, { n: 1 });
