@@ -33,13 +33,7 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
-  /**
-   * Chooses a token from each of the rows `firstRow`, `firstRow + 1` …
-   *
-   * @param logits f32 or f16 `[1, tokens, vocabSize]`, as a session of this backend gave it.
-   * @throws {NothingToSampleError} when a row has no token to choose.
-   */
-  sample(logits: Tensor, firstRow: number, rows: readonly SampleRow[]): Promise<SampledToken[]>;
+  openSampler(options: SamplerOptions): Sampler;
   dispose(): void;
 }
 
@@ -75,5 +69,26 @@ export interface PagedAttention {
    * @param output where the result goes; allocated here when absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
+  dispose(): void;
+}
+
+/** What a sampler is made for. */
+export interface SamplerOptions {
+  readonly vocabSize: number;
+  /** Of the logits. */
+  readonly dtype: "float32" | "float16";
+  /** Most rows of one call. */
+  readonly maxRows: number;
+}
+
+/** Chooses next tokens. */
+export interface Sampler {
+  /**
+   * Chooses a token from each of the first `rows.length` rows.
+   *
+   * @param logits `[1, rows, vocabSize]`, as a session of the backend gave it.
+   * @throws {NothingToSampleError} when a row has no token to choose.
+   */
+  sample(logits: Tensor, rows: readonly SampleRow[]): Promise<SampledToken[]>;
   dispose(): void;
 }

@@ -4,9 +4,14 @@
  * @module
  */
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
-import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
-import { type ExternalData, openSession, type Session, type Tensor } from "../onnx/ort.ts";
-import type { AttentionOptions, Backend, PagedAttention } from "./backend.ts";
+import { type ExternalData, openSession, type Session } from "../onnx/ort.ts";
+import type {
+  AttentionOptions,
+  Backend,
+  PagedAttention,
+  Sampler,
+  SamplerOptions,
+} from "./backend.ts";
 import { CpuAttention } from "./cpu_attention.ts";
 
 /** See the module. */
@@ -16,7 +21,6 @@ export class CpuBackend implements Backend {
   readonly hasF16 = false;
   readonly maxBufferBytes = 2 ** 31;
   readonly lost = new Promise<string>(() => {});
-  #sampler: ReferenceSampler | undefined;
 
   openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {
     return openSession(model, { externalData });
@@ -29,12 +33,15 @@ export class CpuBackend implements Backend {
     return new CpuAttention(options);
   }
 
-  sample(logits: Tensor, firstRow: number, rows: readonly SampleRow[]): Promise<SampledToken[]> {
-    const vocabSize = logits.dims.at(-1) as number;
-    if (this.#sampler?.vocabSize !== vocabSize) this.#sampler = new ReferenceSampler(vocabSize);
-    const data = logits.data as Float32Array | Float16Array;
-    const wanted = data.subarray(firstRow * vocabSize, (firstRow + rows.length) * vocabSize);
-    return Promise.resolve(this.#sampler.sample(wanted, vocabSize, rows));
+  openSampler({ vocabSize }: SamplerOptions): Sampler {
+    const sampler = new ReferenceSampler(vocabSize);
+    return {
+      sample: (logits, rows) =>
+        Promise.try(() =>
+          sampler.sample(logits.data as Float32Array | Float16Array, vocabSize, rows)
+        ),
+      dispose: () => {},
+    };
   }
 
   dispose(): void {}

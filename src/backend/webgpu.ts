@@ -3,13 +3,22 @@
  *
  * @module
  */
-import { ReferenceSampler } from "../../kernels/sample_reference.ts";
-import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+import { Sampler as SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { type ExternalData, openSession, type Session, Tensor } from "../onnx/ort.ts";
-import type { AttentionOptions, Backend, PagedAttention, Storage } from "./backend.ts";
+import type {
+  AttentionOptions,
+  Backend,
+  PagedAttention,
+  Sampler,
+  SamplerOptions,
+  Storage,
+} from "./backend.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
+
+/** A step brings back 8 bytes a sequence, or 168 with log-probabilities. */
+const MAX_READ_BYTES = 2 ** 20;
 
 /** See the module. */
 export class WebGpuBackend implements Backend {
@@ -19,7 +28,6 @@ export class WebGpuBackend implements Backend {
   readonly maxBufferBytes: number;
   readonly lost: Promise<string>;
   readonly #gpu: GpuContext;
-  #sampler: ReferenceSampler | undefined;
   readonly #readback: Readback;
 
   private constructor(gpu: GpuContext, readback: Readback) {
@@ -37,7 +45,7 @@ export class WebGpuBackend implements Backend {
   }
 
   static async create(gpu: GpuContext): Promise<WebGpuBackend> {
-    return new WebGpuBackend(gpu, await Readback.create(gpu, { maxBytes: 1 << 20 }));
+    return new WebGpuBackend(gpu, await Readback.create(gpu, { maxBytes: MAX_READ_BYTES }));
   }
 
   openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {
@@ -61,23 +69,24 @@ export class WebGpuBackend implements Backend {
     return new WebGpuAttention(this.#gpu, options);
   }
 
-  async sample(
-    logits: Tensor,
-    firstRow: number,
-    rows: readonly SampleRow[],
-  ): Promise<SampledToken[]> {
-    const vocabSize = logits.dims.at(-1) as number;
-    if (this.#sampler?.vocabSize !== vocabSize) this.#sampler = new ReferenceSampler(vocabSize);
-    const isHalf = logits.type === "float16";
-    const size = vocabSize * (isHalf ? 2 : 4);
-    const encoder = this.#gpu.device.createCommandEncoder();
-    const bytes = await this.#readback.read(encoder, [{
-      buffer: logits.gpuBuffer as GPUBuffer,
-      offset: firstRow * size,
-      size: size * rows.length,
-    }]);
-    const values = isHalf ? new Float16Array(bytes.buffer) : new Float32Array(bytes.buffer);
-    return this.#sampler.sample(values, vocabSize, rows);
+  openSampler({ vocabSize, dtype, maxRows }: SamplerOptions): Sampler {
+    const sampler = new SampleKernel(this.#gpu, {
+      vocabSize,
+      rowStride: vocabSize,
+      elem: dtype === "float16" ? "f16" : "f32",
+      maxRows,
+    });
+    return {
+      sample: async (logits, rows) => {
+        sampler.write(rows);
+        const encoder = this.#gpu.device.createCommandEncoder();
+        const pass = encoder.beginComputePass();
+        sampler.encode(pass, logits.gpuBuffer as GPUBuffer);
+        pass.end();
+        return sampler.decode(await this.#readback.read(encoder, sampler.results()));
+      },
+      dispose: () => sampler.dispose(),
+    };
   }
 
   dispose(): void {

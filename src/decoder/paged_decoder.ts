@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Backend, PagedAttention, Storage } from "../backend/backend.ts";
+import type { Backend, PagedAttention, Sampler, Storage } from "../backend/backend.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor, Tensors } from "../onnx/ort.ts";
 import type { Decoder, DecoderLimits, SampledToken, SampleRow, StepBatch } from "./decoder.ts";
@@ -33,6 +33,7 @@ export class PagedDecoder implements Decoder {
   readonly #plan: StoragePlan;
   readonly #pieces: readonly (Storage | undefined)[];
   readonly #inputs: StepInputs;
+  readonly #sampler: Sampler;
   /** The attention sites that run after each segment. */
   readonly #sitesAfter: readonly (readonly AttentionSite[])[];
 
@@ -43,13 +44,18 @@ export class PagedDecoder implements Decoder {
     this.#plan = planStorage(cut, (port) => bytesOf(port, limits));
     this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
     this.#inputs = new StepInputs(backend, cut, limits);
+    this.#sampler = backend.openSampler({
+      vocabSize: limits.vocabSize,
+      dtype: cut.output.dtype as "float32" | "float16",
+      maxRows: limits.maxSequences,
+    });
     this.#sitesAfter = segments.map(({ segment }) =>
       cut.attentions.filter(({ afterSegment }) => afterSegment === segment.index)
     );
   }
 
   async run(batch: StepBatch): Promise<SampledToken[]> {
-    const { cut, segments, attention, backend } = this.#parts;
+    const { cut, segments, attention } = this.#parts;
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.indices.length };
     const tensors = this.#inputs.write(batch, rows.indices);
@@ -64,12 +70,13 @@ export class PagedDecoder implements Decoder {
       }
     }
     if (rows.indices.length === 0) return [];
-    return await backend.sample(tensors.get(cut.output.name)!, 0, rows.samples);
+    return await this.#sampler.sample(tensors.get(cut.output.name)!, rows.samples);
   }
 
   async dispose(): Promise<void> {
     for (const piece of this.#pieces) piece?.dispose();
     this.#inputs.dispose();
+    this.#sampler.dispose();
     this.#parts.attention.dispose();
     for (const { session } of this.#parts.segments) await session.release();
   }

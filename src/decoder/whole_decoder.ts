@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
+import type { Backend, Sampler } from "../backend/backend.ts";
 import {
   type ExternalData,
   type Session,
@@ -38,7 +38,7 @@ export interface WholeDecoderOptions {
 /** See the module. */
 export class WholeDecoder implements Decoder {
   readonly limits: DecoderLimits;
-  readonly #backend: Backend;
+  readonly #sampler: Sampler;
   readonly #session: Session;
   readonly #cacheInputs: readonly ValueInfo[];
   /** Keys, values and other state of the sequence at hand, by input name. */
@@ -46,8 +46,12 @@ export class WholeDecoder implements Decoder {
 
   private constructor(session: Session, options: WholeDecoderOptions) {
     this.#session = session;
-    this.#backend = options.backend;
     this.#cacheInputs = session.inputs.filter(({ name }) => name.startsWith("past"));
+    this.#sampler = options.backend.openSampler({
+      vocabSize: options.vocabSize,
+      dtype: session.outputs.find(({ name }) => name === "logits")!.type as "float32" | "float16",
+      maxRows: 1,
+    });
     const rows = Math.floor(MAX_LOGITS_BYTES / (4 * options.vocabSize));
     this.limits = {
       contextLength: options.contextLength,
@@ -81,16 +85,17 @@ export class WholeDecoder implements Decoder {
 
   async run(batch: StepBatch): Promise<SampledToken[]> {
     const { numTokens } = batch;
-    const firstPosition = batch.positions[0] ?? 0;
-    if (firstPosition === 0) this.#startSequence();
-    const outputs = await this.#session.run(this.#feeds(batch, firstPosition));
-    this.#keepCache(outputs);
-    const logits = outputs["logits"] as Tensor;
+    if (batch.positions[0] === 0) this.#startSequence();
+    const sample = batch.sequences[0]?.sample;
+    if (sample === undefined) {
+      (await this.#compute(batch, 0, numTokens)).dispose();
+      return [];
+    }
+    // The last token runs by itself: the graph then gives one row of logits, where the sampler wants it.
+    if (numTokens > 1) (await this.#compute(batch, 0, numTokens - 1)).dispose();
+    const logits = await this.#compute(batch, numTokens - 1, numTokens);
     try {
-      const sample = batch.sequences[0]?.sample;
-      if (!sample) return [];
-      const row = (logits.dims[1] ?? 1) === 1 ? 0 : numTokens - 1;
-      return await this.#backend.sample(logits, row, [sample]);
+      return await this.#sampler.sample(logits, [sample]);
     } finally {
       logits.dispose();
     }
@@ -98,17 +103,24 @@ export class WholeDecoder implements Decoder {
 
   async dispose(): Promise<void> {
     this.#disposeCache();
+    this.#sampler.dispose();
     await this.#session.release();
   }
 
-  #feeds(batch: StepBatch, firstPosition: number): Tensors {
-    const { numTokens } = batch;
+  /** Runs the step's tokens `start` to `end`, and returns their logits. */
+  async #compute(batch: StepBatch, start: number, end: number): Promise<Tensor> {
+    const tokens = {
+      ids: batch.tokenIds.subarray(start, end),
+      positions: batch.positions.subarray(start, end),
+    };
     const feeds: Record<string, Tensor> = { ...this.#cache };
     for (const { name } of this.#session.inputs) {
       const make = STEP_INPUTS.get(name);
-      if (make) feeds[name] = make(batch, firstPosition + numTokens);
+      if (make) feeds[name] = make(tokens);
     }
-    return feeds;
+    const outputs = await this.#session.run(feeds);
+    this.#keepCache(outputs);
+    return outputs["logits"] as Tensor;
   }
 
   #startSequence(): void {
@@ -132,20 +144,22 @@ export class WholeDecoder implements Decoder {
   }
 }
 
-/** Makes an input from a step and the length of the sequence after it. */
-type MakeInput = (batch: StepBatch, length: number) => Tensor;
+interface StepTokens {
+  readonly ids: Int32Array;
+  readonly positions: Int32Array;
+}
 
-/** The inputs that are not cache. */
-const STEP_INPUTS: ReadonlyMap<string, MakeInput> = new Map<string, MakeInput>([
-  ["input_ids", ({ tokenIds, numTokens }) => int64Row(tokenIds.subarray(0, numTokens))],
-  ["position_ids", ({ positions, numTokens }) => int64Row(positions.subarray(0, numTokens))],
-  [
-    "attention_mask",
-    (_, length) => new Tensor("int64", new BigInt64Array(length).fill(1n), [1, length]),
-  ],
+/** How each input that is not cache is made from the tokens to run. */
+const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens) => Tensor> = new Map([
+  ["input_ids", ({ ids }) => int64Row(ids)],
+  ["position_ids", ({ positions }) => int64Row(positions)],
+  ["attention_mask", ({ positions }) => {
+    const length = (positions.at(-1) ?? 0) + 1;
+    return new Tensor("int64", new BigInt64Array(length).fill(1n), [1, length]);
+  }],
   // Exports that can skip the vocabulary projection take how many last rows to project.
   ["num_logits_to_keep", () => new Tensor("int64", [1n], [])],
-]);
+] as [string, (tokens: StepTokens) => Tensor][]);
 
 function int64Row(values: Int32Array): Tensor {
   return new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
