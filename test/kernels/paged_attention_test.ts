@@ -1,5 +1,7 @@
-import { PagedAttention } from "../../kernels/paged_attention.ts";
+import assert from "node:assert/strict";
 import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import { PagedAttention } from "../../kernels/paged_attention.ts";
+import { ReferenceAttention } from "../../kernels/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
@@ -13,21 +15,25 @@ import {
 } from "./paged_case.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
 
-async function attend(gpu: GpuContext, paged: PagedCase, scale: number, options: CaseOptions) {
+function paramsOf({ shape }: PagedCase, options: CaseOptions) {
+  return {
+    scale: 1 / Math.sqrt(shape.headSize),
+    softcap: options.softcap ?? 0,
+    window: options.window ?? 0,
+    hasSinks: options.hasSinks ?? false,
+    queryStride: shape.heads * shape.headSize,
+    queryOffset: 0,
+  };
+}
+
+async function attendOnGpu(gpu: GpuContext, paged: PagedCase, options: CaseOptions) {
   const { shape, step } = paged;
   const stepBuffer = new StepBuffer(gpu, shape, {
     maxTokens: step.numTokens,
     maxSequences: step.sequences.length,
     maxBlocksPerSequence: step.maxBlocksPerSequence,
   });
-  const attention = new PagedAttention(gpu, stepBuffer, {
-    scale,
-    softcap: options.softcap ?? 0,
-    window: options.window ?? 0,
-    hasSinks: options.hasSinks ?? false,
-    queryStride: shape.heads * shape.headSize,
-    queryOffset: 0,
-  });
+  const attention = new PagedAttention(gpu, stepBuffer, paramsOf(paged, options));
   const length = step.numTokens * shape.heads * shape.headSize;
   const out = createBuffer(gpu, {
     size: Math.max(16, length * sizeOf(shape.elem)),
@@ -37,7 +43,7 @@ async function attend(gpu: GpuContext, paged: PagedCase, scale: number, options:
     q: upload(gpu, paged.q, shape.elem),
     kCache: upload(gpu, paged.kCache, shape.elem),
     vCache: upload(gpu, paged.vCache, shape.elem),
-    sinks: upload(gpu, paged.sinks, "f32"),
+    sinks: options.hasSinks ? upload(gpu, paged.sinks, "f32") : undefined,
     out,
   };
   stepBuffer.write(step);
@@ -46,39 +52,133 @@ async function attend(gpu: GpuContext, paged: PagedCase, scale: number, options:
     length,
     elem: shape.elem,
   });
-  for (const buffer of Object.values(tensors)) buffer.destroy();
+  for (const buffer of Object.values(tensors)) buffer?.destroy();
   stepBuffer.dispose();
   return result;
 }
 
+function attendByReference(paged: PagedCase, options: CaseOptions): Float32Array {
+  const { shape, step, sinks } = paged;
+  const out = new Float32Array(step.numTokens * shape.heads * shape.headSize);
+  const maxKeys = Math.max(...step.kvLengths);
+  new ReferenceAttention(shape, paramsOf(paged, options), maxKeys)
+    .run(step, { ...paged, out, sinks: options.hasSinks ? sinks : undefined });
+  return out;
+}
+
 const TOLERANCE = { f32: { abs: 2e-5, rel: 1e-4 }, f16: { abs: 1e-3, rel: 2e-3 } };
 
-async function check(
-  gpu: GpuContext,
+/** Registers a test on the device, and on the reference where the type is its own. */
+function attentionTest(
+  name: string,
   shape: AttentionShape,
   sequences: readonly CaseSequence[],
   options: CaseOptions = {},
-) {
-  const scale = 1 / Math.sqrt(shape.headSize);
-  const paged = makeCase(shape, sequences, options);
-  const got = await attend(gpu, paged, scale, options);
-  assertClose(got, attendExactly(paged, scale, options), TOLERANCE[shape.elem]);
+): void {
+  const make = () => {
+    const paged = makeCase(shape, sequences, options);
+    return { paged, want: attendExactly(paged, 1 / Math.sqrt(shape.headSize), options) };
+  };
+  gpuTest(`PagedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
+    const { paged, want } = make();
+    assertClose(await attendOnGpu(gpu, paged, options), want, TOLERANCE[shape.elem]);
+  });
+  if (shape.elem === "f16") return;
+  Deno.test(`ReferenceAttention.run() ${name}`, () => {
+    const { paged, want } = make();
+    assertClose(attendByReference(paged, options), want, { abs: 1e-6, rel: 1e-6 });
+  });
 }
 
-const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 64, blockSize: 16, elem: "f32" };
-const decodes = (...keys: number[]) => keys.map((keys) => ({ queries: 1, keys }));
+const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
+const decodes = (...lengths: number[]) => lengths.map((keys) => ({ queries: 1, keys }));
+/** Decodes at block edges, a prompt, and a chunk that continues one: all in one step. */
+const MIXED = [
+  ...decodes(1, 15, 16, 17, 100),
+  { queries: 40, keys: 40 },
+  { queries: 2, keys: 33 },
+  { queries: 21, keys: 70 },
+];
 
 for (const elem of ["f32", "f16"] as Elem[]) {
   for (const headSize of [8, 16, 32, 64, 80, 96, 128, 256]) {
-    gpuTest(`PagedAttention.encode() heads of ${headSize}, ${elem}`, async (gpu) => {
-      const shape = { ...SHAPE, headSize, elem };
-      await check(gpu, shape, [...decodes(1, 15, 16, 17, 100), { queries: 40, keys: 40 }]);
-    });
-  }
-  for (const group of [1, 2, 3, 7, 8, 12]) {
-    gpuTest(`PagedAttention.encode() groups of ${group} heads, ${elem}`, async (gpu) => {
-      const shape = { ...SHAPE, heads: group * 2, headSize: 32, elem };
-      await check(gpu, shape, [...decodes(1, 33, 200), { queries: 37, keys: 90 }]);
-    });
+    attentionTest(`heads of ${headSize}`, { ...SHAPE, headSize, elem }, MIXED);
   }
 }
+for (const group of [1, 3, 7, 8, 12]) {
+  const shape = { ...SHAPE, heads: group * 2 };
+  attentionTest(`groups of ${group} heads`, shape, [...decodes(1, 33, 200), MIXED[5]!, MIXED[7]!]);
+}
+attentionTest("contexts to 4,096 keys", SHAPE, [
+  ...decodes(2, 1000, 4096),
+  { queries: 30, keys: 1500 },
+]);
+attentionTest("one sequence split by keys", { ...SHAPE, kvHeads: 1 }, decodes(4096));
+attentionTest("blocks of 5 tokens", { ...SHAPE, blockSize: 5 }, MIXED);
+attentionTest("logits that overwhelm all others", SHAPE, MIXED, { hasOutliers: true });
+for (const window of [1, 7, 32]) {
+  attentionTest(`a window of ${window}`, SHAPE, [...MIXED, ...decodes(300)], { window });
+}
+attentionTest("a soft cap", SHAPE, MIXED, { softcap: 1.5 });
+attentionTest("a soft cap and outliers", SHAPE, MIXED, { softcap: 30, hasOutliers: true });
+attentionTest("sinks", SHAPE, MIXED, { hasSinks: true });
+attentionTest("window, soft cap and sinks in f16", { ...SHAPE, elem: "f16" }, MIXED, {
+  window: 20,
+  softcap: 5,
+  hasSinks: true,
+});
+
+/** The tiles that a hardware adapter would get, run on whatever there is. */
+gpuTest("PagedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
+  const hardware = { ...gpu, isFallbackAdapter: false };
+  for (const elem of ["f32", "f16"] as Elem[]) {
+    const shape = { ...SHAPE, headSize: 64, elem };
+    const options = { hasSinks: true, window: 600 };
+    const paged = makeCase(shape, [...MIXED, ...decodes(129, 1000)], options);
+    const want = attendExactly(paged, 1 / 8, options);
+    assertClose(await attendOnGpu(hardware, paged, options), want, TOLERANCE[elem]);
+  }
+});
+
+gpuTest("PagedAttention.encode() without workgroup memory for a prefill tile", async (gpu) => {
+  const small = { maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupStorageSize: 1024 };
+  const limits = small as GPUSupportedLimits;
+  const paged = makeCase(SHAPE, MIXED);
+  const got = await attendOnGpu({ ...gpu, limits }, paged, {});
+  assertClose(got, attendExactly(paged, 1 / Math.sqrt(32), {}), TOLERANCE.f32);
+});
+
+gpuTest("PagedAttention creates nothing on the device in a steady step", (gpu) => {
+  const stepBuffer = new StepBuffer(gpu, SHAPE, {
+    maxTokens: 100,
+    maxSequences: 10,
+    maxBlocksPerSequence: 20,
+  });
+  const paged = makeCase(SHAPE, MIXED);
+  const attention = new PagedAttention(gpu, stepBuffer, paramsOf(paged, {}));
+  const tensors = {
+    q: upload(gpu, paged.q, "f32"),
+    kCache: upload(gpu, paged.kCache, "f32"),
+    vCache: upload(gpu, paged.vCache, "f32"),
+    out: upload(gpu, paged.q, "f32"),
+  };
+  const run = () => {
+    stepBuffer.write(paged.step);
+    const encoder = gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    attention.encode(pass, tensors);
+    pass.end();
+    gpu.device.queue.submit([encoder.finish()]);
+  };
+  run();
+  const before = { ...gpu.counts };
+  run();
+  assert.deepEqual(gpu.counts, before);
+});
+
+gpuTest("StepBuffer refuses head sizes the kernels cannot run", (gpu) => {
+  const limits = { maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 1 };
+  for (const headSize of [4, 10, 260]) {
+    assert.throws(() => new StepBuffer(gpu, { ...SHAPE, headSize }, limits), RangeError);
+  }
+});

@@ -1,0 +1,245 @@
+import assert from "node:assert/strict";
+import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import { KvWrite, type KvWriteParams, type RotaryParams } from "../../kernels/kv_write.ts";
+import { ReferenceKvWrite } from "../../kernels/kv_write_reference.ts";
+import { StepBuffer } from "../../kernels/step_buffer.ts";
+import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { cacheAt, makeStep } from "./paged_case.ts";
+import { assertClose, runAndRead, upload } from "./tensors.ts";
+
+const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
+/** What the cache holds where nothing is written. */
+const UNTOUCHED = 7;
+/** Decodes, a prompt over block edges, and a chunk that continues one. */
+const SEQUENCES = [
+  { queries: 1, keys: 1 },
+  { queries: 35, keys: 35 },
+  { queries: 1, keys: 16 },
+  { queries: 1, keys: 17 },
+  { queries: 20, keys: 50 },
+];
+
+interface Tensors {
+  readonly rows: Float32Array;
+  readonly cos: Float32Array;
+  readonly sin: Float32Array;
+}
+
+interface Written {
+  readonly q: ArrayLike<number>;
+  readonly k: ArrayLike<number>;
+  readonly v: ArrayLike<number>;
+}
+
+/** Queries, keys and values packed in one row. */
+function packedParams(shape: AttentionShape, rotary?: RotaryParams): KvWriteParams {
+  const { heads, kvHeads, headSize } = shape;
+  const stride = (heads + 2 * kvHeads) * headSize;
+  return {
+    rotary,
+    q: { stride, offset: 0 },
+    k: { stride, offset: heads * headSize },
+    v: { stride, offset: (heads + kvHeads) * headSize },
+  };
+}
+
+function makeTensors(shape: AttentionShape, step: PackedStep, rotary?: RotaryParams): Tensors {
+  const normal = makeNormal(4);
+  const { heads, kvHeads, headSize, elem } = shape;
+  const length = step.numTokens * (heads + 2 * kvHeads) * headSize;
+  const half = (rotary?.size ?? 8) / 2;
+  const angle = (i: number) => Math.floor(i / half) / 100 ** ((i % half) / half);
+  const roundAngle = rotary?.anglesElem === "f16" ? Math.f16round : Math.fround;
+  return {
+    rows: new Float32Array(length).map(() => elem === "f16" ? Math.f16round(normal()) : normal()),
+    cos: new Float32Array(64 * half).map((_, i) => roundAngle(Math.cos(angle(i)))),
+    sin: new Float32Array(64 * half).map((_, i) => roundAngle(Math.sin(angle(i)))),
+  };
+}
+
+/** The formula in float64. */
+function writeExactly(
+  shape: AttentionShape,
+  { step, numBlocks }: ReturnType<typeof makeStep>,
+  { rows, cos, sin }: Tensors,
+  rotary?: RotaryParams,
+): Written {
+  const { heads, kvHeads, headSize, blockSize } = shape;
+  const stride = (heads + 2 * kvHeads) * headSize;
+  const rotate = (at: number, position: number) => {
+    const head = Float64Array.from(rows.subarray(at, at + headSize));
+    const half = (rotary?.size ?? 0) / 2;
+    for (let i = 0; i < half; i++) {
+      const [a, b] = rotary!.isInterleaved ? [2 * i, 2 * i + 1] : [i, i + half];
+      const [x, y] = [rows[at + a]!, rows[at + b]!];
+      const [c, s] = [cos[position * half + i]!, sin[position * half + i]!];
+      head[a] = x * c - y * s;
+      head[b] = x * s + y * c;
+    }
+    return head;
+  };
+  const q = new Float64Array(step.numTokens * heads * headSize);
+  const k = new Float64Array(numBlocks * kvHeads * blockSize * headSize).fill(UNTOUCHED);
+  const v = k.slice();
+  for (let s = 0; s < step.sequences.length; s++) {
+    for (let token = step.queryStarts[s]!; token < step.queryStarts[s + 1]!; token++) {
+      const position = step.positions[token]!;
+      const row = token * stride;
+      for (let head = 0; head < heads; head++) {
+        q.set(rotate(row + head * headSize, position), (token * heads + head) * headSize);
+      }
+      for (let head = 0; head < kvHeads; head++) {
+        const at = cacheAt(shape, step, s, position, head);
+        k.set(rotate(row + (heads + head) * headSize, position), at);
+        const value = row + (heads + kvHeads + head) * headSize;
+        v.set(rows.subarray(value, value + headSize), at);
+      }
+    }
+  }
+  return { q, k, v };
+}
+
+async function writeOnGpu(
+  gpu: GpuContext,
+  shape: AttentionShape,
+  { step, numBlocks }: ReturnType<typeof makeStep>,
+  tensors: Tensors,
+  rotary?: RotaryParams,
+): Promise<Written> {
+  const { heads, kvHeads, headSize, blockSize, elem } = shape;
+  const stepBuffer = new StepBuffer(gpu, shape, {
+    maxTokens: step.numTokens,
+    maxSequences: step.sequences.length,
+    maxBlocksPerSequence: step.maxBlocksPerSequence,
+  });
+  const kernel = new KvWrite(gpu, stepBuffer, packedParams(shape, rotary));
+  const rows = upload(gpu, tensors.rows, elem);
+  const numQueries = step.numTokens * heads * headSize;
+  const cacheLength = numBlocks * kvHeads * blockSize * headSize;
+  const qOut = upload(gpu, new Float32Array(numQueries), elem);
+  const kCache = upload(gpu, new Float32Array(cacheLength).fill(UNTOUCHED), elem);
+  const vCache = upload(gpu, new Float32Array(cacheLength).fill(UNTOUCHED), elem);
+  const angles = rotary?.anglesElem ?? "f32";
+  const rotation = rotary &&
+    { cos: upload(gpu, tensors.cos, angles), sin: upload(gpu, tensors.sin, angles), qOut };
+  stepBuffer.write(step);
+  const encode = (pass: GPUComputePassEncoder) =>
+    kernel.encode(pass, { q: rows, k: rows, v: rows, kCache, vCache, rotary: rotation });
+  const k = await runAndRead(gpu, encode, { buffer: kCache, length: cacheLength, elem });
+  const v = await runAndRead(gpu, () => {}, { buffer: vCache, length: cacheLength, elem });
+  const q = await runAndRead(gpu, () => {}, { buffer: qOut, length: numQueries, elem });
+  stepBuffer.dispose();
+  return { q, k, v };
+}
+
+function writeByReference(
+  shape: AttentionShape,
+  { step, numBlocks }: ReturnType<typeof makeStep>,
+  { rows, cos, sin }: Tensors,
+  rotary?: RotaryParams,
+): Written {
+  const { heads, kvHeads, headSize, blockSize } = shape;
+  const q = new Float32Array(step.numTokens * heads * headSize);
+  const k = new Float32Array(numBlocks * kvHeads * blockSize * headSize).fill(UNTOUCHED);
+  const v = k.slice();
+  new ReferenceKvWrite(shape, packedParams(shape, rotary)).run(step, {
+    q: rows,
+    k: rows,
+    v: rows,
+    kCache: k,
+    vCache: v,
+    rotary: rotary && { cos, sin, qOut: q },
+  });
+  return { q, k, v };
+}
+
+const TOLERANCE = { f32: { abs: 1e-6, rel: 1e-6 }, f16: { abs: 1e-3, rel: 1e-3 } };
+
+function assertWritten(got: Written, want: Written, elem: "f32" | "f16", isRotated: boolean): void {
+  if (isRotated) assertClose(got.q, want.q, TOLERANCE[elem]);
+  assertClose(got.k, want.k, TOLERANCE[elem]);
+  // Values are copied.
+  assertClose(got.v, want.v, { abs: 0, rel: 0 });
+}
+
+const ROTARIES: Record<string, RotaryParams | undefined> = {
+  "no rotation": undefined,
+  "halves": { size: 32, isInterleaved: false, anglesElem: "f32" },
+  "neighbours": { size: 32, isInterleaved: true, anglesElem: "f32" },
+  "a part, halves": { size: 24, isInterleaved: false, anglesElem: "f32" },
+  "a part, neighbours": { size: 12, isInterleaved: true, anglesElem: "f32" },
+  "angles in f16": { size: 16, isInterleaved: false, anglesElem: "f16" },
+};
+
+for (const [name, rotary] of Object.entries(ROTARIES)) {
+  for (const elem of ["f32", "f16"] as const) {
+    const shape = { ...SHAPE, elem };
+    const paged = makeStep(SEQUENCES, shape.blockSize);
+    const tensors = makeTensors(shape, paged.step, rotary);
+    const want = writeExactly(shape, paged, tensors, rotary);
+
+    gpuTest(`KvWrite.encode() ${name}, ${elem}`, async (gpu) => {
+      const got = await writeOnGpu(gpu, shape, paged, tensors, rotary);
+      assertWritten(got, want, elem, rotary !== undefined);
+    });
+
+    Deno.test(`ReferenceKvWrite.run() ${name}, ${elem}`, () => {
+      const got = writeByReference(shape, paged, tensors, rotary);
+      assertWritten(got, want, "f32", rotary !== undefined);
+    });
+  }
+}
+
+gpuTest(
+  "KvWrite.encode() takes queries, keys and values from tensors of their own",
+  async (gpu) => {
+    const rotary = { size: 32, isInterleaved: false, anglesElem: "f32" } as const;
+    const paged = makeStep(SEQUENCES, 16);
+    const tensors = makeTensors(SHAPE, paged.step, rotary);
+    const want = writeExactly(SHAPE, paged, tensors, rotary);
+    const { numTokens } = paged.step;
+    const rowLength = tensors.rows.length / numTokens;
+    const slice = (from: number, length: number) =>
+      Float32Array.from(
+        { length: numTokens * length },
+        (_, i) => tensors.rows[Math.floor(i / length) * rowLength + from + i % length]!,
+      );
+    const stepBuffer = new StepBuffer(gpu, SHAPE, {
+      maxTokens: 100,
+      maxSequences: 9,
+      maxBlocksPerSequence: 5,
+    });
+    const kernel = new KvWrite(gpu, stepBuffer, {
+      rotary,
+      q: { stride: 128, offset: 0 },
+      k: { stride: 64, offset: 0 },
+      v: { stride: 64, offset: 0 },
+    });
+    stepBuffer.write(paged.step);
+    const kCache = upload(gpu, new Float32Array(want.k.length).fill(UNTOUCHED), "f32");
+    const written = await runAndRead(gpu, (pass) =>
+      kernel.encode(pass, {
+        q: upload(gpu, slice(0, 128), "f32"),
+        k: upload(gpu, slice(128, 64), "f32"),
+        v: upload(gpu, slice(192, 64), "f32"),
+        kCache,
+        vCache: upload(gpu, new Float32Array(want.k.length), "f32"),
+        rotary: {
+          cos: upload(gpu, tensors.cos, "f32"),
+          sin: upload(gpu, tensors.sin, "f32"),
+          qOut: upload(gpu, new Float32Array(want.q.length), "f32"),
+        },
+      }), { buffer: kCache, length: want.k.length, elem: "f32" });
+    assertClose(written, want.k, TOLERANCE.f32);
+  },
+);
+
+Deno.test("ReferenceKvWrite refuses a rotary size it cannot turn", () => {
+  for (const [size, isInterleaved] of [[12, false], [6, true], [40, false]] as const) {
+    const rotary = { size, isInterleaved, anglesElem: "f32" } as const;
+    assert.throws(() => new ReferenceKvWrite(SHAPE, packedParams(SHAPE, rotary)), RangeError);
+  }
+});

@@ -1,0 +1,238 @@
+import assert from "node:assert/strict";
+import { Sampler } from "../../kernels/sample.ts";
+import { NothingToSampleError } from "../../kernels/sample_error.ts";
+import { ReferenceSampler } from "../../kernels/sample_reference.ts";
+import type { SampledToken, SampleRow, SamplingParams } from "../../kernels/sample_row.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import type { Elem } from "../../src/gpu/kernel.ts";
+import { Readback } from "../../src/gpu/readback.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import {
+  chiSquareDeviation,
+  exactDistribution,
+  makeAdjustments,
+  makeMask,
+  makeNormal,
+  makeRow,
+} from "./exact_sampling.ts";
+import { upload } from "./tensors.ts";
+
+/** Rows of logits on the device, and a sampler for them. */
+class Bench {
+  readonly #gpu: GpuContext;
+  readonly #readback: Readback;
+  readonly #logits: GPUBuffer;
+  readonly #sampler: Sampler;
+
+  private constructor(gpu: GpuContext, readback: Readback, logits: GPUBuffer, sampler: Sampler) {
+    this.#gpu = gpu;
+    this.#readback = readback;
+    this.#logits = logits;
+    this.#sampler = sampler;
+  }
+
+  /** Every row gets a copy of `logits`. */
+  static async create(gpu: GpuContext, logits: Float32Array, maxRows: number, elem: Elem = "f32") {
+    const { length } = logits;
+    // The kernel reads four at a time, the last of them maybe beyond the last row.
+    const rows = new Float32Array(Math.ceil(length * maxRows / 8) * 8);
+    for (let row = 0; row < maxRows; row++) rows.set(logits, row * length);
+    return new Bench(
+      gpu,
+      await Readback.create(gpu, { maxBytes: maxRows * 168, slots: 1 }),
+      upload(gpu, rows, elem),
+      new Sampler(gpu, { vocabSize: length, rowStride: length, elem, maxRows }),
+    );
+  }
+
+  async sample(rows: readonly SampleRow[]): Promise<SampledToken[]> {
+    this.#sampler.write(rows);
+    const encoder = this.#gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    this.#sampler.encode(pass, this.#logits);
+    pass.end();
+    return this.#sampler.decode(await this.#readback.read(encoder, this.#sampler.results()));
+  }
+
+  dispose(): void {
+    this.#readback.dispose();
+    this.#sampler.dispose();
+    this.#logits.destroy();
+  }
+}
+
+/** Normal logits with a few tokens that stand out, as those of a model do. */
+function makeLogits(vocabSize: number, seed = 1, elem: Elem = "f32"): Float32Array {
+  const normal = makeNormal(seed);
+  const logits = Float32Array.from({ length: vocabSize }, () => normal() * 2);
+  for (let i = 0; i < 12; i++) logits[(i * 2971) % vocabSize]! += 5;
+  return elem === "f16" ? logits.map((logit) => Math.f16round(logit)) : logits;
+}
+
+const ADJUSTED = {
+  adjustments: makeAdjustments([
+    [0, 3, 1, 0],
+    [1, 0, 1, 0],
+    [2, 0, 0, 3],
+    [70, 1, 1, -2],
+    [71, 2, 1, -100],
+  ]),
+};
+const PENALTIES = { repetitionPenalty: 1.4, frequencyPenalty: 0.3, presencePenalty: 0.5 };
+
+/** Parameters and the rest of a row, by what is told apart. */
+type Case = readonly [Partial<SamplingParams>, Partial<SampleRow>?];
+const CASES: Record<string, Case> = {
+  "temperature 1": [{ temperature: 1 }],
+  "temperature 0.2": [{ temperature: 0.2 }],
+  "top-k 5": [{ temperature: 1, topK: 5 }],
+  "top-k beyond the list": [{ temperature: 1, topK: 290 }],
+  "top-p 0.5": [{ temperature: 1, topP: 0.5 }],
+  "top-p 0.98, hot": [{ temperature: 3, topP: 0.98 }],
+  "min-p": [{ temperature: 1.5, minP: 0.05 }],
+  "top-k and top-p": [{ temperature: 0.8, topK: 20, topP: 0.9 }],
+  "top-k beyond the list and top-p": [{ temperature: 2, topK: 280, topP: 0.8 }],
+  "all three": [{ temperature: 1.3, topK: 40, topP: 0.9, minP: 0.02 }],
+  "mask": [{ temperature: 1, topP: 0.95 }, { mask: makeMask(300, (id) => id % 3 === 0) }],
+  "penalties": [{ temperature: 1, ...PENALTIES }, ADJUSTED],
+  "penalties, mask and cuts": [
+    { temperature: 1, topK: 30, topP: 0.9, ...PENALTIES },
+    { ...ADJUSTED, mask: makeMask(300, (id) => id % 2 === 0) },
+  ],
+};
+
+for (const [name, [params, rest]] of Object.entries(CASES)) {
+  gpuTest(`Sampler draws from the exact distribution: ${name}`, async (gpu) => {
+    const logits = makeLogits(300);
+    const bench = await Bench.create(gpu, logits, 512);
+    const counts = new Uint32Array(300);
+    for (let round = 0; round < 16; round++) {
+      const rows = Array.from(
+        { length: 512 },
+        (_, i) => makeRow({ ...params, seed: i }, { ...rest, tokenIndex: round }),
+      );
+      for (const { tokenId } of await bench.sample(rows)) counts[tokenId]!++;
+    }
+    bench.dispose();
+    const distribution = exactDistribution(logits, makeRow(params, rest));
+    const deviation = chiSquareDeviation(counts, distribution);
+    assert.ok(deviation < 4.5, `chi-square lies ${deviation.toFixed(2)} deviations off`);
+  });
+}
+
+/** Fails unless both chose the same tokens; log-probabilities may differ by rounding. */
+function assertSame(got: readonly SampledToken[], want: readonly SampledToken[]): void {
+  const idsOf = (tokens: readonly SampledToken[]) =>
+    tokens.map((token) => [token.tokenId, ...token.top.map(({ tokenId }) => tokenId)]);
+  assert.deepEqual(idsOf(got), idsOf(want));
+  got.forEach((token, i) => {
+    const pairs = [[token, want[i]!] as const, ...token.top.map((t, n) => [t, want[i]!.top[n]!])];
+    for (const [a, b] of pairs) assert.ok(Math.abs(a!.logprob - b!.logprob) < 1e-4);
+  });
+}
+
+for (const [vocabSize, elem] of [[300, "f32"], [2000, "f16"], [50257, "f16"]] as const) {
+  gpuTest(`Sampler chooses what its reference chooses: ${vocabSize} ${elem}`, async (gpu) => {
+    const logits = makeLogits(vocabSize, 3, elem);
+    const cases: Case[] = [...Object.values(CASES), [{}]];
+    const bench = await Bench.create(gpu, logits, cases.length, elem);
+    const reference = new ReferenceSampler(vocabSize);
+    const repeated = new Float32Array(vocabSize * cases.length);
+    for (let row = 0; row < cases.length; row++) repeated.set(logits, row * vocabSize);
+    const everything = makeMask(vocabSize, (id) => id % 7 !== 1);
+    for (let tokenIndex = 0; tokenIndex < (vocabSize > 10_000 ? 4 : 40); tokenIndex++) {
+      const rows = cases.map(([params, rest = {}], i) => {
+        const mask = rest.mask === undefined ? {} : { mask: everything };
+        return makeRow({ seed: i, ...params }, {
+          ...rest,
+          ...mask,
+          tokenIndex,
+          topLogprobs: i % 5,
+        });
+      });
+      assertSame(await bench.sample(rows), reference.sample(repeated, vocabSize, rows));
+    }
+    bench.dispose();
+  });
+}
+
+gpuTest("Sampler gives a row the token it has alone, whatever its batch", async (gpu) => {
+  const logits = makeLogits(300);
+  const bench = await Bench.create(gpu, logits, 40);
+  const rows = Array.from(
+    { length: 40 },
+    (_, i) =>
+      makeRow({ temperature: 1, seed: i % 5, topP: i % 2 ? 0.8 : 1 }, { tokenIndex: i % 7 }),
+  );
+  const together = await bench.sample(rows);
+  for (const [i, row] of rows.entries()) {
+    assert.deepEqual(await bench.sample([row]), [together[i]]);
+  }
+  bench.dispose();
+});
+
+gpuTest("Sampler takes the lowest id among equals, greedy and in its cuts", async (gpu) => {
+  const logits = new Float32Array(300).fill(1);
+  logits[200] = logits[201] = 2;
+  const bench = await Bench.create(gpu, logits, 256);
+  assert.equal((await bench.sample([makeRow()]))[0]!.tokenId, 200);
+  const [listed] = await bench.sample([makeRow({}, { topLogprobs: 5 })]);
+  assert.deepEqual(listed!.top.map(({ tokenId }) => tokenId), [200, 201, 0, 1, 2]);
+  for (const topK of [4, 150]) {
+    const rows = Array.from(
+      { length: 256 },
+      (_, i) => makeRow({ temperature: 5, topK, topP: 0.9999, seed: i }),
+    );
+    const kept = [200, 201, ...Array.from({ length: topK - 2 }, (_, id) => id)];
+    const seen = (await bench.sample(rows)).map(({ tokenId }) => tokenId);
+    assert.deepEqual(seen.filter((id) => !kept.includes(id)), []);
+  }
+  bench.dispose();
+});
+
+gpuTest("Sampler passes over NaN and -infinity and lives with +infinity", async (gpu) => {
+  const logits = new Float32Array(64).fill(-Infinity);
+  logits.set([NaN, -Infinity, 1, Infinity]);
+  const bench = await Bench.create(gpu, logits, 4);
+  const mask = makeMask(64, (id) => id !== 3);
+  const tokens = await bench.sample([
+    makeRow(),
+    makeRow({ temperature: 1 }),
+    makeRow({}, { mask }),
+    makeRow({ temperature: 1, topK: 3, topP: 0.5 }, { mask }),
+  ]);
+  assert.deepEqual(tokens.map(({ tokenId }) => tokenId), [3, 3, 2, 2]);
+  bench.dispose();
+});
+
+gpuTest("Sampler.decode() names the rows that leave nothing to choose", async (gpu) => {
+  const bench = await Bench.create(gpu, makeLogits(300), 3);
+  const nothing = { mask: makeMask(300, () => false) };
+  await assert.rejects(
+    bench.sample([makeRow({}, nothing), makeRow(), makeRow({ temperature: 1 }, nothing)]),
+    (error) => error instanceof NothingToSampleError && String(error.rows) === "0,2",
+  );
+  bench.dispose();
+});
+
+gpuTest("Sampler.write() makes room for more adjusted tokens than it began with", async (gpu) => {
+  const vocabSize = 20_000;
+  const logits = makeLogits(vocabSize);
+  const bench = await Bench.create(gpu, logits, 1);
+  const adjustments = makeAdjustments(
+    Array.from({ length: vocabSize - 1 }, (_, id) => [id, 1, 1, 0] as const),
+  );
+  const row = makeRow({ presencePenalty: 1000 }, { adjustments });
+  assert.equal((await bench.sample([row]))[0]!.tokenId, vocabSize - 1);
+  bench.dispose();
+});
+
+gpuTest("Sampler creates nothing on the device in a steady step", async (gpu) => {
+  const bench = await Bench.create(gpu, makeLogits(300), 2);
+  const rows = [makeRow({ temperature: 1 }, ADJUSTED), makeRow({}, { topLogprobs: 3 })];
+  await bench.sample(rows);
+  const before = { ...gpu.counts };
+  await bench.sample(rows);
+  assert.deepEqual(gpu.counts, before);
+  bench.dispose();
+});

@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import type { AttentionShape, AttentionTiling } from "../../kernels/attention_shape.ts";
+import { type PackedStep, StepPlan } from "../../kernels/step_plan.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { type CaseSequence, makeStep } from "./paged_case.ts";
+
+const SHAPE: AttentionShape = { heads: 6, kvHeads: 2, headSize: 64, blockSize: 16, elem: "f32" };
+const TILING: AttentionTiling = {
+  decodeRows: 3,
+  decodeThreads: 32,
+  prefillRows: 32,
+  prefillKeysPerThread: 4,
+  targetWorkgroups: 64,
+  minSplitKeys: 128,
+};
+const GROUP = 3;
+const NO_SLOT = 0xffffffff;
+
+interface Item {
+  readonly firstToken: number;
+  readonly firstPosition: number;
+  readonly rowStart: number;
+  readonly numRows: number;
+  readonly start: number;
+  readonly end: number;
+  readonly table: number;
+  readonly slot: number;
+}
+
+/** The items of one kind, read as the kernels read them. */
+function readItems(plan: StepPlan, kind: "prefill" | "decode" | "reduce"): Item[] {
+  const header = { prefill: 2, decode: 3, reduce: 4 }[kind];
+  const counts = {
+    prefill: plan.numPrefillItems,
+    decode: plan.numDecodeItems,
+    reduce: plan.numReduceItems,
+  };
+  const words = plan.words.subarray(5, plan.length);
+  return Array.from({ length: counts[kind] }, (_, i) => {
+    const at = plan.words[header]! + i * 8;
+    const [firstToken, firstPosition, rowStart, numRows, start, end, table, slot] = words
+      .subarray(at, at + 8);
+    return { firstToken, firstPosition, rowStart, numRows, start, end, table, slot } as Item;
+  });
+}
+
+function planFor(sequences: readonly CaseSequence[], tiling = TILING) {
+  const { step } = makeStep(sequences, SHAPE.blockSize);
+  const plan = new StepPlan(SHAPE, tiling, {
+    maxTokens: step.numTokens,
+    maxSequences: sequences.length,
+    maxBlocksPerSequence: step.maxBlocksPerSequence,
+  });
+  plan.build(step);
+  return { step, plan };
+}
+
+/** Each row of each sequence must be written once, from all its keys once. */
+function assertComplete(step: PackedStep, plan: StepPlan): void {
+  const writers = new Map<string, number>();
+  const mark = (item: Item) => {
+    for (let row = item.rowStart; row < item.rowStart + item.numRows; row++) {
+      const key = `${item.firstToken}:${row}`;
+      writers.set(key, (writers.get(key) ?? 0) + 1);
+    }
+  };
+  const decodes = readItems(plan, "decode");
+  const keysOf = (item: Item) => {
+    const s = step.queryStarts.subarray(0, step.sequences.length).lastIndexOf(item.firstToken);
+    assert.equal(item.firstPosition, step.positions[item.firstToken]);
+    return step.kvLengths[s]!;
+  };
+  for (const item of [...readItems(plan, "prefill"), ...decodes]) {
+    if (item.slot !== NO_SLOT) continue;
+    assert.deepEqual([item.start, item.end], [0, keysOf(item)]);
+    mark(item);
+  }
+  const split = decodes.filter(({ slot }) => slot !== NO_SLOT);
+  // Slots are given out in order, so that a reduction's are neighbours.
+  assert.deepEqual(split.map(({ slot }) => slot), [...split.keys()]);
+  assert.ok(split.length <= plan.maxSlots, `${split.length} slots of ${plan.maxSlots}`);
+  let joined = 0;
+  for (const item of readItems(plan, "reduce")) {
+    mark(item);
+    assert.equal(item.start, joined);
+    joined = item.end;
+    let key = 0;
+    for (const part of split.slice(item.start, item.end)) {
+      assert.deepEqual(
+        [part.firstToken, part.rowStart, part.numRows, part.start],
+        [item.firstToken, item.rowStart, item.numRows, key],
+      );
+      key = part.end;
+    }
+    assert.equal(key, keysOf(item));
+  }
+  assert.equal(joined, split.length);
+  assert.equal(writers.size, step.numTokens * GROUP);
+  assert.deepEqual([...new Set(writers.values())], step.numTokens > 0 ? [1] : []);
+}
+
+Deno.test("StepPlan.build() gives every row all its keys once, over hundreds of random steps", () => {
+  const normal = makeNormal(11);
+  const pick = (limit: number) => 1 + Math.floor(Math.abs(normal()) * 1e6) % limit;
+  const tilings = [TILING, { ...TILING, prefillRows: 0 }, { ...TILING, targetWorkgroups: 2 }];
+  for (let round = 0; round < 300; round++) {
+    const sequences = Array.from({ length: pick(12) }, () => {
+      const queries = pick(3) > 1 ? 1 : pick(100);
+      return { queries, keys: queries + (pick(2) > 1 ? pick(2000) : 0) };
+    });
+    const { step, plan } = planFor(sequences, tilings[round % tilings.length]);
+    assertComplete(step, plan);
+    assert.ok(plan.length <= plan.words.length);
+  }
+});
+
+Deno.test("StepPlan.build() writes the slot of every token and the blocks of every sequence", () => {
+  const { step, plan } = planFor([{ queries: 3, keys: 18 }, { queries: 1, keys: 33 }]);
+  const words = plan.words.subarray(5);
+  const slots = [...words.subarray(plan.words[1], plan.words[1]! + 4)];
+  const slotAt = (s: number, position: number) =>
+    step.blockTables[s * step.maxBlocksPerSequence + (position >> 4)]! * 16 + position % 16;
+  assert.deepEqual(slots, [slotAt(0, 15), slotAt(0, 16), slotAt(0, 17), slotAt(1, 32)]);
+  const last = readItems(plan, "decode").at(-1)!;
+  const table = [...words.subarray(last.table, last.table + 3)];
+  const row = step.maxBlocksPerSequence;
+  assert.deepEqual(table, [...step.blockTables.subarray(row, row + 3)]);
+});
+
+Deno.test("StepPlan.build() splits a long decode that is alone, and not one among many", () => {
+  const alone = planFor([{ queries: 1, keys: 4096 }]).plan;
+  assert.ok(alone.numDecodeItems > 8);
+  assert.equal(alone.numReduceItems, 1);
+  const sequences = Array.from({ length: 40 }, () => ({ queries: 1, keys: 4096 }));
+  const among = planFor(sequences).plan;
+  assert.equal(among.numDecodeItems, 40);
+  assert.equal(among.numReduceItems, 0);
+});
+
+Deno.test("StepPlan.build() begins a prompt's last rows first", () => {
+  const { plan } = planFor([{ queries: 100, keys: 100 }]);
+  const starts = readItems(plan, "prefill").map(({ rowStart }) => rowStart);
+  assert.deepEqual(starts, starts.toSorted((a, b) => b - a));
+  assert.equal(plan.numDecodeItems, 0);
+});

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { createBuffer, type GpuContext } from "../../../src/gpu/device.ts";
+import { Kernel } from "../../../src/gpu/kernel.ts";
+import { Readback } from "../../../src/gpu/readback.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
+
+const SCALE = {
+  name: "scale",
+  source: `
+    override FACTOR: f32;
+    @group(0) @binding(0) var<storage, read> source: array<f32>;
+    @group(0) @binding(1) var<storage, read_write> product: array<f32>;
+    @compute @workgroup_size(4)
+    fn scale(@builtin(global_invocation_id) id: vec3<u32>) {
+      product[id.x] = source[id.x] * FACTOR;
+    }`,
+  bindings: { source: "read", product: "read_write" },
+  constants: { FACTOR: 3 },
+} as const;
+
+function createFloats(gpu: GpuContext, values: number[]): GPUBuffer {
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+  const buffer = createBuffer(gpu, { size: values.length * 4, usage });
+  gpu.device.queue.writeBuffer(buffer, 0, Float32Array.from(values));
+  return buffer;
+}
+
+async function run(
+  gpu: GpuContext,
+  buffer: GPUBuffer,
+  encode: (pass: GPUComputePassEncoder) => void,
+): Promise<number[]> {
+  const readback = await Readback.create(gpu, { maxBytes: buffer.size });
+  const encoder = gpu.device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  encode(pass);
+  pass.end();
+  const bytes = await readback.read(encoder, [{ buffer, offset: 0, size: buffer.size }]);
+  readback.dispose();
+  return [...new Float32Array(bytes.buffer)];
+}
+
+gpuTest("Kernel.encode() runs several kernels in one pass, each after the last", async (gpu) => {
+  const source = createFloats(gpu, [1, 2, 3, 4]);
+  const product = createFloats(gpu, [0, 0, 0, 0]);
+  const triple = Kernel.get(gpu, SCALE);
+  const halve = Kernel.get(gpu, { ...SCALE, constants: { FACTOR: 0.5 } });
+  const result = await run(gpu, source, (pass) => {
+    triple.encode(pass, { source, product }, [1]);
+    halve.encode(pass, { source: product, product: source }, [1]);
+  });
+  assert.deepEqual(result, [1.5, 3, 4.5, 6]);
+});
+
+gpuTest("Kernel.get() compiles a specification once per device", async (gpu) => {
+  const first = Kernel.get(gpu, SCALE);
+  const before = gpu.counts.pipelines;
+  assert.equal(Kernel.get(gpu, { ...SCALE, constants: { FACTOR: 3 } }), first);
+  assert.equal(gpu.counts.pipelines, before);
+  const other = await openTestDevice();
+  assert.notEqual(Kernel.get(other, SCALE), first);
+  other.device.destroy();
+});
+
+gpuTest("Kernel.encode() makes one bind group for the same buffers", (gpu) => {
+  const kernel = Kernel.get(gpu, SCALE);
+  const source = createFloats(gpu, [1, 2, 3, 4]);
+  const product = createFloats(gpu, [0, 0, 0, 0]);
+  const before = gpu.counts.bindGroups;
+  const encoder = gpu.device.createCommandEncoder();
+  const pass = encoder.beginComputePass();
+  for (let i = 0; i < 3; i++) kernel.encode(pass, { source, product }, [1]);
+  assert.equal(gpu.counts.bindGroups, before + 1);
+  kernel.encode(pass, { source: product, product: source }, [1]);
+  assert.equal(gpu.counts.bindGroups, before + 2);
+  pass.end();
+  encoder.finish();
+});
+
+gpuTest("Kernel.encode() wants every tensor and no other", (gpu) => {
+  const kernel = Kernel.get(gpu, SCALE);
+  const buffer = createFloats(gpu, [0]);
+  // Only the type checker runs this.
+  const calls = (pass: GPUComputePassEncoder) => {
+    // @ts-expect-error: `product` is missing.
+    kernel.encode(pass, { source: buffer }, [1]);
+    // @ts-expect-error: there is no `extra`.
+    kernel.encode(pass, { source: buffer, product: buffer, extra: buffer }, [1]);
+  };
+  assert.equal(typeof calls, "function");
+});
