@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { type App, bridge } from "../../src/http/node_bridge.ts";
+
+const MIB = 1024 * 1024;
+const encoder = new TextEncoder();
+
+/** `app` on a free port. */
+async function listen(app: App) {
+  const server = createServer(bridge(app));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    base: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, "close");
+    },
+  };
+}
+
+/** Writes `pieces` one after the other, each in a packet of its own. */
+async function send(port: number, pieces: readonly string[]): Promise<Deno.TcpConn> {
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  connection.setNoDelay(true);
+  for (const piece of pieces) {
+    await connection.write(encoder.encode(piece));
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return connection;
+}
+
+async function readAll(connection: Deno.TcpConn): Promise<string> {
+  return await new Response(connection.readable).text();
+}
+
+function post(body: string): string {
+  return `POST / HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`;
+}
+
+Deno.test("bridge() aborts the signal when a client hangs up while the handler is at work", async () => {
+  const requests: readonly string[][] = [
+    [post("{}") + "{}"],
+    [post("{}"), "{}"],
+    [post("{{}}") + "{{", "}}"],
+    [post("x".repeat(100_000)) + "x".repeat(100_000)],
+    [
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+      "2\r\n{}\r\n",
+      "0\r\n\r\n",
+    ],
+    ["GET / HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ];
+  for (const pieces of requests) {
+    const reached = Promise.withResolvers<void>();
+    const aborted = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    await using server = await listen(async (request, { completed }) => {
+      await request.text();
+      request.signal.addEventListener("abort", () => aborted.resolve());
+      completed.then(ended.resolve);
+      reached.resolve();
+      await aborted.promise;
+      return new Response("nobody reads this");
+    });
+    const connection = await send(server.port, pieces);
+    await reached.promise;
+    connection.close();
+    await Promise.all([aborted.promise, ended.promise]);
+  }
+});
+
+Deno.test("bridge() lets reading fail when a client hangs up in the middle of its body", async () => {
+  const failure = Promise.withResolvers<unknown>();
+  await using server = await listen(async (request) => {
+    await request.text().catch(failure.resolve);
+    return new Response(null);
+  });
+  const connection = await send(server.port, [post("x".repeat(1000)), "xxx"]);
+  connection.close();
+  assert.match(String(await failure.promise), /the client went away/);
+});
+
+Deno.test("bridge() delivers an answer to a client that is still sending", async () => {
+  await using server = await listen(async (request) => {
+    const reader = request.body!.getReader();
+    await reader.read();
+    await reader.cancel();
+    return new Response("too large", { status: 413 });
+  });
+  const body = new Uint8Array(20 * MIB);
+  for (const sent of [body, new Blob([body]).stream()]) {
+    const response = await fetch(server.base, { method: "POST", body: sent });
+    assert.equal(response.status, 413);
+    assert.equal(await response.text(), "too large");
+  }
+});
+
+Deno.test("bridge() takes a body no faster than it is read", async () => {
+  const goOn = Promise.withResolvers<void>();
+  await using server = await listen(async (request) => {
+    await goOn.promise;
+    return new Response(String((await request.arrayBuffer()).byteLength));
+  });
+  let numSent = 0;
+  const pieces = 64;
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (numSent++ < pieces) controller.enqueue(new Uint8Array(MIB));
+      else controller.close();
+    },
+  });
+  const answer = fetch(server.base, { method: "POST", body });
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.ok(numSent < pieces, `${numSent} MiB were taken`);
+  goOn.resolve();
+  assert.equal(await (await answer).text(), String(pieces * MIB));
+});
+
+Deno.test("bridge() streams events one by one, no faster than they are read, until the client goes", async () => {
+  let numPulled = 0;
+  const cancelled = Promise.withResolvers<void>();
+  await using server = await listen(() => {
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        numPulled++;
+        controller.enqueue(new Uint8Array(MIB));
+      },
+      cancel: () => cancelled.resolve(),
+    });
+    return Promise.resolve(
+      new Response(body, { headers: { "content-type": "text/event-stream" } }),
+    );
+  });
+  const connection = await send(server.port, ["GET / HTTP/1.1\r\nHost: x\r\n\r\n"]);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.ok(numPulled > 0 && numPulled < 64, `${numPulled} MiB were written`);
+  connection.close();
+  await cancelled.promise;
+});
+
+Deno.test("bridge() hands over method, address, headers and caller, and answers with a length", async () => {
+  await using server = await listen(async (request, { callerAddress }) => {
+    const { method, url, headers } = request;
+    return Response.json({
+      method,
+      url,
+      callerAddress,
+      x: headers.get("x"),
+      body: await request.text(),
+    });
+  });
+  const connection = await send(server.port, [
+    "POST /a%2Fb?c=d HTTP/1.1\r\nHost: hearth.example:1\r\nX: 1\r\nx: 2\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
+  ]);
+  const [head, body] = (await readAll(connection)).split("\r\n\r\n");
+  assert.match(head!, new RegExp(`content-length: ${body!.length}`, "i"));
+  assert.deepEqual(JSON.parse(body!), {
+    method: "POST",
+    url: "http://hearth.example:1/a%2Fb?c=d",
+    callerAddress: "127.0.0.1",
+    x: "1, 2",
+    body: "hi",
+  });
+  const answer = await fetch(server.base, { method: "HEAD" });
+  assert.ok(Number(answer.headers.get("content-length")) > 0);
+  assert.equal(await answer.text(), "");
+});
+
+Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () => {
+  await using server = await listen(() => Promise.resolve(new Response("ok")));
+  const connection = await send(server.port, [
+    "TRACE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+  ]);
+  assert.match(await readAll(connection), /^HTTP\/1\.1 400 /);
+  assert.equal(await (await fetch(server.base)).text(), "ok");
+});
