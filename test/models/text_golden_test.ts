@@ -2,12 +2,11 @@
  * Real weights, every dtype, both backends: greedy completions equal those of independent references.
  */
 import assert from "node:assert/strict";
-import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
-import { generate, withEngine } from "../fixtures/generate.ts";
+import { type EngineOptions, generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { findModelFolder, type GoldenCompletion, readGoldens } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 
@@ -45,10 +44,14 @@ function assertGreedy(
   return true;
 }
 
-async function assertGoldens(backend: Backend, folder: string, dtype: Dtype): Promise<void> {
+async function assertGoldens(
+  options: EngineOptions,
+  runEngine: typeof withEngine = withEngine,
+): Promise<void> {
+  const { dtype, folder } = options;
   const tie = dtype.endsWith("16") ? F16_TIE : 0;
   const goldens = readGoldens(folder);
-  await withEngine({ backend, folder, dtype }, async (engine) => {
+  await runEngine(options, async (engine) => {
     const completions = await Promise.all(goldens.map((golden) =>
       generate(engine, {
         tokens: golden.promptIds,
@@ -77,10 +80,28 @@ for (const { model, dtypes, gpuOnly = [] } of CASES) {
       continue;
     }
     if (!gpuOnly.includes(dtype)) {
-      Deno.test(`${name} on the CPU`, () => assertGoldens(new CpuBackend(), folder, dtype));
+      Deno.test(`${name} on the CPU`, () =>
+        assertGoldens({ backend: new CpuBackend(), folder, dtype }));
     }
     gpuTest(`${name} on WebGPU`, async (gpu) => {
-      await assertGoldens(await WebGpuBackend.create(gpu), folder, dtype);
+      await assertGoldens({ backend: await WebGpuBackend.create(gpu), folder, dtype });
     });
   }
+}
+
+Deno.test("WholeDecoder completes the goldens of hearth-demo-chat on the CPU", () => {
+  const folder = findModelFolder("hearth-demo-chat")!;
+  return assertGoldens({ backend: new CpuBackend(), folder, dtype: "fp32" }, withWholeEngine);
+});
+
+const ODD_VOCABULARY = findModelFolder("chat-gptneo-3m");
+if (ODD_VOCABULARY) {
+  gpuTest(
+    "WholeDecoder completes the goldens of chat-gptneo-3m q4f16 on WebGPU",
+    async (gpu) =>
+      await assertGoldens(
+        { backend: await WebGpuBackend.create(gpu), folder: ODD_VOCABULARY, dtype: "q4f16" },
+        withWholeEngine,
+      ),
+  );
 }
