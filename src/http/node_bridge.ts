@@ -48,8 +48,10 @@ function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | 
   const { method = "GET", url = "/", headers } = incoming;
   const hasBody = "transfer-encoding" in headers || Number(headers["content-length"] ?? 0) > 0;
   const takesBody = method !== "GET" && method !== "HEAD";
+  const origin = URL.parse(`http://${headers.host}`)?.origin ?? "http://localhost";
   try {
-    return new Request(new URL(url, URL.parse(`http://${headers.host}`) ?? "http://localhost"), {
+    // Put together by hand: a path that begins with two slashes is no other host.
+    return new Request(url.startsWith("/") ? `${origin}${url}` : url, {
       method,
       headers: readHeaders(incoming.rawHeaders),
       body: hasBody && takesBody ? readBody(incoming) : null,

@@ -156,13 +156,13 @@ Deno.test("bridge() hands over method, address, headers and caller, and answers 
     });
   });
   const connection = await send(server.port, [
-    "POST /a%2Fb?c=d HTTP/1.1\r\nHost: hearth.example:1\r\nX: 1\r\nx: 2\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
+    "POST //a%2Fb?c=d HTTP/1.1\r\nHost: hearth.example:1\r\nX: 1\r\nx: 2\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi",
   ]);
   const [head, body] = (await readAll(connection)).split("\r\n\r\n");
   assert.match(head!, new RegExp(`content-length: ${body!.length}`, "i"));
   assert.deepEqual(JSON.parse(body!), {
     method: "POST",
-    url: "http://hearth.example:1/a%2Fb?c=d",
+    url: "http://hearth.example:1//a%2Fb?c=d",
     callerAddress: "127.0.0.1",
     x: "1, 2",
     body: "hi",
