@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import OpenAI from "openai";
-import { MODEL, TestServer } from "../fixtures/server.ts";
+import { chatBody, ENDLESS, MODEL, TestServer } from "../fixtures/server.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const NUM_REQUESTS = 300;
@@ -51,4 +51,32 @@ Deno.test("300 requests of which 100 hang up at random moments leave nothing beh
     (await fetch(`${server.base}/health`).then((response) => response.json())).status,
     "ok",
   );
+});
+
+Deno.test("a client that hangs up while it waits gives its place in the queue to the next", async () => {
+  const engine = { prefixCache: true, maxSequences: 1 };
+  await using server = await TestServer.start({ engine, maxQueue: 1 });
+  const { session } = server.app;
+  const post = (body: unknown, signal?: AbortSignal) =>
+    fetch(`${server.base}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      ...(signal && { signal }),
+    });
+  const running = await post(chatBody({ stream: true, ...ENDLESS }));
+  for (const stream of [false, true]) {
+    const waiting = new AbortController();
+    const hungUp = assert.rejects(post(chatBody({ stream }), waiting.signal));
+    while (session.numInFlight < 2) await new Promise((resolve) => setTimeout(resolve));
+    assert.equal((await post(chatBody())).status, 429);
+    waiting.abort();
+    await hungUp;
+    while (session.numInFlight > 1) await new Promise((resolve) => setTimeout(resolve));
+  }
+  const next = post(chatBody());
+  await running.body!.cancel();
+  assert.equal((await next).status, 200);
+  await (await next).body!.cancel();
+  await server.untilIdle();
 });
