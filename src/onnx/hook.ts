@@ -6,7 +6,8 @@
  *
  * @module
  */
-import { exclusively, runtime } from "./ort.ts";
+import type { InferenceSession } from "onnxruntime-common";
+import { exclusively, runtime, Tensor, type Tensors } from "./ort.ts";
 
 /** What transformers.js offers, once it runs on our ONNX Runtime. */
 export type Transformers = typeof import("@huggingface/transformers");
@@ -46,25 +47,47 @@ async function hook(device: GPUDevice | undefined): Promise<Transformers> {
   return transformers;
 }
 
-/** `InferenceSession` as transformers.js uses it, with the provider, device and output places set here. */
-function sessions(device: GPUDevice | undefined): Pick<typeof runtime.InferenceSession, "create"> {
-  const provider = device
-    ? { name: "webgpu", device, validationMode: "disabled" as const }
-    : "wasm" as const;
-  return {
-    create: async (...args: unknown[]) => {
-      const options = (args.at(-1) ?? {}) as Record<string, unknown>;
-      const session = await exclusively(() =>
-        runtime.InferenceSession.create(args[0] as Uint8Array, {
-          ...options,
-          executionProviders: [provider],
-        })
-      );
-      const run = session.run.bind(session) as (
-        ...args: unknown[]
-      ) => ReturnType<typeof session.run>;
-      session.run = (...args: unknown[]) => exclusively(() => run(...args));
-      return session;
-    },
+type Create = (...args: unknown[]) => Promise<InferenceSession>;
+
+/**
+ * `InferenceSession` as transformers.js uses it. On a GPU the key-value caches stay there, as they do where it
+ * knows of the device itself; all else it wants on the CPU.
+ */
+function sessions(device: GPUDevice | undefined): { readonly create: Create } {
+  const options: InferenceSession.SessionOptions = device
+    ? {
+      executionProviders: [{ name: "webgpu", device, validationMode: "disabled" }],
+      preferredOutputLocation: "gpu-buffer",
+    }
+    : { executionProviders: ["wasm"] };
+  const create: Create = async (model, given) => {
+    // Outside a worker it takes itself to be in Node and names the file instead of reading it.
+    const bytes = typeof model === "string" ? await Deno.readFile(model) : model as Uint8Array;
+    const session = await exclusively(() =>
+      runtime.InferenceSession.create(bytes, {
+        ...(given as InferenceSession.SessionOptions),
+        ...options,
+        logSeverityLevel: 3,
+      })
+    );
+    const run = session.run.bind(session);
+    session.run = (feeds: InferenceSession.FeedsType) =>
+      exclusively(async () => await bringBack(await run(feeds)));
+    return session;
   };
+  return { create };
+}
+
+async function bringBack(outputs: Tensors): Promise<Tensors> {
+  const there: Record<string, Tensor> = {};
+  for (const [name, tensor] of Object.entries(outputs)) {
+    const stays = tensor.location === "cpu" || name.startsWith("present");
+    there[name] = stays ? tensor : await copyToCpu(tensor);
+  }
+  return there;
+}
+
+async function copyToCpu(tensor: Tensor): Promise<Tensor> {
+  const data = await tensor.getData(true);
+  return new Tensor(tensor.type, data, tensor.dims);
 }

@@ -1,0 +1,225 @@
+/**
+ * Text generation beside transformers.js: the same folders, weights, device and prompts, in turn in one process per
+ * device, medians of several rounds.
+ *
+ *     deno task bench decode
+ *
+ * @module
+ */
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import type { EngineLoop } from "../../src/engine/loop.ts";
+import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
+import { generate, withEngine } from "../fixtures/generate.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { median, printTable, time } from "./report.ts";
+
+const ROUNDS = 5;
+const NEW_TOKENS = 64;
+const NUM_STREAMS = 8;
+
+interface Case {
+  readonly model: string;
+  readonly dtype: Dtype;
+  readonly vocabSize: number;
+}
+
+const CASES: Readonly<Record<string, readonly Case[]>> = {
+  cpu: [
+    { model: "hearth-demo-chat", dtype: "q4", vocabSize: 2000 },
+    { model: "stories260k-llama", dtype: "fp32", vocabSize: 500 },
+  ],
+  webgpu: [
+    { model: "hearth-demo-chat", dtype: "q4f16", vocabSize: 2000 },
+    { model: "stories260k-llama", dtype: "fp32", vocabSize: 500 },
+  ],
+};
+
+/** Something that generates greedily, ignoring end tokens. */
+interface Contender {
+  generate(prompts: readonly (readonly number[])[], newTokens: number): Promise<unknown>;
+}
+
+/** A prompt that shares no beginning with those of other seeds. */
+function promptOf(seed: number, length: number, { vocabSize }: Case): number[] {
+  return Array.from(
+    { length },
+    (_, i) => 3 + (seed * 7919 + i * 31 + (i * i) % 13) % (vocabSize - 3),
+  );
+}
+
+function ours(engine: EngineLoop): Contender {
+  return {
+    generate: (prompts, maxTokens) =>
+      Promise.all(prompts.map((tokens) => generate(engine, { tokens, maxTokens }))),
+  };
+}
+
+/** One after the other, as its pipeline serves requests that arrive by themselves. */
+async function theirs(transformers: Transformers, { model, dtype }: Case): Promise<Contender> {
+  const decoder = await transformers.AutoModelForCausalLM.from_pretrained(model, {
+    dtype: dtype as "fp32",
+    device: "auto",
+  });
+  const row = (values: readonly number[]) =>
+    new transformers.Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
+  return {
+    generate: async (prompts, max_new_tokens) => {
+      for (const prompt of prompts) {
+        await decoder.generate({
+          inputs: row(prompt),
+          attention_mask: row(prompt.map(() => 1)),
+          max_new_tokens,
+          do_sample: false,
+          eos_token_id: -1,
+          // deno-lint-ignore no-explicit-any -- its declaration wants every option there is
+        } as any);
+      }
+    },
+  };
+}
+
+async function compareThroughput(contenders: { ours: Contender; theirs: Contender }, one: Case) {
+  const rates: Record<string, number[]> = {};
+  let seed = 0;
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const numStreams of [1, NUM_STREAMS]) {
+      const prompts = Array.from({ length: numStreams }, () => promptOf(seed++, 20, one));
+      for (const [name, contender] of Object.entries(contenders)) {
+        const ms = await time(() => contender.generate(prompts, NEW_TOKENS));
+        // The first round warms up.
+        if (round > 0) {
+          (rates[`${name} ${numStreams}`] ??= []).push(1000 * numStreams * NEW_TOKENS / ms);
+        }
+      }
+    }
+  }
+  return (name: string) => median(rates[name]!);
+}
+
+/** Milliseconds a token at a context of `length`, over 32 tokens. */
+async function timePerToken(
+  contender: Contender,
+  length: number,
+  one: Case,
+  seed: number,
+): Promise<number> {
+  const prompt = promptOf(seed, length, one);
+  const first = await time(() => contender.generate([prompt], 1));
+  const all = await time(() => contender.generate([prompt], 33));
+  return (all - first) / 32;
+}
+
+/** Milliseconds a token of ours once the prompt is cached, so that prefill does not blur the difference. */
+async function timeContexts(
+  engine: EngineLoop,
+  one: Case,
+): Promise<{ short: number; long: number }> {
+  const short: number[] = [];
+  const long: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const [into, length] of [[short, 100], [long, 1500]] as const) {
+      const tokens = promptOf(1000 + round, length, one);
+      await generate(engine, { tokens, maxTokens: 1 });
+      const first = await time(() => generate(engine, { tokens, maxTokens: 1 }));
+      const all = await time(() => generate(engine, { tokens, maxTokens: 33 }));
+      into.push((all - first) / 32);
+    }
+  }
+  return { short: median(short), long: median(long) };
+}
+
+async function timeCachedPrompt(
+  engine: EngineLoop,
+  one: Case,
+): Promise<{ first: number; cached: number }> {
+  const first: number[] = [];
+  const cached: number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    const tokens = promptOf(2000 + round, 1000, one);
+    first.push(await time(() => generate(engine, { tokens, maxTokens: 1 })));
+    cached.push(await time(() => generate(engine, { tokens, maxTokens: 1 })));
+  }
+  return { first: median(first), cached: median(cached) };
+}
+
+async function benchCase(
+  one: Case,
+  backend: Backend,
+  device: GPUDevice | undefined,
+): Promise<string[][]> {
+  const folder = findModelFolder(one.model);
+  if (folder === undefined) return [[`${one.model} is not there`, "", "", "", ""]];
+  const transformers = await loadTransformers({ device, modelsFolder: `${folder}/..` });
+  const label = `${one.model} ${one.dtype}`;
+  return await withEngine({ backend, folder, dtype: one.dtype }, async (engine) => {
+    const contenders = { ours: ours(engine), theirs: await theirs(transformers, one) };
+    const rate = await compareThroughput(contenders, one);
+    const rows = [1, NUM_STREAMS].map((numStreams) => {
+      const [mine, other] = [rate(`ours ${numStreams}`), rate(`theirs ${numStreams}`)];
+      return [
+        label,
+        `${numStreams} ${numStreams === 1 ? "stream" : "streams"}, tokens/s`,
+        mine.toFixed(0),
+        other.toFixed(0),
+        `${(mine / other).toFixed(1)}×`,
+      ];
+    });
+    if (one.model !== "hearth-demo-chat") return rows;
+    const contexts = await timeContexts(engine, one);
+    const theirLong = await timePerToken(contenders.theirs, 1500, one, 1);
+    const prompts = await timeCachedPrompt(engine, one);
+    const theirFirst = await time(() => contenders.theirs.generate([promptOf(1, 1000, one)], 1));
+    return [
+      ...rows,
+      [label, "ms/token at 100 tokens", contexts.short.toFixed(2), "", ""],
+      [
+        label,
+        "ms/token at 1,500 tokens",
+        contexts.long.toFixed(2),
+        theirLong.toFixed(2),
+        `${(contexts.long / contexts.short).toFixed(2)}× that at 100`,
+      ],
+      [
+        label,
+        "1,000-token prompt, ms to first token",
+        prompts.first.toFixed(0),
+        theirFirst.toFixed(0),
+        "",
+      ],
+      [
+        label,
+        "the same again, from the prefix cache",
+        prompts.cached.toFixed(0),
+        "",
+        `${(prompts.cached / prompts.first).toFixed(2)}× the first time`,
+      ],
+    ];
+  });
+}
+
+async function benchDevice(name: string): Promise<void> {
+  const gpu = name === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
+  const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
+  const rows: string[][] = [];
+  for (const one of CASES[name] ?? []) rows.push(...await benchCase(one, backend, gpu?.device));
+  printTable([backend.adapter, "", "Hearth", "transformers.js", "ratio"], rows);
+}
+
+async function main(): Promise<void> {
+  const [only] = Deno.args;
+  if (only !== undefined) return await benchDevice(only);
+  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
+  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
+    // Which device transformers.js runs on is decided once per process.
+    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
+    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
+      .output();
+  }
+}
+
+await main();
+Deno.exit(0);
