@@ -5,7 +5,8 @@
  */
 import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../config.ts";
-import type { ChatEvent, Task } from "../worker/protocol.ts";
+import { HearthError } from "../errors.ts";
+import type { Task, TaskEvent } from "../worker/protocol.ts";
 
 /** A model ready to work. */
 export interface Model {
@@ -19,8 +20,21 @@ export interface Model {
   /**
    * Takes up a task. Its events reach `emit` in order, the last being `done` or `error`.
    *
+   * @param task of a type that the model's kind serves.
    * @returns ends the task: nothing is emitted afterwards, and what it held is free before the next step.
    */
-  start(task: Task, emit: (event: ChatEvent) => void): () => void;
+  start(task: Task, emit: (event: TaskEvent) => void): () => void;
   dispose(): Promise<void>;
+}
+
+/** @throws {HearthError} `unsupported_by_model` unless the task is of this type. */
+export function requireTask<T extends Task["type"]>(
+  task: Task,
+  type: T,
+): asserts task is Extract<Task, { type: T }> {
+  if (task.type === type) return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `The loaded model takes ${type} tasks, not ${task.type} tasks.`,
+  );
 }

@@ -11,7 +11,7 @@ import { log } from "../log.ts";
 import type { ChatEvent, ChatTask, Task } from "../worker/protocol.ts";
 import { Completion } from "./completion.ts";
 import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
-import type { Model } from "./model.ts";
+import { type Model, requireTask } from "./model.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { Dtype } from "../config.ts";
 
@@ -47,6 +47,7 @@ export class TextModel implements Model {
   }
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    requireTask(task, "chat");
     const { tokenizer, defaults } = this.#parts;
     const { options } = task;
     const promptTokens = Int32Array.from(tokenizer.encodeChat(task.messages));

@@ -8,10 +8,23 @@ import type { MetricObject } from "prom-client";
 import type { AdmissionSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
-import type { ChatTask, LoadOptions, LoadProgress, ModelInfo } from "../worker/protocol.ts";
-import { ChatStream } from "./chat_stream.ts";
+import type {
+  ChatEvent,
+  ChatTask,
+  EmbedEvent,
+  EmbedTask,
+  EventOf,
+  LoadOptions,
+  LoadProgress,
+  ModelInfo,
+  RerankEvent,
+  RerankTask,
+  Task,
+  TaskEvent,
+} from "../worker/protocol.ts";
 import { WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";
+import { lastEvent, TaskStream } from "./task_stream.ts";
 
 const METRICS_TIMEOUT_MS = 1_000;
 const STOP_TIMEOUT_MS = 500;
@@ -31,6 +44,16 @@ export interface SessionOptions extends AdmissionSettings {
   readonly spawnWorker?: () => Worker;
 }
 
+/** How a request may be ended early. */
+export interface RequestOptions {
+  readonly signal?: AbortSignal;
+}
+
+type DoneOf<Event> = Extract<Event, { type: "done" }>;
+
+/** What a session does with the stream of any task. */
+type OpenStream = Pick<TaskStream<TaskEvent>, "fail">;
+
 function spawnModelWorker(): Worker {
   return new Worker(new URL("../worker/worker.ts", import.meta.url), { type: "module" });
 }
@@ -41,7 +64,7 @@ export class Session {
   readonly #maxQueue: number;
   readonly #spawnWorker: () => Worker;
   readonly #listeners = new Set<(state: SessionState) => void>();
-  readonly #streams = new Set<ChatStream>();
+  readonly #streams = new Set<OpenStream>();
   readonly #restarts = new RestartPolicy();
   #state: SessionState = { phase: "loading" };
   #client: WorkerClient | undefined;
@@ -111,29 +134,22 @@ export class Session {
    *
    * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
    */
-  chat(
-    task: ChatTask,
-    options: { signal?: AbortSignal } = {},
-  ): ChatStream {
-    this.requireReady();
-    if (this.#streams.size >= this.capacity) {
-      throw new HearthError(
-        "overloaded",
-        `${this.#streams.size} requests are in work or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
-      );
-    }
-    const { port1, port2 } = new MessageChannel();
-    this.#client!.request(task, port2);
-    let hasEnded = false;
-    const stream = new ChatStream(port1, {
-      signal: options.signal,
-      onEnd: (ended) => {
-        hasEnded = true;
-        this.#streams.delete(ended);
-      },
-    });
-    if (!hasEnded) this.#streams.add(stream);
-    return stream;
+  chat(task: ChatTask, options: RequestOptions = {}): TaskStream<ChatEvent> {
+    return this.#request(task, options);
+  }
+
+  /**
+   * Has texts turned into vectors. Aborting `signal` ends it; what is not computed by then never is.
+   *
+   * @throws {HearthError} `model_not_loaded`; `overloaded`; what the worker finds wrong with the task.
+   */
+  async embed(task: EmbedTask, options: RequestOptions = {}): Promise<DoneOf<EmbedEvent>> {
+    return await lastEvent(this.#request(task, options));
+  }
+
+  /** Has documents scored; otherwise like {@linkcode embed}. */
+  async rerank(task: RerankTask, options: RequestOptions = {}): Promise<DoneOf<RerankEvent>> {
+    return await lastEvent(this.#request(task, options));
   }
 
   /** The worker's metrics; none while there is no model or when the worker is stuck. */
@@ -155,6 +171,28 @@ export class Session {
     this.drain();
     this.#failStreams(explainNotReady({ phase: "stopping" }));
     await this.#client?.stop(STOP_TIMEOUT_MS);
+  }
+
+  #request<T extends Task>(task: T, { signal }: RequestOptions): TaskStream<EventOf<T>> {
+    this.requireReady();
+    if (this.#streams.size >= this.capacity) {
+      throw new HearthError(
+        "overloaded",
+        `${this.#streams.size} requests are in work or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
+      );
+    }
+    const { port1, port2 } = new MessageChannel();
+    this.#client!.request(task, port2);
+    let hasEnded = false;
+    const stream = new TaskStream<EventOf<T>>(port1, {
+      signal,
+      onEnd: (ended) => {
+        hasEnded = true;
+        this.#streams.delete(ended);
+      },
+    });
+    if (!hasEnded) this.#streams.add(stream);
+    return stream;
   }
 
   #startWorker(): void {

@@ -72,7 +72,26 @@ export interface LoadProgress {
 export type ToRequest = { readonly type: "cancel" };
 
 /** What a request asks of the model. */
-export type Task = ChatTask;
+export type Task = ChatTask | EmbedTask | RerankTask;
+
+/** What comes back, by the task's type. The last event of a request is `done` or `error`. */
+interface EventsByType {
+  readonly chat: ChatEvent;
+  readonly embed: EmbedEvent;
+  readonly rerank: RerankEvent;
+}
+
+/** Worker to server, on the port of a task of type `T`. */
+export type EventOf<T extends Task> = EventsByType[T["type"]];
+
+/** An event of any task. */
+export type TaskEvent = EventOf<Task>;
+
+/** A request could not be answered; nothing follows. */
+export interface ErrorEvent {
+  readonly type: "error";
+  readonly error: WireError;
+}
 
 /** One message of a conversation, its content already reduced to what the loaded kind takes. */
 export interface ChatMessage {
@@ -135,7 +154,7 @@ export type ChatEvent =
   }
   | { readonly type: "finish"; readonly index: number; readonly reason: "stop" | "length" }
   | { readonly type: "done"; readonly usage: TokenUsage }
-  | { readonly type: "error"; readonly error: WireError };
+  | ErrorEvent;
 
 /** Tokens a request took. */
 export interface TokenUsage {
@@ -144,3 +163,57 @@ export interface TokenUsage {
   /** Prompt tokens whose keys and values were already there. */
   readonly cachedTokens: number;
 }
+
+/** A text, or the ids of its tokens. */
+export type TextInput = string | readonly number[];
+
+/** Where to cut texts that are too long: at the model's own limit, or at a number of tokens, special ones included. */
+export type Truncation = "model" | number;
+
+/** Turns texts into vectors, all or none. */
+export interface EmbedTask {
+  readonly type: "embed";
+  readonly requestId: string;
+  readonly inputs: readonly TextInput[];
+  /** What the texts are for; the model puts its prompt for that before each. */
+  readonly inputType?: "query" | "document" | undefined;
+  /** Leading elements to keep of each vector; all if absent. */
+  readonly dimensions?: number | undefined;
+  /** A text that is too long is an error if absent. */
+  readonly truncation?: Truncation | undefined;
+}
+
+/** The answer to an embed task, in one piece. */
+export type EmbedEvent =
+  | {
+    readonly type: "done";
+    /** f32 `[inputs, dimensions]`, row-major, each row of length 1 where the model normalises. */
+    readonly vectors: Float32Array;
+    readonly dimensions: number;
+    /** Tokens of all inputs, special ones included. */
+    readonly promptTokens: number;
+  }
+  | ErrorEvent;
+
+/** Scores documents by their relevance to a query. */
+export interface RerankTask {
+  readonly type: "rerank";
+  readonly requestId: string;
+  readonly query: string;
+  readonly documents: readonly string[];
+  /** A query and document that are too long together are an error if absent; else the document is cut first. */
+  readonly truncation?: Truncation | undefined;
+  /** Most tokens of a document; what is beyond is cut. */
+  readonly maxDocumentTokens?: number | undefined;
+}
+
+/** The answer to a rerank task, in one piece. */
+export type RerankEvent =
+  | {
+    readonly type: "done";
+    /** 0 to 1 for each document, in the order of the task. */
+    readonly scores: Float32Array;
+    /** Tokens of all pairs of query and document. */
+    readonly promptTokens: number;
+  }
+  | ErrorEvent;

@@ -9,7 +9,7 @@ import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
 import type { Model } from "../models/model.ts";
-import type { ChatEvent, FromWorker, LoadOptions, Task, ToRequest, ToWorker } from "./protocol.ts";
+import type { FromWorker, LoadOptions, Task, TaskEvent, ToRequest, ToWorker } from "./protocol.ts";
 
 interface Loaded {
   readonly backend: Backend;
@@ -62,7 +62,7 @@ async function load(options: LoadOptions): Promise<void> {
 
 function take(task: Task, port: MessagePort): void {
   let end: (() => void) | undefined;
-  const emit = (event: ChatEvent) => {
+  const emit = (event: TaskEvent) => {
     port.postMessage(event);
     if (event.type === "done" || event.type === "error") port.close();
   };

@@ -4,7 +4,12 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { HearthError } from "../../src/errors.ts";
 import { loadModel } from "../../src/models/load.ts";
 import type { Model } from "../../src/models/model.ts";
-import type { ChatEvent, ChatTask, GenerationOptions } from "../../src/worker/protocol.ts";
+import type {
+  ChatEvent,
+  ChatTask,
+  GenerationOptions,
+  TaskEvent,
+} from "../../src/worker/protocol.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
@@ -46,7 +51,7 @@ async function answer(model: Model, task: ChatTask): Promise<Answer> {
   const events: ChatEvent[] = [];
   await new Promise<void>((resolve, reject) =>
     model.start(task, (event) => {
-      events.push(event);
+      events.push(event as ChatEvent);
       if (event.type === "done") resolve();
       if (event.type === "error") reject(HearthError.fromWire(event.error));
     })
@@ -188,7 +193,7 @@ Deno.test("TextModel.start() can be ended while it waits, in prefill and while i
   withModel(async (model) => {
     let numLate = 0;
     let isOver = false;
-    const heard = (event: ChatEvent) => {
+    const heard = (event: TaskEvent) => {
       if (isOver && event.type !== "start") numLate++;
     };
     const first = Promise.withResolvers<void>();

@@ -1,13 +1,13 @@
 /**
- * The events of one chat request, read by the server as they arrive from the worker.
+ * The events of one request, read by the server as they arrive from the worker.
  *
  * @module
  */
-import type { WireError } from "../errors.ts";
-import type { ChatEvent, ToRequest } from "../worker/protocol.ts";
+import { HearthError, type WireError } from "../errors.ts";
+import type { TaskEvent, ToRequest } from "../worker/protocol.ts";
 
-interface Reader {
-  resolve(result: IteratorResult<ChatEvent>): void;
+interface Reader<Event> {
+  resolve(result: IteratorResult<Event>): void;
   reject(reason: unknown): void;
 }
 
@@ -16,13 +16,13 @@ interface Reader {
  * One reader at a time. Returning early, or aborting `signal`, tells the worker to drop the request and closes
  * the port; an abort also rejects the pending and every later `next()` with the signal's reason.
  */
-export class ChatStream implements AsyncIterableIterator<ChatEvent> {
+export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterator<Event> {
   readonly #port: MessagePort;
   readonly #signal: AbortSignal | undefined;
-  readonly #onEnd: (stream: ChatStream) => void;
-  readonly #events: ChatEvent[] = [];
+  readonly #onEnd: (stream: TaskStream<Event>) => void;
+  readonly #events: Event[] = [];
   readonly #onAbort = () => this.#cancel();
-  #reader: Reader | undefined;
+  #reader: Reader<Event> | undefined;
   #ended = false;
 
   /** Owns `port` from here on. `onEnd` runs once, as soon as nothing more can arrive. */
@@ -30,13 +30,13 @@ export class ChatStream implements AsyncIterableIterator<ChatEvent> {
     port: MessagePort,
     options: {
       signal?: AbortSignal | undefined;
-      onEnd: (stream: ChatStream) => void;
+      onEnd: (stream: TaskStream<Event>) => void;
     },
   ) {
     this.#port = port;
     this.#signal = options.signal;
     this.#onEnd = options.onEnd;
-    this.#port.onmessage = (message: MessageEvent<ChatEvent>) => this.#push(message.data);
+    this.#port.onmessage = (message: MessageEvent<Event>) => this.#push(message.data);
     if (this.#signal?.aborted) this.#cancel();
     else this.#signal?.addEventListener("abort", this.#onAbort, { once: true });
   }
@@ -45,7 +45,7 @@ export class ChatStream implements AsyncIterableIterator<ChatEvent> {
     return this;
   }
 
-  next(): Promise<IteratorResult<ChatEvent>> {
+  next(): Promise<IteratorResult<Event>> {
     if (this.#signal?.aborted) return Promise.reject(this.#signal.reason);
     const event = this.#events.shift();
     if (event !== undefined) return Promise.resolve({ done: false, value: event });
@@ -53,7 +53,7 @@ export class ChatStream implements AsyncIterableIterator<ChatEvent> {
     return new Promise((resolve, reject) => this.#reader = { resolve, reject });
   }
 
-  return(): Promise<IteratorResult<ChatEvent>> {
+  return(): Promise<IteratorResult<Event>> {
     this.#cancel();
     this.#events.length = 0;
     return Promise.resolve({ done: true, value: undefined });
@@ -63,10 +63,10 @@ export class ChatStream implements AsyncIterableIterator<ChatEvent> {
   fail(error: WireError): void {
     if (this.#ended) return;
     this.#tellCancel();
-    this.#push({ type: "error", error });
+    this.#push({ type: "error", error } as Event);
   }
 
-  #push(event: ChatEvent): void {
+  #push(event: Event): void {
     if (this.#ended) return;
     const reader = this.#reader;
     this.#reader = undefined;
@@ -94,4 +94,19 @@ export class ChatStream implements AsyncIterableIterator<ChatEvent> {
     this.#port.close();
     this.#onEnd(this);
   }
+}
+
+/**
+ * Waits for the end of a task whose answer comes in one piece.
+ *
+ * @throws {HearthError} the one of an error event.
+ */
+export async function lastEvent<Event extends TaskEvent>(
+  stream: TaskStream<Event>,
+): Promise<Extract<Event, { type: "done" }>> {
+  for await (const event of stream) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "done") return event as Extract<Event, { type: "done" }>;
+  }
+  throw new Error("A stream of events ended without its last.");
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ChatStream } from "../../../src/session/chat_stream.ts";
+import { TaskStream } from "../../../src/session/task_stream.ts";
 import type { ChatEvent } from "../../../src/worker/protocol.ts";
 
 const START: ChatEvent = { type: "start", promptTokens: 1 };
@@ -12,7 +12,7 @@ const DONE: ChatEvent = {
 /** A stream and the worker's end of its port. */
 class Wire implements Disposable {
   readonly worker: MessagePort;
-  readonly stream: ChatStream;
+  readonly stream: TaskStream<ChatEvent>;
   /** What the worker was told. */
   readonly told: unknown[] = [];
   numEnds = 0;
@@ -25,7 +25,7 @@ class Wire implements Disposable {
       this.told.push(data);
       this.#heard.resolve();
     };
-    this.stream = new ChatStream(port1, { signal, onEnd: () => this.numEnds++ });
+    this.stream = new TaskStream(port1, { signal, onEnd: () => this.numEnds++ });
   }
 
   /** Waits until the worker is told something. */
@@ -39,7 +39,7 @@ class Wire implements Disposable {
   }
 }
 
-Deno.test("ChatStream yields all events in order and ends after done", async () => {
+Deno.test("TaskStream yields all events in order and ends after done", async () => {
   using wire = new Wire();
   for (const event of [START, DELTA, DELTA, DONE]) wire.worker.postMessage(event);
   assert.deepEqual(await Array.fromAsync(wire.stream), [START, DELTA, DELTA, DONE]);
@@ -47,7 +47,7 @@ Deno.test("ChatStream yields all events in order and ends after done", async () 
   assert.deepEqual(wire.told, []);
 });
 
-Deno.test("ChatStream ends for its owner when the last event arrives, though nobody has read it", async () => {
+Deno.test("TaskStream ends for its owner when the last event arrives, though nobody has read it", async () => {
   using wire = new Wire();
   const first = wire.stream.next();
   wire.worker.postMessage(START);
@@ -59,7 +59,7 @@ Deno.test("ChatStream ends for its owner when the last event arrives, though nob
   assert.equal((await wire.stream.next()).done, true);
 });
 
-Deno.test("ChatStream.return() tells the worker and ends a pending next()", async () => {
+Deno.test("TaskStream.return() tells the worker and ends a pending next()", async () => {
   using wire = new Wire();
   const pending = wire.stream.next();
   await wire.stream.return();
@@ -70,14 +70,14 @@ Deno.test("ChatStream.return() tells the worker and ends a pending next()", asyn
   assert.equal(wire.numEnds, 1);
 });
 
-Deno.test("ChatStream tells the worker when the loop over it is left early", async () => {
+Deno.test("TaskStream tells the worker when the loop over it is left early", async () => {
   using wire = new Wire();
   wire.worker.postMessage(START);
   for await (const _ of wire.stream) break;
   assert.deepEqual(await wire.heard(), [{ type: "cancel" }]);
 });
 
-Deno.test("ChatStream rejects with the signal's reason and tells the worker when aborted", async () => {
+Deno.test("TaskStream rejects with the signal's reason and tells the worker when aborted", async () => {
   const controller = new AbortController();
   using wire = new Wire(controller.signal);
   const pending = wire.stream.next();
@@ -88,14 +88,14 @@ Deno.test("ChatStream rejects with the signal's reason and tells the worker when
   assert.equal(wire.numEnds, 1);
 });
 
-Deno.test("ChatStream of an aborted signal is cancelled from the start", async () => {
+Deno.test("TaskStream of an aborted signal is cancelled from the start", async () => {
   using wire = new Wire(AbortSignal.abort(new Error("gone")));
   assert.equal(wire.numEnds, 1);
   await assert.rejects(wire.stream.next(), { message: "gone" });
   assert.deepEqual(await wire.heard(), [{ type: "cancel" }]);
 });
 
-Deno.test("ChatStream.fail() ends the stream with an error event and tells the worker", async () => {
+Deno.test("TaskStream.fail() ends the stream with an error event and tells the worker", async () => {
   using wire = new Wire();
   wire.worker.postMessage(START);
   assert.deepEqual((await wire.stream.next()).value, START);
