@@ -94,7 +94,7 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
       const seconds = (performance.now() - startMs) / 1000;
       metrics.observe({ route, method, status, seconds });
       const write = method === "POST" ? log.info : log.debug;
-      write("request", { requestId, method, path, status, seconds });
+      write("request", { requestId, method, path, status, seconds: Number(seconds.toFixed(3)) });
     });
   };
 }
@@ -137,8 +137,9 @@ function answerError(thrown: unknown, call: Call): Response {
     return new Response(null, { status: CLIENT_GONE });
   }
   const error = HearthError.from(thrown);
-  if (error.kind === "inference_failed") {
-    log.error("a request failed", { requestId, path: call.req.path, error: error.cause ?? error });
+  // What came from the worker as a HearthError has been logged there.
+  if (error !== thrown) {
+    log.error("a request failed", { requestId, path: call.req.path, error: thrown });
   }
   const { status, body, headers } = errorAnswer(call.req.path, error);
   for (const [name, value] of Object.entries(headers)) call.header(name, value);

@@ -38,7 +38,7 @@ export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerRe
     if (request === undefined) return void outgoing.writeHead(400).end();
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const response = await app(request, { callerAddress, completed: completed.promise });
-    await writeResponse(response, outgoing, gone.signal);
+    await writeResponse(response, { incoming, outgoing, gone: gone.signal });
     if (!incoming.complete) discardRest(incoming);
   };
 }
@@ -96,20 +96,25 @@ function stopReading(incoming: IncomingMessage): void {
   incoming.pause();
 }
 
-async function writeResponse(
-  response: Response,
-  outgoing: ServerResponse,
-  gone: AbortSignal,
-): Promise<void> {
+interface Wire {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly gone: AbortSignal;
+}
+
+async function writeResponse(response: Response, wire: Wire): Promise<void> {
   const { status, headers, body } = response;
+  const { incoming, outgoing } = wire;
   if (body !== null && headers.get("content-type")?.startsWith("text/event-stream")) {
     outgoing.writeHead(status, Object.fromEntries(headers));
-    return await writeStream(body, { outgoing, gone });
+    return await writeStream(body, wire);
   }
   const bytes = new Uint8Array(await response.arrayBuffer());
+  // An answer to HEAD has lost its body already, and with it the length that GET would have.
+  const hasLength = status !== 204 && (incoming.method !== "HEAD" || body !== null);
   outgoing.writeHead(status, {
     ...Object.fromEntries(headers),
-    ...(status !== 204 && { "content-length": bytes.length }),
+    ...(hasLength && { "content-length": bytes.length }),
   });
   outgoing.end(bytes);
 }
@@ -117,7 +122,7 @@ async function writeResponse(
 /** Writes each chunk as soon as it comes, no faster than the client takes them. */
 async function writeStream(
   body: ReadableStream<Uint8Array>,
-  { outgoing, gone }: { outgoing: ServerResponse; gone: AbortSignal },
+  { outgoing, gone }: Wire,
 ): Promise<void> {
   outgoing.flushHeaders();
   const reader = body.getReader();

@@ -172,6 +172,12 @@ Deno.test("bridge() hands over method, address, headers and caller, and answers 
   assert.equal(await answer.text(), "");
 });
 
+Deno.test("bridge() claims no length for an answer to HEAD whose body is gone", async () => {
+  await using server = await listen(() => Promise.resolve(new Response(null)));
+  const answer = await fetch(server.base, { method: "HEAD" });
+  assert.equal(answer.headers.get("content-length"), null);
+});
+
 Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () => {
   await using server = await listen(() => Promise.resolve(new Response("ok")));
   const connection = await send(server.port, [
