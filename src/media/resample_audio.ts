@@ -1,0 +1,149 @@
+/**
+ * Changes the sample rate of sound: a polyphase filter whose impulse response is a sinc under a Kaiser window
+ * (Kaiser 1974; Crochiere and Rabiner 1983, chapter 4).
+ *
+ * @module
+ */
+
+/** What passes: frequencies up to this share of the lower of the two Nyquist frequencies. */
+const PASS_BAND = 0.9;
+/** Everything from the lower Nyquist frequency on is weaker by at least this much. */
+const REJECTION_DB = 90;
+/** Most filters in a bank. Rates whose ratio would need more have each output made by the nearest filter. */
+const MAX_PHASES = 1024;
+
+/** A filter for each place an output sample can have between two input samples. */
+interface FilterBank {
+  readonly numTaps: number;
+  /** f32 `[phases][numTaps]`. */
+  readonly filters: readonly Float32Array[];
+}
+
+const banks = new Map<string, FilterBank>();
+
+/** Resamples one channel piece by piece. Output sample `n` is the sound at the time `n / outputRate`. */
+export class AudioResampler {
+  readonly #bank: FilterBank;
+  readonly #inputRateHz: number;
+  readonly #outputRateHz: number;
+  /** The last inputs, as many as a filter reaches back, in front of those that come. */
+  #history: Float32Array;
+  /** Inputs that have left the history, counted with the silence before the sound. */
+  #numForgotten = 0;
+  #numInputs = 0;
+  #numOutputs = 0;
+
+  /** Both rates are positive and finite. */
+  constructor(inputRateHz: number, outputRateHz: number) {
+    this.#bank = getBank(inputRateHz, outputRateHz);
+    this.#inputRateHz = inputRateHz;
+    this.#outputRateHz = outputRateHz;
+    // With this much silence before the sound, the middle of the first filter is on the first sample.
+    this.#history = new Float32Array(this.#bank.numTaps / 2 - 1);
+  }
+
+  /** @returns the outputs that these inputs complete. */
+  push(input: Float32Array): Float32Array<ArrayBuffer> {
+    this.#numInputs += input.length;
+    return this.#filter(input, Infinity);
+  }
+
+  /** @returns the last outputs, with silence after the sound. */
+  flush(): Float32Array<ArrayBuffer> {
+    const total = Math.ceil(this.#numInputs * this.#outputRateHz / this.#inputRateHz);
+    const silence = new Float32Array(this.#bank.numTaps / 2 + 2);
+    return this.#filter(silence, total - this.#numOutputs);
+  }
+
+  #filter(input: Float32Array, maxOutputs: number): Float32Array<ArrayBuffer> {
+    const { numTaps, filters } = this.#bank;
+    const samples = new Float32Array(this.#history.length + input.length);
+    samples.set(this.#history);
+    samples.set(input, this.#history.length);
+
+    const lastStart = samples.length - numTaps + this.#numForgotten;
+    const ready = Math.ceil(lastStart * this.#outputRateHz / this.#inputRateHz) - this.#numOutputs;
+    const output = new Float32Array(Math.max(0, Math.min(ready, maxOutputs)));
+    for (let n = 0; n < output.length; n++) {
+      const position = (this.#numOutputs + n) * this.#inputRateHz / this.#outputRateHz;
+      const before = Math.floor(position);
+      const phase = Math.round((position - before) * filters.length);
+      const start = before - this.#numForgotten;
+      output[n] = phase < filters.length
+        ? convolve(samples, start, filters[phase]!)
+        : convolve(samples, start + 1, filters[0]!);
+    }
+    this.#numOutputs += output.length;
+    const next = Math.floor(this.#numOutputs * this.#inputRateHz / this.#outputRateHz);
+    this.#history = samples.slice(next - this.#numForgotten);
+    this.#numForgotten += samples.length - this.#history.length;
+    return output;
+  }
+}
+
+/** `Σ samples[start + i] taps[i]`, over a multiple of 4 taps: four sums at once are a quarter faster than one. */
+function convolve(samples: Float32Array, start: number, taps: Float32Array): number {
+  let a = 0, b = 0, c = 0, d = 0;
+  for (let i = start, j = 0; j < taps.length; i += 4, j += 4) {
+    a += samples[i]! * taps[j]!;
+    b += samples[i + 1]! * taps[j + 1]!;
+    c += samples[i + 2]! * taps[j + 2]!;
+    d += samples[i + 3]! * taps[j + 3]!;
+  }
+  return (a + b) + (c + d);
+}
+
+function getBank(inputRateHz: number, outputRateHz: number): FilterBank {
+  const key = `${inputRateHz} ${outputRateHz}`;
+  let bank = banks.get(key);
+  if (bank === undefined) {
+    // Files of a few rates come again and again; one that lies about its rate must not fill the memory.
+    if (banks.size >= 16) banks.clear();
+    banks.set(key, bank = makeBank(inputRateHz, outputRateHz));
+  }
+  return bank;
+}
+
+function makeBank(inputRateHz: number, outputRateHz: number): FilterBank {
+  const numPhases = Math.min(MAX_PHASES, outputRateHz / greatestDivisor(inputRateHz, outputRateHz));
+  // Frequencies below are in cycles per input sample.
+  const nyquist = Math.min(0.5, 0.5 * outputRateHz / inputRateHz);
+  const transition = nyquist * (1 - PASS_BAND);
+  const cutoff = nyquist - transition / 2;
+  const numTaps = 4 * Math.ceil((REJECTION_DB - 7.95) / (2.285 * 2 * Math.PI * transition) / 4);
+  const beta = 0.1102 * (REJECTION_DB - 8.7);
+  const filters = Array.from({ length: numPhases }, (_, phase) => {
+    const filter = Float64Array.from({ length: numTaps }, (_, tap) => {
+      const t = tap - (numTaps / 2 - 1) - phase / numPhases;
+      return sinc(2 * cutoff * t) * kaiser(t / (numTaps / 2), beta);
+    });
+    // Each filter passes a constant as it is, or the phases would modulate it.
+    const gain = filter.reduce((sum, tap) => sum + tap, 0);
+    return Float32Array.from(filter, (tap) => tap / gain);
+  });
+  return { numTaps, filters };
+}
+
+/** At least 1, so that rates that are no integers get the most phases. */
+function greatestDivisor(a: number, b: number): number {
+  if (!Number.isInteger(a) || !Number.isInteger(b)) return Number.MIN_VALUE;
+  return b === 0 ? a : greatestDivisor(b, a % b);
+}
+
+function sinc(x: number): number {
+  return x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x);
+}
+
+function kaiser(x: number, beta: number): number {
+  return Math.abs(x) > 1 ? 0 : bessel(beta * Math.sqrt(1 - x * x)) / bessel(beta);
+}
+
+/** The modified Bessel function of the first kind, of order 0. */
+function bessel(x: number): number {
+  let sum = 1;
+  for (let term = 1, k = 1; term > 1e-17 * sum; k++) {
+    term *= (x / 2 / k) ** 2;
+    sum += term;
+  }
+  return sum;
+}
