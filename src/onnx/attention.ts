@@ -103,15 +103,29 @@ export function knownShape(search: Search, tensor: string, node: Node): readonly
   );
 }
 
-/** Refuses unless the past comes straight from an input of the graph. */
+/** The cache input that a tensor is, perhaps by another name: exporters put copies and empty additions in between. */
+export function findCacheInput({ index, probes }: Search, tensor: string): string | undefined {
+  const run = probes.at(SHORT_LENGTHS[1]);
+  const isEmpty = (name: string) => run.value(name)?.shape.includes(0) ?? false;
+  for (let name: string | undefined = tensor; name !== undefined;) {
+    if (probes.inputs.caches.has(name)) return name;
+    const node = index.producers.get(name);
+    const sources: string[] = node?.inputs.filter((input) => !isEmpty(input)) ?? [];
+    const isCopy = node?.opType === "Identity" || node?.opType === "Concat";
+    name = isCopy && sources.length === 1 ? sources[0] : undefined;
+  }
+  return undefined;
+}
+
+/** Refuses unless the past comes from inputs of the graph. */
 export function requireCache(
-  { probes }: Search,
+  search: Search,
   node: Node,
   key: string | undefined,
   value: string | undefined,
 ): void {
   for (const past of [key, value]) {
-    if (past !== undefined && probes.inputs.caches.has(past)) continue;
+    if (past !== undefined && findCacheInput(search, past) !== undefined) continue;
     throw new Refusal(
       past === undefined
         ? `${describeNode(node)} has no cache of past keys and values.`

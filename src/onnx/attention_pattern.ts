@@ -9,11 +9,12 @@
  */
 import type { FoundAttention, Search } from "./attention.ts";
 import { HIDDEN_SCORE, proveMask, type Visibility } from "./attention_mask.ts";
+import { findBack, followCache, numbered } from "./cached_operand.ts";
 import { elementsOf } from "./dtype.ts";
 import type { Evaluation } from "./evaluate/evaluation.ts";
 import type { Value } from "./evaluate/value.ts";
 import { describeNode, type GraphIndex } from "./graph_index.ts";
-import { intAttribute, type Node } from "./proto.ts";
+import type { Node } from "./proto.ts";
 import { type Lengths, type Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
 import { measureScores } from "./score_function.ts";
@@ -22,30 +23,6 @@ import { measureScores } from "./score_function.ts";
 const POINTWISE = new Set(
   "Add Sub Mul Div Where Cast Tanh Min Max Clip Identity Dropout IsNaN Reshape".split(" "),
 );
-/** Between the cache and the products. */
-const MOVING = new Set(
-  "Transpose Reshape Unsqueeze Squeeze Expand Tile Concat Cast Mul Div Identity".split(" "),
-);
-
-/** The first node that satisfies `isGoal`, looking back from a tensor through these operators. */
-function findBack(
-  index: GraphIndex,
-  tensor: string,
-  through: ReadonlySet<string>,
-  isGoal: (node: Node) => boolean,
-): Node | undefined {
-  const seen = new Set<string>();
-  const open = [tensor];
-  for (let name = open.shift(); name !== undefined; name = open.shift()) {
-    const node = index.producers.get(name);
-    if (node === undefined || seen.has(name)) continue;
-    seen.add(name);
-    if (isGoal(node)) return node;
-    if (through.has(node.opType)) open.push(...node.inputs);
-  }
-  return undefined;
-}
-
 /** The product that takes the softmax's result as its first factor. */
 function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
   const open = [softmax.outputs[0]!];
@@ -56,54 +33,6 @@ function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
     }
   }
   return undefined;
-}
-
-/** The `Concat` of past and new keys (or values) behind an operand, along the tokens. */
-function findCache({ index, probes }: Search, tensor: string): Node | undefined {
-  return findBack(index, tensor, MOVING, (node) => {
-    const [past, added] = node.inputs;
-    if (node.opType !== "Concat" || node.inputs.length !== 2) return false;
-    const axis = intAttribute(node, "axis") ?? 0;
-    return probes.inputs.caches.has(past!) && added !== undefined && (axis === 2 || axis === -2);
-  });
-}
-
-/** Numbers that tell an element's place: 1, 2, 3 … */
-function numbered(value: Value): Value {
-  const data = Float64Array.from({ length: elementsOf(value.shape) }, (_, i) => i + 1);
-  return { ...value, data };
-}
-
-function isClose(a: number, b: number): boolean {
-  return Math.abs(a - b) <= 1e-5 * Math.max(Math.abs(a), Math.abs(b));
-}
-
-/**
- * How a product's second factor reads the cache: head `h` must read cached head `floor(h * kvHeads / heads)`,
- * all elements times one factor. Returns that factor.
- */
-function measureReading(
-  run: Evaluation,
-  cache: string,
-  factor: string,
-  { heads, transposed }: { readonly heads: number; readonly transposed: boolean },
-): number | undefined {
-  const stored = run.value(cache);
-  if (stored?.shape.length !== 4) return undefined;
-  const [, kvHeads, length, size] = stored.shape as [number, number, number, number];
-  const read = run.valueWith(factor, new Map([[cache, numbered(stored)]]));
-  if (read?.data?.length !== heads * length * size || heads % kvHeads !== 0) return undefined;
-  const [rows, columns] = transposed ? [size, length] : [length, size];
-  if (read.shape.at(-2) !== rows || read.shape.at(-1) !== columns) return undefined;
-  const scale = read.data[0]!;
-  for (let i = 0; i < read.data.length; i++) {
-    const head = Math.floor(Math.floor(i / (rows * columns)) / (heads / kvHeads));
-    const [row, column] = [Math.floor(i / columns) % rows, i % columns];
-    const [key, element] = transposed ? [column, row] : [row, column];
-    const place = (head * length + key) * size + element + 1;
-    if (!isClose(read.data[i]!, scale * place)) return undefined;
-  }
-  return scale;
 }
 
 /** Whether what lies between the softmax and the second product leaves the weights as they are. */
@@ -160,26 +89,21 @@ export function findSpelledOutAttention(
   );
   const valueProduct = findValueProduct(index, softmax);
   if (scoreProduct === undefined || valueProduct === undefined) return undefined;
-  const keys = findCache(search, scoreProduct.inputs[1]!);
-  const values = findCache(search, valueProduct.inputs[1]!);
-  if (keys === undefined || values === undefined) return undefined;
-
   const of = describeNode(softmax);
   const run = probes.at(SHORT_LENGTHS[1]);
   const scores = scoreProduct.outputs[0]!;
   const query = run.value(scoreProduct.inputs[0]!)?.shape;
-  const [keyShape, valueShape] = [keys, values].map((node) => run.value(node.outputs[0]!)?.shape);
-  if (!query || query.length < 3 || query.length > 4 || !keyShape || !valueShape) {
+  const heads = query?.at(-3) ?? 0;
+  const keys = followCache(search, scoreProduct.inputs[1]!, { heads, transposed: true });
+  const values = followCache(search, valueProduct.inputs[1]!, { heads, transposed: false });
+  if (keys === undefined || values === undefined) return undefined;
+  if (query === undefined || query.length < 3 || query.length > 4) {
     throw new Refusal(`The heads of the attention around ${of} are not [1, heads, tokens, size].`);
   }
-  const heads = query.at(-3)!;
-  const reading = { heads, transposed: true };
-  const keyFactor = measureReading(run, keys.outputs[0]!, scoreProduct.inputs[1]!, reading);
-  const valueFactor = measureReading(run, values.outputs[0]!, valueProduct.inputs[1]!, {
-    heads,
-    transposed: false,
-  });
-  if (keyFactor === undefined || valueFactor !== 1 || !keepsWeights(run, softmax, valueProduct)) {
+  if (
+    keys === "changed" || values === "changed" || values.factor !== 1 ||
+    !keepsWeights(run, softmax, valueProduct)
+  ) {
     throw new Refusal(`Around ${of} keys, values or weights are changed after they were cached.`);
   }
   const read = (lengths: Lengths, score: number) =>
@@ -200,14 +124,14 @@ export function findSpelledOutAttention(
   return {
     name: softmax.name,
     q: operand(scoreProduct.inputs[0]!),
-    k: operand(keys.inputs[1]!),
-    v: operand(values.inputs[1]!),
+    k: operand(keys.added),
+    v: operand(values.added),
     output: { tensor: valueProduct.outputs[0]!, layout: "head_major" },
     heads,
-    kvHeads: keyShape[1]!,
-    headDim: keyShape[3]!,
-    vHeadDim: valueShape[3]!,
-    scale: scale * keyFactor,
+    kvHeads: keys.kvHeads,
+    headDim: keys.size,
+    vHeadDim: values.size,
+    scale: scale * keys.factor,
     softcap,
     ...mask,
   };

@@ -105,7 +105,7 @@ const reordering: TokenRule = (_node, { inputs: [input], output }) => {
 };
 
 /** Works on an axis of its own, and leaves the tokens' axis as it is. */
-const besideAxis = (name: string, fallback: number): TokenRule => (node, { inputs, output }) => {
+const besideAxis = (name: string, fallback: number) => (node: Node, { inputs, output }: Places) => {
   const rank = output?.shape.length ?? 0;
   const axis = intAttribute(node, name) ?? fallback;
   return inputs.every((input) => isAligned(input, output)) &&
@@ -182,7 +182,11 @@ const RULES: Readonly<Record<string, TokenRule>> = {
   Transpose: surviving,
   Concat: besideAxis("axis", 0),
   Split: besideAxis("axis", 0),
-  GatherElements: besideAxis("axis", 0),
+  GatherND: (node, places, probes) =>
+    places.inputs[0] === undefined ||
+    (places.inputs[1] === undefined && surviving(node, places, probes)),
+  GatherElements: (node, places) =>
+    places.inputs[0] === undefined || besideAxis("axis", 0)(node, places),
   Slice: slicing,
   Gather: gather("axis"),
   GatherBlockQuantized: gather("gather_axis"),
