@@ -49,11 +49,13 @@ export class Kernel<B extends Bindings> {
   readonly #pipeline: GPUComputePipeline;
   /** A trie over the buffers in binding order; it keeps no buffer alive. */
   readonly #groups: BindGroupNode = { next: new WeakMap() };
+  #failure: Error | undefined;
 
   private constructor(gpu: GpuContext, spec: KernelSpec<B>) {
     this.#gpu = gpu;
     this.#label = spec.name;
     this.#names = Object.keys(spec.bindings);
+    gpu.device.pushErrorScope("validation");
     // Explicit, because a layout found automatically lacks the bindings a specialisation does not use.
     this.#layout = gpu.device.createBindGroupLayout({
       label: spec.name,
@@ -76,6 +78,13 @@ export class Kernel<B extends Bindings> {
       },
     });
     gpu.counts.pipelines++;
+    // A lost device has no errors to tell; it is told of by itself.
+    gpu.device.popErrorScope().catch(() => null).then((error) => {
+      if (error === null) return;
+      this.#failure = new Error(
+        `The kernel "${spec.name}" cannot run on this device: ${error.message}`,
+      );
+    });
   }
 
   /** The kernel of this specification on this device, compiled at the first call. */
@@ -88,12 +97,17 @@ export class Kernel<B extends Bindings> {
     return kernel as Kernel<B>;
   }
 
-  /** Appends a dispatch. The bind group of these very buffers is made once and found again afterwards. */
+  /**
+   * Appends a dispatch. The bind group of these very buffers is made once and found again afterwards.
+   *
+   * @throws {Error} when the kernel did not compile: its output would be whatever the buffer held.
+   */
   encode(
     pass: GPUComputePassEncoder,
     tensors: Tensors<B>,
     workgroups: readonly [x: number, y?: number, z?: number],
   ): void {
+    if (this.#failure !== undefined) throw this.#failure;
     pass.setPipeline(this.#pipeline);
     pass.setBindGroup(0, this.#bind(tensors));
     pass.dispatchWorkgroups(...workgroups);

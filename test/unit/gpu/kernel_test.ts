@@ -77,6 +77,18 @@ gpuTest("Kernel.encode() makes one bind group for the same buffers", (gpu) => {
   encoder.finish();
 });
 
+gpuTest("Kernel.encode() throws when its kernel did not compile", async (gpu) => {
+  const source = SCALE.source.replace("FACTOR;", "UNKNOWN;");
+  const kernel = Kernel.get(gpu, { ...SCALE, source });
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  const buffer = createFloats(gpu, [0]);
+  const pass = gpu.device.createCommandEncoder().beginComputePass();
+  assert.throws(
+    () => kernel.encode(pass, { source: buffer, product: buffer }, [1]),
+    /"scale" cannot run on this device: .*UNKNOWN/s,
+  );
+});
+
 gpuTest("Kernel.encode() wants every tensor and no other", (gpu) => {
   const kernel = Kernel.get(gpu, SCALE);
   const buffer = createFloats(gpu, [0]);
