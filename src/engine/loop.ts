@@ -49,7 +49,8 @@ export class EngineLoop {
   readonly #builder: StepBuilder;
   /** By sequence id. */
   readonly #running = new Map<number, Running>();
-  #isTurning = false;
+  /** Settles when there is nothing left to do. */
+  #turning: Promise<void> | undefined;
 
   constructor(decoder: Decoder, options: SchedulerOptions) {
     this.#decoder = decoder;
@@ -76,12 +77,17 @@ export class EngineLoop {
     };
     for (const { id } of sequences) this.#running.set(id, running);
     this.metrics.promptTokens.inc(request.promptTokens.length);
-    if (!this.#isTurning) void this.#turn();
+    this.#turning ??= this.#turn();
     return () => this.#drop(running);
   }
 
+  /** Ends every request unheard and waits for the step under way: the decoder is free then. */
+  async close(): Promise<void> {
+    for (const running of new Set(this.#running.values())) this.#drop(running);
+    await this.#turning;
+  }
+
   async #turn(): Promise<void> {
-    this.#isTurning = true;
     // Requests that arrive together share the first step.
     await nextTurn();
     for (let step = this.#scheduler.schedule(); step; step = this.#scheduler.schedule()) {
@@ -89,7 +95,7 @@ export class EngineLoop {
       // Cancellations and new requests come in between steps.
       await nextTurn();
     }
-    this.#isTurning = false;
+    this.#turning = undefined;
   }
 
   async #runStep(step: ScheduledStep): Promise<void> {

@@ -43,19 +43,30 @@ const PREFERRED = {
  * @throws {StartupError} when it is not a model folder.
  */
 export async function openFolder(path: string): Promise<ModelFolder> {
-  const files = new Set<string>();
-  for await (const entry of Deno.readDir(path)) {
-    if (!entry.isDirectory) files.add(entry.name);
-    else {for await (const inner of Deno.readDir(join(path, entry.name))) {
-        files.add(`${entry.name}/${inner.name}`);
-      }}
-  }
+  const files = await listFiles(path);
   if (!files.has("config.json")) {
     throw new StartupError(
       `${path} has no config.json: wanted a model folder in Hugging Face layout.`,
     );
   }
   return { path, files, config: await readJson(path, "config.json") };
+}
+
+async function listFiles(path: string): Promise<Set<string>> {
+  const files = new Set<string>();
+  try {
+    for await (const entry of Deno.readDir(path)) {
+      if (!entry.isDirectory) files.add(entry.name);
+      else {
+        for await (const inner of Deno.readDir(join(path, entry.name))) {
+          files.add(`${entry.name}/${inner.name}`);
+        }
+      }
+    }
+  } catch (error) {
+    throw new StartupError(`The model folder ${path} cannot be read: ${(error as Error).message}`);
+  }
+  return files;
 }
 
 /**

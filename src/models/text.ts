@@ -81,6 +81,7 @@ export class TextModel implements Model {
   }
 
   async dispose(): Promise<void> {
+    await this.#engine.close();
     await this.#parts.decoder.dispose();
   }
 

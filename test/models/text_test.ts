@@ -219,3 +219,18 @@ Deno.test("TextModel.start() can be ended while it waits, in prefill and while i
       assert.deepEqual(metric.values.map(({ value }) => value), [0], name);
     }
   }));
+
+Deno.test("TextModel.dispose() waits for the step under way and says nothing more", async () => {
+  let numLate = 0;
+  let isOver = false;
+  await withModel(async (model) => {
+    const first = Promise.withResolvers<void>();
+    model.start(chatTask(STORY, { temperature: 0 }), () => {
+      if (isOver) numLate++;
+      first.resolve();
+    });
+    await first.promise;
+    isOver = true;
+  });
+  assert.equal(numLate, 0);
+});

@@ -1,0 +1,168 @@
+/**
+ * Dynamic batching: takes up the texts of many requests, runs those of like length together, and hands each its row.
+ *
+ * Texts are encoded little by little between batches, so that a request of thousands of them neither holds up others
+ * nor has to be encoded whole before its first batch runs.
+ *
+ * @module
+ */
+import { setImmediate } from "node:timers";
+import type { EncodedText } from "./encoder_tokenizer.ts";
+import { TextMetrics } from "./text_metrics.ts";
+import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
+
+/** Encoding goes on for so long before messages are let in. */
+const ENCODE_SLICE_MS = 5;
+/** Texts of one job that are encoded before it is another's turn. */
+const TEXTS_PER_TURN = 16;
+/** Encode ahead until as many batches wait: the more wait, the more alike the lengths in a batch. */
+const BATCHES_AHEAD = 16;
+
+/** The texts of one request. Calls come between batches, never while the request is being cancelled. */
+export interface TextJob {
+  readonly numTexts: number;
+  /** Encodes a text, at least one token of it. What it throws ends the job. */
+  encode(index: number): EncodedText;
+  /** The text's row; the array is reused for nothing else. */
+  onRow(index: number, row: Float32Array): void;
+  /** All rows were handed out. @param numTokens of all texts. */
+  onDone(numTokens: number): void;
+  /** The job is over. */
+  onError(error: unknown): void;
+}
+
+/** Runs one batch: a row of f32 elements per text, one after the other. */
+export type RunBatch = (texts: readonly EncodedText[]) => Promise<Float32Array>;
+
+interface Running {
+  readonly job: TextJob;
+  readonly arrivedAtMs: number;
+  numEncoded: number;
+  numAnswered: number;
+  numTokens: number;
+}
+
+/** See the module. */
+export class TextBatcher {
+  readonly metrics: TextMetrics;
+  readonly #run: RunBatch;
+  readonly #limits: BatchLimits;
+  readonly #queue: TextQueue<Running>;
+  /** Jobs in work. */
+  readonly #running = new Set<Running>();
+  #isTurning = false;
+
+  constructor(run: RunBatch, limits: BatchLimits) {
+    this.#run = run;
+    this.#limits = limits;
+    this.#queue = new TextQueue(limits);
+    this.metrics = new TextMetrics(() => ({
+      numTexts: this.#queue.numTexts,
+      numTokens: this.#queue.numTokens,
+    }));
+  }
+
+  /** Takes up a job. @returns ends it: it hears nothing more, and what has not run will not. */
+  add(job: TextJob): () => void {
+    const running: Running = {
+      job,
+      arrivedAtMs: performance.now(),
+      numEncoded: 0,
+      numAnswered: 0,
+      numTokens: 0,
+    };
+    this.#running.add(running);
+    if (!this.#isTurning) void this.#turn();
+    return () => this.#drop(running);
+  }
+
+  async #turn(): Promise<void> {
+    this.#isTurning = true;
+    // Requests that arrive together share the first batch.
+    await nextTurn();
+    while (this.#running.size > 0) {
+      const encodesMore = this.#encodeSlice();
+      if (!encodesMore) await this.#runBatch();
+      // Cancellations and new requests come in between batches.
+      await nextTurn();
+    }
+    this.#isTurning = false;
+  }
+
+  /** @returns whether there is more to encode before the next batch runs. */
+  #encodeSlice(): boolean {
+    const endMs = performance.now() + ENCODE_SLICE_MS;
+    const enough = BATCHES_AHEAD * this.#limits.maxTokens;
+    while (this.#queue.numTokens < enough) {
+      const unencoded = [...this.#running].filter(({ job, numEncoded }) =>
+        numEncoded < job.numTexts
+      );
+      if (unencoded.length === 0) return false;
+      for (const running of unencoded) {
+        if (performance.now() >= endMs) return true;
+        this.#encode(running);
+      }
+    }
+    return false;
+  }
+
+  /** Encodes a few of a job's texts, so that jobs take turns. */
+  #encode(running: Running): void {
+    const { job, numEncoded } = running;
+    const end = Math.min(job.numTexts, numEncoded + TEXTS_PER_TURN);
+    const texts: QueuedText<Running>[] = [];
+    try {
+      for (let index = numEncoded; index < end; index++) {
+        const text = job.encode(index);
+        running.numTokens += text.ids.length;
+        texts.push({ owner: running, index, text });
+      }
+    } catch (error) {
+      return this.#fail(running, error);
+    }
+    running.numEncoded = end;
+    this.#queue.add(texts);
+  }
+
+  async #runBatch(): Promise<void> {
+    const batch = this.#queue.take();
+    if (batch.length === 0) return;
+    const startedAtMs = performance.now();
+    const texts = batch.map(({ text }) => text);
+    try {
+      const rows = await this.#run(texts);
+      this.metrics.observeBatch(texts, performance.now() - startedAtMs);
+      const width = rows.length / batch.length;
+      batch.forEach(({ owner, index }, place) => {
+        this.#answer(owner, index, rows.subarray(place * width, (place + 1) * width));
+      });
+    } catch (error) {
+      for (const { owner } of batch) this.#fail(owner, error);
+    }
+  }
+
+  #answer(running: Running, index: number, row: Float32Array): void {
+    if (!this.#running.has(running)) return;
+    running.job.onRow(index, row);
+    if (++running.numAnswered < running.job.numTexts) return;
+    this.#drop(running);
+    this.metrics.observeJob(running.numTokens, performance.now() - running.arrivedAtMs);
+    running.job.onDone(running.numTokens);
+  }
+
+  #fail(running: Running, error: unknown): void {
+    if (!this.#running.has(running)) return;
+    this.#drop(running);
+    running.job.onError(error);
+  }
+
+  #drop(running: Running): void {
+    this.#running.delete(running);
+    this.#queue.remove(running);
+  }
+}
+
+/** Lets messages in: a timer would cost a millisecond a batch. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

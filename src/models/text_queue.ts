@@ -1,0 +1,131 @@
+/**
+ * Which texts run together next. Pure: no tensors, no promises.
+ *
+ * Two wishes pull apart: texts of one length should share a batch, since shorter ones are padded, and nobody should
+ * wait for a request of thousands of texts. So the request that has had the least work, by weighted fair queueing,
+ * picks the batch's first text; what fills the batch up is picked by length alone, whoever it belongs to.
+ *
+ * @see A. Demers, S. Keshav, S. Shenker: Analysis and Simulation of a Fair Queueing Algorithm, SIGCOMM 1989
+ * @module
+ */
+import type { EncodedText } from "./encoder_tokenizer.ts";
+
+/** A text in the queue. */
+export interface QueuedText<Owner> {
+  readonly owner: Owner;
+  /** Place among its owner's texts. */
+  readonly index: number;
+  readonly text: EncodedText;
+}
+
+/** How large a batch may be. */
+export interface BatchLimits {
+  readonly maxTexts: number;
+  /** Most tokens of a batch, padding included, unless one text alone has more. */
+  readonly maxTokens: number;
+  /** How much shorter than the longest a text of a batch may be: as many tokens as an own run would cost. */
+  readonly maxPadding: number;
+}
+
+/** Texts that wait, of any number of owners. */
+export class TextQueue<Owner> {
+  readonly #limits: BatchLimits;
+  /** By length, shortest first. */
+  #waiting: QueuedText<Owner>[] = [];
+  /** Work done for each owner that has texts here, in tokens, counted from when all were served alike. */
+  readonly #served = new Map<Owner, number>();
+  /** What an owner would have been served so far, had all of them always been served alike. */
+  #fairShare = 0;
+  #numTokens = 0;
+
+  constructor(limits: BatchLimits) {
+    this.#limits = limits;
+  }
+
+  /** Tokens of all texts that wait. */
+  get numTokens(): number {
+    return this.#numTokens;
+  }
+
+  get numTexts(): number {
+    return this.#waiting.length;
+  }
+
+  /** Adds texts, each of at least one token. */
+  add(texts: readonly QueuedText<Owner>[]): void {
+    for (const { owner, text } of texts) {
+      if (!this.#served.has(owner)) this.#served.set(owner, this.#fairShare);
+      this.#numTokens += text.ids.length;
+    }
+    this.#waiting.push(...texts);
+    this.#waiting.sort((a, b) => lengthOf(a) - lengthOf(b));
+  }
+
+  /** Drops all texts of an owner that is served or gives up. */
+  remove(owner: Owner): void {
+    this.#served.delete(owner);
+    this.#waiting = this.#waiting.filter((queued) => {
+      if (queued.owner !== owner) return true;
+      this.#numTokens -= lengthOf(queued);
+      return false;
+    });
+  }
+
+  /** Takes the next batch out, longest text first; empty when none wait. */
+  take(): QueuedText<Owner>[] {
+    const first = this.#findFirst();
+    if (first < 0) return [];
+    const taken = this.#chooseAround(first);
+    const batch = [...taken].sort((a, b) => b - a).map((place) => this.#waiting[place]!);
+    this.#waiting = this.#waiting.filter((_, place) => !taken.has(place));
+    this.#charge(batch);
+    return batch;
+  }
+
+  /** The longest text of the owner that was served least, the older one among equals. */
+  #findFirst(): number {
+    const owners = new Set(this.#waiting.map(({ owner }) => owner));
+    let least: Owner | undefined;
+    for (const [owner, served] of this.#served) {
+      if (owners.has(owner) && (least === undefined || served < this.#served.get(least)!)) {
+        least = owner;
+      }
+    }
+    return this.#waiting.findLastIndex(({ owner }) => owner === least);
+  }
+
+  /** The places of the texts that run with the one at `first`: the longest it may be padded to, and down from there. */
+  #chooseAround(first: number): Set<number> {
+    const { maxTexts, maxTokens, maxPadding } = this.#limits;
+    const ownLength = lengthOf(this.#waiting[first]!);
+    // With two texts in it, the batch must still be within its limit.
+    const reach = Math.min(ownLength + maxPadding, Math.max(ownLength, maxTokens / 2));
+    let longest = first;
+    while (longest + 1 < this.#waiting.length && lengthOf(this.#waiting[longest + 1]!) <= reach) {
+      longest++;
+    }
+    const length = lengthOf(this.#waiting[longest]!);
+    const room = Math.min(maxTexts, Math.max(1, Math.floor(maxTokens / length)));
+    const taken = new Set([first]);
+    for (let place = longest; place >= 0 && taken.size < room; place--) {
+      if (length - lengthOf(this.#waiting[place]!) > maxPadding) break;
+      taken.add(place);
+    }
+    return taken;
+  }
+
+  #charge(batch: readonly QueuedText<Owner>[]): void {
+    let work = 0;
+    for (const queued of batch) {
+      const length = lengthOf(queued);
+      work += length;
+      this.#served.set(queued.owner, this.#served.get(queued.owner)! + length);
+    }
+    this.#numTokens -= work;
+    this.#fairShare += work / this.#served.size;
+  }
+}
+
+function lengthOf({ text }: QueuedText<unknown>): number {
+  return text.ids.length;
+}
