@@ -27,6 +27,8 @@ export interface Backend {
    * @returns `undefined` where ONNX Runtime has to allocate its outputs itself.
    */
   allocate(numBytes: number): Storage | undefined;
+  /** Reads a float32 tensor that a session of this backend has written. The elements are the caller's. */
+  read(tensor: Tensor): Promise<Float32Array>;
   /**
    * The paged attention of a cut graph, with its KV cache and rotary tables in device memory.
    *

@@ -4,7 +4,7 @@
  * @module
  */
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
-import { type ExternalData, openSession, type Session } from "../onnx/ort.ts";
+import { type ExternalData, openSession, type Session, type Tensor } from "../onnx/ort.ts";
 import type {
   AttentionOptions,
   Backend,
@@ -28,6 +28,11 @@ export class CpuBackend implements Backend {
 
   /** ONNX Runtime's CPU provider writes into memory of its own. */
   allocate(): undefined {}
+
+  /** ONNX Runtime has copied the elements out of its own memory already. */
+  read(tensor: Tensor): Promise<Float32Array> {
+    return Promise.resolve(tensor.data as Float32Array);
+  }
 
   openAttention(options: AttentionOptions): PagedAttention {
     return new CpuAttention(options);

@@ -65,6 +65,17 @@ export class WebGpuBackend implements Backend {
     };
   }
 
+  async read(tensor: Tensor): Promise<Float32Array> {
+    const buffer = tensor.gpuBuffer as GPUBuffer;
+    const bytes = new Uint8Array(tensor.size * Float32Array.BYTES_PER_ELEMENT);
+    for (let offset = 0; offset < bytes.length; offset += MAX_READ_BYTES) {
+      const size = Math.min(MAX_READ_BYTES, bytes.length - offset);
+      const encoder = this.#gpu.device.createCommandEncoder();
+      bytes.set(await this.#readback.read(encoder, [{ buffer, offset, size }]), offset);
+    }
+    return new Float32Array(bytes.buffer);
+  }
+
   openAttention(options: AttentionOptions): PagedAttention {
     return new WebGpuAttention(this.#gpu, options);
   }

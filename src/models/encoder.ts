@@ -19,16 +19,17 @@ export interface EncoderParts {
   /** What the graph was given for pooling, where it was. */
   readonly poolingModes?: readonly PoolingMode[] | undefined;
   readonly padTokenId: number;
-  /** Most texts in one batch. */
-  readonly maxTexts: number;
 }
+
+/** Most texts in one batch. */
+const MAX_TEXTS = 256;
 
 /** Inputs that are filled in by token. */
 const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
 
 /** See the module. */
 export class Encoder {
-  readonly maxTexts: number;
+  readonly maxTexts = MAX_TEXTS;
   /** Elements of a row. */
   readonly width: number;
   readonly #parts: EncoderParts;
@@ -38,10 +39,9 @@ export class Encoder {
 
   private constructor(parts: EncoderParts, width: number) {
     this.#parts = parts;
-    this.maxTexts = parts.maxTexts;
     this.width = width;
     this.#tokenInputs = tokenInputsOf(parts.session);
-    this.#rows = parts.backend.allocate(parts.maxTexts * width * Float32Array.BYTES_PER_ELEMENT);
+    this.#rows = parts.backend.allocate(MAX_TEXTS * width * Float32Array.BYTES_PER_ELEMENT);
   }
 
   /**

@@ -19,10 +19,12 @@ import { chooseDtype, graphFile, type ModelFolder } from "./folder.ts";
 const GRAPH = "model";
 const WEIGHTS_FILE = "weights.data";
 
-/** How to open an encoder's graph. */
+/** How to load a model around an encoder. */
 export interface EncoderLoadOptions {
   readonly backend: Backend;
   readonly dtype?: Dtype | undefined;
+  /** Most tokens of a batch; chosen by measuring if absent. */
+  readonly maxBatchTokens: number | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
@@ -38,7 +40,7 @@ export async function openEncoderGraph(
   change: (model: Model) => Model,
 ): Promise<{ session: Session; dtype: Dtype }> {
   const { backend, onProgress } = options;
-  const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
+  const device = backend.kind === "cpu" ? "cpuInBatches" : backend.hasF16 ? "gpuWithF16" : "gpu";
   const dtype = chooseDtype(folder, { graph: GRAPH, device, dtype: options.dtype });
   const path = graphFile(GRAPH, dtype);
   onProgress({ what: `loading ${path}` });

@@ -35,6 +35,8 @@ const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
   gpu: ["q4", "fp32"],
   cpu: ["q8", "q4", "fp32"],
+  // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it.
+  cpuInBatches: ["fp32", "fp16", "q4", "q8"],
 } as const satisfies Record<string, readonly Dtype[]>;
 
 /**

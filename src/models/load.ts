@@ -7,10 +7,12 @@ import type { Backend } from "../backend/backend.ts";
 import { StartupError } from "../errors.ts";
 import type { LoadOptions, LoadProgress } from "../worker/protocol.ts";
 import { loadDecoder } from "./decoder.ts";
+import { EmbeddingModel } from "./embedding.ts";
 import { type ModelFolder, openFolder, readOptionalJson } from "./folder.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import { kindOf } from "./kind.ts";
 import type { Model } from "./model.ts";
+import { RerankModel } from "./rerank.ts";
 import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
@@ -28,10 +30,20 @@ export interface ModelLoadOptions extends Pick<LoadOptions, "model" | "dtype" | 
 export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openFolder(options.model.folder);
   const kind = options.kind ?? kindOf(folder);
-  if (kind === "text") return await loadText(folder, options);
-  throw new StartupError(
-    `${options.model.id} is a model of kind ${kind}, which this version of Hearth does not serve yet; it serves text.`,
-  );
+  const encoderOptions = { ...options, maxBatchTokens: options.engine.maxBatchTokens };
+  switch (kind) {
+    case "text":
+      return await loadText(folder, options);
+    case "embedding":
+      return await EmbeddingModel.load(folder, { ...encoderOptions, modelName: options.model.id });
+    case "rerank":
+      return await RerankModel.load(folder, encoderOptions);
+    default:
+      throw new StartupError(
+        `${options.model.id} is a model of kind ${kind}, which this version of Hearth does not serve yet; ` +
+          "it serves text, embedding and rerank.",
+      );
+  }
 }
 
 async function loadText(folder: ModelFolder, options: ModelLoadOptions): Promise<Model> {

@@ -7,9 +7,10 @@
  * @module
  */
 import { setImmediate } from "node:timers";
+import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { TextMetrics } from "./text_metrics.ts";
-import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
+import { type QueuedText, TextQueue } from "./text_queue.ts";
 
 /** Encoding goes on for so long before messages are let in. */
 const ENCODE_SLICE_MS = 5;
@@ -31,8 +32,13 @@ export interface TextJob {
   onError(error: unknown): void;
 }
 
-/** Runs one batch: a row of f32 elements per text, one after the other. */
-export type RunBatch = (texts: readonly EncodedText[]) => Promise<Float32Array>;
+/** Runs batches; see `Encoder`. */
+export interface BatchRunner {
+  /** Most texts in one. */
+  readonly maxTexts: number;
+  /** Resolves with a row of f32 elements per text, one after the other. */
+  run(texts: readonly EncodedText[]): Promise<Float32Array>;
+}
 
 interface Running {
   readonly job: TextJob;
@@ -45,17 +51,17 @@ interface Running {
 /** See the module. */
 export class TextBatcher {
   readonly metrics: TextMetrics;
-  readonly #run: RunBatch;
-  readonly #limits: BatchLimits;
-  readonly #queue: TextQueue<Running>;
+  readonly #encoder: BatchRunner;
+  readonly #cost: BatchCost;
+  readonly #queue = new TextQueue<Running>();
   /** Jobs in work. */
   readonly #running = new Set<Running>();
   #isTurning = false;
 
-  constructor(run: RunBatch, limits: BatchLimits) {
-    this.#run = run;
-    this.#limits = limits;
-    this.#queue = new TextQueue(limits);
+  /** @param maxBatchTokens most tokens of a batch; learnt from how long batches take if absent. */
+  constructor(encoder: BatchRunner, maxBatchTokens?: number) {
+    this.#encoder = encoder;
+    this.#cost = new BatchCost(maxBatchTokens);
     this.metrics = new TextMetrics(() => ({
       numTexts: this.#queue.numTexts,
       numTokens: this.#queue.numTokens,
@@ -92,7 +98,8 @@ export class TextBatcher {
   /** @returns whether there is more to encode before the next batch runs. */
   #encodeSlice(): boolean {
     const endMs = performance.now() + ENCODE_SLICE_MS;
-    const enough = BATCHES_AHEAD * this.#limits.maxTokens;
+    const { maxTokens } = this.#cost.limits(this.#encoder.maxTexts);
+    const enough = BATCHES_AHEAD * maxTokens;
     while (this.#queue.numTokens < enough) {
       const unencoded = [...this.#running].filter(({ job, numEncoded }) =>
         numEncoded < job.numTexts
@@ -125,13 +132,13 @@ export class TextBatcher {
   }
 
   async #runBatch(): Promise<void> {
-    const batch = this.#queue.take();
+    const batch = this.#queue.take(this.#cost.limits(this.#encoder.maxTexts));
     if (batch.length === 0) return;
     const startedAtMs = performance.now();
     const texts = batch.map(({ text }) => text);
     try {
-      const rows = await this.#run(texts);
-      this.metrics.observeBatch(texts, performance.now() - startedAtMs);
+      const rows = await this.#encoder.run(texts);
+      this.#observe(texts, performance.now() - startedAtMs);
       const width = rows.length / batch.length;
       batch.forEach(({ owner, index }, place) => {
         this.#answer(owner, index, rows.subarray(place * width, (place + 1) * width));
@@ -139,6 +146,14 @@ export class TextBatcher {
     } catch (error) {
       for (const { owner } of batch) this.#fail(owner, error);
     }
+  }
+
+  #observe(texts: readonly EncodedText[], durationMs: number): void {
+    const lengths = texts.map(({ ids }) => ids.length);
+    const numTokens = lengths.reduce((sum, length) => sum + length, 0);
+    const numPlaces = Math.max(...lengths) * texts.length;
+    this.#cost.observe(numPlaces, durationMs);
+    this.metrics.observeBatch({ numTexts: texts.length, numTokens, numPlaces, durationMs });
   }
 
   #answer(running: Running, index: number, row: Float32Array): void {

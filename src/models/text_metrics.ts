@@ -4,7 +4,6 @@
  * @module
  */
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { EncodedText } from "./encoder_tokenizer.ts";
 
 const SECONDS_BUCKETS = [
   0.001,
@@ -23,6 +22,16 @@ const SECONDS_BUCKETS = [
   30,
   60,
 ];
+
+/** A batch that has run. */
+export interface BatchObservation {
+  readonly numTexts: number;
+  /** Padding aside. */
+  readonly numTokens: number;
+  /** Padding included. */
+  readonly numPlaces: number;
+  readonly durationMs: number;
+}
 
 /** Counters and histograms of one batcher, in a registry of its own: they cross to the server as JSON. */
 export class TextMetrics {
@@ -77,13 +86,11 @@ export class TextMetrics {
   }
 
   /** Takes note of a batch that has run. */
-  observeBatch(texts: readonly EncodedText[], durationMs: number): void {
-    const lengths = texts.map(({ ids }) => ids.length);
-    const numTokens = lengths.reduce((sum, length) => sum + length, 0);
+  observeBatch({ numTexts, numTokens, numPlaces, durationMs }: BatchObservation): void {
     this.#computedTokens.inc(numTokens);
-    this.#paddingTokens.inc(Math.max(...lengths) * texts.length - numTokens);
+    this.#paddingTokens.inc(numPlaces - numTokens);
     this.#batchSeconds.observe(durationMs / 1000);
-    this.#batchTexts.observe(texts.length);
+    this.#batchTexts.observe(numTexts);
   }
 
   /** Takes note of a request that was answered. */

@@ -29,7 +29,6 @@ export interface BatchLimits {
 
 /** Texts that wait, of any number of owners. */
 export class TextQueue<Owner> {
-  readonly #limits: BatchLimits;
   /** By length, shortest first. */
   #waiting: QueuedText<Owner>[] = [];
   /** Work done for each owner that has texts here, in tokens, counted from when all were served alike. */
@@ -37,10 +36,6 @@ export class TextQueue<Owner> {
   /** What an owner would have been served so far, had all of them always been served alike. */
   #fairShare = 0;
   #numTokens = 0;
-
-  constructor(limits: BatchLimits) {
-    this.#limits = limits;
-  }
 
   /** Tokens of all texts that wait. */
   get numTokens(): number {
@@ -72,10 +67,10 @@ export class TextQueue<Owner> {
   }
 
   /** Takes the next batch out, longest text first; empty when none wait. */
-  take(): QueuedText<Owner>[] {
+  take(limits: BatchLimits): QueuedText<Owner>[] {
     const first = this.#findFirst();
     if (first < 0) return [];
-    const taken = this.#chooseAround(first);
+    const taken = this.#chooseAround(first, limits);
     const batch = [...taken].sort((a, b) => b - a).map((place) => this.#waiting[place]!);
     this.#waiting = this.#waiting.filter((_, place) => !taken.has(place));
     this.#charge(batch);
@@ -95,8 +90,7 @@ export class TextQueue<Owner> {
   }
 
   /** The places of the texts that run with the one at `first`: the longest it may be padded to, and down from there. */
-  #chooseAround(first: number): Set<number> {
-    const { maxTexts, maxTokens, maxPadding } = this.#limits;
+  #chooseAround(first: number, { maxTexts, maxTokens, maxPadding }: BatchLimits): Set<number> {
     const ownLength = lengthOf(this.#waiting[first]!);
     // With two texts in it, the batch must still be within its limit.
     const reach = Math.min(ownLength + maxPadding, Math.max(ownLength, maxTokens / 2));

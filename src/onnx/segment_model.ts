@@ -49,7 +49,7 @@ function declare({ name, dtype, shape }: TensorPort) {
 }
 
 /** A segment's constants, in the model where small, in the blob where not. */
-function placeConstants(
+export function placeConstants(
   constants: readonly Tensor[],
   file: string,
 ): { readonly initializers: Tensor[]; readonly blobParts: BlobPart[]; readonly blobBytes: number } {

@@ -1,0 +1,184 @@
+/**
+ * Embedding models: texts in, one vector for each out.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Dtype } from "../config.ts";
+import { HearthError, StartupError } from "../errors.ts";
+import { log } from "../log.ts";
+import type { Model as Graph } from "../onnx/proto.ts";
+import type { EmbedEvent, EmbedTask, Task, TextInput } from "../worker/protocol.ts";
+import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
+import { Encoder } from "./encoder.ts";
+import {
+  type EncoderLoadOptions,
+  findOutput,
+  keepOutput,
+  openEncoderGraph,
+} from "./encoder_graph.ts";
+import { maxTokensOf } from "./encoder_limits.ts";
+import { type EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
+import type { ModelFolder } from "./folder.ts";
+import { type Model, requireTask } from "./model.ts";
+import { appendPooling, POOLED_OUTPUT, type PoolingMode } from "./pooling.ts";
+import { TextBatcher } from "./text_batcher.ts";
+import { fitText } from "./text_fit.ts";
+
+/** Requests worked on at once; their texts share batches. */
+const MAX_REQUESTS = 256;
+
+/** Outputs that hold a vector per text already. */
+const SENTENCE_OUTPUTS = ["sentence_embedding"];
+/** Outputs that hold a vector per token. */
+const TOKEN_OUTPUTS = ["last_hidden_state", "token_embeddings", "hidden_states"];
+
+/** What an embedding model is made of. */
+export interface EmbeddingModelParts {
+  readonly encoder: Encoder;
+  readonly batcher: TextBatcher;
+  readonly tokenizer: EncoderTokenizer;
+  readonly config: EmbeddingConfig;
+  readonly maxTokens: number | undefined;
+  readonly dtype: Dtype;
+}
+
+/** See the module. */
+export class EmbeddingModel implements Model {
+  readonly kind = "embedding";
+  readonly maxSequences = MAX_REQUESTS;
+  readonly dtype: Dtype;
+  readonly contextLength: number | undefined;
+  readonly #parts: EmbeddingModelParts;
+
+  private constructor(parts: EmbeddingModelParts) {
+    this.#parts = parts;
+    this.dtype = parts.dtype;
+    this.contextLength = parts.maxTokens;
+  }
+
+  /**
+   * Loads a folder.
+   *
+   * @param modelName tells what the folder leaves out.
+   * @throws {StartupError} when the folder lacks what the model needs.
+   */
+  static async load(
+    folder: ModelFolder,
+    options: EncoderLoadOptions & { readonly modelName: string },
+  ): Promise<EmbeddingModel> {
+    options.onProgress({ what: "reading the tokenizer" });
+    const tokenizer = await EncoderTokenizer.load(folder);
+    const config = await readEmbeddingConfig(folder, options.modelName);
+    const maxTokens = await maxTokensOf(folder);
+    let poolingModes: readonly PoolingMode[] | undefined;
+    const { session, dtype } = await openEncoderGraph(folder, options, (graph) => {
+      if (poolsItself(graph)) return keepOutput(graph, SENTENCE_OUTPUTS[0]!, POOLED_OUTPUT);
+      requireNoLayers(config, folder);
+      poolingModes = config.pooling;
+      return appendPooling(graph, findOutput(graph, TOKEN_OUTPUTS), poolingModes);
+    });
+    const { padTokenId } = tokenizer;
+    const { backend, maxBatchTokens } = options;
+    const output = POOLED_OUTPUT;
+    const encoder = await Encoder.create({ backend, session, output, poolingModes, padTokenId });
+    const batcher = new TextBatcher(encoder, maxBatchTokens);
+    return new EmbeddingModel({ encoder, batcher, tokenizer, config, maxTokens, dtype });
+  }
+
+  get metrics(): Registry {
+    return this.#parts.batcher.metrics.registry;
+  }
+
+  start(task: Task, emit: (event: EmbedEvent) => void): () => void {
+    requireTask(task, "embed");
+    const dimensions = this.#dimensionsOf(task);
+    const numTexts = task.inputs.length;
+    const vectors = new Float32Array(numTexts * dimensions);
+    return this.#parts.batcher.add({
+      numTexts,
+      encode: (index) => this.#encode(task, index),
+      onRow: (index, row) => {
+        const vector = row.subarray(0, dimensions);
+        if (this.#parts.config.normalizes || dimensions < row.length) normalize(vector);
+        vectors.set(vector, index * dimensions);
+      },
+      onDone: (promptTokens) => emit({ type: "done", vectors, dimensions, promptTokens }),
+      onError: (error) => {
+        const known = HearthError.from(error);
+        if (known.kind === "inference_failed") {
+          log.error("embedding failed", { requestId: task.requestId, error });
+        }
+        emit({ type: "error", error: known.toWire() });
+      },
+    });
+  }
+
+  async dispose(): Promise<void> {
+    await this.#parts.encoder.dispose();
+  }
+
+  #dimensionsOf({ dimensions }: EmbedTask): number {
+    const { encoder: { width }, config } = this.#parts;
+    if (dimensions === undefined || dimensions === width) return width;
+    if (config.canShorten && dimensions < width) return dimensions;
+    const wanted = config.canShorten
+      ? `a whole number from 1 to ${width}`
+      : `${width}, since this model's vectors cannot be shortened`;
+    throw new HearthError("invalid_value", `dimensions: want ${wanted}, saw ${dimensions}.`, {
+      param: "dimensions",
+    });
+  }
+
+  #encode(task: EmbedTask, index: number): EncodedText {
+    const { tokenizer, maxTokens } = this.#parts;
+    const input = task.inputs[index]!;
+    const ids = fitText(this.#tokensOf(input, task, index), {
+      numSpecial: tokenizer.numSpecial,
+      maxTokens,
+      truncation: task.truncation,
+      param: paramOf(task, index),
+    });
+    return tokenizer.frame(ids);
+  }
+
+  #tokensOf(input: TextInput, task: EmbedTask, index: number): readonly number[] {
+    const { tokenizer, config } = this.#parts;
+    if (typeof input === "string") {
+      return tokenizer.encode(config.prompts[task.inputType ?? "none"] + input);
+    }
+    const bad = input.findIndex((id) => id >= tokenizer.vocabSize);
+    if (bad < 0) return tokenizer.unframe(input);
+    const param = `${paramOf(task, index)}[${bad}]`;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: want a token id from 0 to ${tokenizer.vocabSize - 1}, saw ${input[bad]}.`,
+      { param },
+    );
+  }
+}
+
+/** How the request names an input; a single one stands for itself. */
+function paramOf({ inputs }: EmbedTask, index: number): string {
+  return inputs.length === 1 ? "input" : `input[${index}]`;
+}
+
+function poolsItself({ graph }: Graph): boolean {
+  return graph.outputs.some(({ name }) => SENTENCE_OUTPUTS.includes(name));
+}
+
+function requireNoLayers({ laterLayer }: EmbeddingConfig, folder: ModelFolder): void {
+  if (laterLayer === undefined) return;
+  throw new StartupError(
+    `${folder.path}/modules.json names a layer ${laterLayer} after pooling, and the graph has no output ` +
+      `${SENTENCE_OUTPUTS[0]} that would hold its result.`,
+  );
+}
+
+function normalize(vector: Float32Array): void {
+  let squares = 0;
+  for (const element of vector) squares += element * element;
+  if (squares === 0) return;
+  const factor = 1 / Math.sqrt(squares);
+  for (let at = 0; at < vector.length; at++) vector[at]! *= factor;
+}

@@ -1,0 +1,54 @@
+/**
+ * What is known of embedding models whose folders do not say it: exports for transformers.js often hold the graph and
+ * the tokenizer alone. Taken from the models' own cards.
+ *
+ * @module
+ */
+import type { PoolingMode } from "./pooling.ts";
+
+/** What a folder may leave out. */
+export interface KnownDefaults {
+  readonly pooling: PoolingMode;
+  readonly query?: string;
+  readonly document?: string;
+  /** Whether the vectors' beginnings are vectors of their own (Matryoshka representation learning). */
+  readonly canShorten?: true;
+}
+
+const SEARCH_ENGLISH = "Represent this sentence for searching relevant passages: ";
+
+/** By a pattern of the model's name. */
+const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
+  [/bge-(small|base|large)-en/i, { pooling: "cls", query: SEARCH_ENGLISH }],
+  [/bge-(small|base|large)-zh/i, {
+    pooling: "cls",
+    query: "为这个句子生成表示以用于检索相关文章：",
+  }],
+  [/bge-m3/i, { pooling: "cls" }],
+  [/\be5-(small|base|large)(-v2|-unsupervised)?\b(?!-instruct)/i, {
+    pooling: "mean",
+    query: "query: ",
+    document: "passage: ",
+  }],
+  [/nomic-embed-text/i, {
+    pooling: "mean",
+    query: "search_query: ",
+    document: "search_document: ",
+    canShorten: true,
+  }],
+  [/mxbai-embed/i, { pooling: "cls", query: SEARCH_ENGLISH, canShorten: true }],
+  [/arctic-embed-[lm]-v2/i, { pooling: "cls", query: "query: ", canShorten: true }],
+  [/arctic-embed/i, { pooling: "cls", query: SEARCH_ENGLISH }],
+  [/gte-(modernbert|\w+-en-v1\.5|multilingual)/i, { pooling: "cls" }],
+  [/embeddinggemma/i, {
+    pooling: "mean",
+    query: "task: search result | query: ",
+    document: "title: none | text: ",
+    canShorten: true,
+  }],
+];
+
+/** What is known by a model's name; mean pooling, the most common, of one that is not. */
+export function knownDefaults(modelName: string): KnownDefaults {
+  return KNOWN.find(([pattern]) => pattern.test(modelName))?.[1] ?? { pooling: "mean" };
+}
