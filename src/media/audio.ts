@@ -1,0 +1,102 @@
+/**
+ * The sound of an audio file of any common format, as one channel at one sample rate.
+ *
+ * @module
+ */
+import { setImmediate } from "node:timers";
+import { HearthError } from "../errors.ts";
+import { findFlac, readFlac } from "./audio/flac.ts";
+import { mixDown } from "./audio/mix.ts";
+import { findMp3, readMp3 } from "./audio/mp3.ts";
+import { readOgg } from "./audio/ogg.ts";
+import { isOgg } from "./audio/ogg_pages.ts";
+import { checkSampleRate, invalidAudio, type Sound, type SoundReader } from "./audio/sound.ts";
+import { isWav, readWav } from "./audio/wav.ts";
+import { isWebm, readWebm } from "./audio/webm.ts";
+import { AudioResampler } from "./resample_audio.ts";
+
+interface AudioFormat {
+  readonly name: string;
+  readonly matches: (file: Uint8Array) => boolean;
+  readonly read: SoundReader;
+}
+
+/** In the order they are tried: the surest signs first. */
+const FORMATS: readonly AudioFormat[] = [
+  { name: "WAV", matches: isWav, read: readWav },
+  { name: "Ogg", matches: isOgg, read: readOgg },
+  { name: "WebM", matches: isWebm, read: readWebm },
+  { name: "FLAC", matches: (file) => findFlac(file) !== undefined, read: readFlac },
+  { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
+];
+
+/** After so long without a pause, other work of the thread gets its turn. */
+const MAX_BUSY_MS = 10;
+
+/** How an audio file is decoded. */
+export interface DecodeAudioOptions {
+  /** Wanted sample rate. */
+  readonly sampleRateHz: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Decodes an audio file piece by piece, so that its length is no question of memory. The format is told by the
+ * content; channels are averaged.
+ *
+ * @returns f32 pieces of any length; the caller owns them.
+ * @throws {HearthError} `invalid_media` when the file is no audio, damaged beyond use, or shorter than it says: that may
+ * show after the first pieces.
+ */
+export async function* decodeAudio(
+  file: Uint8Array<ArrayBuffer>,
+  { sampleRateHz, signal }: DecodeAudioOptions,
+): AsyncGenerator<Float32Array<ArrayBuffer>, void> {
+  const format = detect(file);
+  let inputRateHz: number | undefined;
+  let resampler: AudioResampler | undefined;
+  let hasSound = false;
+  let resumedMs = performance.now();
+  for await (const sound of guard(format, file)) {
+    signal?.throwIfAborted();
+    if ((sound.channels[0]?.length ?? 0) === 0) continue;
+    hasSound = true;
+    if (sound.sampleRateHz !== inputRateHz) {
+      if (resampler !== undefined) yield resampler.flush();
+      inputRateHz = sound.sampleRateHz;
+      checkSampleRate(inputRateHz);
+      resampler = inputRateHz === sampleRateHz
+        ? undefined
+        : new AudioResampler(inputRateHz, sampleRateHz);
+    }
+    const mono = mixDown(sound.channels);
+    yield resampler === undefined ? mono : resampler.push(mono);
+    if (performance.now() - resumedMs > MAX_BUSY_MS) {
+      await new Promise((resolve) => setImmediate(resolve));
+      resumedMs = performance.now();
+    }
+  }
+  if (!hasSound) throw invalidAudio(`The ${format.name} file holds no sound.`);
+  if (resampler !== undefined) yield resampler.flush();
+}
+
+function detect(file: Uint8Array): AudioFormat {
+  if (file.length === 0) throw invalidAudio("The audio file is empty.");
+  const format = FORMATS.find(({ matches }) => matches(file));
+  if (format !== undefined) return format;
+  const names = FORMATS.map(({ name }) => name).join(", ");
+  throw invalidAudio(`The file is no audio that can be read: it is none of ${names}.`);
+}
+
+/** Whatever a decoder throws at a file is that file's fault. */
+async function* guard(
+  { name, read }: AudioFormat,
+  file: Uint8Array<ArrayBuffer>,
+): AsyncGenerator<Sound, void> {
+  try {
+    yield* read(file);
+  } catch (error) {
+    if (error instanceof HearthError) throw error;
+    throw invalidAudio(`The ${name} file is damaged and cannot be decoded.`, error);
+  }
+}

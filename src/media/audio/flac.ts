@@ -1,0 +1,88 @@
+/**
+ * Reads FLAC (RFC 9639), in its own container and in Ogg.
+ *
+ * @module
+ */
+import { skipId3 } from "./id3.ts";
+import { invalidAudio, type Sound } from "./sound.ts";
+
+const MAGIC = [0x66, 0x4c, 0x61, 0x43];
+const BLOCK_HEADER_BYTES = 4;
+/** The magic and the `STREAMINFO` block, which is always the first. */
+const HEAD_BYTES = MAGIC.length + BLOCK_HEADER_BYTES + 34;
+const IS_LAST_BLOCK = 0x80;
+const PIECE_BYTES = 65_536;
+
+/** Where the FLAC stream of a file begins. */
+export function findFlac(file: Uint8Array): number | undefined {
+  const start = skipId3(file);
+  return MAGIC.every((byte, i) => file[start + i] === byte) ? start : undefined;
+}
+
+/**
+ * Decodes a FLAC file.
+ *
+ * @throws {HearthError} `invalid_media` when the file was cut or is damaged.
+ */
+export async function* readFlac(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+  const stream = file.subarray(findFlac(file) ?? file.length);
+  yield* decodeFlac(stream, split(stream.subarray(findFrames(stream))));
+}
+
+/**
+ * Decodes FLAC frames.
+ *
+ * @param setup the magic and the metadata, of which only the first block is looked at.
+ * @param pieces the frames, cut anywhere.
+ * @throws {HearthError} `invalid_media` when there is less than the metadata promises.
+ */
+export async function* decodeFlac(
+  setup: Uint8Array,
+  pieces: Iterable<Uint8Array>,
+): AsyncGenerator<Sound, void> {
+  if (setup.length < HEAD_BYTES) throw invalidAudio("The FLAC stream ends in its header.");
+  const head = setup.slice(0, HEAD_BYTES);
+  head[MAGIC.length]! |= IS_LAST_BLOCK;
+  const promised = (head[21]! & 15) * 2 ** 32 + new DataView(head.buffer).getUint32(22);
+  let numSamples = 0;
+  const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
+  const decoder = new FLACDecoder();
+  await decoder.ready;
+  try {
+    await decoder.decode(head);
+    for (const piece of pieces) {
+      const { channelData, sampleRate } = await decoder.decode(piece);
+      numSamples += channelData[0]?.length ?? 0;
+      yield { channels: channelData, sampleRateHz: sampleRate };
+    }
+    const { channelData, sampleRate } = await decoder.flush();
+    numSamples += channelData[0]?.length ?? 0;
+    yield { channels: channelData, sampleRateHz: sampleRate };
+  } finally {
+    decoder.free();
+  }
+  if (numSamples < promised) {
+    throw invalidAudio(
+      `The FLAC file was cut or is damaged: its header promises ${promised} samples, ` +
+        `and ${numSamples} can be decoded.`,
+    );
+  }
+}
+
+/** Where the metadata ends, in whose pictures a decoder would look for frames. */
+function findFrames(stream: Uint8Array): number {
+  let at = MAGIC.length;
+  let isLast = false;
+  while (!isLast && at + BLOCK_HEADER_BYTES <= stream.length) {
+    isLast = (stream[at]! & IS_LAST_BLOCK) !== 0;
+    const size = stream[at + 1]! << 16 | stream[at + 2]! << 8 | stream[at + 3]!;
+    at += BLOCK_HEADER_BYTES + size;
+  }
+  return at;
+}
+
+function* split(frames: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < frames.length; at += PIECE_BYTES) {
+    yield frames.subarray(at, at + PIECE_BYTES);
+  }
+}

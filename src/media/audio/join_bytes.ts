@@ -1,0 +1,16 @@
+/**
+ * Byte arrays one after the other.
+ *
+ * @module
+ */
+
+/** A copy of all parts in one array. */
+export function joinBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}

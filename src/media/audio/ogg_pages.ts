@@ -1,0 +1,143 @@
+/**
+ * Takes Ogg files apart, and makes pages for decoders that take nothing else (RFC 3533).
+ *
+ * @module
+ */
+import { joinBytes } from "./join_bytes.ts";
+
+/** A page whose checksum is right. */
+export interface OggPage {
+  /** The whole page. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly serial: number;
+  readonly sequence: number;
+  /** Position at the end of the last packet that ends here, in the codec's own units; -1 where none does. */
+  readonly granule: number;
+  readonly isFirst: boolean;
+  readonly isLast: boolean;
+  /** Whether the page begins within a packet. */
+  readonly isContinued: boolean;
+  /** Lengths of the body's pieces; a packet ends with its first piece of less than 255 bytes. */
+  readonly lacing: Uint8Array;
+  readonly body: Uint8Array<ArrayBuffer>;
+}
+
+/** A packet of one logical stream, and the page it ends on. */
+export interface OggPacket {
+  readonly data: Uint8Array<ArrayBuffer>;
+  readonly page: OggPage;
+}
+
+const CAPTURE = [0x4f, 0x67, 0x67, 0x53];
+const CHECKSUM_AT = 22;
+const HEADER_BYTES = 27;
+const IS_CONTINUED = 1;
+const IS_FIRST = 2;
+const IS_LAST = 4;
+const FULL_PIECE_BYTES = 255;
+const MAX_PIECES = 255;
+
+/** The longest packet that one page can hold. */
+export const MAX_PAGED_BYTES = MAX_PIECES * FULL_PIECE_BYTES - 1;
+
+/** Whether a file begins as an Ogg file does. */
+export function isOgg(file: Uint8Array): boolean {
+  return isCapture(file, 0);
+}
+
+/** The pages of a file in order. What is damaged, cut or no page is left out. */
+export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage> {
+  const [letter] = CAPTURE as [number];
+  for (let at = file.indexOf(letter); at >= 0;) {
+    const page = readPage(file, at);
+    if (page !== undefined) yield page;
+    at = file.indexOf(letter, at + (page?.bytes.length ?? 1));
+  }
+}
+
+/** The packets of one logical stream's pages. A packet that lost a part is left out. */
+export function* readOggPackets(pages: Iterable<OggPage>): Generator<OggPacket> {
+  // Parts of a packet that is not complete; absent where its beginning is lost.
+  let parts: Uint8Array[] | undefined;
+  let sequence: number | undefined;
+  for (const page of pages) {
+    if (!page.isContinued) parts = [];
+    else if (page.sequence - 1 !== sequence) parts = undefined;
+    sequence = page.sequence;
+    let start = 0;
+    let at = 0;
+    for (const length of page.lacing) {
+      at += length;
+      if (length === FULL_PIECE_BYTES) continue;
+      const part = page.body.subarray(start, at);
+      if (parts !== undefined) {
+        yield { data: parts.length > 0 ? joinBytes([...parts, part]) : part, page };
+      }
+      parts = [];
+      start = at;
+    }
+    if (page.lacing.at(-1) === FULL_PIECE_BYTES) parts?.push(page.body.subarray(start));
+    else parts = undefined;
+  }
+}
+
+/** A page that holds one packet, of at most {@linkcode MAX_PAGED_BYTES}; number 0 is a stream's first. */
+export function makeOggPage(packet: Uint8Array, sequence: number): Uint8Array<ArrayBuffer> {
+  const numPieces = Math.floor(packet.length / FULL_PIECE_BYTES) + 1;
+  const page = new Uint8Array(HEADER_BYTES + numPieces + packet.length);
+  const view = new DataView(page.buffer);
+  page.set(CAPTURE);
+  page[5] = sequence === 0 ? IS_FIRST : 0;
+  view.setUint32(18, sequence, true);
+  page[26] = numPieces;
+  page.fill(FULL_PIECE_BYTES, HEADER_BYTES, HEADER_BYTES + numPieces - 1);
+  page[HEADER_BYTES + numPieces - 1] = packet.length % FULL_PIECE_BYTES;
+  page.set(packet, HEADER_BYTES + numPieces);
+  view.setUint32(CHECKSUM_AT, checksum(page), true);
+  return page;
+}
+
+function isCapture(file: Uint8Array, at: number): boolean {
+  return CAPTURE.every((byte, i) => file[at + i] === byte);
+}
+
+function readPage(file: Uint8Array<ArrayBuffer>, at: number): OggPage | undefined {
+  if (!isCapture(file, at) || at + HEADER_BYTES > file.length) return undefined;
+  const view = new DataView(file.buffer, file.byteOffset + at);
+  const flags = view.getUint8(5);
+  const bodyAt = HEADER_BYTES + view.getUint8(26);
+  const lacing = file.subarray(at + HEADER_BYTES, at + bodyAt);
+  const numBytes = bodyAt + lacing.reduce((sum, length) => sum + length, 0);
+  const bytes = file.subarray(at, at + numBytes);
+  if (bytes.length < numBytes || checksum(bytes) !== view.getUint32(CHECKSUM_AT, true)) {
+    return undefined;
+  }
+  return {
+    bytes,
+    serial: view.getUint32(14, true),
+    sequence: view.getUint32(18, true),
+    granule: Number(view.getBigInt64(6, true)),
+    isFirst: (flags & IS_FIRST) !== 0,
+    isLast: (flags & IS_LAST) !== 0,
+    isContinued: (flags & IS_CONTINUED) !== 0,
+    lacing,
+    body: bytes.subarray(bodyAt),
+  };
+}
+
+/** CRC-32 of polynomial 0x04c11db7, most significant bit first. */
+const CHECKSUM_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
+  let value = byte << 24;
+  for (let bit = 0; bit < 8; bit++) value = value << 1 ^ (value < 0 ? 0x04c11db7 : 0);
+  return value;
+});
+
+/** The checksum of a page, in which its own place counts as 0. */
+function checksum(page: Uint8Array): number {
+  let value = 0;
+  for (let i = 0; i < page.length; i++) {
+    const byte = i >= CHECKSUM_AT && i < CHECKSUM_AT + 4 ? 0 : page[i]!;
+    value = value << 8 ^ CHECKSUM_TABLE[value >>> 24 ^ byte]!;
+  }
+  return value >>> 0;
+}

@@ -1,0 +1,33 @@
+/**
+ * Decoded sound, piece by piece, and what is said when a file holds none.
+ *
+ * @module
+ */
+import { HearthError } from "../../errors.ts";
+
+/** A piece of decoded sound. */
+export interface Sound {
+  /** f32, one array of equal length per channel, full scale at 1. */
+  readonly channels: readonly Float32Array[];
+  readonly sampleRateHz: number;
+}
+
+/** Decodes a file of one format. Frees its decoder when it ends, by `return()` too. */
+export type SoundReader = (file: Uint8Array<ArrayBuffer>) => AsyncGenerator<Sound, void>;
+
+const MIN_RATE_HZ = 1_000;
+const MAX_RATE_HZ = 768_000;
+
+/** The error for a file that is not what it says. */
+export function invalidAudio(message: string, cause?: unknown): HearthError {
+  return new HearthError("invalid_media", message, { cause });
+}
+
+/** @throws {HearthError} `invalid_media` when a header gives a sample rate that no recording has. */
+export function checkSampleRate(sampleRateHz: number): void {
+  if (sampleRateHz >= MIN_RATE_HZ && sampleRateHz <= MAX_RATE_HZ) return;
+  throw invalidAudio(
+    `The audio file gives a sample rate of ${sampleRateHz} Hz; ` +
+      `${MIN_RATE_HZ} to ${MAX_RATE_HZ} Hz is wanted.`,
+  );
+}

@@ -1,0 +1,59 @@
+/**
+ * Decodes Vorbis packets, from whatever container they came.
+ *
+ * @module
+ */
+import type { OggVorbisDecodedAudio } from "@wasm-audio-decoders/ogg-vorbis";
+import { joinBytes } from "./join_bytes.ts";
+import { makeOggPage, MAX_PAGED_BYTES } from "./ogg_pages.ts";
+import type { Sound } from "./sound.ts";
+
+const COMMENT_AT = 1;
+/** A comment that says nothing, in place of one that may hold pictures. */
+const EMPTY_COMMENT = Uint8Array.of(
+  3,
+  ...new TextEncoder().encode("vorbis"),
+  ...Array(8).fill(0),
+  1,
+);
+const PACKETS_PER_PIECE = 32;
+
+/**
+ * Decodes packets, the headers (identification, comment and setup) first. Those that are far too long are left out.
+ *
+ * @param maxSamples where the sound ends, if its container says so.
+ */
+export async function* decodeVorbis(
+  packets: Iterable<Uint8Array>,
+  maxSamples = Infinity,
+): AsyncGenerator<Sound, void> {
+  const { OggVorbisDecoder } = await import("@wasm-audio-decoders/ogg-vorbis");
+  const decoder = new OggVorbisDecoder();
+  await decoder.ready;
+  let left = maxSamples;
+  const takeSound = ({ channelData, sampleRate }: OggVorbisDecodedAudio): Sound => {
+    const channels = channelData.map((samples) => samples.subarray(0, left));
+    left -= channels[0]?.length ?? 0;
+    return { channels, sampleRateHz: sampleRate };
+  };
+  try {
+    for (const pages of groupPages(packets)) yield takeSound(await decoder.decode(pages));
+    yield takeSound(await decoder.flush());
+  } finally {
+    decoder.free();
+  }
+}
+
+function* groupPages(packets: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let pages: Uint8Array[] = [];
+  let sequence = 0;
+  for (const packet of packets) {
+    const content = sequence === COMMENT_AT ? EMPTY_COMMENT : packet;
+    if (content.length > MAX_PAGED_BYTES) continue;
+    pages.push(makeOggPage(content, sequence++));
+    if (pages.length < PACKETS_PER_PIECE) continue;
+    yield joinBytes(pages);
+    pages = [];
+  }
+  yield joinBytes(pages);
+}

@@ -1,0 +1,131 @@
+/**
+ * Reads WAV files (RIFF/WAVE): integer PCM of 8 to 32 bits and floating point, `WAVE_FORMAT_EXTENSIBLE` too.
+ *
+ * @module
+ */
+import { checkSampleRate, invalidAudio, type Sound } from "./sound.ts";
+
+interface WavFormat {
+  readonly numChannels: number;
+  readonly sampleRateHz: number;
+  readonly bytesPerSample: number;
+  readonly read: SampleReader;
+}
+
+type SampleReader = (view: DataView, offset: number) => number;
+
+const FORMAT_PCM = 1;
+const FORMAT_FLOAT = 3;
+const FORMAT_EXTENSIBLE = 0xfffe;
+const MAX_CHANNELS = 8;
+/** Programs that write to a pipe cannot know the size and leave one of these, or the next multiple of a frame. */
+const UNKNOWN_SIZE = 0x7fff_f000;
+const CHUNK_HEADER_BYTES = 8;
+const FRAMES_PER_PIECE = 32_768;
+
+const INTEGER_READERS: Readonly<Record<number, SampleReader>> = {
+  1: (view, offset) => (view.getUint8(offset) - 128) / 2 ** 7,
+  2: (view, offset) => view.getInt16(offset, true) / 2 ** 15,
+  3: (view, offset) => (view.getInt16(offset + 1, true) * 256 + view.getUint8(offset)) / 2 ** 23,
+  4: (view, offset) => view.getInt32(offset, true) / 2 ** 31,
+};
+const FLOAT_READERS: Readonly<Record<number, SampleReader>> = {
+  4: (view, offset) => view.getFloat32(offset, true),
+  8: (view, offset) => view.getFloat64(offset, true),
+};
+
+/** Whether a file begins as a WAV file does. */
+export function isWav(file: Uint8Array): boolean {
+  return (tagAt(file, 0) === "RIFF" || tagAt(file, 0) === "RF64") && tagAt(file, 8) === "WAVE";
+}
+
+/**
+ * Decodes a WAV file.
+ *
+ * @throws {HearthError} `invalid_media` when a header lies, the file was cut or the encoding is none of these.
+ */
+export async function* readWav(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  let format: WavFormat | undefined;
+  for (let at = 12; at + CHUNK_HEADER_BYTES <= file.length;) {
+    const tag = tagAt(file, at);
+    const size = view.getUint32(at + 4, true);
+    const start = at + CHUNK_HEADER_BYTES;
+    if (tag === "fmt ") format = readFormat(view, start, size);
+    if (tag === "data") {
+      if (format === undefined) throw invalidAudio("The WAV file has data before its format.");
+      yield* readSamples(view, format, [start, findEnd(file, start, size)]);
+      return;
+    }
+    // Chunks are padded to an even size.
+    at = start + size + size % 2;
+  }
+  throw invalidAudio("The WAV file ends before its data.");
+}
+
+function tagAt(file: Uint8Array, at: number): string {
+  return String.fromCharCode(...file.subarray(at, at + 4));
+}
+
+function readFormat(view: DataView, start: number, size: number): WavFormat {
+  if (size < 16 || start + size > view.byteLength) {
+    throw invalidAudio("The WAV file's format is cut short.");
+  }
+  const encoding = view.getUint16(start, true);
+  const numChannels = view.getUint16(start + 2, true);
+  const sampleRateHz = view.getUint32(start + 4, true);
+  const bytesPerFrame = view.getUint16(start + 12, true);
+  const bitsPerSample = view.getUint16(start + 14, true);
+  if (numChannels < 1 || numChannels > MAX_CHANNELS) {
+    throw invalidAudio(
+      `The WAV file has ${numChannels} channels; 1 to ${MAX_CHANNELS} are wanted.`,
+    );
+  }
+  checkSampleRate(sampleRateHz);
+  const bytesPerSample = Math.ceil(bitsPerSample / 8);
+  if (bytesPerFrame !== bytesPerSample * numChannels) {
+    throw invalidAudio(
+      `The WAV file gives ${bytesPerFrame} bytes to ${numChannels} samples of ${bitsPerSample} bits.`,
+    );
+  }
+  // The real encoding stands in the first bytes of the extension's sub-format.
+  const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
+  const actual = isExtended ? view.getUint16(start + 24, true) : encoding;
+  const readers = { [FORMAT_PCM]: INTEGER_READERS, [FORMAT_FLOAT]: FLOAT_READERS }[actual];
+  const read = readers?.[bytesPerSample];
+  if (read === undefined) {
+    throw invalidAudio(
+      `The WAV file has encoding ${actual} with ${bitsPerSample} bits; ` +
+        "integer PCM of 8, 16, 24 or 32 bits or floating point of 32 or 64 is wanted.",
+    );
+  }
+  return { numChannels, sampleRateHz, bytesPerSample, read };
+}
+
+function findEnd(file: Uint8Array, start: number, size: number): number {
+  const present = file.length - start;
+  if (size <= present) return start + size;
+  if (size >= UNKNOWN_SIZE) return file.length;
+  throw invalidAudio(
+    `The WAV file was cut: its header promises ${size} bytes of sound, and ${present} are there.`,
+  );
+}
+
+function* readSamples(
+  view: DataView,
+  { numChannels, sampleRateHz, bytesPerSample, read }: WavFormat,
+  [start, end]: readonly [number, number],
+): Generator<Sound, void> {
+  const bytesPerFrame = bytesPerSample * numChannels;
+  const numFrames = Math.floor((end - start) / bytesPerFrame);
+  for (let first = 0; first < numFrames; first += FRAMES_PER_PIECE) {
+    const length = Math.min(FRAMES_PER_PIECE, numFrames - first);
+    const channels = Array.from({ length: numChannels }, (_, channel) => {
+      const samples = new Float32Array(length);
+      let offset = start + first * bytesPerFrame + channel * bytesPerSample;
+      for (let i = 0; i < length; i++, offset += bytesPerFrame) samples[i] = read(view, offset);
+      return samples;
+    });
+    yield { channels, sampleRateHz };
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * Reads the sound of WebM and Matroska files (RFC 9559): Opus, Vorbis, FLAC, AAC and MP3.
+ *
+ * @module
+ */
+import { readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
+import { decodeFlac } from "./flac.ts";
+import { joinBytes } from "./join_bytes.ts";
+import { readMp3 } from "./mp3.ts";
+import { decodeOpus, parseOpusHead } from "./opus.ts";
+import { invalidAudio, type Sound } from "./sound.ts";
+import { decodeVorbis } from "./vorbis.ts";
+
+interface Track {
+  number: number;
+  type: number;
+  codec: string;
+  setup: Uint8Array<ArrayBuffer>;
+}
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const MAGIC = [0x1a, 0x45, 0xdf, 0xa3];
+const ID = {
+  segment: 0x18538067,
+  tracks: 0x1654ae6b,
+  track: 0xae,
+  trackNumber: 0xd7,
+  trackType: 0x83,
+  codecId: 0x86,
+  codecPrivate: 0x63a2,
+  cluster: 0x1f43b675,
+  blockGroup: 0xa0,
+  block: 0xa1,
+  simpleBlock: 0xa3,
+} as const;
+const PARENTS: ReadonlySet<number> = new Set([
+  ID.segment,
+  ID.tracks,
+  ID.track,
+  ID.cluster,
+  ID.blockGroup,
+]);
+const SOUND_TRACK = 2;
+/** A block's time and flags, behind its track number. */
+const BLOCK_HEADER_BYTES = 3;
+const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
+
+const CODECS: Readonly<
+  Record<string, (setup: Bytes, frames: Iterable<Bytes>) => AsyncGenerator<Sound, void>>
+> = {
+  "A_OPUS": (setup, frames) => decodeOpus(parseOpusHead(setup), frames),
+  "A_VORBIS": (setup, frames) => decodeVorbis(chain(splitXiph(setup, 0), frames)),
+  "A_FLAC": decodeFlac,
+  "A_MPEG/L3": (_, frames) => readMp3(joinBytes([...frames])),
+};
+
+/** Whether a file begins as a WebM or Matroska file does. */
+export function isWebm(file: Uint8Array): boolean {
+  return MAGIC.every((byte, i) => file[i] === byte);
+}
+
+/**
+ * Decodes the first sound track of a file.
+ *
+ * @throws {HearthError} `invalid_media` when there is none, its codec is none of these, or the file was cut.
+ */
+export async function* readWebm(file: Bytes): AsyncGenerator<Sound, void> {
+  const track = findSoundTrack(file);
+  const decode = CODECS[track.codec];
+  if (decode === undefined) {
+    throw invalidAudio(
+      `The WebM file's sound is ${track.codec}; ${Object.keys(CODECS).join(", ")} are wanted.`,
+    );
+  }
+  yield* decode(track.setup, readFrames(file, track));
+}
+
+function findSoundTrack(file: Bytes): Track {
+  const tracks: Track[] = [];
+  for (const { id, data, end } of walkEbml(file, PARENTS)) {
+    if (id === ID.segment && end !== undefined && end > file.length) {
+      throw invalidAudio(`The WebM file was cut: it promises ${end} bytes and has ${file.length}.`);
+    }
+    if (id === ID.track) tracks.push({ number: 0, type: 0, codec: "", setup: new Uint8Array() });
+    if (id === ID.cluster) break;
+    const track = tracks.at(-1);
+    if (track === undefined) continue;
+    if (id === ID.trackNumber) track.number = readEbmlUint(data);
+    if (id === ID.trackType) track.type = readEbmlUint(data);
+    if (id === ID.codecId) track.codec = new TextDecoder().decode(data).replace(/\0+$/, "");
+    if (id === ID.codecPrivate) track.setup = data;
+  }
+  const track = tracks.find(({ type }) => type === SOUND_TRACK);
+  if (track === undefined) throw invalidAudio("The WebM file has no sound track.");
+  return track;
+}
+
+function* readFrames(file: Bytes, track: Track): Generator<Bytes> {
+  for (const { id, data } of walkEbml(file, PARENTS)) {
+    if (id !== ID.block && id !== ID.simpleBlock) continue;
+    const number = readEbmlNumber(data, 0);
+    if (number?.value !== track.number) continue;
+    const lacing = data[number.next + BLOCK_HEADER_BYTES - 1]! >> 1 & 3;
+    const content = number.next + BLOCK_HEADER_BYTES;
+    if (lacing === LACING.none) yield data.subarray(content);
+    else if (lacing === LACING.xiph) yield* splitXiph(data, content);
+    else if (lacing === LACING.fixed) yield* splitFixed(data, content);
+    else yield* splitEbml(data, content);
+  }
+}
+
+/** Frames whose number, less one, comes first, then the lengths of all but the last in bytes that are added up. */
+function* splitXiph(data: Bytes, start: number): Generator<Bytes> {
+  const lengths: number[] = [];
+  let at = start + 1;
+  for (let i = 0; i < (data[start] ?? 0); i++) {
+    let length = 0;
+    while (data[at] === 255) length += data[at++]!;
+    lengths.push(length + (data[at++] ?? 0));
+  }
+  yield* splitByLengths(data, at, lengths);
+}
+
+/** The same with lengths as numbers of variable length: the first, then differences. */
+function* splitEbml(data: Bytes, start: number): Generator<Bytes> {
+  const lengths: number[] = [];
+  let at = start + 1;
+  for (let i = 0; i < (data[start] ?? 0); i++) {
+    const number = readEbmlNumber(data, at);
+    if (number === undefined) return;
+    const bias = 2 ** (7 * (number.next - at) - 1) - 1;
+    lengths.push(i === 0 ? number.value : lengths[i - 1]! + number.value - bias);
+    at = number.next;
+  }
+  yield* splitByLengths(data, at, lengths);
+}
+
+function* splitByLengths(data: Bytes, start: number, lengths: readonly number[]): Generator<Bytes> {
+  let at = start;
+  for (const length of lengths) {
+    if (length < 0 || at + length > data.length) return;
+    yield data.subarray(at, at += length);
+  }
+  yield data.subarray(at);
+}
+
+function* splitFixed(data: Bytes, start: number): Generator<Bytes> {
+  const numFrames = (data[start] ?? 0) + 1;
+  const length = Math.floor((data.length - start - 1) / numFrames);
+  for (let i = 0, at = start + 1; i < numFrames; i++) yield data.subarray(at, at += length);
+}
+
+function* chain<T>(...iterables: readonly Iterable<T>[]): Generator<T> {
+  for (const iterable of iterables) yield* iterable;
+}
