@@ -8,10 +8,13 @@ import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import type { BufferRange } from "../src/gpu/readback.ts";
 import { FOUR } from "./four.ts";
 import { rowKey } from "./random.ts";
-import source from "./sample.wgsl" with { type: "text" };
+import mainSource from "./sample.wgsl" with { type: "text" };
+import choiceSource from "./sample_choice.wgsl" with { type: "text" };
 import { NothingToSampleError } from "./sample_error.ts";
+import listSource from "./sample_list.wgsl" with { type: "text" };
 import type { SampledToken, SampleRow } from "./sample_row.ts";
 import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./sample_terms.ts";
+import tokensSource from "./sample_tokens.wgsl" with { type: "text" };
 
 /** What a sampler is made for. */
 export interface SamplerOptions {
@@ -69,7 +72,7 @@ export class Sampler {
     this.#options = options;
     this.#kernel = Kernel.get(gpu, {
       name: "sample",
-      source: FOUR[elem] + source,
+      source: FOUR[elem] + tokensSource + choiceSource + listSource + mainSource,
       bindings: BINDINGS,
       constants: {
         THREADS: gpu.isFallbackAdapter ? 64 : 256,

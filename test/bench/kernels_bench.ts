@@ -1,15 +1,21 @@
 /**
- * Times our kernels, `paged_attention` beside ONNX Runtime's GroupQueryAttention on the same device and shapes.
+ * Times our kernels: `paged_attention` beside ONNX Runtime's GroupQueryAttention on the same device and shapes, and
+ * `sample` beside its reference.
  *
  * `deno run -A test/bench/kernels_bench.ts [--quick]`
  *
  * @module
  */
 import { PagedAttention } from "../../kernels/paged_attention.ts";
+import { Sampler } from "../../kernels/sample.ts";
+import { ReferenceSampler } from "../../kernels/sample_reference.ts";
+import type { SampleRow, SamplingParams } from "../../kernels/sample_row.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { type GpuContext, openDevice } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
+import { makeNormal, makeRow } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";
+import { upload } from "../kernels/tensors.ts";
 import { type AttentionBatch, createRandom, OrtAttention } from "./ort_attention.ts";
 
 const BLOCK_SIZE = 16;
@@ -25,7 +31,7 @@ interface Contender {
 function createOurs(gpu: GpuContext, batch: AttentionBatch): Contender {
   const { elem, heads, kvHeads, headSize, queries, keys } = batch;
   const sequences = Array.from({ length: batch.sequences }, () => ({ queries, keys }));
-  const { step, numBlocks } = makeStep(sequences, BLOCK_SIZE);
+  const { step, numBlocks } = makeStep(sequences, BLOCK_SIZE, { spareBlocks: 0 });
   const stepBuffer = new StepBuffer(
     gpu,
     { heads, kvHeads, headSize, blockSize: BLOCK_SIZE, elem },
@@ -95,15 +101,68 @@ async function compare(gpu: GpuContext, readback: Readback, batch: AttentionBatc
   return { ours: ours!, theirs: theirs! };
 }
 
+const VOCAB_SIZE = 151_936;
+const SAMPLED_ROWS = 4;
+const SETTINGS: Record<string, [Partial<SamplingParams>, Partial<SampleRow>?]> = {
+  "greedy": [{}],
+  "temperature 1": [{ temperature: 1 }],
+  "top-p 0.95": [{ temperature: 1, topP: 0.95 }],
+  "top-k 20, top-p 0.95": [{ temperature: 0.6, topK: 20, topP: 0.95 }],
+  "greedy, 20 log-probabilities": [{}, { topLogprobs: 20 }],
+};
+
+/** Milliseconds per step of a few rows, the read-back included, and of the reference. */
+async function compareSampling(
+  gpu: GpuContext,
+  readback: Readback,
+  setting: string,
+) {
+  const normal = makeNormal(2);
+  const logits = new Float32Array(VOCAB_SIZE * SAMPLED_ROWS).map(() => normal() * 2.5);
+  for (let i = 0; i < 40; i++) logits[i * 2971 % logits.length]! += 14;
+  const buffer = upload(gpu, logits, "f32");
+  const sampler = new Sampler(gpu, {
+    vocabSize: VOCAB_SIZE,
+    rowStride: VOCAB_SIZE,
+    elem: "f32",
+    maxRows: SAMPLED_ROWS,
+  });
+  const reference = new ReferenceSampler(VOCAB_SIZE);
+  const [params, rest] = SETTINGS[setting]!;
+  const ours = [];
+  const theirs = [];
+  for (let round = 0; round <= 2 * ROUNDS; round++) {
+    const rows = Array.from(
+      { length: SAMPLED_ROWS },
+      (_, seed) => makeRow({ ...params, seed }, { ...rest, tokenIndex: round }),
+    );
+    let start = performance.now();
+    sampler.write(rows);
+    const encoder = gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    sampler.encode(pass, buffer);
+    pass.end();
+    sampler.decode(await readback.read(encoder, sampler.results()));
+    if (round > 0) ours.push(performance.now() - start);
+    start = performance.now();
+    reference.sample(logits, VOCAB_SIZE, rows);
+    if (round > 0) theirs.push(performance.now() - start);
+  }
+  buffer.destroy();
+  sampler.dispose();
+  return { ours: median(ours), theirs: median(theirs) };
+}
+
+const print = (line: string) => Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
 const gpu = await openDevice({
   allowFallback: true,
   onError: (error) => {
-    throw new Error(error.message);
+    print(`The device reports an error: ${error.message}`);
+    Deno.exit(1);
   },
 });
 if (gpu === undefined) throw new Error("There is no WebGPU adapter to measure.");
-const readback = await Readback.create(gpu, { maxBytes: 16 });
-const print = (line: string) => Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
+const readback = await Readback.create(gpu, { maxBytes: 2048 });
 
 print(`adapter: ${gpu.adapterInfo.description}, medians of ${ROUNDS} rounds, ms`);
 print("| elem | heads | kv | size | batch | queries | keys | ours | ORT GQA | speed-up |");
@@ -124,4 +183,12 @@ for (const elem of ["f32", "f16"] as const) {
       }
     }
   }
+}
+
+print(`\nsample: ${SAMPLED_ROWS} rows of ${VOCAB_SIZE} f32 logits, ms per step`);
+print("| setting | device | reference (CPU) |");
+print("|---|---|---|");
+for (const setting of Object.keys(SETTINGS)) {
+  const { ours, theirs } = await compareSampling(gpu, readback, setting);
+  print(`| ${setting} | ${ours.toFixed(2)} | ${theirs.toFixed(2)} |`);
 }

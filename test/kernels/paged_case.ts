@@ -34,16 +34,16 @@ export interface PagedCase {
   readonly sinks: Float32Array;
 }
 
-/** Block tables in random order over a pool with blocks to spare; positions continue each sequence. */
+/** Block tables in random order over a pool with some blocks to spare; positions continue each sequence. */
 export function makeStep(
   sequences: readonly CaseSequence[],
   blockSize: number,
-  seed = 1,
+  { seed = 1, spareBlocks = 3 } = {},
 ): { step: PackedStep; numBlocks: number } {
   const random = makeNormal(seed);
   const blocksOf = sequences.map(({ keys }) => Math.ceil(keys / blockSize));
   const used = blocksOf.reduce((sum, blocks) => sum + blocks, 0);
-  const numBlocks = used + 3;
+  const numBlocks = used + spareBlocks;
   const pool = Array.from({ length: numBlocks }, (_, block) => ({ block, at: random() }))
     .sort((a, b) => a.at - b.at).map(({ block }) => block);
   const maxBlocksPerSequence = Math.max(...blocksOf) + 1;
@@ -74,7 +74,7 @@ export function makeCase(
   sequences: readonly CaseSequence[],
   options: CaseOptions = {},
 ): PagedCase {
-  const { step, numBlocks } = makeStep(sequences, shape.blockSize, options.seed);
+  const { step, numBlocks } = makeStep(sequences, shape.blockSize, { seed: options.seed ?? 1 });
   const normal = makeNormal(options.seed ?? 1);
   const round = shape.elem === "f16" ? Math.f16round : Math.fround;
   const next = () => {

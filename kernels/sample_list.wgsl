@@ -1,0 +1,135 @@
+// A list of the first tokens of a row, for cuts and reports that need few of them.
+
+override LIST_SIZE: u32 = 4u * THREADS;
+
+// Of the pass that looked for the largest: each thread's own, and the one of a given rank.
+var<workgroup> thread_keys: array<u32, THREADS>;
+var<workgroup> ranked_key: u32;
+// Tokens gathered, in no order: token, key.
+var<workgroup> list: array<vec2<u32>, LIST_SIZE>;
+var<workgroup> list_count: atomic<u32>;
+var<workgroup> list_length: u32;
+
+// The best token behind a given one, by the model's logits or by the adjusted ones.
+fn find_best(row: Row, start: u32, thread: u32, is_raw: bool, behind: Choice) -> Choice {
+  var best = NO_CHOICE;
+  let end = select(count_fours(row, start), count_logit_fours(start), is_raw);
+  for (var i = thread; i < end; i += THREADS) {
+    let tokens = load_tokens(row, start, i);
+    let all_keys = select(tokens.keys, tokens.raw_keys, is_raw);
+    let is_behind = (all_keys < vec4<u32>(behind.score)) |
+      ((all_keys == vec4<u32>(behind.score)) & (tokens.ids > vec4<u32>(behind.token)));
+    let keys = select(vec4<u32>(), all_keys, is_behind);
+    if (any(keys >= vec4<u32>(max(best.score, 1u)))) {
+      for (var e = 0u; e < 4u; e++) {
+        best = better(best, Choice(keys[e], tokens.ids[e], keys[e]));
+      }
+    }
+  }
+  thread_keys[thread] = best.key;
+  return best_of_all(thread, best);
+}
+
+// A key that at least `count` tokens of the last find_best reach: the count-th largest of the threads' own.
+fn find_bound(thread: u32, count: u32) -> u32 {
+  let own = thread_keys[thread];
+  var rank = 0u;
+  for (var i = 0u; i < THREADS; i++) {
+    let other = thread_keys[i];
+    rank += u32(other > own || (other == own && i < thread));
+  }
+  if (rank + 1u == count) {
+    ranked_key = own;
+  }
+  return workgroupUniformLoad(&ranked_key);
+}
+
+// Lists the tokens of at least the given key, and returns how many they are: maybe more than the list holds.
+fn gather(row: Row, start: u32, thread: u32, is_raw: bool, bound: u32) -> u32 {
+  if (thread == 0u) {
+    atomicStore(&list_count, 0u);
+  }
+  workgroupBarrier();
+  let end = select(count_fours(row, start), count_logit_fours(start), is_raw);
+  for (var i = thread; i < end; i += THREADS) {
+    let tokens = load_tokens(row, start, i);
+    let keys = select(tokens.keys, tokens.raw_keys, is_raw);
+    let is_listed = keys >= vec4<u32>(max(bound, 1u));
+    if (any(is_listed)) {
+      for (var e = 0u; e < 4u; e++) {
+        if (is_listed[e]) {
+          let place = atomicAdd(&list_count, 1u);
+          if (place < LIST_SIZE) {
+            list[place] = vec2<u32>(tokens.ids[e], keys[e]);
+          }
+        }
+      }
+    }
+  }
+  workgroupBarrier();
+  if (thread == 0u) {
+    list_length = atomicLoad(&list_count);
+  }
+  return workgroupUniformLoad(&list_length);
+}
+
+// Of the listed tokens ahead of the n-th: x their number, y their mass.
+fn ahead_in_list(row: Row, n: u32, length: u32, largest: f32) -> vec2<f32> {
+  let own = list[n];
+  var ahead = vec2<f32>();
+  for (var i = 0u; i < length; i++) {
+    let other = list[i];
+    if (other.y > own.y || (other.y == own.y && other.x < own.x)) {
+      ahead += vec2<f32>(1.0, weigh(row, other.y, largest));
+    }
+  }
+  return ahead;
+}
+
+// The best choice that top-k and top-p keep of the list, which holds all of top-k.
+fn choose_from_list(row: Row, thread: u32, length: u32, largest: f32) -> Choice {
+  let top_k = f32(row.top_k);
+  var mass = 0.0;
+  for (var n = thread; n < length; n += THREADS) {
+    if (ahead_in_list(row, n, length, largest).x < top_k) {
+      mass += weigh(row, list[n].y, largest);
+    }
+  }
+  mass = sum_of_all(thread, vec2<f32>(mass, 0.0)).x;
+  var choice = NO_CHOICE;
+  for (var n = thread; n < length; n += THREADS) {
+    let ahead = ahead_in_list(row, n, length, largest);
+    let is_in_top_p = row.top_p >= 1.0 || ahead.x == 0.0 || ahead.y < row.top_p * mass;
+    let weight = weigh(row, list[n].y, largest);
+    if (ahead.x < top_k && is_in_top_p) {
+      var tokens: Tokens;
+      tokens.ids = vec4<u32>(list[n].x);
+      tokens.keys = vec4<u32>(list[n].y);
+      choice = race(row, tokens, vec4<f32>(weight, 0.0, 0.0, 0.0), choice);
+    }
+  }
+  return best_of_all(thread, choice);
+}
+
+// Writes the most likely tokens of a row, from the list where that holds them.
+fn write_top(row: Row, start: u32, thread: u32, index: u32, bound: u32, log_sum: f32) {
+  let length = gather(row, start, thread, true, bound);
+  if (length <= LIST_SIZE) {
+    for (var n = thread; n < length; n += THREADS) {
+      let rank = u32(ahead_in_list(row, n, length, 0.0).x);
+      if (rank < row.num_top) {
+        top[index * MAX_TOP + rank] =
+          vec2<u32>(list[n].x, bitcast<u32>(to_value(list[n].y) - log_sum));
+      }
+    }
+    return;
+  }
+  var listed = AHEAD_OF_ALL;
+  for (var n = 0u; n < row.num_top; n++) {
+    listed = find_best(row, start, thread, true, listed);
+    if (thread == 0u) {
+      top[index * MAX_TOP + n] =
+        vec2<u32>(listed.token, bitcast<u32>(to_value(listed.score) - log_sum));
+    }
+  }
+}

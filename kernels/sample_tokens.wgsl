@@ -1,0 +1,126 @@
+// The tokens of a row of logits, as the sampler sees them: keys to compare, four at a time.
+
+@group(0) @binding(0) var<storage, read> rows: array<Row>;
+@group(0) @binding(1) var<storage, read> logits: array<four>;
+@group(0) @binding(2) var<storage, read> extras: array<u32>;
+// Per row: token, bits of its log-probability.
+@group(0) @binding(3) var<storage, read_write> chosen: array<vec2<u32>>;
+// Per row MAX_TOP pairs like that, most likely first.
+@group(0) @binding(4) var<storage, read_write> top: array<vec2<u32>>;
+
+override THREADS: u32;
+override VOCAB_SIZE: u32;
+override ROW_STRIDE: u32;
+
+const MAX_TOP = 20u;
+const NO_TOKEN = 0xffffffffu;
+const NO_BITMAP = 0xffffffffu;
+
+struct Row {
+  is_greedy: u32,
+  // 1 / temperature.
+  scale: f32,
+  // ln(min-p).
+  lowest_exponent: f32,
+  // 0: all.
+  top_k: u32,
+  top_p: f32,
+  random_key: u32,
+  repetition_penalty: f32,
+  inverse_penalty: f32,
+  num_adjustments: u32,
+  // Where in `extras` the row's adjustments begin: (token, its highest bit set where the penalty applies; bits of the addend).
+  adjustments: u32,
+  // Where in `extras` the row's bitmap begins: tokens that are allowed and not adjusted. NO_BITMAP: all.
+  bitmap: u32,
+  num_top: u32,
+}
+
+// Four tokens: their keys by the model's logits, and by the adjusted ones, 0 where excluded.
+struct Tokens {
+  ids: vec4<u32>,
+  raw_keys: vec4<u32>,
+  keys: vec4<u32>,
+}
+
+// Keys that order as their floats do; 0 for NaN and -infinity, which are never chosen.
+fn to_keys(values: vec4<f32>) -> vec4<u32> {
+  let bits = bitcast<vec4<u32>>(values);
+  let magnitudes = bits & vec4<u32>(0x7fffffffu);
+  // Infinity, which overflow makes, counts as the largest finite number.
+  let positive = min(magnitudes, vec4<u32>(0x7f7fffffu)) | vec4<u32>(0x80000000u);
+  let keys = select(positive, ~positive, bits > vec4<u32>(0x80000000u));
+  let is_nothing = (magnitudes > vec4<u32>(0x7f800000u)) | (bits == vec4<u32>(0xff800000u));
+  return select(keys, vec4<u32>(), is_nothing);
+}
+
+fn to_values(keys: vec4<u32>) -> vec4<f32> {
+  let is_positive = keys >= vec4<u32>(0x80000000u);
+  return bitcast<vec4<f32>>(select(~keys, keys & vec4<u32>(0x7fffffffu), is_positive));
+}
+
+fn to_value(key: u32) -> f32 {
+  return to_values(vec4<u32>(key)).x;
+}
+
+fn are_in_bitmap(row: Row, tokens: vec4<u32>) -> vec4<bool> {
+  let words = vec4<u32>(row.bitmap) + tokens / 32u;
+  let bits = vec4<u32>(extras[words.x], extras[words.y], extras[words.z], extras[words.w]);
+  return ((bits >> (tokens % 32u)) & vec4<u32>(1u)) == vec4<u32>(1u);
+}
+
+fn key_of_token(start: u32, token: u32) -> u32 {
+  let at = start + token;
+  return to_keys(unpack(logits[at / 4u]))[at % 4u];
+}
+
+// The key of a row's n-th adjusted token.
+fn adjusted_key(row: Row, start: u32, n: u32) -> u32 {
+  let word = extras[row.adjustments + 2u * n];
+  let key = key_of_token(start, word & 0x7fffffffu);
+  if (key == 0u) {
+    return 0u;
+  }
+  let logit = to_value(key);
+  var factor = 1.0;
+  if ((word >> 31u) == 1u) {
+    factor = select(row.repetition_penalty, row.inverse_penalty, logit > 0.0);
+  }
+  let adjusted = logit * factor + bitcast<f32>(extras[row.adjustments + 2u * n + 1u]);
+  return to_keys(vec4<f32>(adjusted)).x;
+}
+
+// How many fours a row has: those of its logits, which may begin and end within one, then its adjusted tokens.
+fn count_logit_fours(start: u32) -> u32 {
+  return (start + VOCAB_SIZE + 3u) / 4u - start / 4u;
+}
+
+fn count_fours(row: Row, start: u32) -> u32 {
+  return count_logit_fours(start) + (row.num_adjustments + 3u) / 4u;
+}
+
+fn load_tokens(row: Row, start: u32, index: u32) -> Tokens {
+  var tokens: Tokens;
+  let logit_fours = count_logit_fours(start);
+  if (index < logit_fours) {
+    let at = start / 4u + index;
+    tokens.ids = vec4<u32>(at * 4u - start) + vec4<u32>(0u, 1u, 2u, 3u);
+    // Before the row ids wrap around.
+    let is_valid = tokens.ids < vec4<u32>(VOCAB_SIZE);
+    tokens.raw_keys = select(vec4<u32>(), to_keys(unpack(logits[at])), is_valid);
+    tokens.keys = tokens.raw_keys;
+    if (row.bitmap != NO_BITMAP) {
+      let is_kept = are_in_bitmap(row, min(tokens.ids, vec4<u32>(VOCAB_SIZE - 1u)));
+      tokens.keys = select(vec4<u32>(), tokens.raw_keys, is_kept);
+    }
+    return tokens;
+  }
+  for (var e = 0u; e < 4u; e++) {
+    let n = (index - logit_fours) * 4u + e;
+    if (n < row.num_adjustments) {
+      tokens.ids[e] = extras[row.adjustments + 2u * n] & 0x7fffffffu;
+      tokens.keys[e] = adjusted_key(row, start, n);
+    }
+  }
+  return tokens;
+}
