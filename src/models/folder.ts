@@ -58,12 +58,12 @@ async function listFiles(path: string): Promise<Set<string>> {
   const files = new Set<string>();
   try {
     for await (const entry of Deno.readDir(path)) {
-      if (!entry.isDirectory) files.add(entry.name);
-      else {
-        for await (const inner of Deno.readDir(join(path, entry.name))) {
-          files.add(`${entry.name}/${inner.name}`);
-        }
-      }
+      const inner = join(path, entry.name);
+      // Caches link to their files, and people to their folders.
+      const isFolder = entry.isDirectory ||
+        (entry.isSymlink && (await Deno.stat(inner)).isDirectory);
+      if (!isFolder) files.add(entry.name);
+      else for await (const file of Deno.readDir(inner)) files.add(`${entry.name}/${file.name}`);
     }
   } catch (error) {
     throw new StartupError(`The model folder ${path} cannot be read: ${(error as Error).message}`);
