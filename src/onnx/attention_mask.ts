@@ -122,35 +122,39 @@ function longestKnown(read: MaskReader, limit: number): number {
 /**
  * Proves that a mask is causal and recovers its window.
  *
+ * The mask must be known for a prompt and for single tokens after it; some graphs cannot run a prompt in chunks,
+ * and their masks are not known for those.
+ *
  * @param contextLength tokens of the longest sequence that will be run.
  * @param of the attention, for messages.
  * @throws {Refusal} when the mask cannot be computed, or is something else.
  */
 export function proveMask(read: MaskReader, contextLength: number, of: string): ProvenMask {
   const maxPositions = longestKnown(read, contextLength);
-  const last: Lengths = { pastLength: maxPositions - 1, numTokens: 1 };
-  const shorter = SHORT_LENGTHS.filter(({ pastLength, numTokens }) =>
-    pastLength + numTokens <= maxPositions
-  );
-  if (shorter.length === 0) throw new Refusal(`The mask of ${of} cannot be computed on paper.`);
-  const seen = [...shorter, last].map((lengths) => ({ lengths, visible: read(lengths) }));
-  let window = Infinity;
-  for (const { lengths, visible } of seen) {
-    if (visible) window = Math.min(window, windowOf(visible, lengths, of));
+  const prompt = SHORT_LENGTHS[0];
+  if (maxPositions < prompt.numTokens || read(prompt) === undefined) {
+    throw new Refusal(`The mask of ${of} cannot be computed on paper.`);
   }
+  const looked = [...SHORT_LENGTHS, { pastLength: maxPositions - 1, numTokens: 1 }];
+  const seen = looked.flatMap((lengths) => {
+    const visible = read(lengths);
+    return visible ? [{ lengths, visible }] : [];
+  });
+  const window = Math.min(
+    ...seen.map(({ lengths, visible }) => windowOf(visible, lengths, of)),
+  );
   if (window < maxPositions) {
     // A prompt's chunk that reaches over the window's edge.
     const lengths = { pastLength: Math.max(0, window - 2), numTokens: 3 };
-    if (window + 1 <= maxPositions) seen.push({ lengths, visible: read(lengths) });
+    const visible = window + 1 <= maxPositions ? read(lengths) : undefined;
+    if (visible) seen.push({ lengths, visible });
   }
   for (const { lengths, visible } of seen) {
-    if (visible === undefined || !isWindow(visible, lengths, window)) {
-      throw new Refusal(
-        `The mask of ${of} is neither causal nor causal with one window: with ` +
-          `${lengths.pastLength} cached and ${lengths.numTokens} new tokens it ` +
-          (visible ? `does not fit a window of ${window}.` : `cannot be computed on paper.`),
-      );
-    }
+    if (isWindow(visible, lengths, window)) continue;
+    throw new Refusal(
+      `The mask of ${of} is causal, but not with one window: with ${lengths.pastLength} cached and ` +
+        `${lengths.numTokens} new tokens it does not fit a window of ${window}.`,
+    );
   }
   return { localWindow: Number.isFinite(window) ? window : undefined, maxPositions };
 }

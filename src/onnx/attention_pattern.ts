@@ -109,7 +109,7 @@ export function findSpelledOutAttention(
   const read = (lengths: Lengths, score: number) =>
     readScores(probes, lengths, { scores, softmax, score });
   const { scale, softcap } = measureScores(
-    (score) => read(SHORT_LENGTHS[1], score),
+    (score) => read(SHORT_LENGTHS[0], score),
     of,
   );
   const mask = proveMask(

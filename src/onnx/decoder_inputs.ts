@@ -4,7 +4,8 @@
  * @module
  */
 import type { GraphIndex } from "./graph_index.ts";
-import { type Graph, int64Tensor, type ValueInfo } from "./proto.ts";
+import { type Graph, int64Tensor, type Tensor, tensorAttribute, type ValueInfo } from "./proto.ts";
+import { decodeTensorMessage } from "./proto_decode.ts";
 import { Refusal } from "./refusal.ts";
 
 /** The inputs of a decoder graph, named as transformers.js feeds them. */
@@ -45,6 +46,18 @@ export function findInputs(index: GraphIndex): DecoderInputs {
     positions: index.inputs.get("position_ids"),
     caches: new Set(caches.map(({ name }) => name)),
   };
+}
+
+/** Turns `Constant` nodes into constants, which segments share without crossing. */
+export function liftConstants(graph: Graph): Graph {
+  const lifted: Tensor[] = [];
+  const nodes = graph.nodes.filter((node) => {
+    const message = node.opType === "Constant" && tensorAttribute(node, "value");
+    if (!message) return true;
+    lifted.push({ ...decodeTensorMessage(message), name: node.outputs[0]! });
+    return false;
+  });
+  return { ...graph, nodes, initializers: [...graph.initializers, ...lifted] };
 }
 
 /** Some exports take how many logits to compute; 0 means all, the rows are chosen elsewhere here. */

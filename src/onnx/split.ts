@@ -8,7 +8,7 @@ import { findAttentions, placeSites, type SiteGraph } from "./attention_sites.ts
 import { elementsOf } from "./dtype.ts";
 import type { Value } from "./evaluate/value.ts";
 import { storedBytes } from "./external_data.ts";
-import { foldLengths } from "./fold_lengths.ts";
+import { dependents, foldLengths } from "./fold_lengths.ts";
 import type {
   AttentionSite,
   CutResult,
@@ -26,6 +26,7 @@ import {
   findKvDtype,
   findOutput,
   fixLogitCount,
+  liftConstants,
 } from "./decoder_inputs.ts";
 import { type Lengths, Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
@@ -68,6 +69,15 @@ function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
     if (allowed.has(name) || constants.has(name)) continue;
     const consumer = graph.nodes.find((node) => node.inputs.includes(name));
     if (consumer === undefined) continue;
+    const cached = dependents(graph.nodes, inputs.caches);
+    const missed = graph.nodes.find((node) =>
+      node.opType === "Softmax" && cached.has(node.inputs[0]!)
+    );
+    if (missed !== undefined) {
+      throw new Refusal(
+        `${describeNode(missed)} reads the cache, but not as an attention known here.`,
+      );
+    }
     throw new Refusal(`${describeNode(consumer)} needs "${name}", also without the attentions.`);
   }
 }
@@ -147,7 +157,7 @@ function describeSites(
 }
 
 function cutGraph(model: Model, contextLength: number): GraphCut {
-  const whole = new GraphIndex(fixLogitCount(model.graph));
+  const whole = new GraphIndex(fixLogitCount(liftConstants(model.graph)));
   const wholeInputs = findInputs(whole);
   const wanted = findOutput(whole.graph);
   const kvDtype = findKvDtype(whole, wholeInputs);

@@ -208,10 +208,6 @@ export const LAYOUT_RULES: Rules = {
     return [int64Value([wanted.length], wanted)];
   },
   Size: (call) => [int64Value([], [elementsOf(need(call, 0).shape)])],
-  Constant: ({ node }) => {
-    const message = tensorAttribute(node, "value");
-    return [message && valueOfTensor(decodeTensorMessage(message))];
-  },
   ConstantOfShape: (call) => {
     const shape = [...needData(call, 0)];
     const message = tensorAttribute(call.node, "value");

@@ -51,6 +51,23 @@ Deno.test("splitGraph() cuts MultiHeadAttention that is causal by its attention_
   assert.equal(segments[0]!.numNodes, 5);
 });
 
+/** The older form of that mask: the prompt's triangle, stretched over the past. It fits a prompt or a single token. */
+function stretchedBias(graph: GraphBuilder): string {
+  const name = "stretched_bias";
+  if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
+  const size = (of: string) =>
+    graph.add("Unsqueeze", [
+      graph.add("Gather", [graph.add("Shape", [of]), graph.ints([1], [])]),
+      graph.ints([0]),
+    ]);
+  const [total, tokens] = [size("attention_mask"), size("input_ids")];
+  const concat = (parts: string[]) => graph.add("Concat", parts, { attributes: { axis: 0 } });
+  const filled = graph.add("Expand", [graph.float(-3.4e38), concat([tokens, tokens])]);
+  const triangle = graph.add("Trilu", [filled, graph.ints([1], [])], { attributes: { upper: 1 } });
+  const shape = concat([graph.ints([1, 1]), tokens, total]);
+  return graph.add("Expand", [triangle, shape], { outputs: [name] });
+}
+
 /** q, k and v packed head by head, `[1, tokens, heads, parts, size]`: all of them, or k and v. */
 function packed(parts: 2 | 3): AddAttention {
   return (graph, layer) => {
@@ -81,6 +98,12 @@ for (const parts of [2, 3] as const) {
     await assertSameAsWhole(decoder(packed(parts), { sizes: SIZES }), { truth });
   });
 }
+
+Deno.test("splitGraph() takes a mask that fits prompts and single tokens, and runs chunks all the same", async () => {
+  const truth = decoder(mha({ unidirectional: 1 }), { sizes: SIZES });
+  const model = decoder(mha({}, (graph) => ["", "", stretchedBias(graph)]), { sizes: SIZES });
+  await assertSameAsWhole(model, { truth });
+});
 
 Deno.test("splitGraph() adds the bias of MultiHeadAttention's projections in front of it", async () => {
   const { heads, headDim } = { heads: 4, headDim: 16 };

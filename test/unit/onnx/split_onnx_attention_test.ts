@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { AttributeValue } from "../../../src/onnx/proto.ts";
 import { assertSameAsWhole } from "./compare.ts";
+import { cached, joinHeads, repeatHeads, splitHeads } from "./spelled_out.ts";
 import { type AddAttention, decoder, type GraphBuilder, projections } from "./test_decoder.ts";
 
 const OPSET = 23;
@@ -71,6 +72,29 @@ Deno.test("splitGraph() cuts ONNX's Attention over heads without transposing the
     segments[1]!.inputs.find(({ name }) => name === attentions[0]!.output.name)!.shape.length,
     3,
   );
+});
+
+/** ONNX's Attention over a cache that the graph appends to itself, each head repeated for those it serves. */
+const overOwnCache: AddAttention = (graph, layer) => {
+  const { heads, kvHeads } = graph.sizes;
+  const [q, k, v] = projections(graph, layer);
+  const append = (past: string, rows: string, present: string) => {
+    // Exporters copy a cache by a Concat of its own.
+    const copy = graph.add("Concat", [past], { attributes: { axis: -2 } });
+    return repeatHeads(graph, cached(graph, copy, splitHeads(graph, rows, kvHeads), present));
+  };
+  const result = graph.add("Attention", [
+    splitHeads(graph, q, heads),
+    append(layer.pastKey, k, layer.presentKey),
+    append(layer.pastValue, v, layer.presentValue),
+    boolMask()(graph),
+  ]);
+  return joinHeads(graph, result);
+};
+
+Deno.test("splitGraph() cuts ONNX's Attention over a cache that the graph appends to", async () => {
+  const { attentions: [site] } = await assertSameAsWhole(decoder(overOwnCache, { opset: OPSET }));
+  assert.deepEqual([site!.heads, site!.kvHeads, site!.scale], [4, 2, 0.25]);
 });
 
 Deno.test("splitGraph() proves a boolean mask causal and recovers its window", async () => {

@@ -174,3 +174,54 @@ Deno.test("splitGraph() keeps what follows the projection: cast, scale and softc
   const cut = await assertSameAsWhole(model);
   assert.deepEqual(cut.output.shape, [1, "rows", 29]);
 });
+
+Deno.test("splitGraph() keeps positions in sections", async () => {
+  const attention = rotatedBefore((graph) => {
+    const name = "second_section";
+    if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
+    return graph.add("Gather", ["position_ids", graph.ints([1], [])], { outputs: [name] });
+  });
+  const model = decoder(attention, {
+    inputs: [MASK, ["position_ids", "int64", [3, "batch_size", "sequence_length"]]],
+  });
+  assert.deepEqual((await assertSameAsWhole(model)).positions!.shape, [3, 1, "tokens"]);
+});
+
+Deno.test("splitGraph() keeps a row of a table picked for each token by its position", async () => {
+  const attention = spelledOut({
+    scores: (graph, scores) => graph.add("Add", [scores, additiveMask(graph)]),
+  });
+  const model = decoder((graph, layer) => {
+    const { hidden } = graph.sizes;
+    // GPT-J's angles: GatherElements with the positions spread over the row.
+    const table = graph.weights([1, CONTEXT, hidden]);
+    const wide = graph.add("Unsqueeze", ["position_ids", graph.ints([2])]);
+    const indices = graph.add("Tile", [wide, graph.ints([1, 1, hidden])]);
+    const rows = graph.add("GatherElements", [table, indices], { attributes: { axis: 1 } });
+    return attention(graph, { ...layer, input: graph.add("Mul", [layer.input, rows]) });
+  }, { inputs: [MASK, POSITIONS] });
+  await assertSameAsWhole(model);
+});
+
+Deno.test("splitGraph() notes that dynamic quantisation gives a step's tokens one scale", async () => {
+  const attention = rotatedBefore(() => "position_ids");
+  const model = decoder(attention, {
+    inputs: [MASK, POSITIONS],
+    project: (graph, hidden) => {
+      const { hidden: width, vocab } = graph.sizes;
+      const outputs = ["quantised", "scale", "zero_point"];
+      graph.add("DynamicQuantizeLinear", [hidden], { outputs });
+      const bytes = Uint8Array.from({ length: width * vocab }, (_, i) => (i * 37) % 256);
+      const weights = graph.constant(constant("bytes", [width, vocab], bytes));
+      const product = graph.add("MatMulInteger", ["quantised", weights, "zero_point"]);
+      const scaled = graph.add("Cast", [product], { attributes: { to: 1 } });
+      graph.add("Mul", [scaled, "scale"], { outputs: ["logits"] });
+    },
+  });
+  // Steps of one sequence's tokens, all rows wanted, quantise like the whole graph.
+  const cut = await assertSameAsWhole(model, { alone: true, tolerance: 1e-3 });
+  assert.match(
+    cut.notes.join(),
+    /DynamicQuantizeLinear quantises the activations of a step with one scale/,
+  );
+});

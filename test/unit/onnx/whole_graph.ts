@@ -44,11 +44,7 @@ export class WholeGraph implements AsyncDisposable {
       const total = past + chunk.length;
       const candidates: Record<string, Tensor> = {
         attention_mask: new Tensor("int64", new BigInt64Array(total).fill(1n), [1, total]),
-        position_ids: new Tensor(
-          "int64",
-          BigInt64Array.from({ length: chunk.length }, (_, i) => BigInt(past + i)),
-          [1, chunk.length],
-        ),
+        position_ids: this.#positions(past, chunk.length),
         num_logits_to_keep: new Tensor("int64", BigInt64Array.of(0n), []),
         ...cache,
       };
@@ -83,6 +79,17 @@ export class WholeGraph implements AsyncDisposable {
       past = total;
     }
     return rows;
+  }
+
+  /** Positions from `past` on, once or once per section of a sectioned rotary. */
+  #positions(past: number, count: number): Tensor {
+    const shape = this.#session.inputs.find(({ name }) => name === "position_ids")?.shape ?? [];
+    const sections = shape.length === 3 ? [shape[0] as number] : [];
+    const data = BigInt64Array.from(
+      { length: count * (sections[0] ?? 1) },
+      (_, i) => BigInt(past + i % count),
+    );
+    return new Tensor("int64", data, [...sections, 1, count]);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
