@@ -27,6 +27,7 @@ const FLAT: Readonly<Record<string, readonly number[]>> = {
   "/models": [503],
   "/embeddings": [400],
   "/rerank": [400],
+  "/v2/rerank": [400],
   "/shutdown": [403],
 };
 

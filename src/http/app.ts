@@ -9,6 +9,7 @@ import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { chatRoute } from "./chat.ts";
 import { docsRoutes } from "./docs.ts";
+import { embeddingsRoute } from "./embeddings.ts";
 import { checkApiKey, checkHost, checkOrigin } from "./guard.ts";
 import { healthRoute } from "./health.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
@@ -16,6 +17,7 @@ import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
 import { otherKindsRoutes } from "./other_kinds.ts";
 import type { App } from "./node_bridge.ts";
+import { rerankRoutes } from "./rerank.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
 
@@ -46,6 +48,8 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     modelsRoute(deps),
     modelRoute(deps),
     chatRoute(deps),
+    embeddingsRoute(deps),
+    ...rerankRoutes(deps),
     ...otherKindsRoutes(deps),
     shutdownRoute(deps),
     metricsRoute(metrics),
@@ -54,7 +58,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
 }
 
 function bothPaths(path: string): string[] {
-  return path === "/" ? ["/"] : [path, `/v1${path}`];
+  return path === "/" || path.startsWith("/v2/") ? [path] : [path, `/v1${path}`];
 }
 
 function addRoute(app: Hono<Env>, route: Route): void {

@@ -25,8 +25,6 @@ const ENDPOINTS: readonly Endpoint[] = [
   { path: "/audio/speech", summary: "Text to speech", namesModel: true },
   { path: "/audio/transcriptions", summary: "Speech to text", namesModel: false },
   { path: "/images/remove_background", summary: "Cut out the foreground", namesModel: true },
-  { path: "/embeddings", summary: "Embed texts", namesModel: false },
-  { path: "/rerank", summary: "Order documents by relevance to a query", namesModel: false },
 ];
 
 /** All of them. */

@@ -100,7 +100,8 @@ export class EmbeddingModel implements Model {
       encode: (index) => this.#encode(task, index),
       onRow: (index, row) => {
         const vector = row.subarray(0, dimensions);
-        if (this.#parts.config.normalizes || dimensions < row.length) normalize(vector);
+        const length = lengthOf(vector);
+        if (this.#parts.config.normalizes || dimensions < row.length) scale(vector, 1 / length);
         vectors.set(vector, index * dimensions);
       },
       onDone: (promptTokens) => emit({ type: "done", vectors, dimensions, promptTokens }),
@@ -175,10 +176,15 @@ function requireNoLayers({ laterLayer }: EmbeddingConfig, folder: ModelFolder): 
   );
 }
 
-function normalize(vector: Float32Array): void {
+/** @throws {Error} when the model failed on numbers: a vector without a direction is of use to nobody. */
+function lengthOf(vector: Float32Array): number {
   let squares = 0;
   for (const element of vector) squares += element * element;
-  if (squares === 0) return;
-  const factor = 1 / Math.sqrt(squares);
+  const length = Math.sqrt(squares);
+  if (length > 0 && length < Infinity) return length;
+  throw new Error(`The model gave a vector of length ${length}.`);
+}
+
+function scale(vector: Float32Array, factor: number): void {
   for (let at = 0; at < vector.length; at++) vector[at]! *= factor;
 }

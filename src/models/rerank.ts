@@ -126,8 +126,13 @@ export class RerankModel implements Model {
   }
 }
 
-/** The probability of relevance: by one logit, or by two of which the second is for relevance. */
+/**
+ * The probability of relevance: by one logit, or by two of which the second is for relevance.
+ *
+ * @throws {Error} when the model failed on numbers.
+ */
 function scoreOf(logits: Float32Array): number {
   const logit = logits.length === 1 ? logits[0]! : logits[1]! - logits[0]!;
+  if (Number.isNaN(logit)) throw new Error("The model gave a logit that is not a number.");
   return 1 / (1 + Math.exp(-logit));
 }

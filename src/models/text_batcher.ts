@@ -24,7 +24,7 @@ export interface TextJob {
   readonly numTexts: number;
   /** Encodes a text, at least one token of it. What it throws ends the job. */
   encode(index: number): EncodedText;
-  /** The text's row; the array is reused for nothing else. */
+  /** The text's row; the array is reused for nothing else. What it throws ends the job. */
   onRow(index: number, row: Float32Array): void;
   /** All rows were handed out. @param numTokens of all texts. */
   onDone(numTokens: number): void;
@@ -158,7 +158,11 @@ export class TextBatcher {
 
   #answer(running: Running, index: number, row: Float32Array): void {
     if (!this.#running.has(running)) return;
-    running.job.onRow(index, row);
+    try {
+      running.job.onRow(index, row);
+    } catch (error) {
+      return this.#fail(running, error);
+    }
     if (++running.numAnswered < running.job.numTexts) return;
     this.#drop(running);
     this.metrics.observeJob(running.numTokens, performance.now() - running.arrivedAtMs);

@@ -36,6 +36,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and each 
     "post /images/remove_background",
     "post /rerank",
     "post /shutdown",
+    "post /v2/rerank",
   ]);
   for (const endpoint of endpoints) {
     const [method, path] = endpoint.split(" ") as [string, string];

@@ -1,0 +1,33 @@
+/**
+ * The body of a rerank request, in the specification's form, Jina's and Cohere's.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { TRUNCATION_FIELDS } from "./embedding_request.ts";
+import { flag, integerFrom, listOf, text } from "./fields.ts";
+
+const MAX_DOCUMENTS = 16_384;
+
+const documentWanted = "a string, or an object with a text";
+
+const Document = z.union(
+  [z.string({ error: documentWanted }), z.object({ text: z.string({ error: "a string" }) })],
+  { error: documentWanted },
+).meta({ id: "RerankDocument" });
+
+/** A rerank request. `null` stands for an absent field; fields not named here are ignored. */
+export const RerankRequest = z.object({
+  model: z.unknown().optional().describe("Ignored: the loaded model is used"),
+  query: text().describe("What the documents are to answer"),
+  documents: listOf(Document, { min: 1, max: MAX_DOCUMENTS }).describe("The texts to order"),
+  top_n: integerFrom(1).nullish().describe("Best results to return; all if absent"),
+  return_documents: flag().nullish()
+    .describe("Repeat each document in its result; default true, on /v2/rerank false"),
+  max_tokens_per_doc: integerFrom(1).nullish()
+    .describe("Cut each document to this many tokens; default no limit of its own"),
+  ...TRUNCATION_FIELDS,
+}, { error: "a JSON object" }).meta({ id: "RerankRequest" });
+
+/** See {@linkcode RerankRequest}. */
+export type RerankRequest = z.output<typeof RerankRequest>;

@@ -1,0 +1,86 @@
+/**
+ * `POST /embeddings`.
+ *
+ * @module
+ */
+import { EmbeddingRequest } from "../api/embedding_request.ts";
+import { EmbeddingList, writeEmbeddings } from "../api/embedding_response.ts";
+import { requireEndpoint } from "../api/endpoints.ts";
+import { parseRequest } from "../api/parse.ts";
+import type { TextInput } from "../worker/protocol.ts";
+import { readJson } from "./body.ts";
+import type { AppDeps, Call, Route } from "./route.ts";
+import { truncationOf } from "./truncation.ts";
+
+/** Texts to vectors. */
+export function embeddingsRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: "/embeddings",
+    operation: {
+      summary: "Turn texts into vectors",
+      request: { "application/json": EmbeddingRequest },
+      requestExample: { input: ["How do I boil an egg?", "The capital of Portugal is Lisbon."] },
+      response: {
+        description: "A vector for each text, in the request's order",
+        content: { "application/json": EmbeddingList },
+      },
+      errors: [
+        "invalid_json",
+        "invalid_value",
+        "unsupported_by_model",
+        "context_length_exceeded",
+        "request_timeout",
+        "payload_too_large",
+        "unsupported_media_type",
+        "overloaded",
+        "inference_failed",
+        "model_not_loaded",
+      ],
+    },
+    handle: (call) => answerEmbeddings(call, deps),
+  };
+}
+
+async function answerEmbeddings(
+  call: Call,
+  { session, bodyLimits }: AppDeps,
+): Promise<Response> {
+  const info = session.requireReady();
+  requireEndpoint(info, "/embeddings");
+  const request = parseRequest(EmbeddingRequest, await readJson(call.req.raw, bodyLimits));
+  const result = await session.embed({
+    type: "embed",
+    requestId: call.get("requestId"),
+    inputs: listInputs(request.input),
+    inputType: request.input_type ?? undefined,
+    dimensions: request.dimensions ?? undefined,
+    truncation: truncationOf(request),
+  }, { signal: call.req.raw.signal });
+  const { vectors, dimensions, promptTokens } = result;
+  const format = request.encoding_format ?? "float";
+  return jsonOf(writeEmbeddings({ model: info.id, vectors, dimensions, promptTokens, format }));
+}
+
+function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
+  if (typeof input === "string") return [input];
+  return typeof input[0] === "number" ? [input as number[]] : input as string[] | number[][];
+}
+
+/** A JSON answer from its pieces; of a large one, no more is made than the client takes. */
+function jsonOf(pieces: Generator<string>): Response {
+  const first = pieces.next().value!;
+  const second = pieces.next();
+  const headers = { "content-type": "application/json" };
+  if (second.done) return new Response(first, { headers });
+  const encoder = new TextEncoder();
+  const waiting = [first, second.value];
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const piece = waiting.shift() ?? pieces.next().value;
+      if (piece === undefined) controller.close();
+      else controller.enqueue(encoder.encode(piece));
+    },
+  });
+  return new Response(body, { headers });
+}

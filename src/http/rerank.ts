@@ -1,0 +1,101 @@
+/**
+ * `POST /rerank`, and `POST /v2/rerank` for clients of Cohere's second version.
+ *
+ * @module
+ */
+import { requireEndpoint } from "../api/endpoints.ts";
+import { parseRequest } from "../api/parse.ts";
+import { RerankRequest } from "../api/rerank_request.ts";
+import { CohereRerankList, orderResults, RerankList } from "../api/rerank_response.ts";
+import type { ErrorKind } from "../errors.ts";
+import { readJson } from "./body.ts";
+import type { AppDeps, Call, Operation, Route } from "./route.ts";
+import { truncationOf } from "./truncation.ts";
+
+const ERRORS: readonly ErrorKind[] = [
+  "invalid_json",
+  "invalid_value",
+  "unsupported_by_model",
+  "context_length_exceeded",
+  "request_timeout",
+  "payload_too_large",
+  "unsupported_media_type",
+  "overloaded",
+  "inference_failed",
+  "model_not_loaded",
+];
+
+const REQUEST = {
+  request: { "application/json": RerankRequest },
+  requestExample: {
+    query: "What is the capital of Portugal?",
+    documents: ["The capital of Spain is Madrid.", "The capital of Portugal is Lisbon."],
+    top_n: 1,
+  },
+  errors: ERRORS,
+} satisfies Partial<Operation>;
+
+/** Both endpoints. */
+export function rerankRoutes(deps: AppDeps): Route[] {
+  return [{
+    method: "POST",
+    path: "/rerank",
+    operation: {
+      summary: "Order documents by relevance to a query",
+      ...REQUEST,
+      response: {
+        description: "The documents' scores, the highest first",
+        content: { "application/json": RerankList },
+      },
+    },
+    handle: async (call) => call.json(await answerRerank(call, deps)),
+  }, {
+    method: "POST",
+    path: "/v2/rerank",
+    operation: {
+      summary: "The same in the form of Cohere's second version",
+      ...REQUEST,
+      response: {
+        description: "The documents' scores, the highest first",
+        content: { "application/json": CohereRerankList },
+      },
+    },
+    handle: async (call) => call.json(await answerCohere(call, deps)),
+  }];
+}
+
+async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
+  const { model, request, scores, promptTokens } = await score(call, deps);
+  return {
+    object: "list",
+    model,
+    results: orderResults(scores, request, { hasDocuments: request.return_documents ?? true }),
+    usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+  };
+}
+
+async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList> {
+  const { request, scores, promptTokens } = await score(call, deps);
+  return {
+    id: call.get("requestId"),
+    results: orderResults(scores, request, { hasDocuments: request.return_documents ?? false }),
+    meta: { api_version: { version: "2" }, tokens: { input_tokens: promptTokens } },
+  };
+}
+
+async function score(call: Call, { session, bodyLimits }: AppDeps) {
+  const info = session.requireReady();
+  requireEndpoint(info, "/rerank");
+  const request = parseRequest(RerankRequest, await readJson(call.req.raw, bodyLimits));
+  const { scores, promptTokens } = await session.rerank({
+    type: "rerank",
+    requestId: call.get("requestId"),
+    query: request.query,
+    documents: request.documents.map((document) =>
+      typeof document === "string" ? document : document.text
+    ),
+    truncation: truncationOf(request),
+    maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
+  }, { signal: call.req.raw.signal });
+  return { model: info.id, request, scores, promptTokens };
+}
