@@ -39,21 +39,15 @@ function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter
   return writeRest(message, rest);
 }
 
-function encodeTensorType(
-  dtype: Dtype,
-  shape: readonly (number | string | undefined)[] | undefined,
-): MessageWriter {
-  const tensor = new MessageWriter().int(1, codeOfDtype(dtype));
-  if (shape !== undefined) {
-    const dims = new MessageWriter();
-    for (const size of shape) {
-      const dim = new MessageWriter();
-      if (typeof size === "number") dim.int(1, size);
-      else if (size !== undefined) dim.text(2, size);
-      dims.message(1, dim);
-    }
-    tensor.message(2, dims);
+function encodeTensorType(dtype: Dtype, shape: readonly (number | string)[]): MessageWriter {
+  const dims = new MessageWriter();
+  for (const size of shape) {
+    const dim = new MessageWriter();
+    if (typeof size === "number") dim.int(1, size);
+    else dim.text(2, size);
+    dims.message(1, dim);
   }
+  const tensor = new MessageWriter().int(1, codeOfDtype(dtype)).message(2, dims);
   return new MessageWriter().message(1, tensor);
 }
 
