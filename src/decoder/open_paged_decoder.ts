@@ -6,6 +6,7 @@
 import type { Backend } from "../backend/backend.ts";
 import { bytesOfStored, type ModelFiles } from "../onnx/external_data.ts";
 import type { GraphCut, StoredTensor } from "../onnx/graph_cut.ts";
+import type { Session } from "../onnx/ort.ts";
 import { loadSegments } from "../onnx/segment_loader.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { type OpenSegment, PagedDecoder } from "./paged_decoder.ts";
@@ -16,6 +17,8 @@ export interface PagedOpenOptions {
   readonly cut: GraphCut;
   readonly files: ModelFiles;
   readonly limits: DecoderLimits;
+  /** Opens the graph that turns token ids into embeddings; called when the cut begins with those. */
+  readonly openEmbedding: () => Promise<Session>;
   /** Called after each segment with the share that is open, 0 to 1. */
   readonly onProgress: (fraction: number) => void;
 }
@@ -49,7 +52,8 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     attention.dispose();
     throw error;
   }
-  return new PagedDecoder({ backend, cut, segments, attention, limits });
+  const embedding = cut.tokens.kind === "embeddings" ? await options.openEmbedding() : undefined;
+  return new PagedDecoder({ backend, cut, embedding, segments, attention, limits });
 }
 
 async function readConstants(

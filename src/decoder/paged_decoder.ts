@@ -21,6 +21,8 @@ export interface OpenSegment {
 export interface PagedDecoderParts {
   readonly backend: Backend;
   readonly cut: GraphCut;
+  /** Token ids to embeddings, for a cut that begins with those. */
+  readonly embedding?: Session | undefined;
   readonly segments: readonly OpenSegment[];
   readonly attention: PagedAttention;
   readonly limits: DecoderLimits;
@@ -33,17 +35,20 @@ export class PagedDecoder implements Decoder {
   readonly #plan: StoragePlan;
   readonly #pieces: readonly (Storage | undefined)[];
   readonly #inputs: StepInputs;
+  /** Where embeddings are written. */
+  readonly #embeddings: Storage | undefined;
   readonly #sampler: Sampler;
   /** The attention sites that run after each segment. */
   readonly #sitesAfter: readonly (readonly AttentionSite[])[];
 
   constructor(parts: PagedDecoderParts) {
-    const { backend, cut, segments, limits } = parts;
+    const { backend, cut, embedding, segments, limits } = parts;
     this.#parts = parts;
     this.limits = limits;
     this.#plan = planStorage(cut, (port) => bytesOf(port, limits));
     this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
-    this.#inputs = new StepInputs(backend, cut, limits);
+    this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
+    if (embedding) this.#embeddings = backend.allocate(bytesOf(cut.tokens, limits));
     this.#sampler = backend.openSampler({
       vocabSize: limits.vocabSize,
       dtype: cut.output.dtype as "float32" | "float16",
@@ -59,6 +64,7 @@ export class PagedDecoder implements Decoder {
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.indices.length };
     const tensors = this.#inputs.write(batch, rows.indices);
+    await this.#embed(tensors, sizes);
     attention.begin(batch);
     // Where no sequence has come to its last token, the keys and values are all that is wanted.
     const wanted = rows.indices.length > 0 ? segments : segments.slice(0, -1);
@@ -75,10 +81,23 @@ export class PagedDecoder implements Decoder {
 
   async dispose(): Promise<void> {
     for (const piece of this.#pieces) piece?.dispose();
+    this.#embeddings?.dispose();
     this.#inputs.dispose();
     this.#sampler.dispose();
     this.#parts.attention.dispose();
+    await this.#parts.embedding?.release();
     for (const { session } of this.#parts.segments) await session.release();
+  }
+
+  async #embed(tensors: Map<string, Tensor>, sizes: Sizes): Promise<void> {
+    const { cut, embedding } = this.#parts;
+    if (embedding === undefined) return;
+    const ids = idsPort(this.#parts).name;
+    const [output] = embedding.outputs;
+    const place = this.#embeddings && tensorAt(this.#embeddings, cut.tokens, sizes);
+    const fetches = place && { [output!.name]: place };
+    const outputs = await embedding.run({ [ids]: tensors.get(ids)! }, fetches);
+    tensors.set(cut.tokens.name, outputs[output!.name]!);
   }
 
   async #runSegment(
@@ -104,8 +123,7 @@ export class PagedDecoder implements Decoder {
 
   #place(port: TensorPort, sizes: Sizes): Tensor | undefined {
     const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
-    const dims = port.shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
-    return piece?.tensor(port.dtype as "float32" | "float16", dims);
+    return piece && tensorAt(piece, port, sizes);
   }
 }
 
@@ -129,6 +147,17 @@ function rowsToSample(batch: StepBatch): WantedRows {
     samples.push(sample);
   });
   return { indices, samples };
+}
+
+/** Where token ids enter: at the embedding's graph, or at the cut itself. */
+function idsPort({ cut, embedding }: PagedDecoderParts): TensorPort {
+  if (embedding === undefined) return cut.tokens;
+  return { name: embedding.inputs[0]!.name, dtype: "int64", shape: [1, "tokens"] };
+}
+
+function tensorAt(storage: Storage, port: TensorPort, sizes: Sizes): Tensor {
+  const dims = port.shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
+  return storage.tensor(port.dtype as "float32" | "float16", dims);
 }
 
 function bytesOf(port: TensorPort, limits: DecoderLimits): number {

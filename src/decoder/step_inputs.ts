@@ -15,21 +15,24 @@ interface Input {
   readonly storage: Storage | undefined;
 }
 
+/** Where the inputs enter. */
+export type InputPorts = Pick<GraphCut, "positions" | "rows"> & { readonly tokens: TensorPort };
+
 /** Token ids, positions and wanted rows of a step, in memory that is allocated once. */
 export class StepInputs {
   readonly #tokens: Input;
   readonly #positions: Input | undefined;
   readonly #rows: Input;
 
-  constructor(backend: Backend, cut: GraphCut, limits: DecoderLimits) {
+  constructor(backend: Backend, ports: InputPorts, limits: DecoderLimits) {
     const allocate = (port: TensorPort, length: number): Input => ({
       port,
       values: new BigInt64Array(length),
       storage: backend.allocate(length * BigInt64Array.BYTES_PER_ELEMENT),
     });
-    this.#tokens = allocate(cut.tokens, limits.maxBatchTokens);
-    this.#positions = cut.positions && allocate(cut.positions, limits.maxBatchTokens);
-    this.#rows = allocate(cut.rows, limits.maxSequences);
+    this.#tokens = allocate(ports.tokens, limits.maxBatchTokens);
+    this.#positions = ports.positions && allocate(ports.positions, limits.maxBatchTokens);
+    this.#rows = allocate(ports.rows, limits.maxSequences);
   }
 
   /** @returns the step's inputs by name. */

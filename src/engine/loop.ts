@@ -4,7 +4,7 @@
  * @module
  */
 import { setImmediate } from "node:timers";
-import type { Decoder, SampledToken } from "../decoder/decoder.ts";
+import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EngineMetrics } from "./metrics.ts";
 import {
   type CommittedToken,
@@ -57,6 +57,11 @@ export class EngineLoop {
     this.#scheduler = new Scheduler(decoder.limits, options);
     this.#builder = new StepBuilder(decoder.limits);
     this.metrics = new EngineMetrics(() => this.#scheduler.stats());
+  }
+
+  /** What the decoder holds and runs at once. */
+  get limits(): DecoderLimits {
+    return this.#decoder.limits;
   }
 
   /**

@@ -14,7 +14,7 @@ import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import type { ExternalData } from "../onnx/ort.ts";
+import type { ExternalData, Session } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import type { LoadProgress } from "../worker/protocol.ts";
@@ -46,8 +46,11 @@ export async function loadDecoder(
 ): Promise<{ decoder: Decoder; dtype: Dtype }> {
   const { backend, onProgress } = options;
   const graph = TEXT_GRAPHS.find((name) => dtypesOf(folder, name).length > 0) ?? TEXT_GRAPHS[0];
-  const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
-  const dtype = chooseDtype(folder, { graph, device, dtype: options.dtype });
+  const dtype = chooseDtype(folder, {
+    graph,
+    device: deviceOf(backend),
+    dtype: options.dtype,
+  });
   const path = graphFile(graph, dtype);
 
   const fileName = path.slice(path.lastIndexOf("/") + 1);
@@ -56,24 +59,23 @@ export async function loadDecoder(
   const contextLength = contextLengthOf(folder);
   const model = await readModel(files, fileName);
   const result = splitGraph(model, { contextLength });
+  const toOpen = { ...options, dtype, folder, contextLength, path };
   let reason: string;
   if ("refused" in result) reason = result.refused;
   else {
     try {
-      return {
-        decoder: await openPaged(result.cut, { ...options, files, contextLength, path }),
-        dtype,
-      };
+      return { decoder: await openPaged(result.cut, { ...toOpen, files }), dtype };
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       reason = error.message;
     }
   }
   log.warn("the graph is not cut: one sequence at a time", { graph: path, reason });
-  return { decoder: await openWhole(folder, { ...options, contextLength, path }), dtype };
+  return { decoder: await openWhole(toOpen), dtype };
 }
 
 interface GraphToOpen extends DecoderLoadOptions {
+  readonly folder: ModelFolder;
   readonly path: string;
   readonly contextLength: number;
 }
@@ -91,11 +93,26 @@ function openPaged(
   });
   const onProgress = (fraction: number) =>
     options.onProgress({ what: `loading ${path}`, fraction });
-  return openPagedDecoder({ backend, cut, files, limits, onProgress });
+  const openEmbedding = () => openEmbeddingGraph(options.folder, options);
+  return openPagedDecoder({ backend, cut, files, limits, openEmbedding, onProgress });
 }
 
-async function openWhole(folder: ModelFolder, options: GraphToOpen): Promise<Decoder> {
-  const { backend, contextLength, path } = options;
+async function openEmbeddingGraph(folder: ModelFolder, options: GraphToOpen): Promise<Session> {
+  const { backend, dtype, onProgress } = options;
+  const there = dtypesOf(folder, EMBEDDING_GRAPH);
+  const chosen = chooseDtype(folder, {
+    graph: EMBEDDING_GRAPH,
+    device: deviceOf(backend),
+    dtype: dtype !== undefined && there.includes(dtype) ? dtype : undefined,
+  });
+  const path = graphFile(EMBEDDING_GRAPH, chosen);
+  onProgress({ what: `loading ${path}` });
+  const model = await Deno.readFile(join(folder.path, path));
+  return await backend.openSession(model, await readExternalData(folder, path));
+}
+
+async function openWhole(options: GraphToOpen): Promise<Decoder> {
+  const { backend, contextLength, folder, path } = options;
   options.onProgress({ what: `loading ${path}` });
   return await WholeDecoder.load({
     backend,
@@ -106,7 +123,13 @@ async function openWhole(folder: ModelFolder, options: GraphToOpen): Promise<Dec
   });
 }
 
+function deviceOf(backend: Backend): "cpu" | "gpu" | "gpuWithF16" {
+  if (backend.kind === "cpu") return "cpu";
+  return backend.hasF16 ? "gpuWithF16" : "gpu";
+}
+
 const TEXT_GRAPHS = ["model", "decoder_model_merged"] as const;
+const EMBEDDING_GRAPH = "embed_tokens";
 
 async function readExternalData(folder: ModelFolder, graphPath: string): Promise<ExternalData[]> {
   const read: ExternalData[] = [];

@@ -38,8 +38,8 @@ export class TextModel implements Model {
     this.#parts = parts;
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: parts.prefixCache });
     this.dtype = parts.dtype;
-    this.contextLength = parts.decoder.limits.contextLength;
-    this.maxSequences = parts.decoder.limits.maxSequences;
+    this.contextLength = this.#engine.limits.contextLength;
+    this.maxSequences = this.#engine.limits.maxSequences;
   }
 
   get metrics(): Registry {
@@ -86,7 +86,7 @@ export class TextModel implements Model {
   }
 
   #checkLogitBias({ options }: ChatTask): void {
-    const { vocabSize } = this.#parts.decoder.limits;
+    const { vocabSize } = this.#engine.limits;
     const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
     if (!outside) return;
     throw new HearthError(

@@ -2,12 +2,14 @@
  * Real weights, every dtype, both backends: greedy completions equal those of independent references.
  */
 import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
 import { type EngineOptions, generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { findModelFolder, type GoldenCompletion, readGoldens } from "../fixtures/goldens.ts";
+import { writeEmbeddingFolder } from "../fixtures/embedding_folder.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 
 /** Where the two best log-probabilities are closer than this, f16 may choose the other. */
@@ -105,3 +107,32 @@ if (ODD_VOCABULARY) {
       ),
   );
 }
+
+/** Both backends: a decoder that begins with embeddings, on the paged engine. */
+async function assertEmbeddingGoldens(backend: Backend): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "hearth-embeddings-" });
+  try {
+    const source = findModelFolder("hearth-demo-chat")!;
+    await writeEmbeddingFolder(source, folder);
+    await Deno.copyFile(`${source}/golden.json`, `${folder}/golden.json`);
+    await assertGoldens(
+      { backend, folder, dtype: "fp32" },
+      (options, use) =>
+        withEngine(options, async (engine) => {
+          const { limits } = engine;
+          assert.ok(limits.maxSequences > 1, "the graph was not cut");
+          return await use(engine);
+        }),
+    );
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("PagedDecoder completes the goldens from embeddings on the CPU", () =>
+  assertEmbeddingGoldens(new CpuBackend()));
+
+gpuTest(
+  "PagedDecoder completes the goldens from embeddings on WebGPU",
+  async (gpu) => await assertEmbeddingGoldens(await WebGpuBackend.create(gpu)),
+);
