@@ -171,23 +171,42 @@ gpuTest("Sampler gives a row the token it has alone, whatever its batch", async 
   bench.dispose();
 });
 
-gpuTest("Sampler takes the lowest id among equals, greedy and in its cuts", async (gpu) => {
-  const logits = new Float32Array(300).fill(1);
-  logits[200] = logits[201] = 2;
-  const bench = await Bench.create(gpu, logits, 256);
-  assert.equal((await bench.sample([makeRow()]))[0]!.tokenId, 200);
-  const [listed] = await bench.sample([makeRow({}, { topLogprobs: 5 })]);
-  assert.deepEqual(listed!.top.map(({ tokenId }) => tokenId), [200, 201, 0, 1, 2]);
-  for (const topK of [4, 150]) {
-    const rows = Array.from(
-      { length: 256 },
-      (_, i) => makeRow({ temperature: 5, topK, topP: 0.9999, seed: i }),
-    );
-    const kept = [200, 201, ...Array.from({ length: topK - 2 }, (_, id) => id)];
-    const seen = (await bench.sample(rows)).map(({ tokenId }) => tokenId);
-    assert.deepEqual(seen.filter((id) => !kept.includes(id)), []);
+gpuTest("Sampler takes the lowest id among equals, greedy and listed", async (gpu) => {
+  // Tie after a few, and tie throughout: what fits the kernel's list, and what does not.
+  for (const rest of [-5, 1]) {
+    const logits = new Float32Array(300).fill(rest);
+    for (const id of [60, 20, 40]) logits[id] = 2;
+    const bench = await Bench.create(gpu, logits, 1);
+    assert.equal((await bench.sample([makeRow()]))[0]!.tokenId, 20);
+    const [listed] = await bench.sample([makeRow({}, { topLogprobs: 5 })]);
+    assert.deepEqual(listed!.top.map(({ tokenId }) => tokenId), [20, 40, 60, 0, 1]);
+    bench.dispose();
   }
-  bench.dispose();
+});
+
+gpuTest("Sampler cuts ties by id, to exactly topK tokens and then to topP of them", async (gpu) => {
+  for (const rest of [-5, 1]) {
+    const logits = new Float32Array(300).fill(rest);
+    for (const id of [60, 20, 40]) logits[id] = 2;
+    const bench = await Bench.create(gpu, logits, 512);
+    for (const [topK, topP] of [[2, 1], [5, 0.999], [150, 0.5], [150, 1], [0, 0.3]] as const) {
+      const params = { temperature: 20, topK, topP };
+      const counts = new Uint32Array(300);
+      for (let tokenIndex = 0; tokenIndex < 8; tokenIndex++) {
+        const rows = Array.from(
+          { length: 512 },
+          (_, seed) => makeRow({ ...params, seed }, { tokenIndex }),
+        );
+        for (const { tokenId } of await bench.sample(rows)) counts[tokenId]!++;
+      }
+      const deviation = chiSquareDeviation(counts, exactDistribution(logits, makeRow(params)));
+      assert.ok(
+        deviation < 4.5,
+        `top-k ${topK}, top-p ${topP}: ${deviation.toFixed(2)} deviations`,
+      );
+    }
+    bench.dispose();
+  }
 });
 
 gpuTest("Sampler passes over NaN and -infinity and lives with +infinity", async (gpu) => {
