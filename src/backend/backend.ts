@@ -7,6 +7,7 @@ import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { ExternalData, Session, Tensor } from "../onnx/ort.ts";
+import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** A device that runs graphs and kernels. It owns all memory it hands out until `dispose`. */
 export interface Backend {
@@ -36,6 +37,7 @@ export interface Backend {
    */
   openAttention(options: AttentionOptions): PagedAttention;
   openSampler(options: SamplerOptions): Sampler;
+  openSpeech(options: SpeechOptions): SpeechKernels;
   dispose(): void;
 }
 

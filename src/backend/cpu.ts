@@ -13,6 +13,8 @@ import type {
   SamplerOptions,
 } from "./backend.ts";
 import { CpuAttention } from "./cpu_attention.ts";
+import { CpuSpeech } from "./cpu_speech.ts";
+import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** See the module. */
 export class CpuBackend implements Backend {
@@ -47,6 +49,10 @@ export class CpuBackend implements Backend {
         ),
       dispose: () => {},
     };
+  }
+
+  openSpeech(options: SpeechOptions): SpeechKernels {
+    return new CpuSpeech(options);
   }
 
   dispose(): void {}

@@ -15,7 +15,9 @@ import type {
   SamplerOptions,
   Storage,
 } from "./backend.ts";
+import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
+import { WebGpuSpeech } from "./webgpu_speech.ts";
 
 /** A step brings back 8 bytes a sequence, or 168 with log-probabilities. */
 const MAX_READ_BYTES = 2 ** 20;
@@ -98,6 +100,10 @@ export class WebGpuBackend implements Backend {
       },
       dispose: () => sampler.dispose(),
     };
+  }
+
+  openSpeech(options: SpeechOptions): SpeechKernels {
+    return new WebGpuSpeech(this.#gpu, options);
   }
 
   dispose(): void {

@@ -46,9 +46,10 @@ export interface Session {
   /**
    * Runs the graph; the caller owns the results and disposes those on the device.
    *
-   * @param fetches places for outputs: tensors over GPU buffers of at least their size.
+   * @param fetches the outputs wanted, all if absent, each with its place: a tensor over a GPU buffer of at least its
+   * size, or `null` where ONNX Runtime is to allocate it.
    */
-  run(feeds: Tensors, fetches?: Tensors): Promise<Tensors>;
+  run(feeds: Tensors, fetches?: Readonly<Record<string, Tensor | null>>): Promise<Tensors>;
   /** Frees the weights. */
   release(): Promise<void>;
 }

@@ -1,0 +1,102 @@
+// Takes from each row of logits the tokens that Whisper's rules forbid, in place.
+//
+// A token stays when its row allows it: a timestamp by row.first to row.last, the end by row.end, any other by row.text
+// and its bit in plain. Where the timestamps that stay are together likelier than any one of the other tokens,
+//
+//   ln Σ e^logit[timestamps] > max logit[others],
+//
+// the others go too. What goes becomes the lowest number there is.
+//
+//   rows    Rule [rows]
+//   plain   u32 [ceil(VOCAB / 32)]    bit t % 32 of word t / 32: token t is plain text
+//   logits  elem [rows, VOCAB]        elem is f32 or f16
+//
+// Workgroup r has row r, WG strided invocations. Workgroup memory: 8 WG bytes.
+
+struct Rule {
+  text: u32,
+  end: u32,
+  first: u32,
+  last: u32,
+}
+
+@group(0) @binding(0) var<storage, read> rows: array<Rule>;
+@group(0) @binding(1) var<storage, read> plain: array<u32>;
+@group(0) @binding(2) var<storage, read_write> logits: array<elem>;
+
+override VOCAB: u32;
+override END: u32;
+override TIMESTAMPS: u32;
+override WG: u32;
+
+const LOWEST = -3.4028234e38;
+
+var<workgroup> others: array<f32, WG>;
+var<workgroup> times: array<f32, WG>;
+
+fn is_allowed(rule: Rule, token: u32) -> bool {
+  if (token >= TIMESTAMPS) {
+    return token >= rule.first && token <= rule.last;
+  }
+  if (token == END) {
+    return rule.end == 1u;
+  }
+  return rule.text == 1u && (plain[token / 32u] >> (token % 32u) & 1u) == 1u;
+}
+
+@compute @workgroup_size(WG)
+fn token_rules(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let rule = rows[group.x];
+  let start = group.x * VOCAB;
+
+  var best_other = LOWEST;
+  var best_time = LOWEST;
+  for (var token = thread; token < VOCAB; token += WG) {
+    if (is_allowed(rule, token)) {
+      let logit = f32(logits[start + token]);
+      if (token >= TIMESTAMPS) {
+        best_time = max(best_time, logit);
+      } else {
+        best_other = max(best_other, logit);
+      }
+    }
+  }
+  others[thread] = best_other;
+  times[thread] = best_time;
+  workgroupBarrier();
+  for (var half = WG / 2u; half > 0u; half /= 2u) {
+    if (thread < half) {
+      others[thread] = max(others[thread], others[thread + half]);
+      times[thread] = max(times[thread], times[thread + half]);
+    }
+    workgroupBarrier();
+  }
+  best_other = others[0];
+  best_time = times[0];
+  workgroupBarrier();
+
+  var sum = 0.0;
+  for (var token = TIMESTAMPS + thread; token < VOCAB; token += WG) {
+    if (is_allowed(rule, token)) {
+      sum += exp(f32(logits[start + token]) - best_time);
+    }
+  }
+  times[thread] = sum;
+  workgroupBarrier();
+  for (var half = WG / 2u; half > 0u; half /= 2u) {
+    if (thread < half) {
+      times[thread] += times[thread + half];
+    }
+    workgroupBarrier();
+  }
+  let wants_time = times[0] > 0.0 && log(times[0]) + best_time > best_other;
+
+  for (var token = thread; token < VOCAB; token += WG) {
+    if (!is_allowed(rule, token) || (wants_time && token < TIMESTAMPS)) {
+      logits[start + token] = elem(LOWEST_ELEM);
+    }
+  }
+}

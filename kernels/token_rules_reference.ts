@@ -1,0 +1,50 @@
+/**
+ * `token_rules` on the CPU: the oracle of the WGSL kernel, and the rules of the CPU backend.
+ *
+ * Of a row's tokens those stay that its rule allows. Where the timestamps among them are together likelier than any
+ * one of the others, `ln Σ e^logit[timestamps] > max logit[others]`, the others go too. What goes becomes the lowest
+ * number there is.
+ *
+ * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
+ * @module
+ */
+import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_rule.ts";
+
+/**
+ * Applies rules to logits in place.
+ *
+ * @param logits f32 or f16 `[rules.length, vocabSize]`.
+ */
+export function applyTokenRules(
+  logits: Float32Array | Float16Array,
+  rules: readonly TokenRule[],
+  options: TokenRulesOptions,
+): void {
+  rules.forEach((rule, index) => {
+    const start = index * options.vocabSize;
+    applyRule(logits.subarray(start, start + options.vocabSize), rule, options);
+  });
+}
+
+function applyRule(
+  logits: Float32Array | Float16Array,
+  { allowsText, allowsEnd, firstTimestamp, lastTimestamp }: TokenRule,
+  { endToken, timestampsStart, plainTokens }: TokenRulesOptions,
+): void {
+  const lowest = logits instanceof Float32Array ? LOWEST_LOGIT.f32 : LOWEST_LOGIT.f16;
+  let bestOther = -Infinity;
+  for (let token = 0; token < timestampsStart; token++) {
+    const isPlain = (plainTokens[token >>> 5]! >>> (token & 31) & 1) === 1;
+    if (token === endToken ? !allowsEnd : !allowsText || !isPlain) logits[token] = lowest;
+    else bestOther = Math.max(bestOther, logits[token]!);
+  }
+  logits.fill(lowest, timestampsStart, Math.max(timestampsStart, firstTimestamp));
+  logits.fill(lowest, Math.max(timestampsStart, lastTimestamp + 1));
+  if (firstTimestamp > lastTimestamp) return;
+  const times = logits.subarray(firstTimestamp, lastTimestamp + 1);
+  let best = -Infinity;
+  for (let i = 0; i < times.length; i++) best = Math.max(best, times[i]!);
+  let sum = 0;
+  for (let i = 0; i < times.length; i++) sum += Math.exp(times[i]! - best);
+  if (Math.log(sum) + best > bestOther) logits.fill(lowest, 0, timestampsStart);
+}

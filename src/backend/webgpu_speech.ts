@@ -1,0 +1,98 @@
+/**
+ * Speech recognition's kernels on a GPU.
+ *
+ * @module
+ */
+import { LogMel } from "../../kernels/log_mel.ts";
+import type { LogMelRow } from "../../kernels/log_mel_spec.ts";
+import type { TokenRule } from "../../kernels/token_rule.ts";
+import { TokenRules } from "../../kernels/token_rules.ts";
+import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { type Elem, sizeOf } from "../gpu/kernel.ts";
+import { Tensor } from "../onnx/ort.ts";
+import type { SpeechKernels, SpeechOptions } from "./speech.ts";
+
+const ELEM: Readonly<Record<SpeechOptions["logitsDtype"], Elem>> = {
+  float32: "f32",
+  float16: "f16",
+};
+
+/** See the module. */
+export class WebGpuSpeech implements SpeechKernels {
+  readonly #gpu: GpuContext;
+  readonly #options: SpeechOptions;
+  readonly #logMel: LogMel;
+  readonly #rules: TokenRules;
+  readonly #features: GPUBuffer;
+
+  constructor(gpu: GpuContext, options: SpeechOptions) {
+    const { spec, rules, featuresDtype, logitsDtype, maxRows, maxRecordings } = options;
+    const elem = ELEM[featuresDtype];
+    this.#gpu = gpu;
+    this.#options = options;
+    this.#logMel = new LogMel(gpu, { spec, elem, maxRows, maxRecordings });
+    this.#rules = new TokenRules(gpu, { ...rules, elem: ELEM[logitsDtype], maxRows });
+    this.#features = createBuffer(gpu, {
+      label: "features",
+      size: maxRows * spec.mels * spec.frames * sizeOf(elem),
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+    });
+  }
+
+  forget(recording: number): void {
+    this.#logMel.forget(recording);
+  }
+
+  measure(rows: readonly LogMelRow[]): void {
+    this.#submit((pass) => this.#logMel.encodeMeasure(pass, rows));
+  }
+
+  features(rows: readonly LogMelRow[]): Tensor {
+    const { spec: { mels, frames }, featuresDtype } = this.#options;
+    this.#submit((pass) => this.#logMel.encode(pass, rows, this.#features));
+    return Tensor.fromGpuBuffer(this.#features, {
+      dataType: featuresDtype,
+      dims: [rows.length, mels, frames],
+    });
+  }
+
+  restrict(logits: Tensor, rules: readonly TokenRule[]): void {
+    this.#submit((pass) => this.#rules.encode(pass, rules, logits.gpuBuffer as GPUBuffer));
+  }
+
+  takeRows(tensor: Tensor, rows: readonly number[]): Tensor {
+    const [numRows = 1, ...rest] = tensor.dims;
+    const dataType = tensor.type as "float32" | "float16";
+    const size = tensor.size / numRows * sizeOf(ELEM[dataType]);
+    const buffer = createBuffer(this.#gpu, {
+      label: "rows",
+      size: Math.max(16, Math.ceil(rows.length * size / 16) * 16),
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+    });
+    const encoder = this.#gpu.device.createCommandEncoder();
+    rows.forEach((row, at) => {
+      const source = tensor.gpuBuffer as GPUBuffer;
+      encoder.copyBufferToBuffer(source, row * size, buffer, at * size, size);
+    });
+    this.#gpu.device.queue.submit([encoder.finish()]);
+    return Tensor.fromGpuBuffer(buffer, {
+      dataType,
+      dims: [rows.length, ...rest],
+      dispose: () => buffer.destroy(),
+    });
+  }
+
+  dispose(): void {
+    this.#logMel.dispose();
+    this.#rules.dispose();
+    this.#features.destroy();
+  }
+
+  #submit(encode: (pass: GPUComputePassEncoder) => void): void {
+    const encoder = this.#gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    encode(pass);
+    pass.end();
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+}

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "../../kernels/token_rule.ts";
+import { TokenRules } from "../../kernels/token_rules.ts";
+import { applyTokenRules } from "../../kernels/token_rules_reference.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { assertClose, runAndRead, upload } from "./tensors.ts";
+
+/** Tokens 0 to 9 are text, of which 3 is suppressed; 10 is the end, 11 and 12 special, 13 to 20 timestamps. */
+const SMALL: TokenRulesOptions = {
+  vocabSize: 21,
+  endToken: 10,
+  timestampsStart: 13,
+  plainTokens: Uint32Array.of(0b1111110111),
+};
+const ALL: TokenRule = {
+  allowsText: true,
+  allowsEnd: true,
+  firstTimestamp: 13,
+  lastTimestamp: 20,
+};
+
+/** The tokens that a rule leaves of logits. */
+function left(rule: TokenRule, logits: Float32Array): number[] {
+  const row = logits.slice();
+  applyTokenRules(row, [rule], SMALL);
+  return [...row.keys()].filter((token) => row[token]! > Math.fround(LOWEST_LOGIT.f32));
+}
+
+/** Flat logits but for what is given. */
+function logitsWith(values: Readonly<Record<number, number>>): Float32Array {
+  const logits = new Float32Array(SMALL.vocabSize);
+  for (const [token, value] of Object.entries(values)) logits[Number(token)] = value;
+  return logits;
+}
+
+const TEXT = [0, 1, 2, 4, 5, 6, 7, 8, 9];
+
+Deno.test("applyTokenRules() leaves what the rule allows and never special tokens", () => {
+  const likelyText = logitsWith({ 5: 9, 3: 50, 11: 50, 12: 50 });
+  assert.deepEqual(left(ALL, likelyText), [...TEXT, 10, 13, 14, 15, 16, 17, 18, 19, 20]);
+  const noTimes = { firstTimestamp: 21, lastTimestamp: 20 };
+  assert.deepEqual(left({ ...ALL, ...noTimes, allowsEnd: false }, likelyText), TEXT);
+  assert.deepEqual(left({ ...ALL, ...noTimes, allowsText: false }, likelyText), [10]);
+  assert.deepEqual(
+    left(
+      { allowsText: false, allowsEnd: false, firstTimestamp: 15, lastTimestamp: 16 },
+      likelyText,
+    ),
+    [15, 16],
+  );
+});
+
+Deno.test("applyTokenRules() takes timestamps that are likelier together than any other token", () => {
+  // Eight timestamps of 0 have ln 8 = 2.079 together.
+  assert.deepEqual(left(ALL, logitsWith({ 5: 2.07 })), [13, 14, 15, 16, 17, 18, 19, 20]);
+  assert.equal(left(ALL, logitsWith({ 5: 2.09 })).length, 18);
+  assert.deepEqual(left(ALL, logitsWith({ 10: 2.07 })), [13, 14, 15, 16, 17, 18, 19, 20]);
+  // Forbidden timestamps and forbidden text do not count.
+  const fewer = { ...ALL, firstTimestamp: 17 };
+  assert.equal(left(fewer, logitsWith({ 5: 2.07, 13: 50 })).length, 14);
+  assert.deepEqual(left(fewer, logitsWith({ 3: 50, 5: 1.38 })), [17, 18, 19, 20]);
+});
+
+for (const elem of ["f32", "f16"] as const) {
+  gpuTest(`TokenRules leaves what its reference leaves, in ${elem}`, async (gpu) => {
+    const options: TokenRulesOptions = {
+      vocabSize: 2285,
+      endToken: 768,
+      timestampsStart: 783,
+      plainTokens: Uint32Array.from({ length: 72 }, (_, word) => word < 24 ? 0xfffffffb : 0),
+    };
+    const rules: TokenRule[] = [
+      { allowsText: true, allowsEnd: true, firstTimestamp: 783, lastTimestamp: 2284 },
+      { allowsText: false, allowsEnd: false, firstTimestamp: 783, lastTimestamp: 833 },
+      { allowsText: true, allowsEnd: true, firstTimestamp: 2285, lastTimestamp: 2284 },
+      { allowsText: false, allowsEnd: true, firstTimestamp: 1000, lastTimestamp: 2284 },
+      { allowsText: true, allowsEnd: true, firstTimestamp: 2284, lastTimestamp: 2284 },
+    ];
+    let state = 1;
+    const logits = Float32Array.from({ length: rules.length * options.vocabSize }, () => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+      return state / 2 ** 32 * 4;
+    });
+    logits[4 * options.vocabSize + 5] = 40;
+    const typed = elem === "f16" ? new Float16Array(logits) : logits.slice();
+    const buffer = upload(gpu, logits, elem);
+    const kernel = new TokenRules(gpu, { ...options, elem, maxRows: rules.length });
+    const got = await runAndRead(gpu, (pass) => kernel.encode(pass, rules, buffer), {
+      buffer,
+      length: logits.length,
+      elem,
+    });
+    applyTokenRules(typed, rules, options);
+    assertClose(got, typed, { abs: 0, rel: 0 });
+    kernel.dispose();
+    buffer.destroy();
+  });
+}
