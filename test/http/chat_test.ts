@@ -225,3 +225,18 @@ Deno.test("health answers before the generation's next twenty events", async () 
   }
   await events.cancel();
 });
+
+Deno.test("chat counts the prompt tokens it found in the cache, streamed and not", async () => {
+  await using app = await new TestApp().ready();
+  const content = "What is the capital of France? ".repeat(4);
+  const extra = { messages: [{ role: "user", content }], temperature: 0 };
+  const first = await complete(app, extra);
+  assert.equal(first.usage.prompt_tokens_details.cached_tokens, 0);
+  const again = await complete(app, extra);
+  const whole = Math.floor((again.usage.prompt_tokens - 1) / 16) * 16;
+  assert.ok(whole >= 32);
+  assert.equal(again.usage.prompt_tokens_details.cached_tokens, whole);
+  assert.equal(again.choices[0]!.message.content, first.choices[0]!.message.content);
+  const chunks = await streamChunks(app, { ...extra, stream_options: { include_usage: true } });
+  assert.equal(chunks.at(-1)!.usage!.prompt_tokens_details.cached_tokens, whole);
+});

@@ -104,6 +104,17 @@ Deno.test("EngineLoop finds a prompt it has seen in the prefix cache, and counts
     assert.equal(await metricOf(engine, "hearth_prefix_hit_tokens_total"), second.numCachedTokens);
   }));
 
+Deno.test("EngineLoop ends all sequences that a step finishes with that step", () =>
+  withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
+    const tokens = GOLDENS[0]!.promptIds;
+    await Promise.all([1, 2, 3].map(() => generate(engine, { tokens, maxTokens: 5 })));
+    const steps = await engine.metrics.registry.getSingleMetric("hearth_step_seconds")!.get();
+    const count = steps.values.find((value) =>
+      (value as { metricName?: string }).metricName === "hearth_step_seconds_count"
+    );
+    assert.equal(count?.value, 5);
+  }));
+
 Deno.test("EngineLoop frees every block after 1,000 requests of which 300 hang up", () =>
   withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
     let random = 42;

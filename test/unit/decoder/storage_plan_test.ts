@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { planStorage } from "../../../src/decoder/storage_plan.ts";
+import { FolderFiles } from "../../../src/onnx/external_data.ts";
+import type { GraphCut, TensorPort } from "../../../src/onnx/graph_cut.ts";
+import { readModel } from "../../../src/onnx/proto_read.ts";
+import { splitGraph } from "../../../src/onnx/split.ts";
+import { findModelFolder } from "../../fixtures/goldens.ts";
+
+async function cutDemo(): Promise<GraphCut> {
+  await using files = new FolderFiles(`${findModelFolder("hearth-demo-chat")!}/onnx`);
+  const result = splitGraph(await readModel(files, "model.onnx"), { contextLength: 2048 });
+  assert.ok("cut" in result);
+  return result.cut;
+}
+
+const BYTES_PER_TOKEN = (port: TensorPort) =>
+  4 * port.shape.reduce<number>((product, dim) => product * (typeof dim === "number" ? dim : 1), 1);
+
+Deno.test("planStorage() never lets two tensors share memory while both are needed", async () => {
+  const cut = await cutDemo();
+  const { pieceOf } = planStorage(cut, BYTES_PER_TOKEN);
+  /** What each piece holds, as a run of the segments and attentions goes along. */
+  const held = new Map<number, string>();
+  const write = ({ name }: TensorPort) => held.set(pieceOf.get(name)!, name);
+  const read = (name: string) => {
+    if (pieceOf.has(name)) assert.equal(held.get(pieceOf.get(name)!), name);
+  };
+  for (const segment of cut.segments) {
+    // All outputs are written before any input is let go of.
+    for (const port of segment.outputs) write(port);
+    for (const { name } of segment.inputs) read(name);
+    for (const site of cut.attentions.filter((one) => one.afterSegment === segment.index)) {
+      write(site.output);
+      for (const { tensor } of [site.q, site.k, site.v]) read(tensor);
+    }
+  }
+  read(cut.output.name);
+});
+
+Deno.test("planStorage() reuses memory from layer to layer", async () => {
+  const cut = await cutDemo();
+  const ports = [
+    ...cut.segments.flatMap(({ outputs }) => outputs),
+    ...cut.attentions.map(({ output }) => output),
+  ];
+  const { pieces } = planStorage(cut, BYTES_PER_TOKEN);
+  const total = ports.reduce((sum, port) => sum + BYTES_PER_TOKEN(port), 0);
+  const planned = pieces.reduce((sum, bytes) => sum + bytes, 0);
+  assert.ok(pieces.length < ports.length / 2 && planned < 0.7 * total, `${planned} of ${total}`);
+});
