@@ -12,6 +12,7 @@ import { choosePagedLimits } from "../decoder/paged_limits.ts";
 import { WholeDecoder } from "../decoder/whole_decoder.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
+import { expandQuantized } from "../onnx/expand_quantized.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { ExternalData, Session } from "../onnx/ort.ts";
@@ -58,7 +59,9 @@ export async function loadDecoder(
   onProgress({ what: `reading ${path}` });
   const contextLength = contextLengthOf(folder);
   const model = await readModel(files, fileName);
-  const result = splitGraph(model, { contextLength });
+  const result = splitGraph(backend.kind === "cpu" ? expandQuantized(model) : model, {
+    contextLength,
+  });
   const toOpen = { ...options, dtype, folder, contextLength, path };
   let reason: string;
   if ("refused" in result) reason = result.refused;

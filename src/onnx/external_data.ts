@@ -96,7 +96,12 @@ export async function readStored(
 ): Promise<void> {
   const { data } = tensor;
   if (data.kind === "memory") into.set(data.bytes);
-  else await files.read(data.file, data.offset, into);
+  else if (data.kind === "file") await files.read(data.file, data.offset, into);
+  else {
+    const sources: Uint8Array[] = [];
+    for (const source of data.sources) sources.push(await bytesOfStored(source, files));
+    data.compute(sources, into);
+  }
 }
 
 /** The bytes of a stored tensor; those in memory are not copied. */

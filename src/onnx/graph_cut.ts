@@ -3,7 +3,7 @@
  *
  * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention site
  * of level `k` attend over the paged cache, then run segment `k + 1`, and so on to the last, which answers for the
- * wanted rows only. Tensor names are those of the original graph and unique over the whole cut.
+ * wanted rows only. A step that wants no row is done once the last site's keys and values are cached. Tensor names are those of the original graph and unique over the whole cut.
  *
  * @module
  */
@@ -29,6 +29,14 @@ export type TensorBytes =
     readonly kind: "file";
     readonly file: string;
     readonly offset: number;
+    readonly length: number;
+  }
+  /** Worked out of other constants when it is read. */
+  | {
+    readonly kind: "computed";
+    readonly sources: readonly StoredTensor[];
+    /** Fills `into`, `length` bytes, from the sources' bytes. */
+    readonly compute: (sources: readonly Uint8Array[], into: Uint8Array) => void;
     readonly length: number;
   };
 
