@@ -1,0 +1,138 @@
+/**
+ * Real weights, every dtype, both backends: vectors equal those of independent references, however texts are batched,
+ * and find what the model's card says they find.
+ */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { cosine, embed, openModel } from "../fixtures/model.ts";
+import { readRetrievalSet, recallOf } from "../fixtures/retrieval.ts";
+import { Random } from "../unit/engine/random.ts";
+
+interface Golden {
+  readonly sentences: readonly {
+    readonly text: string;
+    readonly ids: readonly number[];
+    readonly embedding: readonly number[];
+  }[];
+}
+
+interface Case {
+  readonly model: string;
+  readonly dtype: Dtype;
+  readonly minCosine: number;
+  /** How far an element may be off when a text runs in another batch. */
+  readonly tolerance: number;
+}
+
+const CASES: readonly Case[] = [
+  { model: "hearth-demo-embed", dtype: "fp32", minCosine: 0.9999, tolerance: 1e-4 },
+  { model: "hearth-demo-embed", dtype: "fp16", minCosine: 0.9999, tolerance: 3e-3 },
+  // It quantises activations by the whole batch.
+  { model: "hearth-demo-embed", dtype: "q8", minCosine: 0.999, tolerance: 2e-2 },
+  { model: "embed-m2v", dtype: "fp32", minCosine: 0.9999, tolerance: 1e-4 },
+];
+
+async function assertGoldens(backend: Backend, folder: string, golden: Case): Promise<void> {
+  const { dtype, minCosine } = golden;
+  await using model = await openModel(folder, { backend, dtype });
+  const { sentences } = JSON.parse(Deno.readTextFileSync(`${folder}/golden.json`)) as Golden;
+  const inputs = [
+    sentences.map(({ text }) => text),
+    sentences.map(({ ids }) => ids),
+  ];
+  for (const input of inputs) {
+    const { rows, promptTokens } = await embed(model, input);
+    assert.equal(promptTokens, sentences.reduce((sum, { ids }) => sum + ids.length, 0));
+    sentences.forEach(({ text, embedding }, index) => {
+      const seen = cosine(rows[index]!, embedding);
+      assert.ok(seen >= minCosine, `${text}: cosine ${seen}`);
+      assert.ok(Math.abs(Math.hypot(...rows[index]!) - 1) < 1e-5);
+    });
+  }
+}
+
+/** Texts of 1 to 300 words, in no order. */
+function mixedTexts(count: number): string[] {
+  const words = readRetrievalSet()!.passages.flatMap(({ text }) => text.split(" "));
+  const random = new Random(8);
+  return Array.from({ length: count }, () => {
+    const start = random.between(0, 5000);
+    return words.slice(start, start + random.between(1, random.chance(0.7) ? 20 : 300)).join(" ");
+  });
+}
+
+async function assertEqualInAnyBatch(
+  backend: Backend,
+  folder: string,
+  { dtype, tolerance }: Case,
+): Promise<void> {
+  const texts = mixedTexts(40);
+  const alone: Float32Array[] = [];
+  {
+    await using model = await openModel(folder, { backend, dtype, maxBatchTokens: 1 });
+    for (const text of texts) alone.push((await embed(model, [text])).rows[0]!);
+  }
+  await using model = await openModel(folder, { backend, dtype, maxBatchTokens: 4096 });
+  const { rows: together } = await embed(model, texts);
+  const separately = await Promise.all(texts.map((text) => embed(model, [text])));
+  texts.forEach((text, index) => {
+    for (const rows of [together[index]!, separately[index]!.rows[0]!]) {
+      const error = rows.reduce((most, value, place) => {
+        return Math.max(most, Math.abs(value - alone[index]![place]!));
+      }, 0);
+      assert.ok(error <= tolerance, `${text.slice(0, 40)}: off by ${error}`);
+    }
+  });
+}
+
+for (const golden of CASES) {
+  const { model, dtype } = golden;
+  const folder = findModelFolder(model);
+  const hasTexts = readRetrievalSet() !== undefined;
+  const name = `${model} ${dtype}`;
+  if (folder === undefined) {
+    Deno.test.ignore(`${name} gives its golden vectors (../shared is not there)`, () => {});
+    continue;
+  }
+  Deno.test(`${name} gives its golden vectors on the CPU`, async () => {
+    await assertGoldens(new CpuBackend(), folder, golden);
+  });
+  gpuTest(`${name} gives its golden vectors on WebGPU`, async (gpu) => {
+    await assertGoldens(await WebGpuBackend.create(gpu), folder, golden);
+  });
+  if (!hasTexts) {
+    Deno.test.ignore(`${name} does not mind company (../shared is not there)`, () => {});
+    continue;
+  }
+  Deno.test(`${name} gives a text the same vector alone and in any batch on the CPU`, async () => {
+    await assertEqualInAnyBatch(new CpuBackend(), folder, golden);
+  });
+  gpuTest(`${name} gives a text the same vector alone and in any batch on WebGPU`, async (gpu) => {
+    await assertEqualInAnyBatch(await WebGpuBackend.create(gpu), folder, golden);
+  });
+}
+
+Deno.test({
+  name: "hearth-demo-embed finds passages as its card says",
+  ignore: readRetrievalSet() === undefined,
+  fn: async () => {
+    const { passages, queries, figures } = readRetrievalSet()!;
+    await using model = await openModel(findModelFolder("hearth-demo-embed")!);
+    const passageRows = (await embed(model, passages.map(({ text }) => text))).rows;
+    const queryRows = (await embed(model, queries.map(({ text }) => text))).rows;
+    const recall = recallOf(queries, (query) => {
+      const row = queryRows[queries.indexOf(query)]!;
+      return passages
+        .map(({ id }, index) => ({ id, score: cosine(row, passageRows[index]!) }))
+        .sort((a, b) => b.score - a.score)
+        .map(({ id }) => id);
+    });
+    assert.ok(Math.abs(recall.at1 - figures.embed.all["recall@1"]) < 1e-3, `${recall.at1}`);
+    assert.ok(Math.abs(recall.at5 - figures.embed.all["recall@5"]) < 1e-3, `${recall.at5}`);
+  },
+});

@@ -1,0 +1,89 @@
+/** Real weights, both dtypes, both backends: scores equal those of an independent reference. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { cosine, embed, openModel, rerank } from "../fixtures/model.ts";
+import { readRetrievalSet, recallOf } from "../fixtures/retrieval.ts";
+
+interface Golden {
+  readonly queries: readonly {
+    readonly query: string;
+    readonly documents: readonly {
+      readonly text: string;
+      readonly ids: readonly number[];
+      readonly score: number;
+    }[];
+  }[];
+}
+
+const FOLDER = findModelFolder("hearth-demo-rerank")!;
+const { queries: QUERIES } = JSON.parse(
+  Deno.readTextFileSync(`${FOLDER}/golden.json`),
+) as Golden;
+
+function orderOf(scores: ArrayLike<number>): number[] {
+  return Array.from(scores, (_, index) => index).sort((a, b) => scores[b]! - scores[a]!);
+}
+
+async function assertGoldens(backend: Backend, dtype: Dtype): Promise<void> {
+  await using model = await openModel(FOLDER, { backend, dtype });
+  for (const { query, documents } of QUERIES) {
+    const { scores, promptTokens } = await rerank(model, query, documents.map(({ text }) => text));
+    assert.equal(promptTokens, documents.reduce((sum, { ids }) => sum + ids.length, 0));
+    documents.forEach(({ text, score }, index) => {
+      const error = Math.abs(scores[index]! - score);
+      assert.ok(error <= 1e-3, `${query} / ${text}: off by ${error}`);
+    });
+    // Some scores are closer than half precision tells apart.
+    if (dtype === "fp16") continue;
+    assert.deepEqual(orderOf(scores), orderOf(documents.map(({ score }) => score)));
+  }
+}
+
+for (const dtype of ["fp32", "fp16"] as const) {
+  Deno.test(`hearth-demo-rerank ${dtype} gives its golden scores on the CPU`, async () => {
+    await assertGoldens(new CpuBackend(), dtype);
+  });
+  gpuTest(`hearth-demo-rerank ${dtype} gives its golden scores on WebGPU`, async (gpu) => {
+    await assertGoldens(await WebGpuBackend.create(gpu), dtype);
+  });
+}
+
+Deno.test("hearth-demo-rerank gives a document the same score alone and in any batch", async () => {
+  const [{ query, documents }] = QUERIES as [Golden["queries"][number]];
+  const texts = documents.map(({ text }) => text);
+  await using alone = await openModel(FOLDER, { maxBatchTokens: 1 });
+  await using batched = await openModel(FOLDER, { maxBatchTokens: 4096 });
+  const { scores } = await rerank(batched, query, texts);
+  for (const [index, text] of texts.entries()) {
+    const [score] = (await rerank(alone, query, [text])).scores;
+    assert.ok(Math.abs(score! - scores[index]!) < 1e-4);
+  }
+});
+
+Deno.test({
+  name: "hearth-demo-rerank orders the first stage's best 20 as its card says",
+  ignore: readRetrievalSet() === undefined,
+  fn: async () => {
+    const { passages, queries, figures } = readRetrievalSet()!;
+    await using embedder = await openModel(findModelFolder("hearth-demo-embed")!);
+    await using reranker = await openModel(FOLDER);
+    const passageRows = (await embed(embedder, passages.map(({ text }) => text))).rows;
+    const queryRows = (await embed(embedder, queries.map(({ text }) => text))).rows;
+    const ranked = new Map<unknown, string[]>();
+    for (const [index, query] of queries.entries()) {
+      const similar = passageRows.map((row) => cosine(queryRows[index]!, row));
+      const best = orderOf(similar).slice(0, 20).map((place) => passages[place]!);
+      const { scores } = await rerank(reranker, query.text, best.map(({ text }) => text));
+      ranked.set(query, orderOf(scores).map((place) => best[place]!.id));
+    }
+    const recall = recallOf(queries, (query) => ranked.get(query)!);
+    const card = figures.embed_top20_reranked.all;
+    assert.ok(Math.abs(recall.at1 - card["recall@1"]) < 5e-3, `${recall.at1}`);
+    assert.ok(Math.abs(recall.at5 - card["recall@5"]) < 5e-3, `${recall.at5}`);
+  },
+});
