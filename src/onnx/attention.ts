@@ -60,6 +60,11 @@ export interface Search {
   readonly contextLength: number;
 }
 
+/** What people know an attention by: its node's name, or that of its result where nodes have none. */
+export function nameOf(node: Node): string {
+  return node.name || node.outputs[0]!;
+}
+
 /** The scale of a node, whose 0 and absence mean `1 / sqrt(headDim)`. */
 export function scaleOf(node: Node, headDim: number): number {
   return floatAttribute(node, "scale") || 1 / Math.sqrt(headDim);

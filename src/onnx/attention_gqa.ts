@@ -9,6 +9,7 @@ import {
   type FoundAttention,
   inputName,
   knownShape,
+  nameOf,
   positive,
   refuseInputs,
   requireCache,
@@ -49,7 +50,7 @@ function sinksOf(node: Node, search: Search, heads: number): StoredTensor | unde
   if (sink !== undefined) return requireConstant(search, sink, node);
   if (intAttribute(node, "smooth_softmax") !== 1) return undefined;
   return {
-    name: `${node.name}/zero_sinks`,
+    name: `${node.outputs[0]}/zero_sinks`,
     dtype: "float32",
     shape: [heads],
     data: { kind: "memory", bytes: new Uint8Array(heads * 4) },
@@ -89,7 +90,7 @@ export function findGroupQueryAttention(
   const vHeadDim = isPacked ? headDim : knownShape(search, value, node).at(-1)! / kvHeads;
   const rotary = rotaryOf(node, search);
   return {
-    name: node.name,
+    name: nameOf(node),
     q: rows(query),
     k: isPacked ? rows(query, heads * headDim) : rows(key),
     v: isPacked ? rows(query, (heads + kvHeads) * headDim) : rows(value),

@@ -8,6 +8,7 @@ import {
   type FoundAttention,
   inputName,
   knownShape,
+  nameOf,
   proveNodeMask,
   refuseInputs,
   requireCache,
@@ -109,10 +110,10 @@ export function findMultiHeadAttention(
     throw new Refusal(`${describeNode(node)} has packed operands and a bias at once.`);
   }
   return {
-    name: node.name,
+    name: nameOf(node),
     ...operands,
     before,
-    ...(bias ? addBias(node.name, operands, { bias, heads, headDim, vHeadDim }) : {}),
+    ...(bias ? addBias(node.outputs[0]!, operands, { bias, heads, headDim, vHeadDim }) : {}),
     output: { tensor: node.outputs[0]!, layout: "token_major" },
     heads,
     kvHeads: heads,

@@ -9,6 +9,7 @@ import {
   inputName,
   knownShape,
   type Layout,
+  nameOf,
   type Operand,
   positive,
   proveNodeMask,
@@ -110,7 +111,7 @@ export function findOnnxAttention(
     ? operandsWithPast(node, search, layout)
     : operandsWithCache(node, search);
   return {
-    name: node.name,
+    name: nameOf(node),
     q: { tensor: query, layout, offset: 0 },
     ...operands,
     output: { tensor: node.outputs[0]!, layout },

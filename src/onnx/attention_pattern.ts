@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { FoundAttention, Search } from "./attention.ts";
+import { type FoundAttention, nameOf, type Search } from "./attention.ts";
 import { HIDDEN_SCORE, proveMask, type Visibility } from "./attention_mask.ts";
 import { findBack, followCache, numbered } from "./cached_operand.ts";
 import { elementsOf } from "./dtype.ts";
@@ -122,7 +122,7 @@ export function findSpelledOutAttention(
   );
   const operand = (tensor: string) => ({ tensor, layout: "head_major" as const, offset: 0 });
   return {
-    name: softmax.name,
+    name: nameOf(softmax),
     q: operand(scoreProduct.inputs[0]!),
     k: operand(keys.added),
     v: operand(values.added),

@@ -76,6 +76,8 @@ interface Additions {
   readonly before: Node[];
   readonly after: Node[];
   readonly constants: Tensor[];
+  /** What was made for earlier sites; two may read the same keys. */
+  readonly made: Set<string>;
 }
 
 /** The token-major tensor behind an operand; where the graph has none, a `Transpose` makes it. */
@@ -90,6 +92,8 @@ function tokenMajor(
   const producer = index.producers.get(operand.tensor);
   if (!isSwap(producer, rank)) {
     const swapped = `${operand.tensor}/token_major`;
+    if (additions.made.has(swapped)) return swapped;
+    additions.made.add(swapped);
     const attributes = { perm: swap(rank) };
     additions.before.push(makeNode("Transpose", [operand.tensor], [swapped], { attributes }));
     return swapped;
@@ -154,8 +158,9 @@ export function placeSites(
   const placedBefore = new Map<Node, readonly Node[]>();
   const sites: PlacedSite[] = [];
   const replaced = new Set<string>();
+  const made = new Set<string>();
   for (const found of attentions) {
-    const additions: Additions = { before: [...found.before ?? []], after: [], constants };
+    const additions: Additions = { before: [...found.before ?? []], after: [], constants, made };
     constants.push(...found.constants ?? []);
     const operands = [found.q, found.k, found.v].map((operand) =>
       tokenMajor(search, operand, additions)

@@ -3,7 +3,8 @@
  *
  * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention site
  * of level `k` attend over the paged cache, then run segment `k + 1`, and so on to the last, which answers for the
- * wanted rows only. A step that wants no row is done once the last site's keys and values are cached. Tensor names are those of the original graph and unique over the whole cut.
+ * wanted rows only. A step that wants no row is done once the last site's keys and values are cached. Tensor names
+ * are those of the original graph and unique over the whole cut.
  *
  * @module
  */

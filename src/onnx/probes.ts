@@ -4,8 +4,9 @@
  *
  * @module
  */
+import { elementsOf } from "./dtype.ts";
 import { Evaluation } from "./evaluate/evaluation.ts";
-import { int64Value, type Value } from "./evaluate/value.ts";
+import type { Value } from "./evaluate/value.ts";
 import type { GraphIndex } from "./graph_index.ts";
 import type { DecoderInputs } from "./decoder_inputs.ts";
 import type { ValueInfo } from "./proto.ts";
@@ -16,48 +17,43 @@ export interface Lengths {
   readonly numTokens: number;
 }
 
-function range(start: number, length: number): number[] {
-  return Array.from({ length }, (_, i) => start + i);
-}
-
-/** Sizes of an input, with `symbols` in place of the symbolic ones; `undefined` when the rank is open. */
-function sizesOf(info: ValueInfo, symbols: readonly number[]): Value | undefined {
-  if (info.dtype === undefined || info.shape === undefined) return undefined;
+/** Sizes of an input, with `symbols` in place of the symbolic ones; `undefined` when that leaves any open. */
+function sizesOf({ dtype, shape }: ValueInfo, symbols: readonly number[]): Value | undefined {
+  if (dtype === undefined || shape === undefined) return undefined;
   const open = symbols.values();
-  const shape = info.shape.map((size) =>
-    typeof size === "number" ? size : open.next().value ?? undefined
-  );
-  if (shape.includes(undefined)) return undefined;
-  return { dtype: info.dtype, shape: shape as number[] };
+  const sizes = shape.map((size) => typeof size === "number" ? size : open.next().value);
+  return sizes.includes(undefined) ? undefined : { dtype, shape: sizes as number[] };
 }
 
-/** What the inputs look like for one sequence of these lengths. */
-function feedsFor(
-  index: GraphIndex,
+/** What an input looks like for one sequence of these lengths; `undefined` when it is not one of a decoder's. */
+function feedFor(
+  info: ValueInfo,
   inputs: DecoderInputs,
   { pastLength, numTokens }: Lengths,
-): Map<string, Value> {
+): Value | undefined {
+  const { dtype, shape } = info;
   const total = pastLength + numTokens;
-  const feeds = new Map<string, Value>();
-  for (const info of index.inputs.values()) {
-    let value: Value | undefined;
-    if (inputs.caches.has(info.name)) {
-      value = sizesOf(info, typeof info.shape?.[0] === "number" ? [pastLength] : [1, pastLength]);
-    } else if (info === inputs.mask) {
-      value = int64Value([1, total], range(0, total).fill(1));
-    } else if (info === inputs.positions) {
-      const sections = info.shape?.length === 3 ? [Number(info.shape[0])] : [];
-      const row = range(pastLength, numTokens);
-      const rows = sections.length ? range(0, sections[0]!).flatMap(() => row) : row;
-      value = int64Value([...sections, 1, numTokens], rows);
-    } else if (info === inputs.tokens) {
-      value = inputs.kind === "ids"
-        ? { dtype: info.dtype ?? "int64", shape: [1, numTokens] }
-        : sizesOf({ ...info, shape: [1, numTokens, info.shape?.[2]] }, []);
-    }
-    if (value !== undefined) feeds.set(info.name, value);
+  if (dtype === undefined || shape === undefined) return undefined;
+  if (inputs.caches.has(info.name)) {
+    return sizesOf(info, typeof shape[0] === "number" ? [pastLength] : [1, pastLength]);
   }
-  return feeds;
+  if (info === inputs.tokens) {
+    const sizes = inputs.kind === "ids" ? [1, numTokens] : [1, numTokens, shape[2]];
+    return sizesOf({ ...info, shape: sizes }, []);
+  }
+  if (info === inputs.mask && shape.length === 2) {
+    return { dtype, shape: [1, total], data: new Float64Array(total).fill(1) };
+  }
+  if (info === inputs.positions) {
+    const sections = sizesOf({ ...info, shape: shape.slice(0, -2) }, [])?.shape;
+    if (sections === undefined) return undefined;
+    const data = Float64Array.from(
+      { length: elementsOf(sections) * numTokens },
+      (_, i) => pastLength + i % numTokens,
+    );
+    return { dtype, shape: [...sections, 1, numTokens], data };
+  }
+  return undefined;
 }
 
 /** Runs on paper of one graph, each made once. */
@@ -83,8 +79,11 @@ export class Probes {
     const key = `${lengths.pastLength}+${lengths.numTokens}`;
     let run = this.#runs.get(key);
     if (run === undefined) {
-      const feeds = feedsFor(this.index, this.inputs, lengths);
-      for (const [name, value] of this.#known(lengths)) feeds.set(name, value);
+      const feeds = new Map(this.#known(lengths));
+      for (const info of this.index.inputs.values()) {
+        const value = feedFor(info, this.inputs, lengths);
+        if (value !== undefined) feeds.set(info.name, value);
+      }
       run = new Evaluation(this.index, feeds);
       this.#runs.set(key, run);
     }
