@@ -1,0 +1,234 @@
+/** What an embed task gets, beyond the goldens. */
+import assert from "node:assert/strict";
+import { HearthError, StartupError } from "../../src/errors.ts";
+import { configureLog } from "../../src/log.ts";
+import type { Model } from "../../src/models/model.ts";
+import type { EmbedTask, TaskEvent } from "../../src/worker/protocol.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { cosine, embed, openModel } from "../fixtures/model.ts";
+import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";
+
+const DEMO = findModelFolder("hearth-demo-embed")!;
+const LONG = "egg ".repeat(600);
+
+// One test fails a run on purpose.
+configureLog({ level: "error", format: "text" });
+
+function mean(ids: readonly number[]): number[] {
+  const vectors = ids.map(tokenVector);
+  return Array.from(
+    { length: WIDTH },
+    (_, element) => vectors.reduce((sum, vector) => sum + vector[element]!, 0) / ids.length,
+  );
+}
+
+function assertClose(actual: ArrayLike<number>, expected: readonly number[]): void {
+  assert.equal(actual.length, expected.length);
+  expected.forEach((value, element) => {
+    assert.ok(Math.abs(actual[element]! - value) < 1e-5, `${Array.from(actual)} ≠ ${expected}`);
+  });
+}
+
+/** A figure of a model's metrics. */
+async function figure(model: Model, name: string): Promise<number> {
+  const metric = (await model.metrics.getMetricsAsJSON()).find((one) => one.name === name)!;
+  return metric.values[0]!.value as number;
+}
+
+Deno.test("EmbeddingModel reads the outputs that exports have", async () => {
+  for (const output of ["last_hidden_state", "token_embeddings"]) {
+    await using tiny = await makeTinyEncoder({ output });
+    await using model = await openModel(tiny.folder);
+    const [row] = (await embed(model, [[15, 16]])).rows;
+    assert.ok(cosine(row!, mean([2, 15, 16, 3])) > 0.99999);
+  }
+});
+
+Deno.test("EmbeddingModel takes a sentence_embedding as the graph gives it", async () => {
+  const modules = [{ type: "Transformer", path: "" }, { type: "Dense", path: "2_Dense" }];
+  const files = { "modules.json": modules };
+  await using tiny = await makeTinyEncoder({ poolsItself: true, files });
+  await using model = await openModel(tiny.folder);
+  const { rows } = await embed(model, [[15], [16, 17]]);
+  for (const row of rows) assertClose(row, tokenVector(2));
+});
+
+Deno.test("EmbeddingModel fills in token types and positions where the graph wants them", async () => {
+  await using tiny = await makeTinyEncoder({ extraInputs: ["token_type_ids", "position_ids"] });
+  await using model = await openModel(tiny.folder);
+  const ids = [2, 15, 16, 3];
+  const [row] = (await embed(model, [ids, Array(9).fill(20)])).rows;
+  const averagePosition = 1.5;
+  assert.ok(cosine(row!, mean(ids).map((value) => value + averagePosition)) > 0.99999);
+});
+
+Deno.test("EmbeddingModel refuses folders it would get wrong", async () => {
+  const dense = [{ type: "sentence_transformers.models.Dense", path: "2_Dense" }];
+  const cases = [
+    [{ extraInputs: ["task_id"] }, /inputs that are not known: task_id/],
+    [{ output: "logits" }, /no output last_hidden_state or .*; it has logits/],
+    [{ files: { "modules.json": dense } }, /names a layer Dense after pooling/],
+    [{ files: { "1_Pooling/config.json": {} } }, /turns no pooling on/],
+  ] as const;
+  for (const [options, message] of cases) {
+    await using tiny = await makeTinyEncoder(options);
+    await assert.rejects(
+      openModel(tiny.folder),
+      (error: Error) => error instanceof StartupError && message.test(error.message),
+    );
+  }
+});
+
+Deno.test("EmbeddingModel normalises where modules.json says so, or where there is none", async () => {
+  const transformer = { type: "Transformer", path: "" };
+  const normalize = { type: "sentence_transformers.models.Normalize", path: "2" };
+  for (const modules of [undefined, [transformer, normalize], [transformer]]) {
+    await using tiny = await makeTinyEncoder(modules && { files: { "modules.json": modules } });
+    await using model = await openModel(tiny.folder);
+    const [row] = (await embed(model, [[15, 16]])).rows;
+    const expected = mean([2, 15, 16, 3]);
+    const length = modules?.length === 1 ? 1 : Math.hypot(...expected);
+    assertClose(row!, expected.map((value) => value / length));
+  }
+});
+
+Deno.test("EmbeddingModel takes token ids with and without special tokens", async () => {
+  await using model = await openModel(DEMO);
+  const plain = [1195, 417, 23, 1779, 303, 876, 61];
+  const { rows, promptTokens } = await embed(model, ["How do I boil an egg?", plain, [
+    2,
+    ...plain,
+    3,
+  ]]);
+  assert.equal(promptTokens, 27);
+  for (const row of rows) assertClose(row, [...rows[0]!]);
+  await assert.rejects(embed(model, ["a", [15, 2800]]), {
+    kind: "invalid_value",
+    param: "input[1][1]",
+    message: "input[1][1]: want a token id from 0 to 2799, saw 2800.",
+  });
+});
+
+Deno.test("EmbeddingModel refuses a text that is too long with both lengths, or cuts it", async () => {
+  await using model = await openModel(DEMO);
+  await assert.rejects(embed(model, ["a", LONG]), {
+    kind: "context_length_exceeded",
+    param: "input[1]",
+    message: /^input\[1\] has 602 tokens, and the model takes at most 512/,
+  });
+  const whole = await embed(model, ["egg ".repeat(510)]);
+  assert.equal(whole.promptTokens, 512);
+  const cut = await embed(model, [LONG], { truncation: "model" });
+  assert.equal(cut.promptTokens, 512);
+  assertClose(cut.rows[0]!, [...whole.rows[0]!]);
+  const short = await embed(model, [LONG, "egg"], { truncation: 4 });
+  assert.equal(short.promptTokens, 4 + 3);
+  assertClose(short.rows[0]!, [...(await embed(model, ["egg egg"])).rows[0]!]);
+  await assert.rejects(embed(model, [LONG], { truncation: 2 }), { kind: "invalid_value" });
+});
+
+Deno.test("EmbeddingModel puts the prompt of the input type before texts", async () => {
+  const prompts = { query: "find: ", passage: "read: ", none: "egg: " };
+  const files = {
+    "config_sentence_transformers.json": { prompts, default_prompt_name: "none" },
+  };
+  await using tiny = await makeTinyEncoder({ files });
+  await using model = await openModel(tiny.folder);
+  await using plain = await makeTinyEncoder();
+  await using bare = await openModel(plain.folder);
+  const types = [["query", "find: "], ["document", "read: "], [undefined, "egg: "]] as const;
+  for (const [inputType, prompt] of types) {
+    const { rows } = await embed(model, ["the dog"], { inputType });
+    assertClose(rows[0]!, [...(await embed(bare, [`${prompt}the dog`])).rows[0]!]);
+  }
+  const { rows } = await embed(bare, ["the dog"], { inputType: "query" });
+  assertClose(rows[0]!, [...(await embed(bare, ["the dog"])).rows[0]!]);
+});
+
+Deno.test("EmbeddingModel knows what exports of well-known models leave out", async () => {
+  await using tiny = await makeTinyEncoder();
+  await using bge = await openModel(tiny.folder, { id: "Xenova/bge-small-en-v1.5" });
+  const [first] = (await embed(bge, [[15, 16]])).rows;
+  assert.ok(cosine(first!, tokenVector(2)) > 0.99999);
+  await using nomic = await openModel(tiny.folder, { id: "nomic-ai/nomic-embed-text-v1.5" });
+  const query = await embed(nomic, ["the dog"], { inputType: "query" });
+  const spelled = await embed(nomic, ["search_query: the dog"]);
+  assertClose(query.rows[0]!, [...spelled.rows[0]!]);
+});
+
+Deno.test("EmbeddingModel shortens vectors where the model was trained for it, to length 1", async () => {
+  const config = { model_type: "bert", architectures: ["BertModel"], matryoshka_dimensions: [2] };
+  await using tiny = await makeTinyEncoder({ files: { "config.json": config } });
+  await using model = await openModel(tiny.folder);
+  const { rows: [whole] } = await embed(model, [[15]]);
+  const { rows: [short], dimensions } = await embed(model, [[15]], { dimensions: 2 });
+  assert.equal(dimensions, 2);
+  const length = Math.hypot(whole![0]!, whole![1]!);
+  assertClose(short!, [whole![0]! / length, whole![1]! / length]);
+  assert.equal((await embed(model, [[15]], { dimensions: WIDTH })).dimensions, WIDTH);
+  await assert.rejects(embed(model, [[15]], { dimensions: WIDTH + 1 }), { param: "dimensions" });
+
+  await using fixed = await openModel(DEMO);
+  await assert.rejects(embed(fixed, ["a"], { dimensions: 64 }), {
+    kind: "invalid_value",
+    message: /want 128, since this model's vectors cannot be shortened, saw 64/,
+  });
+});
+
+Deno.test({
+  name: "EmbeddingModel refuses a text without a token",
+  ignore: findModelFolder("embed-m2v") === undefined,
+  fn: async () => {
+    await using model = await openModel(findModelFolder("embed-m2v")!);
+    await assert.rejects(embed(model, ["a", "   "]), {
+      kind: "invalid_value",
+      param: "input[1]",
+    });
+    assert.equal((await embed(model, ["a"])).promptTokens, 1);
+  },
+});
+
+Deno.test("EmbeddingModel answers 10,000 inputs in their order", async () => {
+  await using tiny = await makeTinyEncoder();
+  await using model = await openModel(tiny.folder);
+  const inputs = Array.from(
+    { length: 10_000 },
+    (_, index) => Array(1 + index % 37).fill(index % 2800),
+  );
+  const { rows } = await embed(model, inputs);
+  for (const index of [0, 1, 36, 37, 2799, 2800, 5000, 9999]) {
+    const expected = mean([2, ...inputs[index]!, 3]);
+    assert.ok(cosine(rows[index]!, expected) > 0.9999, `${index}`);
+  }
+});
+
+Deno.test("EmbeddingModel.start() can be ended: what has not run will not, and others go on", async () => {
+  await using model = await openModel(DEMO, { maxBatchTokens: 64 });
+  const heard: TaskEvent[] = [];
+  const task: EmbedTask = { type: "embed", requestId: "test", inputs: Array(2000).fill("an egg") };
+  const end = model.start(task, (event) => heard.push(event));
+  await embed(model, ["first"]);
+  end();
+  const numTokens = await figure(model, "hearth_batch_tokens_total");
+  assert.ok(numTokens < 2000);
+  await embed(model, ["second"]);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.ok(await figure(model, "hearth_batch_tokens_total") <= numTokens + 64);
+  assert.equal(await figure(model, "hearth_texts_waiting"), 0);
+  assert.deepEqual(heard, []);
+});
+
+Deno.test("EmbeddingModel: a run that fails ends its own requests, and the next is answered", async () => {
+  await using tiny = await makeTinyEncoder({ numRows: 1000 });
+  await using model = await openModel(tiny.folder);
+  await assert.rejects(embed(model, [[15], [2000]]), { kind: "inference_failed" });
+  assert.ok(cosine((await embed(model, [[15]])).rows[0]!, mean([2, 15, 3])) > 0.9999);
+});
+
+Deno.test("EmbeddingModel.start() refuses tasks of other kinds", async () => {
+  await using model = await openModel(DEMO);
+  const task = { type: "rerank", requestId: "test", query: "a", documents: ["b"] } as const;
+  assert.throws(() => model.start(task, () => {}), (error: HearthError) => {
+    return error.kind === "unsupported_by_model";
+  });
+});
