@@ -6,7 +6,6 @@
 import type { DeviceChoice } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { openDevice } from "../gpu/device.ts";
-import { log } from "../log.ts";
 import type { Backend } from "./backend.ts";
 import { CpuBackend } from "./cpu.ts";
 import { WebGpuBackend } from "./webgpu.ts";
@@ -18,11 +17,13 @@ import { WebGpuBackend } from "./webgpu.ts";
  */
 export async function openBackend(choice: DeviceChoice): Promise<Backend> {
   if (choice === "cpu") return new CpuBackend();
+  // After an error nobody waited for (no memory left, work that was refused) results cannot be trusted.
+  const failure = Promise.withResolvers<string>();
   const gpu = await openDevice({
     allowFallback: choice === "webgpu",
-    onError: (error) => log.error("GPU error", { error: error.message }),
+    onError: ({ message }) => failure.resolve(`the GPU reported an error: ${message}`),
   });
-  if (gpu) return await WebGpuBackend.create(gpu);
+  if (gpu) return await WebGpuBackend.create(gpu, { failure: failure.promise });
   if (choice === "auto") return new CpuBackend();
   throw new StartupError(
     "No WebGPU adapter was found, and --device webgpu asks for one. On Linux it needs a Vulkan driver " +

@@ -32,22 +32,28 @@ export class WebGpuBackend implements Backend {
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
 
-  private constructor(gpu: GpuContext, readback: Readback) {
+  private constructor(gpu: GpuContext, parts: { readback: Readback; failure: Promise<string> }) {
     this.#gpu = gpu;
-    this.#readback = readback;
+    this.#readback = parts.readback;
     this.adapter = gpu.adapterInfo.description || gpu.adapterInfo.vendor || "unnamed adapter";
     this.hasF16 = gpu.hasF16;
     this.maxBufferBytes = Math.min(
       gpu.limits.maxBufferSize,
       gpu.limits.maxStorageBufferBindingSize,
     );
-    this.lost = gpu.lost.then(({ reason, message }) =>
+    const lost = gpu.lost.then(({ reason, message }) =>
       `the GPU device was lost (${reason}): ${message}`
     );
+    this.lost = Promise.race([lost, parts.failure]);
   }
 
-  static async create(gpu: GpuContext): Promise<WebGpuBackend> {
-    return new WebGpuBackend(gpu, await Readback.create(gpu, { maxBytes: MAX_READ_BYTES }));
+  /** @param options.failure resolves with the reason when the device's results can no longer be trusted. */
+  static async create(
+    gpu: GpuContext,
+    { failure = new Promise<string>(() => {}) }: { failure?: Promise<string> } = {},
+  ): Promise<WebGpuBackend> {
+    const readback = await Readback.create(gpu, { maxBytes: MAX_READ_BYTES });
+    return new WebGpuBackend(gpu, { readback, failure });
   }
 
   openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {

@@ -4,6 +4,7 @@
  * @module
  */
 import { setImmediate } from "node:timers";
+import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EngineMetrics } from "./metrics.ts";
 import {
@@ -154,9 +155,16 @@ export class EngineLoop {
     }
   }
 
-  /** Ends every request that took part in a failed step; the others go on. */
+  /**
+   * Ends the requests a step failed for: those whose logits leave nothing to choose, else all that took part. The step
+   * is not committed, so the others' tokens are computed again.
+   */
   #fail(step: ScheduledStep, error: unknown): void {
-    for (const { sequence } of step.scheduled) {
+    const sampling = step.scheduled.filter(({ samples }) => samples);
+    const failed = error instanceof NothingToSampleError
+      ? error.rows.flatMap((row) => sampling[row] ?? [])
+      : step.scheduled;
+    for (const { sequence } of failed) {
       const running = this.#running.get(sequence.id);
       if (running === undefined) continue;
       this.#drop(running);

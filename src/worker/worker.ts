@@ -29,13 +29,17 @@ async function load(options: LoadOptions): Promise<void> {
   let backend: Backend | undefined;
   try {
     backend = await openBackend(options.device);
-    backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
-    const model = await loadModel({
-      ...options,
-      backend,
-      onProgress: (progress) => scope.postMessage({ type: "progress", progress }),
-    });
+    const model = await Promise.race([
+      loadModel({
+        ...options,
+        backend,
+        onProgress: (progress) => scope.postMessage({ type: "progress", progress }),
+      }),
+      backend.lost.then((reason) => Promise.reject(new StartupError(reason))),
+    ]);
     loaded = { backend, model };
+    // Announced also where it happened during the last moments of loading.
+    backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
     const { id, aliases, ownedBy } = options.model;
     const { kind, dtype, contextLength, maxSequences } = model;
     scope.postMessage({

@@ -115,6 +115,24 @@ Deno.test("EngineLoop ends all sequences that a step finishes with that step", (
     assert.equal(count?.value, 5);
   }));
 
+Deno.test("EngineLoop ends only the request that has no token to choose", () =>
+  withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
+    const prompt = { tokens: GOLDENS[0]!.promptIds, maxTokens: 6 };
+    const alone = await generate(engine, prompt);
+    const everyToken = Array.from({ length: engine.limits.vocabSize }, (_, id) => id);
+    const empty = new Promise<unknown>((resolve, reject) =>
+      engine.add({
+        promptTokens: Int32Array.from(prompt.tokens),
+        samples: [GREEDY],
+        logitBias: new Map(everyToken.map((id) => [id, -Infinity])),
+        topLogprobs: 0,
+      }, { onToken: () => false, onDone: () => reject(new Error("it was done")), onError: resolve })
+    );
+    const others = await Promise.all([generate(engine, prompt), generate(engine, prompt)]);
+    assert.equal(((await empty) as Error).name, "NothingToSampleError");
+    for (const { ids } of others) assert.deepEqual(ids, alone.ids);
+  }));
+
 Deno.test("EngineLoop frees every block after 1,000 requests of which 300 hang up", () =>
   withEngine({ backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" }, async (engine) => {
     let random = 42;
