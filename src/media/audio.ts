@@ -5,8 +5,10 @@
  */
 import { setImmediate } from "node:timers";
 import { HearthError } from "../errors.ts";
+import { isAdts, readAdts } from "./audio/adts.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
 import { mixDown } from "./audio/mix.ts";
+import { isMp4, readMp4 } from "./audio/mp4.ts";
 import { findMp3, readMp3 } from "./audio/mp3.ts";
 import { readOgg } from "./audio/ogg.ts";
 import { isOgg } from "./audio/ogg_pages.ts";
@@ -26,7 +28,9 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "WAV", matches: isWav, read: readWav },
   { name: "Ogg", matches: isOgg, read: readOgg },
   { name: "WebM", matches: isWebm, read: readWebm },
+  { name: "MP4", matches: isMp4, read: readMp4 },
   { name: "FLAC", matches: (file) => findFlac(file) !== undefined, read: readFlac },
+  { name: "AAC", matches: isAdts, read: readAdts },
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
 ];
 

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { decodeAac } from "./aac.ts";
+import { parseAacConfig } from "./aac/config.ts";
 import { readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
 import { decodeFlac } from "./flac.ts";
 import { joinBytes } from "./join_bytes.ts";
@@ -52,6 +54,7 @@ const CODECS: Readonly<
   "A_OPUS": (setup, frames) => decodeOpus(parseOpusHead(setup), frames),
   "A_VORBIS": (setup, frames) => decodeVorbis(chain(splitXiph(setup, 0), frames)),
   "A_FLAC": decodeFlac,
+  "A_AAC": (setup, frames) => decodeAac(parseAacConfig(setup), frames),
   "A_MPEG/L3": (_, frames) => readMp3(joinBytes([...frames])),
 };
 

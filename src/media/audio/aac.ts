@@ -1,0 +1,43 @@
+/**
+ * Decodes AAC frames, from whatever container they came.
+ *
+ * @module
+ */
+import type { AacConfig } from "./aac/config.ts";
+import { AacDecoder } from "./aac/decoder.ts";
+import { invalidAudio, type Sound } from "./sound.ts";
+
+const FRAME_SAMPLES = 1024;
+/** A stream of which more than this share is damaged is not worth hearing. */
+const MAX_DAMAGED_SHARE = 0.5;
+
+/**
+ * Decodes frames. A damaged one becomes silence.
+ *
+ * @throws {HearthError} `invalid_media` when most are damaged.
+ */
+export async function* decodeAac(
+  { sampleRateHz }: AacConfig,
+  frames: Iterable<Uint8Array>,
+): AsyncGenerator<Sound, void> {
+  const decoder = new AacDecoder(sampleRateHz);
+  let numFrames = 0;
+  let numDamaged = 0;
+  let damage: unknown;
+  for (const frame of frames) {
+    numFrames++;
+    let channels: Float32Array[];
+    try {
+      channels = decoder.decode(frame);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      numDamaged++;
+      damage = error;
+      channels = [new Float32Array(FRAME_SAMPLES)];
+    }
+    yield { channels, sampleRateHz };
+  }
+  if (numDamaged > numFrames * MAX_DAMAGED_SHARE) {
+    throw invalidAudio(`Of ${numFrames} AAC frames, ${numDamaged} cannot be decoded.`, damage);
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * How AAC divides spectra into scale factor bands (ISO/IEC 14496-3, tables 4.129 to 4.147).
+ *
+ * @module
+ */
+
+/** Sample rates by index. */
+export const SAMPLE_RATES_HZ = [
+  96_000,
+  88_200,
+  64_000,
+  48_000,
+  44_100,
+  32_000,
+  24_000,
+  22_050,
+  16_000,
+  12_000,
+  11_025,
+  8_000,
+  7_350,
+] as const;
+
+/** The bands of one window length. */
+export interface Bands {
+  /** u16 `[bands + 1]`: band `b` has coefficients `offsets[b]` to `offsets[b + 1]`. */
+  readonly offsets: Uint16Array;
+  /** Bands that noise shaping may reach. */
+  readonly maxTnsBands: number;
+}
+
+/** The bands of both window lengths. */
+export interface BandTable {
+  readonly long: Bands;
+  readonly short: Bands;
+}
+
+/** Widths of the bands from the lowest on, with `*` and a number for so many of them. */
+const LONG_96 = "4*14 8*5 12*5 16*2 24 28 36 44 64*11";
+const LONG_64 = "4*14 8*4 12*3 16*3 20 24*2 28 36 40*18";
+const LONG_48 = "4*10 8*7 12*4 16*2 20*2 24*2 28*2 32*19 96";
+const LONG_32 = "4*10 8*7 12*4 16*2 20*2 24*2 28*2 32*22";
+const LONG_24 = "4*11 8*10 12*4 16*3 20*2 24*2 28*2 32 36*2 40 44 48 52*2 64*5";
+const LONG_16 = "8*11 12*9 16*4 20*3 24*2 28*2 32 36 40*2 44 48 52 56 60 64*3";
+const LONG_8 = "12*13 16*7 20*4 24*3 28*2 32 36*2 40 44 48 52 56 60 64 80";
+const SHORT_96 = "4*6 8*3 16 28 36";
+const SHORT_48 = "4*5 8*3 12*3 16*3";
+const SHORT_24 = "4*7 8*3 12*2 16*2 20";
+const SHORT_16 = "4*8 8*2 12*2 16 20*2";
+const SHORT_8 = "4*7 8*4 12 16 20*2";
+
+/** By index of the sample rate: long bands, of which so many for noise shaping, and the same for short ones. */
+const TABLES:
+  readonly (readonly [long: string, longTns: number, short: string, shortTns: number])[] = [
+    [LONG_96, 31, SHORT_96, 9],
+    [LONG_96, 31, SHORT_96, 9],
+    [LONG_64, 34, SHORT_96, 10],
+    [LONG_48, 40, SHORT_48, 14],
+    [LONG_48, 42, SHORT_48, 14],
+    [LONG_32, 51, SHORT_48, 14],
+    [LONG_24, 46, SHORT_24, 14],
+    [LONG_24, 46, SHORT_24, 14],
+    [LONG_16, 42, SHORT_16, 14],
+    [LONG_16, 42, SHORT_16, 14],
+    [LONG_16, 42, SHORT_16, 14],
+    [LONG_8, 39, SHORT_8, 14],
+    [LONG_8, 39, SHORT_8, 14],
+  ];
+
+/** The bands at a sample rate; at one that has no index, those of the nearest below. */
+export function getBands(sampleRateHz: number): BandTable {
+  const index = SAMPLE_RATES_HZ.findIndex((rate) => rate <= sampleRateHz);
+  const [long, longTns, short, shortTns] = TABLES.at(index)!;
+  return {
+    long: { offsets: toOffsets(long), maxTnsBands: longTns },
+    short: { offsets: toOffsets(short), maxTnsBands: shortTns },
+  };
+}
+
+function toOffsets(widths: string): Uint16Array {
+  const offsets = [0];
+  for (const run of widths.split(" ")) {
+    const [width, times = 1] = run.split("*").map(Number);
+    for (let i = 0; i < times; i++) offsets.push(offsets.at(-1)! + width!);
+  }
+  return Uint16Array.from(offsets);
+}

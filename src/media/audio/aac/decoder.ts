@@ -1,0 +1,123 @@
+/**
+ * Decodes AAC-LC frames (ISO/IEC 14496-3, `raw_data_block`).
+ *
+ * HE-AAC is AAC-LC with a description of the upper half of the spectrum beside it, which is passed over: what is left
+ * has half the sample rate, and all that speech recognition at 16 kHz hears.
+ *
+ * @module
+ */
+import { getBands } from "./bands.ts";
+import { BitReader } from "./bit_reader.ts";
+import { type ChannelFrame, readChannel, type StreamContext } from "./channel.ts";
+import { Filterbank } from "./filterbank.ts";
+import { NoiseSource } from "./spectrum.ts";
+import { decouple, readMidSideMask } from "./stereo.ts";
+import { applyTns } from "./tns.ts";
+import { readWindowLayout } from "./window.ts";
+
+const ELEMENT = {
+  single: 0,
+  pair: 1,
+  coupling: 2,
+  lowFrequency: 3,
+  data: 4,
+  program: 5,
+  fill: 6,
+  end: 7,
+} as const;
+const MAX_CHANNELS = 8;
+
+/** Decodes one stream frame by frame. */
+export class AacDecoder {
+  readonly #context: StreamContext;
+  readonly #filterbanks: Filterbank[] = [];
+
+  constructor(sampleRateHz: number) {
+    this.#context = { table: getBands(sampleRateHz), noise: new NoiseSource() };
+  }
+
+  /**
+   * @returns f32 `[channels][1024]`, full scale at 1.
+   * @throws {RangeError} when the frame makes no sense or uses what the LC profile has not.
+   */
+  decode(frame: Uint8Array): Float32Array<ArrayBuffer>[] {
+    return this.#readChannels(new BitReader(frame)).map(({ spectrum, tns, layout }, channel) => {
+      applyTns(spectrum, tns, layout);
+      const filterbank = this.#filterbanks[channel] ??= new Filterbank();
+      return filterbank.transform(spectrum, layout);
+    });
+  }
+
+  #readChannels(bits: BitReader): ChannelFrame[] {
+    const channels: ChannelFrame[] = [];
+    while (true) {
+      const element = bits.read(3);
+      if (element === ELEMENT.end) return channels;
+      if (channels.length > MAX_CHANNELS) {
+        throw new RangeError("The AAC data have too many channels.");
+      }
+      switch (element) {
+        case ELEMENT.single:
+        case ELEMENT.lowFrequency:
+          bits.skip(4);
+          channels.push(readChannel(bits, this.#context));
+          break;
+        case ELEMENT.pair:
+          bits.skip(4);
+          channels.push(...this.#readPair(bits));
+          break;
+        case ELEMENT.data:
+          skipData(bits);
+          break;
+        case ELEMENT.program:
+          skipProgram(bits);
+          break;
+        case ELEMENT.fill:
+          skipFill(bits);
+          break;
+        default:
+          throw new RangeError("The AAC data couple channels.");
+      }
+    }
+  }
+
+  #readPair(bits: BitReader): [ChannelFrame, ChannelFrame] {
+    const isShared = bits.read(1) === 1;
+    if (!isShared) return [readChannel(bits, this.#context), readChannel(bits, this.#context)];
+    const layout = readWindowLayout(bits, this.#context.table);
+    const mask = readMidSideMask(bits, layout);
+    const left = readChannel(bits, this.#context, layout);
+    const right = readChannel(bits, this.#context, layout);
+    decouple(left, right, mask);
+    return [left, right];
+  }
+}
+
+function skipData(bits: BitReader): void {
+  bits.skip(4);
+  const isAligned = bits.read(1) === 1;
+  const count = bits.read(8);
+  const numBytes = count === 255 ? count + bits.read(8) : count;
+  if (isAligned) bits.align();
+  bits.skip(8 * numBytes);
+}
+
+function skipFill(bits: BitReader): void {
+  const count = bits.read(4);
+  bits.skip(8 * (count === 15 ? count + bits.read(8) - 1 : count));
+}
+
+/** A `program_config_element`: which speaker each channel is for. */
+function skipProgram(bits: BitReader): void {
+  bits.skip(4 + 2 + 4);
+  const numSpeakers = bits.read(4) + bits.read(4) + bits.read(4);
+  const numLow = bits.read(2);
+  const numData = bits.read(3);
+  const numCoupling = bits.read(4);
+  if (bits.read(1) === 1) bits.skip(4);
+  if (bits.read(1) === 1) bits.skip(4);
+  if (bits.read(1) === 1) bits.skip(3);
+  bits.skip(5 * numSpeakers + 4 * numLow + 4 * numData + 5 * numCoupling);
+  bits.align();
+  bits.skip(8 * bits.read(8));
+}

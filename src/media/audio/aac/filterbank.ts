@@ -1,0 +1,106 @@
+/**
+ * From coefficients to samples: transform, windows and overlap (ISO/IEC 14496-3, section 4.6.11).
+ *
+ * @module
+ */
+import { Imdct } from "./imdct.ts";
+import { SEQUENCE, type WindowLayout } from "./window.ts";
+
+const LONG = 1024;
+const SHORT = 128;
+const NUM_SHORT_WINDOWS = 8;
+/** Where the short windows begin in the middle of a long one, and end before its end. */
+const MARGIN = (LONG - SHORT) / 2;
+
+/** By shape, the rising halves of the windows of one length. */
+function makeSlopes(
+  size: number,
+  alpha: number,
+): readonly [sine: Float64Array, kaiser: Float64Array] {
+  const sine = Float64Array.from(
+    { length: size },
+    (_, n) => Math.sin(Math.PI / 2 * (n + 0.5) / size),
+  );
+  const weights = Float64Array.from(
+    { length: size + 1 },
+    (_, n) => bessel(Math.PI * alpha * Math.sqrt(1 - (2 * n / size - 1) ** 2)),
+  );
+  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  let sum = 0;
+  const kaiser = Float64Array.from(
+    { length: size },
+    (_, n) => Math.sqrt((sum += weights[n]!) / total),
+  );
+  return [sine, kaiser];
+}
+
+/** The modified Bessel function of the first kind, of order 0. */
+function bessel(x: number): number {
+  let sum = 1;
+  for (let term = 1, k = 1; term > 1e-17 * sum; k++) {
+    term *= (x / 2 / k) ** 2;
+    sum += term;
+  }
+  return sum;
+}
+
+const LONG_SLOPES = makeSlopes(LONG, 4);
+const SHORT_SLOPES = makeSlopes(SHORT, 6);
+
+/** One channel's samples, each frame's second half kept for the next. */
+export class Filterbank {
+  readonly #long = new Imdct(LONG);
+  readonly #short = new Imdct(SHORT);
+  readonly #samples = new Float64Array(2 * LONG);
+  readonly #shortSamples = new Float64Array(2 * SHORT);
+  readonly #overlap = new Float64Array(LONG);
+  #lastShape = 0;
+
+  /** @returns the 1024 samples that this frame completes. */
+  transform(spectrum: Float64Array, layout: WindowLayout): Float32Array<ArrayBuffer> {
+    if (layout.sequence === SEQUENCE.short) this.#transformShort(spectrum, layout.shape);
+    else this.#transformLong(spectrum, layout);
+    this.#lastShape = layout.shape;
+    const output = new Float32Array(LONG);
+    for (let n = 0; n < LONG; n++) output[n] = this.#overlap[n]! + this.#samples[n]!;
+    this.#overlap.set(this.#samples.subarray(LONG));
+    return output;
+  }
+
+  #transformLong(spectrum: Float64Array, { sequence, shape }: WindowLayout): void {
+    const samples = this.#samples;
+    this.#long.transform(spectrum, samples);
+    const rising = samples.subarray(0, LONG);
+    const falling = samples.subarray(LONG).reverse();
+    if (sequence === SEQUENCE.stop) applyShortSlope(rising, this.#lastShape);
+    else applySlope(rising, LONG_SLOPES[this.#lastShape]!);
+    if (sequence === SEQUENCE.start) applyShortSlope(falling, shape);
+    else applySlope(falling, LONG_SLOPES[shape]!);
+    falling.reverse();
+  }
+
+  #transformShort(spectrum: Float64Array, shape: number): void {
+    const samples = this.#shortSamples;
+    this.#samples.fill(0);
+    for (let window = 0; window < NUM_SHORT_WINDOWS; window++) {
+      this.#short.transform(spectrum.subarray(window * SHORT, (window + 1) * SHORT), samples);
+      const rising = SHORT_SLOPES[window === 0 ? this.#lastShape : shape]!;
+      const falling = SHORT_SLOPES[shape]!;
+      const start = MARGIN + window * SHORT;
+      for (let n = 0; n < SHORT; n++) {
+        this.#samples[start + n]! += samples[n]! * rising[n]!;
+        this.#samples[start + SHORT + n]! += samples[SHORT + n]! * falling[SHORT - 1 - n]!;
+      }
+    }
+  }
+}
+
+function applySlope(half: Float64Array, slope: Float64Array): void {
+  for (let n = 0; n < half.length; n++) half[n]! *= slope[n]!;
+}
+
+/** The slope of a long window beside short ones: silent, then a short slope, then flat. */
+function applyShortSlope(half: Float64Array, shape: number): void {
+  half.fill(0, 0, MARGIN);
+  applySlope(half.subarray(MARGIN, MARGIN + SHORT), SHORT_SLOPES[shape]!);
+}

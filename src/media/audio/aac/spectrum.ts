@@ -1,0 +1,185 @@
+/**
+ * The coefficients of a channel (ISO/IEC 14496-3, sections 4.6.1, 4.6.3 and 4.6.13).
+ *
+ * @module
+ */
+import type { BitReader } from "./bit_reader.ts";
+import { SPECTRUM_CODEBOOKS } from "./codebooks.ts";
+import { Codebook } from "./huffman.ts";
+import { CODEBOOK } from "./scale_factors.ts";
+import type { WindowLayout } from "./window.ts";
+
+/** What a channel's coefficients are read with. */
+export interface SpectrumOptions {
+  readonly layout: WindowLayout;
+  /** u8 `[groups, bands]`. */
+  readonly codebooks: Uint8Array;
+  /** f64 `[groups, bands]`. */
+  readonly scales: Float64Array;
+  readonly pulses: readonly Pulse[];
+  readonly noise: NoiseSource;
+}
+
+/** Moves a coefficient of a long window away from 0. */
+export interface Pulse {
+  readonly at: number;
+  readonly amplitude: number;
+}
+
+/** A part of the spectrum that one codebook and one scale are for. */
+interface Region {
+  readonly start: number;
+  readonly end: number;
+  readonly codebook: number;
+  readonly scale: number;
+}
+
+/** How the codewords of a codebook become coefficients: each is a number with so many digits of this base. */
+interface Shape {
+  readonly numValues: number;
+  readonly base: number;
+  /** Whether digits count from the middle; else they are magnitudes, and signs follow. */
+  readonly isSigned: boolean;
+}
+
+const FRAME_SIZE = 1024;
+/** Codebook 11 has magnitudes of 16 and more follow by themselves. */
+const ESCAPE_CODEBOOK = 11;
+const ESCAPE = 16;
+const MAX_ESCAPE_BITS = 12;
+
+const SHAPES: readonly Shape[] = [
+  [4, 3, true],
+  [4, 3, true],
+  [4, 3, false],
+  [4, 3, false],
+  [2, 9, true],
+  [2, 9, true],
+  [2, 8, false],
+  [2, 8, false],
+  [2, 13, false],
+  [2, 13, false],
+  [2, 17, false],
+].map((shape) => {
+  const [numValues, base, isSigned] = shape as [number, number, boolean];
+  return { numValues, base, isSigned };
+});
+
+/** A stream's own noise, so that a file always sounds the same. */
+export class NoiseSource {
+  #state = 1;
+
+  /** A number of either sign, of any magnitude below 2 ** 31. */
+  next(): number {
+    // Numerical Recipes' generator.
+    return this.#state = Math.imul(this.#state, 1_664_525) + 1_013_904_223 | 0;
+  }
+}
+
+let codebooks: readonly Codebook[] | undefined;
+
+/**
+ * @returns f64 `[1024]`; bands of intensity stereo are 0.
+ * @throws {RangeError} when the bits make no sense.
+ */
+export function readSpectrum(bits: BitReader, options: SpectrumOptions): Float64Array {
+  const quantized = new Int32Array(FRAME_SIZE);
+  const regions = [...listRegions(options)];
+  for (const region of regions) readRegion(bits, region, quantized);
+  for (const { at, amplitude } of options.pulses) {
+    quantized[at]! += quantized[at]! > 0 ? amplitude : -amplitude;
+  }
+  const spectrum = new Float64Array(FRAME_SIZE);
+  for (const region of regions) {
+    if (region.codebook === CODEBOOK.noise) fillWithNoise(spectrum, region, options.noise);
+    else dequantize(quantized, spectrum, region);
+  }
+  return spectrum;
+}
+
+function* listRegions({ layout, codebooks, scales }: SpectrumOptions): Generator<Region> {
+  const { groups, bands, numBands, windowSize } = layout;
+  let firstWindow = 0;
+  for (const [group, numWindows] of groups.entries()) {
+    for (let band = 0; band < numBands; band++) {
+      const codebook = codebooks[group * numBands + band]!;
+      const scale = scales[group * numBands + band]!;
+      for (let window = firstWindow; window < firstWindow + numWindows; window++) {
+        const start = window * windowSize + bands.offsets[band]!;
+        const end = window * windowSize + bands.offsets[band + 1]!;
+        yield { start, end, codebook, scale };
+      }
+    }
+    firstWindow += numWindows;
+  }
+}
+
+function isCoded(codebook: number): boolean {
+  return codebook > CODEBOOK.zero && codebook < CODEBOOK.reserved;
+}
+
+function readRegion(bits: BitReader, region: Region, quantized: Int32Array): void {
+  const { start, end, codebook } = region;
+  if (!isCoded(codebook)) return;
+  codebooks ??= SPECTRUM_CODEBOOKS.map((text) => new Codebook(text));
+  const words = codebooks[codebook - 1]!;
+  const { numValues, base, isSigned } = SHAPES[codebook - 1]!;
+  const middle = isSigned ? (base - 1) / 2 : 0;
+  for (let at = start; at < end; at += numValues) {
+    let word = words.read(bits);
+    for (let i = at + numValues - 1; i >= at; i--) {
+      quantized[i] = word % base - middle;
+      word = Math.floor(word / base);
+    }
+    if (isSigned) continue;
+    const signs = readSigns(bits, quantized, at, numValues);
+    for (let i = at; i < at + numValues; i++) {
+      if (codebook === ESCAPE_CODEBOOK && quantized[i] === ESCAPE) quantized[i] = readEscape(bits);
+      if ((signs >> (i - at) & 1) === 1) quantized[i] = -quantized[i]!;
+    }
+  }
+}
+
+/** One bit for each value, set for a negative one. */
+function readSigns(bits: BitReader, quantized: Int32Array, at: number, count: number): number {
+  let signs = 0;
+  for (let i = 0; i < count; i++) {
+    if (quantized[at + i] !== 0) signs |= bits.read(1) << i;
+  }
+  return signs;
+}
+
+function readEscape(bits: BitReader): number {
+  let length = 4;
+  while (bits.read(1) === 1) length++;
+  if (length > MAX_ESCAPE_BITS) throw new RangeError(`The AAC data escape ${length} bits.`);
+  return 2 ** length + bits.read(length);
+}
+
+function dequantize(
+  quantized: Int32Array,
+  spectrum: Float64Array,
+  { start, end, codebook, scale }: Region,
+): void {
+  if (!isCoded(codebook)) return;
+  for (let i = start; i < end; i++) {
+    const value = quantized[i]!;
+    if (value !== 0) spectrum[i] = scale * Math.cbrt(value) * Math.abs(value);
+  }
+}
+
+/** Noise whose norm is the region's scale. */
+function fillWithNoise(
+  spectrum: Float64Array,
+  { start, end, scale }: Region,
+  noise: NoiseSource,
+): void {
+  let energy = 0;
+  for (let i = start; i < end; i++) {
+    const value = noise.next();
+    spectrum[i] = value;
+    energy += value * value;
+  }
+  const factor = scale / Math.sqrt(energy);
+  for (let i = start; i < end; i++) spectrum[i]! *= factor;
+}

@@ -1,0 +1,105 @@
+/**
+ * Takes MP4 and QuickTime files apart (ISO/IEC 14496-12).
+ *
+ * @module
+ */
+import { invalidAudio } from "./sound.ts";
+
+/** A box's content. */
+export class Box {
+  readonly type: string;
+  /** Places in the file: of the box, of its content, and behind it. */
+  readonly start: number;
+  readonly contentStart: number;
+  readonly end: number;
+  readonly #file: Uint8Array<ArrayBuffer>;
+  readonly #view: DataView;
+
+  constructor(
+    file: Uint8Array<ArrayBuffer>,
+    place: { type: string; start: number; contentStart: number; end: number },
+  ) {
+    this.type = place.type;
+    this.start = place.start;
+    this.contentStart = place.contentStart;
+    this.end = place.end;
+    this.#file = file;
+    this.#view = new DataView(file.buffer, file.byteOffset + place.contentStart, this.length);
+  }
+
+  /** The whole file as a box. */
+  static root(file: Uint8Array<ArrayBuffer>): Box {
+    return new Box(file, { type: "", start: 0, contentStart: 0, end: file.length });
+  }
+
+  /** Bytes of content. */
+  get length(): number {
+    return this.end - this.contentStart;
+  }
+
+  /** The content from `offset` on. */
+  bytes(offset = 0): Uint8Array<ArrayBuffer> {
+    return this.#file.subarray(this.contentStart + offset, this.end);
+  }
+
+  /** The boxes in the content from `offset` on. A box that was cut ends where its parent does. */
+  *children(offset = 0): Generator<Box> {
+    const headerBytes = 8;
+    for (let at = offset; at + headerBytes <= this.length;) {
+      const type = String.fromCharCode(...this.bytes(at + 4).subarray(0, 4));
+      const size32 = this.u32(at);
+      const isLarge = size32 === 1;
+      const size = isLarge ? this.u64(at + headerBytes) : size32 === 0 ? this.length - at : size32;
+      const contentOffset = at + (isLarge ? 2 * headerBytes : headerBytes);
+      if (at + size < contentOffset) return;
+      yield new Box(this.#file, {
+        type,
+        start: this.contentStart + at,
+        contentStart: Math.min(this.end, this.contentStart + contentOffset),
+        end: Math.min(this.end, this.contentStart + at + size),
+      });
+      at += size;
+    }
+  }
+
+  /** The first box at a path of types. */
+  find(...path: readonly string[]): Box | undefined {
+    const [type, ...rest] = path;
+    if (type === undefined) return this;
+    for (const child of this.children()) {
+      const found = child.type === type ? child.find(...rest) : undefined;
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+
+  /** An unsigned integer of 8 bits. */
+  u8(offset: number): number {
+    return this.#check(offset, 1).getUint8(offset);
+  }
+
+  /** An unsigned integer of 16 bits. */
+  u16(offset: number): number {
+    return this.#check(offset, 2).getUint16(offset);
+  }
+
+  /** An unsigned integer of 32 bits. */
+  u32(offset: number): number {
+    return this.#check(offset, 4).getUint32(offset);
+  }
+
+  /** A signed integer of 32 bits. */
+  i32(offset: number): number {
+    return this.#check(offset, 4).getInt32(offset);
+  }
+
+  /** An unsigned integer of 64 bits, exact up to 2 ** 53. */
+  u64(offset: number): number {
+    return this.u32(offset) * 2 ** 32 + this.u32(offset + 4);
+  }
+
+  #check(offset: number, size: number): DataView {
+    if (offset + size <= this.#view.byteLength) return this.#view;
+    throw invalidAudio(`The MP4 file is damaged: its box ${this.type} is too short.`);
+  }
+}

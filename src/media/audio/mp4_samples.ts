@@ -1,0 +1,138 @@
+/**
+ * Where the frames of an MP4 track lie in its file.
+ *
+ * @module
+ */
+import type { Box } from "./mp4_boxes.ts";
+import { invalidAudio } from "./sound.ts";
+
+/** Bytes of one frame, which MP4 calls a sample. */
+interface FrameRange {
+  readonly offset: number;
+  readonly size: number;
+}
+
+const FRAGMENT_FLAG = {
+  baseOffset: 0x1,
+  description: 0x2,
+  duration: 0x8,
+  size: 0x10,
+} as const;
+const RUN_FLAG = {
+  offset: 0x1,
+  firstFlags: 0x4,
+  duration: 0x100,
+  size: 0x200,
+  flags: 0x400,
+  composition: 0x800,
+} as const;
+
+/**
+ * The frames of a track in order, those in fragments last.
+ *
+ * @param root the file.
+ * @throws {HearthError} `invalid_media` when a frame lies outside of the file or the frames are more than its bytes.
+ */
+export function* readMp4Frames(
+  root: Box,
+  track: Box,
+  trackId: number,
+): Generator<Uint8Array<ArrayBuffer>> {
+  const file = root.bytes();
+  let total = 0;
+  for (const { offset, size } of listRanges(root, track, trackId)) {
+    total += size;
+    if (offset + size > file.length) {
+      throw invalidAudio(
+        `The MP4 file was cut: a frame should end at byte ${
+          offset + size
+        }, and it has ${file.length}.`,
+      );
+    }
+    // More than once through the file's bytes: its tables would never end.
+    if (total > file.length) throw invalidAudio("The MP4 file is damaged: its frames overlap.");
+    if (size > 0) yield file.subarray(offset, offset + size);
+  }
+}
+
+function* listRanges(root: Box, track: Box, trackId: number): Generator<FrameRange> {
+  const table = track.find("mdia", "minf", "stbl");
+  if (table !== undefined) yield* listTabled(table);
+  let defaultSize = 0;
+  for (const extend of root.find("moov", "mvex")?.children() ?? []) {
+    if (extend.type === "trex" && extend.u32(4) === trackId) defaultSize = extend.u32(16);
+  }
+  for (const movie of root.children()) {
+    if (movie.type !== "moof") continue;
+    for (const fragment of movie.children()) {
+      const header = fragment.type === "traf" ? fragment.find("tfhd") : undefined;
+      if (header?.u32(4) === trackId) {
+        yield* listFragment(movie, fragment, header, defaultSize);
+      }
+    }
+  }
+}
+
+/** The frames that a track's own tables list: chunks at offsets, each of some frames, each of a size. */
+function* listTabled(table: Box): Generator<FrameRange> {
+  const sizes = table.find("stsz");
+  const chunks = table.find("stco") ?? table.find("co64");
+  const runs = table.find("stsc");
+  if (sizes === undefined || chunks === undefined || runs === undefined) return;
+  const commonSize = sizes.u32(4);
+  const numFrames = sizes.u32(8);
+  const numRuns = runs.u32(4);
+  let frame = 0;
+  let run = -1;
+  for (let chunk = 0; chunk < chunks.u32(4) && frame < numFrames; chunk++) {
+    while (run + 1 < numRuns && runs.u32(8 + 12 * (run + 1)) <= chunk + 1) run++;
+    const framesInChunk = run < 0 ? 1 : runs.u32(12 + 12 * run);
+    let offset = chunks.type === "co64" ? chunks.u64(8 + 8 * chunk) : chunks.u32(8 + 4 * chunk);
+    for (let i = 0; i < framesInChunk && frame < numFrames; i++, frame++) {
+      const size = commonSize || sizes.u32(12 + 4 * frame);
+      yield { offset, size };
+      offset += size;
+    }
+  }
+}
+
+/** The frames of one track in one fragment. */
+function* listFragment(
+  movie: Box,
+  fragment: Box,
+  header: Box,
+  trackDefaultSize: number,
+): Generator<FrameRange> {
+  const flags = header.u32(0);
+  let at = 8;
+  let offset = movie.start;
+  if (flags & FRAGMENT_FLAG.baseOffset) {
+    offset = header.u64(at);
+    at += 8;
+  }
+  if (flags & FRAGMENT_FLAG.description) at += 4;
+  if (flags & FRAGMENT_FLAG.duration) at += 4;
+  const defaultSize = flags & FRAGMENT_FLAG.size ? header.u32(at) : trackDefaultSize;
+  const base = offset;
+  for (const run of fragment.children()) {
+    if (run.type !== "trun") continue;
+    const runFlags = run.u32(0);
+    const numFrames = run.u32(4);
+    let field = 8;
+    if (runFlags & RUN_FLAG.offset) {
+      offset = base + run.i32(field);
+      field += 4;
+    }
+    if (runFlags & RUN_FLAG.firstFlags) field += 4;
+    if (defaultSize === 0 && !(runFlags & RUN_FLAG.size)) continue;
+    for (let i = 0; i < numFrames; i++) {
+      if (runFlags & RUN_FLAG.duration) field += 4;
+      const size = runFlags & RUN_FLAG.size ? run.u32(field) : defaultSize;
+      if (runFlags & RUN_FLAG.size) field += 4;
+      if (runFlags & RUN_FLAG.flags) field += 4;
+      if (runFlags & RUN_FLAG.composition) field += 4;
+      yield { offset, size };
+      offset += size;
+    }
+  }
+}
