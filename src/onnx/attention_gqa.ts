@@ -88,6 +88,13 @@ export function findGroupQueryAttention(
   const width = knownShape(search, query, node).at(-1)!;
   const headDim = width / (isPacked ? heads + 2 * kvHeads : heads);
   const vHeadDim = isPacked ? headDim : knownShape(search, value, node).at(-1)! / kvHeads;
+  const cached = search.probes.at(SHORT_LENGTHS[0]).value(node.inputs[3]!)?.shape[3];
+  if (!Number.isInteger(headDim) || (cached ?? headDim) !== headDim) {
+    throw new Refusal(
+      `${describeNode(node)} has heads of ${headDim} by its query and of ${cached} by its cache` +
+        (isPacked ? "; it may read another layer's keys." : "."),
+    );
+  }
   const rotary = rotaryOf(node, search);
   return {
     name: nameOf(node),

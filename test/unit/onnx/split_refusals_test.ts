@@ -159,6 +159,13 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /is computed; it should be an input/,
   ],
+  "a query alone, over keys that another layer cached": [
+    () =>
+      decoder(gqa({
+        inputs: (_graph, [q, , , ...rest]) => [q!, "", "", ...rest],
+      })),
+    /heads of 8 by its query and of 16 by its cache; it may read another layer's keys/,
+  ],
   "no cache": [
     () =>
       decoder(gqa({ inputs: (_graph, [q, k, v, , , ...rest]) => [q!, k!, v!, "", "", ...rest] })),
