@@ -1,0 +1,71 @@
+/** What a rerank task gets, beyond the goldens. */
+import assert from "node:assert/strict";
+import { StartupError } from "../../src/errors.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { openModel, rerank } from "../fixtures/model.ts";
+import { makeTinyEncoder } from "../fixtures/tiny_encoder.ts";
+
+const DEMO = findModelFolder("hearth-demo-rerank")!;
+const QUERY = "what is the capital of Portugal";
+const ANSWER = "The capital of Portugal is Lisbon.";
+const LONG = `${ANSWER} ${"egg ".repeat(600)}`;
+/** [CLS] query [SEP] document [SEP]; the query has 6 tokens. */
+const NUM_AROUND = 9;
+
+Deno.test("RerankModel refuses a pair that is too long with both lengths, or cuts the document", async () => {
+  await using model = await openModel(DEMO);
+  await assert.rejects(rerank(model, QUERY, [ANSWER, LONG]), {
+    kind: "context_length_exceeded",
+    param: "documents[1]",
+    message: /^query and documents\[1\] together have 616 tokens, and the model takes at most 512/,
+  });
+  const cut = await rerank(model, QUERY, [LONG], { truncation: "model" });
+  assert.equal(cut.promptTokens, 512);
+  const [score] = (await rerank(model, QUERY, [ANSWER])).scores;
+  const toAnswer = await rerank(model, QUERY, [LONG], { maxDocumentTokens: 7 });
+  assert.equal(toAnswer.promptTokens, NUM_AROUND + 7);
+  assert.ok(Math.abs(toAnswer.scores[0]! - score!) < 1e-6);
+});
+
+Deno.test("RerankModel cuts a long query as well when the document alone is not enough", async () => {
+  await using model = await openModel(DEMO);
+  const { promptTokens } = await rerank(model, LONG, [LONG, "egg"], { truncation: 100 });
+  assert.equal(promptTokens, 200);
+  await assert.rejects(rerank(model, QUERY, [ANSWER], { truncation: 3 }), {
+    kind: "invalid_value",
+    param: "truncate_prompt_tokens",
+  });
+});
+
+Deno.test("RerankModel scores an empty document", async () => {
+  await using model = await openModel(DEMO);
+  const { scores } = await rerank(model, QUERY, ["", ANSWER]);
+  assert.ok(scores[0]! < scores[1]!);
+});
+
+Deno.test("RerankModel takes two logits for the classes irrelevant and relevant", async () => {
+  const config = { model_type: "bert", architectures: ["BertForSequenceClassification"] };
+  await using tiny = await makeTinyEncoder({ files: { "config.json": config }, numLogits: 2 });
+  await using model = await openModel(tiny.folder);
+  const { scores } = await rerank(model, "the dog", ["an egg", "a cat"]);
+  // The graph's logits are the first elements of the first token's vector, [CLS].
+  const [no, yes] = [Math.sin(2), Math.sin(4)];
+  const expected = Math.exp(yes) / (Math.exp(no) + Math.exp(yes));
+  for (const score of scores) assert.ok(Math.abs(score - expected) < 1e-6);
+});
+
+Deno.test("RerankModel refuses graphs that are no reranker's", async () => {
+  const config = { model_type: "bert", architectures: ["BertForSequenceClassification"] };
+  const files = { "config.json": config };
+  const cases = [
+    [{ files, numLogits: 3 }, /gives 3 logits for a pair of texts; a reranker gives 1 or 2/],
+    [{ files }, /no output logits; it has last_hidden_state/],
+  ] as const;
+  for (const [options, message] of cases) {
+    await using tiny = await makeTinyEncoder(options);
+    await assert.rejects(
+      openModel(tiny.folder),
+      (error: Error) => error instanceof StartupError && message.test(error.message),
+    );
+  }
+});
