@@ -147,7 +147,10 @@ export interface GraphCut {
   readonly positions?: TensorPort | undefined;
   /** int64 `["rows"]`: which of the packed tokens the last segment answers for. */
   readonly rows: TensorPort;
-  /** `[1, rows, width]`: logits over the vocabulary, or hidden states in a graph without a projection. */
+  /**
+   * `width` elements per wanted row, one row after the other, `[1, rows, width]` as a rule: logits over the
+   * vocabulary, or hidden states in a graph without a projection.
+   */
   readonly output: TensorPort & { readonly width: number };
   /** Dtype of the graph's own past and present tensors. */
   readonly kvDtype: "float32" | "float16";

@@ -28,6 +28,7 @@ import {
   fixLogitCount,
   liftConstants,
 } from "./decoder_inputs.ts";
+import { keepAllTokens } from "./last_token.ts";
 import { type Lengths, Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
@@ -157,9 +158,10 @@ function describeSites(
 }
 
 function cutGraph(model: Model, contextLength: number): GraphCut {
-  const whole = new GraphIndex(fixLogitCount(liftConstants(model.graph)));
-  const wholeInputs = findInputs(whole);
-  const wanted = findOutput(whole.graph);
+  const lifted = new GraphIndex(fixLogitCount(liftConstants(model.graph)));
+  const wholeInputs = findInputs(lifted);
+  const wanted = findOutput(lifted.graph);
+  const whole = new GraphIndex(keepAllTokens(new Probes(lifted, wholeInputs), wanted));
   const kvDtype = findKvDtype(whole, wholeInputs);
   const search = { index: whole, probes: new Probes(whole, wholeInputs), contextLength };
   const placed = placeSites(search, findAttentions(search), [wanted]);

@@ -153,6 +153,29 @@ Deno.test("splitGraph() computes all wanted rows of an export that takes how man
   await assertSameAsWhole(model);
 });
 
+Deno.test("splitGraph() computes any wanted row of an export that computes the last token's logits", async () => {
+  const project = (pick: (graph: GraphBuilder, hidden: string) => string) =>
+    decoder(rotatedBefore(() => "position_ids"), {
+      inputs: [MASK, POSITIONS],
+      project: (graph, hidden) => {
+        const { hidden: width, vocab } = graph.sizes;
+        const product = [pick(graph, hidden), graph.weights([width, vocab])];
+        graph.add("MatMul", product, { outputs: ["logits"] });
+      },
+    });
+  const truth = project((_graph, hidden) => hidden);
+  const byIndex = project((graph, hidden) => {
+    const row = graph.add("Gather", [hidden, graph.ints([-1], [])], { attributes: { axis: 1 } });
+    return graph.add("Unsqueeze", [row, graph.ints([1])]);
+  });
+  const bySlice = project((graph, hidden) => {
+    const end = graph.constant(constant("end", [1], BigInt64Array.of(2n ** 63n - 1n)));
+    return graph.add("Slice", [hidden, graph.ints([-1]), end, graph.ints([1])]);
+  });
+  assert.deepEqual((await assertSameAsWhole(byIndex, { truth })).output.shape, ["rows", 1, 29]);
+  assert.deepEqual((await assertSameAsWhole(bySlice, { truth })).output.shape, [1, "rows", 29]);
+});
+
 Deno.test("splitGraph() keeps what follows the projection: cast, scale and softcap of the logits", async () => {
   const model = decoder(rotatedBefore(() => "position_ids"), {
     inputs: [MASK, POSITIONS],
