@@ -15,6 +15,7 @@ import type { Model } from "./model.ts";
 import { RerankModel } from "./rerank.ts";
 import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
+import { loadWhisper } from "./whisper_load.ts";
 
 /** What to load, on what. */
 export interface ModelLoadOptions extends Pick<LoadOptions, "model" | "dtype" | "kind" | "engine"> {
@@ -38,10 +39,15 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
       return await EmbeddingModel.load(folder, { ...encoderOptions, modelName: options.model.id });
     case "rerank":
       return await RerankModel.load(folder, encoderOptions);
+    case "asr":
+      return await loadWhisper(folder, {
+        ...options,
+        maxSequences: options.engine.maxSequences,
+      });
     default:
       throw new StartupError(
         `${options.model.id} is a model of kind ${kind}, which this version of Hearth does not serve yet; ` +
-          "it serves text, embedding and rerank.",
+          "it serves text, asr, embedding and rerank.",
       );
   }
 }

@@ -47,7 +47,10 @@ export class WorkerClient {
 
   /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */
   request(task: Task, port: MessagePort): void {
-    this.#worker.postMessage({ type: "request", task, port } satisfies ToWorker, [port]);
+    const transfer: Transferable[] = task.type === "transcribe"
+      ? [port, task.audio.buffer]
+      : [port];
+    this.#worker.postMessage({ type: "request", task, port } satisfies ToWorker, transfer);
   }
 
   /** The worker's metrics; `undefined` when it does not answer in time. */

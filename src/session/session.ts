@@ -21,6 +21,8 @@ import type {
   RerankTask,
   Task,
   TaskEvent,
+  TranscribeEvent,
+  TranscribeTask,
 } from "../worker/protocol.ts";
 import { WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";
@@ -150,6 +152,11 @@ export class Session {
   /** Has documents scored; otherwise like {@linkcode embed}. */
   async rerank(task: RerankTask, options: RequestOptions = {}): Promise<DoneOf<RerankEvent>> {
     return await lastEvent(this.#request(task, options));
+  }
+
+  /** Has a recording written down; its bytes go to the worker. Otherwise like {@linkcode chat}. */
+  transcribe(task: TranscribeTask, options: RequestOptions = {}): TaskStream<TranscribeEvent> {
+    return this.#request(task, options);
   }
 
   /** The worker's metrics; none while there is no model or when the worker is stuck. */
