@@ -116,6 +116,7 @@ export class EmbeddingModel implements Model {
   }
 
   async dispose(): Promise<void> {
+    await this.#parts.batcher.dispose();
     await this.#parts.encoder.dispose();
   }
 

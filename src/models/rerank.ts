@@ -108,6 +108,7 @@ export class RerankModel implements Model {
   }
 
   async dispose(): Promise<void> {
+    await this.#parts.batcher.dispose();
     await this.#parts.encoder.dispose();
   }
 

@@ -56,7 +56,8 @@ export class TextBatcher {
   readonly #queue = new TextQueue<Running>();
   /** Jobs in work. */
   readonly #running = new Set<Running>();
-  #isTurning = false;
+  /** The loop, while there is anything to do. */
+  #turning: Promise<void> | undefined;
 
   /** @param maxBatchTokens most tokens of a batch; learnt from how long batches take if absent. */
   constructor(encoder: BatchRunner, maxBatchTokens?: number) {
@@ -78,12 +79,17 @@ export class TextBatcher {
       numTokens: 0,
     };
     this.#running.add(running);
-    if (!this.#isTurning) void this.#turn();
+    this.#turning ??= this.#turn();
     return () => this.#drop(running);
   }
 
+  /** Drops all jobs and waits for the batch under way. */
+  async dispose(): Promise<void> {
+    for (const running of [...this.#running]) this.#drop(running);
+    await this.#turning;
+  }
+
   async #turn(): Promise<void> {
-    this.#isTurning = true;
     // Requests that arrive together share the first batch.
     await nextTurn();
     while (this.#running.size > 0) {
@@ -92,7 +98,7 @@ export class TextBatcher {
       // Cancellations and new requests come in between batches.
       await nextTurn();
     }
-    this.#isTurning = false;
+    this.#turning = undefined;
   }
 
   /** @returns whether there is more to encode before the next batch runs. */

@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import type { EmbeddingList } from "../../src/api/embedding_response.ts";
+import { fragileSpawner } from "../fixtures/fragile.ts";
+import { TestApp } from "../fixtures/server.ts";
+import { Random } from "../unit/engine/random.ts";
+
+const MODEL = "hearth-demo-embed";
+const EMBEDDINGS = "/v1/embeddings";
+const DIMENSIONS = 128;
+
+function open(options: ConstructorParameters<typeof TestApp>[0] = {}): Promise<TestApp> {
+  return new TestApp({ model: MODEL, ...options }).ready();
+}
+
+async function embed(app: TestApp, body: unknown, path = EMBEDDINGS): Promise<EmbeddingList> {
+  const response = await app.post(path, body);
+  assert.equal(response.status, 200, await response.clone().text());
+  assert.equal(response.headers.get("content-type"), "application/json");
+  return await response.json();
+}
+
+/** The message of an error in the flat shape. */
+async function flatError(app: TestApp, body: unknown, path = EMBEDDINGS): Promise<string> {
+  const response = await app.post(path, body);
+  assert.equal(response.status, 400);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  const answer = await response.json();
+  assert.deepEqual(Object.keys(answer), ["error"]);
+  return answer.error;
+}
+
+function decode(base64: unknown): number[] {
+  return [...new Float32Array(Uint8Array.fromBase64(base64 as string).buffer)];
+}
+
+Deno.test("embeddings answers as specified, on both paths", async () => {
+  await using app = await open();
+  for (const path of ["/embeddings", EMBEDDINGS]) {
+    const { data, ...rest } = await embed(app, { input: ["an egg", "a dog"] }, path);
+    assert.deepEqual(rest, {
+      object: "list",
+      model: MODEL,
+      usage: { prompt_tokens: 8, total_tokens: 8 },
+    });
+    assert.deepEqual(data.map(({ object, index }) => ({ object, index })), [
+      { object: "embedding", index: 0 },
+      { object: "embedding", index: 1 },
+    ]);
+    for (const { embedding } of data) {
+      assert.equal(embedding.length, DIMENSIONS);
+      assert.ok(Math.abs(Math.hypot(...embedding as number[]) - 1) < 1e-5);
+    }
+  }
+});
+
+Deno.test("embeddings takes a string, token ids, and any model name or none", async () => {
+  await using app = await open();
+  const [expected] = (await embed(app, { input: ["How do I boil an egg?"] })).data;
+  const ids = [2, 1195, 417, 23, 1779, 303, 876, 61, 3];
+  const inputs = ["How do I boil an egg?", ids, [ids]];
+  for (const input of inputs) {
+    for (const model of [undefined, "text-embedding-3-small", null, 5]) {
+      const { data } = await embed(app, { model, input, user: "somebody" });
+      assert.deepEqual(data, [expected]);
+    }
+  }
+});
+
+Deno.test("embeddings in base64 are the same numbers as little-endian float32", async () => {
+  await using app = await open();
+  const input = ["an egg", "a dog", "the capital of Portugal"];
+  const floats = await embed(app, { input });
+  const encoded = await embed(app, { input, encoding_format: "base64" });
+  for (const { index, embedding } of encoded.data) {
+    assert.deepEqual(decode(embedding), floats.data[index]!.embedding);
+  }
+});
+
+Deno.test("embeddings cuts long texts where it is told to, and refuses them otherwise", async () => {
+  await using app = await open();
+  const input = "egg ".repeat(600);
+  assert.match(await flatError(app, { input }), /input has 602 tokens, and .* at most 512/);
+  assert.match(
+    await flatError(app, { input: ["a", input], truncate: false }),
+    /input\[1\] has 602/,
+  );
+  const tokensOf = async (options: Record<string, unknown>) =>
+    (await embed(app, { input, ...options })).usage.total_tokens;
+  assert.equal(await tokensOf({ truncate: true }), 512);
+  assert.equal(await tokensOf({ truncate_prompt_tokens: -1 }), 512);
+  assert.equal(await tokensOf({ truncate_prompt_tokens: 100 }), 100);
+});
+
+Deno.test("embeddings says in the flat shape what is wrong with a request", async () => {
+  await using app = await open();
+  const cases: readonly (readonly [unknown, RegExp])[] = [
+    [{}, /^input: want a string, .*, saw nothing\.$/],
+    [{ input: 5 }, /^input: want a string, .*, saw 5\.$/],
+    [{ input: null }, /^input: .* saw null\.$/],
+    [{ input: {} }, /^input: .* saw an object\.$/],
+    [{ input: [] }, /^input: .* saw an array of 0\.$/],
+    [{ input: "" }, /^input: want a string that is not empty, saw ""\.$/],
+    [{ input: ["a", ""] }, /^input\[1\]: want a string that is not empty, saw ""\.$/],
+    [{ input: [[]] }, /^input/],
+    [{ input: [[1], [-1]] }, /^input/],
+    [{ input: [1.5] }, /^input/],
+    [{ input: [2800] }, /^input\[0\]: want a token id from 0 to 2799, saw 2800\.$/],
+    [{ input: "a", encoding_format: "int8" }, /^encoding_format: want float or base64/],
+    [{ input: "a", dimensions: 0 }, /^dimensions: want a whole number from 1 up, saw 0\.$/],
+    [{ input: "a", dimensions: 64 }, /^dimensions: want 128, .* cannot be shortened, saw 64\.$/],
+    [{ input: "a", input_type: "other" }, /^input_type: want query or document/],
+    [{ input: "a", truncate: "yes" }, /^truncate: want true or false/],
+    [{ input: "a", truncate_prompt_tokens: 2 }, /^truncate_prompt_tokens: want more than the 2/],
+    [[], /^The request body: want a JSON object/],
+    ["{", /^The request body is not JSON/],
+  ];
+  for (const path of ["/embeddings", EMBEDDINGS]) {
+    for (const [body, message] of cases) assert.match(await flatError(app, body, path), message);
+  }
+  const response = await app.request(EMBEDDINGS, { method: "POST", body: "input=a" });
+  assert.equal(response.status, 415);
+});
+
+Deno.test("embeddings answers 10,000 inputs in order, in an answer that is made as it is sent", async () => {
+  await using app = await open();
+  const input = Array.from(
+    { length: 10_000 },
+    (_, index) => ["an egg", "a dog", "rice"][index % 3]!,
+  );
+  const response = await app.post(EMBEDDINGS, { input, encoding_format: "base64" });
+  const chunks = await Array.fromAsync(response.body!);
+  assert.ok(chunks.length > 10);
+  const { data, usage } = JSON.parse(await new Blob(chunks).text()) as EmbeddingList;
+  assert.equal(data.length, 10_000);
+  assert.equal(usage.total_tokens, 3334 * 4 + 3333 * 4 + 3333 * 3);
+  const alone = (await embed(app, { input: input.slice(0, 3) })).data;
+  for (const place of [0, 1, 2, 5_000, 9_998, 9_999]) {
+    const seen = decode(data[place]!.embedding);
+    const expected = alone[place % 3]!.embedding as number[];
+    assert.equal(data[place]!.index, place);
+    assert.ok(seen.every((value, element) => Math.abs(value - expected[element]!) < 1e-4));
+  }
+});
+
+Deno.test("embeddings of a client that goes away are not computed", async () => {
+  await using app = await open({ engine: { prefixCache: true, maxBatchTokens: 64 } });
+  const controller = new AbortController();
+  const input = Array(5_000).fill("How do I boil an egg?");
+  const answer = app.post(EMBEDDINGS, { input }, { signal: controller.signal });
+  while (await computedTokens(app) === 0);
+  controller.abort();
+  assert.equal((await answer).status, 499);
+  await embed(app, { input: "an egg" });
+  assert.ok(await computedTokens(app) < 5_000 * 9);
+  assert.equal(app.session.numInFlight, 0);
+});
+
+async function computedTokens(app: TestApp): Promise<number> {
+  const scrape = await (await app.request("/metrics")).text();
+  return Number(/^hearth_batch_tokens_total (\d+)$/m.exec(scrape)?.[1]);
+}
+
+Deno.test("embeddings answers 500 without detail when the model fails, and 503 when it is lost", async () => {
+  await using failing = await open(fragileSpawner("garbles=request"));
+  const failed = await failing.post(EMBEDDINGS, { input: "a" });
+  assert.equal(failed.status, 500);
+  const { error } = await failed.json();
+  assert.equal(error.code, "inference_failed");
+  assert.doesNotMatch(error.message, /TypeError|[/\\]|\.ts/);
+
+  await using losing = await open(fragileSpawner("crash-on=request"));
+  const lost = await losing.post(EMBEDDINGS, { input: "a" });
+  assert.equal(lost.status, 503);
+  assert.equal((await lost.json()).error.code, "model_not_loaded");
+});
+
+Deno.test("embeddings answers 429 with Retry-After when the queue is full", async () => {
+  await using app = await open({ maxQueue: 0 });
+  const controller = new AbortController();
+  const { signal } = controller;
+  const slow = { input: Array(500).fill("egg ".repeat(100)) };
+  const running = Array.from({ length: app.session.capacity }, () => {
+    return app.post(EMBEDDINGS, slow, { signal });
+  });
+  while (app.session.numInFlight < app.session.capacity) await computedTokens(app);
+  const response = await app.post(EMBEDDINGS, { input: "a" });
+  assert.equal(response.status, 429);
+  assert.ok(response.headers.has("retry-after"));
+  assert.equal((await response.json()).error.code, "overloaded");
+  controller.abort();
+  await Promise.all(running);
+  await embed(app, { input: "a" });
+});
+
+Deno.test("2,000 generated bad requests to embeddings are each refused, none with a 5xx", async () => {
+  await using app = await open();
+  const random = new Random(61);
+  for (let round = 0; round < 2_000; round++) {
+    const body = badBody(random);
+    const response = await app.post(random.pick(["/embeddings", EMBEDDINGS]), body);
+    const text = await response.text();
+    const shown = `${JSON.stringify(body).slice(0, 200)} gave ${response.status} ${text}`;
+    assert.equal(response.status, 400, shown);
+    assert.equal(typeof JSON.parse(text).error, "string", shown);
+    assert.ok(text.length < 500, shown);
+  }
+  await embed(app, { input: "an egg" });
+  assert.equal(app.session.numLosses, 0);
+});
+
+const STRANGE = [null, true, 5, -1, 1.5, 1e300, "", {}, [], [[]], [{}], [null], [""], [[""]], "🦔"];
+
+/** A body with at least one fault. */
+function badBody(random: Random): unknown {
+  const strange = STRANGE.filter((value) => value !== null && value !== "🦔");
+  const fields: Record<string, readonly unknown[]> = {
+    encoding_format: [...strange, "🦔"],
+    dimensions: [...strange.filter((value) => value !== 5), 127, 129, 2 ** 40, "128"],
+    input_type: [...strange, "🦔", "search"],
+    truncate: strange.filter((value) => value !== true),
+    truncate_prompt_tokens: [0, -2, 1.5, 1, 2, "5", {}, [], 1e300],
+  };
+  const badInputs = [
+    ...STRANGE.filter((value) => value !== "🦔"),
+    Array.from({ length: random.between(1, 40) }, () => random.pick(["", 0.5, {}, null])),
+    ["a", random.pick(STRANGE.filter((value) => value !== "🦔"))],
+    [1, 2, random.pick([-1, 0.5, "a", null, 2 ** 31, 2800])],
+    [[1, 2], [random.pick([-1, 0.5, "a", null, 2 ** 31, 2800])]],
+    [[1, 2], "a"],
+    "egg ".repeat(random.between(511, 2000)),
+    Array(20_000).fill("a"),
+  ];
+  if (random.chance(0.5)) return { input: random.pick(badInputs) };
+  const name = random.pick(Object.keys(fields));
+  if (random.chance(0.1)) return random.pick([[], 5, null, "text", [{ input: "a" }]]);
+  return { input: "an egg", [name]: random.pick(fields[name]!) };
+}
