@@ -143,7 +143,10 @@ export interface GraphCut {
   readonly attentions: readonly AttentionSite[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
-  /** Place of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no segment needs it. */
+  /**
+   * Place of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no
+   * segment needs it.
+   */
   readonly positions?: TensorPort | undefined;
   /** int64 `["rows"]`: which of the packed tokens the last segment answers for. */
   readonly rows: TensorPort;

@@ -4,11 +4,8 @@
  *
  * @module
  */
-import { findAttentions, placeSites, type SiteGraph } from "./attention_sites.ts";
 import { elementsOf } from "./dtype.ts";
-import type { Value } from "./evaluate/value.ts";
 import { storedBytes } from "./external_data.ts";
-import { dependents, foldLengths } from "./fold_lengths.ts";
 import type {
   AttentionSite,
   CutResult,
@@ -18,22 +15,13 @@ import type {
   SharedWeight,
   TensorPort,
 } from "./graph_cut.ts";
-import { describeNode, GraphIndex } from "./graph_index.ts";
-import { type Graph, hasSubgraph, type Model, type Node } from "./proto.ts";
-import {
-  type DecoderInputs,
-  findInputs,
-  findKvDtype,
-  findOutput,
-  fixLogitCount,
-  liftConstants,
-} from "./decoder_inputs.ts";
-import { keepAllTokens } from "./last_token.ts";
-import { type Lengths, Probes, SHORT_LENGTHS } from "./probes.ts";
+import { type PreparedGraph, prepareGraph } from "./prepare_graph.ts";
+import { type Probes, SHORT_LENGTHS } from "./probes.ts";
+import type { Model, Node } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
-import { dealSegments } from "./segments.ts";
-import { proveTokensAlike, type TokenAxes } from "./token_axis.ts";
+import { dealSegments, type Dealt } from "./segments.ts";
+import type { TokenAxes } from "./token_axis.ts";
 
 /** What the cut may rely on. */
 export interface SplitOptions {
@@ -45,43 +33,6 @@ export interface SplitOptions {
 const DEFAULT_CONTEXT_LENGTH = 131_072;
 /** Shared constants smaller than this are not worth a word. */
 const SHARED_BYTES = 65_536;
-
-/** Runs on paper of a graph with site nodes, whose results have known shapes. */
-function probeSites(
-  index: GraphIndex,
-  inputs: DecoderInputs,
-  { sites }: SiteGraph,
-  dtypes: ReadonlyMap<string, Value["dtype"]>,
-): Probes {
-  const known = ({ numTokens }: Lengths) =>
-    new Map(sites.map(({ node, found }): [string, Value] => {
-      const shape = [1, numTokens, found.heads * found.vHeadDim];
-      const output = node.outputs[0]!;
-      return [output, { dtype: dtypes.get(output)!, shape }];
-    }));
-  return new Probes(index, inputs, known);
-}
-
-/** Refuses a graph that still needs its mask or its past once the attentions are out. */
-function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
-  const allowed = new Set([inputs.tokens.name, inputs.positions?.name]);
-  const constants = new Set(graph.initializers.map(({ name }) => name));
-  for (const { name } of graph.inputs) {
-    if (allowed.has(name) || constants.has(name)) continue;
-    const consumer = graph.nodes.find((node) => node.inputs.includes(name));
-    if (consumer === undefined) continue;
-    const cached = dependents(graph.nodes, inputs.caches);
-    const missed = graph.nodes.find((node) =>
-      node.opType === "Softmax" && cached.has(node.inputs[0]!)
-    );
-    if (missed !== undefined) {
-      throw new Refusal(
-        `${describeNode(missed)} reads the cache, but not as an attention known here.`,
-      );
-    }
-    throw new Refusal(`${describeNode(consumer)} needs "${name}", also without the attentions.`);
-  }
-}
 
 /** Tells whether an attention's operands are of a type the kernels have. */
 function requireFloat(dtype: string | undefined, name: string): "float32" | "float16" {
@@ -133,9 +84,8 @@ function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
 }
 
 function describeSites(
-  { sites }: SiteGraph,
+  { sites, probes, proof: { axes } }: PreparedGraph,
   levels: ReadonlyMap<Node, number>,
-  { probes, axes }: { readonly probes: Probes; readonly axes: TokenAxes },
 ): AttentionSite[] {
   const described = sites.map(({ found, node }) => {
     const heads = [found.q, found.k, found.v].map(({ offset }, i): HeadRows => {
@@ -157,69 +107,48 @@ function describeSites(
     .map((site, layer) => ({ layer, ...site }));
 }
 
-function cutGraph(model: Model, contextLength: number): GraphCut {
-  const lifted = new GraphIndex(fixLogitCount(liftConstants(model.graph)));
-  const wholeInputs = findInputs(lifted);
-  const wanted = findOutput(lifted.graph);
-  const whole = new GraphIndex(keepAllTokens(new Probes(lifted, wholeInputs), wanted));
-  const kvDtype = findKvDtype(whole, wholeInputs);
-  const search = { index: whole, probes: new Probes(whole, wholeInputs), contextLength };
-  const placed = placeSites(search, findAttentions(search), [wanted]);
-  if (placed.sites.length === 0) {
-    const branching = whole.graph.nodes.find(hasSubgraph);
-    throw new Refusal(
-      "It holds no attention over a cache that Hearth knows: neither GroupQueryAttention, " +
-        "MultiHeadAttention, Attention, nor a softmax between two products" +
-        (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
-    );
-  }
-  const outputs = new Map(placed.sites.map(({ found, node }): [string, Value["dtype"]] => {
-    const value = search.probes.at(SHORT_LENGTHS[0]).value(found.output.tensor);
-    return [node.outputs[0]!, value?.dtype ?? "undefined"];
-  }));
-  const { graph, inputs } = foldLengths(
-    probeSites(new GraphIndex(placed.graph), wholeInputs, placed, outputs),
-    contextLength,
-    [wanted],
-  );
-  requireOnlyTokens(graph, inputs);
-  const index = new GraphIndex(graph);
-  const probes = probeSites(index, inputs, placed, outputs);
-  const { axes, lengths, notes } = proveTokensAlike(probes);
-  const dealt = dealSegments(index, lengths, wanted);
-  const port = (name: string) => portOf(name, probes, axes);
+/** A model of each segment; the last sees the wanted rows alone. */
+function buildSegments(model: Model, prepared: PreparedGraph, dealt: Dealt): Segment[] {
+  const { probes, proof } = prepared;
   const last = dealt.segments.length - 1;
-  const segments = dealt.segments.map((part, i) => {
-    const inputPorts = part.inputs.map(port);
-    const outputPorts = part.outputs.map(port);
-    return buildSegment(model, index.constants, {
-      index: i,
-      nodes: i === last ? gatherRows(part, inputPorts) : part.nodes,
-      inputs: i === last ? [...inputPorts, ROWS] : inputPorts,
-      outputs: i === last ? outputPorts.map(rowsOf) : outputPorts,
-    });
+  return dealt.segments.map((part, index) => {
+    const [inputs, outputs] = [part.inputs, part.outputs].map((names) =>
+      names.map((name) => portOf(name, probes, proof.axes))
+    ) as [TensorPort[], TensorPort[]];
+    const ported = index === last
+      ? {
+        nodes: gatherRows(part, inputs),
+        inputs: [...inputs, ROWS],
+        outputs: outputs.map(rowsOf),
+      }
+      : { nodes: part.nodes, inputs, outputs };
+    return buildSegment(model, probes.index.constants, { index, ...ported });
   });
-  const output = segments[last]!.outputs.find(({ name }) => name === wanted)!;
+}
+
+function cutGraph(model: Model, contextLength: number): GraphCut {
+  const prepared = prepareGraph(model.graph, contextLength);
+  const { inputs, wanted, probes, proof, sites } = prepared;
+  const dealt = dealSegments(probes.index, proof.lengths, wanted);
+  const segments = buildSegments(model, prepared, dealt);
+  const output = segments.at(-1)!.outputs.find(({ name }) => name === wanted)!;
   const width = output.shape.at(-1);
   if (typeof width !== "number") throw new Refusal(`The width of "${wanted}" is not known.`);
-  const used = new Set(segments.flatMap((segment) => segment.inputs.map(({ name }) => name)));
-  const limit = Math.min(
-    tableLimit(probes),
-    ...placed.sites.map(({ found }) => found.maxPositions),
+  const crossing = new Map(
+    segments.flatMap((segment) => segment.inputs.map((port) => [port.name, port])),
   );
+  const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions));
   return {
     segments,
-    attentions: describeSites(placed, dealt.siteLevels, { probes, axes }),
-    tokens: { ...port(inputs.tokens.name), kind: inputs.kind },
-    positions: inputs.positions && used.has(inputs.positions.name)
-      ? port(inputs.positions.name)
-      : undefined,
+    attentions: describeSites(prepared, dealt.siteLevels),
+    tokens: { ...portOf(inputs.tokens.name, probes, proof.axes), kind: inputs.kind },
+    positions: inputs.positions && crossing.get(inputs.positions.name),
     rows: ROWS,
     output: { ...output, width },
-    kvDtype,
+    kvDtype: prepared.kvDtype,
     maxPositions: limit < contextLength ? limit : undefined,
     sharedWeights: sharedWeights(segments),
-    notes,
+    notes: proof.notes,
   };
 }
 
