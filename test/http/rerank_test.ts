@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import type { CohereRerankList, RerankList } from "../../src/api/rerank_response.ts";
+import { TestApp } from "../fixtures/server.ts";
+import { Random } from "../unit/engine/random.ts";
+
+const MODEL = "hearth-demo-rerank";
+const QUERY = "what is the capital of Portugal";
+const DOCUMENTS = [
+  "The capital of Spain is Madrid.",
+  "Rinse the rice, add twice as much water and simmer it for fifteen minutes.",
+  "The capital of Portugal is Lisbon.",
+];
+const BEST = 2;
+/** Of the three pairs, by the model's goldens: 16, 25 and 16. */
+const NUM_TOKENS = 57;
+const PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"];
+
+function open(): Promise<TestApp> {
+  return new TestApp({ model: MODEL }).ready();
+}
+
+async function rerank<T = RerankList>(
+  app: TestApp,
+  extra: Record<string, unknown> = {},
+  path = "/v1/rerank",
+): Promise<T> {
+  const response = await app.post(path, { query: QUERY, documents: DOCUMENTS, ...extra });
+  assert.equal(response.status, 200, await response.clone().text());
+  return await response.json();
+}
+
+async function flatError(app: TestApp, body: unknown, path: string): Promise<string> {
+  const response = await app.post(path, body);
+  assert.equal(response.status, 400);
+  const answer = await response.json();
+  assert.deepEqual(Object.keys(answer), ["error"]);
+  return answer.error;
+}
+
+Deno.test("rerank answers as specified, the most relevant document first", async () => {
+  await using app = await open();
+  for (const path of ["/rerank", "/v1/rerank"]) {
+    const { object, model, results, usage } = await rerank(app, { model: "anything" }, path);
+    assert.deepEqual({ object, model }, { object: "list", model: MODEL });
+    assert.equal(results.length, DOCUMENTS.length);
+    assert.equal(results[0]!.index, BEST);
+    for (const { index, relevance_score, document } of results) {
+      assert.equal(document, DOCUMENTS[index]);
+      assert.ok(relevance_score >= 0 && relevance_score <= 1);
+      assert.equal(relevance_score, Math.fround(relevance_score));
+    }
+    const scores = results.map(({ relevance_score }) => relevance_score);
+    assert.deepEqual(scores, scores.toSorted((a, b) => b - a));
+    assert.equal(usage.total_tokens, NUM_TOKENS);
+  }
+});
+
+Deno.test("rerank returns the best top_n, and all of a shorter list", async () => {
+  await using app = await open();
+  const { results } = await rerank(app, { top_n: 1 });
+  assert.deepEqual(results.map(({ index }) => index), [BEST]);
+  assert.equal((await rerank(app, { top_n: 50 })).results.length, DOCUMENTS.length);
+});
+
+Deno.test("rerank keeps the order of documents with equal scores", async () => {
+  await using app = await open();
+  const documents = Array(40).fill(DOCUMENTS[BEST]);
+  const { results } = await rerank(app, { documents });
+  assert.deepEqual(results.map(({ index }) => index), [...documents.keys()]);
+});
+
+Deno.test("rerank leaves documents out on request, and repeats them as they came", async () => {
+  await using app = await open();
+  for (const { document } of (await rerank(app, { return_documents: false })).results) {
+    assert.equal(document, undefined);
+  }
+  const documents = DOCUMENTS.map((text) => ({ text, title: "ignored" }));
+  const { results } = await rerank(app, { documents, return_documents: true });
+  for (const { index, document } of results) assert.deepEqual(document, { text: DOCUMENTS[index] });
+});
+
+Deno.test("rerank on /v2 answers in Cohere's form", async () => {
+  await using app = await open();
+  const { id, results, meta } = await rerank<CohereRerankList>(app, {}, "/v2/rerank");
+  assert.ok(id.length > 0);
+  assert.equal(results[0]!.index, BEST);
+  assert.ok(results.every(({ document }) => document === undefined));
+  assert.deepEqual(meta, { api_version: { version: "2" }, tokens: { input_tokens: NUM_TOKENS } });
+  const { results: [first] } = await rerank<CohereRerankList>(
+    app,
+    { return_documents: true },
+    "/v2/rerank",
+  );
+  assert.equal(first!.document, DOCUMENTS[BEST]);
+  assert.equal((await app.post("/v1/v2/rerank", {})).status, 404);
+});
+
+Deno.test("rerank cuts long documents where it is told to, and refuses them otherwise", async () => {
+  await using app = await open();
+  const documents = ["short", `${DOCUMENTS[BEST]} ${"egg ".repeat(600)}`];
+  const response = await app.post("/v1/rerank", { query: QUERY, documents });
+  assert.equal(response.status, 400);
+  assert.match(
+    (await response.json()).error,
+    /^query and documents\[1\] together have 616 tokens, and the model takes at most 512/,
+  );
+  await rerank(app, { documents, truncate: true });
+  const { results } = await rerank(app, { documents, max_tokens_per_doc: 7 });
+  assert.equal(results[0]!.index, 1);
+});
+
+Deno.test("rerank says in the flat shape what is wrong with a request, on every path", async () => {
+  await using app = await open();
+  const documents = DOCUMENTS;
+  const cases: readonly (readonly [unknown, RegExp])[] = [
+    [{ documents }, /^query: want a string that is not empty, saw nothing\.$/],
+    [{ query: "", documents }, /^query: want a string that is not empty, saw ""\.$/],
+    [{ query: 5, documents }, /^query: want a string/],
+    [{ query: QUERY }, /^documents: want an array .*, saw nothing\.$/],
+    [{ query: QUERY, documents: [] }, /^documents: want an array .*, saw an array of 0\.$/],
+    [{ query: QUERY, documents: "text" }, /^documents: want an array/],
+    [{ query: QUERY, documents: [5] }, /^documents\[0\]: want a string, or an object with a text/],
+    [{ query: QUERY, documents: ["a", {}] }, /^documents\[1\]/],
+    [{ query: QUERY, documents, top_n: 0 }, /^top_n: want a whole number from 1 up, saw 0\.$/],
+    [{ query: QUERY, documents, top_n: 1.5 }, /^top_n: want a whole number/],
+    [{ query: QUERY, documents, return_documents: 1 }, /^return_documents: want true or false/],
+    [[], /^The request body: want a JSON object/],
+    ["{", /^The request body is not JSON/],
+  ];
+  for (const path of PATHS) {
+    for (const [body, message] of cases) assert.match(await flatError(app, body, path), message);
+  }
+});
+
+Deno.test("2,000 generated bad requests to rerank are each refused, none with a 5xx", async () => {
+  await using app = await open();
+  const random = new Random(62);
+  for (let round = 0; round < 2_000; round++) {
+    const body = badBody(random);
+    const response = await app.post(random.pick(PATHS), body);
+    const text = await response.text();
+    const shown = `${JSON.stringify(body).slice(0, 200)} gave ${response.status} ${text}`;
+    assert.equal(response.status, 400, shown);
+    assert.equal(typeof JSON.parse(text).error, "string", shown);
+    assert.ok(text.length < 500, shown);
+  }
+  await rerank(app);
+  assert.equal(app.session.numLosses, 0);
+});
+
+const STRANGE = [true, -1, 1.5, 1e300, 0, "", {}, [], [[]], [{}], [null], [5]];
+
+/** A body with one fault. */
+function badBody(random: Random): unknown {
+  const bad: Record<string, readonly unknown[]> = {
+    query: [...STRANGE, null],
+    documents: [
+      ...STRANGE,
+      null,
+      "text",
+      ["a", random.pick([null, 5, [], {}, { text: 5 }, true])],
+      [{ text: "a" }, { text: random.pick([null, 5, [], {}]) }],
+      Array(20_000).fill("a"),
+      ["egg ".repeat(random.between(510, 2000))],
+    ],
+    top_n: ["1", ...STRANGE],
+    return_documents: [...STRANGE.filter((value) => value !== true), "true"],
+    max_tokens_per_doc: ["1", ...STRANGE],
+    truncate: [...STRANGE.filter((value) => value !== true), "true"],
+    truncate_prompt_tokens: [...STRANGE.filter((value) => value !== -1), -2, 1, 2, 3],
+  };
+  if (random.chance(0.1)) return random.pick([[], 5, null, "text", [{ query: "a" }]]);
+  const name = random.pick(Object.keys(bad));
+  return { query: QUERY, documents: DOCUMENTS, [name]: random.pick(bad[name]!) };
+}
