@@ -1,6 +1,7 @@
 /**
- * Reads the Hugging Face cache of this machine, which Python's huggingface_hub and others fill:
- * `models--owner--name/refs/<revision>` holds a commit, `models--owner--name/snapshots/<commit>/` its files.
+ * The Hugging Face cache of this machine, which Python's huggingface_hub and others read and fill too:
+ * `models--owner--name/refs/<revision>` holds a commit, `models--owner--name/snapshots/<commit>/` its files, each a
+ * link to `models--owner--name/blobs/<checksum>`.
  *
  * @see https://huggingface.co/docs/huggingface_hub/guides/manage-cache
  * @module
@@ -38,12 +39,21 @@ export function parseHubId(text: string): HubId | undefined {
   return owner === undefined || name === undefined ? undefined : { owner, name, revision };
 }
 
-/** The folder of the cache, by the same variables as huggingface_hub: `HF_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`. */
-export function findCacheFolder(environment: Environment): string {
-  const { HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME, USERPROFILE } = environment;
-  if (HF_HUB_CACHE) return HF_HUB_CACHE;
+/** `owner/name`, and `@revision` where it is not the usual one. */
+export function showHubId({ owner, name, revision }: HubId): string {
+  return `${owner}/${name}${revision === "main" ? "" : `@${revision}`}`;
+}
+
+/** The folder of everything of the hub's on this machine: `HF_HOME`, else below `XDG_CACHE_HOME` or the home folder. */
+export function findHubHome(environment: Environment): string {
+  const { HF_HOME, XDG_CACHE_HOME, HOME, USERPROFILE } = environment;
   const caches = XDG_CACHE_HOME || join(HOME || USERPROFILE || ".", ".cache");
-  return join(HF_HOME || join(caches, "huggingface"), "hub");
+  return HF_HOME || join(caches, "huggingface");
+}
+
+/** The folder of the cache, by the same variables as huggingface_hub: `HF_HUB_CACHE`, else below {@linkcode findHubHome}. */
+export function findCacheFolder(environment: Environment): string {
+  return environment["HF_HUB_CACHE"] || join(findHubHome(environment), "hub");
 }
 
 /** Where the cache keeps all revisions of a model. */

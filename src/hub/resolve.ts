@@ -7,6 +7,7 @@ import { basename, isAbsolute, resolve } from "node:path";
 import type { ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { findNearNames } from "../near_names.ts";
+import { PROGRAM } from "../version.ts";
 import { BUILT_IN_OWNER, findBuiltIn, listBuiltIn } from "./built_in.ts";
 import {
   type Environment,
@@ -18,23 +19,49 @@ import {
   listCachedIds,
   parseHubId,
   repositoryFolder,
+  showHubId,
 } from "./cache.ts";
 import { HUB_ID_OF_ALIAS } from "./catalogue.ts";
 
+/** A model of the hub, wherever its files are. */
+export interface HubModel extends Omit<ResolvedModel, "folder"> {
+  readonly hubId: HubId;
+}
+
 /**
- * Finds a model by, in this order: built-in name, folder, catalogue alias, `owner/name[@revision]` in the Hugging
- * Face cache.
+ * Says which model a name means, by, in this order: built-in name, folder, catalogue alias, `owner/name[@revision]`.
  * A name that can only be a path is looked for as a folder alone.
  *
- * @throws {StartupError} when there is none; the message says what was looked for, where, and what is near.
+ * @returns a model with its folder; or one of the hub, which may or may not be in the cache.
+ * @throws {StartupError} when it means none; the message says what was looked for, where, and what is near.
+ */
+export async function nameModel(
+  name: string,
+  environment: Environment = Deno.env.toObject(),
+): Promise<ResolvedModel | HubModel> {
+  const local = await resolveBuiltIn(name) ?? await resolveFolder(name);
+  if (local !== undefined) return local;
+  const hubId = parseHubId(HUB_ID_OF_ALIAS.get(name.toLowerCase()) ?? name);
+  if (hubId === undefined) throw await notFound(name, undefined, findCacheFolder(environment));
+  return { ...describeHubModel(hubId), hubId };
+}
+
+/**
+ * Finds a model on this machine.
+ *
+ * @throws {StartupError} as {@linkcode nameModel}, and when the cache has not got it.
  */
 export async function resolveModel(
   name: string,
   environment: Environment = Deno.env.toObject(),
 ): Promise<ResolvedModel> {
-  return await resolveBuiltIn(name) ??
-    await resolveFolder(name) ??
-    await resolveHubModel(name, environment);
+  const named = await nameModel(name, environment);
+  if (!("hubId" in named)) return named;
+  const { hubId, ...model } = named;
+  const cacheFolder = findCacheFolder(environment);
+  const folder = await findSnapshot(cacheFolder, hubId);
+  if (folder === undefined) throw await notFound(name, hubId, cacheFolder);
+  return { ...model, folder };
 }
 
 async function resolveBuiltIn(name: string): Promise<ResolvedModel | undefined> {
@@ -50,25 +77,15 @@ async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
     return undefined;
   }
   const hubId = hubIdOfSnapshot(folder);
-  if (hubId !== undefined) return describeHubModel(hubId, folder);
+  if (hubId !== undefined) return { ...describeHubModel(hubId), folder };
   const id = basename(folder);
   return { id, aliases: otherSpellings(id), ownedBy: "local", folder };
 }
 
-async function resolveHubModel(name: string, environment: Environment): Promise<ResolvedModel> {
-  const cacheFolder = findCacheFolder(environment);
-  const hubId = parseHubId(HUB_ID_OF_ALIAS.get(name.toLowerCase()) ?? name);
-  const folder = hubId === undefined ? undefined : await findSnapshot(cacheFolder, hubId);
-  if (hubId === undefined || folder === undefined) {
-    throw await notFound(name, hubId, cacheFolder);
-  }
-  return describeHubModel(hubId, folder);
-}
-
-function describeHubModel({ owner, name }: HubId, folder: string): ResolvedModel {
+function describeHubModel({ owner, name }: HubId): Omit<ResolvedModel, "folder"> {
   const id = `${owner}/${name}`;
   const aliases = [...HUB_ID_OF_ALIAS].filter(([, known]) => known === id).map(([alias]) => alias);
-  return { id, aliases: [...aliases, name, ...otherSpellings(name)], ownedBy: owner, folder };
+  return { id, aliases: [...aliases, name, ...otherSpellings(name)], ownedBy: owner };
 }
 
 /** The kebab-case spelling of a name, if that is another. */
@@ -116,15 +133,9 @@ async function notFound(
   ].join("\n"));
 }
 
-function showHubId({ owner, name, revision }: HubId): string {
-  return `${owner}/${name}${revision === "main" ? "" : `@${revision}`}`;
-}
-
 function adviseOn(hubId: HubId | undefined): string {
   if (hubId === undefined) {
     return "Name a folder, an alias, or a hub model as owner/name[@revision].";
   }
-  const revision = hubId.revision === "main" ? "" : ` --revision ${hubId.revision}`;
-  return `Hearth does not download yet. To fetch it with the Hugging Face tool: ` +
-    `hf download ${hubId.owner}/${hubId.name}${revision}`;
+  return `To fetch it: ${PROGRAM} pull ${showHubId(hubId)}`;
 }

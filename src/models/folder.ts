@@ -31,7 +31,7 @@ const SUFFIXES: Readonly<Record<Dtype, string>> = {
 };
 
 /** What to take first where `--dtype` does not say, by what the device can do. */
-const PREFERRED = {
+export const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
   gpu: ["q4", "fp32"],
   cpu: ["q8", "q4", "fp32"],
@@ -61,7 +61,7 @@ async function listFiles(path: string): Promise<Set<string>> {
       const inner = join(path, entry.name);
       // Caches link to their files, and people to their folders.
       const isFolder = entry.isDirectory ||
-        (entry.isSymlink && (await Deno.stat(inner)).isDirectory);
+        (entry.isSymlink && (await Deno.stat(inner).catch(() => undefined))?.isDirectory === true);
       if (!isFolder) files.add(entry.name);
       else for await (const file of Deno.readDir(inner)) files.add(`${entry.name}/${file.name}`);
     }

@@ -1,0 +1,138 @@
+/**
+ * Requests to the hub, and what its refusals mean.
+ *
+ * @module
+ */
+import { StartupError } from "../errors.ts";
+import { VERSION } from "../version.ts";
+import type { HubSettings } from "./settings.ts";
+
+/** The hub, or the way to it, said no. */
+export class HubError extends StartupError {
+  /** The HTTP status; `undefined` where no answer came. */
+  readonly status: number | undefined;
+  /** When the hub wants to be asked again. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    message: string,
+    details: { status?: number; retryAfterMs?: number | undefined; cause?: unknown } = {},
+  ) {
+    super(message, { cause: details.cause });
+    this.status = details.status;
+    this.retryAfterMs = details.retryAfterMs;
+  }
+
+  /** Whether the same request may succeed a little later. */
+  get isTransient(): boolean {
+    const { status } = this;
+    return status === undefined || status === 408 || status === 429 || status >= 500;
+  }
+}
+
+/** A request to the hub. */
+export interface HubRequest {
+  readonly url: string;
+  /** What is asked for, as messages name it. */
+  readonly subject: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * Asks the hub; redirects are followed, and the token goes to the hub's own host only.
+ *
+ * @returns a 2xx answer, whose body the caller reads or cancels.
+ * @throws {HubError} for any other answer, with the hub's own reason and what to do; and when none comes.
+ */
+export async function askHub(settings: HubSettings, request: HubRequest): Promise<Response> {
+  const { url, subject, headers = {}, signal } = request;
+  const { endpoint, token } = settings;
+  let response: Response;
+  try {
+    response = await fetch(url, {
+      headers: {
+        "user-agent": `hearth/${VERSION}`,
+        ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+        ...headers,
+      },
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw new HubError(
+      `${endpoint} cannot be reached for ${subject}: ${reasonOf(error)}. ` +
+        "Check the network, or name another hub with HF_ENDPOINT.",
+      { cause: error },
+    );
+  }
+  if (response.ok) return response;
+  throw await explainRefusal(response, settings, subject);
+}
+
+/** Errors of `fetch` hold the reason proper in their cause, or after the address. */
+function reasonOf(error: unknown): string {
+  const { message, cause } = error as Error;
+  const text = cause instanceof Error ? cause.message : message;
+  return text.replace(/^error sending request( from \S+)? for url \([^)]*\)(: )?/, "") || message;
+}
+
+async function explainRefusal(
+  response: Response,
+  { endpoint, token }: HubSettings,
+  subject: string,
+): Promise<HubError> {
+  const { status, headers } = response;
+  const code = headers.get("x-error-code") ?? "";
+  const reason = headers.get("x-error-message") ?? await readReason(response);
+  const says = reason === "" ? `${status}` : `${status}, "${reason}"`;
+  return new HubError(
+    `${endpoint} refuses ${subject}: ${says}. ${adviseOn({ status, code, token, endpoint })}`,
+    { status, retryAfterMs: readRetryAfter(headers.get("retry-after")) },
+  );
+}
+
+async function readReason(response: Response): Promise<string> {
+  const text = await response.text().catch(() => "");
+  try {
+    const { error } = JSON.parse(text);
+    return typeof error === "string" ? error : "";
+  } catch {
+    // A page of a proxy says nothing in one line.
+    return text.includes("<") ? "" : text.trim().slice(0, 200);
+  }
+}
+
+function adviseOn(
+  { status, code, token, endpoint }: {
+    status: number;
+    code: string;
+    token: string | undefined;
+    endpoint: string;
+  },
+): string {
+  const tokens = `${endpoint}/settings/tokens`;
+  if (code === "GatedRepo") {
+    return token === undefined
+      ? `Ask for access on the model's page, then set HF_TOKEN to a token of yours (${tokens}).`
+      : "Ask for access on the model's page with the account that HF_TOKEN belongs to.";
+  }
+  if (code === "RevisionNotFound") {
+    return "Name a branch, a tag or a commit that it has after the @.";
+  }
+  if (status === 401 || status === 403 || status === 404) {
+    return token === undefined
+      ? `Check the name; if the model is private, set HF_TOKEN to a token of yours (${tokens}).`
+      : "Check the name, and that HF_TOKEN is valid and may read the model.";
+  }
+  if (status === 429) return "Wait a while; with HF_TOKEN set the hub allows more.";
+  return "Try again later.";
+}
+
+/** Seconds, or a date. */
+function readRetryAfter(value: string | null): number | undefined {
+  if (value === null) return undefined;
+  const seconds = Number(value);
+  const ms = Number.isNaN(seconds) ? Date.parse(value) - Date.now() : seconds * 1000;
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
+}

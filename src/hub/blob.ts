@@ -1,0 +1,179 @@
+/**
+ * Brings one file of the hub into the cache. It is written beside its place and moved there once its size and its
+ * checksum are right, so that nothing half-done is ever seen; what was written stays when the process dies, and the
+ * next one goes on from there.
+ *
+ * @module
+ */
+import { dirname, join } from "node:path";
+import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
+import { askHub, HubError } from "./answer.ts";
+import { repositoryFolder, showHubId } from "./cache.ts";
+import { Draft } from "./draft.ts";
+import { FileLock } from "./lock.ts";
+import type { HubFile, Repository } from "./repository.ts";
+import { Retries, type RetryOptions } from "./retry.ts";
+import type { HubSettings } from "./settings.ts";
+import { StallWatch } from "./stall_watch.ts";
+
+const HTTP_PARTIAL_CONTENT = 206;
+const HTTP_RANGE_NOT_SATISFIABLE = 416;
+
+/** What to bring. */
+export interface BlobOptions extends RetryOptions {
+  readonly settings: HubSettings;
+  readonly repository: Repository;
+  readonly file: HubFile;
+  /** Called with the bytes that are there by now; fewer than before when a wrong file is thrown away. */
+  readonly onBytes: (bytes: number) => void;
+}
+
+/** Where the blob of a file lies, or will lie. */
+export function blobPath(
+  { cacheFolder }: HubSettings,
+  { id }: Repository,
+  { digest }: HubFile,
+): string {
+  return join(repositoryFolder(cacheFolder, id), "blobs", digest.hex);
+}
+
+/** Bytes of a file that are there already, whole or in part. */
+export async function bytesThere(options: Omit<BlobOptions, "onBytes">): Promise<number> {
+  const { settings, repository, file } = options;
+  const path = blobPath(settings, repository, file);
+  if (await sizeOf(path) === file.bytes) return file.bytes;
+  const bytes = await sizeOf(incompletePath(path)) ?? 0;
+  return bytes <= file.bytes ? bytes : 0;
+}
+
+/**
+ * Downloads a file unless the cache has it. One process at a time does: others wait and find it done.
+ *
+ * @returns the path of the blob.
+ * @throws {StartupError} with what to do, when the hub refuses, the connection fails again and again, or what comes
+ *   has another checksum than the hub says.
+ */
+export async function downloadBlob(options: BlobOptions): Promise<string> {
+  const { settings, repository, file, signal, onBytes } = options;
+  const path = blobPath(settings, repository, file);
+  if (await sizeOf(path) !== file.bytes) {
+    await Deno.mkdir(dirname(path), { recursive: true });
+    using _lock = await FileLock.take(lockPath(settings, repository, file), {
+      signal,
+      onWait: () => log.info("another process downloads this file: waiting", { file: file.path }),
+    });
+    // Whoever had the lock before may have done it.
+    if (await sizeOf(path) !== file.bytes) {
+      await using draft = await Draft.open(incompletePath(path), file);
+      await fill(draft, options);
+      await draft.moveTo(path);
+    }
+  }
+  onBytes(file.bytes);
+  return path;
+}
+
+function incompletePath(blob: string): string {
+  return `${blob}.incomplete`;
+}
+
+function lockPath({ cacheFolder }: HubSettings, { id }: Repository, { digest }: HubFile): string {
+  return join(cacheFolder, ".locks", `models--${id.owner}--${id.name}`, `${digest.hex}.lock`);
+}
+
+async function sizeOf(path: string): Promise<number | undefined> {
+  return (await Deno.stat(path).catch(() => undefined))?.size;
+}
+
+async function fill(draft: Draft, options: BlobOptions): Promise<void> {
+  const { file, repository, onBytes } = options;
+  const retries = new Retries(options);
+  let hasBeenWrong = false;
+  while (true) {
+    onBytes(draft.bytes);
+    const before = draft.bytes;
+    try {
+      if (draft.bytes < file.bytes) await receive(draft, options);
+      if (draft.isRight()) return;
+    } catch (error) {
+      if (draft.bytes > before) retries.reset();
+      await retries.waitAfter(error);
+      continue;
+    }
+    await draft.clear();
+    if (hasBeenWrong) {
+      throw new StartupError(
+        `${file.path} of ${
+          showHubId(repository.id)
+        } came twice with another checksum than the hub says ` +
+          `(${file.digest.kind} ${file.digest.hex}). Something on the way changes it: try another network, or later.`,
+      );
+    }
+    hasBeenWrong = true;
+    log.warn("a file came with a wrong checksum: once more", { file: file.path });
+  }
+}
+
+/** Appends what is missing. @throws {HubError} when it breaks off. */
+async function receive(draft: Draft, options: BlobOptions): Promise<void> {
+  const { settings, repository, file, signal, onBytes } = options;
+  const { id, commit } = repository;
+  const path = file.path.split("/").map(encodeURIComponent).join("/");
+  using stall = new StallWatch(settings.stallMs, signal);
+  try {
+    const response = await askHub(settings, {
+      url: `${settings.endpoint}/${id.owner}/${id.name}/resolve/${commit}/${path}`,
+      subject: `${file.path} of ${showHubId(id)}`,
+      // Compressed answers cannot be taken up in their middle.
+      headers: { "accept-encoding": "identity", range: `bytes=${draft.bytes}-` },
+      signal: stall.signal,
+    });
+    await goTo(draft, response);
+    for await (const piece of response.body ?? []) {
+      stall.reset();
+      // More than there should be is wrong whatever follows; an endless answer must not fill the disk.
+      if (draft.bytes + piece.length > file.bytes) return await draft.clear();
+      await draft.append(piece);
+      onBytes(draft.bytes);
+    }
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (error instanceof HubError && error.status === HTTP_RANGE_NOT_SATISFIABLE) {
+      await draft.clear();
+      throw new HubError(error.message);
+    }
+    if (error instanceof StartupError) throw error;
+    throw brokenOff(options, { at: draft.bytes, error, hasStalled: stall.signal.aborted });
+  }
+  if (draft.bytes < file.bytes) throw brokenOff(options, { at: draft.bytes });
+}
+
+/** Makes the draft end where the answer begins: servers may send the whole file whatever is asked. */
+async function goTo(draft: Draft, { status, headers }: Response): Promise<void> {
+  if (status !== HTTP_PARTIAL_CONTENT) return await draft.clear();
+  const range = headers.get("content-range") ?? "";
+  if (Number(/^bytes (\d+)-/.exec(range)?.[1]) === draft.bytes) return;
+  await draft.clear();
+  throw new HubError(
+    `The hub answered with another part of the file than was asked for: ${range}.`,
+  );
+}
+
+function brokenOff(
+  { file, repository, settings }: BlobOptions,
+  { at, error, hasStalled = false }: { at: number; error?: unknown; hasStalled?: boolean },
+): HubError {
+  const reason = hasStalled
+    ? `nothing came for ${settings.stallMs / 1000} s`
+    : error instanceof Error
+    ? error.message
+    : "the connection ended";
+  return new HubError(
+    `The download of ${file.path} of ${
+      showHubId(repository.id)
+    } broke off at byte ${at} of ${file.bytes}: ` +
+      `${reason}. Start it again: it goes on from there.`,
+    { cause: error },
+  );
+}

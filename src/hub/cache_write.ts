@@ -1,0 +1,74 @@
+/**
+ * Writes the Hugging Face cache: links of snapshots to blobs, references, and what a revision is known not to have.
+ *
+ * @module
+ */
+import { dirname, join, relative } from "node:path";
+import type { Repository } from "./repository.ts";
+import { repositoryFolder } from "./cache.ts";
+import type { HubSettings } from "./settings.ts";
+
+/** The folder of a revision's files. */
+export function snapshotFolder({ cacheFolder }: HubSettings, { id, commit }: Repository): string {
+  return join(repositoryFolder(cacheFolder, id), "snapshots", commit);
+}
+
+/** Makes a blob visible as a file of a revision: as a link, or a copy where there are none. */
+export async function placeInSnapshot(
+  settings: HubSettings,
+  { blob, file }: { readonly blob: string; readonly file: string },
+): Promise<void> {
+  if (await isSameSize(file, blob)) return;
+  await Deno.mkdir(dirname(file), { recursive: true });
+  const draft = `${file}.${crypto.randomUUID()}`;
+  try {
+    if (!settings.usesLinks || !await tryLink(relative(dirname(file), blob), draft)) {
+      await Deno.copyFile(blob, draft);
+    }
+    await Deno.rename(draft, file);
+  } catch (error) {
+    await Deno.remove(draft).catch(() => {});
+    throw error;
+  }
+}
+
+/** Windows lets only some users make links, and some disks know none. */
+async function tryLink(target: string, path: string): Promise<boolean> {
+  try {
+    await Deno.symlink(target, path, { type: "file" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function isSameSize(a: string, b: string): Promise<boolean> {
+  const [first, second] = await Promise.all(
+    [a, b].map((path) => Deno.stat(path).catch(() => undefined)),
+  );
+  return first !== undefined && first.size === second?.size;
+}
+
+/** Notes which commit a branch or tag is. A revision that is the commit itself needs no note. */
+export async function writeReference(
+  { cacheFolder }: HubSettings,
+  { id, commit }: Repository,
+): Promise<void> {
+  if (id.revision === commit) return;
+  const path = join(repositoryFolder(cacheFolder, id), "refs", id.revision);
+  await Deno.mkdir(dirname(path), { recursive: true });
+  const draft = `${path}.${crypto.randomUUID()}`;
+  await Deno.writeTextFile(draft, commit);
+  await Deno.rename(draft, path);
+}
+
+/** Notes, as huggingface_hub does, that a revision has no file of this name. */
+export async function noteAbsent(
+  { cacheFolder }: HubSettings,
+  { id, commit }: Repository,
+  path: string,
+): Promise<void> {
+  const note = join(repositoryFolder(cacheFolder, id), ".no_exist", commit, path);
+  await Deno.mkdir(dirname(note), { recursive: true });
+  await Deno.writeTextFile(note, "");
+}

@@ -1,0 +1,169 @@
+/**
+ * Brings files of a model into the cache, several at once.
+ *
+ * @module
+ */
+import { statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { StartupError } from "../errors.ts";
+import { formatBytes } from "../format_bytes.ts";
+import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
+import { showHubId } from "./cache.ts";
+import { placeInSnapshot, snapshotFolder } from "./cache_write.ts";
+import type { HubFile, Repository } from "./repository.ts";
+import type { RetryOptions } from "./retry.ts";
+import type { HubSettings } from "./settings.ts";
+import { TransferMeter, type TransferPace } from "./transfer_meter.ts";
+
+const MAX_AT_ONCE = 4;
+const REPORT_EVERY_MS = 100;
+/** Left free for what else happens on the disk meanwhile. */
+const SPARE_BYTES = 64 * 2 ** 20;
+
+/** How far a download is. */
+export interface DownloadProgress extends TransferPace {
+  /** Of the files under way the one with most left to come. */
+  readonly file: string;
+  /** Of all files, with those that were there before. */
+  readonly receivedBytes: number;
+  readonly totalBytes: number;
+}
+
+/** How to download. */
+export interface DownloadOptions extends RetryOptions {
+  readonly settings: HubSettings;
+  readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
+  /** Room on the disk of a folder; `undefined` where that cannot be told. */
+  readonly findFreeBytes?: (folder: string) => Promise<number | undefined>;
+}
+
+/**
+ * Downloads files of a revision, and makes them visible in the cache once all are there.
+ *
+ * @param paths files that the repository has; the graph last, since a snapshot that has it counts as whole.
+ * @returns the snapshot's folder.
+ * @throws {StartupError} when the disk has no room, the hub refuses, or the connection fails for good.
+ */
+export async function downloadFiles(
+  repository: Repository,
+  paths: readonly string[],
+  options: DownloadOptions,
+): Promise<string> {
+  const { settings } = options;
+  const files = paths.map((path) => repository.files.get(path)!);
+  await Deno.mkdir(settings.cacheFolder, { recursive: true }).catch((cause) => {
+    throw new StartupError(
+      `The cache folder ${settings.cacheFolder} cannot be made: ${cause.message}. ` +
+        "Choose another with HF_HOME or HF_HUB_CACHE.",
+      { cause },
+    );
+  });
+  await requireRoom(repository, files, options);
+  await downloadBlobs(repository, files, options);
+  const folder = snapshotFolder(settings, repository);
+  for (const file of files) {
+    const blob = blobPath(settings, repository, file);
+    await placeInSnapshot(settings, { blob, file: join(folder, ...file.path.split("/")) });
+  }
+  return folder;
+}
+
+async function requireRoom(
+  repository: Repository,
+  files: readonly HubFile[],
+  { settings, findFreeBytes = readFreeBytes }: DownloadOptions,
+): Promise<void> {
+  const missing = await Promise.all(
+    files.map(async (file) => file.bytes - await bytesThere({ settings, repository, file })),
+  );
+  const needed = missing.reduce((sum, bytes) => sum + bytes, 0);
+  const free = needed === 0 ? undefined : await findFreeBytes(settings.cacheFolder);
+  if (free === undefined || needed + SPARE_BYTES <= free) return;
+  throw new StartupError(
+    `${showHubId(repository.id)} needs ${formatBytes(needed)} more on the disk of ` +
+      `${settings.cacheFolder}, which has ${
+        formatBytes(free)
+      } free. Make room (see \`list\` and \`rm\`), ` +
+      "or keep models elsewhere with HF_HOME.",
+  );
+}
+
+async function readFreeBytes(folder: string): Promise<number | undefined> {
+  try {
+    const { bavail, bsize } = await statfs(folder);
+    return bavail * bsize;
+  } catch {
+    // Some file systems do not tell.
+    return undefined;
+  }
+}
+
+async function downloadBlobs(
+  repository: Repository,
+  files: readonly HubFile[],
+  options: DownloadOptions,
+): Promise<void> {
+  const failure = new AbortController();
+  const signal = options.signal === undefined
+    ? failure.signal
+    : AbortSignal.any([options.signal, failure.signal]);
+  const report = new Report(files, options.onProgress);
+  // The largest first, so that none is left alone at the end.
+  const waiting = [...files].sort((a, b) => b.bytes - a.bytes);
+  const work = async () => {
+    for (let file; (file = waiting.shift()) !== undefined;) {
+      const { path } = file;
+      const onBytes: BlobOptions["onBytes"] = (bytes) => report.record(path, bytes);
+      await downloadBlob({ ...options, signal, repository, file, onBytes });
+    }
+  };
+  const workers = Array.from({ length: MAX_AT_ONCE }, async () => {
+    try {
+      await work();
+    } catch (error) {
+      // The first failure ends the others, which then fail with it.
+      failure.abort(error);
+      throw error;
+    }
+  });
+  // No file is being written any more when this returns, whatever happened.
+  await Promise.allSettled(workers);
+  signal.throwIfAborted();
+}
+
+/** Adds up the files. */
+class Report {
+  readonly #onProgress: DownloadOptions["onProgress"];
+  readonly #files: ReadonlyMap<string, HubFile>;
+  readonly #received = new Map<string, number>();
+  readonly #totalBytes: number;
+  readonly #meter: TransferMeter;
+  #lastAtMs = -Infinity;
+
+  constructor(files: readonly HubFile[], onProgress: DownloadOptions["onProgress"]) {
+    this.#files = new Map(files.map((file) => [file.path, file]));
+    this.#onProgress = onProgress;
+    this.#totalBytes = files.reduce((sum, { bytes }) => sum + bytes, 0);
+    this.#meter = new TransferMeter(this.#totalBytes);
+  }
+
+  record(path: string, bytes: number): void {
+    this.#received.set(path, bytes);
+    const nowMs = performance.now();
+    if (nowMs - this.#lastAtMs < REPORT_EVERY_MS) return;
+    this.#lastAtMs = nowMs;
+    const receivedBytes = [...this.#received.values()].reduce((sum, each) => sum + each, 0);
+    this.#onProgress?.({
+      file: this.#largestUnderWay() ?? path,
+      receivedBytes,
+      totalBytes: this.#totalBytes,
+      ...this.#meter.record(receivedBytes, nowMs),
+    });
+  }
+
+  #largestUnderWay(): string | undefined {
+    const left = (path: string) =>
+      (this.#files.get(path)?.bytes ?? 0) - (this.#received.get(path) ?? 0);
+    return [...this.#received.keys()].sort((a, b) => left(b) - left(a))[0];
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * What the hub says of one revision of a model: its commit, and its files with their sizes and checksums.
+ *
+ * @see https://huggingface.co/docs/hub/api
+ * @module
+ */
+import { z } from "zod";
+import { StartupError } from "../errors.ts";
+import { askHub, HubError } from "./answer.ts";
+import { type HubId, showHubId } from "./cache.ts";
+import type { Digest } from "./digest.ts";
+import { type RetryOptions, withRetries } from "./retry.ts";
+import type { HubSettings } from "./settings.ts";
+
+/** A file of a repository. */
+export interface HubFile {
+  /** Below the repository, with forward slashes. */
+  readonly path: string;
+  readonly bytes: number;
+  /** Also the name of its blob in the cache. */
+  readonly digest: Digest;
+}
+
+/** One revision of a model. */
+export interface Repository {
+  readonly id: HubId;
+  readonly commit: string;
+  readonly files: ReadonlyMap<string, HubFile>;
+}
+
+const Sibling = z.object({
+  rfilename: z.string().refine(isInside),
+  size: z.int().nonnegative(),
+  blobId: z.hex().length(40),
+  lfs: z.object({ sha256: z.hex().length(64) }).nullish(),
+});
+const ModelAnswer = z.object({ sha: z.hex().length(40), siblings: z.array(Sibling) });
+const SearchAnswer = z.array(z.object({ id: z.string() }));
+
+const MAX_NEAR_NAMES = 5;
+
+/** No file of a repository may be written beside it. */
+function isInside(path: string): boolean {
+  return path !== "" && !/^[/\\]|\\|:|(^|\/)\.{0,2}(\/|$)/.test(path);
+}
+
+/**
+ * Asks the hub for a revision.
+ *
+ * @throws {HubError} with the hub's own reason, and names near to one that it does not have.
+ */
+export async function fetchRepository(
+  settings: HubSettings,
+  id: HubId,
+  options: RetryOptions = {},
+): Promise<Repository> {
+  const { owner, name, revision } = id;
+  const url = `${settings.endpoint}/api/models/${owner}/${name}/revision/` +
+    `${encodeURIComponent(revision)}?blobs=true`;
+  const subject = showHubId(id);
+  const ask = async () => await readJson(await askApi(settings, { url, subject, ...options }));
+  try {
+    const answer = await withRetries(ask, options);
+    return readRepository(id, answer, settings);
+  } catch (error) {
+    if (!(error instanceof HubError)) throw error;
+    const { status } = error;
+    const near = status === 401 || status === 404 ? await searchNear(settings, id) : [];
+    if (near.length === 0) throw error;
+    throw new HubError(`${error.message} Near names: ${near.join(", ")}.`, { status: status! });
+  }
+}
+
+/** A question to the API, whose answer is small: it has to come in time. */
+async function askApi(
+  settings: HubSettings,
+  { url, subject, signal }: { url: string; subject: string; signal?: AbortSignal | undefined },
+): Promise<Response> {
+  const timeout = AbortSignal.timeout(settings.stallMs);
+  try {
+    return await askHub(settings, {
+      url,
+      subject,
+      signal: signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+    });
+  } catch (error) {
+    if (!timeout.aborted) throw error;
+    throw new HubError(
+      `${settings.endpoint} does not answer for ${subject}: waited ${settings.stallMs / 1000} s. ` +
+        "Check the network, or wait longer with HF_HUB_DOWNLOAD_TIMEOUT (seconds).",
+    );
+  }
+}
+
+async function readJson(response: Response): Promise<unknown> {
+  const text = await response.text().catch((cause) => {
+    throw new HubError(`${response.url} broke off its answer. Try again.`, { cause });
+  });
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): Repository {
+  const read = ModelAnswer.safeParse(answer);
+  if (!read.success) {
+    throw new StartupError(
+      `${endpoint} answers for ${showHubId(id)}, but not as a Hugging Face hub does: ` +
+        `${z.prettifyError(read.error).replaceAll(/\s+/g, " ")}. Check HF_ENDPOINT.`,
+    );
+  }
+  const { sha, siblings } = read.data;
+  const files = siblings.map(({ rfilename: path, size: bytes, blobId, lfs }): HubFile => ({
+    path,
+    bytes,
+    digest: lfs ? { kind: "sha256", hex: lfs.sha256 } : { kind: "git", hex: blobId },
+  }));
+  return { id, commit: sha, files: new Map(files.map((file) => [file.path, file])) };
+}
+
+/** Models on the hub with a similar name: with ONNX weights first. Nothing where the hub does not say. */
+async function searchNear(settings: HubSettings, { owner, name }: HubId): Promise<string[]> {
+  const base = name.replace(/[-_.]?(onnx|web|instruct|it)$/i, "");
+  const query = new URLSearchParams({ search: base, limit: `${MAX_NEAR_NAMES}`, filter: "onnx" });
+  const url = `${settings.endpoint}/api/models?${query}`;
+  try {
+    const answer = await readJson(await askApi(settings, { url, subject: "a search" }));
+    const found = SearchAnswer.safeParse(answer).data ?? [];
+    return found.map((model) => model.id).filter((id) => id !== `${owner}/${name}`);
+  } catch (error) {
+    if (error instanceof HubError) return [];
+    throw error;
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * Trying again, with pauses that grow.
+ *
+ * @module
+ */
+import { HubError } from "./answer.ts";
+
+const MAX_FAILURES = 5;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 60_000;
+
+/** Waits; rejects with the signal's reason when it aborts. */
+export type Pause = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
+
+/** How to try again. */
+export interface RetryOptions {
+  readonly signal?: AbortSignal | undefined;
+  readonly pause?: Pause | undefined;
+}
+
+/** Counts the failures in a row of one thing that is tried again. */
+export class Retries {
+  readonly #options: RetryOptions;
+  #numFailures = 0;
+
+  constructor(options: RetryOptions) {
+    this.#options = options;
+  }
+
+  /** Something went well: the failures before no longer count. */
+  reset(): void {
+    this.#numFailures = 0;
+  }
+
+  /**
+   * Waits before the next try: half a second, one, two, four, with some chance in it; or as long as the hub asks.
+   *
+   * @throws the error itself when it is not for trying again, or the fifth in a row.
+   */
+  async waitAfter(error: unknown): Promise<void> {
+    const { signal, pause = sleep } = this.#options;
+    signal?.throwIfAborted();
+    this.#numFailures++;
+    if (!(error instanceof HubError && error.isTransient)) throw error;
+    if (this.#numFailures >= MAX_FAILURES) throw error;
+    const grown = FIRST_PAUSE_MS * 2 ** (this.#numFailures - 1) * (0.75 + Math.random() / 2);
+    await pause(Math.min(error.retryAfterMs ?? grown, LONGEST_PAUSE_MS), signal);
+  }
+}
+
+/** Does `act` until it succeeds. @throws its last error. */
+export async function withRetries<T>(act: () => Promise<T>, options: RetryOptions): Promise<T> {
+  const retries = new Retries(options);
+  while (true) {
+    try {
+      return await act();
+    } catch (error) {
+      await retries.waitAfter(error);
+    }
+  }
+}
+
+/** See {@linkcode Pause}. */
+export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const abort = () => {
+    clearTimeout(timer);
+    reject(signal?.reason);
+  };
+  const timer = setTimeout(() => {
+    signal?.removeEventListener("abort", abort);
+    resolve();
+  }, ms);
+  if (signal?.aborted) abort();
+  else signal?.addEventListener("abort", abort, { once: true });
+  return promise;
+}

@@ -1,0 +1,131 @@
+/**
+ * From the name of a hub model to a folder that holds what serving it needs: out of the cache where that is whole,
+ * else from the hub.
+ *
+ * @module
+ */
+import { basename, join } from "node:path";
+import type { ResolvedModel } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import { HubError } from "../hub/answer.ts";
+import { downloadBlob } from "../hub/blob.ts";
+import { findSnapshot, repositoryFolder, showHubId } from "../hub/cache.ts";
+import { noteAbsent, writeReference } from "../hub/cache_write.ts";
+import { downloadFiles, type DownloadOptions } from "../hub/download.ts";
+import { fetchRepository, type Repository } from "../hub/repository.ts";
+import type { HubModel } from "../hub/resolve.ts";
+import { log } from "../log.ts";
+import { FolderFiles } from "../onnx/external_data.ts";
+import { readModel } from "../onnx/proto_read.ts";
+import { type ModelFolder, openFolder, readJson } from "./folder.ts";
+import { chooseFiles, type NeededFiles, type NeedOptions } from "./needed_files.ts";
+
+/** How to get a model. */
+export interface AcquireOptions extends NeedOptions, DownloadOptions {
+  /** Ask the hub what is newest, even where the cache is whole. */
+  readonly refresh?: boolean;
+}
+
+/** A snapshot of the cache, and whether it can be served as it is. */
+interface Cached {
+  readonly folder: string;
+  /** The hub may have weights that suit the device better: it has not been asked for them. */
+  readonly isSecondBest: boolean;
+}
+
+/**
+ * Gets what a model needs.
+ *
+ * @throws {StartupError} when it is not in the cache and cannot be had; see {@linkcode downloadFiles}.
+ */
+export async function acquireModel(
+  { hubId, ...model }: HubModel,
+  options: AcquireOptions,
+): Promise<ResolvedModel> {
+  const { settings } = options;
+  const cached = await findCached(hubId, options);
+  const mayStay = options.refresh !== true || settings.isOffline;
+  if (cached !== undefined && mayStay && (!cached.isSecondBest || settings.isOffline)) {
+    return { ...model, folder: cached.folder };
+  }
+  if (settings.isOffline) {
+    throw new StartupError(
+      `${showHubId(hubId)} is not whole in ${
+        repositoryFolder(settings.cacheFolder, hubId)
+      }, and Hearth is told ` +
+        "to stay offline. Without --offline and HF_HUB_OFFLINE it is downloaded.",
+    );
+  }
+  try {
+    return { ...model, folder: await download(hubId, options) };
+  } catch (error) {
+    const isUnreachable = error instanceof HubError && error.status === undefined;
+    if (cached === undefined || !isUnreachable || options.refresh === true) throw error;
+    log.warn("the hub cannot be asked for better weights: serving those in the cache", { error });
+    return { ...model, folder: cached.folder };
+  }
+}
+
+async function findCached(
+  hubId: HubModel["hubId"],
+  options: AcquireOptions,
+): Promise<Cached | undefined> {
+  const { cacheFolder } = options.settings;
+  const folder = await findSnapshot(cacheFolder, hubId);
+  if (folder === undefined) return undefined;
+  let needed: NeededFiles;
+  try {
+    needed = chooseFiles(await openFolder(folder), options);
+    for (const graph of needed.graphs) await requireWeights(join(folder, graph));
+  } catch {
+    // Something is missing that a download brings, or says why it cannot.
+    return undefined;
+  }
+  const notes = join(repositoryFolder(cacheFolder, hubId), ".no_exist", basename(folder));
+  const unknown = await Promise.all(
+    needed.missed.map((file) => Deno.stat(join(notes, file)).then(() => false, () => true)),
+  );
+  return { folder, isSecondBest: unknown.includes(true) };
+}
+
+/** @throws {Error} when a file with a graph's weights is not there, or too short. */
+async function requireWeights(path: string): Promise<void> {
+  await using files = new FolderFiles(join(path, ".."));
+  const { graph } = await readModel(files, basename(path));
+  const ends = new Map<string, number>();
+  for (const { data } of graph.initializers.values()) {
+    if (data.kind !== "file") continue;
+    ends.set(data.file, Math.max(ends.get(data.file) ?? 0, data.offset + data.length));
+  }
+  for (const [file, end] of ends) {
+    if (await files.size(file) < end) throw new Error(`${file} is too short.`);
+  }
+}
+
+async function download(hubId: HubModel["hubId"], options: AcquireOptions): Promise<string> {
+  const { settings } = options;
+  const repository = await fetchRepository(settings, hubId, options);
+  const needed = chooseFiles(await describeRepository(repository, options), options);
+  const folder = await downloadFiles(repository, needed.files, options);
+  for (const path of needed.missed) await noteAbsent(settings, repository, path);
+  await writeReference(settings, repository);
+  return folder;
+}
+
+/** A repository as if it were a folder: its file list and its `config.json`. */
+async function describeRepository(
+  repository: Repository,
+  options: DownloadOptions,
+): Promise<ModelFolder> {
+  const path = showHubId(repository.id);
+  const file = repository.files.get("config.json");
+  if (file === undefined) {
+    throw new StartupError(
+      `${path} has no config.json: Hearth runs models in the layout of transformers.js. ` +
+        "Look for one whose name ends in -ONNX.",
+    );
+  }
+  const blob = await downloadBlob({ ...options, repository, file, onBytes: () => {} });
+  const config = await readJson(join(blob, ".."), basename(blob));
+  return { path, files: new Set(repository.files.keys()), config };
+}

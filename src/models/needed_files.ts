@@ -1,0 +1,115 @@
+/**
+ * Which files of a model are needed to serve it in one dtype, and which of a repository's many are not.
+ *
+ * @module
+ */
+import type { DeviceClass } from "../backend/device_class.ts";
+import type { Dtype, ModelKind } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import {
+  chooseDtype,
+  dtypesOf,
+  externalDataFiles,
+  graphFile,
+  type ModelFolder,
+  PREFERRED,
+} from "./folder.ts";
+import { kindOf } from "./kind.ts";
+
+/** What is wished for, and on what. */
+export interface NeedOptions {
+  readonly device: DeviceClass;
+  readonly dtype?: Dtype | undefined;
+  readonly kind?: ModelKind | undefined;
+}
+
+/** What a model needs. */
+export interface NeededFiles {
+  readonly kind: ModelKind;
+  /** Of the main graph. */
+  readonly dtype: Dtype;
+  /** All files; the graphs last. */
+  readonly files: readonly string[];
+  /** Graphs among `files`. */
+  readonly graphs: readonly string[];
+  /** Graphs that would have been preferred, but are not there. */
+  readonly missed: readonly string[];
+}
+
+/** Configuration, tokenizer, templates. */
+const SETTINGS_FILES =
+  /^((generation_|tokenizer_|preprocessor_|processor_|video_preprocessor_)?config|tokenizer|special_tokens_map|added_tokens|modules|sentence_bert_config|config_sentence_transformers)\.json$|^chat_template\.(jinja|json)$|^\d+_[A-Z]\w*\/config\.json$/;
+const VOICES = /^voices\//;
+const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
+/** Kinds that run one graph, by its possible names. */
+const SINGLE_GRAPHS: Partial<Record<ModelKind, readonly string[]>> = {
+  text: ["model", "decoder_model_merged"],
+  embedding: ["model"],
+  rerank: ["model"],
+  matting: ["model"],
+};
+/** Half decoders that a merged one stands for. */
+const MERGED = "decoder_model_merged";
+const HALVES = ["decoder_model", "decoder_with_past_model"];
+const BATCHED: ReadonlySet<ModelKind> = new Set(["embedding", "rerank"]);
+
+/**
+ * Chooses among a folder's or a repository's files.
+ *
+ * @throws {StartupError} when its kind cannot be told, or it has no graph of the dtype asked for.
+ */
+export function chooseFiles(folder: ModelFolder, options: NeedOptions): NeededFiles {
+  const kind = options.kind ?? kindOf(folder);
+  const device = options.device === "cpu" && BATCHED.has(kind) ? "cpuInBatches" : options.device;
+  const names = graphNames(folder, kind);
+  const graphs: string[] = [];
+  const missed: string[] = [];
+  const dtypes = names.map((graph) => {
+    // Only the first has to be of the dtype asked for: its companions often come in fewer.
+    const isHere = options.dtype !== undefined && dtypesOf(folder, graph).includes(options.dtype);
+    const wish = graph === names[0] || isHere ? options.dtype : undefined;
+    const dtype = chooseDtype(folder, { graph, device, dtype: wish });
+    graphs.push(graphFile(graph, dtype));
+    if (options.dtype === undefined) missed.push(...betterThan(folder, { graph, dtype, device }));
+    return dtype;
+  });
+  const settings = [...folder.files].filter((file) =>
+    SETTINGS_FILES.test(file) || (kind === "tts" && VOICES.test(file))
+  );
+  const data = graphs.flatMap((graph) => externalDataFiles(folder, graph));
+  return { kind, dtype: dtypes[0]!, files: [...settings, ...data, ...graphs], graphs, missed };
+}
+
+function betterThan(
+  folder: ModelFolder,
+  { graph, dtype, device }: { graph: string; dtype: Dtype; device: keyof typeof PREFERRED },
+): string[] {
+  const preferred: readonly Dtype[] = PREFERRED[device];
+  const rank = preferred.indexOf(dtype);
+  const better = rank < 0 ? preferred : preferred.slice(0, rank);
+  return better.map((each) => graphFile(graph, each)).filter((file) => !folder.files.has(file));
+}
+
+/** The graphs that run, the main one first. */
+function graphNames(folder: ModelFolder, kind: ModelKind): string[] {
+  const there = new Set(
+    [...folder.files]
+      .filter((file) => /^onnx\/[^/]+\.onnx$/.test(file))
+      .map((file) => file.slice("onnx/".length).replace(DTYPE_SUFFIX, "")),
+  );
+  const single = SINGLE_GRAPHS[kind];
+  const found = single === undefined
+    ? [...there].filter((name) => !there.has(MERGED) || !HALVES.includes(name)).sort(byDecoder)
+    : single.filter((name) => there.has(name)).slice(0, 1);
+  if (found.length > 0) return found;
+  throw new StartupError(
+    `${folder.path} has no ${
+      (single ?? ["*"]).map((name) => `onnx/${name}*.onnx`).join(" or ")
+    }: Hearth runs models in ONNX form. Look for one whose name ends in -ONNX.`,
+  );
+}
+
+/** The decoder is by far the largest: its dtype is the model's. */
+function byDecoder(a: string, b: string): number {
+  return Number(b === MERGED) - Number(a === MERGED) || (a < b ? -1 : 1);
+}

@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { StartupError } from "../../src/errors.ts";
+import { parseHubId } from "../../src/hub/cache.ts";
+import { downloadFiles, type DownloadOptions } from "../../src/hub/download.ts";
+import { fetchRepository, type Repository } from "../../src/hub/repository.ts";
+import { FakeHub, type Fault } from "../fixtures/fake_hub.ts";
+import { ScratchCache } from "./scratch_cache.ts";
+
+const ID = "ada/engine";
+const FILES = {
+  "config.json": "{}",
+  "onnx/model.onnx": crypto.getRandomValues(new Uint8Array(60_000)),
+};
+
+interface Scene {
+  readonly hub: FakeHub;
+  readonly cache: ScratchCache;
+  readonly repository: Repository;
+  readonly pauses: number[];
+  download(options?: Partial<DownloadOptions>): Promise<string>;
+}
+
+async function withScene(
+  use: (scene: Scene) => Promise<void>,
+  environment: Record<string, string> = {},
+): Promise<void> {
+  await using hub = new FakeHub();
+  await using cache = new ScratchCache();
+  const settings = cache.settings({ HF_ENDPOINT: hub.url, ...environment });
+  hub.addModel(ID, FILES);
+  const repository = await fetchRepository(settings, parseHubId(ID)!);
+  const pauses: number[] = [];
+  const download = (options: Partial<DownloadOptions> = {}) =>
+    downloadFiles(repository, Object.keys(FILES), {
+      settings,
+      pause: (ms) => (pauses.push(ms), Promise.resolve()),
+      ...options,
+    });
+  await use({ hub, cache, repository, pauses, download });
+}
+
+async function failure(act: Promise<unknown>): Promise<string> {
+  const error = await act.then(() => assert.fail("It went well."), (reason: unknown) => reason);
+  assert.ok(error instanceof StartupError, String(error));
+  return error.message;
+}
+
+/** The faults one after another, then none, for the graph alone. */
+function inTurn(...faults: Fault[]): FakeHub["onFile"] {
+  return ({ path }) => path === "onnx/model.onnx" ? faults.shift() : undefined;
+}
+
+Deno.test("downloadFiles() makes blobs named by checksum, and a snapshot of relative links to them", async () => {
+  await withScene(async ({ cache, repository, download }) => {
+    const folder = await download();
+    assert.ok(folder.endsWith(join("models--ada--engine", "snapshots", repository.commit)));
+    const link = await Deno.readLink(join(folder, "onnx", "model.onnx"));
+    const { digest } = repository.files.get("onnx/model.onnx")!;
+    assert.equal(digest.kind, "sha256");
+    assert.equal(link, join("..", "..", "..", "blobs", digest.hex));
+    // What `printf '{}' | git hash-object --stdin` says.
+    const names = ["9e26dfeeb6e641a33dae4961196235bdb965b21b", digest.hex];
+    assert.deepEqual([...cache.files(ID, "blobs").keys()].sort(), names.sort());
+  });
+});
+
+Deno.test("downloadFiles() makes copies where there are no links", async () => {
+  await withScene(async ({ download }) => {
+    const path = join(await download(), "onnx", "model.onnx");
+    assert.equal((await Deno.lstat(path)).isSymlink, false);
+    assert.deepEqual(await Deno.readFile(path), FILES["onnx/model.onnx"]);
+  }, { HF_HUB_DISABLE_SYMLINKS: "1" });
+});
+
+Deno.test("downloadFiles() fetches nothing that is there", async () => {
+  await withScene(async ({ hub, download }) => {
+    await download();
+    const before = hub.numFileRequests;
+    await download();
+    assert.equal(hub.numFileRequests, before);
+  });
+});
+
+Deno.test("downloadFiles() goes on from where a cut left it, and never asks twice for a byte", async () => {
+  await withScene(async ({ hub, download }) => {
+    hub.onFile = inTurn({ type: "cut", afterBytes: 20_000 }, { type: "cut", afterBytes: 5_000 });
+    const folder = await download();
+    const ranges = hub.requests
+      .filter(({ host, path }) => host === "files" && path.endsWith("model.onnx"))
+      .map(({ range }) => Number(/\d+/.exec(range ?? "")![0]));
+    assert.equal(ranges.length, 3);
+    assert.deepEqual(ranges, [...new Set(ranges)].sort((a, b) => a - b));
+    assert.deepEqual(
+      await Deno.readFile(join(folder, "onnx/model.onnx")),
+      FILES["onnx/model.onnx"],
+    );
+  });
+});
+
+Deno.test("downloadFiles() waits longer each time, and as long as the hub asks", async () => {
+  await withScene(async ({ hub, pauses, download }) => {
+    const busy: Fault = { type: "status", status: 503 };
+    hub.onFile = inTurn(busy, busy, busy, {
+      type: "status",
+      status: 429,
+      headers: { "retry-after": "7" },
+    });
+    await download();
+    assert.equal(pauses.length, 4);
+    assert.ok(pauses[0]! >= 375 && pauses[0]! <= 625, String(pauses));
+    assert.ok(pauses[1]! >= 750 && pauses[1]! <= 1250, String(pauses));
+    assert.ok(pauses[2]! >= 1500 && pauses[2]! <= 2500, String(pauses));
+    assert.equal(pauses[3], 7000);
+  });
+});
+
+Deno.test("downloadFiles() gives up after five failures in a row, and says what to do", async () => {
+  await withScene(async ({ hub, cache, download }) => {
+    hub.onFile = ({ start }) => ({ type: "cut", afterBytes: start === 0 ? 1000 : 0 });
+    const message = await failure(download());
+    assert.match(message, /onnx\/model\.onnx of ada\/engine broke off at byte 1000 of 60000: /);
+    assert.match(message, /Start it again: it goes on from there\.$/);
+    assert.deepEqual([...cache.files(ID, "snapshots").keys()], []);
+  });
+});
+
+Deno.test("downloadFiles() gives up a connection that brings nothing", async () => {
+  await withScene(async ({ hub, download }) => {
+    hub.onFile = inTurn({ type: "stall" });
+    await download();
+  });
+  await withScene(async ({ hub, download }) => {
+    hub.onFile = () => ({ type: "stall" });
+    assert.match(await failure(download()), /nothing came for 0\.3 s/);
+  });
+});
+
+Deno.test("downloadFiles() is patient with a slow connection", async () => {
+  await withScene(async ({ hub, download }) => {
+    hub.onFile = inTurn({ type: "slow", pieceBytes: 6_000, pauseMs: 60 });
+    await download();
+  });
+});
+
+Deno.test("downloadFiles() fetches a file with a wrong checksum once more, then refuses it", async () => {
+  await withScene(async ({ hub, cache, download }) => {
+    hub.onFile = inTurn({ type: "wrong" });
+    await download();
+    assert.ok(![...cache.files(ID, "blobs").keys()].some((name) => name.endsWith(".incomplete")));
+  });
+  await withScene(async ({ hub, cache, download }) => {
+    hub.onFile = inTurn({ type: "wrong" }, { type: "wrong" });
+    assert.match(
+      await failure(download()),
+      /twice with another checksum than the hub says \(sha256 /,
+    );
+    assert.deepEqual([...cache.files(ID, "snapshots").keys()], []);
+  });
+});
+
+Deno.test("downloadFiles() takes up a file that is all there but for its place, and begins anew with one that is not its own", async () => {
+  await withScene(async ({ hub, cache, repository, download }) => {
+    const blobs = join(cache.folder, "models--ada--engine", "blobs");
+    const { hex } = repository.files.get("onnx/model.onnx")!.digest;
+    await Deno.mkdir(blobs, { recursive: true });
+    await Deno.writeFile(join(blobs, `${hex}.incomplete`), FILES["onnx/model.onnx"]);
+    await download();
+    assert.ok(!hub.requests.some(({ host, path }) => host === "files" && path.endsWith(".onnx")));
+  });
+  await withScene(async ({ cache, repository, download }) => {
+    const blobs = join(cache.folder, "models--ada--engine", "blobs");
+    const { hex } = repository.files.get("onnx/model.onnx")!.digest;
+    await Deno.mkdir(blobs, { recursive: true });
+    await Deno.writeFile(join(blobs, `${hex}.incomplete`), new Uint8Array(30_000));
+    const folder = await download();
+    assert.deepEqual(
+      await Deno.readFile(join(folder, "onnx/model.onnx")),
+      FILES["onnx/model.onnx"],
+    );
+  });
+});
+
+Deno.test("downloadFiles() refuses before it begins when the disk has no room", async () => {
+  await withScene(async ({ hub, cache, download }) => {
+    const message = await failure(download({ findFreeBytes: () => Promise.resolve(50_000) }));
+    assert.match(message, /^ada\/engine needs 60\.0 kB more on the disk of /);
+    assert.ok(message.includes(cache.folder));
+    assert.match(message, /which has 50\.0 kB free\. Make room/);
+    assert.equal(hub.numFileRequests, 0);
+  });
+});
+
+Deno.test("downloadFiles() by two at once fetches each byte once", async () => {
+  await withScene(async ({ hub, download }) => {
+    hub.onFile = () => ({ type: "slow", pieceBytes: 10_000, pauseMs: 20 });
+    const [first, second] = await Promise.all([download(), download()]);
+    assert.equal(first, second);
+    assert.equal(hub.numFileRequests, Object.keys(FILES).length);
+  });
+});
+
+Deno.test("downloadFiles() reports what is there of how much", async () => {
+  await withScene(async ({ hub, download }) => {
+    hub.onFile = inTurn({ type: "slow", pieceBytes: 10_000, pauseMs: 60 });
+    const seen: number[] = [];
+    await download({
+      onProgress: ({ file, receivedBytes, totalBytes }) => {
+        if (receivedBytes > 0) assert.equal(file, "onnx/model.onnx");
+        assert.equal(totalBytes, 60_002);
+        seen.push(receivedBytes);
+      },
+    });
+    assert.deepEqual(seen, [...seen].sort((a, b) => a - b));
+    assert.ok(seen.some((bytes) => bytes > 0 && bytes < 60_000), String(seen));
+  });
+});
+
+Deno.test("downloadFiles() sends the token to the hub and to no other host", async () => {
+  await withScene(async ({ hub, download }) => {
+    await download();
+    assert.ok(hub.requests.some(({ host }) => host === "files"));
+    for (const { host, authorization } of hub.requests) {
+      assert.equal(authorization, host === "hub" ? "Bearer hf_right" : null);
+    }
+  }, { HF_TOKEN: "hf_right" });
+});

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { HubError } from "../../src/hub/answer.ts";
+import { parseHubId } from "../../src/hub/cache.ts";
+import { fetchRepository } from "../../src/hub/repository.ts";
+import { FakeHub } from "../fixtures/fake_hub.ts";
+import { ScratchCache } from "./scratch_cache.ts";
+
+async function ask(
+  hub: FakeHub,
+  id: string,
+  environment: Record<string, string> = {},
+): Promise<string> {
+  await using cache = new ScratchCache();
+  const settings = cache.settings({ HF_ENDPOINT: `${hub.url}/`, ...environment });
+  const options = { pause: () => Promise.resolve() };
+  return await fetchRepository(settings, parseHubId(id)!, options).then(
+    ({ commit, files }) => `${commit} ${[...files.keys()].join(" ")}`,
+    (error: unknown) => {
+      assert.ok(error instanceof HubError, String(error));
+      return error.message;
+    },
+  );
+}
+
+Deno.test("fetchRepository() reads commit and files of a branch and of a commit", async () => {
+  await using hub = new FakeHub();
+  const commit = hub.addModel("ada/engine", { "config.json": "{}", "onnx/model.onnx": "graph" });
+  for (const id of ["ada/engine", "ada/engine@main", `ada/engine@${commit}`]) {
+    assert.equal(await ask(hub, id), `${commit} config.json onnx/model.onnx`);
+  }
+});
+
+Deno.test("fetchRepository() of a gated model gives the hub's reason and the way to a token", async () => {
+  await using hub = new FakeHub();
+  hub.addModel("ada/secret", { "config.json": "{}" }, { isGated: true });
+  const message = await ask(hub, "ada/secret");
+  assert.match(message, /refuses ada\/secret: 401, "Access to model ada\/secret is restricted\./);
+  assert.match(message, /Ask for access on the model's page, then set HF_TOKEN/);
+  assert.match(await ask(hub, "ada/secret", { HF_TOKEN: hub.token }), / config\.json$/);
+});
+
+Deno.test("fetchRepository() of a model that is not there gives the hub's reason and near names", async () => {
+  await using hub = new FakeHub();
+  hub.addModel("ada/Engine-1-ONNX", { "config.json": "{}" });
+  const anonymous = await ask(hub, "bob/engine-1");
+  assert.match(anonymous, /401, "Invalid username or password\."\. Check the name; if .*HF_TOKEN/);
+  assert.match(anonymous, /Near names: ada\/Engine-1-ONNX\.$/);
+  const known = await ask(hub, "bob/nothing", { HF_TOKEN: hub.token });
+  assert.match(known, /404, "Repository not found"\. Check the name, and that HF_TOKEN is valid/);
+  assert.doesNotMatch(known, /Near names/);
+  assert.match(await ask(hub, "bob/nothing", { HF_TOKEN: "hf_wrong" }), /Invalid credentials/);
+});
+
+Deno.test("fetchRepository() of a revision that is not there says so", async () => {
+  await using hub = new FakeHub();
+  hub.addModel("ada/engine", { "config.json": "{}" });
+  const message = await ask(hub, "ada/engine@v9");
+  assert.match(message, /refuses ada\/engine@v9: 404, "Invalid rev id: v9"\. Name a branch/);
+});
+
+Deno.test("fetchRepository() tries again when the hub is busy, and then says that it is", async () => {
+  await using hub = new FakeHub();
+  hub.addModel("ada/engine", { "config.json": "{}" });
+  hub.apiStatus = { status: 429, headers: { "retry-after": "1" } };
+  assert.match(await ask(hub, "ada/engine"), /429\. Wait a while; with HF_TOKEN set/);
+  assert.equal(hub.requests.length, 5);
+});
+
+Deno.test("fetchRepository() of a hub that cannot be reached says where it looked", async () => {
+  const hub = new FakeHub();
+  const { url } = hub;
+  await hub[Symbol.asyncDispose]();
+  const message = await ask(hub, "ada/engine");
+  assert.ok(message.startsWith(`${url} cannot be reached for ada/engine: `), message);
+  assert.match(message, /refused.*Check the network, or name another hub with HF_ENDPOINT\.$/);
+});
+
+Deno.test("fetchRepository() refuses an answer that is no hub's, and paths that lead out of the folder", async () => {
+  for (const path of ["../evil", "/etc/passwd", "a/../../b", "C:x", "a\\b", "", "a//b"]) {
+    await using hub = new FakeHub();
+    hub.addModel("ada/engine", { [path]: "x" });
+    const failed = ask(hub, "ada/engine");
+    await assert.rejects(failed, /not as a Hugging Face hub does/, path);
+  }
+});

@@ -1,0 +1,44 @@
+/**
+ * A cache of its own for a test, and what is in it.
+ *
+ * @module
+ */
+import { join, relative } from "node:path";
+import { readHubSettings } from "../../src/hub/settings.ts";
+import type { HubSettings } from "../../src/hub/settings.ts";
+
+/** A cache folder in a temporary place, removed when disposed of. */
+export class ScratchCache implements AsyncDisposable {
+  readonly folder = Deno.makeTempDirSync({ prefix: "hearth-cache-" });
+
+  /** The settings of a process with this cache. */
+  settings(environment: Readonly<Record<string, string>> = {}): HubSettings {
+    return readHubSettings({
+      HF_HUB_CACHE: this.folder,
+      HF_HOME: this.folder,
+      HF_HUB_DOWNLOAD_TIMEOUT: "0.3",
+      ...environment,
+    });
+  }
+
+  /** The files of this part of a repository's folder, with what they hold; links are followed. */
+  files(id: string, part: "blobs" | "snapshots" | "refs"): Map<string, Uint8Array<ArrayBuffer>> {
+    const root = join(this.folder, `models--${id.replace("/", "--")}`, part);
+    return new Map(walk(root).map((path) => [relative(root, path), Deno.readFileSync(path)]));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Deno.remove(this.folder, { recursive: true });
+  }
+}
+
+function walk(folder: string): string[] {
+  try {
+    return [...Deno.readDirSync(folder)].flatMap((entry) => {
+      const path = join(folder, entry.name);
+      return entry.isDirectory ? walk(path) : [path];
+    });
+  } catch {
+    return [];
+  }
+}
