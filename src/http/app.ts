@@ -20,6 +20,7 @@ import type { App } from "./node_bridge.ts";
 import { rerankRoutes } from "./rerank.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
+import { transcriptionsRoute } from "./transcriptions.ts";
 
 /** nginx's number for a client that went away before it was answered; nobody receives it. */
 const CLIENT_GONE = 499;
@@ -50,6 +51,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     chatRoute(deps),
     embeddingsRoute(deps),
     ...rerankRoutes(deps),
+    transcriptionsRoute(deps),
     ...otherKindsRoutes(deps),
     shutdownRoute(deps),
     metricsRoute(metrics),

@@ -82,14 +82,19 @@ async function readBytes(request: Request, limits: BodyLimits): Promise<Uint8Arr
   return join(chunks, numBytes);
 }
 
-function requireAtMost(bytes: number, maxBytes: number, what: string): void {
+/** @throws {HearthError} `payload_too_large`, naming the limit. */
+export function requireAtMost(bytes: number, maxBytes: number, what: string): void {
   if (bytes <= maxBytes) return;
   const limit = maxBytes % MIB === 0 ? `${maxBytes / MIB} MiB` : `${maxBytes} bytes`;
   throw new HearthError("payload_too_large", `The ${what} may have at most ${limit}.`);
 }
 
-/** The chunks of a body; leaving early, or being too slow, cancels it. */
-async function* readInTime(
+/**
+ * The chunks of a body; leaving early, or being too slow, cancels it.
+ *
+ * @throws {HearthError} `request_timeout`.
+ */
+export async function* readInTime(
   body: ReadableStream<Uint8Array> | null,
   limits: BodyLimits,
 ): AsyncGenerator<Uint8Array> {

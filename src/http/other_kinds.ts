@@ -23,7 +23,6 @@ interface Endpoint {
 
 const ENDPOINTS: readonly Endpoint[] = [
   { path: "/audio/speech", summary: "Text to speech", namesModel: true },
-  { path: "/audio/transcriptions", summary: "Speech to text", namesModel: false },
   { path: "/images/remove_background", summary: "Cut out the foreground", namesModel: true },
 ];
 

@@ -1,0 +1,83 @@
+/**
+ * The fields of a transcription request, beside its file.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { HearthError } from "../errors.ts";
+import { LANGUAGES } from "./languages.ts";
+import { parseRequest } from "./parse.ts";
+
+const FORMATS = ["json", "text", "verbose_json", "srt", "vtt"] as const;
+
+/** Of these a stream is made as it comes. */
+const STREAMED_FORMATS: readonly string[] = ["json", "text"];
+
+const codes = Object.keys(LANGUAGES);
+const temperatureWanted = "a number from 0 to 1";
+const streamWanted = "true or false";
+
+const Temperature = z.string()
+  .regex(/^\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*$/i, { error: temperatureWanted })
+  .transform(Number)
+  .pipe(
+    z.number({ error: temperatureWanted }).min(0, { error: temperatureWanted })
+      .max(1, { error: temperatureWanted }),
+  );
+
+/** A transcription request as a form; fields not named here are ignored. */
+export const TranscriptionRequest = z.object({
+  file: z.unknown().meta({
+    type: "string",
+    format: "binary",
+    description: "The audio file: wav, mp3, m4a, ogg, flac, webm; at most 100 MiB",
+  }),
+  language: z.enum(codes as [string, ...string[]], { error: `one of ${codes.join(", ")}` })
+    .optional().describe("Told from the sound if absent"),
+  response_format: z.enum(FORMATS, { error: `one of ${FORMATS.join(", ")}` }).optional()
+    .describe("Default json"),
+  temperature: Temperature.optional().meta({
+    description: "0 to 1, default 0; parts that go wrong are tried again at higher ones",
+  }),
+  stream: z.enum(["true", "false"], { error: streamWanted }).optional()
+    .describe("Answer as server-sent events; default false"),
+  "timestamp_granularities[]": z.literal("segment", { error: `"segment"` }).optional()
+    .describe("Times are those of segments"),
+  model: z.string().optional().describe("Ignored: the loaded model is used"),
+  prompt: z.string().optional().describe("Accepted and ignored"),
+}).meta({ id: "TranscriptionRequest" });
+
+/** What a request asks for. */
+export interface TranscriptionOptions {
+  readonly language: string | undefined;
+  readonly format: typeof FORMATS[number];
+  readonly temperature: number;
+  readonly stream: boolean;
+}
+
+/**
+ * Checks a form's fields; one that is empty counts as absent.
+ *
+ * @throws {HearthError} `unsupported_format` for the format, `invalid_value` for any other field.
+ */
+export function parseTranscription(fields: ReadonlyMap<string, string>): TranscriptionOptions {
+  const given = Object.fromEntries([...fields].filter(([, value]) => value !== ""));
+  const format = given["response_format"] ?? "json";
+  const stream = given["stream"] === "true";
+  if (!(FORMATS as readonly string[]).includes(format)) throw unsupported(format, FORMATS);
+  if (stream && !STREAMED_FORMATS.includes(format)) {
+    throw unsupported(format, STREAMED_FORMATS, "with stream=true ");
+  }
+  const { language, temperature = 0 } = parseRequest(TranscriptionRequest, given);
+  return { language, format: format as TranscriptionOptions["format"], temperature, stream };
+}
+
+function unsupported(seen: string, wanted: readonly string[], when = ""): HearthError {
+  return new HearthError(
+    "unsupported_format",
+    `response_format: ${when}want one of ${wanted.join(", ")}, saw ${
+      JSON.stringify(seen.slice(0, 40))
+    }.`,
+    { param: "response_format" },
+  );
+}

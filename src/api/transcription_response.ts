@@ -1,0 +1,97 @@
+/**
+ * The answers to a transcription request.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { integerFrom } from "./fields.ts";
+
+/** The short answer. */
+export const Transcription = z.object({ text: z.string() }).meta({ id: "Transcription" });
+
+const Segment = z.object({
+  id: integerFrom(0),
+  seek: integerFrom(0).describe("First frame of its window, a hundredth of a second each"),
+  start: z.number().describe("Seconds"),
+  end: z.number().describe("Seconds"),
+  text: z.string(),
+  tokens: z.array(integerFrom(0)),
+  temperature: z.number(),
+  avg_logprob: z.number(),
+  compression_ratio: z.number(),
+  no_speech_prob: z.number(),
+}).meta({ id: "TranscriptionSegment" });
+
+/** The long answer. */
+export const VerboseTranscription = z.object({
+  task: z.literal("transcribe"),
+  language: z.string().describe("Its English name, in lower case"),
+  duration: z.number().describe("Seconds of sound"),
+  text: z.string(),
+  segments: z.array(Segment),
+}).meta({ id: "VerboseTranscription" });
+
+/** One event of a stream. */
+export const TranscriptionEvent = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("transcript.text.delta"), delta: z.string() }),
+  z.object({ type: z.literal("transcript.text.done"), text: z.string() }),
+]).meta({ id: "TranscriptionEvent" });
+
+/** See {@linkcode VerboseTranscription}. */
+export type VerboseTranscription = z.output<typeof VerboseTranscription>;
+/** See {@linkcode TranscriptionEvent}. */
+export type TranscriptionEvent = z.output<typeof TranscriptionEvent>;
+
+/** A piece of a transcript, as the model gives it. */
+export interface HeardSegment {
+  readonly id: number;
+  readonly seekFrame: number;
+  readonly startSeconds: number;
+  readonly endSeconds: number;
+  readonly text: string;
+  readonly tokens: readonly number[];
+  readonly temperature: number;
+  readonly meanLogprob: number;
+  readonly compressionRatio: number;
+  readonly noSpeechProbability: number;
+}
+
+/** A whole transcript, as the model gives it. */
+export interface HeardTranscript {
+  readonly language: string;
+  readonly durationSeconds: number;
+  readonly segments: readonly HeardSegment[];
+}
+
+/** The text of all segments. */
+export function transcriptText(segments: readonly Pick<HeardSegment, "text">[]): string {
+  return segments.map(({ text }) => text).join("").trimStart();
+}
+
+/** The long answer. */
+export function verboseTranscription(transcript: HeardTranscript): VerboseTranscription {
+  const { language, durationSeconds, segments } = transcript;
+  return {
+    task: "transcribe",
+    language,
+    duration: roundTo(durationSeconds, 3),
+    text: transcriptText(segments),
+    segments: segments.map((segment) => ({
+      id: segment.id,
+      seek: segment.seekFrame,
+      start: roundTo(segment.startSeconds, 2),
+      end: roundTo(segment.endSeconds, 2),
+      text: segment.text,
+      tokens: [...segment.tokens],
+      temperature: roundTo(segment.temperature, 2),
+      avg_logprob: segment.meanLogprob,
+      compression_ratio: segment.compressionRatio,
+      no_speech_prob: segment.noSpeechProbability,
+    })),
+  };
+}
+
+/** Sums of hundredths are not shown with the errors of binary fractions. */
+function roundTo(value: number, digits: number): number {
+  return Number(value.toFixed(digits));
+}

@@ -1,0 +1,92 @@
+/**
+ * From the worker's events to the answer of a transcription, whole or streamed.
+ *
+ * @module
+ */
+import { nestedError } from "../api/error_body.ts";
+import type { TranscriptionOptions } from "../api/transcription_request.ts";
+import {
+  type HeardSegment,
+  type HeardTranscript,
+  transcriptText,
+  verboseTranscription,
+} from "../api/transcription_response.ts";
+import type { TranscriptionEvent } from "../api/transcription_response.ts";
+import { HearthError } from "../errors.ts";
+import { formatSrt, formatVtt } from "../media/subtitles.ts";
+import type { TranscribeEvent } from "../worker/protocol.ts";
+import { formatEvent } from "./sse.ts";
+
+/**
+ * Reads all events and puts the transcript together.
+ *
+ * @param first the event read already.
+ * @throws {HearthError} the one of an error event.
+ */
+export async function readTranscript(
+  first: TranscribeEvent,
+  events: AsyncIterable<TranscribeEvent>,
+): Promise<HeardTranscript> {
+  const segments: HeardSegment[] = [];
+  const { language, durationSeconds } = first.type === "start"
+    ? first
+    : { language: "", durationSeconds: 0 };
+  for await (const event of events) {
+    if (event.type === "segment") segments.push(event.segment);
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "done") return { language, durationSeconds, segments };
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
+
+/** The transcript in a format. */
+export function transcriptAnswer(
+  transcript: HeardTranscript,
+  format: TranscriptionOptions["format"],
+): Response {
+  const { segments } = transcript;
+  const text = (body: string, type: string) =>
+    new Response(body, { headers: { "content-type": `${type}; charset=utf-8` } });
+  switch (format) {
+    case "json":
+      return Response.json({ text: transcriptText(segments) });
+    case "verbose_json":
+      return Response.json(verboseTranscription(transcript));
+    case "text":
+      return text(transcriptText(segments), "text/plain");
+    case "srt":
+      return text(formatSrt(segments), "application/x-subrip");
+    case "vtt":
+      return text(formatVtt(segments), "text/vtt");
+  }
+}
+
+/** Makes of each event what the client reads of it, in the order in which they come. */
+export function createTranscriptFormat(
+  { onError }: {
+    /** Told of an error event, which the client sees as the last of its stream. */
+    onError: (error: HearthError) => void;
+  },
+): (event: TranscribeEvent) => string {
+  const heard: HeardSegment[] = [];
+  const write = (event: TranscriptionEvent) => formatEvent(JSON.stringify(event));
+  return (event) => {
+    switch (event.type) {
+      case "start":
+        return "";
+      case "segment": {
+        heard.push(event.segment);
+        const { text } = event.segment;
+        const delta = heard.length === 1 ? text.trimStart() : text;
+        return write({ type: "transcript.text.delta", delta });
+      }
+      case "error": {
+        const error = HearthError.fromWire(event.error);
+        onError(error);
+        return formatEvent(JSON.stringify(nestedError(error)));
+      }
+      case "done":
+        return write({ type: "transcript.text.done", text: transcriptText(heard) });
+    }
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * `POST /audio/transcriptions`.
+ *
+ * @module
+ */
+import { requireEndpoint } from "../api/endpoints.ts";
+import {
+  parseTranscription,
+  type TranscriptionOptions,
+  TranscriptionRequest,
+} from "../api/transcription_request.ts";
+import {
+  Transcription,
+  TranscriptionEvent,
+  VerboseTranscription,
+} from "../api/transcription_response.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import { z } from "zod";
+import { isMultipart, readMultipart } from "./multipart.ts";
+import type { AppDeps, Call, Route } from "./route.ts";
+import { streamEvents } from "./sse.ts";
+import {
+  createTranscriptFormat,
+  readTranscript,
+  transcriptAnswer,
+} from "./transcription_answer.ts";
+
+const PATH = "/audio/transcriptions";
+
+/** Transcriptions of uploaded files, whole or streamed. */
+export function transcriptionsRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Write down what is said in an audio file",
+      description:
+        "Recordings may be hours long. With `stream` each segment comes as an event as " +
+        "soon as it is certain.",
+      request: { "multipart/form-data": TranscriptionRequest },
+      response: {
+        description: "The transcript, in the format asked for",
+        content: {
+          "application/json": z.union([Transcription, VerboseTranscription]),
+          "text/plain": z.string(),
+          "application/x-subrip": z.string(),
+          "text/vtt": z.string(),
+          "text/event-stream": TranscriptionEvent,
+        },
+      },
+      errors: [
+        "missing_file",
+        "unsupported_format",
+        "invalid_value",
+        "invalid_media",
+        "unsupported_by_model",
+        "request_timeout",
+        "payload_too_large",
+        "overloaded",
+        "inference_failed",
+        "model_not_loaded",
+      ],
+    },
+    handle: (call) => answerTranscription(call, deps),
+  };
+}
+
+async function answerTranscription(
+  call: Call,
+  { session, bodyLimits }: AppDeps,
+): Promise<Response> {
+  requireEndpoint(session.requireReady(), PATH);
+  const { audio, options } = await readUpload(call.req.raw, bodyLimits);
+  const requestId = call.get("requestId");
+  const { language, temperature, stream, format } = options;
+  const task = { type: "transcribe", requestId, audio, language, temperature } as const;
+  const events = session.transcribe(task, { signal: call.req.raw.signal });
+  // Until the first window is heard, what goes wrong can still be a status of its own.
+  const first = await events.next();
+  if (first.done) throw new Error("A transcription ended without an event.");
+  if (first.value.type === "error") throw HearthError.fromWire(first.value.error);
+  if (!stream) return transcriptAnswer(await readTranscript(first.value, events), format);
+  return streamEvents(
+    events,
+    createTranscriptFormat({
+      onError: (error) => log.warn("a stream ended in an error", { requestId, error }),
+    }),
+  );
+}
+
+async function readUpload(
+  request: Request,
+  limits: AppDeps["bodyLimits"],
+): Promise<{ audio: Uint8Array<ArrayBuffer>; options: TranscriptionOptions }> {
+  if (!isMultipart(request)) {
+    const seen = request.headers.get("content-type")?.slice(0, 100) ?? "none";
+    throw new HearthError(
+      "missing_file",
+      `No file was sent: want multipart/form-data with a part named file, saw Content-Type ${seen}.`,
+      { param: "file" },
+    );
+  }
+  const { fields, file } = await readMultipart(request, { fileName: "file", limits });
+  const options = parseTranscription(fields);
+  if (file !== undefined) return { audio: file, options };
+  throw new HearthError("missing_file", "No file was sent: the form has no part named file.", {
+    param: "file",
+  });
+}

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { BODY_LIMITS } from "../../src/http/body.ts";
+import { readMultipart } from "../../src/http/multipart.ts";
+
+const MIB = 1024 * 1024;
+const encoder = new TextEncoder();
+
+function post(body: BodyInit, boundary = "b", headers: Record<string, string> = {}): Request {
+  return new Request("http://127.0.0.1/", {
+    method: "POST",
+    body,
+    headers: { "content-type": `multipart/form-data; boundary=${boundary}`, ...headers },
+  });
+}
+
+/** A body that comes in pieces of `size` bytes. */
+function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (at >= bytes.length) return controller.close();
+      controller.enqueue(bytes.slice(at, at += size));
+    },
+  });
+}
+
+const read = (request: Request) => readMultipart(request, { fileName: "file" });
+
+Deno.test("readMultipart() reads what FormData writes, in pieces of any size", async () => {
+  const content = Uint8Array.from({ length: 3000 }, (_, i) => i * 7 % 256);
+  content.set(encoder.encode("\r\n--"), 100);
+  content.set(encoder.encode("\r\n------formdata"), 200);
+  const form = new FormData();
+  form.set("language", "de");
+  form.set("empty", "");
+  form.set("file", new File([content], 'a "quoted" name.wav'));
+  form.set("other", new File(["x"], "other.wav"));
+  const whole = new Request("http://127.0.0.1/", { method: "POST", body: form });
+  const type = whole.headers.get("content-type")!;
+  const bytes = new Uint8Array(await whole.arrayBuffer());
+  for (const size of [1, 2, 3, 17, 64, 1000, bytes.length]) {
+    const { fields, file } = await read(post(inPieces(bytes, size), "", { "content-type": type }));
+    assert.deepEqual([...fields], [["language", "de"], ["empty", ""]]);
+    assert.deepEqual(file, content);
+  }
+});
+
+Deno.test("readMultipart() takes a preamble, an epilogue, quoted boundaries and names without quotes", async () => {
+  const body =
+    "before\r\n--b c\r\nContent-Disposition: form-data; name=file\r\n\r\nhi\r\n--b c--\r\nafter";
+  const { file } = await read(post(body, '"b c"'));
+  assert.equal(new TextDecoder().decode(file), "hi");
+  assert.equal((await read(post("--b--"))).file, undefined);
+});
+
+Deno.test("readMultipart() refuses what is no form", async () => {
+  const part = 'Content-Disposition: form-data; name="file"';
+  const bad = [
+    "",
+    "hello",
+    `--b\r\n${part}\r\n\r\nno end`,
+    `--b\r\n${part}\r\n\r\nx\r\n--bx`,
+    "--b\r\nContent-Type: text/plain\r\n\r\nno name\r\n--b--",
+    `--b\r\nX: ${"x".repeat(20_000)}`,
+    `--b\r\n${part}\r\n\r\n\r\n`.repeat(200),
+  ];
+  for (const body of bad) await assert.rejects(read(post(body)), { kind: "invalid_value" });
+  const noBoundary = post("--b--", "", { "content-type": "multipart/form-data" });
+  await assert.rejects(read(noBoundary), { kind: "invalid_value", message: /no boundary/ });
+});
+
+/** A form whose file has as many bytes, and how many of its pieces were taken. */
+function upload(fileBytes: number): { body: ReadableStream<Uint8Array>; taken: () => number } {
+  let left = fileBytes;
+  let taken = 0;
+  const head = encoder.encode('--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n');
+  const random = crypto.getRandomValues(new Uint8Array(65536));
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (taken === 0) controller.enqueue(head);
+      taken++;
+      if (left > 0) {
+        controller.enqueue(random.slice(0, Math.min(left, random.length)));
+        left -= random.length;
+      } else {
+        controller.enqueue(encoder.encode("\r\n--b--"));
+        controller.close();
+      }
+    },
+  }, { highWaterMark: 0 });
+  return { body, taken: () => taken };
+}
+
+Deno.test("readMultipart() takes a file of 100 MiB and refuses one byte more while it is read", async () => {
+  const largest = upload(100 * MIB);
+  assert.equal((await read(post(largest.body))).file!.length, 100 * MIB);
+  const tooLarge = upload(100 * MIB + 1);
+  await assert.rejects(read(post(tooLarge.body)), {
+    kind: "payload_too_large",
+    message: "The uploaded file may have at most 100 MiB.",
+  });
+  const endless = upload(Infinity);
+  await assert.rejects(read(post(endless.body)), { kind: "payload_too_large" });
+  assert.equal(endless.taken(), 100 * MIB / 65536 + 1);
+  const { body, taken } = upload(1);
+  await assert.rejects(read(post(body, "b", { "content-length": String(200 * MIB) })), {
+    kind: "payload_too_large",
+  });
+  assert.equal(taken(), 0);
+});
+
+Deno.test("readMultipart() bounds the text beside the file", async () => {
+  const form = new FormData();
+  form.set("prompt", "x".repeat(BODY_LIMITS.maxTextBytes + 1));
+  const request = new Request("http://127.0.0.1/", { method: "POST", body: form });
+  await assert.rejects(read(request), { kind: "payload_too_large" });
+});
