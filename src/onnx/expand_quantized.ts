@@ -1,6 +1,6 @@
 /**
- * Expands weights quantised in blocks to float32, for the CPU: ONNX Runtime's CPU provider in WebAssembly has no kernel
- * of its own for them and unpacks them at every run, and none at all for GatherBlockQuantized.
+ * Expands weights quantised in blocks, for the CPU: ONNX Runtime's CPU provider in WebAssembly has no kernel of its own
+ * for MatMulNBits and unpacks the weights at every run, and none at all for GatherBlockQuantized.
  *
  * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md (MatMulNBits, GatherBlockQuantized)
  * @module
@@ -16,17 +16,17 @@ interface PackedMatrix {
   readonly rows: number;
   readonly columns: number;
   readonly blockSize: number;
-  /** u8 `[rows, blocks, blockSize / 2]`. */
+  /** u8, `blocks * blockSize / 2` bytes a row; a row of a table may end with its last whole byte. */
   readonly values: Tensor;
-  /** f32 `[rows, blocks]`. */
+  /** f32 or f16 `[rows, blocks]`. */
   readonly scales: Tensor;
   /** u8, two 4-bit values to a byte, each row padded to whole bytes; 8 everywhere if absent. */
   readonly zeroPoints: Tensor | undefined;
 }
 
 /**
- * Replaces 4-bit MatMulNBits in float32 by MatMul with float32 weights, which are worked out as each segment is loaded.
- * The result is the same up to the order of sums.
+ * Replaces 4-bit MatMulNBits by MatMul, and 4-bit GatherBlockQuantized by Gather, with weights that are worked out as
+ * each segment is loaded. The result is the same up to the order of sums.
  *
  * @returns the model itself when there is nothing to expand, or more than {@linkcode MAX_EXPANDED_BYTES}.
  */
@@ -35,12 +35,15 @@ export function expandQuantized(model: Model): Model {
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   const expanded = new Map<string, Tensor>();
   const nodes = graph.nodes.map((node) => {
-    const matrix = node.opType === "MatMulNBits" ? readMatrix(node, constants) : undefined;
-    if (matrix === undefined) return node;
-    const weights = expandMatrix(matrix);
+    const weights = expandWeightsOf(node, constants);
+    if (weights === undefined) return node;
     expanded.set(weights.name, weights);
-    return makeNode("MatMul", [node.inputs[0]!, weights.name], node.outputs, { name: node.name });
+    const { name, outputs, inputs: [first, indices] } = node;
+    return node.opType === "MatMulNBits"
+      ? makeNode("MatMul", [first!, weights.name], outputs, { name })
+      : makeNode("Gather", [weights.name, indices!], outputs, { name, attributes: { axis: 0 } });
   });
+  // ONNX Runtime computes in f32 on the CPU, whatever the type.
   const bytes = [...expanded.values()].reduce(
     (sum, { shape }) => sum + 4 * shape[0]! * shape[1]!,
     0,
@@ -50,54 +53,76 @@ export function expandQuantized(model: Model): Model {
   return { ...model, graph: { ...graph, nodes, initializers } };
 }
 
-/** @returns `undefined` for what is not expanded: other widths than 4 bits, f16 scales, reordered rows, a bias. */
-function readMatrix(node: Node, constants: ReadonlyMap<string, Tensor>): PackedMatrix | undefined {
-  const [, values, scales, zeroPoints, groupIndex, bias] = node.inputs.map((name) =>
-    constants.get(name)
-  );
-  const isPlain = (intAttribute(node, "bits") ?? 4) === 4 && values !== undefined &&
-    scales?.dtype === "float32" && (zeroPoints === undefined || zeroPoints.dtype === "uint8") &&
-    groupIndex === undefined && bias === undefined;
-  if (!isPlain) return undefined;
-  return {
-    rows: intAttribute(node, "N")!,
-    columns: intAttribute(node, "K")!,
-    blockSize: intAttribute(node, "block_size")!,
-    values,
-    scales,
-    zeroPoints,
-  };
+/** @returns `undefined` for what is not expanded: other operators, other widths than 4 bits, reordered rows, a bias. */
+function expandWeightsOf(node: Node, constants: ReadonlyMap<string, Tensor>): Tensor | undefined {
+  const tensors = node.inputs.map((name) => constants.get(name));
+  const blockSize = intAttribute(node, "block_size");
+  if ((intAttribute(node, "bits") ?? 4) !== 4 || blockSize === undefined) return undefined;
+  if (node.opType === "MatMulNBits" && node.inputs.slice(4).every((name) => name === "")) {
+    const parts = partsOf(tensors[1], tensors[2], tensors[3]);
+    const [rows, columns] = [intAttribute(node, "N")!, intAttribute(node, "K")!];
+    return parts && expandMatrix({ rows, columns, blockSize, ...parts }, "columns");
+  }
+  if (node.opType === "GatherBlockQuantized") {
+    const parts = partsOf(tensors[0], tensors[2], tensors[3]);
+    const isByRow = (intAttribute(node, "gather_axis") ?? 0) === 0 &&
+      (intAttribute(node, "quantize_axis") ?? 1) === 1;
+    if (!isByRow || parts?.values.shape.length !== 2) return undefined;
+    const [rows, halfColumns] = parts.values.shape as [number, number];
+    return expandMatrix({ rows, columns: 2 * halfColumns, blockSize, ...parts }, "rows");
+  }
+  return undefined;
 }
 
-/** The matrix transposed, f32 `[columns, rows]`, as MatMul takes it. */
-function expandMatrix(matrix: PackedMatrix): Tensor {
+/** What can be unpacked: bytes, scales in a type that weights may have, zero points packed like the values. */
+function partsOf(
+  values: Tensor | undefined,
+  scales: Tensor | undefined,
+  zeroPoints: Tensor | undefined,
+): Pick<PackedMatrix, "values" | "scales" | "zeroPoints"> | undefined {
+  if (values?.dtype !== "uint8") return undefined;
+  if (scales?.dtype !== "float32" && scales?.dtype !== "float16") return undefined;
+  if (zeroPoints !== undefined && zeroPoints.dtype !== "uint8") return undefined;
+  return { values, scales, zeroPoints };
+}
+
+/** The matrix in its scales' type: `[rows, columns]` as Gather takes it, or `[columns, rows]` as MatMul does. */
+function expandMatrix(matrix: PackedMatrix, first: "rows" | "columns"): Tensor {
   const { rows, columns, values, scales, zeroPoints } = matrix;
   const sources: StoredTensor[] = [values, scales, ...(zeroPoints ? [zeroPoints] : [])];
+  const strides = first === "rows" ? { row: columns, column: 1 } : { row: 1, column: rows };
   return {
-    name: `${values.name}/expanded`,
-    dtype: "float32",
-    shape: [columns, rows],
+    name: `${values.name}/expanded by ${first}`,
+    dtype: scales.dtype,
+    shape: first === "rows" ? [rows, columns] : [columns, rows],
     data: {
       kind: "computed",
       sources,
-      compute: (bytes, into) => unpack(matrix, bytes, into),
-      length: 4 * columns * rows,
+      compute: (bytes, into) => unpack(matrix, strides, bytes, into),
+      length: (scales.dtype === "float16" ? 2 : 4) * columns * rows,
     },
     rest: [],
   };
 }
 
-function unpack(matrix: PackedMatrix, bytes: readonly Uint8Array[], into: Uint8Array): void {
+function unpack(
+  matrix: PackedMatrix,
+  strides: { readonly row: number; readonly column: number },
+  bytes: readonly Uint8Array[],
+  into: Uint8Array,
+): void {
   const { rows, columns, blockSize } = matrix;
   const [values, scaleBytes, zeroPoints] = bytes as [
     Uint8Array,
     Uint8Array,
     Uint8Array | undefined,
   ];
-  // Copies: constants inside a file begin at any address.
-  const scales = new Float32Array(scaleBytes.slice().buffer);
-  const weights = new Float32Array(into.buffer, into.byteOffset, rows * columns);
+  const Numbers = matrix.scales.dtype === "float16" ? Float16Array : Float32Array;
+  // A copy: constants inside a file begin at any address.
+  const scales = Float32Array.from(new Numbers(scaleBytes.slice().buffer));
+  const weights = new Numbers(into.buffer as ArrayBuffer, into.byteOffset, rows * columns);
   const blocks = Math.ceil(columns / blockSize);
+  const bytesPerRow = values.length / rows;
   const zeroBytesPerRow = Math.ceil(blocks / 2);
   for (let row = 0; row < rows; row++) {
     for (let block = 0; block < blocks; block++) {
@@ -106,11 +131,11 @@ function unpack(matrix: PackedMatrix, bytes: readonly Uint8Array[], into: Uint8A
       const zero = zeroByte === undefined ? 8 : (zeroByte >> (4 * (block & 1))) & 15;
       const start = block * blockSize;
       const end = Math.min(start + blockSize, columns);
-      const from = (row * blocks + block) * (blockSize / 2);
-      for (let column = start; column < end; column++) {
-        const byte = values[from + ((column - start) >> 1)]!;
-        const value = (byte >> (4 * (column & 1))) & 15;
-        weights[column * rows + row] = (value - zero) * scale;
+      const from = row * bytesPerRow + start / 2;
+      let to = row * strides.row + start * strides.column;
+      for (let n = 0; n < end - start; n++, to += strides.column) {
+        const value = (values[from + (n >> 1)]! >> (4 * (n & 1))) & 15;
+        weights[to] = (value - zero) * scale;
       }
     }
   }

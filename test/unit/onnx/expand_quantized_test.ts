@@ -23,10 +23,9 @@ interface Packed {
   readonly rows: number;
   readonly blockSize: number;
   readonly hasZeroPoints: boolean;
-  readonly dtype?: "float32" | "float16";
 }
 
-function packedModel({ columns, rows, blockSize, hasZeroPoints, dtype = "float32" }: Packed) {
+function packedModel({ columns, rows, blockSize, hasZeroPoints }: Packed) {
   const random = randomNumbers(columns + rows);
   const blocks = Math.ceil(columns / blockSize);
   const bytes = (length: number) => Uint8Array.from({ length }, () => random() * 256);
@@ -38,11 +37,11 @@ function packedModel({ columns, rows, blockSize, hasZeroPoints, dtype = "float32
         attributes: { K: columns, N: rows, bits: 4, block_size: blockSize },
       }),
     ],
-    inputs: [["x", dtype, [1, TOKENS, columns]]],
-    outputs: [["y", dtype, [1, TOKENS, rows]]],
+    inputs: [["x", "float32", [1, TOKENS, columns]]],
+    outputs: [["y", "float32", [1, TOKENS, rows]]],
     initializers: [
       constant("w", [rows, blocks, blockSize / 2], bytes(rows * blocks * blockSize / 2)),
-      constant("s", [rows * blocks], dtype === "float16" ? new Float16Array(scales) : scales),
+      constant("s", [rows * blocks], scales),
       ...(hasZeroPoints
         ? [constant("z", [rows * Math.ceil(blocks / 2)], bytes(rows * Math.ceil(blocks / 2)))]
         : []),
@@ -105,11 +104,52 @@ for (
   });
 }
 
-Deno.test("expandQuantized() leaves f16 weights and graphs without packed ones as they are", async () => {
+Deno.test("expandQuantized() makes a table of a GatherBlockQuantized", async () => {
+  const [rows, columns, blockSize] = [3, 64, 32];
+  const values = Uint8Array.from({ length: rows * columns / 2 }, (_, i) => (i * 37) % 256);
+  const scales = Float16Array.from({ length: rows * 2 }, (_, i) => 0.25 * (i + 1));
+  const bytes = buildModel({
+    nodes: [
+      makeNode("GatherBlockQuantized", ["table", "ids", "scales"], ["y"], {
+        domain: "com.microsoft",
+        attributes: { bits: 4, block_size: blockSize, gather_axis: 0, quantize_axis: 1 },
+      }),
+    ],
+    inputs: [["ids", "int64", [1, 2]]],
+    outputs: [["y", "float16", [1, 2, columns]]],
+    initializers: [
+      constant("table", [rows, columns / 2], values),
+      constant("scales", [rows, 2], scales),
+    ],
+  });
+  await withModel(bytes, async (model, files) => {
+    const session = await openSession(await withWeightsInside(expandQuantized(model), files));
+    const ids = new Tensor("int64", BigInt64Array.of(2n, 0n), [1, 2]);
+    const y = (await session.run({ ids }))["y"]!.data as unknown as Float16Array;
+    await session.release();
+    [2, 0].forEach((row, place) => {
+      for (let column = 0; column < columns; column++) {
+        const byte = values[(row * columns + column) >> 1]!;
+        const value = column % 2 === 0 ? byte & 15 : byte >> 4;
+        const wanted = (value - 8) * scales[row * 2 + Math.floor(column / blockSize)]!;
+        assert.equal(y[place * columns + column], wanted, `row ${row}, column ${column}`);
+      }
+    });
+  });
+});
+
+Deno.test("expandQuantized() leaves other widths than 4 bits as they are", async () => {
   await withModel(
-    packedModel({ columns: 64, rows: 4, blockSize: 32, hasZeroPoints: false, dtype: "float16" }),
+    packedModel({ columns: 64, rows: 4, blockSize: 32, hasZeroPoints: false }),
     (model) => {
-      assert.equal(expandQuantized(model), model);
+      const [node] = model.graph.nodes;
+      const attributes = { K: 64, N: 4, bits: 8, block_size: 32 };
+      const wide = makeNode("MatMulNBits", node!.inputs, node!.outputs, {
+        domain: "com.microsoft",
+        attributes,
+      });
+      const other = { ...model, graph: { ...model.graph, nodes: [wide] } };
+      assert.equal(expandQuantized(other), other);
       return Promise.resolve();
     },
   );
