@@ -1,0 +1,110 @@
+/**
+ * Which network addresses a server may fetch from on behalf of a request.
+ *
+ * @see https://www.iana.org/assignments/iana-ipv4-special-registry and its IPv6 companion
+ * @module
+ */
+import { isIPv4 } from "node:net";
+
+/** Whose an address is: `local` ones are this machine's or its network's; `forbidden` ones are nobody's business. */
+export type AddressKind = "public" | "local" | "forbidden";
+
+type Range = readonly [prefix: string, bits: number, kind: AddressKind];
+
+/** The first that fits counts. */
+const IPV4_RANGES: readonly Range[] = [
+  // Metadata of cloud machines, beside the link-local ones.
+  ["100.100.100.200", 32, "forbidden"],
+  ["192.0.0.0", 24, "forbidden"],
+  ["169.254.0.0", 16, "forbidden"],
+  ["0.0.0.0", 8, "local"],
+  ["10.0.0.0", 8, "local"],
+  ["100.64.0.0", 10, "local"],
+  ["127.0.0.0", 8, "local"],
+  ["172.16.0.0", 12, "local"],
+  ["192.168.0.0", 16, "local"],
+  ["198.18.0.0", 15, "local"],
+  ["224.0.0.0", 3, "forbidden"],
+];
+
+const IPV6_RANGES: readonly Range[] = [
+  // Metadata of cloud machines, beside the link-local ones.
+  ["fd00:ec2::254", 128, "forbidden"],
+  ["fd20:ce::254", 128, "forbidden"],
+  ["::", 128, "local"],
+  ["::1", 128, "local"],
+  ["fc00::", 7, "local"],
+  ["fec0::", 10, "local"],
+  ["fe80::", 10, "forbidden"],
+  ["ff00::", 8, "forbidden"],
+];
+
+/** IPv6 addresses that lead to the IPv4 address in their bytes from `at` on. */
+const EMBEDDED: readonly { readonly prefix: string; readonly bits: number; readonly at: number }[] =
+  [
+    { prefix: "::ffff:0:0", bits: 96, at: 12 },
+    { prefix: "64:ff9b::", bits: 96, at: 12 },
+    { prefix: "2002::", bits: 16, at: 2 },
+    { prefix: "::", bits: 96, at: 12 },
+  ];
+
+/**
+ * The kind of an IP address.
+ *
+ * @param address as the resolver gives it, an IPv6 zone included.
+ *
+ * @example
+ * ```ts
+ * import { kindOfAddress } from "./address.ts";
+ * kindOfAddress("169.254.169.254"); // "forbidden"
+ * kindOfAddress("::ffff:10.0.0.1"); // "local"
+ * ```
+ */
+export function kindOfAddress(address: string): AddressKind {
+  if (isIPv4(address)) return kindOfBytes(bytesOfIpv4(address), IPV4_RANGES, bytesOfIpv4);
+  const bytes = bytesOfIpv6(address.replace(/%.*$/, ""));
+  if (bytes === undefined) return "forbidden";
+  const own = IPV6_RANGES.find(([prefix, bits]) => hasPrefix(bytes, bytesOfIpv6(prefix)!, bits));
+  if (own !== undefined) return own[2];
+  const embedded = EMBEDDED.find(({ prefix, bits }) =>
+    hasPrefix(bytes, bytesOfIpv6(prefix)!, bits)
+  );
+  if (embedded === undefined) return "public";
+  return kindOfAddress(bytes.slice(embedded.at, embedded.at + 4).join("."));
+}
+
+function kindOfBytes(
+  bytes: readonly number[],
+  ranges: readonly Range[],
+  read: (prefix: string) => readonly number[],
+): AddressKind {
+  return ranges.find(([prefix, bits]) => hasPrefix(bytes, read(prefix), bits))?.[2] ?? "public";
+}
+
+function bytesOfIpv4(address: string): number[] {
+  return address.split(".").map(Number);
+}
+
+/** The 16 bytes of an address in any spelling; `undefined` where it is none. */
+function bytesOfIpv6(address: string): number[] | undefined {
+  // The URL parser knows all spellings, and writes the last four bytes in hexadecimal too.
+  const host = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1);
+  if (host === undefined) return undefined;
+  const [head = "", tail] = host.split("::");
+  const groups = (text: string) => text === "" ? [] : text.split(":");
+  const before = groups(head);
+  const after = groups(tail ?? "");
+  const zeros = new Array<string>(8 - before.length - after.length).fill("0");
+  return [...before, ...zeros, ...after].flatMap((group) => {
+    const value = parseInt(group, 16);
+    return [value >> 8, value & 255];
+  });
+}
+
+function hasPrefix(bytes: readonly number[], prefix: readonly number[], bits: number): boolean {
+  return bytes.every((byte, at) => {
+    const left = Math.max(0, Math.min(8, bits - 8 * at));
+    const mask = 0xff00 >> left & 0xff;
+    return ((byte ^ prefix[at]!) & mask) === 0;
+  });
+}

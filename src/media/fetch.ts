@@ -1,0 +1,158 @@
+/**
+ * Fetches media over HTTP on behalf of a request, and not from where it should not.
+ *
+ * A name is resolved once and the connection goes to the address that was checked: one that points elsewhere a moment
+ * later (DNS rebinding) gains nothing. Every redirect is checked anew.
+ *
+ * @module
+ */
+import { lookup } from "node:dns/promises";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { isIP } from "node:net";
+import { kindOfAddress } from "./address.ts";
+import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
+
+const MAX_REDIRECTS = 5;
+const REDIRECTS: readonly (number | undefined)[] = [301, 302, 303, 307, 308];
+
+/**
+ * Fetches a URL.
+ *
+ * @throws {HearthError} `invalid_media` when it may not be fetched, cannot be, or takes too long or too many bytes.
+ */
+export async function fetchMedia(
+  reference: string,
+  { policy, signal }: { policy: MediaPolicy; signal: AbortSignal },
+): Promise<Uint8Array<ArrayBuffer>> {
+  const timeout = AbortSignal.timeout(policy.maxTotalMs);
+  const either = AbortSignal.any([signal, timeout]);
+  try {
+    return await follow(reference, policy, either);
+  } catch (error) {
+    signal.throwIfAborted();
+    if (timeout.aborted) throw invalidMedia(`it took more than ${policy.maxTotalMs / 1000} s`);
+    throw error;
+  }
+}
+
+async function follow(
+  reference: string,
+  policy: MediaPolicy,
+  signal: AbortSignal,
+): Promise<Uint8Array<ArrayBuffer>> {
+  let url = parse(reference);
+  for (let redirects = 0; redirects <= MAX_REDIRECTS; redirects++) {
+    const address = await resolve(url, policy, signal);
+    const response = await connect(url, address, signal);
+    if (REDIRECTS.includes(response.statusCode) && response.headers.location !== undefined) {
+      response.destroy();
+      url = parse(response.headers.location, url);
+    } else if (response.statusCode === 200) {
+      return await readBody(response, policy);
+    } else {
+      response.destroy();
+      throw invalidMedia(`the server at ${url.host} answered with status ${response.statusCode}`);
+    }
+  }
+  throw invalidMedia(`it was redirected more than ${MAX_REDIRECTS} times`);
+}
+
+function parse(reference: string, base?: URL): URL {
+  const url = URL.parse(reference, base);
+  if (url === null) throw invalidMedia("it is not a URL");
+  if (url.protocol === "http:" || url.protocol === "https:") return url;
+  throw invalidMedia(`a redirect leads to the scheme ${url.protocol}, which is not followed`);
+}
+
+/** The address to connect to. Every address that the name has must be allowed. */
+async function resolve(url: URL, policy: MediaPolicy, signal: AbortSignal): Promise<string> {
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const addresses = isIP(host) !== 0 ? [host] : await Promise.race([lookUp(host), aborted(signal)]);
+  for (const address of addresses) checkAddress(address, policy);
+  return addresses[0]!;
+}
+
+async function lookUp(host: string): Promise<string[]> {
+  try {
+    const found = await lookup(host, { all: true });
+    if (found.length > 0) return found.map(({ address }) => address);
+  } catch {
+    // Not there, or no resolver: the same to whoever asked.
+  }
+  throw invalidMedia(`the name ${host} cannot be resolved`);
+}
+
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
+}
+
+function checkAddress(address: string, { isLocal, allowPrivate }: MediaPolicy): void {
+  const kind = kindOfAddress(address);
+  if (kind === "forbidden") {
+    throw invalidMedia(
+      "it leads to a link-local, metadata or reserved address, which is never fetched from",
+    );
+  }
+  if (kind === "public" || isLocal || allowPrivate) return;
+  throw invalidMedia(
+    "it leads to a private or loopback address; the server fetches from those with --allow-private-media",
+  );
+}
+
+function connect(url: URL, address: string, signal: AbortSignal): Promise<IncomingMessage> {
+  const isSecure = url.protocol === "https:";
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
+  const fail = (error: Error) =>
+    reject(invalidMedia(`${url.host} cannot be reached: ${error.message}`, error));
+  const request = (isSecure ? requestHttps : requestHttp)({
+    host: address,
+    port: url.port || (isSecure ? 443 : 80),
+    path: `${url.pathname}${url.search}`,
+    headers: { host: url.host, "accept-encoding": "identity", "user-agent": "hearth" },
+    agent: false,
+    ...(isSecure && isIP(url.hostname) === 0 && { servername: url.hostname }),
+  });
+  request.once("response", resolve);
+  request.on("error", fail);
+  const onAbort = () => {
+    request.destroy();
+    reject(signal.reason);
+  };
+  if (signal.aborted) onAbort();
+  else signal.addEventListener("abort", onAbort, { once: true });
+  request.end();
+  return promise;
+}
+
+async function readBody(
+  response: IncomingMessage,
+  policy: MediaPolicy,
+): Promise<Uint8Array<ArrayBuffer>> {
+  if (Number(response.headers["content-length"] ?? 0) > policy.maxBytes) {
+    response.destroy();
+    throw tooLargeMedia(policy);
+  }
+  const chunks: Uint8Array[] = [];
+  let numBytes = 0;
+  try {
+    for await (const chunk of response as AsyncIterable<Uint8Array>) {
+      numBytes += chunk.length;
+      if (numBytes > policy.maxBytes) throw tooLargeMedia(policy);
+      chunks.push(chunk);
+    }
+  } catch (error) {
+    response.destroy();
+    if ((error as Error).name === "HearthError") throw error;
+    throw invalidMedia("the connection ended before its last byte", error);
+  }
+  const bytes = new Uint8Array(numBytes);
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}

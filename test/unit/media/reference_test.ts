@@ -1,0 +1,243 @@
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { once } from "node:events";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import type { MediaPolicy } from "../../../src/media/media_policy.ts";
+import { readMedia } from "../../../src/media/reference.ts";
+
+const POLICY: MediaPolicy = {
+  isLocal: true,
+  allowPrivate: false,
+  mediaDir: undefined,
+  maxBytes: 1024,
+  maxTotalMs: 5_000,
+};
+/** A server that others can reach. */
+const REMOTE: MediaPolicy = { ...POLICY, isLocal: false };
+
+function read(reference: string, policy = POLICY, signal = new AbortController().signal) {
+  return readMedia(reference, { policy, signal });
+}
+
+async function readText(reference: string, policy = POLICY): Promise<string> {
+  return new TextDecoder().decode(await read(reference, policy));
+}
+
+async function assertRefused(
+  reference: string,
+  message: RegExp,
+  policy: MediaPolicy = POLICY,
+): Promise<void> {
+  await assert.rejects(read(reference, policy), { kind: "invalid_media", message });
+}
+
+Deno.test("readMedia() decodes base64:// and data: references", async () => {
+  assert.equal(await readText("base64://aGVsbG8="), "hello");
+  assert.equal(await readText("base64://aGVsbG8"), "hello");
+  assert.deepEqual(await read("base64://-_8"), Uint8Array.of(0xfb, 0xff));
+  assert.equal(await readText("data:audio/wav;base64,aGVsbG8="), "hello");
+  assert.equal(await readText("data:,h%C3%A9"), "hé");
+});
+
+Deno.test("readMedia() refuses what is not base64, and unknown schemes", async () => {
+  await assertRefused("base64://a*b", /not base64/);
+  await assertRefused("data:audio/wav;base64", /no comma/);
+  await assertRefused("data:,%zz", /percent-encoded/);
+  await assertRefused("ftp://example.org/x", /none of the schemes/);
+});
+
+Deno.test("readMedia() bounds decoded references", async () => {
+  const over = Buffer.alloc(1025).toString("base64");
+  await assertRefused(`base64://${over}`, /more than/);
+});
+
+async function withFolder(use: (folder: string, outside: string) => Promise<void>): Promise<void> {
+  const root = await Deno.makeTempDir({ prefix: "hearth-media-" });
+  try {
+    await Deno.mkdir(join(root, "media", "sub dir"), { recursive: true });
+    await Deno.mkdir(join(root, "media2"));
+    await Deno.writeTextFile(join(root, "media", "sub dir", "100%.txt"), "inside");
+    await Deno.writeTextFile(join(root, "outside.txt"), "outside");
+    await Deno.writeTextFile(join(root, "media2", "near.txt"), "near");
+    await Deno.symlink(join(root, "outside.txt"), join(root, "media", "link.txt"));
+    await use(join(root, "media"), join(root, "outside.txt"));
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+}
+
+Deno.test("readMedia() reads any file for callers on this machine", () =>
+  withFolder(async (folder, outside) => {
+    assert.equal(await readText(`file://${outside}`), "outside");
+    assert.equal(await readText(`file://${folder}/sub dir/100%.txt`), "inside");
+    assert.equal(await readText(`file://${folder}/sub%20dir/100%25.txt`), "inside");
+    assert.equal(await readText(`file://${folder}/link.txt`), "outside");
+    await assertRefused(`file://${folder}/none.txt`, /no such file/);
+    await assertRefused("file://relative.txt", /no such file/);
+    await assertRefused(`file://${folder}`, /not a file/);
+    await Deno.writeFile(outside, new Uint8Array(1025));
+    await assertRefused(`file://${outside}`, /more than/);
+  }));
+
+Deno.test({
+  name: "readMedia() reads no device",
+  ignore: Deno.build.os === "windows",
+  fn: () => assertRefused("file:///dev/zero", /not a file/),
+});
+
+Deno.test("readMedia() reads no file for others without a media folder", () =>
+  withFolder(async (_, outside) => {
+    await assertRefused(`file://${outside}`, /--media-dir/, REMOTE);
+  }));
+
+Deno.test("readMedia() keeps others in the media folder, by dots and by links", () =>
+  withFolder(async (mediaDir, outside) => {
+    const policy = { ...REMOTE, mediaDir };
+    assert.equal(await readText(`file://${mediaDir}/sub dir/100%.txt`, policy), "inside");
+    for (
+      const path of [
+        outside,
+        `${mediaDir}/../outside.txt`,
+        `${mediaDir}/%2e%2e/outside.txt`,
+        `${mediaDir}/..%2foutside.txt`,
+        `${mediaDir}/../media2/near.txt`,
+        `${mediaDir}/link.txt`,
+        `${mediaDir}/none.txt`,
+        mediaDir,
+      ]
+    ) await assertRefused(`file://${path}`, /not below the folder/, policy);
+  }));
+
+/** A server of this machine's; `base` is its address. */
+async function withServer(
+  listener: RequestListener,
+  use: (base: string) => Promise<void>,
+): Promise<void> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  try {
+    await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  } finally {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+}
+
+const sanitize = { sanitizeOps: false, sanitizeResources: false };
+
+function serverTest(name: string, fn: () => Promise<void>): void {
+  // Connections may close a moment after the test.
+  Deno.test({ name, ...sanitize, fn });
+}
+
+serverTest("readMedia() fetches over HTTP, by address and by name", () =>
+  withServer(
+    (request, response) => response.end(`${request.headers.host} ${request.url}`),
+    async (base) => {
+      const { port } = new URL(base);
+      assert.equal(await readText(`${base}/a?b=c`), `127.0.0.1:${port} /a?b=c`);
+      assert.equal(await readText(`http://localhost:${port}/`), `localhost:${port} /`);
+    },
+  ));
+
+serverTest(
+  "readMedia() fetches from private addresses only where it may",
+  () =>
+    withServer((_, response) => response.end("secret"), async (base) => {
+      const { port } = new URL(base);
+      for (const host of ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"]) {
+        await assertRefused(`http://${host}:${port}/`, /--allow-private-media/, REMOTE);
+      }
+      assert.equal(await readText(base, { ...REMOTE, allowPrivate: true }), "secret");
+    }),
+);
+
+serverTest("readMedia() never fetches from link-local and metadata addresses", async () => {
+  const policy = { ...POLICY, allowPrivate: true };
+  for (
+    const host of [
+      "169.254.169.254",
+      "100.100.100.200",
+      "[fe80::1]",
+      "[fd00:ec2::254]",
+      "224.0.0.1",
+    ]
+  ) await assertRefused(`http://${host}/latest/meta-data`, /never fetched from/, policy);
+});
+
+serverTest("readMedia() checks every redirect", () =>
+  withServer((request, response) => {
+    const [, target = ""] = /to=(.*)/.exec(request.url!) ?? [];
+    response.writeHead(302, { location: decodeURIComponent(target) }).end();
+  }, async (base) => {
+    const to = (target: string) => `${base}/?to=${encodeURIComponent(target)}`;
+    await assertRefused(to("http://169.254.169.254/"), /never fetched from/);
+    await assertRefused(to("file:///etc/passwd"), /scheme file:/);
+    await assertRefused(to(to("http://[::ffff:169.254.169.254]/")), /never fetched from/);
+  }));
+
+serverTest(
+  "readMedia() follows five redirects and no more",
+  () =>
+    withServer((request, response) => {
+      const left = Number(request.url!.slice(1));
+      if (left === 0) response.end("there");
+      else response.writeHead(307, { location: `/${left - 1}` }).end();
+    }, async (base) => {
+      assert.equal(await readText(`${base}/5`), "there");
+      await assertRefused(`${base}/6`, /more than 5 times/);
+    }),
+);
+
+serverTest(
+  "readMedia() bounds what it fetches, declared or not",
+  () =>
+    withServer((request, response) => {
+      if (request.url === "/declared") response.setHeader("content-length", 1025);
+      response.write(new Uint8Array(600));
+      response.end(new Uint8Array(request.url === "/fits" ? 424 : 425));
+    }, async (base) => {
+      assert.equal((await read(`${base}/fits`)).length, 1024);
+      await assertRefused(`${base}/declared`, /more than/);
+      await assertRefused(`${base}/chunked`, /more than/);
+    }),
+);
+
+serverTest(
+  "readMedia() gives up what takes too long, headers or body",
+  () =>
+    withServer((request, response) => {
+      if (request.url === "/body") response.write("begins");
+    }, async (base) => {
+      const policy = { ...POLICY, maxTotalMs: 100 };
+      await assertRefused(`${base}/headers`, /took more than 0.1 s/, policy);
+      await assertRefused(`${base}/body`, /took more than 0.1 s/, policy);
+    }),
+);
+
+serverTest("readMedia() says what is wrong with a server", () =>
+  withServer((request, response) => {
+    if (request.url === "/cut") {
+      response.writeHead(200, { "content-length": 100 });
+      response.write("begins", () => response.destroy());
+    } else response.writeHead(404).end();
+  }, async (base) => {
+    await assertRefused(`${base}/none`, /status 404/);
+    await assertRefused(`${base}/cut`, /ended before its last byte/);
+    await assertRefused("http://127.0.0.1:9/", /cannot be reached/);
+    await assertRefused("http://name.invalid/", /cannot be resolved/);
+    await assertRefused("http://", /not a URL/);
+  }));
+
+serverTest(
+  "readMedia() ends with the request it is for",
+  () =>
+    withServer((_, response) => void response.write("begins"), async (base) => {
+      const controller = new AbortController();
+      const reading = read(base, POLICY, controller.signal);
+      setTimeout(() => controller.abort(), 50);
+      await assert.rejects(reading, { name: "AbortError" });
+    }),
+);
