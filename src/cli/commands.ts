@@ -6,7 +6,7 @@
  */
 import { resolveModel } from "../hub/resolve.ts";
 import { type Command, defineCommand } from "./command.ts";
-import { INSPECT_FLAGS, SERVE_FLAGS } from "./flags.ts";
+import { INSPECT_FLAGS, PULL_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
 /** See the module. */
 export const COMMANDS: readonly [Command, ...Command[]] = [
@@ -16,6 +16,15 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     operands: [],
     flags: SERVE_FLAGS,
     run: async ({ flags }) => await (await import("./serve.ts")).serve(flags),
+  }),
+  defineCommand({
+    name: "pull",
+    summary: "Download a model, or what is newer of it, without serving it.",
+    operands: ["<model>"],
+    flags: PULL_FLAGS,
+    run: async ({ flags, operands: [model = ""] }) => {
+      return await (await import("./pull.ts")).pull(model, flags);
+    },
   }),
   defineCommand({
     name: "inspect",

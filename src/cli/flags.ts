@@ -14,6 +14,28 @@ export const COMMON_FLAGS = {
   version: toggle({ help: "Print the version and exit." }),
 } satisfies FlagTable;
 
+/** Which weights of a model, for which device. */
+const WEIGHTS_FLAGS = {
+  device: choice({
+    values: ["auto", "webgpu", "cpu"],
+    fallback: "auto",
+    help: "Where the model runs. auto: WebGPU where there is a hardware adapter, else the CPU. " +
+      "webgpu: also on a software adapter.",
+  }),
+  dtype: choice({
+    values: DTYPES,
+    help: "Weights to load. Default: the best for the device among those the model has.",
+  }),
+  kind: choice({
+    values: MODEL_KINDS,
+    help: "What the model is for. Default: told from its folder.",
+  }),
+  offline: toggle({
+    help: "Ask nothing of the Hugging Face hub: take what its cache on this machine has. " +
+      "HF_HUB_OFFLINE=1 does the same.",
+  }),
+} satisfies FlagTable;
+
 /** Flags of `serve`. */
 export const SERVE_FLAGS = {
   model: text({
@@ -40,20 +62,7 @@ export const SERVE_FLAGS = {
   allowRemoteShutdown: toggle({
     help: "Accept POST /shutdown from other machines too. Only for a secured network.",
   }),
-  device: choice({
-    values: ["auto", "webgpu", "cpu"],
-    fallback: "auto",
-    help: "Where the model runs. auto: WebGPU where there is a hardware adapter, else the CPU. " +
-      "webgpu: also on a software adapter.",
-  }),
-  dtype: choice({
-    values: DTYPES,
-    help: "Weights to load. Default: the best for the device among those the model has.",
-  }),
-  kind: choice({
-    values: MODEL_KINDS,
-    help: "What the model is for. Default: told from its folder.",
-  }),
+  ...WEIGHTS_FLAGS,
   maxQueue: integer({
     placeholder: "<count>",
     min: 0,
@@ -120,6 +129,9 @@ export const SERVE_FLAGS = {
     help: "text: for people. json: one object per line, the start-up report included.",
   }),
 } satisfies FlagTable;
+
+/** Flags of `pull`. */
+export const PULL_FLAGS = WEIGHTS_FLAGS;
 
 /** Flags of `inspect`. */
 export const INSPECT_FLAGS = {

@@ -7,6 +7,7 @@ import type { LoadProgress } from "../worker/protocol.ts";
 import { writeText } from "../write_text.ts";
 
 const CLEAR_TO_END = "\x1b[K";
+const BAR_CELLS = 20;
 
 // Of a terminal that does not say.
 const DEFAULT_COLUMNS = 80;
@@ -22,12 +23,11 @@ export class ProgressLine {
   }
 
   /** Writes the line in place of the one before. */
-  show({ what, fraction }: LoadProgress): void {
+  show(progress: LoadProgress): void {
     if (!Deno.stderr.isTerminal()) return;
-    const share = fraction === undefined ? "" : ` ${Math.round(fraction * 100)} %`;
     const columns = Deno.consoleSize().columns || DEFAULT_COLUMNS;
     // A line that wraps could not be rewritten.
-    this.#write(`${this.#title}: ${what}${share}`.slice(0, columns - 1));
+    this.#write(`${this.#title}: ${formatProgress(progress)}`.slice(0, columns - 1));
     this.#isThere = true;
   }
 
@@ -41,4 +41,13 @@ export class ProgressLine {
     // The cursor goes back to the start, so that a log line, of the worker's thread too, takes this one's place.
     writeText(Deno.stderr, `${CLEAR_TO_END}${line}\r`);
   }
+}
+
+/** The bar comes before the words, so that a narrow terminal cuts off what matters least. */
+function formatProgress({ what, fraction, detail }: LoadProgress): string {
+  if (fraction === undefined) return what;
+  const filled = Math.floor(fraction * BAR_CELLS);
+  const bar = "#".repeat(filled) + "-".repeat(BAR_CELLS - filled);
+  const share = `${Math.floor(fraction * 100)}%`.padStart(4);
+  return `[${bar}]${share}${detail === undefined ? "" : ` ${detail}`}  ${what}`;
 }

@@ -3,20 +3,24 @@
  *
  * @module
  */
-import { tmpdir } from "node:os";
 import { resolve } from "node:path";
 import type { LogSettings, ServerSettings } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { isLoopback } from "../http/guard.ts";
 import { type RunningServer, startServer } from "../http/server.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
-import { resolveModel } from "../hub/resolve.ts";
+import { nameModel } from "../hub/resolve.ts";
 import { configureLog, log } from "../log.ts";
-import { Session, type SessionState } from "../session/session.ts";
+import { Session } from "../session/session.ts";
+import type { SessionState } from "../session/session_state.ts";
+import type { LoadProgress } from "../worker/protocol.ts";
+import { SparseLines } from "./download_report.ts";
 import type { FlagValues } from "./flag.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
+import { getModel } from "./get_model.ts";
 import { PidFile } from "./pid_file.ts";
 import { ProgressLine } from "./progress_line.ts";
+import { quietenVulkan } from "./quieten_vulkan.ts";
 import { StartReport } from "./start_report.ts";
 import { onStopSignal } from "./stop_signals.ts";
 
@@ -31,13 +35,19 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 export async function serve(flags: ServeFlags): Promise<number> {
   const logSettings: LogSettings = { level: flags.logLevel, format: flags.logFormat };
   configureLog(logSettings);
-  const model = await resolveModel(flags.model ?? DEFAULT_MODEL);
+  const model = await nameModel(flags.model ?? DEFAULT_MODEL);
   const settings = await readSettings(flags);
-  const { device, dtype, kind, maxQueue } = flags;
+  const { device, dtype, kind, offline, maxQueue } = flags;
   const { kvCacheMb, maxBatchTokens, maxSequences, prefixCache } = flags;
   const engine = { kvCacheMb, maxBatchTokens, maxSequences, prefixCache };
-  const load = { model, device, dtype, kind, engine, log: logSettings };
-  const session = new Session({ load, maxQueue });
+  const wishes = { device, dtype, kind };
+  const session = new Session({
+    load: async (options) => {
+      const found = await getModel(model, { ...wishes, offline, ...options });
+      return { model: found, ...wishes, engine, log: logSettings };
+    },
+    maxQueue,
+  });
 
   const stopRequest = Promise.withResolvers<void>();
   const server = await listen(settings, session, stopRequest.resolve);
@@ -122,17 +132,18 @@ function warnOfOpenDoor({ host, apiKey }: ServerSettings): void {
   log.warn("other machines can call this server, and no --api-key is set", { address: host });
 }
 
-/** Mesa's software Vulkan writes an "error" about this variable where it is unset, and does nothing with it otherwise. */
-function quietenVulkan(): void {
-  if (Deno.build.os === "linux" && !Deno.env.get("XDG_RUNTIME_DIR")) {
-    Deno.env.set("XDG_RUNTIME_DIR", tmpdir());
-  }
-}
-
 function reportStates(session: Session, report: StartReport, progressLine: ProgressLine): void {
+  const lines = new SparseLines(({ what, fraction, detail }: LoadProgress) => {
+    log.info(what, { share: `${Math.floor((fraction ?? 0) * 100)}%`, detail });
+  });
   const show = (state: SessionState) => {
     if (state.phase !== "loading") progressLine.clear();
-    if (state.phase === "loading") progressLine.show(state.progress ?? { what: "starting" });
+    if (state.phase === "loading") {
+      const progress = state.progress ?? { what: "starting" };
+      progressLine.show(progress);
+      // Only a download takes long enough to be told of where there is no terminal.
+      if (progress.detail !== undefined && !Deno.stderr.isTerminal()) lines.show(progress);
+    }
     if (state.phase === "ready") report.ready(state.info, performance.now());
   };
   show(session.state);

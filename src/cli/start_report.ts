@@ -22,7 +22,7 @@ export class StartReport {
   }
 
   /** The port is open; `isNamed` says whether somebody asked for this model. */
-  listening(model: ResolvedModel, { isNamed }: { isNamed: boolean }): void {
+  listening(model: Pick<ResolvedModel, "id">, { isNamed }: { isNamed: boolean }): void {
     if (this.#format === "json") {
       log.info("listening", { version: VERSION, url: this.#url, model: model.id });
       return;

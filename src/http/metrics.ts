@@ -5,7 +5,8 @@
  */
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { z } from "zod";
-import type { Session, SessionState } from "../session/session.ts";
+import type { Session } from "../session/session.ts";
+import type { SessionState } from "../session/session_state.ts";
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];

@@ -6,7 +6,7 @@
  */
 import type { MetricObject } from "prom-client";
 import type { AdmissionSettings } from "../config.ts";
-import { HearthError } from "../errors.ts";
+import { HearthError, StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import type {
   ChatEvent,
@@ -26,22 +26,29 @@ import type {
 } from "../worker/protocol.ts";
 import { WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";
+import { explainNotReady, type SessionState } from "./session_state.ts";
 import { lastEvent, TaskStream } from "./task_stream.ts";
 
 const METRICS_TIMEOUT_MS = 1_000;
 const STOP_TIMEOUT_MS = 500;
 
-/** Where a session is. */
-export type SessionState =
-  | { readonly phase: "loading"; readonly progress?: LoadProgress | undefined }
-  | { readonly phase: "ready"; readonly info: ModelInfo }
-  /** Loading failed, or the worker was lost too often. */
-  | { readonly phase: "failed"; readonly reason: string }
-  | { readonly phase: "stopping" };
+/** What is known of a model's loading before there is a worker. */
+export interface PrepareOptions {
+  readonly onProgress: (progress: LoadProgress) => void;
+  /** Aborted when the session stops. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Finds out what the worker is to load, and downloads it if need be.
+ *
+ * @throws {StartupError} when it cannot be had.
+ */
+export type Prepare = (options: PrepareOptions) => Promise<LoadOptions>;
 
 /** What a session is made of. */
 export interface SessionOptions extends AdmissionSettings {
-  readonly load: LoadOptions;
+  readonly load: LoadOptions | Prepare;
   /** Starts the thread that owns the device. */
   readonly spawnWorker?: () => Worker;
 }
@@ -62,7 +69,8 @@ function spawnModelWorker(): Worker {
 
 /** Owns the worker and every open request. */
 export class Session {
-  readonly #load: LoadOptions;
+  readonly #load: LoadOptions | Prepare;
+  readonly #stopping = new AbortController();
   readonly #maxQueue: number;
   readonly #spawnWorker: () => Worker;
   readonly #listeners = new Set<(state: SessionState) => void>();
@@ -72,6 +80,7 @@ export class Session {
   #client: WorkerClient | undefined;
   #restartTimer: ReturnType<typeof setTimeout> | undefined;
   #numLosses = 0;
+  #isStarted = false;
 
   constructor(options: SessionOptions) {
     this.#load = options.load;
@@ -98,9 +107,12 @@ export class Session {
     return this.#numLosses;
   }
 
-  /** Starts the worker and the loading of the model. */
+  /** Starts the loading of the model, and the worker for it. */
   start(): void {
-    if (this.#client === undefined && this.#state.phase === "loading") this.#startWorker();
+    if (this.#isStarted || this.#state.phase !== "loading") return;
+    this.#isStarted = true;
+    if (typeof this.#load === "function") this.#prepare(this.#load);
+    else this.#startWorker(this.#load);
   }
 
   /** Calls `listener` with every later state; the function returned ends that. */
@@ -171,6 +183,7 @@ export class Session {
   drain(): void {
     clearTimeout(this.#restartTimer);
     this.#setState({ phase: "stopping" });
+    this.#stopping.abort();
   }
 
   /** Ends every request in flight with an error event, then the worker. */
@@ -202,19 +215,34 @@ export class Session {
     return stream;
   }
 
-  #startWorker(): void {
-    this.#client = new WorkerClient(this.#spawnWorker(), this.#load, {
+  async #prepare(prepare: Prepare): Promise<void> {
+    const { signal } = this.#stopping;
+    const onProgress = (progress: LoadProgress) => this.#advance({ phase: "loading", progress });
+    try {
+      const load = await prepare({ onProgress, signal });
+      if (!signal.aborted) this.#startWorker(load);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof StartupError)) log.error("preparing the model failed", { error });
+      this.#fail((error as Error).message);
+    }
+  }
+
+  #startWorker(load: LoadOptions): void {
+    this.#client = new WorkerClient(this.#spawnWorker(), load, {
       onProgress: (progress) => this.#advance({ phase: "loading", progress }),
       onReady: (info) => this.#advance({ phase: "ready", info }),
-      onFailed: (reason) => {
-        log.error("the model could not be loaded", { reason });
-        this.#advance({ phase: "failed", reason });
-      },
-      onLost: (reason) => this.#replaceWorker(reason),
+      onFailed: (reason) => this.#fail(reason),
+      onLost: (reason) => this.#replaceWorker(load, reason),
     });
   }
 
-  #replaceWorker(reason: string): void {
+  #fail(reason: string): void {
+    log.error("the model could not be loaded", { reason });
+    this.#advance({ phase: "failed", reason });
+  }
+
+  #replaceWorker(load: LoadOptions, reason: string): void {
     this.#numLosses++;
     const isStopping = this.#state.phase === "stopping";
     const waitMs = isStopping ? undefined : this.#restarts.recordLoss(performance.now());
@@ -224,7 +252,7 @@ export class Session {
     } else {
       log.error("the worker is lost and will be replaced", { reason, waitMs });
       this.#advance({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
-      this.#restartTimer = setTimeout(() => this.#startWorker(), waitMs);
+      this.#restartTimer = setTimeout(() => this.#startWorker(load), waitMs);
     }
     this.#failStreams(`The model was lost while it worked on this request: ${reason}. Try again.`);
   }
@@ -243,20 +271,5 @@ export class Session {
   #setState(next: SessionState): void {
     this.#state = next;
     for (const listener of [...this.#listeners]) listener(next);
-  }
-}
-
-/** Says why there is no model, as health and every refused request tell it. */
-export function explainNotReady(state: Exclude<SessionState, { phase: "ready" }>): string {
-  switch (state.phase) {
-    case "stopping":
-      return "shutting down";
-    case "failed":
-      return `The model is not initialized: ${state.reason}`;
-    case "loading": {
-      const { what, fraction } = state.progress ?? { what: "starting" };
-      const share = fraction === undefined ? "" : ` (${Math.round(fraction * 100)} %)`;
-      return `The model is not initialized yet: ${what}${share}. Try again in a few seconds.`;
-    }
   }
 }

@@ -63,10 +63,6 @@ Deno.test("hearth -m with a model that is nowhere says what was looked for and w
     assert.match(stderr, /^hearth: There is no model "qwen3-0\.6" on this machine\. Looked for:\n/);
     assert.match(stderr, /Near names: qwen3-0\.6b/);
     assert.doesNotMatch(stderr, / {4}at /);
-
-    const hub = await runHearth(["-m", "qwen3-0.6b"], { env: { HF_HUB_CACHE: cache } });
-    assert.equal(hub.code, 1);
-    assert.ok(hub.stderr.includes(`${cache}/models--onnx-community--Qwen3-0.6B-ONNX`));
   } finally {
     await Deno.remove(cache, { recursive: true });
   }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { Session, type SessionState } from "../../../src/session/session.ts";
+import { Session } from "../../../src/session/session.ts";
+import type { SessionState } from "../../../src/session/session_state.ts";
 import type { ChatEvent, ChatTask, GenerationOptions } from "../../../src/worker/protocol.ts";
 import { fragileSpawner } from "../../fixtures/fragile.ts";
 import { loadOptions } from "../../fixtures/server.ts";

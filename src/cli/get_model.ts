@@ -1,0 +1,44 @@
+/**
+ * Gets the model that a command names, with progress for whoever watches.
+ *
+ * @module
+ */
+import type { DeviceChoice, Dtype, ModelKind, ResolvedModel } from "../config.ts";
+import type { HubModel } from "../hub/resolve.ts";
+import { readHubSettings } from "../hub/settings.ts";
+import type { LoadProgress } from "../worker/protocol.ts";
+import { describeDownload } from "./download_report.ts";
+
+/** Which weights, and how. */
+export interface GetModelOptions {
+  readonly device: DeviceChoice;
+  readonly dtype: Dtype | undefined;
+  readonly kind: ModelKind | undefined;
+  readonly offline: boolean;
+  /** Ask the hub what is newest. */
+  readonly refresh?: boolean;
+  readonly onProgress: (progress: LoadProgress) => void;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * The model with its folder; one of the hub is downloaded unless the cache has it.
+ *
+ * @throws {StartupError} when it cannot be had.
+ */
+export async function getModel(
+  model: ResolvedModel | HubModel,
+  { device, offline, onProgress, ...options }: GetModelOptions,
+): Promise<ResolvedModel> {
+  if (!("hubId" in model)) return model;
+  onProgress({ what: "looking for its files" });
+  // Models that are here start faster without these.
+  const { acquireModel } = await import("../models/acquire.ts");
+  const { classifyDevice } = await import("../backend/device_class.ts");
+  return await acquireModel(model, {
+    ...options,
+    device: await classifyDevice(device),
+    settings: readHubSettings(Deno.env.toObject(), { offline }),
+    onProgress: (progress) => onProgress(describeDownload(progress)),
+  });
+}

@@ -1,0 +1,48 @@
+/**
+ * `pull`: downloads what serving a model needs, or what is newer of it.
+ *
+ * @module
+ */
+import { nameModel } from "../hub/resolve.ts";
+import { writeText } from "../write_text.ts";
+import { SparseLines } from "./download_report.ts";
+import type { FlagValues } from "./flag.ts";
+import type { PULL_FLAGS } from "./flags.ts";
+import { getModel } from "./get_model.ts";
+import { printLine } from "./print.ts";
+import { ProgressLine } from "./progress_line.ts";
+import { quietenVulkan } from "./quieten_vulkan.ts";
+
+/**
+ * Downloads a model.
+ *
+ * @returns 0 when its files are there.
+ * @throws {StartupError} when they cannot be had.
+ */
+export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): Promise<number> {
+  const model = await nameModel(name);
+  if (!("hubId" in model)) {
+    printLine(`${model.id} is on this machine already: ${model.folder}`);
+    return 0;
+  }
+  quietenVulkan();
+  const progressLine = new ProgressLine(model.id);
+  const lines = new SparseLines(({ what, fraction, detail }) => {
+    const share = Math.floor((fraction ?? 0) * 100);
+    writeText(Deno.stderr, `${model.id}: ${what} ${share}%, ${detail}\n`);
+  });
+  try {
+    const { folder } = await getModel(model, {
+      ...flags,
+      refresh: true,
+      onProgress: Deno.stderr.isTerminal()
+        ? (progress) => progressLine.show(progress)
+        : (progress) => progress.fraction !== undefined && lines.show(progress),
+    });
+    progressLine.clear();
+    printLine(`${model.id} is ready to be served from ${folder}`);
+    return 0;
+  } finally {
+    progressLine.clear();
+  }
+}

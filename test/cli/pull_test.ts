@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { FakeHub } from "../fixtures/fake_hub.ts";
+import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
+import { NEEDED_FILES, readHubModel } from "../fixtures/hub_model.ts";
+import { ScratchCache } from "../hub/scratch_cache.ts";
+
+// In the catalogue, so that it can be called by its alias too.
+const ID = "HuggingFaceTB/SmolLM2-135M-Instruct";
+const ALIAS = "smollm2-135m";
+const FILES = readHubModel();
+const Q4 = ["--device", "cpu"];
+
+interface Scene {
+  readonly hub: FakeHub;
+  readonly cache: ScratchCache;
+  readonly commit: string;
+  readonly env: Record<string, string>;
+}
+
+async function withScene(use: (scene: Scene) => Promise<void>): Promise<void> {
+  await using hub = new FakeHub();
+  await using cache = new ScratchCache();
+  const commit = hub.addModel(ID, FILES);
+  const env = { HF_ENDPOINT: hub.url, HF_HUB_CACHE: cache.folder, HF_HOME: cache.folder };
+  await use({ hub, cache, commit, env });
+}
+
+function checkSnapshot({ cache, commit }: Scene): void {
+  const there = cache.files(ID, "snapshots");
+  assert.deepEqual(
+    [...there.keys()].sort(),
+    NEEDED_FILES.map((file) => `${commit}/${file}`).sort(),
+  );
+  for (const file of NEEDED_FILES) assert.deepEqual(there.get(`${commit}/${file}`), FILES[file]);
+}
+
+async function health(url: string): Promise<unknown> {
+  return await (await fetch(`${url}/health`)).json();
+}
+
+Deno.test("pull downloads what serving in the device's dtype needs and nothing more, and tells of it in lines", async () => {
+  await withScene(async (scene) => {
+    const { cache, commit, env } = scene;
+    const { code, stdout, stderr } = await runHearth(["pull", ALIAS, ...Q4], { env });
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`^${ID} is ready to be served from .*${commit}\n$`));
+    assert.match(stderr, /^HuggingFaceTB\/SmolLM2-135M-Instruct: downloading \S+ \d+%, .* of .*\n/);
+    for (const mark of ["\r", "\x1b"]) assert.ok(!stderr.includes(mark), stderr);
+    checkSnapshot(scene);
+    assert.equal(new TextDecoder().decode(cache.files(ID, "refs").get("main")), commit);
+  });
+});
+
+Deno.test("pull killed at any moment leaves nothing half-visible, and the next one goes on from there", async () => {
+  await withScene(async (scene) => {
+    const { hub, cache, env } = scene;
+    hub.onFile = () => ({ type: "slow", pieceBytes: 200_000, pauseMs: 100 });
+    await using first = new HearthProcess(["pull", ID, ...Q4], { env });
+    await first.logged(/downloading/);
+    while (hub.numFileRequests < 3) await new Promise((resolve) => setTimeout(resolve, 20));
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    first.kill("SIGKILL");
+    await first.ending;
+    assert.deepEqual([...cache.files(ID, "snapshots").keys()], []);
+    hub.onFile = () => undefined;
+    assert.equal((await runHearth(["pull", ID, ...Q4], { env })).code, 0);
+    checkSnapshot(scene);
+    const resumed = hub.requests.filter(({ range }) => range !== null && range !== "bytes=0-");
+    assert.ok(resumed.length > 0);
+  });
+});
+
+Deno.test("pull by two processes at once gives each the whole model", async () => {
+  await withScene(async (scene) => {
+    const { hub, env } = scene;
+    hub.onFile = ({ path }) =>
+      path.endsWith(".onnx") ? { type: "slow", pieceBytes: 400_000, pauseMs: 100 } : undefined;
+    const endings = await Promise.all(
+      [1, 2].map(() => runHearth(["pull", ID, ...Q4], { env })),
+    );
+    assert.deepEqual(endings.map(({ code }) => code), [0, 0], endings[1]?.stderr);
+    checkSnapshot(scene);
+  });
+});
+
+Deno.test("pull of what the hub refuses gives its reason and exits 1", async () => {
+  await withScene(async ({ hub, env }) => {
+    hub.addModel("ada/secret", FILES, { isGated: true });
+    const gated = await runHearth(["pull", "ada/secret"], { env });
+    assert.equal(gated.code, 1);
+    assert.match(gated.stderr, /^hearth: .*"Access to model ada\/secret is restricted.*HF_TOKEN/);
+    assert.doesNotMatch(gated.stderr, / {4}at /);
+    const missing = await runHearth(["pull", "ada/SmolLM2-135M"], { env });
+    assert.equal(missing.code, 1);
+    assert.match(missing.stderr, new RegExp(`Near names: ${ID}`));
+  });
+});
+
+Deno.test("pull --dtype of one the repository has not names those it has", async () => {
+  await withScene(async ({ env }) => {
+    const { code, stderr } = await runHearth(["pull", ID, "--dtype", "int8"], { env });
+    assert.equal(code, 1);
+    assert.match(stderr, /has no graph of dtype int8: it has fp32, fp16, q4\.\n$/);
+  });
+});
+
+Deno.test("pull again fetches the newer commit", async () => {
+  await withScene(async (scene) => {
+    const { hub, env } = scene;
+    assert.equal((await runHearth(["pull", ID, ...Q4], { env })).code, 0);
+    const commit = hub.addModel(ID, { ...FILES, "generation_config.json": "{}" });
+    const { code, stdout } = await runHearth(["pull", ID, ...Q4], { env });
+    assert.equal(code, 0);
+    assert.ok(stdout.includes(commit));
+  });
+});
+
+Deno.test("serve downloads in the background: health tells how far it is, and the next start asks nobody", async () => {
+  await withScene(async (scene) => {
+    const { hub, env, commit } = scene;
+    hub.onFile = ({ path }) =>
+      path.endsWith(".onnx") ? { type: "slow", pieceBytes: 300_000, pauseMs: 150 } : undefined;
+    const words = ["-p", "0", ...Q4, "-m"];
+    await using hearth = new HearthProcess([...words, ALIAS], { env });
+    const url = await hearth.url();
+    const seen = new Set<string>();
+    while (true) {
+      const { status, error } = await health(url) as { status: string; error?: string };
+      if (status === "ok") break;
+      seen.add(error!);
+      assert.doesNotMatch(hearth.stderr, /ERROR/);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    const shares = [...seen].flatMap((error) =>
+      /^loading: downloading onnx\/model_q4\.onnx (\d+)%$/.exec(error)?.[1] ?? []
+    );
+    assert.ok(shares.length > 1, [...seen].join("\n"));
+    assert.match(hearth.stderr, /INFO {2}"?downloading.* share=\d+% detail=".* of .*"/);
+    checkSnapshot(scene);
+
+    const before = hub.requests.length;
+    hub.apiStatus = { status: 500 };
+    const names = [ID, `${ID}@${commit}`];
+    const folder = join(
+      scene.cache.folder,
+      `models--${ID.replace("/", "--")}`,
+      "snapshots",
+      commit,
+    );
+    for (const name of [...names, folder]) {
+      await using again = new HearthProcess([...words, name], { env });
+      await again.ready();
+      assert.match(again.stdout, new RegExp(`^ {2}model {4}${ID}$`, "m"));
+    }
+    assert.equal(hub.requests.length, before);
+  });
+});
+
+Deno.test("serve of a model that the hub refuses stays up and tells why", async () => {
+  await withScene(async ({ env }) => {
+    await using hearth = new HearthProcess(["-p", "0", ...Q4, "-m", "ada/nothing"], { env });
+    const url = await hearth.url();
+    await hearth.logged(/ERROR .*Invalid username or password/);
+    assert.match(JSON.stringify(await health(url)), /"unhealthy".*refuses ada\/nothing: 401/);
+    hearth.kill("SIGTERM");
+    assert.equal((await hearth.ending).code, 0);
+  });
+});
+
+Deno.test("serve --offline of a model that is not in the cache says what to do", async () => {
+  await withScene(async ({ hub, env }) => {
+    for (const offline of [{ words: ["--offline"] }, { words: [], env: { HF_HUB_OFFLINE: "1" } }]) {
+      await using hearth = new HearthProcess(["-p", "0", ...Q4, "-m", ID, ...offline.words], {
+        env: { ...env, ...offline.env },
+      });
+      await hearth.logged(/ERROR .*told to stay offline\. Without --offline/);
+    }
+    assert.equal(hub.requests.length, 0);
+  });
+});
