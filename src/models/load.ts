@@ -4,6 +4,7 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
+import { warmUp } from "../engine/warm_up.ts";
 import { StartupError } from "../errors.ts";
 import type { LoadOptions, LoadProgress } from "../worker/protocol.ts";
 import { loadDecoder } from "./decoder.ts";
@@ -58,6 +59,8 @@ async function loadText(folder: ModelFolder, options: ModelLoadOptions): Promise
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const defaults = readGenerationDefaults(folder.config, generationConfig);
   const { decoder, dtype } = await loadDecoder(folder, options);
+  options.onProgress({ what: "warming up" });
+  await warmUp(decoder);
   return new TextModel({
     decoder,
     tokenizer,

@@ -1,0 +1,43 @@
+/**
+ * The first run of a decoder, before anybody waits for it.
+ *
+ * @module
+ */
+import type { Decoder } from "../decoder/decoder.ts";
+import { EngineLoop } from "./loop.ts";
+
+const PROMPT_TOKENS = 24;
+
+/**
+ * Runs a short prompt and two next tokens: devices compile their programs when they first meet a shape, and a model
+ * that loads but cannot run shows itself now.
+ *
+ * @throws {Error} what the decoder throws.
+ */
+export async function warmUp(decoder: Decoder): Promise<void> {
+  const { contextLength, vocabSize } = decoder.limits;
+  const length = Math.max(1, Math.min(PROMPT_TOKENS, contextLength - 3));
+  const engine = new EngineLoop(decoder, { prefixCache: false });
+  await new Promise<void>((resolve, reject) =>
+    engine.add({
+      promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),
+      samples: [{
+        temperature: 1,
+        topK: 0,
+        topP: 1,
+        minP: 0,
+        frequencyPenalty: 0,
+        presencePenalty: 0,
+        repetitionPenalty: 1,
+        seed: 0,
+      }],
+      maxTokens: 3,
+      topLogprobs: 0,
+    }, {
+      onToken: () => false,
+      onDone: () => resolve(),
+      onError: reject,
+    })
+  );
+  await engine.close();
+}
