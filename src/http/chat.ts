@@ -11,6 +11,7 @@ import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { readJson } from "./body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
+import { transcribeChat } from "./chat_audio.ts";
 import { chatTask } from "./chat_task.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
@@ -37,6 +38,7 @@ export function chatRoute(deps: AppDeps): Route {
         "invalid_json",
         "invalid_value",
         "unsupported_by_model",
+        "invalid_media",
         "context_length_exceeded",
         "model_not_found",
         "request_timeout",
@@ -51,15 +53,18 @@ export function chatRoute(deps: AppDeps): Route {
   };
 }
 
-async function answerChat(call: Call, { session, bodyLimits }: AppDeps): Promise<Response> {
+async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
+  const { session, bodyLimits } = deps;
   session.requireReady();
   const request = parseRequest(ChatRequest, await readJson(call.req.raw, bodyLimits));
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, "/chat/completions");
   const requestId = call.get("requestId");
-  const task = chatTask(request, { info, requestId });
-  const events = session.chat(task, { signal: call.req.raw.signal });
+  const { signal } = call.req.raw;
+  const events = info.kind === "asr"
+    ? await transcribeChat(request, { ...deps, info, requestId, signal })
+    : session.chat(chatTask(request, { info, requestId }), { signal });
   // Until the model has taken the prompt, what goes wrong can still be a status of its own.
   const first = await events.next();
   if (!first.done && first.value.type === "error") throw HearthError.fromWire(first.value.error);
@@ -71,7 +76,7 @@ async function answerChat(call: Call, { session, bodyLimits }: AppDeps): Promise
   };
   if (!request.stream) {
     const hasLogprobs = request.logprobs === true;
-    return call.json(await completeChat(events, { head, n: task.options.n, hasLogprobs }));
+    return call.json(await completeChat(events, { head, n: request.n ?? 1, hasLogprobs }));
   }
   const format = createChatFormat({
     head,

@@ -1,0 +1,126 @@
+/**
+ * Speech recognition by way of a chat: a message's audio part is the recording, the transcript is the completion.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../api/chat_request.ts";
+import type { ServerSettings } from "../config.ts";
+import { HearthError } from "../errors.ts";
+import type { Session } from "../session/session.ts";
+import type { TaskStream } from "../session/task_stream.ts";
+import type { ChatEvent, ModelInfo, TranscribeEvent } from "../worker/protocol.ts";
+import { type MediaPart, readPart } from "./media.ts";
+
+/** What a chat with a speech model needs. */
+export interface AudioChatOptions {
+  readonly session: Session;
+  readonly settings: ServerSettings;
+  readonly info: ModelInfo;
+  readonly requestId: string;
+  readonly signal: AbortSignal;
+}
+
+/** Events of a chat, which end with the request or by `return()`. */
+export type ChatEvents =
+  & AsyncIterable<ChatEvent>
+  & Required<Pick<AsyncIterator<ChatEvent>, "next" | "return">>;
+
+/**
+ * Has the audio part of the last user message written down. Text parts are passed over: a recogniser takes no
+ * instructions.
+ *
+ * @throws {HearthError} `invalid_value` unless the message has one audio part; `unsupported_by_model` for other media;
+ * `invalid_media`.
+ */
+export async function transcribeChat(
+  request: ChatRequest,
+  options: AudioChatOptions,
+): Promise<ChatEvents> {
+  const { part, path } = findAudio(request, options.info);
+  if ((request.n ?? 1) !== 1) {
+    throw new HearthError("invalid_value", `n: a speech model gives 1 answer, saw ${request.n}.`, {
+      param: "n",
+    });
+  }
+  const { session, requestId, signal } = options;
+  const audio = await readPart(part, { ...options, path });
+  const temperature = request.temperature ?? 0;
+  const task = { type: "transcribe", requestId, audio, temperature } as const;
+  return new TranscriptAsChat(session.transcribe(task, { signal }));
+}
+
+function findAudio(
+  { messages }: ChatRequest,
+  info: ModelInfo,
+): { part: MediaPart; path: string } {
+  const index = messages.findLastIndex(({ role }) => role === "user");
+  const content = messages[index]?.content ?? [];
+  const found: { part: MediaPart; path: string }[] = [];
+  (typeof content === "string" ? [] : content).forEach((part, place) => {
+    if (part.type === "text") return;
+    const path = `messages[${index}].content[${place}]`;
+    if (part.type === "image" || part.type === "image_url") {
+      throw new HearthError(
+        "unsupported_by_model",
+        `${path}: the loaded model ${info.id} (${info.kind}) takes audio, saw a part of type ${part.type}.`,
+        { param: path },
+      );
+    }
+    found.push({ part, path });
+  });
+  const [first] = found;
+  if (first !== undefined && found.length === 1) return first;
+  const param = index < 0 ? "messages" : `messages[${index}].content`;
+  throw new HearthError(
+    "invalid_value",
+    `${param}: want one audio part in the last user message, saw ${found.length}.`,
+    { param },
+  );
+}
+
+/** Shows a transcription's events as those of a chat. */
+class TranscriptAsChat implements ChatEvents {
+  readonly #events: TaskStream<TranscribeEvent>;
+  readonly #ready: ChatEvent[] = [];
+  #hasText = false;
+
+  constructor(events: TaskStream<TranscribeEvent>) {
+    this.#events = events;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<IteratorResult<ChatEvent>> {
+    while (this.#ready.length === 0) {
+      const { done, value } = await this.#events.next();
+      if (done) return { done, value: undefined };
+      this.#ready.push(...this.#translate(value));
+    }
+    return { done: false, value: this.#ready.shift()! };
+  }
+
+  async return(): Promise<IteratorResult<ChatEvent>> {
+    this.#ready.length = 0;
+    await this.#events.return();
+    return { done: true, value: undefined };
+  }
+
+  #translate(event: TranscribeEvent): ChatEvent[] {
+    switch (event.type) {
+      case "start":
+        return [{ type: "start", promptTokens: 0 }];
+      case "segment": {
+        const { text } = event.segment;
+        const shown = this.#hasText ? text : text.trimStart();
+        this.#hasText = true;
+        return [{ type: "delta", index: 0, text: shown }];
+      }
+      case "done":
+        return [{ type: "finish", index: 0, reason: "stop" }, event];
+      case "error":
+        return [event];
+    }
+  }
+}
