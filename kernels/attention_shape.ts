@@ -71,7 +71,8 @@ function prefillBytes({ headSize, elem }: AttentionShape, rows: number, keysPerT
   return (rows * headSize + keys * (headSize + 4)) * sizeOf(elem) + (keys + 8) * rows * 4;
 }
 
-function checkShape({ heads, kvHeads, headSize, blockSize }: AttentionShape): void {
+/** Also asked by the SIMD kernels. @throws {RangeError} when the kernels cannot run the shape. */
+export function checkShape({ heads, kvHeads, headSize, blockSize }: AttentionShape): void {
   if (headSize < 8 || headSize > 256 || headSize % 4 !== 0) {
     throw new RangeError(
       `Paged attention runs head sizes from 8 to 256 that 4 divides, not ${headSize}.`,

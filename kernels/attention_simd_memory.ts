@@ -1,0 +1,195 @@
+/**
+ * The linear memory of the SIMD kernels: what lies where. The other side is `wasm/layout.ts`.
+ *
+ * @module
+ */
+import { StartupError } from "../src/errors.ts";
+import type { AttentionShape } from "./attention_shape.ts";
+import type { KvWriteParams } from "./kv_write.ts";
+import type { AttentionParams } from "./paged_attention.ts";
+import type { PackedStep, StepLimits } from "./step_plan.ts";
+
+/** One attention layer. */
+export interface SimdLayer {
+  readonly shape: AttentionShape;
+  readonly write: KvWriteParams;
+  readonly attend: Pick<AttentionParams, "scale" | "softcap" | "window">;
+  /** Whether queries, keys and values come in one tensor; `q`, `k` and `v` of the inputs are one array then. */
+  readonly isPacked: boolean;
+  /** f32 `[positions, rotary size / 2]`; layers may share them. */
+  readonly rotary?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
+  /** f32 `[heads]`. */
+  readonly sinks?: Float32Array | undefined;
+}
+
+/** The most that the memory is to hold. */
+export interface SimdLimits extends StepLimits {
+  readonly numBlocks: number;
+}
+
+const PAGE_BYTES = 2 ** 16;
+const MAX_PAGES = 2 ** 16;
+/** A line of the processor's cache. */
+const ALIGNMENT = 64;
+
+/** Hands out addresses; then makes a memory of exactly that size. */
+export class Arena {
+  /** 0 stands for "none". */
+  #end = ALIGNMENT;
+  readonly #contents = new Map<Float32Array | Uint32Array, number>();
+
+  /** Room for `length` elements of four bytes, all 0 at first. */
+  reserve(length: number): number {
+    const at = this.#end;
+    this.#end += Math.ceil(length * 4 / ALIGNMENT) * ALIGNMENT;
+    return at;
+  }
+
+  /** Room that holds `data` from the beginning; the same each time for the same array. */
+  place(data: Float32Array | Uint32Array): number {
+    const at = this.#contents.get(data) ?? this.reserve(data.length);
+    this.#contents.set(data, at);
+    return at;
+  }
+
+  /** @throws {StartupError} when so much memory cannot be had. */
+  allocate(): WebAssembly.Memory {
+    const pages = Math.ceil(this.#end / PAGE_BYTES);
+    const memory = createMemory(pages);
+    for (const [data, at] of this.#contents) {
+      new Uint32Array(memory.buffer, at, data.length)
+        .set(new Uint32Array(data.buffer, data.byteOffset, data.length));
+    }
+    return memory;
+  }
+}
+
+function createMemory(pages: number): WebAssembly.Memory {
+  const wanted = `The KV cache and its tables take ${Math.ceil(pages / 16)} MiB`;
+  const remedy = "Give less with --kv-cache-mb.";
+  if (pages > MAX_PAGES) {
+    throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}. ${remedy}`);
+  }
+  try {
+    return new WebAssembly.Memory({ initial: pages, maximum: pages });
+  } catch (cause) {
+    throw new StartupError(`${wanted}, which this machine does not give. ${remedy}`, { cause });
+  }
+}
+
+/** Addresses of one layer. */
+export interface LayerPlace {
+  /** Of its `Site`. */
+  readonly site: number;
+  readonly q: number;
+  readonly k: number;
+  readonly v: number;
+  readonly out: number;
+}
+
+/**
+ * Inputs and scores are shared by all layers. Outputs are not: a graph may read one after later layers have run.
+ */
+export function placeLayers(
+  arena: Arena,
+  layers: readonly SimdLayer[],
+  limits: SimdLimits,
+): LayerPlace[] {
+  const { maxTokens, maxBlocksPerSequence, numBlocks } = limits;
+  const reserveRows = (widthOf: (layer: SimdLayer) => number) =>
+    arena.reserve(maxTokens * Math.max(0, ...layers.map(widthOf)));
+  const inputs = {
+    q: reserveRows(({ write }) => write.q.stride),
+    k: reserveRows(({ write, isPacked }) => isPacked ? 0 : write.k.stride),
+    v: reserveRows(({ write, isPacked }) => isPacked ? 0 : write.v.stride),
+  };
+  const maxKeys = maxBlocksPerSequence * Math.max(0, ...layers.map(({ shape }) => shape.blockSize));
+  const scores = arena.reserve(2 * maxKeys);
+
+  return layers.map((layer) => {
+    const { heads, kvHeads, headSize, blockSize } = layer.shape;
+    const { q, k, v } = layer.isPacked ? { q: inputs.q, k: inputs.q, v: inputs.q } : inputs;
+    const cacheLength = numBlocks * kvHeads * blockSize * headSize;
+    const caches = { k: arena.reserve(cacheLength), v: arena.reserve(cacheLength) };
+    const out = arena.reserve(maxTokens * heads * headSize);
+    const { write, attend, rotary, sinks } = layer;
+    // In the order of `Site`.
+    const site = Uint32Array.of(
+      heads,
+      kvHeads,
+      headSize,
+      blockSize,
+      ...[q, write.q.stride, write.q.offset],
+      ...[k, write.k.stride, write.k.offset],
+      ...[v, write.v.stride, write.v.offset],
+      caches.k,
+      caches.v,
+      out,
+      write.rotary?.size ?? 0,
+      write.rotary?.isInterleaved ? 1 : 0,
+      rotary ? arena.place(rotary.cos) : 0,
+      rotary ? arena.place(rotary.sin) : 0,
+      wordOf(attend.scale),
+      wordOf(attend.softcap),
+      attend.window,
+      sinks ? arena.place(sinks) : 0,
+      scores,
+      maxKeys,
+    );
+    return { site: arena.place(site), q, k, v, out };
+  });
+}
+
+/** The bits of a float32. */
+function wordOf(x: number): number {
+  return new Uint32Array(Float32Array.of(x).buffer)[0]!;
+}
+
+/** Addresses of what the kernels need to know of a step. */
+export interface StepPlace {
+  /** Of its `Step`. */
+  readonly step: number;
+  readonly positions: number;
+  readonly queryStarts: number;
+  readonly blockTables: number;
+}
+
+export function placeStep(arena: Arena, limits: SimdLimits): StepPlace {
+  const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
+  const positions = arena.reserve(maxTokens);
+  const queryStarts = arena.reserve(maxSequences + 1);
+  const blockTables = arena.reserve(maxSequences * maxBlocksPerSequence);
+  // In the order of `Step`; the first two words come with each step.
+  const step = arena.place(Uint32Array.of(0, 0, positions, queryStarts, blockTables));
+  return { step, positions, queryStarts, blockTables };
+}
+
+/** Writes steps to where they were placed. */
+export class StepWriter {
+  readonly #counts: Uint32Array;
+  readonly #positions: Int32Array;
+  readonly #queryStarts: Int32Array;
+  readonly #blockTables: Int32Array;
+
+  constructor({ buffer }: WebAssembly.Memory, place: StepPlace, limits: SimdLimits) {
+    const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
+    this.#counts = new Uint32Array(buffer, place.step, 2);
+    this.#positions = new Int32Array(buffer, place.positions, maxTokens);
+    this.#queryStarts = new Int32Array(buffer, place.queryStarts, maxSequences + 1);
+    this.#blockTables = new Int32Array(
+      buffer,
+      place.blockTables,
+      maxSequences * maxBlocksPerSequence,
+    );
+  }
+
+  write(step: PackedStep): void {
+    const numSequences = step.sequences.length;
+    const { maxBlocksPerSequence } = step;
+    this.#counts[0] = numSequences;
+    this.#counts[1] = maxBlocksPerSequence;
+    this.#positions.set(step.positions.subarray(0, step.numTokens));
+    this.#queryStarts.set(step.queryStarts.subarray(0, numSequences + 1));
+    this.#blockTables.set(step.blockTables.subarray(0, numSequences * maxBlocksPerSequence));
+  }
+}

@@ -1,0 +1,3 @@
+/** The CPU backend's attention in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
+export { kvWrite } from "./kv_write";
+export { pagedAttention } from "./paged_attention";

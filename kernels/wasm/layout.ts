@@ -1,0 +1,86 @@
+/**
+ * What the host writes into linear memory for the kernels to read: words of 32 bits, in this order. All addresses are
+ * in bytes. `../attention_simd_memory.ts` is the other side.
+ */
+
+/** Keys that lie side by side in the cache: four vectors of four. Divides the tokens of a block. */
+export const TILE: u32 = 16;
+
+/** One attention layer; fixed once it is written. */
+@unmanaged
+export class Site {
+  heads: u32;
+  /** Divides `heads`. */
+  kvHeads: u32;
+  /** Elements per head, a multiple of 4. */
+  headSize: u32;
+  /** Tokens per block, a multiple of `TILE`. */
+  blockSize: u32;
+
+  /** f32 `[numTokens, stride]`, and from one token to the next and to the first head, in elements. May be one tensor. */
+  q: usize;
+  qStride: u32;
+  qOffset: u32;
+  k: usize;
+  kStride: u32;
+  kOffset: u32;
+  v: usize;
+  vStride: u32;
+  vOffset: u32;
+
+  /** f32 `[blocks, kvHeads, blockSize / TILE, headSize, TILE]`: an element of all keys of a tile is four vectors. */
+  kCache: usize;
+  /** f32 `[blocks, kvHeads, blockSize, headSize]`. */
+  vCache: usize;
+  /** f32 `[numTokens, heads * headSize]`. */
+  out: usize;
+
+  /** Elements of a head that turn; 0 for none. */
+  rotarySize: u32;
+  /** Whether neighbours turn together (1), or element `i` with `i + rotarySize / 2` (0). */
+  isInterleaved: u32;
+  /** f32 `[positions, rotarySize / 2]`. */
+  cos: usize;
+  sin: usize;
+
+  /** Factor of the products of query and key, above 0. */
+  scale: f32;
+  /** `c` in `c * tanh(score / c)`; 0 for none. */
+  softcap: f32;
+  /** Keys a query sees, its own included; 0 for all. */
+  window: u32;
+  /** f32 `[heads]`; 0 for none. */
+  sinks: usize;
+  /** Room for the scores of two rows: f32 `[2, scoresStride]`, the stride a multiple of `TILE`. */
+  scores: usize;
+  scoresStride: u32;
+}
+
+/** The sequences of a step, packed on one axis of tokens. */
+@unmanaged
+export class Step {
+  numSequences: u32;
+  maxBlocksPerSequence: u32;
+  /** i32 `[numTokens]`: place of each token in its own sequence. */
+  positions: usize;
+  /** i32 `[numSequences + 1]`. */
+  queryStarts: usize;
+  /** i32 `[numSequences, maxBlocksPerSequence]`. */
+  blockTables: usize;
+}
+
+/** Word `index` of an array. */
+export function wordAt(array: usize, index: u32): u32 {
+  return load<u32>(array + (<usize> index << 2));
+}
+
+/**
+ * Bytes from the beginning of either cache to the tile that holds token `position` of the sequence of `table`, of one
+ * KV head. Keys and values have the same.
+ */
+export function tileOffset(site: Site, table: usize, kvHead: u32, position: u32): usize {
+  const block = wordAt(table, position / site.blockSize);
+  const tile = (position % site.blockSize) / TILE;
+  return ((block * site.kvHeads + kvHead) * (site.blockSize / TILE) + tile) * site.headSize *
+    (TILE * 4);
+}

@@ -1,0 +1,162 @@
+import assert from "node:assert/strict";
+import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import { SimdAttention } from "../../kernels/attention_simd.ts";
+import { compileKernels } from "../../kernels/attention_simd_build.ts";
+import type { PackedStep } from "../../kernels/step_plan.ts";
+import { StartupError } from "../../src/errors.ts";
+import { Contenders, makeLayer, type SimdOptions } from "./attention_simd_case.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { type CaseSequence, makeStep } from "./paged_case.ts";
+import { assertClose } from "./tensors.ts";
+
+const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
+const TOLERANCE = { abs: 1e-5, rel: 1e-5 };
+/** Of logits in the thousands a float32 keeps three decimals. */
+const OUTLIERS_TOLERANCE = { abs: 1e-4, rel: 1e-3 };
+
+const decodes = (...lengths: number[]) => lengths.map((keys) => ({ queries: 1, keys }));
+/** Decodes at block edges, a prompt, and chunks that continue one: all in one step. */
+const MIXED = [
+  ...decodes(1, 15, 16, 17, 100),
+  { queries: 40, keys: 40 },
+  { queries: 2, keys: 33 },
+  { queries: 21, keys: 70 },
+];
+
+/** The step that wrote the keys which `step` finds in the cache: all but its own. */
+function historyOf(step: PackedStep): PackedStep {
+  const queryStarts = new Int32Array(step.queryStarts.length);
+  const positions: number[] = [];
+  const kvLengths = step.kvLengths.map((length, s) => {
+    const numOld = length - (step.queryStarts[s + 1]! - step.queryStarts[s]!);
+    for (let i = 0; i < numOld; i++) positions.push(i);
+    queryStarts[s + 1] = positions.length;
+    return numOld;
+  });
+  const numTokens = positions.length;
+  return { ...step, numTokens, positions: Int32Array.from(positions), queryStarts, kvLengths };
+}
+
+/** A sequence in each block of the pool. */
+function everySlot(numBlocks: number, blockSize: number): PackedStep {
+  const numTokens = numBlocks * blockSize;
+  return {
+    sequences: { length: numBlocks },
+    numTokens,
+    positions: Int32Array.from({ length: numTokens }, (_, i) => i % blockSize),
+    queryStarts: Int32Array.from({ length: numBlocks + 1 }, (_, s) => s * blockSize),
+    kvLengths: new Int32Array(numBlocks).fill(blockSize),
+    blockTables: Int32Array.from({ length: numBlocks }, (_, block) => block),
+    maxBlocksPerSequence: 1,
+  };
+}
+
+/** Poisons the cache with NaN, writes the keys that come before the step's, and compares the step's outputs. */
+function simdTest(
+  name: string,
+  shape: AttentionShape,
+  sequences: readonly CaseSequence[],
+  options: SimdOptions = {},
+): void {
+  Deno.test(`SimdAttention.run() ${name}`, () => {
+    const { step, numBlocks } = makeStep(sequences, shape.blockSize);
+    const poison = everySlot(numBlocks, shape.blockSize);
+    const { maxBlocksPerSequence } = step;
+    const layer = makeLayer(shape, options, maxBlocksPerSequence * shape.blockSize);
+    const contenders = new Contenders(layer, {
+      numBlocks,
+      maxTokens: poison.numTokens,
+      maxSequences: numBlocks,
+      maxBlocksPerSequence,
+    });
+    contenders.run(poison, () => NaN);
+    const normal = makeNormal(3);
+    const next = () => {
+      const value = normal();
+      return options.hasOutliers && value > 2.5 ? value * 100 : value;
+    };
+    contenders.run(historyOf(step), next);
+    const { got, want } = contenders.run(step, next);
+    assertClose(got, want, options.hasOutliers ? OUTLIERS_TOLERANCE : TOLERANCE);
+  });
+}
+
+for (const headSize of [8, 12, 16, 32, 64, 80, 96, 128, 256]) {
+  simdTest(`heads of ${headSize}`, { ...SHAPE, headSize }, MIXED);
+}
+for (const group of [1, 3, 7, 8, 12]) {
+  const shape = { ...SHAPE, heads: group * 2 };
+  simdTest(`groups of ${group} heads`, shape, [...decodes(1, 33, 200), MIXED[5]!, MIXED[7]!]);
+}
+simdTest("contexts to 4,096 keys", SHAPE, [
+  ...decodes(2, 1000, 4096),
+  { queries: 30, keys: 1500 },
+]);
+simdTest("blocks of 48 tokens", { ...SHAPE, blockSize: 48 }, MIXED);
+simdTest("logits that overwhelm all others", SHAPE, MIXED, { hasOutliers: true });
+for (const window of [1, 7, 16, 32]) {
+  simdTest(`a window of ${window}`, SHAPE, [...MIXED, ...decodes(300)], { window });
+  simdTest(`a window of ${window}, one head`, { ...SHAPE, heads: 1, kvHeads: 1 }, MIXED, {
+    window,
+  });
+}
+simdTest("a soft cap", SHAPE, MIXED, { softcap: 1.5 });
+simdTest("a soft cap and outliers", SHAPE, MIXED, { softcap: 30, hasOutliers: true });
+simdTest("sinks", SHAPE, MIXED, { hasSinks: true });
+simdTest("everything at once, in tensors of their own", SHAPE, MIXED, {
+  isSplit: true,
+  rotary: { size: 32, isInterleaved: false },
+  window: 20,
+  softcap: 5,
+  hasSinks: true,
+});
+for (const [size, isInterleaved] of [[32, false], [24, false], [32, true], [12, true]] as const) {
+  const how = isInterleaved ? "neighbours" : "halves";
+  simdTest(`${how} of ${size} turned`, SHAPE, MIXED, { rotary: { size, isInterleaved } });
+}
+
+Deno.test("SimdAttention keeps layers apart that share inputs", () => {
+  const { step, numBlocks } = makeStep(MIXED, 16);
+  const limits = { ...step, numBlocks, maxTokens: 300, maxSequences: MIXED.length };
+  const layers = [64, 32].map((headSize) => makeLayer({ ...SHAPE, headSize }));
+  const outputsOf = (attention: SimdAttention, layer: number, seed: number) => {
+    attention.inputs(layer).q.set(attention.inputs(layer).q.map(makeNormal(seed)));
+    return attention.run(layer);
+  };
+  const together = new SimdAttention(layers, limits);
+  const apart = layers.map((layer) => new SimdAttention([layer], limits));
+  for (const one of [historyOf(step), step]) {
+    together.begin(one);
+    const got = layers.map((_, i) => outputsOf(together, i, i));
+    const want = apart.map((attention, i) => {
+      attention.begin(one);
+      return outputsOf(attention, 0, i);
+    });
+    assert.deepEqual(got, want);
+  }
+});
+
+const ONE = { numBlocks: 1, maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 1 };
+
+Deno.test("SimdAttention refuses shapes the kernels cannot run", () => {
+  for (const wrong of [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }, { blockSize: 5 }]) {
+    const layer = makeLayer({ ...SHAPE, ...wrong });
+    assert.throws(() => new SimdAttention([layer], ONE), RangeError);
+  }
+  const layer = makeLayer(SHAPE, { rotary: { size: 12, isInterleaved: false } });
+  assert.throws(() => new SimdAttention([layer], ONE), RangeError);
+});
+
+Deno.test("SimdAttention says how much memory it wants when that is too much", () => {
+  const layer = makeLayer({ ...SHAPE, headSize: 256 });
+  assert.throws(
+    () => new SimdAttention([layer], { ...ONE, numBlocks: 2 ** 18 }),
+    (error) =>
+      error instanceof StartupError && /16\d{3} MiB.*4096.*--kv-cache-mb/.test(error.message),
+  );
+});
+
+Deno.test("attention_simd.wasm is what its sources compile to", async () => {
+  const built = new URL("../../kernels/attention_simd.wasm", import.meta.url);
+  assert.deepEqual(await compileKernels(), await Deno.readFile(built));
+});
