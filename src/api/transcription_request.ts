@@ -25,13 +25,7 @@ const Temperature = z.string()
       .max(1, { error: temperatureWanted }),
   );
 
-/** A transcription request as a form; fields not named here are ignored. */
-export const TranscriptionRequest = z.object({
-  file: z.unknown().meta({
-    type: "string",
-    format: "binary",
-    description: "The audio file: wav, mp3, m4a, ogg, flac, webm; at most 100 MiB",
-  }),
+const Fields = z.object({
   language: z.enum(codes as [string, ...string[]], { error: `one of ${codes.join(", ")}` })
     .optional().describe("Told from the sound if absent"),
   response_format: z.enum(FORMATS, { error: `one of ${FORMATS.join(", ")}` }).optional()
@@ -45,6 +39,16 @@ export const TranscriptionRequest = z.object({
     .describe("Times are those of segments"),
   model: z.string().optional().describe("Ignored: the loaded model is used"),
   prompt: z.string().optional().describe("Accepted and ignored"),
+});
+
+/** A transcription request as a form; fields not named here are ignored. */
+export const TranscriptionRequest = z.object({
+  file: z.unknown().meta({
+    type: "string",
+    format: "binary",
+    description: "The audio file: wav, mp3, m4a, ogg, flac, webm; at most 100 MiB",
+  }),
+  ...Fields.shape,
 }).meta({ id: "TranscriptionRequest" });
 
 /** What a request asks for. */
@@ -68,7 +72,7 @@ export function parseTranscription(fields: ReadonlyMap<string, string>): Transcr
   if (stream && !STREAMED_FORMATS.includes(format)) {
     throw unsupported(format, STREAMED_FORMATS, "with stream=true ");
   }
-  const { language, temperature = 0 } = parseRequest(TranscriptionRequest, given);
+  const { language, temperature = 0 } = parseRequest(Fields, given);
   return { language, format: format as TranscriptionOptions["format"], temperature, stream };
 }
 

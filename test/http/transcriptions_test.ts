@@ -1,0 +1,270 @@
+/** Speech recognition as a client sees it: the built-in model, the real worker. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import {
+  CLIP,
+  CLIP_TEXT,
+  openSpeechApp,
+  openSpeechServer,
+  postSpeech,
+  readRecording,
+  speechForm,
+} from "../fixtures/speech_server.ts";
+import { MODEL, TestApp } from "../fixtures/server.ts";
+import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
+import { readSpeechGoldens } from "../fixtures/transcribe.ts";
+
+async function errorOf(
+  response: Response,
+): Promise<{ status: number; code: string; param?: string }> {
+  const { error } = await response.json();
+  assert.equal(typeof error.message, "string");
+  return { status: response.status, code: error.code, ...(error.param && { param: error.param }) };
+}
+
+speechTest("transcriptions: every format", async () => {
+  await using app = await openSpeechApp();
+  const audio = await readRecording(CLIP.file);
+  const ask = (fields: Record<string, string>) => postSpeech(app, audio, fields);
+
+  const json = await ask({ response_format: "json", model: "ignored", prompt: "ignored" });
+  assert.deepEqual([json.status, await json.json()], [200, { text: CLIP_TEXT }]);
+
+  const text = await ask({ response_format: "text" });
+  assert.equal(text.headers.get("content-type"), "text/plain; charset=utf-8");
+  assert.equal(await text.text(), CLIP_TEXT);
+
+  const srt = await ask({ response_format: "srt", language: "en", temperature: "0" });
+  assert.equal(
+    await srt.text(),
+    "1\n00:00:00,460 --> 00:00:01,820\nSet an alarm for six in the morning.\n\n" +
+      "2\n00:00:02,320 --> 00:00:03,640\nAsk Michael to feed the horse.\n\n",
+  );
+  const vtt = await ask({ response_format: "vtt" });
+  assert.equal(vtt.headers.get("content-type"), "text/vtt; charset=utf-8");
+  assert.match(await vtt.text(), /^WEBVTT\n\n00:00:00\.460 --> 00:00:01\.820\nSet an alarm/);
+
+  const verbose = await (await ask({ response_format: "verbose_json" })).json();
+  const { segments, ...rest } = verbose;
+  assert.deepEqual(rest, {
+    task: "transcribe",
+    language: "english",
+    duration: 3.918,
+    text: CLIP_TEXT,
+  });
+  assert.deepEqual(
+    segments.map(({ id, seek, start, end, text }: Record<string, unknown>) => ({
+      id,
+      seek,
+      start,
+      end,
+      text,
+    })),
+    [
+      { id: 0, seek: 0, start: 0.46, end: 1.82, text: " Set an alarm for six in the morning." },
+      { id: 1, seek: 0, start: 2.32, end: 3.64, text: " Ask Michael to feed the horse." },
+    ],
+  );
+  for (const segment of segments) {
+    assert.ok(segment.avg_logprob < 0 && segment.avg_logprob > -1);
+    assert.ok(segment.compression_ratio > 0 && segment.compression_ratio < 2.4);
+    assert.ok(segment.no_speech_prob >= 0 && segment.no_speech_prob < 0.6);
+    assert.equal(segment.temperature, 0);
+  }
+});
+
+speechTest("transcriptions: a stream has each segment as it is heard, then all", async () => {
+  await using app = await openSpeechApp();
+  const { long } = readSpeechGoldens(findSpeechFolder()!);
+  const response = await postSpeech(app, await readRecording(long.file), { stream: "true" });
+  assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
+  const events = (await response.text()).trim().split("\n\n")
+    .map((event) => JSON.parse(event.replace(/^data: /, "")));
+  const deltas = events.filter(({ type }) => type === "transcript.text.delta");
+  assert.equal(deltas.length, long.sequential.segments.length);
+  const text = long.sequential.text.trim();
+  assert.equal(deltas.map(({ delta }) => delta).join(""), text);
+  assert.deepEqual(events.at(-1), { type: "transcript.text.done", text });
+});
+
+speechTest("transcriptions: what cannot be asked for is refused by name", async () => {
+  await using app = await openSpeechApp();
+  const audio = await readRecording(CLIP.file);
+  const cases: [Record<string, string>, string, string][] = [
+    [{ response_format: "docx" }, "unsupported_format", "response_format"],
+    [{ response_format: "srt", stream: "true" }, "unsupported_format", "response_format"],
+    [{ language: "xx" }, "invalid_value", "language"],
+    [{ language: "en-US" }, "invalid_value", "language"],
+    [{ language: "fil" }, "invalid_value", "language"],
+    [{ temperature: "1.1" }, "invalid_value", "temperature"],
+    [{ temperature: "-0.1" }, "invalid_value", "temperature"],
+    [{ temperature: "warm" }, "invalid_value", "temperature"],
+    [{ temperature: "0x1" }, "invalid_value", "temperature"],
+    [{ stream: "maybe" }, "invalid_value", "stream"],
+    [
+      { "timestamp_granularities[]": "word" },
+      "invalid_value",
+      '["timestamp_granularities[]"]',
+    ],
+  ];
+  for (const [fields, code, param] of cases) {
+    const error = await errorOf(await postSpeech(app, audio, fields));
+    assert.deepEqual(error, { status: 400, code, param }, JSON.stringify(fields));
+  }
+  const unknown = await (await postSpeech(app, audio, { language: "fil" })).json();
+  assert.match(unknown.error.message, /it knows zh, en, de, fr, es, it, ja/);
+});
+
+speechTest("transcriptions: no file, no audio, and bodies of other types", async () => {
+  await using app = await openSpeechApp();
+  const missing = { status: 400, code: "missing_file", param: "file" };
+  assert.deepEqual(await errorOf(await postSpeech(app, undefined)), missing);
+  assert.deepEqual(await errorOf(await app.post("/audio/transcriptions", {})), missing);
+  const empty = await app.request("/audio/transcriptions", { method: "POST" });
+  assert.deepEqual(await errorOf(empty), missing);
+  for (const bytes of ["", "no audio", '{"a":1}', "RIFF\0\0\0\0WAVE"]) {
+    const error = await errorOf(await postSpeech(app, new TextEncoder().encode(bytes)));
+    assert.deepEqual(error, { status: 400, code: "invalid_media" }, bytes);
+  }
+  const broken = await app.request("/audio/transcriptions", {
+    method: "POST",
+    headers: { "content-type": "multipart/form-data; boundary=b" },
+    body: "no form",
+  });
+  assert.equal((await errorOf(broken)).code, "invalid_value");
+});
+
+Deno.test("transcriptions: no model, and a model of another kind", async () => {
+  await using loading = new TestApp();
+  const audio = new Uint8Array(4);
+  const unready = await errorOf(await postSpeech(loading, audio));
+  assert.deepEqual(unready, { status: 503, code: "model_not_loaded" });
+  await using text = await new TestApp().ready();
+  const unsupported = await errorOf(await postSpeech(text, audio));
+  assert.deepEqual(unsupported, { status: 400, code: "unsupported_by_model" });
+});
+
+speechTest(
+  "transcriptions: more than 100 MiB is refused while it is read, on a real port",
+  async () => {
+    await using server = await openSpeechServer();
+    const form = speechForm(crypto.getRandomValues(new Uint8Array(65536)));
+    const whole = new Request(server.base, { method: "POST", body: form });
+    const head = new Uint8Array(await whole.clone().arrayBuffer()).slice(0, -60);
+    const piece = head.slice(-65536);
+    let sent = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.enqueue(sent === 0 ? head : piece);
+        sent += piece.length;
+        // What is missing to the end is never sent: the answer does not wait for it.
+        return sent > 101 * 2 ** 20 ? new Promise(() => {}) : undefined;
+      },
+    });
+    const response = await fetch(`${server.base}/v1/audio/transcriptions`, {
+      method: "POST",
+      headers: { "content-type": whole.headers.get("content-type")! },
+      body,
+    });
+    assert.deepEqual(await errorOf(response), { status: 413, code: "payload_too_large" });
+  },
+);
+
+speechTest("transcriptions: three uploads at once give what each gives alone", async () => {
+  await using app = await openSpeechApp();
+  const files = ["03_sent.wav", "long_40s.wav", CLIP.file];
+  const ask = async (file: string) => {
+    const response = await postSpeech(app, await readRecording(file), {
+      response_format: "verbose_json",
+    });
+    const { text, segments } = await response.json();
+    return { text, tokens: segments.map(({ tokens }: { tokens: number[] }) => tokens) };
+  };
+  const together = await Promise.all(files.map(ask));
+  for (const [index, file] of files.entries()) {
+    assert.deepEqual(together[index], await ask(file), file);
+  }
+});
+
+speechTest("transcriptions: a client that hangs up frees everything", async () => {
+  await using server = await openSpeechServer({ engine: { prefixCache: true, maxSequences: 1 } });
+  const audio = await readRecording("long_40s.wav");
+  // One is worked on and one waits when both hang up, at whatever point each is.
+  for (const afterMs of [0, 30, 300]) {
+    const controller = new AbortController();
+    const calls = [0, 1].map(() =>
+      fetch(`${server.base}/v1/audio/transcriptions`, {
+        method: "POST",
+        body: speechForm(audio),
+        signal: controller.signal,
+      })
+    );
+    setTimeout(() => controller.abort(), afterMs);
+    const outcomes = await Promise.allSettled(calls);
+    assert.deepEqual(outcomes.map(({ status }) => status), ["rejected", "rejected"]);
+    await server.untilIdle();
+  }
+  const clip = await readRecording(CLIP.file);
+  const after = await fetch(`${server.base}/v1/audio/transcriptions`, {
+    method: "POST",
+    body: speechForm(clip),
+  });
+  assert.equal((await after.json()).text, CLIP_TEXT);
+});
+
+speechTest("chat: an audio part is written down, whole and streamed", async () => {
+  await using app = await openSpeechApp();
+  const data = Buffer.from(await readRecording(CLIP.file)).toString("base64");
+  const parts = [
+    { type: "audio", audio_url: { url: `base64://${data}` } },
+    { type: "audio_url", audio_url: `data:audio/wav;base64,${data}` },
+    { type: "input_audio", input_audio: { data, format: "wav" } },
+    { type: "audio", audio_url: { url: `file://${findSpeechFolder()}/demo/${CLIP.file}` } },
+  ];
+  const bodyOf = (part: unknown, extra = {}) => ({
+    model: MODEL,
+    messages: [{ role: "user", content: [{ type: "text", text: "Write it down." }, part] }],
+    ...extra,
+  });
+  for (const part of parts) {
+    const completion = await (await app.post("/v1/chat/completions", bodyOf(part))).json();
+    assert.equal(completion.choices[0].message.content, CLIP_TEXT);
+    assert.equal(completion.choices[0].finish_reason, "stop");
+    assert.ok(completion.usage.completion_tokens > 0);
+  }
+  const response = await app.post("/chat/completions", bodyOf(parts[0], { stream: true }));
+  const events = (await response.text()).trim().split("\n\n").map((event) => event.slice(6));
+  assert.equal(events.pop(), "[DONE]");
+  const chunks = events.map((event) => JSON.parse(event).choices[0]);
+  assert.equal(chunks.map(({ delta }) => delta.content ?? "").join(""), CLIP_TEXT);
+  assert.equal(chunks.at(-1).finish_reason, "stop");
+});
+
+speechTest("chat: a message without one audio part is refused by name", async () => {
+  await using app = await openSpeechApp();
+  const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
+  const ask = async (content: unknown, extra = {}) =>
+    await errorOf(
+      await app.post("/v1/chat/completions", {
+        model: MODEL,
+        messages: [{ role: "user", content }],
+        ...extra,
+      }),
+    );
+  const status = 400;
+  const param = "messages[0].content";
+  assert.deepEqual(await ask("hello"), { status, code: "invalid_value", param });
+  assert.deepEqual(await ask([audio, audio]), { status, code: "invalid_value", param });
+  assert.deepEqual(await ask([audio], { n: 2 }), { status, code: "invalid_value", param: "n" });
+  assert.deepEqual(await ask([{ type: "image", image_url: "base64://AAAA" }]), {
+    status,
+    code: "unsupported_by_model",
+    param: `${param}[0]`,
+  });
+  assert.deepEqual(await ask([{ type: "audio", audio_url: "base64://*" }]), {
+    status,
+    code: "invalid_media",
+    param: `${param}[0]`,
+  });
+  assert.deepEqual(await ask([audio]), { status, code: "invalid_media" });
+});
