@@ -26,7 +26,7 @@ export interface AttemptFigures {
 
 /** The temperatures to try a window at, one after the other. */
 export function temperaturesFrom(first: number): number[] {
-  const steps = Math.max(0, Math.round((HOTTEST - first) / TEMPERATURE_STEP));
+  const steps = Math.max(0, Math.floor((HOTTEST - first) / TEMPERATURE_STEP + 1e-6));
   return Array.from(
     { length: steps + 1 },
     (_, step) => step === 0 ? first : Math.min(HOTTEST, first + step * TEMPERATURE_STEP),
