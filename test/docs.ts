@@ -10,12 +10,12 @@ import { formatFlagTable } from "../src/cli/help.ts";
 export const README = new URL("../README.md", import.meta.url);
 
 /**
- * Puts a table of the flags of each command where the README has a place for it.
+ * Puts a table of the flags of each command that has some where the README has a place for it.
  *
  * @throws {Error} when a command has no place.
  */
 export function fillFlagTables(readme: string): string {
-  return COMMANDS.reduce((text, { name, flags }) => {
+  return COMMANDS.filter(({ flags }) => Object.keys(flags).length > 0).reduce((text, { name, flags }) => {
     const start = `<!-- flags of ${name} -->`;
     const end = "<!-- end of flags -->";
     const from = text.indexOf(start);

@@ -8,7 +8,7 @@ import type { FlagTable, FlagValues } from "./flag.ts";
 /** A command as a person called it. */
 export interface Call<F extends FlagTable> {
   readonly flags: FlagValues<F>;
-  /** As many as the command names. */
+  /** At most as many as the command names. */
   readonly operands: readonly string[];
 }
 
@@ -17,7 +17,7 @@ export interface Command<F extends FlagTable = FlagTable> {
   readonly name: string;
   /** One line for the list of commands. */
   readonly summary: string;
-  /** What must follow the command, in order, as the help shows it: `<model>`. */
+  /** What follows the command, in order, as the help shows it: `<model>` must, `[port]` may. */
   readonly operands: readonly string[];
   readonly flags: F;
   /**

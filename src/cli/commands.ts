@@ -6,7 +6,7 @@
  */
 import { resolveModel } from "../hub/resolve.ts";
 import { type Command, defineCommand } from "./command.ts";
-import { INSPECT_FLAGS, PULL_FLAGS, SERVE_FLAGS } from "./flags.ts";
+import { PULL_FLAGS, REPORT_FLAGS, RM_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
 /** See the module. */
 export const COMMANDS: readonly [Command, ...Command[]] = [
@@ -27,11 +27,41 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     },
   }),
   defineCommand({
+    name: "list",
+    summary: "Show the models on this machine and those of the catalogue.",
+    operands: [],
+    flags: REPORT_FLAGS,
+    run: async ({ flags }) => await (await import("./list.ts")).list(flags),
+  }),
+  defineCommand({
+    name: "rm",
+    summary: "Remove a downloaded model.",
+    operands: ["<model>"],
+    flags: RM_FLAGS,
+    run: async ({ flags, operands: [model = ""] }) => {
+      return await (await import("./rm.ts")).rm(model, flags);
+    },
+  }),
+  defineCommand({
+    name: "ps",
+    summary: "Show the servers that run.",
+    operands: [],
+    flags: REPORT_FLAGS,
+    run: async ({ flags }) => await (await import("./ps.ts")).ps(flags),
+  }),
+  defineCommand({
+    name: "stop",
+    summary: "Stop the server on a port, or the only one there is.",
+    operands: ["[port]"],
+    flags: {},
+    run: async ({ operands: [port] }) => await (await import("./stop.ts")).stop(port),
+  }),
+  defineCommand({
     name: "inspect",
     summary:
       "Show how a model's graphs, or one .onnx file, are cut for the paged engine, or why not.",
     operands: ["<model>"],
-    flags: INSPECT_FLAGS,
+    flags: REPORT_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {
       const { inspect } = await import("./inspect.ts");
       const path = model.endsWith(".onnx") ? model : (await resolveModel(model)).folder;

@@ -133,9 +133,14 @@ export const SERVE_FLAGS = {
 /** Flags of `pull`. */
 export const PULL_FLAGS = WEIGHTS_FLAGS;
 
-/** Flags of `inspect`. */
-export const INSPECT_FLAGS = {
+/** Flags of commands that report something: `list`, `ps`, `inspect`. */
+export const REPORT_FLAGS = {
   json: toggle({ help: "Print JSON." }),
+} satisfies FlagTable;
+
+/** Flags of `rm`. */
+export const RM_FLAGS = {
+  yes: toggle({ short: "y", help: "Do not ask." }),
 } satisfies FlagTable;
 
 function parseHost(item: string, source: string): string {

@@ -147,7 +147,9 @@ function unknownFlag(source: string, table: FlagTable, command: Command): UsageE
 function checkOperands(command: Command, operands: readonly string[]): void {
   const { name, operands: wanted } = command;
   const missing = wanted[operands.length];
-  if (missing !== undefined) throw new UsageError(`${name} wants ${missing}. See ${name} --help.`);
+  if (missing?.startsWith("<")) {
+    throw new UsageError(`${name} wants ${missing}. See ${name} --help.`);
+  }
   const extra = operands[wanted.length];
   if (extra === undefined) return;
   const hint = "model" in command.flags ? `; to serve the model "${extra}", write -m ${extra}` : "";

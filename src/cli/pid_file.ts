@@ -13,6 +13,8 @@ export interface PidRecord {
   readonly model: string;
   readonly host: string;
   readonly port: number;
+  /** ISO 8601. */
+  readonly startedAt: string;
 }
 
 /** The path of the file for a port: below `$XDG_RUNTIME_DIR`, else the home folder; on Windows below `%LOCALAPPDATA%`. */
@@ -24,7 +26,11 @@ export function pidFilePath(
   return join(runFolder(environment, os), `${port}.pid`);
 }
 
-function runFolder(environment: Readonly<Record<string, string>>, os: string): string {
+/** The folder of all these files. */
+export function runFolder(
+  environment: Readonly<Record<string, string>> = Deno.env.toObject(),
+  os: string = Deno.build.os,
+): string {
   const { XDG_RUNTIME_DIR, LOCALAPPDATA, HOME, USERPROFILE } = environment;
   if (os === "windows" && LOCALAPPDATA) return join(LOCALAPPDATA, "hearth", "run");
   if (XDG_RUNTIME_DIR) return join(XDG_RUNTIME_DIR, "hearth");

@@ -27,7 +27,7 @@ export class ProgressLine {
     if (!Deno.stderr.isTerminal()) return;
     const columns = Deno.consoleSize().columns || DEFAULT_COLUMNS;
     // A line that wraps could not be rewritten.
-    this.#write(`${this.#title}: ${formatProgress(progress)}`.slice(0, columns - 1));
+    this.#write(formatProgress(this.#title, progress).slice(0, columns - 1));
     this.#isThere = true;
   }
 
@@ -44,10 +44,10 @@ export class ProgressLine {
 }
 
 /** The bar comes before the words, so that a narrow terminal cuts off what matters least. */
-function formatProgress({ what, fraction, detail }: LoadProgress): string {
-  if (fraction === undefined) return what;
+function formatProgress(title: string, { what, fraction, detail }: LoadProgress): string {
+  if (fraction === undefined) return `${title}: ${what}`;
   const filled = Math.floor(fraction * BAR_CELLS);
   const bar = "#".repeat(filled) + "-".repeat(BAR_CELLS - filled);
   const share = `${Math.floor(fraction * 100)}%`.padStart(4);
-  return `[${bar}]${share}${detail === undefined ? "" : ` ${detail}`}  ${what}`;
+  return `[${bar}]${share}${detail === undefined ? "" : ` ${detail}`}  ${title}: ${what}`;
 }

@@ -17,6 +17,7 @@ import type { LoadProgress } from "../worker/protocol.ts";
 import { SparseLines } from "./download_report.ts";
 import type { FlagValues } from "./flag.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
+import { formatUrl } from "./format_url.ts";
 import { getModel } from "./get_model.ts";
 import { PidFile } from "./pid_file.ts";
 import { ProgressLine } from "./progress_line.ts";
@@ -52,10 +53,17 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const stopRequest = Promise.withResolvers<void>();
   const server = await listen(settings, session, stopRequest.resolve);
   const { port } = server.address;
-  const pidFile = PidFile.write({ pid: Deno.pid, model: model.id, host: settings.host, port });
+  const pidFile = PidFile.write({
+    pid: Deno.pid,
+    model: model.id,
+    host: settings.host,
+    port,
+    startedAt: new Date().toISOString(),
+  });
   stopOnSignal(stopRequest.resolve, pidFile);
 
-  const report = new StartReport({ format: flags.logFormat, url: formatUrl(settings.host, port) });
+  const url = formatUrl(settings.host, port);
+  const report = new StartReport({ format: flags.logFormat, url });
   report.listening(model, { isNamed: flags.model !== undefined });
   warnOfOpenDoor(settings);
   quietenVulkan();
@@ -148,8 +156,4 @@ function reportStates(session: Session, report: StartReport, progressLine: Progr
   };
   show(session.state);
   session.onStateChange(show);
-}
-
-function formatUrl(host: string, port: number): string {
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

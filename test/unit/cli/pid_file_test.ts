@@ -7,6 +7,7 @@ const RECORD = {
   model: "demo",
   host: "127.0.0.1",
   port: 10100,
+  startedAt: "2026-01-02T03:04:05.678Z",
 };
 
 async function withFile(use: (path: string) => void): Promise<void> {
@@ -45,6 +46,7 @@ Deno.test("PidFile.write() puts the process id alone on the first line, in place
       model: "demo",
       host: "127.0.0.1",
       port: 10100,
+      startedAt: "2026-01-02T03:04:05.678Z",
     });
     assert.equal(end, "");
     assert.deepEqual([...Deno.readDirSync(join(path, ".."))].map(({ name }) => name), [

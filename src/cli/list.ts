@@ -1,0 +1,111 @@
+/**
+ * `list`: the models on this machine, and those of the catalogue.
+ *
+ * @module
+ */
+import { type Dtype, DTYPES, MODEL_KINDS, type ModelKind } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import { formatBytes } from "../format_bytes.ts";
+import { BUILT_IN_OWNER, findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
+import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
+import { CATALOGUE, HUB_ID_OF_ALIAS } from "../hub/catalogue.ts";
+import { readHubSettings } from "../hub/settings.ts";
+import { graphFile, openFolder } from "../models/folder.ts";
+import { kindOf } from "../models/kind.ts";
+import { PROGRAM } from "../version.ts";
+import { printLine } from "./print.ts";
+import { formatTable } from "./table.ts";
+
+/** A model whose files are here. */
+interface LocalModel {
+  readonly id: string;
+  readonly aliases: readonly string[];
+  readonly source: "built-in" | "cache";
+  /** `undefined` where it cannot be told, or not yet. */
+  readonly kind: ModelKind | undefined;
+  readonly dtypes: readonly Dtype[];
+  readonly bytes: number;
+  /** `undefined` while a download is not complete. */
+  readonly folder: string | undefined;
+}
+
+/** Prints the models. @returns 0. */
+export async function list({ json }: { readonly json: boolean }): Promise<number> {
+  const local = [...await listOfBuiltIn(), ...await listOfCache()];
+  const ids = new Set(local.map(({ id }) => id));
+  const catalogue = MODEL_KINDS.flatMap((kind) =>
+    Object.entries(CATALOGUE[kind]).map(([alias, id]) => ({ alias, id, kind, isHere: ids.has(id) }))
+  );
+  if (json) {
+    printLine(JSON.stringify({ local, catalogue }, undefined, 2));
+    return 0;
+  }
+  printLine("On this machine:");
+  const rows = local.map(({ id, aliases, source, kind, dtypes, bytes, folder }) => [
+    `  ${id}`,
+    aliases.join(", "),
+    folder === undefined ? "incomplete" : kind ?? "?",
+    dtypes.join(" "),
+    formatBytes(bytes),
+    source,
+  ]);
+  const head = ["  MODEL", "ALIAS", "KIND", "DTYPES", "SIZE", "FROM"];
+  for (const line of formatTable([head, ...rows])) printLine(line);
+  printLine(`\nIn the catalogue, to download (${PROGRAM} pull <alias>) or to serve (-m <alias>):`);
+  const missing = catalogue.filter(({ isHere }) => !isHere);
+  const known = missing.map(({ alias, id, kind }) => [`  ${alias}`, kind, id]);
+  for (const line of formatTable([["  ALIAS", "KIND", "MODEL"], ...known])) printLine(line);
+  return 0;
+}
+
+async function listOfBuiltIn(): Promise<LocalModel[]> {
+  const names = await listBuiltIn();
+  return await Promise.all(names.map(async (id): Promise<LocalModel> => {
+    const folder = (await findBuiltIn(id))!;
+    const bytes = await measureFolder(folder);
+    const aliases = [`${BUILT_IN_OWNER}/${id}`];
+    return { id, aliases, source: "built-in", ...await describeFolder(folder), bytes, folder };
+  }));
+}
+
+async function listOfCache(): Promise<LocalModel[]> {
+  const cached = await scanCache(readHubSettings().cacheFolder);
+  const described = await Promise.all(cached.map(describeCached));
+  return described.filter((model) => model !== undefined);
+}
+
+/** `undefined` for a model of other tools, which has no graph. */
+async function describeCached({ id, bytes, folder }: CachedModel): Promise<LocalModel | undefined> {
+  const hubId = `${id.owner}/${id.name}`;
+  const aliases = [...HUB_ID_OF_ALIAS].filter(([, known]) => known === hubId)
+    .map(([alias]) => alias);
+  const facts = folder === undefined
+    ? { kind: undefined, dtypes: [] }
+    : await describeFolder(folder);
+  if (folder !== undefined && facts.dtypes.length === 0) return undefined;
+  return { id: hubId, aliases, source: "cache", ...facts, bytes, folder };
+}
+
+async function describeFolder(path: string): Promise<Pick<LocalModel, "kind" | "dtypes">> {
+  try {
+    const folder = await openFolder(path);
+    const graphs = [...folder.files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file));
+    const dtypes = DTYPES.filter((dtype) => {
+      const suffix = graphFile("", dtype).slice("onnx/".length);
+      return graphs.some((file) => isOfDtype(file, suffix));
+    });
+    return { kind: kindOf(folder), dtypes };
+  } catch (error) {
+    if (!(error instanceof StartupError)) throw error;
+    return { kind: undefined, dtypes: [] };
+  }
+}
+
+/** A name without a suffix is fp32, unless it ends as another dtype's would. */
+function isOfDtype(file: string, suffix: string): boolean {
+  if (suffix !== ".onnx") return file.endsWith(suffix);
+  return DTYPES.every((dtype) => {
+    const other = graphFile("", dtype).slice("onnx/".length);
+    return other === ".onnx" || !file.endsWith(other);
+  });
+}

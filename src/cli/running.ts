@@ -1,0 +1,74 @@
+/**
+ * The servers that run on this machine for this user, by their process-id files.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import process from "node:process";
+import { formatUrl } from "./format_url.ts";
+import { type PidRecord, runFolder } from "./pid_file.ts";
+
+const HEALTH_TIMEOUT_MS = 2_000;
+const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
+
+/** A server that has a process. */
+export interface RunningServer extends PidRecord {
+  /** Where it can be called from here. */
+  readonly url: string;
+}
+
+/** All servers that run. Files of processes that are gone are removed. */
+export async function findRunning(): Promise<RunningServer[]> {
+  const folder = runFolder();
+  const servers: RunningServer[] = [];
+  for (const name of await listFiles(folder)) {
+    if (!/^\d+\.pid$/.test(name)) continue;
+    const path = join(folder, name);
+    const record = await readRecord(path);
+    // Half a file is nobody's: they are renamed into place.
+    if (record === undefined || !isAlive(record.pid)) await Deno.remove(path).catch(() => {});
+    else {
+      const host = WILDCARDS[record.host] ?? record.host;
+      servers.push({ ...record, url: formatUrl(host, record.port) });
+    }
+  }
+  return servers.sort((a, b) => a.port - b.port);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // Another user's process exists too.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}
+
+/** What a server says of itself: `ready`, or why it is not. */
+export async function askState({ url }: RunningServer): Promise<string> {
+  try {
+    const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);
+    const { status, error } = await (await fetch(`${url}/health`, { signal })).json();
+    return status === "ok" ? "ready" : String(error ?? status);
+  } catch {
+    return "does not answer";
+  }
+}
+
+async function listFiles(folder: string): Promise<string[]> {
+  try {
+    return (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+async function readRecord(path: string): Promise<PidRecord | undefined> {
+  try {
+    const [pid = "", served = ""] = (await Deno.readTextFile(path)).split("\n");
+    return { ...JSON.parse(served), pid: Number(pid) };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,62 @@
+/**
+ * `stop`: ends a server that runs, as Ctrl-C in its terminal would.
+ *
+ * @module
+ */
+import { StartupError } from "../errors.ts";
+import { sleep } from "../hub/retry.ts";
+import { UsageError } from "./flag.ts";
+import { printLine } from "./print.ts";
+import { findRunning, type RunningServer } from "./running.ts";
+
+/** Longer than a server gives to its requests and its device. */
+const PATIENCE_MS = 10_000;
+const LOOK_EVERY_MS = 50;
+
+/**
+ * Stops the server on `port`, or the only one there is, and waits until it has gone.
+ *
+ * @returns 0 when it has.
+ * @throws {StartupError} when there is none, several, or it does not go.
+ */
+export async function stop(port: string | undefined): Promise<number> {
+  const server = chooseServer(await findRunning(), port);
+  await askToStop(server);
+  const deadline = performance.now() + PATIENCE_MS;
+  // The file goes last; the process itself may wait for its parent to take note.
+  while ((await findRunning()).some(({ pid }) => pid === server.pid)) {
+    if (performance.now() > deadline) {
+      throw new StartupError(
+        `Process ${server.pid} was asked to stop ${PATIENCE_MS / 1000} s ago and still runs.`,
+      );
+    }
+    await sleep(LOOK_EVERY_MS, undefined);
+  }
+  printLine(`Stopped ${server.model} at ${server.url}.`);
+  return 0;
+}
+
+function chooseServer(servers: readonly RunningServer[], port: string | undefined): RunningServer {
+  if (port !== undefined && !/^\d+$/.test(port)) {
+    throw new UsageError(`stop wants a port, got "${port}".`);
+  }
+  const wanted = servers.filter((server) => port === undefined || server.port === Number(port));
+  const [server] = wanted;
+  if (server !== undefined && wanted.length === 1) return server;
+  const known = servers.map(({ port, model }) => `${port} (${model})`).join(", ");
+  if (server !== undefined) throw new StartupError(`Several servers run; name a port: ${known}.`);
+  if (servers.length === 0) throw new StartupError("No server runs.");
+  throw new StartupError(`No server runs on port ${port}; there are ${known}.`);
+}
+
+async function askToStop({ pid, url }: RunningServer): Promise<void> {
+  // Windows would end the process in the midst of its requests.
+  if (Deno.build.os !== "windows") return Deno.kill(pid, "SIGTERM");
+  const key = Deno.env.get("HEARTH_API_KEY");
+  const response = await fetch(`${url}/shutdown`, {
+    method: "POST",
+    headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
+  });
+  const text = await response.text();
+  if (!response.ok) throw new StartupError(`${url} refuses to stop: ${response.status}, ${text}`);
+}

@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
+
+const CPU = ["-p", "0", "--device", "cpu"];
+
+/** A run folder of its own. */
+async function withRunFolder(use: (env: Record<string, string>) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "hearth-run-" });
+  try {
+    await use({ XDG_RUNTIME_DIR: folder });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("ps without servers says so, and cleans up after those that were killed", async () => {
+  await withRunFolder(async (env) => {
+    assert.equal((await runHearth(["ps"], { env })).stdout, "No server runs.\n");
+    await using killed = new HearthProcess(CPU, { env });
+    await killed.url();
+    killed.kill("SIGKILL");
+    await killed.ending;
+    const folder = join(env["XDG_RUNTIME_DIR"]!, "hearth");
+    await Deno.writeTextFile(join(folder, "10100.pid"), "");
+    assert.equal([...Deno.readDirSync(folder)].length, 2);
+    assert.equal((await runHearth(["ps", "--json"], { env })).stdout, "[]\n");
+    assert.deepEqual([...Deno.readDirSync(folder)], []);
+  });
+});
+
+Deno.test("ps shows each server with process, model, address, uptime and state; stop ends one", async () => {
+  await withRunFolder(async (env) => {
+    await using first = new HearthProcess(CPU, { env });
+    const url = await first.ready();
+    const { code, stdout } = await runHearth(["ps", "--json"], { env });
+    assert.equal(code, 0);
+    const [server] = JSON.parse(stdout);
+    assert.equal(server.pid, first.pid);
+    assert.equal(server.model, "hearth-demo-chat");
+    assert.equal(server.url, url);
+    assert.equal(server.state, "ready");
+    assert.ok(server.uptimeSeconds >= 0 && server.uptimeSeconds < 600);
+    const table = new RegExp(
+      `^PID +MODEL +ADDRESS +UP +STATE\n${first.pid} +hearth-demo-chat +${url} +\\d+ s +ready\n$`,
+    );
+    assert.match((await runHearth(["ps"], { env })).stdout, table);
+    if (hasTerminals) assert.match((await runInTerminal(["ps"], { env })).screen, table);
+
+    await using second = new HearthProcess([...CPU, "--api-key", "secret"], { env });
+    const port = new URL(await second.ready()).port;
+    const both = await runHearth(["stop"], { env });
+    assert.equal(both.code, 1);
+    assert.match(both.stderr, /Several servers run; name a port: \d+ \(hearth-demo-chat\), \d+ \(/);
+    const wrong = await runHearth(["stop", "1"], { env });
+    assert.equal(wrong.code, 1);
+    assert.match(wrong.stderr, /No server runs on port 1; there are \d+ /);
+    assert.equal((await runHearth(["stop", "http"], { env })).code, 2);
+
+    const stopped = await runHearth(["stop", port], { env });
+    assert.equal(stopped.stdout, `Stopped hearth-demo-chat at http://127.0.0.1:${port}.\n`);
+    assert.equal((await second.ending).code, 0);
+    assert.equal((await runHearth(["stop"], { env })).code, 0);
+    assert.equal((await first.ending).code, 0);
+    const none = await runHearth(["stop"], { env });
+    assert.equal(none.code, 1);
+    assert.equal(none.stderr, "hearth: No server runs.\n");
+  });
+});
+
+Deno.test("ps tells of a server that is loading or has failed", async () => {
+  await withRunFolder(async (env) => {
+    const folder = await Deno.makeTempDir();
+    await using hearth = new HearthProcess([...CPU, "-m", folder], { env });
+    await hearth.logged(/ERROR/);
+    const { stdout } = await runHearth(["ps"], { env });
+    assert.match(stdout, /The model is not initialized: .* has no config\.json/);
+    await Deno.remove(folder);
+  });
+});
