@@ -1,0 +1,62 @@
+/** The official OpenAI client's transcriptions against a real server on a real port. */
+import assert from "node:assert/strict";
+import OpenAI, { APIError, BadRequestError } from "openai";
+import { CLIP, CLIP_TEXT, openSpeechServer, readRecording } from "../fixtures/speech_server.ts";
+import { speechTest } from "../fixtures/speech.ts";
+import { MODEL } from "../fixtures/server.ts";
+
+speechTest("openai: transcriptions in all formats, streamed, aborted and refused", async () => {
+  await using server = await openSpeechServer();
+  const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
+  const { transcriptions } = client.audio;
+  const bytes = await readRecording(CLIP.file);
+  const ask = { model: MODEL, file: new File([bytes], CLIP.file), language: "en", temperature: 0 };
+
+  assert.equal((await transcriptions.create(ask)).text, CLIP_TEXT);
+  assert.equal(await transcriptions.create({ ...ask, response_format: "text" }), CLIP_TEXT);
+  const verbose = await transcriptions.create({
+    ...ask,
+    response_format: "verbose_json",
+    timestamp_granularities: ["segment"],
+  });
+  assert.equal(verbose.language, "english");
+  assert.equal(verbose.segments![1]!.start, 2.32);
+  assert.match(await transcriptions.create({ ...ask, response_format: "srt" }), /^1\n00:00:00,460/);
+  assert.match(await transcriptions.create({ ...ask, response_format: "vtt" }), /^WEBVTT/);
+
+  const events = await Array.fromAsync(await transcriptions.create({ ...ask, stream: true }));
+  const deltas = events.map((event) => event.type === "transcript.text.delta" ? event.delta : "");
+  assert.equal(deltas.join(""), CLIP_TEXT);
+  const last = events.at(-1)!;
+  assert.ok(last.type === "transcript.text.done" && last.text === CLIP_TEXT);
+
+  const controller = new AbortController();
+  const long = new File([await readRecording("long_40s.wav")], "long.wav");
+  const aborted = transcriptions.create({ ...ask, file: long }, { signal: controller.signal });
+  setTimeout(() => controller.abort(), 200);
+  await assert.rejects(aborted, OpenAI.APIUserAbortError);
+  await server.untilIdle();
+
+  await assert.rejects(
+    transcriptions.create({ ...ask, language: "fil" }),
+    (error) => error instanceof BadRequestError && error.param === "language",
+  );
+  await assert.rejects(
+    transcriptions.create({ ...ask, file: new File(["x"], "x.wav") }),
+    (error) => error instanceof APIError && error.code === "invalid_media",
+  );
+  const completion = await client.chat.completions.create({
+    model: MODEL,
+    messages: [{
+      role: "user",
+      content: [
+        { type: "text", text: "Write it down." },
+        {
+          type: "input_audio",
+          input_audio: { data: bytes.toBase64(), format: "wav" },
+        },
+      ],
+    }],
+  });
+  assert.equal(completion.choices[0]!.message.content, CLIP_TEXT);
+});
