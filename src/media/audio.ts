@@ -61,24 +61,22 @@ export async function* decodeAudio(
   let resampler: AudioResampler | undefined;
   let hasSound = false;
   let resumedMs = performance.now();
-  for await (const sound of guard(format, file)) {
-    signal?.throwIfAborted();
-    if ((sound.channels[0]?.length ?? 0) === 0) continue;
-    hasSound = true;
-    if (sound.sampleRateHz !== inputRateHz) {
-      if (resampler !== undefined) yield resampler.flush();
-      inputRateHz = sound.sampleRateHz;
-      checkSampleRate(inputRateHz);
-      resampler = inputRateHz === sampleRateHz
-        ? undefined
-        : new AudioResampler(inputRateHz, sampleRateHz);
-    }
-    const mono = mixDown(sound.channels);
-    yield resampler === undefined ? mono : resampler.push(mono);
+  for await (const { channels, sampleRateHz: rateHz } of guard(format, file)) {
     if (performance.now() - resumedMs > MAX_BUSY_MS) {
       await new Promise((resolve) => setImmediate(resolve));
       resumedMs = performance.now();
     }
+    signal?.throwIfAborted();
+    if ((channels[0]?.length ?? 0) === 0) continue;
+    hasSound = true;
+    if (rateHz !== inputRateHz) {
+      if (resampler !== undefined) yield resampler.flush();
+      checkSampleRate(rateHz);
+      inputRateHz = rateHz;
+      resampler = rateHz === sampleRateHz ? undefined : new AudioResampler(rateHz, sampleRateHz);
+    }
+    const mono = mixDown(channels);
+    yield resampler === undefined ? mono : resampler.push(mono);
   }
   if (!hasSound) throw invalidAudio(`The ${format.name} file holds no sound.`);
   if (resampler !== undefined) yield resampler.flush();

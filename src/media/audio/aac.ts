@@ -8,8 +8,9 @@ import { AacDecoder } from "./aac/decoder.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
 
 const FRAME_SAMPLES = 1024;
-/** A stream of which more than this share is damaged is not worth hearing. */
+/** A stream of which more than this share is damaged is not worth hearing; that shows after so many frames. */
 const MAX_DAMAGED_SHARE = 0.5;
+const FRAMES_TO_JUDGE = 64;
 
 /**
  * Decodes frames. A damaged one becomes silence.
@@ -23,7 +24,6 @@ export async function* decodeAac(
   const decoder = new AacDecoder(sampleRateHz);
   let numFrames = 0;
   let numDamaged = 0;
-  let damage: unknown;
   for (const frame of frames) {
     numFrames++;
     let channels: Float32Array[];
@@ -32,12 +32,15 @@ export async function* decodeAac(
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       numDamaged++;
-      damage = error;
+      if (numFrames >= FRAMES_TO_JUDGE) judge(numDamaged, numFrames, error);
       channels = [new Float32Array(FRAME_SAMPLES)];
     }
     yield { channels, sampleRateHz };
   }
-  if (numDamaged > numFrames * MAX_DAMAGED_SHARE) {
-    throw invalidAudio(`Of ${numFrames} AAC frames, ${numDamaged} cannot be decoded.`, damage);
-  }
+  judge(numDamaged, numFrames);
+}
+
+function judge(numDamaged: number, numFrames: number, cause?: RangeError): void {
+  if (numDamaged <= numFrames * MAX_DAMAGED_SHARE) return;
+  throw invalidAudio(`Of ${numFrames} AAC frames, ${numDamaged} cannot be decoded.`, cause);
 }

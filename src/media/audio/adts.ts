@@ -21,6 +21,7 @@ const CHECKSUM_BYTES = 2;
 const LOW_COMPLEXITY = 2;
 /** Consecutive frames it takes to believe that a file is AAC. */
 const FRAMES_TO_BELIEVE = 3;
+const MAX_JUNK_BYTES = 1 << 20;
 
 /** Whether a file begins as AAC with frame headers does. */
 export function isAdts(file: Uint8Array): boolean {
@@ -48,15 +49,27 @@ function* listFrames(
   start: number,
   sampleRateHz: number,
 ): Generator<Uint8Array> {
-  for (let at = start; at >= 0;) {
-    const frame = parseFrame(file, at);
+  let at: number | undefined = start;
+  while (at !== undefined) {
+    const frame: AdtsFrame | undefined = parseFrame(file, at);
     if (frame?.sampleRateHz === sampleRateHz) {
       yield frame.data;
       at = frame.end;
     } else {
-      do at = file.indexOf(SYNC_BYTE, at + 1); while (at >= 0 && !beginsStream(file, at));
+      at = findStream(file, at + 1);
     }
   }
+}
+
+function findStream(file: Uint8Array, at: number): number | undefined {
+  for (
+    let start = file.indexOf(SYNC_BYTE, at);
+    start >= 0 && start < at + MAX_JUNK_BYTES;
+    start = file.indexOf(SYNC_BYTE, start + 1)
+  ) {
+    if (beginsStream(file, start)) return start;
+  }
+  return undefined;
 }
 
 function beginsStream(file: Uint8Array, start: number): boolean {

@@ -4,7 +4,7 @@
  * @module
  */
 import { skipId3 } from "./id3.ts";
-import { invalidAudio, type Sound } from "./sound.ts";
+import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 const MAGIC = [0x66, 0x4c, 0x61, 0x43];
 const BLOCK_HEADER_BYTES = 4;
@@ -44,6 +44,7 @@ export async function* decodeFlac(
   const head = setup.slice(0, HEAD_BYTES);
   head[MAGIC.length]! |= IS_LAST_BLOCK;
   const promised = (head[21]! & 15) * 2 ** 32 + new DataView(head.buffer).getUint32(22);
+  const budget = new ErrorBudget();
   let numSamples = 0;
   const { FLACDecoder } = await import("@wasm-audio-decoders/flac");
   const decoder = new FLACDecoder();
@@ -51,7 +52,8 @@ export async function* decodeFlac(
   try {
     await decoder.decode(head);
     for (const piece of pieces) {
-      const { channelData, sampleRate } = await decoder.decode(piece);
+      const { channelData, sampleRate, errors } = await decoder.decode(piece);
+      budget.spend(errors);
       numSamples += channelData[0]?.length ?? 0;
       yield { channels: channelData, sampleRateHz: sampleRate };
     }

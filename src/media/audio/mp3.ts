@@ -5,18 +5,18 @@
  */
 import { skipId3 } from "./id3.ts";
 import { findMpegFrames, type MpegFrame, parseMpegFrame } from "./mpeg_frames.ts";
-import { invalidAudio, type Sound } from "./sound.ts";
+import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
-/** Anything may precede the first frame, but not much of it. */
-const MAX_JUNK_BYTES = 65_536;
+/** Anything may precede the first frame, but not much of it; between frames there may be more. */
+const MAX_JUNK_BEFORE_BYTES = 65_536;
+const MAX_JUNK_BYTES = 1 << 20;
 const PIECE_BYTES = 32_768;
 /** A file with less than this share of the frames its header promises was cut. */
 const MIN_FRAMES_SHARE = 0.98;
 
 /** Where the frames begin if a file is MPEG audio. */
 export function findMp3(file: Uint8Array): number | undefined {
-  const start = skipId3(file);
-  return findMpegFrames(file, start, start + MAX_JUNK_BYTES);
+  return findMpegFrames(file, skipId3(file), MAX_JUNK_BEFORE_BYTES);
 }
 
 /**
@@ -32,10 +32,12 @@ export async function* readMp3(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
   const decoder = new MPEGDecoder();
   await decoder.ready;
   try {
+    const budget = new ErrorBudget();
     let numFrames = 0;
     for (const piece of splitFrames(file, start)) {
       numFrames += piece.numFrames;
-      const { channelData, sampleRate } = decoder.decode(piece.bytes);
+      const { channelData, sampleRate, errors } = decoder.decode(piece.bytes);
+      budget.spend(errors);
       yield { channels: channelData, sampleRateHz: sampleRate };
     }
     const promised = readFrameCount(file, start);
@@ -69,7 +71,7 @@ function* splitFrames(
     }
     if (numFrames > 0) yield { bytes: file.subarray(from, end), numFrames };
     const goesOn: boolean = numFrames > 0 && frame?.kind === kind;
-    from = goesOn ? end : findMpegFrames(file, Math.max(end, from + 1));
+    from = goesOn ? end : findMpegFrames(file, Math.max(end, from + 1), MAX_JUNK_BYTES);
   }
 }
 

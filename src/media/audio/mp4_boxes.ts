@@ -5,6 +5,9 @@
  */
 import { invalidAudio } from "./sound.ts";
 
+/** Hours in fragments of a second have fewer boxes; a file of nothing but empty ones has more. */
+const MAX_CHILDREN = 2 ** 18;
+
 /** A box's content. */
 export class Box {
   readonly type: string;
@@ -45,7 +48,11 @@ export class Box {
   /** The boxes in the content from `offset` on. A box that was cut ends where its parent does. */
   *children(offset = 0): Generator<Box> {
     const headerBytes = 8;
-    for (let at = offset; at + headerBytes <= this.length;) {
+    for (
+      let at = offset, count = 0;
+      at + headerBytes <= this.length && count < MAX_CHILDREN;
+      count++
+    ) {
       const type = String.fromCharCode(...this.bytes(at + 4).subarray(0, 4));
       const size32 = this.u32(at);
       const isLarge = size32 === 1;

@@ -59,15 +59,15 @@ export function parseMpegFrame(file: Uint8Array, at: number): MpegFrame | undefi
   };
 }
 
-/** The first place from `at` on, and before `end`, where several frames of one kind follow each other. */
+/** The first place from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
 export function findMpegFrames(
   file: Uint8Array,
   at: number,
-  end: number = file.length,
+  maxBytes: number,
 ): number | undefined {
   for (
     let start = file.indexOf(SYNC_BYTE, at);
-    start >= 0 && start < end;
+    start >= 0 && start < at + maxBytes;
     start = file.indexOf(SYNC_BYTE, start + 1)
   ) {
     if (beginsStream(file, start)) return start;

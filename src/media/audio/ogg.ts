@@ -5,7 +5,8 @@
  */
 import { decodeFlac } from "./flac.ts";
 import { type OggPacket, type OggPage, readOggPackets, readOggPages } from "./ogg_pages.ts";
-import { countOpusSamples, decodeOpus, parseOpusHead } from "./opus.ts";
+import { decodeOpus, parseOpusHead } from "./opus.ts";
+import { countOpusSamples } from "./opus_packet.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
 import { decodeVorbis } from "./vorbis.ts";
 

@@ -7,8 +7,6 @@ import { joinBytes } from "./join_bytes.ts";
 
 /** A page whose checksum is right. */
 export interface OggPage {
-  /** The whole page. */
-  readonly bytes: Uint8Array<ArrayBuffer>;
   readonly serial: number;
   readonly sequence: number;
   /** Position at the end of the last packet that ends here, in the codec's own units; -1 where none does. */
@@ -29,13 +27,16 @@ export interface OggPacket {
 }
 
 const CAPTURE = [0x4f, 0x67, 0x67, 0x53];
+const VERSION_AT = 4;
 const CHECKSUM_AT = 22;
+const NUM_PIECES_AT = 26;
 const HEADER_BYTES = 27;
 const IS_CONTINUED = 1;
 const IS_FIRST = 2;
 const IS_LAST = 4;
 const FULL_PIECE_BYTES = 255;
 const MAX_PIECES = 255;
+const MAX_CHECKS_PER_BYTE = 4;
 
 /** The longest packet that one page can hold. */
 export const MAX_PAGED_BYTES = MAX_PIECES * FULL_PIECE_BYTES - 1;
@@ -48,10 +49,14 @@ export function isOgg(file: Uint8Array): boolean {
 /** The pages of a file in order. What is damaged, cut or no page is left out. */
 export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage> {
   const [letter] = CAPTURE as [number];
-  for (let at = file.indexOf(letter); at >= 0;) {
-    const page = readPage(file, at);
-    if (page !== undefined) yield page;
-    at = file.indexOf(letter, at + (page?.bytes.length ?? 1));
+  // A file of nothing but false beginnings would have each of its bytes checked thousands of times.
+  let checksLeft = MAX_CHECKS_PER_BYTE * file.length;
+  for (let at = file.indexOf(letter); at >= 0 && checksLeft > 0;) {
+    const bytes = findPage(file, at);
+    checksLeft -= bytes?.length ?? 0;
+    const isPage = bytes !== undefined && isIntact(bytes);
+    if (isPage) yield parsePage(bytes);
+    at = file.indexOf(letter, at + (isPage ? bytes.length : 1));
   }
 }
 
@@ -89,7 +94,7 @@ export function makeOggPage(packet: Uint8Array, sequence: number): Uint8Array<Ar
   page.set(CAPTURE);
   page[5] = sequence === 0 ? IS_FIRST : 0;
   view.setUint32(18, sequence, true);
-  page[26] = numPieces;
+  page[NUM_PIECES_AT] = numPieces;
   page.fill(FULL_PIECE_BYTES, HEADER_BYTES, HEADER_BYTES + numPieces - 1);
   page[HEADER_BYTES + numPieces - 1] = packet.length % FULL_PIECE_BYTES;
   page.set(packet, HEADER_BYTES + numPieces);
@@ -101,26 +106,32 @@ function isCapture(file: Uint8Array, at: number): boolean {
   return CAPTURE.every((byte, i) => file[at + i] === byte);
 }
 
-function readPage(file: Uint8Array<ArrayBuffer>, at: number): OggPage | undefined {
-  if (!isCapture(file, at) || at + HEADER_BYTES > file.length) return undefined;
-  const view = new DataView(file.buffer, file.byteOffset + at);
-  const flags = view.getUint8(5);
-  const bodyAt = HEADER_BYTES + view.getUint8(26);
+/** The bytes of the page that begins at `at`, if one does and is all there. */
+function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBuffer> | undefined {
+  if (!isCapture(file, at) || file[at + VERSION_AT] !== 0) return undefined;
+  const bodyAt = HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? 0);
   const lacing = file.subarray(at + HEADER_BYTES, at + bodyAt);
   const numBytes = bodyAt + lacing.reduce((sum, length) => sum + length, 0);
-  const bytes = file.subarray(at, at + numBytes);
-  if (bytes.length < numBytes || checksum(bytes) !== view.getUint32(CHECKSUM_AT, true)) {
-    return undefined;
-  }
+  return at + numBytes <= file.length ? file.subarray(at, at + numBytes) : undefined;
+}
+
+function isIntact(page: Uint8Array): boolean {
+  const view = new DataView(page.buffer, page.byteOffset, HEADER_BYTES);
+  return checksum(page) === view.getUint32(CHECKSUM_AT, true);
+}
+
+function parsePage(bytes: Uint8Array<ArrayBuffer>): OggPage {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, HEADER_BYTES);
+  const flags = view.getUint8(5);
+  const bodyAt = HEADER_BYTES + view.getUint8(NUM_PIECES_AT);
   return {
-    bytes,
     serial: view.getUint32(14, true),
     sequence: view.getUint32(18, true),
     granule: Number(view.getBigInt64(6, true)),
     isFirst: (flags & IS_FIRST) !== 0,
     isLast: (flags & IS_LAST) !== 0,
     isContinued: (flags & IS_CONTINUED) !== 0,
-    lacing,
+    lacing: bytes.subarray(HEADER_BYTES, bodyAt),
     body: bytes.subarray(bodyAt),
   };
 }

@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { invalidAudio, type Sound } from "./sound.ts";
+import { countOpusSamples, OPUS_RATE_HZ } from "./opus_packet.ts";
+import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 /** The identification header (RFC 7845, section 5.1). */
 export interface OpusHead {
@@ -18,15 +19,10 @@ export interface OpusHead {
   readonly mapping: readonly number[];
 }
 
-/** Opus counts time at this rate, and is decoded at it. */
-export const OPUS_RATE_HZ = 48_000;
-
 const HEAD_BYTES = 19;
 const MAX_CHANNELS = 8;
 /** What the decoder's input buffer holds, per channel: 120 ms at 256 kbit/s. */
 const MAX_PACKET_BYTES = 3840;
-/** 120 ms, the most a packet may last. */
-const MAX_PACKET_SAMPLES = 5760;
 const PACKETS_PER_PIECE = 32;
 
 /** @throws {HearthError} `invalid_media` when a header makes no sense. */
@@ -62,22 +58,6 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
   return { ...base, numStreams, numCoupled, mapping };
 }
 
-/** Samples at 48 kHz that a packet lasts; 0 for one that is damaged. */
-export function countOpusSamples(packet: Uint8Array): number {
-  if (packet.length === 0) return 0;
-  const config = packet[0]! >>> 3;
-  // SILK frames of 10, 20, 40 and 60 ms; hybrid ones of 10 and 20; CELT ones of 2.5, 5, 10 and 20.
-  const milliseconds = config < 12
-    ? [10, 20, 40, 60][config & 3]!
-    : config < 16
-    ? [10, 20][config & 1]!
-    : [2.5, 5, 10, 20][config & 3]!;
-  const code = packet[0]! & 3;
-  const numFrames = code === 0 ? 1 : code < 3 ? 2 : (packet[1] ?? 0) & 63;
-  const samples = milliseconds * OPUS_RATE_HZ / 1000 * numFrames;
-  return samples <= MAX_PACKET_SAMPLES ? samples : 0;
-}
-
 /**
  * Decodes packets. Those that make no sense are left out.
  *
@@ -99,12 +79,12 @@ export async function* decodeOpus(
   });
   await decoder.ready;
   try {
+    const budget = new ErrorBudget();
     let left = maxSamples;
     for (const group of groupPackets(packets, MAX_PACKET_BYTES * numChannels)) {
-      const { channelData } = decoder.decodeFrames(group);
-      const channels = channelData.map((samples) =>
-        samples.subarray(0, left).map((sample) => sample * gain)
-      );
+      const { channelData, errors } = decoder.decodeFrames(group);
+      budget.spend(errors);
+      const channels = channelData.map((samples) => scale(samples.subarray(0, left), gain));
       left -= channels[0]!.length;
       yield { channels, sampleRateHz: OPUS_RATE_HZ };
     }
@@ -123,4 +103,8 @@ function* groupPackets(packets: Iterable<Uint8Array>, maxBytes: number): Generat
     group = [];
   }
   yield group;
+}
+
+function scale(samples: Float32Array, factor: number): Float32Array {
+  return factor === 1 ? samples : samples.map((sample) => sample * factor);
 }

@@ -31,3 +31,21 @@ export function checkSampleRate(sampleRateHz: number): void {
       `${MIN_RATE_HZ} to ${MAX_RATE_HZ} Hz is wanted.`,
   );
 }
+
+/** How many errors a library's decoder may find, each of which it writes to standard error. */
+const MAX_ERRORS = 64;
+
+/** Ends the decoding of a file in which a decoder finds nothing but errors. */
+export class ErrorBudget {
+  #numErrors = 0;
+
+  /** @throws {HearthError} `invalid_media` when these are too many. */
+  spend(errors: readonly { readonly message: string }[]): void {
+    this.#numErrors += errors.length;
+    if (this.#numErrors <= MAX_ERRORS) return;
+    throw invalidAudio(
+      `The audio file is damaged: its decoder found ${this.#numErrors} errors.`,
+      errors[0]?.message,
+    );
+  }
+}
