@@ -6,7 +6,7 @@
  */
 import { resolveModel } from "../hub/resolve.ts";
 import { type Command, defineCommand } from "./command.ts";
-import { PULL_FLAGS, REPORT_FLAGS, RM_FLAGS, SERVE_FLAGS } from "./flags.ts";
+import { PULL_FLAGS, REPORT_FLAGS, RM_FLAGS, RUN_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
 /** See the module. */
 export const COMMANDS: readonly [Command, ...Command[]] = [
@@ -16,6 +16,15 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     operands: [],
     flags: SERVE_FLAGS,
     run: async ({ flags }) => await (await import("./serve.ts")).serve(flags),
+  }),
+  defineCommand({
+    name: "run",
+    summary: "Use a model once, without a server.",
+    operands: ["<model>"],
+    flags: RUN_FLAGS,
+    run: async ({ flags, operands: [model = ""] }) => {
+      return await (await import("./run.ts")).run(model, flags);
+    },
   }),
   defineCommand({
     name: "pull",

@@ -17,7 +17,8 @@ export interface Flag<T> {
   readonly placeholder: string | undefined;
   readonly help: string;
   readonly fallback: T;
-  readonly repeats: boolean;
+  /** Whether several values may be given: by naming the flag again, or with commas between them too. */
+  readonly repeats: "never" | "again" | "commas";
   /**
    * Reads the values given, in order; a flag that does not repeat takes the last.
    *
@@ -58,7 +59,7 @@ function single<T, Fallback>(
     placeholder: options.placeholder,
     help: options.help,
     fallback: options.fallback as Fallback,
-    repeats: false,
+    repeats: "never",
     parse: (texts, source) => parse(texts.at(-1) ?? "", source),
   };
 }
@@ -113,12 +114,36 @@ export function list(
     placeholder: options.placeholder,
     help: options.help,
     fallback: [],
-    repeats: true,
+    repeats: "commas",
     parse: (texts, source) =>
       texts.flatMap((value) =>
         value.split(",").map((item) => options.parseItem(item.trim(), source))
       ),
   };
+}
+
+/** A flag that may be given several times, each time with any text. */
+export function texts(options: FlagOptions & Placeholder): Flag<readonly string[]> {
+  return {
+    short: options.short,
+    placeholder: options.placeholder,
+    help: options.help,
+    fallback: [],
+    repeats: "again",
+    parse: (values) => values,
+  };
+}
+
+/** A flag whose value is a number from `min` to `max`. */
+export function number<Fallback extends number | undefined = undefined>(
+  options: ValueOptions<Fallback> & Placeholder & { readonly min: number; readonly max: number },
+): Flag<number | Fallback> {
+  const { min, max } = options;
+  return single(options, (value, source) => {
+    const read = /^\d+(\.\d+)?$/.test(value) ? Number(value) : NaN;
+    if (read >= min && read <= max) return read;
+    throw new UsageError(`${source} wants a number from ${min} to ${max}, got "${value}".`);
+  });
 }
 
 const SWITCH_WORDS: Readonly<Record<string, boolean>> = {
@@ -139,7 +164,7 @@ export function toggle(options: FlagOptions & { readonly fallback?: boolean }): 
     placeholder: undefined,
     help: options.help,
     fallback: options.fallback ?? false,
-    repeats: false,
+    repeats: "never",
     parse: (texts, source) => {
       const word = texts.at(-1) ?? "";
       const value = SWITCH_WORDS[word.toLowerCase()];

@@ -6,7 +6,17 @@
  */
 import { DTYPES, MODEL_KINDS } from "../config.ts";
 import { LOG_FORMATS, LOG_LEVELS } from "../log.ts";
-import { choice, type FlagTable, integer, list, text, toggle, UsageError } from "./flag.ts";
+import {
+  choice,
+  type FlagTable,
+  integer,
+  list,
+  number,
+  text,
+  texts,
+  toggle,
+  UsageError,
+} from "./flag.ts";
 
 /** Flags that every command has, and that the environment has not. */
 export const COMMON_FLAGS = {
@@ -132,6 +142,36 @@ export const SERVE_FLAGS = {
 
 /** Flags of `pull`. */
 export const PULL_FLAGS = WEIGHTS_FLAGS;
+
+/** Flags of `run`. */
+export const RUN_FLAGS = {
+  input: texts({
+    short: "i",
+    placeholder: "<text|file>",
+    help:
+      "What the model gets: a text, or the path of a file. A text model is asked all of them at " +
+      "once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
+      "speech model takes recordings. Without it, standard input.",
+  }),
+  output: text({
+    short: "o",
+    placeholder: "<file>",
+    help: "File to write the result to. Default: standard output.",
+  }),
+  temperature: number({
+    placeholder: "<number>",
+    min: 0,
+    max: 2,
+    help: "How freely a text or speech model chooses its words; 0 is the most likely ones.",
+  }),
+  maxTokens: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 1_000_000,
+    help: "Most tokens that a text model writes. Default: to the end of its context.",
+  }),
+  ...WEIGHTS_FLAGS,
+} satisfies FlagTable;
 
 /** Flags of commands that report something: `list`, `ps`, `inspect`. */
 export const REPORT_FLAGS = {

@@ -10,6 +10,7 @@ import { COMMON_FLAGS } from "./flags.ts";
 
 const LINE_WIDTH = 100;
 const INDENT = " ".repeat(6);
+const REPEATS = { never: [], again: ["repeatable"], commas: ["repeatable, or with commas"] };
 
 /** The whole `--help` of a command; the default command's lists the others too. */
 export function formatHelp(command: Command, commands: readonly Command[]): string {
@@ -47,7 +48,7 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
   const shown = formatDefault(flag);
   const notes = [
     ...(shown === "" ? [] : [`default ${shown}`]),
-    ...(flag.repeats ? ["repeatable, or with commas"] : []),
+    ...REPEATS[flag.repeats],
     ...(isCommon ? [] : [environmentName(key)]),
   ];
   // One word to the wrapping: a default is not torn from its name.

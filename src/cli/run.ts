@@ -1,0 +1,92 @@
+/**
+ * `run`: uses a model once, without a server.
+ *
+ * @module
+ */
+import { HearthError, StartupError } from "../errors.ts";
+import { nameModel } from "../hub/resolve.ts";
+import { configureLog } from "../log.ts";
+import { Session } from "../session/session.ts";
+import { writeText } from "../write_text.ts";
+import type { FlagValues } from "./flag.ts";
+import type { RUN_FLAGS } from "./flags.ts";
+import { getModel } from "./get_model.ts";
+import { ProgressLine } from "./progress_line.ts";
+import { quietenVulkan } from "./quieten_vulkan.ts";
+import { readInputs } from "./run_input.ts";
+import { RUNNERS, type RunTask } from "./run_tasks.ts";
+
+/** Where results go. */
+interface Output extends Disposable {
+  write(text: string): void;
+}
+
+/**
+ * Loads the model, gives it the inputs and writes what it makes of them.
+ *
+ * @returns 0 when that went well, 1 when the model could not be loaded.
+ * @throws {StartupError} when there is no such model, or an input or the output does not suit it.
+ */
+export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Promise<number> {
+  const logSettings = { level: "warn", format: "text" } as const;
+  configureLog(logSettings);
+  quietenVulkan();
+  const named = await nameModel(name);
+  const inputs = await readInputs(flags.input);
+  using output = openOutput(flags.output);
+  const progressLine = new ProgressLine(named.id);
+  const model = await getModel(named, {
+    ...flags,
+    onProgress: (progress) => progressLine.show(progress),
+  }).finally(() => progressLine.clear());
+  const { device, dtype, kind, temperature, maxTokens } = flags;
+  const engine = { prefixCache: false, maxSequences: 1 };
+  const load = { model, device, dtype, kind, engine, log: logSettings };
+  const session = new Session({ load, maxQueue: 0 });
+  try {
+    session.start();
+    if (!await untilReady(session, progressLine)) return 1;
+    await writeResult({ session, inputs, temperature, maxTokens }, output);
+    return 0;
+  } finally {
+    await session.stop();
+  }
+}
+
+/** Whether loading went well; if not, the log has said why. */
+async function untilReady(session: Session, progressLine: ProgressLine): Promise<boolean> {
+  const unsubscribe = session.onStateChange((state) => {
+    if (state.phase === "loading" && state.progress) progressLine.show(state.progress);
+    else progressLine.clear();
+  });
+  await session.ready().catch(() => {});
+  unsubscribe();
+  return session.state.phase === "ready";
+}
+
+async function writeResult(task: RunTask, output: Output): Promise<void> {
+  const { id, kind } = task.session.requireReady();
+  const runner = RUNNERS[kind];
+  if (runner === undefined) {
+    throw new StartupError(`run does not take ${id}, a model of kind ${kind}.`);
+  }
+  try {
+    for await (const piece of runner(task)) output.write(piece);
+  } catch (error) {
+    if (!(error instanceof HearthError)) throw error;
+    throw new StartupError(error.message, { cause: error });
+  }
+}
+
+/** Opened before the model is loaded: that takes long, and a path may be wrong. */
+function openOutput(path: string | undefined): Output {
+  if (path === undefined) {
+    return { write: (text) => writeText(Deno.stdout, text), [Symbol.dispose]: () => {} };
+  }
+  try {
+    const file = Deno.openSync(path, { write: true, create: true, truncate: true });
+    return { write: (text) => writeText(file, text), [Symbol.dispose]: () => file.close() };
+  } catch (error) {
+    throw new StartupError(`${path} cannot be written: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * What `run` gives to a model: texts, files, standard input.
+ *
+ * @module
+ */
+import { StartupError } from "../errors.ts";
+
+/** One input. */
+export interface RunInput {
+  /** As the person named it. */
+  readonly name: string;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly isFile: boolean;
+}
+
+/**
+ * Reads the inputs: each is a file if there is one of this name, else the text itself.
+ *
+ * @throws {StartupError} when there is none, or a file cannot be read.
+ */
+export async function readInputs(given: readonly string[]): Promise<readonly RunInput[]> {
+  if (given.length > 0) return await Promise.all(given.map(readInput));
+  if (Deno.stdin.isTerminal()) {
+    throw new StartupError("There is nothing to work on: give a text or a file with -i.");
+  }
+  const bytes = new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer());
+  return [{ name: "standard input", bytes, isFile: true }];
+}
+
+/** The text of an input. @throws {StartupError} when it is none. */
+export function textOf({ name, bytes }: RunInput): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes).trim();
+  } catch {
+    throw new StartupError(`${name} is no text in UTF-8, which this model needs.`);
+  }
+}
+
+async function readInput(name: string): Promise<RunInput> {
+  const isFile = (await Deno.stat(name).catch(() => undefined))?.isFile ?? false;
+  if (!isFile) return { name, bytes: new TextEncoder().encode(name), isFile };
+  try {
+    return { name, bytes: await Deno.readFile(name), isFile };
+  } catch (error) {
+    throw new StartupError(`${name} cannot be read: ${(error as Error).message}`);
+  }
+}

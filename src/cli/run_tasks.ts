@@ -1,0 +1,90 @@
+/**
+ * What `run` does with a model of each kind. A kind that is served gets its function here.
+ *
+ * @module
+ */
+import type { ModelKind } from "../config.ts";
+import { HearthError, StartupError } from "../errors.ts";
+import type { Session } from "../session/session.ts";
+import { type RunInput, textOf } from "./run_input.ts";
+
+/** One use of a model. */
+export interface RunTask {
+  readonly session: Session;
+  readonly inputs: readonly RunInput[];
+  readonly temperature: number | undefined;
+  readonly maxTokens: number | undefined;
+}
+
+/** Yields the result piece by piece, as it is to be written. @throws {StartupError} when the inputs do not suit. */
+export type Runner = (task: RunTask) => AsyncIterable<string>;
+
+/** By the kind of the loaded model. */
+export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
+  text: writeReply,
+  asr: writeTranscripts,
+  embedding: writeVectors,
+  rerank: writeScores,
+};
+
+async function* writeReply({ session, inputs, temperature, maxTokens }: RunTask) {
+  const content = inputs.map(textOf).join("\n\n");
+  const events = session.chat({
+    type: "chat",
+    requestId: "run",
+    messages: [{ role: "user", content }],
+    options: { temperature, maxTokens, stop: [], n: 1 },
+  });
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "delta") yield event.text;
+  }
+  yield "\n";
+}
+
+async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) {
+  const text = inputs.find(({ isFile }) => !isFile);
+  if (text !== undefined) {
+    throw new StartupError(
+      `A speech model takes audio files, and there is no file "${text.name}".`,
+    );
+  }
+  for (const { bytes: audio } of inputs) {
+    const events = session.transcribe({ type: "transcribe", requestId: "run", audio, temperature });
+    let isFirst = true;
+    for await (const event of events) {
+      if (event.type === "error") throw HearthError.fromWire(event.error);
+      if (event.type !== "segment") continue;
+      yield isFirst ? event.segment.text.trimStart() : event.segment.text;
+      isFirst = false;
+    }
+    yield "\n";
+  }
+}
+
+/** A JSON array per line. */
+async function* writeVectors({ session, inputs }: RunTask) {
+  const texts = inputs.map(textOf);
+  const task = { type: "embed", requestId: "run", inputs: texts } as const;
+  const { vectors, dimensions } = await session.embed(task);
+  for (let row = 0; row < inputs.length; row++) {
+    const vector = vectors.subarray(row * dimensions, (row + 1) * dimensions);
+    yield `${JSON.stringify([...vector])}\n`;
+  }
+}
+
+/** A line per document, the best first: score, tab, document. */
+async function* writeScores({ session, inputs }: RunTask) {
+  const [query, ...documents] = inputs.map(textOf);
+  if (query === undefined || documents.length === 0) {
+    throw new StartupError(
+      "A reranker takes a query and then documents: -i <query> -i <document> …",
+    );
+  }
+  const task = { type: "rerank", requestId: "run", query, documents } as const;
+  const { scores } = await session.rerank(task);
+  const order = documents.map((document, index) => ({ document, score: scores[index]! }));
+  for (const { document, score } of order.sort((a, b) => b.score - a.score)) {
+    yield `${score.toFixed(6)}\t${document.replaceAll(/\s+/g, " ")}\n`;
+  }
+}

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { runHearth } from "../fixtures/hearth_process.ts";
+import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
+
+const CPU = ["--device", "cpu"];
+const CHAT = ["run", "hearth-demo-chat", ...CPU, "--temperature", "0"];
+
+async function withFolder(use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "hearth-run-" });
+  try {
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("run of a text model answers a text, a file and a terminal alike", async () => {
+  await withFolder(async (folder) => {
+    const question = "What is the capital of France?";
+    const expected = "The capital of France is Paris.\n";
+    const { code, stdout, stderr } = await runHearth([...CHAT, "-i", question]);
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: expected, stderr: "" });
+    const path = join(folder, "question.txt");
+    await Deno.writeTextFile(path, `${question}\n`);
+    const output = join(folder, "answer.txt");
+    const file = await runHearth([...CHAT, "-i", path, "-o", output]);
+    assert.deepEqual({ code: file.code, stdout: file.stdout }, { code: 0, stdout: "" });
+    assert.equal(await Deno.readTextFile(output), expected);
+    if (!hasTerminals) return;
+    const terminal = await runInTerminal([...CHAT, "-i", question]);
+    assert.equal(terminal.code, 0);
+    assert.match(terminal.screen, /Loading hearth-demo-chat|hearth-demo-chat: /);
+    assert.ok(terminal.screen.endsWith(`\x1b[K\r${expected}`), terminal.screen);
+  });
+});
+
+Deno.test("run --max-tokens ends the answer there", async () => {
+  const { stdout } = await runHearth([...CHAT, "--max-tokens", "2", "-i", "Tell me a story."]);
+  assert.ok(stdout.length > 1 && stdout.length < 30, stdout);
+});
+
+Deno.test("run of an embedding model writes a vector per text", async () => {
+  const texts = ["-i", "A cow, and a calf.", "-i", "Lisbon"];
+  const { code, stdout } = await runHearth(["run", "hearth-demo-embed", ...CPU, ...texts]);
+  assert.equal(code, 0);
+  const vectors = stdout.trim().split("\n").map((line) => JSON.parse(line) as number[]);
+  assert.equal(vectors.length, 2);
+  for (const vector of vectors) {
+    assert.ok(Math.abs(Math.hypot(...vector) - 1) < 1e-4);
+  }
+});
+
+Deno.test("run of a reranker writes documents with their scores, the best first", async () => {
+  const words = ["run", "hearth-demo-rerank", ...CPU, "-i", "the capital of Spain"];
+  const documents = ["-i", "Cows say moo.", "-i", "Madrid is the capital of Spain."];
+  const { code, stdout } = await runHearth([...words, ...documents]);
+  assert.equal(code, 0);
+  assert.match(stdout, /^0\.\d{6}\tMadrid is .*\n0\.\d{6}\tCows say moo\.\n$/);
+  const alone = await runHearth(words);
+  assert.equal(alone.code, 1);
+  assert.match(alone.stderr, /takes a query and then documents/);
+});
+
+Deno.test("run of a speech model writes down recordings, and refuses what is none", async () => {
+  const words = ["run", "hearth-demo-asr", ...CPU, "-i"];
+  const text = await runHearth([...words, "hello"]);
+  assert.equal(text.code, 1);
+  assert.match(text.stderr, /takes audio files, and there is no file "hello"\.\n$/);
+  const noSound = await runHearth([...words, "deno.json"]);
+  assert.equal(noSound.code, 1);
+  assert.match(noSound.stderr, /^hearth: .*is no audio that can be read/);
+});
+
+Deno.test("run without an input, with a bad output or a broken model says so and exits 1", async () => {
+  await withFolder(async (folder) => {
+    const output = await runHearth([...CHAT, "-i", "x", "-o", join(folder, "no", "where")]);
+    assert.equal(output.code, 1);
+    assert.match(output.stderr, /^hearth: .*where cannot be written: .*\n$/);
+    if (hasTerminals) {
+      const nothing = await runInTerminal(CHAT);
+      assert.equal(nothing.code, 1);
+      assert.match(nothing.screen, /give a text or a file with -i/);
+    }
+    await Deno.writeTextFile(join(folder, "config.json"), "{}");
+    const broken = await runHearth(["run", folder, "-i", "x"]);
+    assert.equal(broken.code, 1);
+    assert.match(broken.stderr, /ERROR the model could not be loaded .*cannot be told/);
+    assert.doesNotMatch(broken.stderr, / {4}at /);
+  });
+});
