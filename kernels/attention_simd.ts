@@ -65,9 +65,9 @@ export class SimdAttention {
     for (const { shape, write } of layers) {
       checkShape(shape);
       checkRotary(write.rotary, shape.headSize);
-      if (shape.blockSize % TILE !== 0) {
+      if (shape.blockSize < TILE || !Number.isInteger(Math.log2(shape.blockSize))) {
         throw new RangeError(
-          `A KV block of ${shape.blockSize} tokens: the CPU's attention wants a multiple of ${TILE}.`,
+          `A KV block of ${shape.blockSize} tokens: the CPU's attention wants a power of two, at least ${TILE}.`,
         );
       }
     }

@@ -118,7 +118,7 @@ export function placeLayers(
       heads,
       kvHeads,
       headSize,
-      blockSize,
+      Math.log2(blockSize),
       ...[q, write.q.stride, write.q.offset],
       ...[k, write.k.stride, write.k.offset],
       ...[v, write.v.stride, write.v.offset],

@@ -3,7 +3,7 @@
  * in bytes. `../attention_simd_memory.ts` is the other side.
  */
 
-/** Keys that lie side by side in the cache: four vectors of four. Divides the tokens of a block. */
+/** Keys that lie side by side in the cache: four vectors of four. */
 export const TILE: u32 = 16;
 
 /** One attention layer; fixed once it is written. */
@@ -14,8 +14,8 @@ export class Site {
   kvHeads: u32;
   /** Elements per head, a multiple of 4. */
   headSize: u32;
-  /** Tokens per block, a multiple of `TILE`. */
-  blockSize: u32;
+  /** Binary logarithm of the tokens per block, which are a power of two, and at least `TILE`. */
+  blockShift: u32;
 
   /** f32 `[numTokens, stride]`, and from one token to the next and to the first head, in elements. May be one tensor. */
   q: usize;
@@ -28,9 +28,9 @@ export class Site {
   vStride: u32;
   vOffset: u32;
 
-  /** f32 `[blocks, kvHeads, blockSize / TILE, headSize, TILE]`: an element of all keys of a tile is four vectors. */
+  /** f32 `[blocks, kvHeads, block size / TILE, headSize, TILE]`: an element of all keys of a tile is four vectors. */
   kCache: usize;
-  /** f32 `[blocks, kvHeads, blockSize, headSize]`. */
+  /** f32 `[blocks, kvHeads, block size, headSize]`. */
   vCache: usize;
   /** f32 `[numTokens, heads * headSize]`. */
   out: usize;
@@ -76,11 +76,10 @@ export function wordAt(array: usize, index: u32): u32 {
 
 /**
  * Bytes from the beginning of either cache to the tile that holds token `position` of the sequence of `table`, of one
- * KV head. Keys and values have the same.
+ * KV head. Keys and values have the same. Without divisions, which would cost as much as a tile of small heads.
  */
 export function tileOffset(site: Site, table: usize, kvHead: u32, position: u32): usize {
-  const block = wordAt(table, position / site.blockSize);
-  const tile = (position % site.blockSize) / TILE;
-  return ((block * site.kvHeads + kvHead) * (site.blockSize / TILE) + tile) * site.headSize *
-    (TILE * 4);
+  const block = wordAt(table, position >> site.blockShift);
+  const token = position & ((1 << site.blockShift) - 1) & -TILE;
+  return (((block * site.kvHeads + kvHead) << site.blockShift) + token) * site.headSize * 4;
 }

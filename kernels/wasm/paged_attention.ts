@@ -16,76 +16,90 @@ export function pagedAttention(site: Site, step: Step): void {
   const group = site.heads / site.kvHeads;
   for (let s: u32 = 0; s < step.numSequences; s++) {
     const table = step.blockTables + <usize> (s * step.maxBlocksPerSequence) * 4;
-    const token = wordAt(step.queryStarts, s);
-    const rows = (wordAt(step.queryStarts, s + 1) - token) * group;
-    const position = wordAt(step.positions, token);
+    const start = wordAt(step.queryStarts, s);
+    const end = wordAt(step.queryStarts, s + 1);
     for (let kvHead: u32 = 0; kvHead < site.kvHeads; kvHead++) {
-      for (let row: u32 = 0; row < rows; row += 2) {
-        attendRows(site, table, kvHead, token, position, row, min(row + 1, rows - 1));
+      const firstHead = kvHead * group;
+      let token = start;
+      let head = firstHead;
+      while (token < end) {
+        const tokenA = token;
+        const headA = head;
+        if (++head === firstHead + group) {
+          head = firstHead;
+          token++;
+        }
+        if (token === end) {
+          attendRows(site, step, table, kvHead, tokenA, headA, tokenA, headA);
+          break;
+        }
+        attendRows(site, step, table, kvHead, tokenA, headA, token, head);
+        if (++head === firstHead + group) {
+          head = firstHead;
+          token++;
+        }
       }
     }
   }
 }
 
-/** Rows `a` and `b` of one KV head, `b` being the next after `a`, or `a` itself where there is none. */
+/** Row A of one KV head and the next after it, B; or A alone, where they are the same. */
 function attendRows(
   site: Site,
+  step: Step,
   table: usize,
   kvHead: u32,
-  firstToken: u32,
-  firstPosition: u32,
-  a: u32,
-  b: u32,
+  tokenA: u32,
+  headA: u32,
+  tokenB: u32,
+  headB: u32,
 ): void {
-  const group = site.heads / site.kvHeads;
+  const isPair = tokenA !== tokenB || headA !== headB;
   const headBytes = <usize> site.headSize * 4;
-  const tokenA = a / group;
-  const tokenB = b / group;
-  const headA = kvHead * group + a % group;
-  const headB = kvHead * group + b % group;
-  const startA = firstKey(site, firstPosition + tokenA);
-  const startB = firstKey(site, firstPosition + tokenB);
-  const endA = firstPosition + tokenA + 1;
-  const endB = firstPosition + tokenB + 1;
-  // Row b begins and ends no earlier than row a.
-  const origin = startA - startA % TILE;
-  const count = (endB - origin + TILE - 1) / TILE * TILE;
+  const endA = wordAt(step.positions, tokenA) + 1;
+  const endB = wordAt(step.positions, tokenB) + 1;
+  const startA = firstKey(site, endA);
+  const startB = firstKey(site, endB);
+  // Row B begins and ends no earlier than row A.
+  const origin = startA & -TILE;
+  const count = (endB - origin + TILE - 1) & -TILE;
 
-  const queryA = queryOf(site, firstToken + tokenA, headA);
-  const queryB = queryOf(site, firstToken + tokenB, headB);
+  const queryA = queryOf(site, tokenA, headA);
+  const queryB = queryOf(site, tokenB, headB);
   const scoresA = site.scores;
   const scoresB = scoresA + <usize> site.scoresStride * 4;
   for (let key: u32 = 0; key < count; key += TILE) {
     const keys = site.kCache + tileOffset(site, table, kvHead, origin + key);
     const at = <usize> key * 4;
-    if (a === b) scoreOne(keys, queryA, headBytes, scoresA + at);
-    else scoreTwo(keys, queryA, queryB, headBytes, scoresA + at, scoresB + at);
+    if (isPair) scoreTwo(keys, queryA, queryB, headBytes, scoresA + at, scoresB + at);
+    else scoreOne(keys, queryA, headBytes, scoresA + at);
   }
 
-  const outA = outOf(site, firstToken + tokenA, headA);
-  const outB = outOf(site, firstToken + tokenB, headB);
+  const outA = outOf(site, tokenA, headA);
+  const outB = outOf(site, tokenB, headB);
   const totalA = weigh(site, scoresA, count, startA - origin, endA - origin, headA);
-  const totalB = a === b
-    ? totalA
-    : weigh(site, scoresB, count, startB - origin, endB - origin, headB);
-  memory.fill(outA, 0, headBytes);
-  memory.fill(outB, 0, headBytes);
+  fillHead(outA, headBytes);
+  let totalB = totalA;
+  if (isPair) {
+    totalB = weigh(site, scoresB, count, startB - origin, endB - origin, headB);
+    fillHead(outB, headBytes);
+  }
   for (let key = startA; key < endB;) {
-    const slot = key % TILE;
-    const end = min(key - slot + TILE, endB);
+    const slot: usize = key & (TILE - 1);
+    const end = min((key & -TILE) + TILE, endB);
     const values = site.vCache + tileOffset(site, table, kvHead, key) + slot * headBytes;
     const at = <usize> (key - origin) * 4;
-    if (a === b) addOne(values, end - key, headBytes, scoresA + at, outA);
-    else addTwo(values, end - key, headBytes, scoresA + at, scoresB + at, outA, outB);
+    if (isPair) addTwo(values, end - key, headBytes, scoresA + at, scoresB + at, outA, outB);
+    else addOne(values, end - key, headBytes, scoresA + at, outA);
     key = end;
   }
   scaleHead(outA, headBytes, 1 / totalA);
-  if (a !== b) scaleHead(outB, headBytes, 1 / totalB);
+  if (isPair) scaleHead(outB, headBytes, 1 / totalB);
 }
 
-/** The first key that the query at `position` sees. */
-function firstKey(site: Site, position: u32): u32 {
-  return site.window === 0 || position < site.window ? 0 : position - site.window + 1;
+/** The first key that a query sees which sees none from `end` on. */
+function firstKey(site: Site, end: u32): u32 {
+  return site.window === 0 || end < site.window ? 0 : end - site.window;
 }
 
 function queryOf(site: Site, token: u32, head: u32): usize {
@@ -229,6 +243,11 @@ function addOne(values: usize, count: u32, headBytes: usize, weights: usize, sum
     }
     v128.store(sum + done, s0);
   }
+}
+
+function fillHead(at: usize, headBytes: usize): void {
+  const zero = f32x4.splat(0);
+  for (const end = at + headBytes; at < end; at += 16) v128.store(at, zero);
 }
 
 function scaleHead(at: usize, headBytes: usize, factor: f32): void {

@@ -4,6 +4,8 @@ const LOG2_E: f32 = 1.44269504088896341;
 /** `ln 2` in two parts: products of the first with small integers are exact. */
 const LN_2_HIGH: f32 = 0.693359375;
 const LN_2_LOW: f32 = -2.12194440e-4;
+/** `1.5 * 2 ** 23`. */
+const ROUNDER: f32 = 12582912;
 /** Below it a float32 underflows. */
 const LOWEST: f32 = -87;
 
@@ -37,8 +39,9 @@ export function toWeights(
   hide(scores, scores + <usize> first * 4);
   hide(scores + <usize> end * 4, last);
 
+  // A NaN is not the largest; it comes through in the sum.
   let most = f32x4.splat(-f32.MAX_VALUE);
-  for (let at = scores; at < last; at += 16) most = f32x4.max(most, v128.load(at));
+  for (let at = scores; at < last; at += 16) most = f32x4.pmax(most, v128.load(at));
   let largest: f32 = scale * largestLane(most);
   if (sink) largest = max(largest, load<f32>(sink));
 
@@ -82,10 +85,13 @@ function sumOfLanes(x: v128): f32 {
 
 /**
  * `e ** x` for `x ≤ 0`, relative error below 2e-7; 0 below -87. `e ** x = 2 ** n * e ** r` with the integer `n` that
- * leaves the smallest `r`; the polynomial is that of expf in Cephes (Moshier, 1989).
+ * leaves the smallest `r`; the polynomial is that of expf in Cephes (Moshier, 1989). `ROUNDER` leaves no room for
+ * fractions: the integer stands in the sum's low bits.
  */
 function exp(x: v128): v128 {
-  const n = f32x4.nearest(f32x4.mul(x, f32x4.splat(LOG2_E)));
+  const rounder = f32x4.splat(ROUNDER);
+  const sum = madd(x, f32x4.splat(LOG2_E), rounder);
+  const n = f32x4.sub(sum, rounder);
   let r = madd(n, f32x4.splat(-LN_2_HIGH), x);
   r = madd(n, f32x4.splat(-LN_2_LOW), r);
   let p = f32x4.splat(1.9875691500e-4);
@@ -95,7 +101,7 @@ function exp(x: v128): v128 {
   p = madd(p, r, f32x4.splat(1.6666665459e-1));
   p = madd(p, r, f32x4.splat(5.0000001201e-1));
   p = f32x4.add(madd(p, f32x4.mul(r, r), r), f32x4.splat(1));
-  const power = i32x4.shl(i32x4.add(i32x4.trunc_sat_f32x4_s(n), i32x4.splat(127)), 23);
+  const power = i32x4.add(i32x4.shl(sum, 23), i32x4.splat(127 << 23));
   return v128.andnot(f32x4.mul(p, power), f32x4.lt(x, f32x4.splat(LOWEST)));
 }
 

@@ -92,7 +92,7 @@ simdTest("contexts to 4,096 keys", SHAPE, [
   ...decodes(2, 1000, 4096),
   { queries: 30, keys: 1500 },
 ]);
-simdTest("blocks of 48 tokens", { ...SHAPE, blockSize: 48 }, MIXED);
+simdTest("blocks of 64 tokens", { ...SHAPE, blockSize: 64 }, MIXED);
 simdTest("logits that overwhelm all others", SHAPE, MIXED, { hasOutliers: true });
 for (const window of [1, 7, 16, 32]) {
   simdTest(`a window of ${window}`, SHAPE, [...MIXED, ...decodes(300)], { window });
@@ -139,7 +139,8 @@ Deno.test("SimdAttention keeps layers apart that share inputs", () => {
 const ONE = { numBlocks: 1, maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 1 };
 
 Deno.test("SimdAttention refuses shapes the kernels cannot run", () => {
-  for (const wrong of [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }, { blockSize: 5 }]) {
+  const sizes = [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }];
+  for (const wrong of [...sizes, { blockSize: 8 }, { blockSize: 48 }]) {
     const layer = makeLayer({ ...SHAPE, ...wrong });
     assert.throws(() => new SimdAttention([layer], ONE), RangeError);
   }
