@@ -1,0 +1,141 @@
+/**
+ * Transcription beside transformers.js: the same folder, weights, device and recordings, in turn in one process per
+ * device, medians of several rounds.
+ *
+ *     deno task bench asr
+ *
+ * @module
+ */
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import type { AsrModel } from "../../src/models/asr.ts";
+import { loadTransformers } from "../../src/onnx/hook.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { findSpeechFolder } from "../fixtures/speech.ts";
+import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";
+import { median, printTable, time } from "./report.ts";
+
+const MODEL = "hearth-demo-asr";
+const ROUNDS = 5;
+const SAMPLE_RATE_HZ = 16_000;
+const WAV_HEADER_BYTES = 44;
+const NUM_UPLOADS = 8;
+const NUM_REPEATS = 200;
+
+/** The first seconds of a WAV file of 16-bit samples at 16 kHz. */
+function cutWav(file: Uint8Array<ArrayBuffer>, seconds: number): Uint8Array<ArrayBuffer> {
+  const cut = file.slice(0, WAV_HEADER_BYTES + 2 * SAMPLE_RATE_HZ * seconds);
+  new DataView(cut.buffer).setUint32(40, cut.length - WAV_HEADER_BYTES, true);
+  return cut;
+}
+
+function samplesOf(wav: Uint8Array<ArrayBuffer>): Float32Array {
+  return Float32Array.from(new Int16Array(wav.buffer, WAV_HEADER_BYTES), (value) => value / 32768);
+}
+
+type Transcribe = (wav: Uint8Array<ArrayBuffer>) => Promise<string>;
+
+async function makeTheirs(device: GPUDevice | undefined): Promise<Transcribe> {
+  const modelsFolder = `${findModelFolder(MODEL)}/..`;
+  const { pipeline } = await loadTransformers({ device, modelsFolder });
+  const recognise = await pipeline("automatic-speech-recognition", MODEL, {
+    dtype: "fp32",
+    device: "auto",
+  });
+  return async (wav) => {
+    const heard = await recognise(samplesOf(wav), { language: "en", return_timestamps: true });
+    return (Array.isArray(heard) ? heard[0]! : heard).text.trim();
+  };
+}
+
+async function compare(
+  label: string,
+  contenders: { ours: Transcribe; theirs: Transcribe },
+  wav: Uint8Array<ArrayBuffer>,
+): Promise<string[]> {
+  const times = { ours: [] as number[], theirs: [] as number[] };
+  const texts = { ours: "", theirs: "" };
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const name of ["ours", "theirs"] as const) {
+      const ms = await time(async () => void (texts[name] = await contenders[name](wav)));
+      // The first round warms up.
+      if (round > 0) times[name].push(ms);
+    }
+  }
+  const [ours, theirs] = [median(times.ours), median(times.theirs)];
+  const same = texts.ours === texts.theirs ? "" : ", other words";
+  return [
+    `${label}, ms${same}`,
+    ours.toFixed(0),
+    theirs.toFixed(0),
+    `${(theirs / ours).toFixed(1)}×`,
+  ];
+}
+
+/** Uploads that arrive together, against the same one after the other. */
+async function timeTogether(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise<string[]> {
+  const uploads = Array.from({ length: NUM_UPLOADS }, () => wav);
+  const together = await time(() =>
+    Promise.all(uploads.map((each) => transcribeFile(model, each)))
+  );
+  const alone = await time(async () => {
+    for (const each of uploads) await transcribeFile(model, each);
+  });
+  return [
+    `${NUM_UPLOADS} clips at once, against one after the other, ms`,
+    together.toFixed(0),
+    alone.toFixed(0),
+    `${(alone / together).toFixed(1)}×`,
+  ];
+}
+
+async function measureMemory(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise<string[]> {
+  const residentMb = () => Deno.memoryUsage().rss / 2 ** 20;
+  for (let i = 0; i < NUM_REPEATS / 4; i++) await transcribeFile(model, wav);
+  const before = residentMb();
+  for (let i = 0; i < NUM_REPEATS; i++) await transcribeFile(model, wav);
+  const after = residentMb();
+  return [
+    `resident MiB before and after ${NUM_REPEATS} clips`,
+    before.toFixed(0),
+    after.toFixed(0),
+    `${(after / before).toFixed(2)}×`,
+  ];
+}
+
+async function benchDevice(name: string): Promise<void> {
+  const speech = `${findSpeechFolder()}/demo`;
+  const long = await Deno.readFile(`${speech}/long_40s.wav`);
+  const clip = await Deno.readFile(`${speech}/04_voice.wav`);
+  const gpu = name === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
+  const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
+  const theirs = await makeTheirs(gpu?.device);
+  await withAsr({ backend, dtype: "fp32" }, async (model) => {
+    const ours: Transcribe = async (wav) =>
+      (await transcribeFile(model, wav, { language: "en" })).text;
+    const rows = [
+      await compare("30 s of speech", { ours, theirs }, cutWav(long, 30)),
+      await compare("a clip of 1.6 s", { ours, theirs }, clip),
+      await timeTogether(model, clip),
+    ];
+    // A software adapter would take an hour.
+    if (gpu?.isFallbackAdapter !== true) rows.push(await measureMemory(model, clip));
+    printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
+  });
+}
+
+async function main(): Promise<void> {
+  const [only] = Deno.args;
+  if (only !== undefined) return await benchDevice(only);
+  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
+  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
+    // Which device transformers.js runs on is decided once per process.
+    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
+    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
+      .output();
+  }
+}
+
+await main();
+Deno.exit(0);
