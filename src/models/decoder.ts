@@ -19,6 +19,7 @@ import type { ExternalData, Session } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import type { LoadProgress } from "../worker/protocol.ts";
+import { readAvailableBytes } from "./available_memory.ts";
 import {
   chooseDtype,
   dtypesOf,
@@ -27,6 +28,7 @@ import {
   type Json,
   type ModelFolder,
 } from "./folder.ts";
+import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 
 /** How to load a decoder. */
 export interface DecoderLoadOptions {
@@ -62,7 +64,7 @@ export async function loadDecoder(
   const result = splitGraph(backend.kind === "cpu" ? expandQuantized(model) : model, {
     contextLength,
   });
-  const toOpen = { ...options, dtype, folder, contextLength, path };
+  const toOpen = { ...options, dtype, folder, graph, contextLength, path };
   let reason: string;
   if ("refused" in result) reason = result.refused;
   else {
@@ -79,20 +81,28 @@ export async function loadDecoder(
 
 interface GraphToOpen extends DecoderLoadOptions {
   readonly folder: ModelFolder;
+  readonly graph: string;
   readonly path: string;
   readonly contextLength: number;
 }
 
-function openPaged(
+async function openPaged(
   cut: GraphCut,
   options: GraphToOpen & { readonly files: FolderFiles },
 ): Promise<Decoder> {
   const { backend, contextLength, engine, files, path } = options;
+  const elementBytes = (dtype: "float32" | "float16") =>
+    dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
   const limits = choosePagedLimits(cut, {
     contextLength,
     settings: engine,
     maxBufferBytes: backend.maxBufferBytes,
-    elementBytes: (dtype) => dtype === "float16" && backend.kind === "webgpu" ? 2 : 4,
+    elementBytes,
+  });
+  requireMemory(needsOfCut(cut, limits, elementBytes), {
+    backend,
+    availableBytes: await readAvailableBytes(),
+    otherDtypes: await weighOtherDtypes(options),
   });
   const onProgress = (fraction: number) =>
     options.onProgress({ what: `loading ${path}`, fraction });

@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { StartupError } from "../../../src/errors.ts";
+import {
+  type MemoryNeeds,
+  type MemoryOffer,
+  requireMemory,
+  weighOtherDtypes,
+} from "../../../src/models/memory.ts";
+
+import { openFolder } from "../../../src/models/folder.ts";
+
+const MB = 1e6;
+const NEEDS: MemoryNeeds = {
+  weightsBytes: 2000 * MB,
+  largestWeightBytes: 300 * MB,
+  cacheBytes: 1000 * MB,
+  activationBytes: 50 * MB,
+};
+const OFFER: MemoryOffer = {
+  backend: { kind: "cpu", maxBufferBytes: 2 ** 31 },
+  availableBytes: 8000 * MB,
+  otherDtypes: [
+    { dtype: "fp32", weightsBytes: 8000 * MB },
+    { dtype: "q4", weightsBytes: 500 * MB },
+  ],
+};
+
+function refusal(needs: Partial<MemoryNeeds>, offer: Partial<MemoryOffer>): string {
+  try {
+    requireMemory({ ...NEEDS, ...needs }, { ...OFFER, ...offer });
+  } catch (error) {
+    assert.ok(error instanceof StartupError);
+    return error.message;
+  }
+  return "";
+}
+
+Deno.test("requireMemory() lets through what fits, and what nobody can measure", () => {
+  assert.equal(refusal({}, {}), "");
+  assert.equal(refusal({}, { availableBytes: 3050 * MB }), "");
+  assert.equal(refusal({}, { availableBytes: undefined }), "");
+});
+
+Deno.test("requireMemory() refuses with all numbers, and names a KV cache that would fit", () => {
+  const message = refusal({}, { availableBytes: 3000 * MB });
+  assert.match(message, /2\.00 GB for weights, 1\.00 GB for keys and values, 50\.0 MB for activ/);
+  assert.match(message, /3\.00 GB of the machine's memory are free/);
+  const [, mib] = /--kv-cache-mb (\d+)\.$/.exec(message)!;
+  assert.equal(refusal({ cacheBytes: Number(mib) * 2 ** 20 }, { availableBytes: 3000 * MB }), "");
+});
+
+Deno.test("requireMemory() names the dtypes that would fit where the weights alone do not", () => {
+  const message = refusal({}, { availableBytes: 1500 * MB });
+  assert.match(message, /It would fit with --dtype q4 \(500 MB\)\.$/);
+  assert.match(
+    refusal({}, { availableBytes: 300 * MB }),
+    /a smaller model, or smaller weights of it with --dtype\.$/,
+  );
+});
+
+Deno.test("requireMemory() knows that the CPU loads no more than a WebAssembly memory holds", () => {
+  const message = refusal({ weightsBytes: 5000 * MB }, { availableBytes: 64_000 * MB });
+  assert.match(message, /take 5\.00 GB, and on the CPU at most 4\.29 GB .*--dtype q4/);
+});
+
+Deno.test("requireMemory() refuses a tensor larger than the device's buffers", () => {
+  const backend = { kind: "webgpu", maxBufferBytes: 256 * MB } as const;
+  assert.match(
+    refusal({}, { backend }),
+    /takes 300 MB, and a buffer of this device at most 256 MB/,
+  );
+});
+
+Deno.test("requireMemory() lets a GPU try what the machine's own memory would not hold", () => {
+  const backend = { kind: "webgpu", maxBufferBytes: 2 ** 31 } as const;
+  assert.equal(refusal({}, { backend, availableBytes: 100 * MB }), "");
+});
+
+Deno.test("weighOtherDtypes() adds up a graph's files in the other dtypes of its folder", async () => {
+  const folder = await openFolder(
+    new URL("../../../models/hearth-demo-chat", import.meta.url).pathname,
+  );
+  const others = await weighOtherDtypes({ folder, graph: "model", dtype: "fp32" });
+  assert.deepEqual(others.map(({ dtype }) => dtype), ["fp16", "q4", "q4f16"]);
+  for (const { dtype, weightsBytes } of others) {
+    const file = `${folder.path}/onnx/model_${dtype}.onnx`;
+    assert.equal(weightsBytes, (await Deno.stat(file)).size);
+  }
+});
