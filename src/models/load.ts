@@ -5,14 +5,18 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import { warmUp } from "../engine/warm_up.ts";
+import type { ModelKind } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import type { LoadOptions, LoadProgress } from "../worker/protocol.ts";
+import { readAvailableBytes } from "./available_memory.ts";
 import { loadDecoder } from "./decoder.ts";
 import { EmbeddingModel } from "./embedding.ts";
 import { type ModelFolder, openFolder, readOptionalJson } from "./folder.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import { kindOf } from "./kind.ts";
+import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import type { Model } from "./model.ts";
+import { chooseFiles } from "./needed_files.ts";
 import { RerankModel } from "./rerank.ts";
 import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
@@ -32,6 +36,8 @@ export interface ModelLoadOptions extends Pick<LoadOptions, "model" | "dtype" | 
 export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openFolder(options.model.folder);
   const kind = options.kind ?? kindOf(folder);
+  // Of a decoder that is cut, more is known.
+  if (kind !== "text") await requireRoomForFiles(folder, kind, options);
   const encoderOptions = { ...options, maxBatchTokens: options.engine.maxBatchTokens };
   switch (kind) {
     case "text":
@@ -51,6 +57,20 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
           "it serves text, asr, embedding and rerank.",
       );
   }
+}
+
+async function requireRoomForFiles(
+  folder: ModelFolder,
+  kind: ModelKind,
+  { backend, dtype }: ModelLoadOptions,
+): Promise<void> {
+  const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
+  const { files } = chooseFiles(folder, { kind, dtype, device });
+  const graphs = files.filter((file) => file.startsWith("onnx/"));
+  requireMemory(
+    { ...NOTHING, weightsBytes: await weighFiles(folder, graphs) },
+    { backend, availableBytes: await readAvailableBytes(), otherDtypes: [] },
+  );
 }
 
 async function loadText(folder: ModelFolder, options: ModelLoadOptions): Promise<Model> {

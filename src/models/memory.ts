@@ -31,6 +31,14 @@ export interface MemoryNeeds {
   readonly activationBytes: number;
 }
 
+/** Needs to start from. */
+export const NOTHING: MemoryNeeds = {
+  weightsBytes: 0,
+  largestWeightBytes: 0,
+  cacheBytes: 0,
+  activationBytes: 0,
+};
+
 /** What there is. */
 export interface MemoryOffer {
   readonly backend: Pick<Backend, "kind" | "maxBufferBytes">;
@@ -69,12 +77,18 @@ export async function weighOtherDtypes(
   const others = dtypesOf(folder, graph).filter((other) => other !== dtype);
   return await Promise.all(others.map(async (other) => {
     const file = graphFile(graph, other);
-    const sizes = [file, ...externalDataFiles(folder, file)].map(async (each) =>
-      (await Deno.stat(join(folder.path, each))).size
-    );
-    const weightsBytes = (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
+    const weightsBytes = await weighFiles(folder, [file, ...externalDataFiles(folder, file)]);
     return { dtype: other, weightsBytes };
   }));
+}
+
+/** The bytes of files of a folder. */
+export async function weighFiles(
+  folder: ModelFolder,
+  files: readonly string[],
+): Promise<number> {
+  const sizes = files.map(async (file) => (await Deno.stat(join(folder.path, file))).size);
+  return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
 }
 
 function bytesOfPort({ dtype, shape }: TensorPort, limits: DecoderLimits): number {
