@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { HearthError } from "../../../src/errors.ts";
+import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
+
+type Damage = (file: Uint8Array<ArrayBuffer>, random: Random) => Uint8Array<ArrayBuffer>;
+/** A whole number from 0 to below `limit`. */
+type Random = (limit: number) => number;
+
+/** Ways to spoil a file, each leaving it as long as it was or shorter. */
+const DAMAGES: Readonly<Record<string, Damage>> = {
+  "cut": (file, random) => file.slice(0, random(file.length)),
+  "with bits flipped": (file, random) => {
+    for (let i = random(20); i >= 0; i--) file[random(file.length)]! ^= 1 << random(8);
+    return file;
+  },
+  "with its header spoilt": (file, random) => {
+    for (let i = random(8); i >= 0; i--) file[random(Math.min(400, file.length))] = random(256);
+    return file;
+  },
+  "with a hole": (file, random) => {
+    const start = random(file.length);
+    return new Uint8Array([...file.subarray(0, start), ...file.subarray(start + random(500))]);
+  },
+  "with noise in it": (file, random) => {
+    const start = random(file.length);
+    for (let i = start + random(2000); i >= start; i--) file[i] = random(256);
+    return file;
+  },
+  "renamed: another's beginning": (file, random) => {
+    const other = readFixture(SPEECH_FILES[random(SPEECH_FILES.length)]!);
+    file.set(other.subarray(0, Math.min(file.length, 1 + random(64))));
+    return file;
+  },
+};
+const ROUNDS = 4;
+
+function makeRandom(seed: number): Random {
+  let state = seed;
+  return (limit) => {
+    state = Math.imul(state, 1_664_525) + 1_013_904_223 >>> 0;
+    return Math.floor(state / 2 ** 32 * limit);
+  };
+}
+
+/** A damaged file has either sound or an error that says so. */
+async function assertBears(file: Uint8Array<ArrayBuffer>, what: string): Promise<void> {
+  try {
+    const samples = await decodeWhole(file);
+    assert.ok(samples.length > 0 && samples.every(Number.isFinite), what);
+  } catch (error) {
+    assert.ok(error instanceof HearthError, `${what}: ${error}`);
+    assert.equal(error.kind, "invalid_media");
+  }
+}
+
+async function assertInvalid(file: Uint8Array<ArrayBuffer>, message: RegExp): Promise<void> {
+  await assert.rejects(decodeWhole(file), { name: "HearthError", kind: "invalid_media", message });
+}
+
+for (const [fileIndex, name] of SPEECH_FILES.entries()) {
+  Deno.test(`decodeAudio() bears ${name} damaged in many ways, and then decodes it as before`, async () => {
+    const intact = readFixture(name);
+    const before = await decodeWhole(intact);
+    for (const [kind, damage] of Object.entries(DAMAGES)) {
+      for (let round = 0; round < ROUNDS; round++) {
+        const random = makeRandom(1 + fileIndex * 1000 + round);
+        await assertBears(damage(intact.slice(), random), `${name} ${kind}, round ${round}`);
+      }
+    }
+    assert.deepEqual(await decodeWhole(intact), before);
+  });
+}
+
+Deno.test("decodeAudio() refuses what is no audio", async () => {
+  await assertInvalid(new Uint8Array(), /is empty/);
+  await assertInvalid(new Uint8Array(1), /no audio that can be read/);
+  await assertInvalid(new Uint8Array(100_000), /no audio that can be read/);
+  await assertInvalid(new Uint8Array(100_000).fill(0xff), /no audio that can be read/);
+  await assertInvalid(new TextEncoder().encode("<html>".repeat(1000)), /it is none of WAV, Ogg/);
+});
+
+Deno.test("decodeAudio() refuses files whose end is missing, where they tell", async () => {
+  const half = (name: string) => {
+    const file = readFixture(name);
+    return file.slice(0, file.length / 2);
+  };
+  await assertInvalid(half("speech_44k_stereo.mp3"), /MP3 file was cut: .* promises \d+ frames/);
+  await assertInvalid(half("speech_22k_stereo.flac"), /FLAC file was cut or is damaged/);
+  await assertInvalid(half("speech_44k_stereo.m4a"), /MP4 file was cut/);
+  await assertInvalid(half("speech_48k_opus.webm"), /WebM file was cut/);
+});
+
+Deno.test("decodeAudio() refuses containers without sound it can decode", async () => {
+  const spoil = (name: string, from: string, to: string) => {
+    const file = readFixture(name);
+    const text = new TextDecoder("latin1").decode(file);
+    file.set(new TextEncoder().encode(to), text.indexOf(from));
+    return file;
+  };
+  await assertInvalid(spoil("speech_44k_stereo.m4a", "mp4a", "alac"), /sound is alac; AAC, MP3/);
+  await assertInvalid(spoil("speech_44k_stereo.m4a", "soun", "vide"), /no sound track/);
+  await assertInvalid(spoil("speech_48k_opus.webm", "A_OPUS", "A_DTS_"), /sound is A_DTS_; A_OPUS/);
+  await assertInvalid(
+    spoil("speech_48k_stereo.opus", "OpusHead", "Speex   "),
+    /no Opus, Vorbis or FLAC/,
+  );
+});
+
+Deno.test("decodeAudio() is not kept busy by files made to do so", async () => {
+  const size = 8 << 20;
+  const repeat = (unit: ArrayLike<number>, beginning: ArrayLike<number> = []) => {
+    const file = new Uint8Array(size);
+    for (let at = 0; at + unit.length <= size; at += unit.length) file.set(unit, at);
+    file.set(beginning);
+    return file;
+  };
+  const bytes = (text: string) => new TextEncoder().encode(text);
+  // Each would take hours if a part of the file were looked at again and again.
+  await assertInvalid(repeat([...bytes("OggS\0"), ...Array(21).fill(0), 255, 255]), /Ogg/);
+  await assertInvalid(
+    repeat(bytes("\0\0\0\x08moof"), bytes("\0\0\0\x08ftyp")),
+    /no table of contents/,
+  );
+  await assertInvalid(repeat([0xff, 0xf1, 0x50, 0x80, 0x01, 0x1f, 0xfc, 0]), /AAC frames/);
+  await assertInvalid(repeat([0xec, 0x80], [0x1a, 0x45, 0xdf, 0xa3, 0x80]), /no sound track/);
+});

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { decodeAudio } from "../../../src/media/audio.ts";
+import { readAdts } from "../../../src/media/audio/adts.ts";
+import { readWav } from "../../../src/media/audio/wav.ts";
+import { decodeWhole, RATE_HZ, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
+
+interface Expectation {
+  /** How far the decoded sound may be from the original, at the best volume. */
+  readonly decibels: number;
+  /** Samples that the format has no place to say are the encoder's own. */
+  readonly delay?: number;
+  /** Volume, where one of the channels is softer or the encoder's input was. */
+  readonly gain?: number;
+}
+
+const QUIET_RIGHT = 0.75;
+const FLOAT_DOWNMIX = Math.SQRT2;
+
+const EXPECTED: Readonly<Record<string, Expectation>> = {
+  "speech.wav": { decibels: 200 },
+  "speech_8k.wav": { decibels: 35 },
+  "speech_44k_stereo.mp3": { decibels: 25, gain: 0.95 * QUIET_RIGHT },
+  "speech_22k.mp3": { decibels: 22, gain: 0.95 },
+  "speech_44k_stereo.m4a": { decibels: 20, gain: QUIET_RIGHT },
+  "speech_16k.aac": { decibels: 12, delay: 1024, gain: FLOAT_DOWNMIX },
+  "speech_16k_fragmented.mp4": { decibels: 12, delay: 1024, gain: FLOAT_DOWNMIX },
+  "speech_48k_opus.mp4": { decibels: 25, gain: FLOAT_DOWNMIX },
+  "speech_44k_stereo.ogg": { decibels: 22, gain: QUIET_RIGHT },
+  "speech_48k_stereo.opus": { decibels: 23, gain: QUIET_RIGHT },
+  "speech_16k_flac.ogg": { decibels: 90 },
+  "speech_22k_stereo.flac": { decibels: 38, gain: QUIET_RIGHT },
+  "speech_48k_opus.webm": { decibels: 25, gain: FLOAT_DOWNMIX },
+  "speech_44k_vorbis.webm": { decibels: 20, gain: FLOAT_DOWNMIX },
+  "speech_16k_flac.mka": { decibels: 90 },
+  "speech_16k_mp3.mka": { decibels: 15, delay: 1105, gain: 0.95 },
+};
+
+/** How much of `decoded` is `original` at some volume, and that volume. */
+function compare(
+  decoded: Float32Array,
+  original: Float32Array,
+): { decibels: number; gain: number } {
+  let both = 0, first = 0, second = 0;
+  original.forEach((sample, i) => {
+    const other = decoded[i] ?? 0;
+    both += sample * other;
+    first += sample * sample;
+    second += other * other;
+  });
+  const correlation = both / Math.sqrt(first * second);
+  return { decibels: -10 * Math.log10(Math.max(1e-30, 1 - correlation ** 2)), gain: both / first };
+}
+
+Deno.test("every fixture has something expected of it", () => {
+  assert.deepEqual(Object.keys(EXPECTED).sort(), SPEECH_FILES);
+});
+
+const original = await decodeWhole(readFixture("speech.wav"));
+
+for (const [name, { decibels, delay = 0, gain = 1 }] of Object.entries(EXPECTED)) {
+  Deno.test(`decodeAudio() hears in ${name} what speech.wav says`, async () => {
+    const decoded = await decodeWhole(readFixture(name));
+    const found = compare(decoded.subarray(delay), original);
+    assert.ok(found.decibels > decibels, `only ${found.decibels.toFixed(1)} dB alike`);
+    assert.ok(Math.abs(found.gain / gain - 1) < 0.05, `${found.gain.toFixed(3)} times as loud`);
+    const extra = decoded.length - original.length - delay;
+    // Containers without a length end with a whole frame.
+    assert.ok(extra >= 0 && extra < 1152, `${extra} samples more`);
+  });
+}
+
+Deno.test("decodeAudio() knows formats by their content alone", async () => {
+  const mp3 = readFixture("speech_22k.mp3");
+  const inside = new Uint8Array(100 + mp3.length + 50).subarray(100, 100 + mp3.length);
+  inside.set(mp3);
+  assert.deepEqual(await decodeWhole(inside), await decodeWhole(mp3));
+});
+
+Deno.test("decodeAudio() looks behind ID3 tags, and past what follows the last frame", async () => {
+  const mp3 = readFixture("speech_22k.mp3");
+  const plain = await decodeWhole(mp3);
+  const tag = new Uint8Array(10 + 300);
+  tag.set([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 2, 44]);
+  // Bytes that look like the beginning of a frame.
+  tag.fill(0xff, 10);
+  const tail = new TextEncoder().encode("TAG".padEnd(128, "x"));
+  assert.deepEqual(await decodeWhole(new Uint8Array([...tag, ...mp3, ...tail])), plain);
+  const flac = readFixture("speech_22k_stereo.flac");
+  assert.deepEqual(
+    await decodeWhole(new Uint8Array([...tag, ...flac])),
+    await decodeWhole(flac),
+  );
+});
+
+Deno.test("decodeAudio() plays Ogg recordings that follow each other, of different rates too", async () => {
+  const parts = ["speech_48k_stereo.opus", "speech_44k_stereo.ogg", "speech_48k_stereo.opus"]
+    .map(readFixture);
+  const chained = await decodeWhole(new Uint8Array(parts.flatMap((part) => [...part])));
+  const alone = await Promise.all(parts.map((part) => decodeWhole(part)));
+  assert.equal(chained.length, alone.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const sound of alone) {
+    const middle = [1000, sound.length - 1000] as const;
+    assert.deepEqual(chained.slice(at + middle[0], at + middle[1]), sound.slice(...middle));
+    at += sound.length;
+  }
+});
+
+Deno.test("decodeAudio() gives the rate that is asked for", async () => {
+  for (const rate of [8_000, 24_000, 44_100]) {
+    const { length } = await decodeWhole(readFixture("speech_22k_stereo.flac"), rate);
+    assert.equal(length, Math.ceil(1.5 * rate));
+  }
+});
+
+Deno.test("readAdts() decodes AAC-LC as ffmpeg does, to the last bit of 16", async () => {
+  const samples: number[] = [];
+  for await (const { channels } of readAdts(readFixture("aac_tools.aac"))) {
+    for (let i = 0; i < channels[0]!.length; i++) {
+      for (const channel of channels) samples.push(channel[i]!);
+    }
+  }
+  const expected: number[] = [];
+  for await (const { channels, sampleRateHz } of readWav(readFixture("aac_tools.wav"))) {
+    assert.equal(sampleRateHz, 44_100);
+    for (let i = 0; i < channels[0]!.length; i++) {
+      for (const channel of channels) expected.push(channel[i]!);
+    }
+  }
+  assert.equal(samples.length, expected.length);
+  const worst = Math.max(...samples.map((sample, i) => {
+    const clipped = Math.max(-1, Math.min(1 - 2 ** -15, sample));
+    return Math.abs(clipped - expected[i]!);
+  }));
+  assert.ok(worst <= 0.51 * 2 ** -15, `${worst * 2 ** 15} bits off`);
+});
+
+Deno.test("decodeAudio() stops when its signal does", async () => {
+  const controller = new AbortController();
+  const pieces = decodeAudio(readFixture("speech_22k.mp3"), {
+    sampleRateHz: RATE_HZ,
+    signal: controller.signal,
+  });
+  controller.abort(new Error("The client has gone."));
+  await assert.rejects(pieces.next(), /The client has gone/);
+});
+
+Deno.test("decodeAudio() decodes every format in a worker", async () => {
+  const url = new URL("../../fixtures/decode_worker.ts", import.meta.url);
+  const worker = new Worker(url, { type: "module" });
+  const answer = Promise.withResolvers<number[]>();
+  worker.onmessage = ({ data }: MessageEvent<number[]>) => answer.resolve(data);
+  worker.onerror = ({ message }) => answer.reject(new Error(message));
+  worker.postMessage(SPEECH_FILES);
+  const here = await Promise.all(SPEECH_FILES.map((name) => decodeWhole(readFixture(name))));
+  assert.deepEqual(await answer.promise, here.map(({ length }) => length));
+  worker.terminate();
+});

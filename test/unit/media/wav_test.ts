@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { decodeAudio } from "../../../src/media/audio.ts";
+import { decodeWhole, makeWav, RATE_HZ, type WavOptions } from "../../fixtures/audio_files.ts";
+
+const TONE = Float64Array.from({ length: 3001 }, (_, i) => 0.9 * Math.sin(i * 0.05));
+
+const ENCODINGS: Readonly<Record<string, { options: WavOptions; error: number }>> = {
+  "8 bits": { options: { bits: 8 }, error: 2 ** -8 },
+  "16 bits": { options: { bits: 16 }, error: 2 ** -16 },
+  "24 bits": { options: { bits: 24 }, error: 2 ** -23 },
+  "32 bits": { options: { bits: 32 }, error: 2 ** -24 },
+  "floating point": { options: { bits: 32, isFloat: true }, error: 2 ** -24 },
+  "double floating point": { options: { bits: 64, isFloat: true }, error: 2 ** -24 },
+  "24 bits, extensible": { options: { bits: 24, isExtensible: true }, error: 2 ** -23 },
+  "floating point, extensible": {
+    options: { bits: 32, isFloat: true, isExtensible: true },
+    error: 2 ** -24,
+  },
+};
+
+function assertNear(samples: Float32Array, wanted: ArrayLike<number>, error: number): void {
+  assert.equal(samples.length, wanted.length);
+  samples.forEach((sample, i) => assert.ok(Math.abs(sample - wanted[i]!) <= error, `at ${i}`));
+}
+
+async function assertInvalid(file: Uint8Array<ArrayBuffer>, message: RegExp): Promise<void> {
+  await assert.rejects(decodeWhole(file), { name: "HearthError", kind: "invalid_media", message });
+}
+
+for (const [name, { options, error }] of Object.entries(ENCODINGS)) {
+  Deno.test(`readWav() reads ${name}`, async () => {
+    assertNear(await decodeWhole(makeWav(TONE, options)), TONE, error);
+  });
+}
+
+for (let numChannels = 1; numChannels <= 8; numChannels++) {
+  Deno.test(`decodeAudio() averages ${numChannels} channels`, async () => {
+    const frames = 1000;
+    const samples = Float64Array.from(
+      { length: frames * numChannels },
+      (_, i) => Math.sin(Math.floor(i / numChannels) * 0.1) * (i % numChannels + 1) / 10,
+    );
+    const gain = (numChannels + 1) / 2 / 10;
+    const wanted = Float64Array.from({ length: frames }, (_, i) => Math.sin(i * 0.1) * gain);
+    assertNear(await decodeWhole(makeWav(samples, { numChannels, bits: 24 })), wanted, 2 ** -22);
+  });
+}
+
+Deno.test("readWav() passes over other chunks, padded to an even size", async () => {
+  const extraChunks = Uint8Array.of(...new TextEncoder().encode("LIST"), 3, 0, 0, 0, 1, 2, 3, 0);
+  assertNear(await decodeWhole(makeWav(TONE, { extraChunks })), TONE, 2 ** -16);
+});
+
+Deno.test("readWav() reads to the end where a pipe kept the size from being known", async () => {
+  for (const claimedBytes of [0xffff_ffff, 0x7fff_f000, 0x7fff_ffff]) {
+    assertNear(await decodeWhole(makeWav(TONE, { claimedBytes })), TONE, 2 ** -16);
+  }
+});
+
+Deno.test("readWav() ends at the size that its header gives", async () => {
+  const samples = await decodeWhole(makeWav(TONE, { claimedBytes: 2000 }));
+  assertNear(samples, TONE.subarray(0, 1000), 2 ** -16);
+});
+
+Deno.test("readWav() refuses a file that is shorter than its header says", async () => {
+  await assertInvalid(
+    makeWav(TONE, { claimedBytes: 100_000 }),
+    /promises 100000 bytes .* 6002 are there/,
+  );
+  await assertInvalid(makeWav(TONE).slice(0, 3000), /promises 6002 bytes/);
+});
+
+Deno.test("readWav() refuses a file without sound", async () => {
+  await assertInvalid(makeWav([]), /holds no sound/);
+  await assertInvalid(makeWav(TONE).slice(0, 30), /cut short|ends before/);
+  await assertInvalid(makeWav(TONE).slice(0, 12), /ends before its data/);
+});
+
+Deno.test("readWav() refuses headers that make no sense, saying what it saw", async () => {
+  const spoil = (at: number, value: number) => {
+    const file = makeWav(TONE);
+    new DataView(file.buffer).setUint16(at, value, true);
+    return file;
+  };
+  await assertInvalid(spoil(22, 0), /0 channels; 1 to 8/);
+  await assertInvalid(spoil(22, 9), /9 channels; 1 to 8/);
+  await assertInvalid(spoil(32, 3), /3 bytes to 1 samples of 16 bits/);
+  await assertInvalid(spoil(20, 2), /encoding 2 with 16 bits/);
+  await assertInvalid(makeWav(TONE, { sampleRateHz: 0 }), /sample rate of 0 Hz/);
+  await assertInvalid(
+    makeWav(TONE, { sampleRateHz: 4_000_000_000 }),
+    /sample rate of 4000000000 Hz/,
+  );
+});
+
+Deno.test("decodeAudio() takes what is no number for silence", async () => {
+  const samples = [0.5, NaN, Infinity, -Infinity, 1e30, -0.5];
+  const decoded = await decodeWhole(makeWav(samples, { bits: 32, isFloat: true }));
+  assert.deepEqual([...decoded], [0.5, 0, 0, 0, 0, -0.5]);
+});
+
+Deno.test("decodeAudio() gives a long file in small pieces, and lets other work go on", async () => {
+  const minutes = 3;
+  const numSamples = minutes * 60 * 44_100;
+  const file = makeWav(new Int8Array(numSamples), { sampleRateHz: 44_100, bits: 8 });
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  let longest = 0;
+  let total = 0;
+  for await (const { length } of decodeAudio(file, { sampleRateHz: RATE_HZ })) {
+    longest = Math.max(longest, length);
+    total += length;
+  }
+  clearInterval(timer);
+  assert.equal(total, minutes * 60 * RATE_HZ);
+  assert.ok(longest <= 65_536, `a piece of ${longest} samples`);
+  assert.ok(turns > 10, `${turns} turns for others`);
+});
