@@ -10,9 +10,9 @@ import { countOpusSamples } from "./opus_packet.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
 import { decodeVorbis } from "./vorbis.ts";
 
-/** What a stream's first packet begins with, and how the stream is read. */
+/** What a stream's first packet begins with, and how its pages are read. */
 const CODECS: Readonly<
-  Record<string, (packets: readonly OggPacket[]) => AsyncGenerator<Sound, void>>
+  Record<string, (pages: readonly OggPage[]) => AsyncGenerator<Sound, void>>
 > = {
   "OpusHead": readOpus,
   "\x01vorbis": readVorbis,
@@ -36,7 +36,7 @@ export async function* readOgg(file: Uint8Array<ArrayBuffer>): AsyncGenerator<So
       const read = findCodec(first.body);
       if (read === undefined) continue;
       isKnown = true;
-      yield* read([...readOggPackets(link.filter(({ serial }) => serial === first.serial))]);
+      yield* read(link.filter(({ serial }) => serial === first.serial));
       break;
     }
   }
@@ -65,35 +65,55 @@ function findCodec(body: Uint8Array) {
   return Object.entries(CODECS).find(([magic]) => beginning.startsWith(magic))?.[1];
 }
 
-function* dataOf(packets: readonly OggPacket[]): Generator<Uint8Array> {
+/** The packets after the first `numHeaders`. Not a list: hours of sound are millions of them. */
+function* readPackets(pages: readonly OggPage[], numHeaders: number): Generator<OggPacket> {
+  let place = 0;
+  for (const packet of readOggPackets(pages)) {
+    if (place++ >= numHeaders) yield packet;
+  }
+}
+
+function* dataOf(packets: Iterable<OggPacket>): Generator<Uint8Array> {
   for (const { data } of packets) yield data;
 }
 
-async function* readOpus(packets: readonly OggPacket[]): AsyncGenerator<Sound, void> {
-  const head = parseOpusHead(packets[0]?.data ?? new Uint8Array());
-  const audio = packets.slice(NUM_OPUS_HEADERS);
-  const last = lastPage(audio);
-  if (last === undefined) return yield* decodeOpus(head, dataOf(audio));
-  const first = audio[0]!.page;
-  const numInFirst = audio.filter(({ page }) => page === first)
-    .reduce((sum, { data }) => sum + countOpusSamples(data), 0);
-  // A recording that was cut out of a stream does not begin at 0.
-  const played = last.granule - Math.max(0, first.granule - numInFirst);
-  yield* decodeOpus(head, dataOf(audio), played - head.preSkip);
+async function* readOpus(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
+  const head = parseOpusHead(pages[0]!.body);
+  const end = findEnd(pages);
+  const length = end === undefined ? undefined : end - findOpusStart(pages) - head.preSkip;
+  yield* decodeOpus(head, dataOf(readPackets(pages, NUM_OPUS_HEADERS)), length);
 }
 
-async function* readVorbis(packets: readonly OggPacket[]): AsyncGenerator<Sound, void> {
-  yield* decodeVorbis(dataOf(packets), lastPage(packets)?.granule);
+/** Where a recording begins: not at 0 if it was cut out of a stream. */
+function findOpusStart(pages: readonly OggPage[]): number {
+  let first: OggPage | undefined;
+  let numSamples = 0;
+  for (const { data, page } of readPackets(pages, NUM_OPUS_HEADERS)) {
+    first ??= page;
+    if (page !== first) break;
+    numSamples += countOpusSamples(data);
+  }
+  return first === undefined ? 0 : Math.max(0, first.granule - numSamples);
 }
 
-/** The page whose position tells where in the last packet the sound ends. */
-function lastPage(packets: readonly OggPacket[]): OggPage | undefined {
-  const page = packets.findLast(({ page }) => page.granule >= 0)?.page;
-  return page?.isLast ? page : undefined;
+async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
+  yield* decodeVorbis(dataOf(readPackets(pages, 0)), findEnd(pages));
 }
 
-async function* readFlac(packets: readonly OggPacket[]): AsyncGenerator<Sound, void> {
-  const [first, ...rest] = packets.map(({ data }) => data);
-  const frames = rest.filter(([byte]) => byte === FLAC_FRAME_BYTE);
-  yield* decodeFlac(first?.subarray(FLAC_MAPPING_BYTES) ?? new Uint8Array(), frames);
+/** The position of the last page, which tells where in its last packet the sound ends; `undefined` if it is not there. */
+function findEnd(pages: readonly OggPage[]): number | undefined {
+  const page = pages.findLast(({ granule }) => granule >= 0);
+  return page?.isLast ? page.granule : undefined;
+}
+
+async function* readFlac(pages: readonly OggPage[]): AsyncGenerator<Sound, void> {
+  const setup = pages[0]!.body.subarray(FLAC_MAPPING_BYTES);
+  yield* decodeFlac(setup, flacFrames(pages));
+}
+
+function* flacFrames(pages: readonly OggPage[]): Generator<Uint8Array> {
+  for (const { data } of readPackets(pages, 1)) {
+    // What does not begin like a frame is more metadata.
+    if (data[0] === FLAC_FRAME_BYTE) yield data;
+  }
 }
