@@ -66,6 +66,13 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     run: async ({ operands: [port] }) => await (await import("./stop.ts")).stop(port),
   }),
   defineCommand({
+    name: "doctor",
+    summary: "Check devices, cache and hub; the exit code says whether models can be served.",
+    operands: [],
+    flags: REPORT_FLAGS,
+    run: async ({ flags }) => await (await import("./doctor.ts")).doctor(flags),
+  }),
+  defineCommand({
     name: "inspect",
     summary:
       "Show how a model's graphs, or one .onnx file, are cut for the paged engine, or why not.",

@@ -173,7 +173,7 @@ export const RUN_FLAGS = {
   ...WEIGHTS_FLAGS,
 } satisfies FlagTable;
 
-/** Flags of commands that report something: `list`, `ps`, `inspect`. */
+/** Flags of commands that report something: `list`, `ps`, `doctor`, `inspect`. */
 export const REPORT_FLAGS = {
   json: toggle({ help: "Print JSON." }),
 } satisfies FlagTable;

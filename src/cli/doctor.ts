@@ -1,0 +1,76 @@
+/**
+ * `doctor`: whether this machine and this copy of Hearth are fit to serve, and what they have.
+ *
+ * @module
+ */
+import { openBackend } from "../backend/open.ts";
+import type { DeviceChoice } from "../config.ts";
+import { configureLog } from "../log.ts";
+import { VERSION } from "../version.ts";
+import { type AdapterReport, chooseDevice, findAdapters } from "./doctor_adapters.ts";
+import { type Check, checkCache, checkHub, checkRuntime } from "./doctor_checks.ts";
+import { testBackend } from "./doctor_device.ts";
+import { printLine } from "./print.ts";
+import { quietenVulkan } from "./quieten_vulkan.ts";
+import { formatTable } from "./table.ts";
+
+const MARKS = { ok: "ok", warning: "warning", failed: "FAILED" } as const;
+
+/**
+ * Prints what was found.
+ *
+ * @returns 0 when models can be served; what only a download would need counts as a warning.
+ */
+export async function doctor({ json }: { readonly json: boolean }): Promise<number> {
+  configureLog({ level: "error", format: "text" });
+  quietenVulkan();
+  const adapters = await findAdapters();
+  const checks: Check[] = [
+    checkRuntime(),
+    chooseDevice(adapters),
+    await testDevice("cpu"),
+    ...(adapters.length > 0 ? [await testDevice("webgpu")] : []),
+    await checkCache(),
+    await checkHub(),
+  ];
+  const isHealthy = checks.every(({ status }) => status !== "failed");
+  if (json) {
+    printLine(JSON.stringify({ isHealthy, version: VERSION, checks, adapters }, undefined, 2));
+  } else printReport({ checks, adapters, isHealthy });
+  return isHealthy ? 0 : 1;
+}
+
+async function testDevice(choice: Exclude<DeviceChoice, "auto">): Promise<Check> {
+  const name = `self-test on ${choice}`;
+  try {
+    const backend = await openBackend(choice);
+    try {
+      return { name, status: "ok", text: await testBackend(backend) };
+    } finally {
+      backend.dispose();
+    }
+  } catch (error) {
+    const advice = choice === "webgpu"
+      ? " Update the GPU's driver, or serve with --device cpu."
+      : "";
+    return { name, status: "failed", text: `${(error as Error).message}${advice}` };
+  }
+}
+
+function printReport(
+  { checks, adapters, isHealthy }: {
+    checks: readonly Check[];
+    adapters: readonly AdapterReport[];
+    isHealthy: boolean;
+  },
+): void {
+  printLine(`Hearth ${VERSION}`);
+  const rows = checks.map(({ name, status, text }) => [`  ${MARKS[status]}`, name, text]);
+  for (const line of formatTable(rows)) printLine(line);
+  for (const { name, isSoftware, features, limits } of adapters) {
+    printLine(`\nadapter ${name}${isSoftware ? " (software)" : ""}`);
+    for (const [limit, value] of Object.entries(limits)) printLine(`  ${limit.padEnd(36)}${value}`);
+    printLine(`  features: ${features.join(", ")}`);
+  }
+  printLine(`\n${isHealthy ? "Healthy." : "Not healthy: see FAILED above."}`);
+}

@@ -1,0 +1,94 @@
+/**
+ * What `doctor` looks at besides devices: the runtime, the cache, the hub.
+ *
+ * @module
+ */
+import { statfs } from "node:fs/promises";
+import manifest from "../../deno.json" with { type: "json" };
+import { formatBytes } from "../format_bytes.ts";
+import { canTakeRangeEarly } from "../gpu/readback.ts";
+import { askHub } from "../hub/answer.ts";
+import { measureFolder } from "../hub/cache_scan.ts";
+import { listCachedIds } from "../hub/cache.ts";
+import { readHubSettings } from "../hub/settings.ts";
+
+/** One thing that was looked at. */
+export interface Check {
+  readonly name: string;
+  /** `failed`: models cannot be served so. */
+  readonly status: "ok" | "warning" | "failed";
+  readonly text: string;
+}
+
+const PACKAGES = ["onnxruntime-web", "@huggingface/transformers", "@huggingface/tokenizers"];
+const HUB_TIMEOUT_MS = 5_000;
+
+/** Versions, and whether this Deno is one that the fast read-back was verified on. */
+export function checkRuntime(): Check {
+  const imports: Readonly<Record<string, string>> = manifest.imports;
+  const packages = PACKAGES.map((name) => `${name} ${imports[name]?.replace(/^npm:.+@/, "")}`);
+  const { deno, v8 } = Deno.version;
+  const { os, arch } = Deno.build;
+  const text = `Deno ${deno}, V8 ${v8}, ${packages.join(", ")}, ${os} ${arch}`;
+  if (canTakeRangeEarly()) return { name: "runtime", status: "ok", text };
+  return {
+    name: "runtime",
+    status: "warning",
+    text: `${text}; not a Deno on which fast read-back from the GPU was verified: slower tokens`,
+  };
+}
+
+/** Whether the cache can be written, and what it holds. */
+export async function checkCache(): Promise<Check> {
+  const name = "cache";
+  const { cacheFolder } = readHubSettings();
+  try {
+    await Deno.mkdir(cacheFolder, { recursive: true });
+    await Deno.remove(await Deno.makeTempFile({ dir: cacheFolder, prefix: ".hearth-doctor-" }));
+  } catch (error) {
+    const reason = (error as Error).message;
+    return {
+      name,
+      status: "failed",
+      text: `${cacheFolder} cannot be written: ${reason}. Set HF_HOME.`,
+    };
+  }
+  const numModels = (await listCachedIds(cacheFolder)).length;
+  const models = numModels === 1 ? "1 model" : `${numModels} models`;
+  const size = formatBytes(await measureFolder(cacheFolder));
+  const free = await statfs(cacheFolder).then(
+    ({ bavail, bsize }) => `, ${formatBytes(bavail * bsize)} free`,
+    () => "",
+  );
+  return { name, status: "ok", text: `${cacheFolder}: ${models}, ${size}${free}` };
+}
+
+/** Whether models can be downloaded. */
+export async function checkHub(): Promise<Check> {
+  const name = "hub";
+  const settings = readHubSettings();
+  const { endpoint, token, isOffline } = settings;
+  if (isOffline) {
+    return { name, status: "ok", text: `${endpoint} is not asked: HF_HUB_OFFLINE is set` };
+  }
+  try {
+    const response = await askHub(settings, {
+      url: `${endpoint}/api/models?limit=1`,
+      subject: "a list of models",
+      signal: AbortSignal.timeout(HUB_TIMEOUT_MS),
+    });
+    await response.body?.cancel();
+  } catch (error) {
+    const { name: kind, message } = error as Error;
+    const text = kind === "TimeoutError"
+      ? `${endpoint} does not answer within ${HUB_TIMEOUT_MS / 1000} s`
+      : message;
+    return {
+      name,
+      status: "warning",
+      text: `${text} (models in the cache are served all the same)`,
+    };
+  }
+  const login = token === undefined ? "without a token" : "and takes the token";
+  return { name, status: "ok", text: `${endpoint} answers, ${login}` };
+}
