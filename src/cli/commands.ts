@@ -74,14 +74,22 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
   }),
   defineCommand({
     name: "inspect",
-    summary:
-      "Show how a model's graphs, or one .onnx file, are cut for the paged engine, or why not.",
+    summary: "Show how a model's graphs, or one .onnx file, are cut for the paged engine.",
     operands: ["<model>"],
     flags: REPORT_FLAGS,
     run: async ({ flags, operands: [model = ""] }) => {
       const { inspect } = await import("./inspect.ts");
       const path = model.endsWith(".onnx") ? model : (await resolveModel(model)).folder;
       return await inspect(path, flags);
+    },
+  }),
+  defineCommand({
+    name: "completions",
+    summary: "Print a script that completes commands, flags and models in a shell.",
+    operands: ["<shell>"],
+    flags: {},
+    run: async ({ operands: [shell = ""] }) => {
+      return await (await import("./completions.ts")).completions(shell, COMMANDS);
     },
   }),
 ];

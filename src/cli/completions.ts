@@ -1,0 +1,94 @@
+/**
+ * `completions`: scripts that let a shell complete commands, flags, their values and model names, from the tables
+ * that parse.
+ *
+ * @module
+ */
+import { listBuiltIn } from "../hub/built_in.ts";
+import { HUB_ID_OF_ALIAS } from "../hub/catalogue.ts";
+import type { Command } from "./command.ts";
+import { type Flag, flagName, UsageError } from "./flag.ts";
+import { COMMON_FLAGS } from "./flags.ts";
+import { printLine } from "./print.ts";
+
+/** What may follow: words, a file, or nothing that could be told. */
+export type Values = readonly string[] | "files" | "none";
+
+/** A flag as shells know it. */
+export interface CompletedFlag {
+  readonly long: string;
+  readonly short: string | undefined;
+  readonly help: string;
+  /** `undefined` for a switch. */
+  readonly values: Values | undefined;
+}
+
+/** A command as shells know it. */
+export interface CompletedCommand {
+  readonly name: string;
+  readonly summary: string;
+  readonly flags: readonly CompletedFlag[];
+  readonly operands: Values;
+}
+
+type Script = (commands: readonly CompletedCommand[]) => string;
+
+const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
+
+/** Loaded when asked for. */
+const SCRIPTS: Readonly<Record<typeof SHELLS[number], () => Promise<Script>>> = {
+  bash: async () => (await import("./completions_bash.ts")).writeBash,
+  zsh: async () => (await import("./completions_zsh.ts")).writeZsh,
+  fish: async () => (await import("./completions_fish.ts")).writeFish,
+  powershell: async () => (await import("./completions_powershell.ts")).writePowerShell,
+};
+
+/** Prints the script for a shell. @returns 0. @throws {UsageError} for a shell that is not known. */
+export async function completions(shell: string, commands: readonly Command[]): Promise<number> {
+  const known = SHELLS.find((name) => name === shell);
+  if (known === undefined) {
+    throw new UsageError(`completions wants one of ${SHELLS.join(", ")}, got "${shell}".`);
+  }
+  const models = [...await listBuiltIn(), ...HUB_ID_OF_ALIAS.keys()];
+  const write = await SCRIPTS[known]();
+  printLine(write(commands.map((command) => describeCommand(command, models))));
+  return 0;
+}
+
+function describeCommand(
+  { name, summary, flags, operands }: Command,
+  models: readonly string[],
+): CompletedCommand {
+  return {
+    name,
+    summary,
+    flags: Object.entries({ ...flags, ...COMMON_FLAGS }).map(([key, flag]) =>
+      describeFlag(key, flag, models)
+    ),
+    operands: operands.length === 0 ? "none" : valuesOf(operands[0]!, models),
+  };
+}
+
+function describeFlag(
+  key: string,
+  { short, help, placeholder, fallback }: Flag<unknown>,
+  models: readonly string[],
+): CompletedFlag {
+  return {
+    // A switch that is on unless said otherwise is of use in its other form.
+    long: `--${fallback === true ? "no-" : ""}${flagName(key)}`,
+    short: short && `-${short}`,
+    help: help.replace(/[.:;] .*/s, "").replace(/\.$/, ""),
+    values: placeholder === undefined ? undefined : valuesOf(placeholder, models),
+  };
+}
+
+/** What a placeholder stands for: `<model>`, `<file>`, or words with bars between. */
+function valuesOf(placeholder: string, models: readonly string[]): Values {
+  if (/file|folder/.test(placeholder)) return "files";
+  if (placeholder === "<model>") return models;
+  if (placeholder === "<shell>") return SHELLS;
+  return placeholder.startsWith("<") || placeholder.startsWith("[")
+    ? "none"
+    : placeholder.split("|");
+}

@@ -1,0 +1,83 @@
+import assert from "node:assert/strict";
+import { COMMANDS } from "../../src/cli/commands.ts";
+import { flagName } from "../../src/cli/flag.ts";
+import { runHearth } from "../fixtures/hearth_process.ts";
+
+const SHELLS = ["bash", "zsh", "fish", "powershell"];
+
+async function printScript(shell: string): Promise<string> {
+  const { code, stdout, stderr } = await runHearth(["completions", shell]);
+  assert.equal(code, 0, stderr);
+  return stdout;
+}
+
+async function hasShell(name: string): Promise<boolean> {
+  try {
+    return (await new Deno.Command(name, { args: ["--version"], stdout: "null" }).output()).success;
+  } catch {
+    return false;
+  }
+}
+
+/** What bash offers for a command line whose last word is to be completed. */
+async function completeInBash(script: string, words: readonly string[]): Promise<string[]> {
+  const quoted = words.map((word) => `'${word}'`).join(" ");
+  const program = `${script}
+COMP_WORDS=(${quoted}); COMP_CWORD=${words.length - 1}
+_hearth; printf '%s\\n' "\${COMPREPLY[@]}"`;
+  const { stdout, stderr } = await new Deno.Command("bash", { args: ["-c", program] }).output();
+  assert.equal(new TextDecoder().decode(stderr), "");
+  return new TextDecoder().decode(stdout).trim().split("\n");
+}
+
+for (const shell of SHELLS) {
+  Deno.test(`completions ${shell} knows every command and every flag of it`, async () => {
+    const script = await printScript(shell);
+    for (const { name, flags } of COMMANDS) {
+      assert.ok(script.includes(name), name);
+      for (const key of Object.keys(flags)) assert.ok(script.includes(flagName(key)), key);
+    }
+    assert.ok(script.includes("qwen3-0.6b"));
+  });
+
+  // What the shell itself says of the syntax, where it is there.
+  const check: Record<string, string[]> = { bash: ["-n"], zsh: ["-n"], fish: ["--no-execute"] };
+  Deno.test({
+    name: `completions ${shell} is a script that the shell takes`,
+    ignore: check[shell] === undefined || !await hasShell(shell),
+    fn: async () => {
+      const path = await Deno.makeTempFile();
+      await Deno.writeTextFile(path, await printScript(shell));
+      const args = [...check[shell]!, path];
+      const { success, stderr } = await new Deno.Command(shell, { args }).output();
+      assert.ok(success, new TextDecoder().decode(stderr));
+      await Deno.remove(path);
+    },
+  });
+}
+
+Deno.test({
+  name: "completions bash completes commands, flags, their values and models",
+  ignore: !await hasShell("bash"),
+  fn: async () => {
+    const script = await printScript("bash");
+    assert.deepEqual(await completeInBash(script, ["hearth", "pu"]), ["pull"]);
+    assert.deepEqual(await completeInBash(script, ["hearth", "--dev"]), ["--device"]);
+    assert.deepEqual(await completeInBash(script, ["hearth", "--device", "w"]), ["webgpu"]);
+    assert.deepEqual(await completeInBash(script, ["hearth", "-m", "qwen3-1"]), ["qwen3-1.7b"]);
+    assert.deepEqual(await completeInBash(script, ["hearth", "pull", "whisper-b"]), [
+      "whisper-base",
+    ]);
+    assert.deepEqual(await completeInBash(script, ["hearth", "rm", "x", "--y"]), ["--yes"]);
+    assert.deepEqual(await completeInBash(script, ["hearth", "completions", "f"]), ["fish"]);
+    assert.deepEqual(await completeInBash(script, ["hearth", "run", "x", "-o", "LICEN"]), [
+      "LICENSE",
+    ]);
+  },
+});
+
+Deno.test("completions of an unknown shell names those it knows and exits 2", async () => {
+  const { code, stderr } = await runHearth(["completions", "tcsh"]);
+  assert.equal(code, 2);
+  assert.match(stderr, /wants one of bash, zsh, fish, powershell, got "tcsh"/);
+});
