@@ -7,17 +7,16 @@ import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import { FolderFiles, readStored, storedBytes } from "../onnx/external_data.ts";
+import { FolderFiles } from "../onnx/external_data.ts";
 import type { Session } from "../onnx/ort.ts";
 import { makeNode, type Model } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import { makeValueInfo, writeModel } from "../onnx/proto_write.ts";
-import { placeConstants } from "../onnx/segment_model.ts";
+import { makeValueInfo } from "../onnx/proto_write.ts";
 import type { LoadProgress } from "../worker/protocol.ts";
+import { openChangedGraph } from "./changed_graph.ts";
 import { chooseDtype, graphFile, type ModelFolder } from "./folder.ts";
 
 const GRAPH = "model";
-const WEIGHTS_FILE = "weights.data";
 
 /** How to load a model around an encoder. */
 export interface EncoderLoadOptions {
@@ -46,19 +45,7 @@ export async function openEncoderGraph(
   onProgress({ what: `loading ${path}` });
   await using files = new FolderFiles(join(folder.path, "onnx"));
   const model = change(await readModel(files, path.slice(path.lastIndexOf("/") + 1)));
-  const { initializers, blobParts, blobBytes } = placeConstants(
-    model.graph.initializers,
-    WEIGHTS_FILE,
-  );
-  const data = new Uint8Array(blobBytes);
-  for (const { tensor, blobOffset } of blobParts) {
-    const end = blobOffset + storedBytes(tensor);
-    await readStored(tensor, files, data.subarray(blobOffset, end));
-  }
-  const session = await backend.openSession(
-    writeModel({ ...model, graph: { ...model.graph, initializers } }),
-    blobBytes === 0 ? [] : [{ path: WEIGHTS_FILE, data }],
-  );
+  const session = await openChangedGraph(model, { files, backend });
   return { session, dtype };
 }
 

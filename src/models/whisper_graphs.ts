@@ -1,8 +1,8 @@
 /**
  * Whisper's two graphs as Optimum exports them, with the decoder's keys and values on the device.
  *
- * The merged decoder gives the encoder's keys and values when it runs without a cache, once per window; afterwards
- * they are only read.
+ * Of the merged decoder two graphs are made: one projects the encoder's output to keys and values, once per window,
+ * and the other runs one token with all keys and values so far. None holds weights of the other.
  *
  * @module
  */
@@ -10,8 +10,13 @@ import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import { FolderFiles } from "../onnx/external_data.ts";
+import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
 import { type Session, Tensor, type Tensors } from "../onnx/ort.ts";
+import type { Model } from "../onnx/proto.ts";
+import { readModel } from "../onnx/proto_read.ts";
 import type { LoadProgress } from "../worker/protocol.ts";
+import { openChangedGraph } from "./changed_graph.ts";
 import { chooseDtype, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
 
 const ENCODER = "encoder_model";
@@ -39,60 +44,50 @@ export interface WhisperGraphsOptions {
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
-/** The two sessions. */
+/** The sessions. */
 export class WhisperGraphs {
   /** Of the decoder. */
   readonly dtype: Dtype;
   readonly featuresDtype: "float32" | "float16";
   readonly logitsDtype: "float32" | "float16";
   readonly #encoder: Session;
-  readonly #decoder: Session;
+  readonly #project: Session;
+  readonly #step: Session;
   readonly #selfInputs: readonly string[];
   readonly #crossInputs: readonly string[];
-  /** What a step with a cache gives: not the encoder's keys and values, which would be copied for nothing. */
-  readonly #stepOutputs: Readonly<Record<string, null>>;
 
-  private constructor(encoder: Session, decoder: Session, dtype: Dtype) {
+  private constructor(sessions: { encoder: Session } & DecoderSessions, dtype: Dtype) {
     const floatOf = (values: Session["inputs"], name: string) =>
       values.find((value) => value.name === name)!.type as "float32" | "float16";
+    const { encoder, project, step } = sessions;
     this.#encoder = encoder;
-    this.#decoder = decoder;
+    this.#project = project;
+    this.#step = step;
     this.dtype = dtype;
     this.featuresDtype = floatOf(encoder.inputs, "input_features");
-    this.logitsDtype = floatOf(decoder.outputs, "logits");
-    const caches = decoder.inputs.map(({ name }) => name).filter((name) => name.startsWith("past"));
-    this.#selfInputs = caches.filter((name) => name.includes(".decoder."));
-    this.#crossInputs = caches.filter((name) => name.includes(".encoder."));
-    const names = ["logits", ...this.#selfInputs.map(presentName)];
-    this.#stepOutputs = Object.fromEntries(names.map((name) => [name, null]));
+    this.logitsDtype = floatOf(step.outputs, "logits");
+    const names = step.inputs.map(({ name }) => name);
+    this.#selfInputs = names.filter((name) => name.includes(".decoder."));
+    this.#crossInputs = names.filter((name) => name.includes(".encoder."));
   }
 
-  /** @throws {StartupError} when the folder lacks a graph, or one has inputs that are not known. */
+  /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
   static async load(folder: ModelFolder, options: WhisperGraphsOptions): Promise<WhisperGraphs> {
     const { backend } = options;
     const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
-    const open = async (graph: string) => {
+    const choose = (graph: string) => {
       const dtype = chooseDtype(folder, { graph, device, dtype: options.dtype });
       const path = graphFile(graph, dtype);
       options.onProgress({ what: `loading ${path}` });
-      const externalData = await Promise.all(
-        externalDataFiles(folder, path).map(async (file) => ({
-          path: file.slice(file.lastIndexOf("/") + 1),
-          data: await Deno.readFile(join(folder.path, file)),
-        })),
-      );
-      const model = await Deno.readFile(join(folder.path, path));
-      return { dtype, session: await backend.openSession(model, externalData) };
+      return { dtype, path };
     };
-    const encoder = await open(ENCODER);
-    const decoder = await open(DECODER);
-    requireInputs(encoder.session, ENCODER, ["input_features"]);
-    requireInputs(decoder.session, DECODER, [
-      "input_ids",
-      "encoder_hidden_states",
-      "use_cache_branch",
-    ]);
-    return new WhisperGraphs(encoder.session, decoder.session, decoder.dtype);
+    const encoder = await openWhole(folder, choose(ENCODER).path, backend);
+    requireInputs(encoder, ENCODER, /^input_features$/);
+    const { dtype, path } = choose(DECODER);
+    const decoder = await openDecoder(folder, path, backend);
+    requireInputs(decoder.project, DECODER, /^encoder_hidden_states$/);
+    requireInputs(decoder.step, DECODER, /^(input_ids|past_key_values\..*\.(key|value))$/);
+    return new WhisperGraphs({ encoder, ...decoder }, dtype);
   }
 
   /**
@@ -104,50 +99,73 @@ export class WhisperGraphs {
     const numWindows = features.dims[0]!;
     const encoded = await this.#encoder.run({ input_features: features });
     const hidden = encoded["last_hidden_state"]!;
-    const feeds: Record<string, Tensor> = {
-      input_ids: tokenColumn(new Array(numWindows).fill(startToken)),
-      encoder_hidden_states: hidden,
-      use_cache_branch: new Tensor("bool", [false], [1]),
-    };
-    for (const { name, type, shape } of this.#decoder.inputs) {
-      if (!name.startsWith("past")) continue;
-      const dims = shape.map((size, axis) =>
-        axis === 0 ? numWindows : typeof size === "number" ? size : 0
-      );
-      feeds[name] = zeroTensor(type, dims);
-    }
-    const outputs = await this.#decoder.run(feeds);
+    const projected = await this.#project.run({ encoder_hidden_states: hidden });
     hidden.dispose();
-    return {
-      logits: outputs["logits"]!,
-      state: {
-        self: pick(outputs, this.#selfInputs),
-        cross: pick(outputs, this.#crossInputs),
-      },
-    };
+    const cross = pick(projected, this.#crossInputs);
+    const self = Object.fromEntries(
+      this.#step.inputs.filter(({ name }) => this.#selfInputs.includes(name))
+        .map((input) => [input.name, noTokens(input, numWindows)]),
+    );
+    return await this.step({ self, cross }, new Array(numWindows).fill(startToken));
   }
 
   /** Runs one more token of each window. The state given stands. */
-  async step(state: DecoderState, tokens: readonly number[]): Promise<DecoderStep> {
-    const hidden = this.#decoder.inputs.find(({ name }) => name === "encoder_hidden_states")!;
-    const outputs = await this.#decoder.run({
-      input_ids: tokenColumn(tokens),
-      // Not read with a cache: a single place keeps the copy to the device short.
-      encoder_hidden_states: zeroTensor(hidden.type, [tokens.length, 1, Number(hidden.shape[2])]),
-      use_cache_branch: new Tensor("bool", [true], [1]),
-      ...state.self,
-      ...state.cross,
-    }, this.#stepOutputs);
+  async step({ self, cross }: DecoderState, tokens: readonly number[]): Promise<DecoderStep> {
+    const input_ids = new Tensor("int64", BigInt64Array.from(tokens, BigInt), [tokens.length, 1]);
+    const outputs = await this.#step.run({ input_ids, ...self, ...cross });
     return {
       logits: outputs["logits"]!,
-      state: { self: pick(outputs, this.#selfInputs), cross: state.cross },
+      state: { self: pick(outputs, this.#selfInputs), cross },
     };
   }
 
   async dispose(): Promise<void> {
     await this.#encoder.release();
-    await this.#decoder.release();
+    await this.#project.release();
+    await this.#step.release();
   }
+}
+
+interface DecoderSessions {
+  /** The encoder's output to keys and values. */
+  readonly project: Session;
+  /** One token. */
+  readonly step: Session;
+}
+
+async function openWhole(folder: ModelFolder, path: string, backend: Backend): Promise<Session> {
+  const externalData = await Promise.all(
+    externalDataFiles(folder, path).map(async (file) => ({
+      path: file.slice(file.lastIndexOf("/") + 1),
+      data: await Deno.readFile(join(folder.path, file)),
+    })),
+  );
+  return await backend.openSession(await Deno.readFile(join(folder.path, path)), externalData);
+}
+
+async function openDecoder(
+  folder: ModelFolder,
+  path: string,
+  backend: Backend,
+): Promise<DecoderSessions> {
+  await using files = new FolderFiles(join(folder.path, "onnx"));
+  const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
+  const open = async (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) => {
+    const taken = takeBranch(model, branch);
+    if (taken !== undefined) {
+      return await openChangedGraph(keepWanted(taken, wanted), { files, backend });
+    }
+    throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
+  };
+  const isCross = (name: string) => name.includes(".encoder.");
+  return {
+    project: await open("else_branch", isCross),
+    step: await open("then_branch", (name) => !isCross(name)),
+  };
+}
+
+function keepWanted(model: Model, wanted: (name: string) => boolean): Model {
+  return keepOutputs(model, model.graph.outputs.map(({ name }) => name).filter(wanted));
 }
 
 /** Frees tensors. */
@@ -155,10 +173,8 @@ export function disposeTensors(tensors: Tensors): void {
   for (const tensor of Object.values(tensors)) tensor.dispose();
 }
 
-function requireInputs(session: Session, graph: string, known: readonly string[]): void {
-  const unknown = session.inputs
-    .map(({ name }) => name)
-    .filter((name) => !known.includes(name) && !/^past_key_values\..*\.(key|value)$/.test(name));
+function requireInputs(session: Session, graph: string, known: RegExp): void {
+  const unknown = session.inputs.map(({ name }) => name).filter((name) => !known.test(name));
   if (unknown.length === 0) return;
   throw new StartupError(
     `onnx/${graph} wants inputs that are not known: ${
@@ -167,15 +183,14 @@ function requireInputs(session: Session, graph: string, known: readonly string[]
   );
 }
 
-function tokenColumn(tokens: readonly number[]): Tensor {
-  return new Tensor("int64", BigInt64Array.from(tokens, BigInt), [tokens.length, 1]);
-}
-
-function zeroTensor(type: Tensor["type"], dims: readonly number[]): Tensor {
-  const size = dims.reduce((product, each) => product * each, 1);
+/** Keys or values of no token yet. */
+function noTokens({ type, shape }: Session["inputs"][number], numWindows: number): Tensor {
+  const dims = shape.map((size, axis) =>
+    axis === 0 ? numWindows : typeof size === "number" ? size : 0
+  );
   return type === "float16"
-    ? new Tensor("float16", new Uint16Array(size), dims)
-    : new Tensor("float32", new Float32Array(size), dims);
+    ? new Tensor("float16", new Uint16Array(0), dims)
+    : new Tensor("float32", new Float32Array(0), dims);
 }
 
 function pick(outputs: Tensors, inputNames: readonly string[]): Tensors {

@@ -1,0 +1,89 @@
+/**
+ * Takes one branch of an `If` for the whole graph, and leaves of a graph what some of its outputs need.
+ *
+ * Optimum merges a decoder's first step and its later ones into one graph with an `If`. As two graphs each gets by
+ * without the condition, which a GPU would have to bring back to the host before every step.
+ *
+ * @module
+ */
+import { type Graph, makeNode, type Model, type Node, type Tensor } from "./proto.ts";
+import { decodeNode, decodeTensorMessage, decodeValueInfo } from "./proto_decode.ts";
+import { ATTRIBUTE } from "./proto.ts";
+import { readFields } from "./wire.ts";
+
+/** Field numbers of GraphProto. */
+const GRAPH = { node: 1, initializer: 5, output: 12 } as const;
+
+/**
+ * The graph with the named branch in place of its one `If`, whose condition is no input any more.
+ *
+ * @returns `undefined` when the graph has not just one `If`.
+ */
+export function takeBranch(
+  model: Model,
+  branch: "then_branch" | "else_branch",
+): Model | undefined {
+  const { graph } = model;
+  const [choice, ...others] = graph.nodes.filter(({ opType }) => opType === "If");
+  const message = choice?.attributes.find(({ name }) => name === branch)?.message;
+  if (choice === undefined || message === undefined || others.length > 0) return undefined;
+  const inner = readBranch(message);
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      nodes: [
+        ...graph.nodes.filter((node) => node !== choice),
+        ...inner.nodes,
+        ...choice.outputs.map((name, place) =>
+          makeNode("Identity", [inner.outputs[place]!], [name])
+        ),
+      ],
+      initializers: [...graph.initializers, ...inner.initializers],
+      inputs: graph.inputs.filter(({ name }) => name !== choice.inputs[0]),
+      // Names of values may mean others in the other branch.
+      valueInfos: [],
+    },
+  };
+}
+
+/** The graph with only these outputs, and only what they need. */
+export function keepOutputs(model: Model, names: readonly string[]): Model {
+  const { graph } = model;
+  const outputs = graph.outputs.filter(({ name }) => names.includes(name));
+  const needed = new Set(outputs.map(({ name }) => name));
+  const nodes: Node[] = [];
+  for (const node of graph.nodes.toReversed()) {
+    if (!node.outputs.some((name) => needed.has(name))) continue;
+    nodes.push(node);
+    for (const name of node.inputs) needed.add(name);
+  }
+  const isNeeded = ({ name }: { readonly name: string }) => needed.has(name);
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      outputs,
+      nodes: nodes.reverse(),
+      inputs: graph.inputs.filter(isNeeded),
+      initializers: graph.initializers.filter(isNeeded),
+    },
+  };
+}
+
+function readBranch(
+  attribute: Uint8Array,
+): Pick<Graph, "nodes" | "initializers"> & { outputs: readonly string[] } {
+  const nodes: Node[] = [];
+  const initializers: Tensor[] = [];
+  const outputs: string[] = [];
+  for (const field of readFields(attribute)) {
+    if (field.number !== ATTRIBUTE.graph) continue;
+    for (const { number, payload } of readFields(field.payload)) {
+      if (number === GRAPH.node) nodes.push(decodeNode(payload));
+      if (number === GRAPH.initializer) initializers.push(decodeTensorMessage(payload));
+      if (number === GRAPH.output) outputs.push(decodeValueInfo(payload).name);
+    }
+  }
+  return { nodes, initializers, outputs };
+}
