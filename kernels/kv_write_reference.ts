@@ -1,5 +1,5 @@
 /**
- * `kv_write` on the CPU: the oracle of the WGSL kernel, and the CPU backend's own.
+ * `kv_write` in plain TypeScript: the oracle of the WGSL and the SIMD kernel.
  *
  * @module
  */

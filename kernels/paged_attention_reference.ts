@@ -1,5 +1,5 @@
 /**
- * `paged_attention` on the CPU: the oracle of the WGSL kernels, and the CPU backend's own.
+ * `paged_attention` in plain TypeScript: the oracle of the WGSL and the SIMD kernels.
  *
  * @module
  */

@@ -1,13 +1,10 @@
 /** The weights of one row's keys from their scores. */
 
 const LOG2_E: f32 = 1.44269504088896341;
-/** `ln 2` in two parts: products of the first with small integers are exact. */
-const LN_2_HIGH: f32 = 0.693359375;
-const LN_2_LOW: f32 = -2.12194440e-4;
-/** `1.5 * 2 ** 23`. */
+/** `1.5 * 2 ** 23`: added to a number, it leaves no room for a fraction. */
 const ROUNDER: f32 = 12582912;
-/** Below it a float32 underflows. */
-const LOWEST: f32 = -87;
+/** Below it a power of two is not a normal float32. */
+const LOWEST: f32 = -126;
 
 /** `a * b + c`, rounded once where the processor can. */
 export function madd(a: v128, b: v128, c: v128): v128 {
@@ -42,20 +39,24 @@ export function toWeights(
   // A NaN is not the largest; it comes through in the sum.
   let most = f32x4.splat(-f32.MAX_VALUE);
   for (let at = scores; at < last; at += 16) most = f32x4.pmax(most, v128.load(at));
-  let largest: f32 = scale * largestLane(most);
-  if (sink) largest = max(largest, load<f32>(sink));
-
+  // From here on in powers of two.
+  scale *= LOG2_E;
+  let largest = scale * largestLane(most);
+  let total: f32 = 0;
+  if (sink) {
+    const logit = load<f32>(sink) * LOG2_E;
+    largest = max(largest, logit);
+    total = f32x4.extract_lane(exp2(f32x4.splat(logit - largest)), 0);
+  }
   const factor = f32x4.splat(scale);
   const shift = f32x4.splat(-largest);
   let sums = f32x4.splat(0);
   for (let at = scores; at < last; at += 16) {
-    const weights = exp(madd(v128.load(at), factor, shift));
+    const weights = exp2(madd(v128.load(at), factor, shift));
     v128.store(at, weights);
     sums = f32x4.add(sums, weights);
   }
-  let total = sumOfLanes(sums);
-  if (sink) total += f32x4.extract_lane(exp(f32x4.splat(load<f32>(sink) - largest)), 0);
-  return total;
+  return total + sumOfLanes(sums);
 }
 
 function hide(at: usize, end: usize): void {
@@ -84,31 +85,28 @@ function sumOfLanes(x: v128): f32 {
 }
 
 /**
- * `e ** x` for `x ≤ 0`, relative error below 2e-7; 0 below -87. `e ** x = 2 ** n * e ** r` with the integer `n` that
- * leaves the smallest `r`; the polynomial is that of expf in Cephes (Moshier, 1989). `ROUNDER` leaves no room for
- * fractions: the integer stands in the sum's low bits.
+ * `2 ** x` for `x ≤ 0`, relative error below 2e-7; 0 below -126. With `n` the integer nearest to `x`, a polynomial
+ * (minimax in the relative error) gives `2 ** (x - n)`, and `n` is added to its exponent.
  */
-function exp(x: v128): v128 {
+function exp2(x: v128): v128 {
   const rounder = f32x4.splat(ROUNDER);
-  const sum = madd(x, f32x4.splat(LOG2_E), rounder);
-  const n = f32x4.sub(sum, rounder);
-  let r = madd(n, f32x4.splat(-LN_2_HIGH), x);
-  r = madd(n, f32x4.splat(-LN_2_LOW), r);
-  let p = f32x4.splat(1.9875691500e-4);
-  p = madd(p, r, f32x4.splat(1.3981999507e-3));
-  p = madd(p, r, f32x4.splat(8.3334519073e-3));
-  p = madd(p, r, f32x4.splat(4.1665795894e-2));
-  p = madd(p, r, f32x4.splat(1.6666665459e-1));
-  p = madd(p, r, f32x4.splat(5.0000001201e-1));
-  p = f32x4.add(madd(p, f32x4.mul(r, r), r), f32x4.splat(1));
-  const power = i32x4.add(i32x4.shl(sum, 23), i32x4.splat(127 << 23));
-  return v128.andnot(f32x4.mul(p, power), f32x4.lt(x, f32x4.splat(LOWEST)));
+  // Its low bits are those of n.
+  const rounded = f32x4.add(x, rounder);
+  const f = f32x4.sub(x, f32x4.sub(rounded, rounder));
+  let p = f32x4.splat(1.3264727193e-3);
+  p = madd(p, f, f32x4.splat(9.6715126399e-3));
+  p = madd(p, f, f32x4.splat(5.5507337433e-2));
+  p = madd(p, f, f32x4.splat(2.4022242085e-1));
+  p = madd(p, f, f32x4.splat(6.9314697760e-1));
+  p = madd(p, f, f32x4.splat(1));
+  const power = i32x4.add(p, i32x4.shl(rounded, 23));
+  return v128.andnot(power, f32x4.lt(x, f32x4.splat(LOWEST)));
 }
 
 /** By `(1 - e) / (1 + e)` with `e = exp(-2|x|)`, absolute error below 2e-7. */
 function tanh(x: v128): v128 {
   const one = f32x4.splat(1);
-  const e = exp(f32x4.mul(f32x4.abs(x), f32x4.splat(-2)));
+  const e = exp2(f32x4.mul(f32x4.abs(x), f32x4.splat(-2 * LOG2_E)));
   const magnitude = f32x4.div(f32x4.sub(one, e), f32x4.add(one, e));
   return v128.bitselect(x, magnitude, f32x4.splat(-0.0));
 }

@@ -1,5 +1,6 @@
 /**
- * The backend for machines without a GPU: ONNX Runtime's CPU provider and the kernels' references.
+ * The backend for machines without a GPU: ONNX Runtime's CPU provider, attention in WebAssembly
+ * SIMD, and the references of the other kernels.
  *
  * @module
  */
