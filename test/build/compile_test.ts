@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { basename, dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { compileArguments, INCLUDES, KEPT_FILES } from "../../build/compile.ts";
+
+const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
+const MB = 1e6;
+/** Of the embedded files, models included; the runtime comes on top. */
+const MOST_EMBEDDED_BYTES = 100 * MB;
+
+async function run(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: [...args],
+    cwd: REPOSITORY,
+    env: { NO_COLOR: "1", ...env },
+  }).output();
+  const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+  assert.ok(success, text.slice(0, 2000));
+  return text;
+}
+
+interface GraphModule {
+  readonly kind: string;
+  readonly specifier: string;
+  readonly error?: string;
+}
+
+/** The modules the compiler sees: those of the program and of the modules it includes. */
+async function readGraph(): Promise<readonly GraphModule[]> {
+  const entries = ["main.ts", ...INCLUDES.filter((path) => path.endsWith(".ts"))];
+  const graphs = entries.map(async (entry) => JSON.parse(await run(["info", "--json", entry])));
+  return (await Promise.all(graphs)).flatMap(({ modules }) => modules);
+}
+
+async function ownModules(): Promise<string[]> {
+  const files = (await readGraph()).map(({ specifier }) => specifier);
+  const own = files.filter((file) => file.startsWith("file:") && file.endsWith(".ts"));
+  return [...new Set(own.map((file) => fileURLToPath(file)))].filter((file) =>
+    file.startsWith(REPOSITORY)
+  );
+}
+
+Deno.test("the module graph holds every import: none is dynamic with a name made at run time, none fails", async () => {
+  for (const { specifier, error } of await readGraph()) {
+    assert.equal(error, undefined, specifier);
+  }
+  const modules = await ownModules();
+  assert.ok(modules.length > 100);
+  for (const path of modules) {
+    const source = await Deno.readTextFile(path);
+    for (const [call, argument = ""] of source.matchAll(/\bimport\(\s*([^)]*)/g)) {
+      assert.match(argument, /^"[^"]+"/, `${path}: ${call}`);
+    }
+  }
+});
+
+Deno.test("what modules name by address beside themselves is what the compiler is told to include", async () => {
+  const modules = new Set(await ownModules());
+  const urls: string[] = [];
+  for (const path of modules) {
+    const source = await Deno.readTextFile(path);
+    for (const [, target = ""] of source.matchAll(/new URL\("([^"]+)", import\.meta\.url\)/g)) {
+      urls.push(relative(REPOSITORY, join(dirname(path), target)));
+    }
+  }
+  assert.deepEqual([...new Set(urls)].sort(), [...INCLUDES].sort());
+});
+
+Deno.test("every file read at run time is a module, included, or kept of its package", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    const kept = Object.values(KEPT_FILES).flat();
+    const read = new Set<string>();
+    const uses = [
+      ["run", "hearth-demo-chat", "-i", "What does a cow say?", "--max-tokens", "2"],
+      ["run", "hearth-demo-embed", "-i", "a cow"],
+      ["list"],
+    ];
+    for (const [index, words] of uses.entries()) {
+      // Deno writes down each use of a permission.
+      const audit = join(folder, `${index}.jsonl`);
+      const device = words[0] === "run" ? ["--device", "cpu"] : [];
+      await run(["run", "-A", "--no-check", "main.ts", ...words, ...device], {
+        DENO_AUDIT_PERMISSIONS: audit,
+        HF_HUB_CACHE: folder,
+      });
+      for (const line of (await Deno.readTextFile(audit)).trim().split("\n")) {
+        const { permission, value } = JSON.parse(line);
+        if (permission === "read") read.add(value);
+      }
+    }
+    const modules = new Set((await readGraph()).map(({ specifier }) => specifier));
+    let numAssets = 0;
+    for (const path of read) {
+      if (modules.has(path)) continue;
+      if (path.startsWith(REPOSITORY)) {
+        numAssets++;
+        const own = relative(REPOSITORY, path);
+        assert.ok(INCLUDES.some((included) => `${own}/`.startsWith(`${included}/`)), own);
+      } else if (/onnxruntime-web|swagger-ui-dist/.test(path)) {
+        numAssets++;
+        assert.ok(kept.includes(basename(path)), path);
+      } else {
+        assert.doesNotMatch(path, /[\\/]npm[\\/].*[\\/]\d+\.\d+\.\d+[\\/]/);
+      }
+    }
+    assert.ok(numAssets > 5);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test({
+  name:
+    "deno compile embeds one build of ONNX Runtime, the models, and no package that is not used",
+  // Elsewhere the program that stands in for the runtime has another form.
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const folder = await Deno.makeTempDir();
+    try {
+      // What is embedded is of interest here, not the runtime it is appended to, which has to be downloaded.
+      const log = await run(compileArguments(join(folder, "hearth")), { DENORT_BIN: "/bin/true" });
+      assert.match(log, /models\/\* \(\d/);
+      assert.match(log, /worker\/worker\.ts/);
+      assert.match(log, /onnxruntime-web\/.* \(1[5-7](\.\d+)?MB/);
+      for (const name of ["transformers", "openai", "onnxruntime-node", "sharp", "typescript"]) {
+        assert.ok(!new RegExp(`[ /]${name}[/ ]`).test(log), name);
+      }
+      const { size } = await Deno.stat(join(folder, "hearth"));
+      assert.ok(size > 50 * MB && size < MOST_EMBEDDED_BYTES, String(size));
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+});
