@@ -24,8 +24,10 @@ export interface AsrModelParts extends Pick<TranscriberDeps, "spec" | "config" |
   readonly graphs: WhisperGraphs;
   readonly speech: SpeechKernels;
   readonly sampler: Sampler;
-  /** Most recordings at a time, and most windows in a batch. */
+  /** Most recordings at a time. */
   readonly maxRecordings: number;
+  /** Most windows that the encoder takes in one piece. */
+  readonly maxGroupRows: number;
 }
 
 /** See the module. */
@@ -118,17 +120,18 @@ export class AsrModel implements Model {
       temperature: task.temperature,
       signal,
     });
-    let completionTokens = 0;
+    let [promptTokens, completionTokens] = [0, 0];
     for await (const window of windows) {
       if (completionTokens === 0) {
         const language = languageNameOf(config, window.languageToken);
         emit({ type: "start", language, durationSeconds });
       }
+      promptTokens += window.numPromptTokens;
       completionTokens += window.numTokens;
       for (const segment of window.segments) emit({ type: "segment", segment });
     }
     this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
-    emit({ type: "done", usage: { promptTokens: 0, completionTokens, cachedTokens: 0 } });
+    emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
   }
 }
 

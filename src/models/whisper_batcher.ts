@@ -13,6 +13,8 @@ import type { DecodedWindow, WindowTask } from "./whisper_window.ts";
 export interface BatcherOptions extends GroupDeps {
   /** Most windows at a time. */
   readonly maxRows: number;
+  /** Most windows of one group: the encoder takes them in one piece. */
+  readonly maxGroupRows: number;
   readonly metrics: SpeechMetrics;
 }
 
@@ -72,9 +74,9 @@ export class WhisperBatcher {
 
   async #beginGroup(): Promise<void> {
     this.#waiting = this.#waiting.filter((job) => !job.isDropped());
-    const { maxRows, metrics } = this.#options;
+    const { maxRows, maxGroupRows, metrics } = this.#options;
     const inWork = [...this.#groups.keys()].reduce((sum, { numRows }) => sum + numRows, 0);
-    const jobs = this.#waiting.splice(0, Math.max(0, maxRows - inWork));
+    const jobs = this.#waiting.splice(0, Math.max(0, Math.min(maxRows - inWork, maxGroupRows)));
     if (jobs.length === 0) return;
     const startMs = performance.now();
     try {

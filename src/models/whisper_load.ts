@@ -14,7 +14,7 @@ import { WhisperGraphs, type WhisperGraphsOptions } from "./whisper_graphs.ts";
 /** Most recordings at a time where the user does not say. */
 const MAX_RECORDINGS = 8;
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
-const MAX_ATTENTION_BYTES = 2 ** 30;
+const MAX_ATTENTION_BYTES = 2 ** 28;
 
 /** How to load. */
 export interface WhisperLoadOptions extends WhisperGraphsOptions {
@@ -47,10 +47,7 @@ export async function loadWhisper(
   );
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
   const graphs = await WhisperGraphs.load(folder, options);
-  const maxRecordings = Math.min(
-    options.maxSequences ?? MAX_RECORDINGS,
-    maxWindows(folder, spec.frames),
-  );
+  const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
   const { logitsDtype, featuresDtype } = graphs;
   return new AsrModel({
     graphs,
@@ -58,6 +55,7 @@ export async function loadWhisper(
     config,
     decode: (tokens) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
     maxRecordings,
+    maxGroupRows: Math.min(maxRecordings, maxWindows(folder, spec.frames)),
     sampler: options.backend.openSampler({
       vocabSize: config.vocabSize,
       dtype: logitsDtype,

@@ -40,6 +40,8 @@ export interface Recording {
 /** What one window gave. */
 export interface TranscribedWindow {
   readonly languageToken: number | undefined;
+  /** Tokens that the decoder was given: the start, the language and the task. */
+  readonly numPromptTokens: number;
   /** Tokens chosen. */
   readonly numTokens: number;
   readonly segments: readonly TranscriptSegment[];
@@ -77,7 +79,12 @@ export async function* transcribe(
       .map((timed) => ({ timed, text: textOf(timed.tokens) }))
       .filter(({ text }) => text.trim() !== "")
       .map(({ timed, text }) => makeSegment(numSegments++, timed, text, window));
-    yield { languageToken, numTokens: window.tokens.length + 1, segments };
+    yield {
+      languageToken,
+      numPromptTokens: config.transcribeToken === undefined ? 1 : 3,
+      numTokens: window.tokens.length + 1,
+      segments,
+    };
   }
 }
 

@@ -17,10 +17,10 @@ import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";
 import { median, printTable, time } from "./report.ts";
 
 const MODEL = "hearth-demo-asr";
-const ROUNDS = 5;
+const ROUNDS = 3;
 const SAMPLE_RATE_HZ = 16_000;
 const WAV_HEADER_BYTES = 44;
-const NUM_UPLOADS = 8;
+const NUM_UPLOADS = 3;
 const NUM_REPEATS = 200;
 
 /** The first seconds of a WAV file of 16-bit samples at 16 kHz. */

@@ -84,14 +84,82 @@ speechTest(
 
 const speechFolder = findSpeechFolder();
 
-function gpuSpeechTest(name: string, options: { files?: string[]; dtype: Dtype }): void {
+function gpuSpeechTest(
+  name: string,
+  fn: (folder: string, backend: WebGpuBackend) => Promise<void>,
+): void {
   if (speechFolder === undefined) {
-    return Deno.test.ignore(`${name} (../shared is not there)`, () => {});
+    Deno.test.ignore(`${name} (../shared is not there)`, () => {});
+    return;
   }
-  gpuTest(name, async (gpu) => {
-    const backend = await WebGpuBackend.create(gpu);
-    await assertClips(speechFolder, { backend, ...options });
-  });
+  gpuTest(name, async (gpu) => await fn(speechFolder, await WebGpuBackend.create(gpu)));
 }
 
-gpuSpeechTest("hearth-demo-asr fp32 on WebGPU transcribes its goldens", { dtype: "fp32" });
+// A software adapter takes seconds for a window; these are one sentence, two, and none.
+const FILES = ["04_voice.wav", "10_both.wav", "12_none.wav"];
+
+gpuSpeechTest(
+  "hearth-demo-asr fp32 on WebGPU transcribes its goldens",
+  (folder, backend) => assertClips(folder, { backend, dtype: "fp32", files: FILES }),
+);
+
+gpuSpeechTest(
+  "hearth-demo-asr fp16 on WebGPU transcribes its goldens",
+  (folder, backend) => assertClips(folder, { backend, dtype: "fp16", files: FILES.slice(0, 1) }),
+);
+
+gpuSpeechTest(
+  "hearth-demo-asr fp32 on WebGPU transcribes 38 s window after window",
+  (folder, backend) => assertLong(folder, { backend, dtype: "fp32" }),
+);
+
+speechTest(
+  "AsrModel gives recordings that are decoded together what each gives alone",
+  async (folder) => {
+    const { clips } = readSpeechGoldens(folder);
+    await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
+      const files = clips.slice(5).map(({ file }) => Deno.readFileSync(`${folder}/demo/${file}`));
+      const transcripts = await Promise.all(files.map((file) => transcribeFile(model, file)));
+      assert.deepEqual(
+        transcripts.map(({ text }) => text),
+        clips.slice(5).map(({ text }) => text.trim()),
+      );
+      const figures = (await model.metrics.getMetricsAsJSON())
+        .find(({ name }) => name === "hearth_encoder_seconds")!.values;
+      const { value } = figures.find((figure) =>
+        "metricName" in figure && figure.metricName === "hearth_encoder_seconds_count"
+      )!;
+      assert.ok(value <= 3, `seven windows were encoded in ${value} pieces`);
+    });
+  },
+);
+
+speechTest(
+  "AsrModel tries again, hotter, what goes wrong, and gives the same every time, alone or beside others",
+  async (folder) => {
+    const numSamples = 30 * 16_000;
+    const wav = (await Deno.readFile(`${folder}/demo/long_40s.wav`)).slice(0, 44 + 2 * numSamples);
+    new DataView(wav.buffer).setUint32(40, 2 * numSamples, true);
+    // Overdriven beyond all measure: the model is not sure of any word.
+    const samples = new Int16Array(wav.buffer, 44);
+    samples.forEach((sample, i) => samples[i] = sample > 0 ? 8000 : -8000);
+    const clip = await Deno.readFile(`${folder}/demo/10_both.wav`);
+    await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
+      const hear = (file: Uint8Array<ArrayBuffer>) =>
+        transcribeFile(model, file, { language: "en" });
+      const alone = await hear(wav);
+      assert.ok(alone.segments.length > 0);
+      assert.ok(alone.segments.every(({ temperature }) => temperature > 0));
+      const [again, other] = await Promise.all([hear(wav), hear(clip)]);
+      assert.deepEqual(
+        again.segments.map(({ tokens, temperature }) => ({ tokens, temperature })),
+        alone.segments.map(({ tokens, temperature }) => ({ tokens, temperature })),
+      );
+      assert.equal(
+        other.text,
+        "Set an alarm for six in the morning. Ask Michael to feed the horse.",
+      );
+      assert.ok(other.segments.every(({ temperature }) => temperature === 0));
+    });
+  },
+);
