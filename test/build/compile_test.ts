@@ -122,7 +122,8 @@ Deno.test({
       const log = await run(compileArguments(join(folder, "hearth")), { DENORT_BIN: "/bin/true" });
       assert.match(log, /models\/\* \(\d/);
       assert.match(log, /worker\/worker\.ts/);
-      assert.match(log, /onnxruntime-web\/.* \(1[5-7](\.\d+)?MB/);
+      // The smallest of the other builds has 14 MB.
+      assert.match(log, /onnxruntime-web\/.* \(1\d(\.\d+)?MB/);
       for (const name of ["transformers", "openai", "onnxruntime-node", "sharp", "typescript"]) {
         assert.ok(!new RegExp(`[ /]${name}[/ ]`).test(log), name);
       }
