@@ -12,7 +12,8 @@ import {
   type SimdLimits,
   StepWriter,
 } from "./attention_simd_memory.ts";
-import { module } from "./attention_simd_module.js";
+// As text, since deno compile embeds no module that is imported by its source.
+import binary from "./attention_simd.wasm.base64" with { type: "text" };
 import { checkRotary } from "./kv_write.ts";
 import type { PackedStep } from "./step_plan.ts";
 
@@ -25,6 +26,8 @@ export interface SimdInputs {
   readonly k: Float32Array;
   readonly v: Float32Array;
 }
+
+const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
 
 /** Keys that lie side by side, as in `wasm/layout.ts`. */
 const TILE = 16;

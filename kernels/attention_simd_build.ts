@@ -1,5 +1,5 @@
 /**
- * Builds `attention_simd.wasm` from the AssemblyScript in `wasm/`: `deno task wasm`.
+ * Builds `attention_simd.wasm.base64` from the AssemblyScript in `wasm/`: `deno task wasm`.
  *
  * @module
  */
@@ -32,5 +32,6 @@ export async function compileKernels(): Promise<Uint8Array> {
 }
 
 if (import.meta.main) {
-  Deno.writeFileSync(new URL("./attention_simd.wasm", import.meta.url), await compileKernels());
+  const file = new URL("./attention_simd.wasm.base64", import.meta.url);
+  Deno.writeTextFileSync(file, (await compileKernels()).toBase64());
 }
