@@ -11,6 +11,7 @@ import {
   speechForm,
 } from "../fixtures/speech_server.ts";
 import { MODEL, TestApp } from "../fixtures/server.ts";
+import { readFixture } from "../fixtures/audio_files.ts";
 import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import { readSpeechGoldens } from "../fixtures/transcribe.ts";
 
