@@ -145,6 +145,23 @@ Deno.test("transcriptions: no model, and a model of another kind", async () => {
   assert.deepEqual(unsupported, { status: 400, code: "unsupported_by_model" });
 });
 
+Deno.test("transcriptions: the same speech in every format and at every rate", async () => {
+  await using app = await openSpeechApp();
+  const formats = [
+    "speech.wav",
+    "speech_22k.mp3",
+    "speech_44k_stereo.m4a",
+    "speech_44k_stereo.ogg",
+    "speech_22k_stereo.flac",
+    "speech_48k_stereo.opus",
+    "speech_48k_opus.webm",
+  ];
+  for (const name of formats) {
+    const { text } = await (await postSpeech(app, readFixture(name))).json();
+    assert.equal(text, "Write a letter to Anna.", name);
+  }
+});
+
 speechTest(
   "transcriptions: more than 100 MiB is refused while it is read, on a real port",
   async () => {
