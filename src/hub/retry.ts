@@ -15,6 +15,8 @@ export type Pause = (ms: number, signal: AbortSignal | undefined) => Promise<voi
 /** How to try again. */
 export interface RetryOptions {
   readonly signal?: AbortSignal | undefined;
+  /** Failures in a row after which it is given up; 5 if absent. */
+  readonly maxFailures?: number | undefined;
   readonly pause?: Pause | undefined;
 }
 
@@ -35,14 +37,14 @@ export class Retries {
   /**
    * Waits before the next try: half a second, one, two, four, with some chance in it; or as long as the hub asks.
    *
-   * @throws the error itself when it is not for trying again, or the fifth in a row.
+   * @throws the error itself when it is not for trying again, or one too many in a row.
    */
   async waitAfter(error: unknown): Promise<void> {
-    const { signal, pause = sleep } = this.#options;
+    const { signal, maxFailures = MAX_FAILURES, pause = sleep } = this.#options;
     signal?.throwIfAborted();
     this.#numFailures++;
     if (!(error instanceof HubError && error.isTransient)) throw error;
-    if (this.#numFailures >= MAX_FAILURES) throw error;
+    if (this.#numFailures >= maxFailures) throw error;
     const grown = FIRST_PAUSE_MS * 2 ** (this.#numFailures - 1) * (0.75 + Math.random() / 2);
     await pause(Math.min(error.retryAfterMs ?? grown, LONGEST_PAUSE_MS), signal);
   }

@@ -20,6 +20,8 @@ import { readModel } from "../onnx/proto_read.ts";
 import { type ModelFolder, openFolder, readJson } from "./folder.ts";
 import { chooseFiles, type NeededFiles, type NeedOptions } from "./needed_files.ts";
 
+const IMPATIENT_MS = 5_000;
+
 /** How to get a model. */
 export interface AcquireOptions extends NeedOptions, DownloadOptions {
   /** Ask the hub what is newest, even where the cache is whole. */
@@ -56,12 +58,13 @@ export async function acquireModel(
         "to stay offline. Without --offline and HF_HUB_OFFLINE it is downloaded.",
     );
   }
+  const mayFallBack = cached !== undefined && options.refresh !== true;
   try {
-    return { ...model, folder: await download(hubId, options) };
+    return { ...model, folder: await download(hubId, { ...options, mayFallBack }) };
   } catch (error) {
-    const isUnreachable = error instanceof HubError && error.status === undefined;
-    if (cached === undefined || !isUnreachable || options.refresh === true) throw error;
-    log.warn("the hub cannot be asked for better weights: serving those in the cache", { error });
+    if (!mayFallBack || !(error instanceof HubError && error.isTransient)) throw error;
+    const { message: reason } = error;
+    log.warn("better weights cannot be had: taking those in the cache", { reason });
     return { ...model, folder: cached.folder };
   }
 }
@@ -102,9 +105,19 @@ async function requireWeights(path: string): Promise<void> {
   }
 }
 
-async function download(hubId: HubModel["hubId"], options: AcquireOptions): Promise<string> {
-  const { settings } = options;
-  const repository = await fetchRepository(settings, hubId, options);
+async function download(
+  hubId: HubModel["hubId"],
+  { mayFallBack, ...options }: AcquireOptions & { readonly mayFallBack: boolean },
+): Promise<string> {
+  const { settings, signal, pause } = options;
+  // Nobody should wait for a network that is not there when the cache would do.
+  const repository = mayFallBack
+    ? await fetchRepository(
+      { ...settings, stallMs: Math.min(settings.stallMs, IMPATIENT_MS) },
+      hubId,
+      { signal, maxFailures: 1 },
+    )
+    : await fetchRepository(settings, hubId, { signal, pause });
   const needed = chooseFiles(await describeRepository(repository, options), options);
   const folder = await downloadFiles(repository, needed.files, options);
   for (const path of needed.missed) await noteAbsent(settings, repository, path);

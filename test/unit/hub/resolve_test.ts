@@ -79,7 +79,10 @@ Deno.test("resolveModel() takes a revision by branch, ref path and commit", asyn
       const model = await resolveModel(`${id}@${revision}`, { HF_HUB_CACHE: cache });
       assert.equal(model.folder, snapshot(cache, commit ?? ""));
     }
-    assert.match(await failure(`${id}@v2`, cache), /Qwen3-0\.6B-ONNX@v2 .*pull onnx-community\/Qwen3-0\.6B-ONNX@v2$/s);
+    assert.match(
+      await failure(`${id}@v2`, cache),
+      /Qwen3-0\.6B-ONNX@v2 .*pull onnx-community\/Qwen3-0\.6B-ONNX@v2$/s,
+    );
   });
 });
 

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { parseHubId } from "../../src/hub/cache.ts";
+import { HubError } from "../../src/hub/answer.ts";
+import { configureLog } from "../../src/log.ts";
+import { acquireModel, type AcquireOptions } from "../../src/models/acquire.ts";
+import { FakeHub } from "../fixtures/fake_hub.ts";
+import { readHubModel } from "../fixtures/hub_model.ts";
+import { ScratchCache } from "./scratch_cache.ts";
+
+const ID = "ada/engine";
+const MODEL = { id: ID, aliases: [], ownedBy: "ada", hubId: parseHubId(ID)! };
+
+interface Scene {
+  readonly hub: FakeHub;
+  readonly cache: ScratchCache;
+  get(options?: Partial<AcquireOptions>): Promise<readonly string[]>;
+}
+
+/** `get` gets the model for the CPU, and gives the graphs that are then in the cache. */
+async function withScene(use: (scene: Scene) => Promise<void>): Promise<void> {
+  configureLog({ level: "error", format: "text" });
+  await using hub = new FakeHub();
+  await using cache = new ScratchCache();
+  hub.addModel(ID, readHubModel());
+  const settings = cache.settings({ HF_ENDPOINT: hub.url });
+  const get = async (options: Partial<AcquireOptions> = {}) => {
+    const wishes = { settings, device: "cpu", pause: () => Promise.resolve() } as const;
+    const { folder } = await acquireModel(MODEL, { ...wishes, ...options });
+    return [...Deno.readDirSync(`${folder}/onnx`)].map(({ name }) => name).sort();
+  };
+  await use({ hub, cache, get });
+}
+
+Deno.test("acquireModel() takes what is whole in the cache and asks nobody", async () => {
+  await withScene(async ({ hub, get }) => {
+    assert.deepEqual(await get(), ["model_q4.onnx"]);
+    const before = hub.requests.length;
+    assert.deepEqual(await get(), ["model_q4.onnx"]);
+    assert.equal(hub.requests.length, before);
+  });
+});
+
+Deno.test("acquireModel() fetches what another dtype needs on top", async () => {
+  await withScene(async ({ get }) => {
+    await get();
+    assert.deepEqual(await get({ dtype: "fp16" }), ["model_fp16.onnx", "model_q4.onnx"]);
+    assert.deepEqual(await get({ device: "gpuWithF16" }), ["model_fp16.onnx", "model_q4.onnx"]);
+  });
+});
+
+Deno.test("acquireModel() asks the hub once whether there is better for the device, and takes the cache when it does not answer", async () => {
+  await withScene(async ({ hub, get }) => {
+    await get();
+    hub.apiStatus = { status: 503 };
+    // A GPU would rather have q4f16 or fp16; the cache has q4, and nobody has noted that there is no other.
+    const before = hub.requests.length;
+    assert.deepEqual(await get({ device: "gpuWithF16" }), ["model_q4.onnx"]);
+    assert.equal(hub.requests.length, before + 1);
+    hub.apiStatus = undefined;
+    assert.deepEqual(await get({ device: "gpuWithF16" }), ["model_fp16.onnx", "model_q4.onnx"]);
+    const after = hub.requests.length;
+    await get({ device: "gpuWithF16" });
+    assert.equal(hub.requests.length, after);
+  });
+});
+
+Deno.test("acquireModel() with refresh asks even so, and fails when it cannot", async () => {
+  await withScene(async ({ hub, get }) => {
+    await get();
+    hub.apiStatus = { status: 503 };
+    await assert.rejects(get({ refresh: true }), HubError);
+  });
+});
+
+Deno.test("acquireModel() mends a snapshot that lacks weights", async () => {
+  await withScene(async ({ cache, get }) => {
+    await get();
+    const blobs = `${cache.folder}/models--ada--engine/blobs`;
+    const sizes = [...Deno.readDirSync(blobs)].map(({ name }) => ({
+      name,
+      size: Deno.statSync(`${blobs}/${name}`).size,
+    }));
+    const largest = sizes.sort((a, b) => b.size - a.size)[0]!;
+    await Deno.truncate(`${blobs}/${largest.name}`, 100_000);
+    await get();
+    assert.equal((await Deno.stat(`${blobs}/${largest.name}`)).size, largest.size);
+  });
+});
+
+Deno.test("acquireModel() of a repository without graphs or config says what is wanted", async () => {
+  await withScene(async ({ hub, get }) => {
+    hub.addModel(ID, { "config.json": '{"architectures":["BertForCausalLM"]}', "a.bin": "x" });
+    await assert.rejects(get(), /ada\/engine has no onnx\/model\*\.onnx or .*ends in -ONNX/);
+    hub.addModel(ID, { "a.bin": "x" });
+    await assert.rejects(get(), /ada\/engine has no config\.json: .*transformers\.js/);
+  });
+});

@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { StartupError } from "../../../src/errors.ts";
+import type { ModelFolder } from "../../../src/models/folder.ts";
+import { chooseFiles, type NeedOptions } from "../../../src/models/needed_files.ts";
+
+function folder(config: Record<string, unknown>, ...files: string[]): ModelFolder {
+  return { path: "ada/engine", config, files: new Set(["config.json", ...files]) };
+}
+
+function choose(of: ModelFolder, options: Partial<NeedOptions> = {}) {
+  const { files, ...rest } = chooseFiles(of, { device: "cpu", ...options });
+  return { files: [...files].sort(), ...rest };
+}
+
+const TEXT = folder(
+  { architectures: ["Qwen3ForCausalLM"], model_type: "qwen3" },
+  ".gitattributes",
+  "README.md",
+  "LICENSE",
+  "model.safetensors",
+  "merges.txt",
+  "vocab.json",
+  "quantize_config.json",
+  "generation_config.json",
+  "tokenizer.json",
+  "tokenizer_config.json",
+  "chat_template.jinja",
+  "onnx/model.onnx",
+  "onnx/model.onnx_data",
+  "onnx/model.onnx_data_1",
+  "onnx/model_fp16.onnx",
+  "onnx/model_fp16.onnx_data",
+  "onnx/model_q4.onnx",
+  "onnx/model_q4.onnx_data",
+  "onnx/model_q4f16.onnx",
+);
+const SETTINGS = [
+  "chat_template.jinja",
+  "config.json",
+  "generation_config.json",
+];
+const TOKENIZER = ["tokenizer.json", "tokenizer_config.json"];
+
+Deno.test("chooseFiles() takes settings, and one graph with its external data", () => {
+  assert.deepEqual(choose(TEXT), {
+    kind: "text",
+    dtype: "q4",
+    files: [...SETTINGS, "onnx/model_q4.onnx", "onnx/model_q4.onnx_data", ...TOKENIZER],
+    graphs: ["onnx/model_q4.onnx"],
+    missed: ["onnx/model_quantized.onnx"],
+  });
+  const full = choose(TEXT, { dtype: "fp32" }).files.filter((file) => file.startsWith("onnx/"));
+  assert.deepEqual(full, ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model.onnx_data_1"]);
+});
+
+Deno.test("chooseFiles() takes the dtype that suits the device", () => {
+  assert.equal(choose(TEXT, { device: "gpuWithF16" }).dtype, "q4f16");
+  assert.equal(choose(TEXT, { device: "gpu" }).dtype, "q4");
+  assert.deepEqual(choose(TEXT, { device: "gpuWithF16" }).missed, []);
+});
+
+Deno.test("chooseFiles() puts the graphs last, so that whoever has them has all", () => {
+  const { files } = chooseFiles(TEXT, { device: "cpu" });
+  assert.equal(files.at(-1), "onnx/model_q4.onnx");
+});
+
+Deno.test("chooseFiles() of a speech model takes encoder and merged decoder, not the halves it stands for", () => {
+  const whisper = folder(
+    { model_type: "whisper", architectures: ["WhisperForConditionalGeneration"] },
+    "preprocessor_config.json",
+    "onnx/encoder_model.onnx",
+    "onnx/encoder_model_fp16.onnx",
+    ...["decoder_model", "decoder_with_past_model", "decoder_model_merged"].flatMap((name) => [
+      `onnx/${name}.onnx`,
+      `onnx/${name}_quantized.onnx`,
+    ]),
+  );
+  assert.deepEqual(choose(whisper).graphs, [
+    "onnx/decoder_model_merged_quantized.onnx",
+    "onnx/encoder_model.onnx",
+  ]);
+  assert.equal(choose(whisper).dtype, "q8");
+  const wished = choose(whisper, { dtype: "q8" });
+  assert.deepEqual(wished.graphs, choose(whisper).graphs);
+});
+
+Deno.test("chooseFiles() of a vision model takes all its parts, each in the best dtype it has", () => {
+  const vision = folder(
+    { architectures: ["SmolVLMForConditionalGeneration"], model_type: "smolvlm" },
+    "processor_config.json",
+    "onnx/decoder_model_merged_q4f16.onnx",
+    "onnx/embed_tokens_fp16.onnx",
+    "onnx/vision_encoder_q4f16.onnx",
+    "onnx/vision_encoder.onnx",
+  );
+  assert.deepEqual(choose(vision, { device: "gpuWithF16" }).graphs, [
+    "onnx/decoder_model_merged_q4f16.onnx",
+    "onnx/embed_tokens_fp16.onnx",
+    "onnx/vision_encoder_q4f16.onnx",
+  ]);
+});
+
+Deno.test("chooseFiles() of a speech synthesiser takes its voices, of an embedder its pooling", () => {
+  const kokoro = folder(
+    { model_type: "style_text_to_speech_2" },
+    "voices/af.bin",
+    "onnx/model.onnx",
+  );
+  assert.ok(choose(kokoro).files.includes("voices/af.bin"));
+  const embedder = folder(
+    { architectures: ["BertModel"] },
+    "modules.json",
+    "1_Pooling/config.json",
+    "config_sentence_transformers.json",
+    "sentence_bert_config.json",
+    "onnx/model.onnx",
+    "onnx/model_quantized.onnx",
+  );
+  const { files, dtype } = choose(embedder);
+  assert.ok(files.includes("1_Pooling/config.json") && files.includes("modules.json"));
+  // Texts share batches there: see PREFERRED.
+  assert.equal(dtype, "fp32");
+});
+
+Deno.test("chooseFiles() refuses a folder without graphs, and a dtype it has not", () => {
+  assert.throws(() => choose(folder({ architectures: ["XForCausalLM"] })), StartupError);
+  assert.throws(() => choose(TEXT, { dtype: "int8" }), /no graph of dtype int8: it has fp32, fp16/);
+});
