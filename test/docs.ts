@@ -15,15 +15,18 @@ export const README = new URL("../README.md", import.meta.url);
  * @throws {Error} when a command has no place.
  */
 export function fillFlagTables(readme: string): string {
-  return COMMANDS.filter(({ flags }) => Object.keys(flags).length > 0).reduce((text, { name, flags }) => {
-    const start = `<!-- flags of ${name} -->`;
-    const end = "<!-- end of flags -->";
-    const from = text.indexOf(start);
-    const to = text.indexOf(end, from);
-    if (from < 0 || to < 0) throw new Error(`README.md has no ${start} … ${end}.`);
-    const table = `${start}\n\n${formatFlagTable(flags)}\n\n`;
-    return text.slice(0, from) + table + text.slice(to);
-  }, readme);
+  return COMMANDS.filter(({ flags }) => Object.keys(flags).length > 0).reduce(
+    (text, { name, flags }) => {
+      const start = `<!-- flags of ${name} -->`;
+      const end = "<!-- end of flags -->";
+      const from = text.indexOf(start);
+      const to = text.indexOf(end, from);
+      if (from < 0 || to < 0) throw new Error(`README.md has no ${start} … ${end}.`);
+      const table = `${start}\n\n${formatFlagTable(flags)}\n\n`;
+      return text.slice(0, from) + table + text.slice(to);
+    },
+    readme,
+  );
 }
 
 if (import.meta.main) {

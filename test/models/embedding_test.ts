@@ -1,6 +1,6 @@
 /** What an embed task gets, beyond the goldens. */
 import assert from "node:assert/strict";
-import { HearthError, StartupError } from "../../src/errors.ts";
+import { type HearthError, StartupError } from "../../src/errors.ts";
 import { configureLog } from "../../src/log.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { EmbedTask, TaskEvent } from "../../src/worker/protocol.ts";
