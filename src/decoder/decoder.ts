@@ -56,8 +56,8 @@ export interface StepBatch {
   readonly maxBlocksPerSequence: number;
 }
 
-/** A loaded decoder. One `run` at a time. */
-export interface Decoder {
+/** A loaded decoder. One `run` at a time. `Token` is what a sequence gets when it has come to its last token. */
+export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
   /**
    * Runs the step, writes its keys and values, and samples.
@@ -65,7 +65,7 @@ export interface Decoder {
    * @returns the chosen tokens of the sequences that asked for one, in the order of `batch.sequences`.
    * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
    */
-  run(batch: StepBatch): Promise<SampledToken[]>;
+  run(batch: StepBatch): Promise<Token[]>;
   /** Frees all device memory. */
   dispose(): Promise<void>;
 }

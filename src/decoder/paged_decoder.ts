@@ -7,7 +7,7 @@
 import type { Backend, PagedAttention, Sampler, Storage } from "../backend/backend.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor, Tensors } from "../onnx/ort.ts";
-import type { Decoder, DecoderLimits, SampledToken, SampleRow, StepBatch } from "./decoder.ts";
+import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { StepInputs } from "./step_inputs.ts";
 import { planStorage, type StoragePlan } from "./storage_plan.ts";
 
@@ -59,15 +59,33 @@ export class PagedDecoder implements Decoder {
     );
   }
 
+  /** What {@linkcode forward} gives rows of. */
+  get output(): GraphCut["output"] {
+    return this.#parts.cut.output;
+  }
+
   async run(batch: StepBatch): Promise<SampledToken[]> {
+    const logits = await this.forward(batch);
+    if (logits === undefined) return [];
+    const samples = batch.sequences.flatMap(({ sample }) => sample ?? []);
+    return await this.#sampler.sample(logits, samples);
+  }
+
+  /**
+   * Runs the step without sampling.
+   *
+   * @returns the last row of each sequence that asks for a token, `[1, rows, width]`, good until the next step;
+   * `undefined` when none asks.
+   */
+  async forward(batch: StepBatch): Promise<Tensor | undefined> {
     const { cut, segments, attention } = this.#parts;
     const rows = rowsToSample(batch);
-    const sizes = { tokens: batch.numTokens, rows: rows.indices.length };
-    const tensors = this.#inputs.write(batch, rows.indices);
+    const sizes = { tokens: batch.numTokens, rows: rows.length };
+    const tensors = this.#inputs.write(batch, rows);
     await this.#embed(tensors, sizes);
     attention.begin(batch);
     // Where no sequence has come to its last token, the keys and values are all that is wanted.
-    const wanted = rows.indices.length > 0 ? segments : segments.slice(0, -1);
+    const wanted = rows.length > 0 ? segments : segments.slice(0, -1);
     for (const { segment, session } of wanted) {
       await this.#runSegment(segment, session, tensors, sizes);
       for (const site of this.#sitesAfter[segment.index]!) {
@@ -75,8 +93,7 @@ export class PagedDecoder implements Decoder {
         tensors.set(site.output.name, attention.run(site.layer, tensors, output));
       }
     }
-    if (rows.indices.length === 0) return [];
-    return await this.#sampler.sample(tensors.get(cut.output.name)!, rows.samples);
+    return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
   }
 
   async dispose(): Promise<void> {
@@ -132,21 +149,11 @@ interface Sizes {
   readonly rows: number;
 }
 
-interface WantedRows {
-  /** Index of the last packed token of each sequence that asks for a token. */
-  readonly indices: readonly number[];
-  readonly samples: readonly SampleRow[];
-}
-
-function rowsToSample(batch: StepBatch): WantedRows {
-  const indices: number[] = [];
-  const samples: SampleRow[] = [];
-  batch.sequences.forEach(({ sample }, sequence) => {
-    if (sample === undefined) return;
-    indices.push(batch.queryStarts[sequence + 1]! - 1);
-    samples.push(sample);
-  });
-  return { indices, samples };
+/** Index of the last packed token of each sequence that asks for a token. */
+function rowsToSample(batch: StepBatch): number[] {
+  return batch.sequences.flatMap(({ sample }, sequence) =>
+    sample === undefined ? [] : [batch.queryStarts[sequence + 1]! - 1]
+  );
 }
 
 /** Where token ids enter: at the embedding's graph, or at the cut itself. */

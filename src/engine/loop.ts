@@ -18,22 +18,22 @@ import type { Sequence } from "./sequence.ts";
 import { StepBuilder } from "./step_builder.ts";
 
 /** Hears of one request's tokens. Calls come between steps, never while the request is being cancelled. */
-export interface TokenListener {
+export interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
    * A sample got a token.
    *
    * @param isLast whether the sample has no room for another.
    * @returns whether the sample ends with it; one that `isLast` ends anyhow.
    */
-  onToken(sampleIndex: number, token: SampledToken, isLast: boolean): boolean;
+  onToken(sampleIndex: number, token: Token, isLast: boolean): boolean;
   /** All samples have ended. @param numCachedTokens prompt tokens that needed no computing. */
   onDone(numCachedTokens: number): void;
   /** The step failed; the request is over. */
   onError(error: unknown): void;
 }
 
-interface Running {
-  readonly listener: TokenListener;
+interface Running<Token extends SampledToken> {
+  readonly listener: TokenListener<Token>;
   readonly sequences: readonly Sequence[];
   numUnfinished: number;
   readonly arrivedAtMs: number;
@@ -43,17 +43,17 @@ interface Running {
 }
 
 /** Runs requests on a decoder, many at a time. */
-export class EngineLoop {
+export class EngineLoop<Token extends SampledToken = SampledToken> {
   readonly metrics: EngineMetrics;
-  readonly #decoder: Decoder;
+  readonly #decoder: Decoder<Token>;
   readonly #scheduler: Scheduler;
   readonly #builder: StepBuilder;
   /** By sequence id. */
-  readonly #running = new Map<number, Running>();
+  readonly #running = new Map<number, Running<Token>>();
   /** Settles when there is nothing left to do. */
   #turning: Promise<void> | undefined;
 
-  constructor(decoder: Decoder, options: SchedulerOptions) {
+  constructor(decoder: Decoder<Token>, options: SchedulerOptions) {
     this.#decoder = decoder;
     this.#scheduler = new Scheduler(decoder.limits, options);
     this.#builder = new StepBuilder(decoder.limits);
@@ -71,9 +71,9 @@ export class EngineLoop {
    * @returns ends it: its listener hears nothing more, and its blocks are free before the next step.
    * @throws {HearthError} when the prompt can never be held.
    */
-  add(request: GenerationRequest, listener: TokenListener): () => void {
+  add(request: GenerationRequest, listener: TokenListener<Token>): () => void {
     const sequences = this.#scheduler.add(request);
-    const running: Running = {
+    const running: Running<Token> = {
       listener,
       sequences,
       numUnfinished: sequences.length,
@@ -126,7 +126,7 @@ export class EngineLoop {
     }
   }
 
-  #handOut({ sequence, token }: CommittedToken): void {
+  #handOut({ sequence, token }: CommittedToken<Token>): void {
     const running = this.#running.get(sequence.id);
     if (running === undefined) return;
     const index = running.sequences.indexOf(sequence);
@@ -139,7 +139,7 @@ export class EngineLoop {
     running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0);
   }
 
-  #noteToken(running: Running, index: number): void {
+  #noteToken(running: Running<Token>, index: number): void {
     const nowMs = performance.now();
     const lastMs = running.lastTokenAtMs[index];
     if (lastMs !== undefined) this.metrics.interTokenSeconds.observe((nowMs - lastMs) / 1000);
@@ -148,7 +148,7 @@ export class EngineLoop {
     this.metrics.completionTokens.inc();
   }
 
-  #drop(running: Running): void {
+  #drop(running: Running<Token>): void {
     for (const { id } of running.sequences) {
       this.#scheduler.cancel(id);
       this.#running.delete(id);

@@ -41,9 +41,9 @@ export interface ScheduledStep {
 }
 
 /** A new token and the sequence that got it. */
-export interface CommittedToken {
+export interface CommittedToken<Token extends SampledToken = SampledToken> {
   readonly sequence: Sequence;
-  readonly token: SampledToken;
+  readonly token: Token;
 }
 
 /** Counts since the start, and states now. */
@@ -156,8 +156,11 @@ export class Scheduler {
    * @param sampled the new tokens, in the order of the scheduled sequences that sample.
    * @returns the same with their sequences. The caller ends those that are done with {@linkcode finish}.
    */
-  commit(step: ScheduledStep, sampled: readonly SampledToken[]): CommittedToken[] {
-    const committed: CommittedToken[] = [];
+  commit<Token extends SampledToken>(
+    step: ScheduledStep,
+    sampled: readonly Token[],
+  ): CommittedToken<Token>[] {
+    const committed: CommittedToken<Token>[] = [];
     let numSampled = 0;
     for (const { sequence, numTokens, samples } of step.scheduled) {
       const token = samples ? sampled[numSampled++] : undefined;

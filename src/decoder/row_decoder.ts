@@ -1,0 +1,99 @@
+/**
+ * A decoder that is asked for numbers instead of tokens: the last hidden state of a text, or the logits of a few
+ * tokens.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import type { Session } from "../onnx/ort.ts";
+import { int64Tensor, makeNode } from "../onnx/proto.ts";
+import { makeValueInfo, writeModel } from "../onnx/proto_write.ts";
+import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
+import type { PagedDecoder } from "./paged_decoder.ts";
+
+/** Stands where a sampled token would; it names no token. */
+export interface RowToken extends SampledToken {
+  /** The numbers asked for. */
+  readonly row: Float32Array;
+}
+
+/** See the module. It owns the paged decoder. */
+export class RowDecoder implements Decoder<RowToken> {
+  readonly #backend: Backend;
+  readonly #paged: PagedDecoder;
+  /** From the decoder's rows to those asked for, in float32. */
+  readonly #head: Session;
+
+  private constructor(backend: Backend, paged: PagedDecoder, head: Session) {
+    this.#backend = backend;
+    this.#paged = paged;
+    this.#head = head;
+  }
+
+  /** @param columns which elements of each row are asked for; all if absent. */
+  static async open(
+    backend: Backend,
+    paged: PagedDecoder,
+    columns?: readonly number[],
+  ): Promise<RowDecoder> {
+    const head = await backend.openSession(buildHead(paged.output, columns));
+    return new RowDecoder(backend, paged, head);
+  }
+
+  get limits(): DecoderLimits {
+    return this.#paged.limits;
+  }
+
+  async run(batch: StepBatch): Promise<RowToken[]> {
+    const output = await this.#paged.forward(batch);
+    if (output === undefined) return [];
+    const [input] = this.#head.inputs;
+    const rows = Object.values(await this.#head.run({ [input!.name]: output }))[0]!;
+    try {
+      const values = await this.#backend.read(rows);
+      const numRows = rows.dims[1]!;
+      const width = values.length / numRows;
+      return Array.from({ length: numRows }, (_, row) => ({
+        tokenId: 0,
+        logprob: 0,
+        top: [],
+        row: values.slice(row * width, (row + 1) * width),
+      }));
+    } finally {
+      rows.dispose();
+    }
+  }
+
+  async dispose(): Promise<void> {
+    await this.#head.release();
+    await this.#paged.dispose();
+  }
+}
+
+function buildHead(
+  { dtype, width }: PagedDecoder["output"],
+  columns: readonly number[] | undefined,
+): Uint8Array {
+  const chosen = columns === undefined ? "rows" : "rows/chosen";
+  return writeModel({
+    irVersion: 8,
+    operatorSets: [{ domain: "", version: 17 }],
+    graph: {
+      name: "rows",
+      nodes: [
+        ...(columns === undefined ? [] : [
+          makeNode("Gather", ["rows", "columns"], [chosen], { attributes: { axis: 2 } }),
+        ]),
+        makeNode("Cast", [chosen], ["wanted"], { attributes: { to: 1 } }),
+      ],
+      initializers: columns === undefined
+        ? []
+        : [int64Tensor("columns", [columns.length], columns)],
+      inputs: [makeValueInfo("rows", dtype, [1, "rows", width])],
+      outputs: [makeValueInfo("wanted", "float32", [1, "rows", columns?.length ?? width])],
+      valueInfos: [],
+      rest: [],
+    },
+    rest: [],
+  });
+}
