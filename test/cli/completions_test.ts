@@ -76,6 +76,26 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "completions fish completes commands, flags, their values and models",
+  ignore: !await hasShell("fish"),
+  fn: async () => {
+    const path = await Deno.makeTempFile();
+    await Deno.writeTextFile(path, await printScript("fish"));
+    const lines = ["hearth pu", "hearth --device w", "hearth pull whisper-b", "hearth rm x --y"];
+    const program = [`source ${path}`, ...lines.map((line) => `complete -C "${line}"`)].join("; ");
+    const { stdout } = await new Deno.Command("fish", { args: ["-c", program] }).output();
+    const offered = new TextDecoder().decode(stdout).trim().split("\n");
+    assert.deepEqual(offered.map((line) => line.split("\t")[0]), [
+      "pull",
+      "webgpu",
+      "whisper-base",
+      "--yes",
+    ]);
+    await Deno.remove(path);
+  },
+});
+
 Deno.test("completions of an unknown shell names those it knows and exits 2", async () => {
   const { code, stderr } = await runHearth(["completions", "tcsh"]);
   assert.equal(code, 2);
