@@ -11,6 +11,7 @@ import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
+import { hoistTransposes } from "../onnx/hoist_transposes.ts";
 import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
 import { type Session, Tensor, type Tensors } from "../onnx/ort.ts";
 import type { Model } from "../onnx/proto.ts";
@@ -22,7 +23,7 @@ import { chooseDtype, externalDataFiles, graphFile, type ModelFolder } from "./f
 const ENCODER = "encoder_model";
 const DECODER = "decoder_model_merged";
 
-/** Keys and values of windows that are decoded together, each tensor `[windows, heads, tokens, headDim]`, by input name. */
+/** Keys and values of windows that are decoded together, by input name; the first axis of each tensor is the windows. */
 export interface DecoderState {
   /** Of the tokens so far. */
   readonly self: Tensors;
@@ -150,17 +151,20 @@ async function openDecoder(
 ): Promise<DecoderSessions> {
   await using files = new FolderFiles(join(folder.path, "onnx"));
   const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
-  const open = async (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) => {
+  const isCross = (name: string) => name.includes(".encoder.");
+  const take = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) => {
     const taken = takeBranch(model, branch);
-    if (taken !== undefined) {
-      return await openChangedGraph(keepWanted(taken, wanted), { files, backend });
-    }
+    if (taken !== undefined) return keepWanted(taken, wanted);
     throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
   };
-  const isCross = (name: string) => name.includes(".encoder.");
+  // The encoder's keys are transposed once per window instead of once per token.
+  const { maker, user } = hoistTransposes({
+    maker: take("else_branch", isCross),
+    user: take("then_branch", (name) => !isCross(name)),
+  }, (input) => isCross(input) ? presentName(input) : undefined);
   return {
-    project: await open("else_branch", isCross),
-    step: await open("then_branch", (name) => !isCross(name)),
+    project: await openChangedGraph(maker, { files, backend }),
+    step: await openChangedGraph(user, { files, backend }),
   };
 }
 
