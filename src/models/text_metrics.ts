@@ -3,25 +3,8 @@
  *
  * @module
  */
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
-
-const SECONDS_BUCKETS = [
-  0.001,
-  0.0025,
-  0.005,
-  0.01,
-  0.025,
-  0.05,
-  0.1,
-  0.25,
-  0.5,
-  1,
-  2.5,
-  5,
-  10,
-  30,
-  60,
-];
+import type { Counter, Histogram, Registry } from "prom-client";
+import { COUNT_BUCKETS, MetricSet } from "../metric_set.ts";
 
 /** A batch that has run. */
 export interface BatchObservation {
@@ -33,9 +16,9 @@ export interface BatchObservation {
   readonly durationMs: number;
 }
 
-/** Counters and histograms of one batcher, in a registry of its own: they cross to the server as JSON. */
+/** Counters and histograms of one batcher. */
 export class TextMetrics {
-  readonly registry = new Registry();
+  readonly registry: Registry;
   readonly #promptTokens: Counter;
   readonly #computedTokens: Counter;
   readonly #paddingTokens: Counter;
@@ -45,44 +28,36 @@ export class TextMetrics {
 
   /** @param waiting what waits to be run. */
   constructor(waiting: () => { numTexts: number; numTokens: number }) {
-    const registers = [this.registry];
-    const counter = (name: string, help: string) => new Counter({ name, help, registers });
-    const histogram = (name: string, help: string, buckets = SECONDS_BUCKETS) =>
-      new Histogram({ name, help, buckets, registers });
-    const gauge = (name: string, help: string, read: () => number) => {
-      new Gauge({
-        name,
-        help,
-        registers,
-        collect() {
-          this.set(read());
-        },
-      });
-    };
-    this.#promptTokens = counter(
+    const metrics = new MetricSet();
+    this.registry = metrics.registry;
+    this.#promptTokens = metrics.counter(
       "hearth_prompt_tokens_total",
       "Tokens of requests that were answered.",
     );
-    this.#computedTokens = counter(
+    this.#computedTokens = metrics.counter(
       "hearth_batch_tokens_total",
       "Tokens that batches held, padding aside.",
     );
-    this.#paddingTokens = counter(
+    this.#paddingTokens = metrics.counter(
       "hearth_batch_padding_tokens_total",
       "Places of batches that held no token.",
     );
-    this.#jobSeconds = histogram(
+    this.#jobSeconds = metrics.histogram(
       "hearth_texts_seconds",
       "From a request's arrival to its answer.",
     );
-    this.#batchSeconds = histogram("hearth_batch_seconds", "Duration of a batch.");
-    this.#batchTexts = histogram(
+    this.#batchSeconds = metrics.histogram("hearth_batch_seconds", "Duration of a batch.");
+    this.#batchTexts = metrics.histogram(
       "hearth_batch_texts",
       "Texts in a batch.",
-      [1, 2, 4, 8, 16, 32, 64, 128, 256],
+      COUNT_BUCKETS,
     );
-    gauge("hearth_texts_waiting", "Texts encoded and not yet run.", () => waiting().numTexts);
-    gauge("hearth_text_tokens_waiting", "Their tokens.", () => waiting().numTokens);
+    metrics.gauge(
+      "hearth_texts_waiting",
+      "Texts encoded and not yet run.",
+      () => waiting().numTexts,
+    );
+    metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => waiting().numTokens);
   }
 
   /** Takes note of a batch that has run. */

@@ -1,0 +1,53 @@
+/**
+ * Metrics of one part of the worker, in a registry of its own: they cross to the server as JSON.
+ *
+ * @module
+ */
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+
+// deno-fmt-ignore -- a scale reads better in a line
+/** Durations from a millisecond to a minute. */
+const SECONDS_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** Things that are worked on together. */
+export const COUNT_BUCKETS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+/** Makes metrics; names are Prometheus's. */
+export class MetricSet {
+  readonly registry = new Registry();
+  readonly #registers = [this.registry];
+
+  counter(name: string, help: string): Counter {
+    return new Counter({ name, help, registers: this.#registers });
+  }
+
+  /** A counter that is kept elsewhere and read when it is asked for. */
+  total(name: string, help: string, read: () => number): void {
+    new Counter({
+      name,
+      help,
+      registers: this.#registers,
+      collect() {
+        this.reset();
+        this.inc(read());
+      },
+    });
+  }
+
+  /** A gauge that is read when it is asked for. */
+  gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: this.#registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+
+  /** @param buckets upper bounds; those of durations in seconds if absent. */
+  histogram(name: string, help: string, buckets: readonly number[] = SECONDS_BUCKETS): Histogram {
+    return new Histogram({ name, help, buckets: [...buckets], registers: this.#registers });
+  }
+}
