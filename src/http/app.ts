@@ -60,7 +60,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
 }
 
 function bothPaths(path: string): string[] {
-  return path === "/" || path.startsWith("/v2/") ? [path] : [path, `/v1${path}`];
+  return path === "/" ? ["/"] : [path, `/v1${path}`];
 }
 
 function addRoute(app: Hono<Env>, route: Route): void {
