@@ -9,34 +9,32 @@ import { HearthError, StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { Model as Graph } from "../onnx/proto.ts";
 import type { EmbedEvent, EmbedTask, Task, TextInput } from "../worker/protocol.ts";
+import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
-import { Encoder } from "./encoder.ts";
-import {
-  type EncoderLoadOptions,
-  findOutput,
-  keepOutput,
-  openEncoderGraph,
-} from "./encoder_graph.ts";
 import { maxTokensOf } from "./encoder_limits.ts";
+import { type EncoderForm, loadEncoder } from "./encoder_load.ts";
 import { type EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "./folder.ts";
+import { findOutput, keepOutput } from "./graph_output.ts";
 import { type Model, requireTask } from "./model.ts";
-import { appendPooling, POOLED_OUTPUT, type PoolingMode } from "./pooling.ts";
-import { TextBatcher } from "./text_batcher.ts";
+import { appendPooling, POOLED_OUTPUT } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
+import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
+import type { TextRunner } from "./text_runner.ts";
 
 /** Requests worked on at once; their texts share batches. */
 const MAX_REQUESTS = 256;
 
-/** Outputs that hold a vector per text already. */
-const SENTENCE_OUTPUTS = ["sentence_embedding"];
+/** Output that holds a vector per text already. */
+const SENTENCE_OUTPUT = "sentence_embedding";
 /** Outputs that hold a vector per token. */
 const TOKEN_OUTPUTS = ["last_hidden_state", "token_embeddings", "hidden_states"];
 
-/** What an embedding model is made of. */
-export interface EmbeddingModelParts {
-  readonly encoder: Encoder;
-  readonly batcher: TextBatcher;
+/** What an embedding model is made of. It owns the runner. */
+interface EmbeddingModelParts {
+  readonly texts: TextRunner;
+  /** Elements of a row. */
+  readonly width: number;
   readonly tokenizer: EncoderTokenizer;
   readonly config: EmbeddingConfig;
   readonly maxTokens: number | undefined;
@@ -65,29 +63,27 @@ export class EmbeddingModel implements Model {
    */
   static async load(
     folder: ModelFolder,
-    options: EncoderLoadOptions & { readonly modelName: string },
+    options: TextLoadOptions & { readonly modelName: string },
   ): Promise<EmbeddingModel> {
     options.onProgress({ what: "reading the tokenizer" });
     const tokenizer = await EncoderTokenizer.load(folder);
     const config = await readEmbeddingConfig(folder, options.modelName);
     const maxTokens = await maxTokensOf(folder);
-    let poolingModes: readonly PoolingMode[] | undefined;
-    const { session, dtype } = await openEncoderGraph(folder, options, (graph) => {
-      if (poolsItself(graph)) return keepOutput(graph, SENTENCE_OUTPUTS[0]!, POOLED_OUTPUT);
-      requireNoLayers(config, folder);
-      poolingModes = config.pooling;
-      return appendPooling(graph, findOutput(graph, TOKEN_OUTPUTS), poolingModes);
-    });
-    const { padTokenId } = tokenizer;
-    const { backend, maxBatchTokens } = options;
-    const output = POOLED_OUTPUT;
-    const encoder = await Encoder.create({ backend, session, output, poolingModes, padTokenId });
-    const batcher = new TextBatcher(encoder, maxBatchTokens);
-    return new EmbeddingModel({ encoder, batcher, tokenizer, config, maxTokens, dtype });
+    await using graph = await readTextGraph(folder, options);
+    const { dtype } = graph;
+    if (isDecoder(graph.model)) {
+      requireForDecoder(config, folder);
+      const loaded = await loadDecoderTexts(folder, { ...options, dtype });
+      const most = Math.min(loaded.maxTokens, maxTokens ?? Infinity);
+      return new EmbeddingModel({ ...loaded, tokenizer, config, maxTokens: most });
+    }
+    const form = poolGraph(graph.model, config, folder);
+    const loaded = await loadEncoder(graph, form, { ...options, tokenizer });
+    return new EmbeddingModel({ ...loaded, tokenizer, config, maxTokens, dtype });
   }
 
   get metrics(): Registry {
-    return this.#parts.batcher.metrics.registry;
+    return this.#parts.texts.metrics.registry;
   }
 
   start(task: Task, emit: (event: EmbedEvent) => void): () => void {
@@ -95,7 +91,7 @@ export class EmbeddingModel implements Model {
     const dimensions = this.#dimensionsOf(task);
     const numTexts = task.inputs.length;
     const vectors = new Float32Array(numTexts * dimensions);
-    return this.#parts.batcher.add({
+    return this.#parts.texts.add({
       numTexts,
       encode: (index) => this.#encode(task, index),
       onRow: (index, row) => {
@@ -116,12 +112,11 @@ export class EmbeddingModel implements Model {
   }
 
   async dispose(): Promise<void> {
-    await this.#parts.batcher.dispose();
-    await this.#parts.encoder.dispose();
+    await this.#parts.texts.dispose();
   }
 
   #dimensionsOf({ dimensions }: EmbedTask): number {
-    const { encoder: { width }, config } = this.#parts;
+    const { width, config } = this.#parts;
     if (dimensions === undefined || dimensions === width) return width;
     if (config.canShorten && dimensions < width) return dimensions;
     const wanted = config.canShorten
@@ -165,15 +160,34 @@ function paramOf({ inputs }: EmbedTask, index: number): string {
   return inputs.length === 1 ? "input" : `input[${index}]`;
 }
 
-function poolsItself({ graph }: Graph): boolean {
-  return graph.outputs.some(({ name }) => SENTENCE_OUTPUTS.includes(name));
+/** A graph with one vector per text as its only output. */
+function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): EncoderForm {
+  const output = POOLED_OUTPUT;
+  if (graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT)) {
+    return { model: keepOutput(graph, SENTENCE_OUTPUT, output), output };
+  }
+  requireNoLayers(config, folder);
+  const { pooling: poolingModes } = config;
+  const hidden = findOutput(graph, TOKEN_OUTPUTS);
+  return { model: appendPooling(graph, hidden, poolingModes), output, poolingModes };
+}
+
+function requireForDecoder(config: EmbeddingConfig, folder: ModelFolder): void {
+  requireNoLayers(config, folder);
+  const { pooling } = config;
+  if (pooling.length === 1 && pooling[0] === "lasttoken") return;
+  throw new StartupError(
+    `${folder.path} holds a decoder and wants ${
+      pooling.join(" and ")
+    } pooling; of a decoder Hearth takes the last token.`,
+  );
 }
 
 function requireNoLayers({ laterLayer }: EmbeddingConfig, folder: ModelFolder): void {
   if (laterLayer === undefined) return;
   throw new StartupError(
     `${folder.path}/modules.json names a layer ${laterLayer} after pooling, and the graph has no output ` +
-      `${SENTENCE_OUTPUTS[0]} that would hold its result.`,
+      `${SENTENCE_OUTPUT} that would hold its result.`,
   );
 }
 

@@ -40,6 +40,12 @@ const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
   [/arctic-embed-[lm]-v2/i, { pooling: "cls", query: "query: ", canShorten: true }],
   [/arctic-embed/i, { pooling: "cls", query: SEARCH_ENGLISH }],
   [/gte-(modernbert|\w+-en-v1\.5|multilingual)/i, { pooling: "cls" }],
+  [/qwen3-embedding/i, {
+    pooling: "lasttoken",
+    query:
+      "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
+    canShorten: true,
+  }],
   [/embeddinggemma/i, {
     pooling: "mean",
     query: "task: search result | query: ",

@@ -38,14 +38,13 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const kind = options.kind ?? kindOf(folder);
   // Of a decoder that is cut, more is known.
   if (kind !== "text") await requireRoomForFiles(folder, kind, options);
-  const encoderOptions = { ...options, maxBatchTokens: options.engine.maxBatchTokens };
   switch (kind) {
     case "text":
       return await loadText(folder, options);
     case "embedding":
-      return await EmbeddingModel.load(folder, { ...encoderOptions, modelName: options.model.id });
+      return await EmbeddingModel.load(folder, { ...options, modelName: options.model.id });
     case "rerank":
-      return await RerankModel.load(folder, encoderOptions);
+      return await RerankModel.load(folder, options);
     case "asr":
       return await loadWhisper(folder, {
         ...options,

@@ -1,6 +1,5 @@
 /**
- * Rerankers of the sequence-classification form: query and document are read together, and the logits say how well
- * the document answers the query.
+ * Rerankers: query and document are read together, and a few logits say how well the document answers the query.
  *
  * @module
  */
@@ -9,28 +8,26 @@ import type { Dtype } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { RerankEvent, RerankTask, Task } from "../worker/protocol.ts";
-import { Encoder } from "./encoder.ts";
-import {
-  type EncoderLoadOptions,
-  findOutput,
-  keepOutput,
-  openEncoderGraph,
-} from "./encoder_graph.ts";
+import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { maxTokensOf } from "./encoder_limits.ts";
+import { loadEncoder } from "./encoder_load.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "./folder.ts";
+import { findOutput, keepOutput } from "./graph_output.ts";
 import { type Model, requireTask } from "./model.ts";
-import { TextBatcher } from "./text_batcher.ts";
+import { crossEncoderForm, judgeForm, type PairForm } from "./rerank_form.ts";
 import { fitPair } from "./text_fit.ts";
+import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
+import type { TextRunner } from "./text_runner.ts";
 
 /** Requests worked on at once; their documents share batches. */
 const MAX_REQUESTS = 256;
 const LOGITS = "logits/float32";
 
+/** What a reranker is made of. It owns the runner. */
 interface RerankModelParts {
-  readonly encoder: Encoder;
-  readonly batcher: TextBatcher;
-  readonly tokenizer: EncoderTokenizer;
+  readonly texts: TextRunner;
+  readonly form: PairForm;
   readonly maxTokens: number | undefined;
   readonly dtype: Dtype;
 }
@@ -54,46 +51,47 @@ export class RerankModel implements Model {
    *
    * @throws {StartupError} when the folder lacks what the model needs, or its graph is no reranker's.
    */
-  static async load(folder: ModelFolder, options: EncoderLoadOptions): Promise<RerankModel> {
+  static async load(folder: ModelFolder, options: TextLoadOptions): Promise<RerankModel> {
     options.onProgress({ what: "reading the tokenizer" });
     const tokenizer = await EncoderTokenizer.load(folder);
-    if (!tokenizer.encodesPairs) {
-      throw new StartupError(
-        `${folder.path}/tokenizer.json has no special tokens between two texts, which a reranker needs.`,
-      );
-    }
     const maxTokens = await maxTokensOf(folder);
-    const { session, dtype } = await openEncoderGraph(folder, options, (graph) => {
-      return keepOutput(graph, findOutput(graph, ["logits"]), LOGITS);
-    });
-    const { padTokenId } = tokenizer;
-    const { backend, maxBatchTokens } = options;
-    const encoder = await Encoder.create({ backend, session, output: LOGITS, padTokenId });
-    if (encoder.width > 2) {
-      await encoder.dispose();
-      throw new StartupError(
-        `The graph gives ${encoder.width} logits for a pair of texts; a reranker gives 1 or 2.`,
-      );
+    await using graph = await readTextGraph(folder, options);
+    const { dtype } = graph;
+    if (isDecoder(graph.model)) {
+      const form = judgeForm(tokenizer);
+      const loaded = await loadDecoderTexts(folder, { ...options, dtype }, form.answers);
+      const most = Math.min(loaded.maxTokens, maxTokens ?? Infinity);
+      return new RerankModel({ ...loaded, form, maxTokens: most });
     }
-    const batcher = new TextBatcher(encoder, maxBatchTokens);
-    return new RerankModel({ encoder, batcher, tokenizer, maxTokens, dtype });
+    const form = crossEncoderForm(tokenizer);
+    const model = keepOutput(graph.model, findOutput(graph.model, ["logits"]), LOGITS);
+    const { texts, width } = await loadEncoder(graph, { model, output: LOGITS }, {
+      ...options,
+      tokenizer,
+    });
+    if (width <= 2) return new RerankModel({ texts, form, maxTokens, dtype });
+    await texts.dispose();
+    throw new StartupError(
+      `The graph gives ${width} logits for a pair of texts; a reranker gives 1 or 2.`,
+    );
   }
 
   get metrics(): Registry {
-    return this.#parts.batcher.metrics.registry;
+    return this.#parts.texts.metrics.registry;
   }
 
   start(task: Task, emit: (event: RerankEvent) => void): () => void {
     requireTask(task, "rerank");
-    const { batcher, tokenizer } = this.#parts;
+    const { texts, form } = this.#parts;
     const numTexts = task.documents.length;
     const scores = new Float32Array(numTexts);
-    const query = tokenizer.encode(task.query);
-    return batcher.add({
+    const query = form.encodeQuery(task.query);
+    return texts.add({
       numTexts,
+      beginsAlike: true,
       encode: (index) => {
-        const document = tokenizer.encode(task.documents[index]!);
-        return tokenizer.framePair(...this.#fit(task, { query, document, index }));
+        const document = form.encodeDocument(task.documents[index]!);
+        return form.frame(...this.#fit(task, { query, document, index }));
       },
       onRow: (index, logits) => scores[index] = scoreOf(logits),
       onDone: (promptTokens) => emit({ type: "done", scores, promptTokens }),
@@ -108,17 +106,16 @@ export class RerankModel implements Model {
   }
 
   async dispose(): Promise<void> {
-    await this.#parts.batcher.dispose();
-    await this.#parts.encoder.dispose();
+    await this.#parts.texts.dispose();
   }
 
   #fit(
     { truncation, maxDocumentTokens }: RerankTask,
     pair: { query: readonly number[]; document: readonly number[]; index: number },
   ): [readonly number[], readonly number[]] {
-    const { tokenizer, maxTokens } = this.#parts;
+    const { form, maxTokens } = this.#parts;
     return fitPair(pair.query, pair.document, {
-      numSpecial: tokenizer.numSpecialOfPair,
+      numSpecial: form.numSpecial,
       maxTokens,
       truncation,
       param: `documents[${pair.index}]`,

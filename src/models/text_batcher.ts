@@ -9,8 +9,10 @@
 import { setImmediate } from "node:timers";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
+import type { Encoder } from "./encoder.ts";
 import { TextMetrics } from "./text_metrics.ts";
 import { type QueuedText, TextQueue } from "./text_queue.ts";
+import type { TextJob, TextRunner } from "./text_runner.ts";
 
 /** Encoding goes on for so long before messages are let in. */
 const ENCODE_SLICE_MS = 5;
@@ -18,27 +20,6 @@ const ENCODE_SLICE_MS = 5;
 const TEXTS_PER_TURN = 16;
 /** Encode ahead until as many batches wait: the more wait, the more alike the lengths in a batch. */
 const BATCHES_AHEAD = 16;
-
-/** The texts of one request. Calls come between batches, never while the request is being cancelled. */
-export interface TextJob {
-  readonly numTexts: number;
-  /** Encodes a text, at least one token of it. What it throws ends the job. */
-  encode(index: number): EncodedText;
-  /** The text's row; the array is reused for nothing else. What it throws ends the job. */
-  onRow(index: number, row: Float32Array): void;
-  /** All rows were handed out. @param numTokens of all texts. */
-  onDone(numTokens: number): void;
-  /** The job is over. */
-  onError(error: unknown): void;
-}
-
-/** Runs batches; see `Encoder`. */
-export interface BatchRunner {
-  /** Most texts in one. */
-  readonly maxTexts: number;
-  /** Resolves with a row of f32 elements per text, one after the other. */
-  run(texts: readonly EncodedText[]): Promise<Float32Array>;
-}
 
 interface Running {
   readonly job: TextJob;
@@ -48,10 +29,10 @@ interface Running {
   numTokens: number;
 }
 
-/** See the module. */
-export class TextBatcher {
+/** See the module. It owns the encoder. */
+export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
-  readonly #encoder: BatchRunner;
+  readonly #encoder: Encoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
   /** Jobs in work. */
@@ -60,7 +41,7 @@ export class TextBatcher {
   #turning: Promise<void> | undefined;
 
   /** @param maxBatchTokens most tokens of a batch; learnt from how long batches take if absent. */
-  constructor(encoder: BatchRunner, maxBatchTokens?: number) {
+  constructor(encoder: Encoder, maxBatchTokens?: number) {
     this.#encoder = encoder;
     this.#cost = new BatchCost(maxBatchTokens);
     this.metrics = new TextMetrics(() => ({
@@ -69,7 +50,6 @@ export class TextBatcher {
     }));
   }
 
-  /** Takes up a job. @returns ends it: it hears nothing more, and what has not run will not. */
   add(job: TextJob): () => void {
     const running: Running = {
       job,
@@ -83,10 +63,10 @@ export class TextBatcher {
     return () => this.#drop(running);
   }
 
-  /** Drops all jobs and waits for the batch under way. */
   async dispose(): Promise<void> {
     for (const running of [...this.#running]) this.#drop(running);
     await this.#turning;
+    await this.#encoder.dispose();
   }
 
   async #turn(): Promise<void> {

@@ -127,6 +127,8 @@ export interface DecoderOptions {
   readonly externalFile?: string;
   /** From the last hidden state to the logits; a product by default. */
   readonly project?: (graph: GraphBuilder, hidden: string) => void;
+  /** Name of an output that holds the last hidden state, in place of the logits. */
+  readonly hiddenOutput?: string;
 }
 
 /** The usual mask input. */
@@ -152,7 +154,12 @@ export function decoder(
       : ["input_ids", "int64", ["batch_size", "sequence_length"]],
     ...(options.inputs ?? [MASK]),
   ];
-  const outputs: Declared[] = [["logits", "float32", ["batch_size", "sequence_length", vocab]]];
+  const { hiddenOutput } = options;
+  const outputs: Declared[] = [[
+    hiddenOutput ?? "logits",
+    "float32",
+    ["batch_size", "sequence_length", hiddenOutput === undefined ? vocab : width],
+  ]];
   for (let index = 0; index < layers; index++) {
     const cache = (kind: string, length: string): Declared => [
       kind,
@@ -187,7 +194,8 @@ export function decoder(
   const project = options.project ??
     ((graph, hidden) =>
       graph.add("MatMul", [hidden, graph.weights([width, vocab])], { outputs: ["logits"] }));
-  project(graph, hidden);
+  if (hiddenOutput === undefined) project(graph, hidden);
+  else graph.add("Identity", [hidden], { outputs: [hiddenOutput] });
   return buildModel({
     nodes: graph.nodes,
     inputs,

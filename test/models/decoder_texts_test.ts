@@ -1,0 +1,218 @@
+/**
+ * Embedding and reranking with a decoder, on random weights: rows equal those of the uncut graph in ONNX Runtime,
+ * whatever shares a step or a beginning.
+ */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { StartupError } from "../../src/errors.ts";
+import { EncoderTokenizer } from "../../src/models/encoder_tokenizer.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import type { Model } from "../../src/models/model.ts";
+import { judgeForm } from "../../src/models/rerank_form.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { embed, openModel, rerank } from "../fixtures/model.ts";
+import { makeTinyDecoder, type TinyDecoder } from "../fixtures/tiny_decoder.ts";
+import { WholeGraph } from "../unit/onnx/whole_graph.ts";
+
+const EMBED_TOKENIZER = findModelFolder("hearth-demo-embed")!;
+const QWEN = fileURLToPath(new URL("../../../shared/tokenizers/qwen3", import.meta.url));
+const hasQwen = existsSync(QWEN);
+const QWEN_VOCAB = 151_669;
+
+const LAST_TOKEN = { "1_Pooling/config.json": { pooling_mode_lasttoken: true } };
+const TEXTS = [
+  "How do I boil an egg?",
+  "egg",
+  "The capital of Portugal is Lisbon.",
+  "Put the egg into boiling water. After about six minutes the yolk is soft.",
+];
+
+function makeEmbedder(): Promise<TinyDecoder> {
+  return makeTinyDecoder({
+    tokenizer: EMBED_TOKENIZER,
+    vocabSize: 2800,
+    givesHidden: true,
+    contextLength: 64,
+    files: LAST_TOKEN,
+  });
+}
+
+function makeReranker(): Promise<TinyDecoder> {
+  return makeTinyDecoder({
+    tokenizer: QWEN,
+    vocabSize: QWEN_VOCAB,
+    givesHidden: false,
+    contextLength: 512,
+  });
+}
+
+async function figure(model: Model, name: string): Promise<number> {
+  const metric = (await model.metrics.getMetricsAsJSON()).find((one) => one.name === name)!;
+  return metric.values[0]!.value as number;
+}
+
+/** The last row of the uncut graph, of length 1. */
+async function wholeVector(tiny: TinyDecoder, ids: readonly number[]): Promise<number[]> {
+  await using whole = await WholeGraph.open(tiny.graph);
+  const row = (await whole.run([ids], tiny.output)).at(-1)!;
+  const length = Math.hypot(...row);
+  return [...row].map((value) => value / length);
+}
+
+async function assertEmbeds(backend: Backend): Promise<void> {
+  await using tiny = await makeEmbedder();
+  await using model = await openModel(tiny.folder, { backend });
+  const { rows } = await embed(model, TEXTS);
+  const again = await embed(model, TEXTS);
+  const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
+  for (const [index, text] of TEXTS.entries()) {
+    const { ids } = tokenizer.frame(tokenizer.encode(text));
+    const expected = await wholeVector(tiny, ids);
+    for (const row of [rows[index]!, again.rows[index]!]) {
+      expected.forEach((value, element) => {
+        assert.ok(Math.abs(row[element]! - value) < 1e-4, `${text}: ${row[element]} ≠ ${value}`);
+      });
+    }
+  }
+}
+
+Deno.test("a decoder embeds as its uncut graph does, on the CPU", async () => {
+  await assertEmbeds(new CpuBackend());
+});
+
+gpuTest("a decoder embeds as its uncut graph does, on WebGPU", async (gpu) => {
+  await assertEmbeds(await WebGpuBackend.create(gpu));
+});
+
+Deno.test("a decoder embeds more texts than fit one step, in their order, and can be ended", async () => {
+  await using tiny = await makeEmbedder();
+  await using model = await openModel(tiny.folder);
+  const inputs = Array.from({ length: 200 }, (_, index) => TEXTS[index % TEXTS.length]!);
+  const { rows, promptTokens } = await embed(model, inputs);
+  const { rows: alone, promptTokens: tokensOfFew } = await embed(model, TEXTS);
+  assert.equal(promptTokens, tokensOfFew * 50);
+  rows.forEach((row, index) => {
+    const expected = alone[index % TEXTS.length]!;
+    assert.ok(row.every((value, element) => Math.abs(value - expected[element]!) < 1e-4));
+  });
+
+  const heard: unknown[] = [];
+  const end = model.start(
+    { type: "embed", requestId: "test", inputs: Array(5000).fill("egg") },
+    (event) => heard.push(event),
+  );
+  await embed(model, ["egg"]);
+  end();
+  await embed(model, ["egg"]);
+  assert.equal(await figure(model, "hearth_sequences_running"), 0);
+  assert.equal(await figure(model, "hearth_sequences_waiting"), 0);
+  assert.deepEqual(heard, []);
+});
+
+Deno.test("a decoder refuses a text longer than its context with both lengths", async () => {
+  await using tiny = await makeEmbedder();
+  await using model = await openModel(tiny.folder);
+  assert.equal(model.contextLength, 63);
+  await assert.rejects(embed(model, ["egg", "egg ".repeat(70)]), {
+    kind: "context_length_exceeded",
+    message: /input\[1\] has 72 tokens, and the model takes at most 63/,
+  });
+  const { promptTokens } = await embed(model, ["egg ".repeat(70)], { truncation: "model" });
+  assert.equal(promptTokens, 63);
+});
+
+Deno.test("a decoder is refused for embedding with another pooling than the last token's", async () => {
+  await using tiny = await makeTinyDecoder({
+    tokenizer: EMBED_TOKENIZER,
+    vocabSize: 2800,
+    givesHidden: true,
+    contextLength: 64,
+    files: { "1_Pooling/config.json": { pooling_mode_mean_tokens: true } },
+  });
+  await assert.rejects(openModel(tiny.folder), (error: Error) => {
+    return error instanceof StartupError && /wants mean pooling/.test(error.message);
+  });
+});
+
+const QUERY = "what is the capital of Portugal?";
+const DOCUMENTS = [
+  "The capital of Portugal is Lisbon.",
+  "Rinse the rice, add twice as much water!",
+  "  A text that begins with spaces\nand goes on in a second line.\n",
+];
+
+/** The whole prompt as the model's authors write it. */
+function promptOf(query: string, document: string): string {
+  return "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query " +
+    'and the Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n' +
+    "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that " +
+    `answer the query\n<Query>: ${query}\n<Document>: ${document}<|im_end|>\n` +
+    "<|im_start|>assistant\n<think>\n\n</think>\n\n";
+}
+
+async function assertReranks(backend: Backend): Promise<void> {
+  await using tiny = await makeReranker();
+  await using model = await openModel(tiny.folder, { backend, kind: "rerank" });
+  const { scores, promptTokens } = await rerank(model, QUERY, DOCUMENTS);
+  const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
+  const [no, yes] = judgeForm(tokenizer).answers;
+  let numTokens = 0;
+  await using whole = await WholeGraph.open(tiny.graph);
+  for (const [index, document] of DOCUMENTS.entries()) {
+    const ids = tokenizer.encode(promptOf(QUERY, document));
+    numTokens += ids.length;
+    const logits = (await whole.run([ids])).at(-1)!;
+    const expected = 1 / (1 + Math.exp(logits[no]! - logits[yes]!));
+    assert.ok(Math.abs(scores[index]! - expected) < 1e-4, `${scores[index]} ≠ ${expected}`);
+  }
+  assert.equal(promptTokens, numTokens);
+  // All but the first found the system's prompt and the query in the cache.
+  assert.ok(await figure(model, "hearth_prefix_hit_tokens_total") >= 2 * 64);
+}
+
+Deno.test({
+  name: "a language model reranks as its uncut graph does, and computes the query once, on the CPU",
+  ignore: !hasQwen,
+  fn: () => assertReranks(new CpuBackend()),
+});
+
+if (hasQwen) {
+  gpuTest("a language model reranks as its uncut graph does, on WebGPU", async (gpu) => {
+    await assertReranks(await WebGpuBackend.create(gpu));
+  });
+}
+
+Deno.test({
+  name: "judgeForm() takes prompts apart where the tokenizer sets no token across",
+  ignore: !hasQwen,
+  fn: async () => {
+    await using tiny = await makeReranker();
+    const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
+    const form = judgeForm(tokenizer);
+    for (const query of ["what", "what?", "why!?", "a b…", "5", "日本の首都は？"]) {
+      for (
+        const document of ["text", "5 eggs", "(in brackets)", "“quoted”", "東京", "…", "a\n\nb"]
+      ) {
+        const { ids } = form.frame(form.encodeQuery(query), form.encodeDocument(document));
+        assert.deepEqual(ids, tokenizer.encode(promptOf(query, document)), `${query} ${document}`);
+      }
+    }
+  },
+});
+
+Deno.test("a language model of another family is refused as a reranker", async () => {
+  await using tiny = await makeTinyDecoder({
+    tokenizer: EMBED_TOKENIZER,
+    vocabSize: 2800,
+    givesHidden: false,
+    contextLength: 64,
+  });
+  await assert.rejects(openModel(tiny.folder, { kind: "rerank" }), (error: Error) => {
+    return error instanceof StartupError && /Qwen3-Reranker/.test(error.message);
+  });
+});
