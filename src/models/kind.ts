@@ -3,8 +3,10 @@
  *
  * @module
  */
+import { basename } from "node:path";
 import { MODEL_KINDS, type ModelKind } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import { hubIdOfSnapshot } from "../hub/cache.ts";
 import type { Json, ModelFolder } from "./folder.ts";
 
 const ASR_TYPES = new Set([
@@ -45,6 +47,13 @@ function hasGraph(folder: ModelFolder, name: string): boolean {
   );
 }
 
+/** Language models that were made to embed or rerank keep their architecture; only their names tell. */
+function kindOfDecoder({ path }: ModelFolder): ModelKind {
+  const name = hubIdOfSnapshot(path)?.name ?? basename(path);
+  if (/rerank/i.test(name)) return "rerank";
+  return /embed/i.test(name) ? "embedding" : "text";
+}
+
 /**
  * The kind of a folder.
  *
@@ -67,7 +76,8 @@ export function kindOf(folder: ModelFolder): ModelKind {
   if (files.has("modules.json") || files.has("1_Pooling/config.json")) return "embedding";
   if (named(/ForSequenceClassification$/)) return "rerank";
   if (hasGraph(folder, "vision_encoder")) return "vision";
-  if (named(/ForCausalLM$|LMHeadModel$|ForConditionalGeneration$/)) return "text";
+  if (named(/ForCausalLM$/)) return kindOfDecoder(folder);
+  if (named(/LMHeadModel$|ForConditionalGeneration$/)) return "text";
   if (named(/Model$|ForMaskedLM$/)) return "embedding";
   throw new StartupError(
     `What ${folder.path} is for cannot be told: config.json has model_type "${type}" and architectures ` +

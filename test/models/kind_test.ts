@@ -27,6 +27,14 @@ for (const [model, kind] of Object.entries(KINDS)) {
   });
 }
 
+Deno.test("kindOf() tells decoders that embed or rerank by their names", () => {
+  const config = { model_type: "qwen3", architectures: ["Qwen3ForCausalLM"] };
+  const kind = (path: string) => kindOf({ path, files: new Set(), config });
+  assert.equal(kind("onnx-community/Qwen3-Embedding-0.6B-ONNX"), "embedding");
+  assert.equal(kind("/c/models--onnx-community--Qwen3-Reranker-0.6B-ONNX/snapshots/5a"), "rerank");
+  assert.equal(kind("/home/me/embeddings/Qwen3-0.6B-ONNX"), "text");
+});
+
 function folderOf(config: Record<string, unknown>, files: readonly string[] = []): ModelFolder {
   return { path: "/models/x", files: new Set(files), config };
 }
