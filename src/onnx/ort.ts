@@ -88,6 +88,8 @@ export async function openSession(
         : ["wasm"],
       // Its warnings tell that shapes are computed on the CPU, as they should be.
       logSeverityLevel: 3,
+      // It would keep a plan for every shape it ever meets, and texts come in all lengths.
+      enableMemPattern: false,
       ...(device ? { preferredOutputLocation: "gpu-buffer" as const } : {}),
       ...(externalData ? { externalData: [...externalData] } : {}),
     })
