@@ -42,7 +42,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const { device, dtype, kind, temperature, maxTokens } = flags;
   const engine = { prefixCache: false, maxSequences: 1 };
   const load = { model, device, dtype, kind, engine, log: logSettings };
-  const session = new Session({ load, maxQueue: 0 });
+  const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {
     session.start();
     if (!await untilReady(session, progressLine)) return 1;

@@ -48,6 +48,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
       return { model: found, ...wishes, engine, log: logSettings };
     },
     maxQueue,
+    exitsAfterStop: true,
   });
 
   const stopRequest = Promise.withResolvers<void>();

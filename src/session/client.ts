@@ -29,12 +29,18 @@ export class WorkerClient {
   readonly #listener: WorkerListener;
   readonly #metricsWaiting = new Map<number, (metrics: MetricObject[]) => void>();
   readonly #stopped = Promise.withResolvers<void>();
+  readonly #exitsAfterStop: boolean;
   #lastMetricsId = 0;
   #isOver = false;
 
   /** Owns `worker` from here on and loads the model at once. */
-  constructor(worker: Worker, options: LoadOptions, listener: WorkerListener) {
+  constructor(
+    worker: Worker,
+    options: LoadOptions,
+    listener: WorkerListener & { readonly exitsAfterStop: boolean },
+  ) {
     this.#worker = worker;
+    this.#exitsAfterStop = listener.exitsAfterStop;
     this.#listener = listener;
     worker.onmessage = (event: MessageEvent<FromWorker>) => this.#receive(event.data);
     worker.onmessageerror = () => this.#lose("a message from the worker could not be read");
@@ -76,7 +82,7 @@ export class WorkerClient {
     const timer = setTimeout(this.#stopped.resolve, timeoutMs);
     await this.#stopped.promise;
     clearTimeout(timer);
-    this.#worker.terminate();
+    this.#endThread();
   }
 
   /** Ends the worker's thread at once. */
@@ -84,6 +90,14 @@ export class WorkerClient {
     this.#isOver = true;
     this.#stopped.resolve();
     this.#worker.terminate();
+  }
+
+  /**
+   * Not where the process is about to end: a process that ends while a thread that used the GPU is being taken down
+   * crashes in the graphics driver, and when that is over cannot be known. An idle thread does no harm.
+   */
+  #endThread(): void {
+    if (!this.#exitsAfterStop) this.#worker.terminate();
   }
 
   #send(message: ToWorker): void {
@@ -107,7 +121,8 @@ export class WorkerClient {
       case "ready":
         return this.#listener.onReady(message.info);
       case "failed":
-        this.terminate();
+        this.#isOver = true;
+        this.#endThread();
         return this.#listener.onFailed(message.reason);
       case "lost":
         return this.#lose(message.reason);

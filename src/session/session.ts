@@ -51,6 +51,8 @@ export interface SessionOptions extends AdmissionSettings {
   readonly load: LoadOptions | Prepare;
   /** Starts the thread that owns the device. */
   readonly spawnWorker?: () => Worker;
+  /** Whether the process ends right after `stop()`, and the thread with it. */
+  readonly exitsAfterStop?: boolean;
 }
 
 /** How a request may be ended early. */
@@ -73,6 +75,7 @@ export class Session {
   readonly #stopping = new AbortController();
   readonly #maxQueue: number;
   readonly #spawnWorker: () => Worker;
+  readonly #exitsAfterStop: boolean;
   readonly #listeners = new Set<(state: SessionState) => void>();
   readonly #streams = new Set<OpenStream>();
   readonly #restarts = new RestartPolicy();
@@ -86,6 +89,7 @@ export class Session {
     this.#load = options.load;
     this.#maxQueue = options.maxQueue;
     this.#spawnWorker = options.spawnWorker ?? spawnModelWorker;
+    this.#exitsAfterStop = options.exitsAfterStop ?? false;
   }
 
   get state(): SessionState {
@@ -234,6 +238,7 @@ export class Session {
       onReady: (info) => this.#advance({ phase: "ready", info }),
       onFailed: (reason) => this.#fail(reason),
       onLost: (reason) => this.#replaceWorker(load, reason),
+      exitsAfterStop: this.#exitsAfterStop,
     });
   }
 

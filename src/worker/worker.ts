@@ -19,7 +19,6 @@ interface Loaded {
 const scope = globalThis as unknown as {
   postMessage(message: FromWorker): void;
   onmessage: ((event: MessageEvent<ToWorker>) => void) | null;
-  close(): void;
 };
 
 let loaded: Loaded | undefined;
@@ -91,7 +90,6 @@ async function stop(): Promise<void> {
   await loaded?.model.dispose();
   loaded?.backend.dispose();
   scope.postMessage({ type: "stopped" });
-  scope.close();
 }
 
 scope.onmessage = async ({ data: message }) => {
