@@ -5,7 +5,7 @@
  */
 import { formatBytes } from "../format_bytes.ts";
 import type { DownloadProgress } from "../hub/download.ts";
-import type { LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "../models/progress.ts";
 
 const LINE_EVERY_MS = 5_000;
 

@@ -6,7 +6,7 @@
 import type { DeviceChoice, Dtype, ModelKind, ResolvedModel } from "../config.ts";
 import type { HubModel } from "../hub/resolve.ts";
 import { readHubSettings } from "../hub/settings.ts";
-import type { LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "../models/progress.ts";
 import { describeDownload } from "./download_report.ts";
 
 /** Which weights, and how. */

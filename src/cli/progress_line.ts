@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "../models/progress.ts";
 import { writeText } from "../write_text.ts";
 
 const CLEAR_TO_END = "\x1b[K";

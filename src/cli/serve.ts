@@ -13,7 +13,7 @@ import { nameModel } from "../hub/resolve.ts";
 import { configureLog, log } from "../log.ts";
 import { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
-import type { LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "../models/progress.ts";
 import { SparseLines } from "./download_report.ts";
 import type { FlagValues } from "./flag.ts";
 import type { SERVE_FLAGS } from "./flags.ts";

@@ -15,7 +15,7 @@ import {
 } from "../api/chat_response.ts";
 import { nestedError } from "../api/error_body.ts";
 import { HearthError } from "../errors.ts";
-import type { ChatEvent, ChosenLogprob, TokenLogprob } from "../worker/protocol.ts";
+import type { ChatEvent, ChosenLogprob, TokenLogprob } from "../models/task.ts";
 import { formatEvent } from "./sse.ts";
 
 const DONE = formatEvent("[DONE]");

@@ -8,7 +8,8 @@ import type { ServerSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import type { Session } from "../session/session.ts";
 import type { TaskStream } from "../session/task_stream.ts";
-import type { ChatEvent, ModelInfo, TranscribeEvent } from "../worker/protocol.ts";
+import type { ChatEvent, TranscribeEvent } from "../models/task.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
 import { type MediaPart, readPart } from "./media.ts";
 
 /** What a chat with a speech model needs. */

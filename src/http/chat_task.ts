@@ -6,7 +6,8 @@
 import type { ChatRequest } from "../api/chat_request.ts";
 import type { ContentPart } from "../api/content_part.ts";
 import { HearthError } from "../errors.ts";
-import type { ChatMessage, ChatTask, GenerationOptions, ModelInfo } from "../worker/protocol.ts";
+import type { ChatMessage, ChatTask, GenerationOptions } from "../models/task.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
 
 const MIXING_FACTOR = 0x9e3779b1;
 

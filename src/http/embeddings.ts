@@ -7,7 +7,7 @@ import { EmbeddingRequest } from "../api/embedding_request.ts";
 import { EmbeddingList, writeEmbeddings } from "../api/embedding_response.ts";
 import { requireEndpoint } from "../api/endpoints.ts";
 import { parseRequest } from "../api/parse.ts";
-import type { TextInput } from "../worker/protocol.ts";
+import type { TextInput } from "../models/task.ts";
 import { readJson } from "./body.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
 import { truncationOf } from "./truncation.ts";

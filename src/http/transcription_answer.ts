@@ -14,7 +14,7 @@ import {
 import type { TranscriptionEvent } from "../api/transcription_response.ts";
 import { HearthError } from "../errors.ts";
 import { formatSrt, formatVtt } from "../media/subtitles.ts";
-import type { TranscribeEvent } from "../worker/protocol.ts";
+import type { TranscribeEvent } from "../models/task.ts";
 import { formatEvent } from "./sse.ts";
 
 /**

@@ -4,7 +4,7 @@
  * @module
  */
 import type { EmbeddingRequest } from "../api/embedding_request.ts";
-import type { Truncation } from "../worker/protocol.ts";
+import type { Truncation } from "../models/task.ts";
 
 /** `undefined` where nothing may be cut. */
 export function truncationOf(

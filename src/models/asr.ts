@@ -10,7 +10,7 @@ import type { Dtype } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { decodeAudio } from "../media/audio.ts";
-import type { Task, TranscribeEvent, TranscribeTask } from "../worker/protocol.ts";
+import type { Task, TranscribeEvent, TranscribeTask } from "./task.ts";
 import { type Model, requireTask } from "./model.ts";
 import { Places } from "./places.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";

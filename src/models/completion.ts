@@ -6,7 +6,7 @@
 import type { SampledToken } from "../decoder/decoder.ts";
 import { Detokenizer } from "../engine/detokenizer.ts";
 import { StopMatcher } from "../engine/stop.ts";
-import type { ChatEvent, ChosenLogprob, GenerationOptions } from "../worker/protocol.ts";
+import type { ChatEvent, ChosenLogprob, GenerationOptions } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
 /** What a completion needs to know of its request and model. */

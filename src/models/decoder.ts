@@ -18,7 +18,7 @@ import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { ExternalData, Session } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
-import type { LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "./progress.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import {
   chooseDtype,

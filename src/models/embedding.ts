@@ -8,7 +8,7 @@ import type { Dtype } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { Model as Graph } from "../onnx/proto.ts";
-import type { EmbedEvent, EmbedTask, Task, TextInput } from "../worker/protocol.ts";
+import type { EmbedEvent, EmbedTask, Task, TextInput } from "./task.ts";
 import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
 import { maxTokensOf } from "./encoder_limits.ts";

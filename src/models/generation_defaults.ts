@@ -4,7 +4,7 @@
  * @module
  */
 import type { SamplingParams } from "../decoder/decoder.ts";
-import type { GenerationOptions } from "../worker/protocol.ts";
+import type { GenerationOptions } from "./task.ts";
 import type { Json } from "./folder.ts";
 
 /** What a model's own configuration says about generating. */

@@ -5,9 +5,9 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import { warmUp } from "../engine/warm_up.ts";
-import type { ModelKind } from "../config.ts";
+import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import type { LoadOptions, LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "./progress.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { loadDecoder } from "./decoder.ts";
 import { EmbeddingModel } from "./embedding.ts";
@@ -23,7 +23,13 @@ import { loadTokenizer } from "./tokenizer.ts";
 import { loadWhisper } from "./whisper_load.ts";
 
 /** What to load, on what. */
-export interface ModelLoadOptions extends Pick<LoadOptions, "model" | "dtype" | "kind" | "engine"> {
+export interface ModelLoadOptions {
+  readonly model: ResolvedModel;
+  /** The best one for the device if absent. */
+  readonly dtype?: Dtype | undefined;
+  /** Told from the folder if absent. */
+  readonly kind?: ModelKind | undefined;
+  readonly engine: EngineSettings;
   readonly backend: Backend;
   readonly onProgress: (progress: LoadProgress) => void;
 }

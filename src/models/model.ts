@@ -6,7 +6,7 @@
 import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../config.ts";
 import { HearthError } from "../errors.ts";
-import type { Task, TaskEvent } from "../worker/protocol.ts";
+import type { Task, TaskEvent } from "./task.ts";
 
 /** A model ready to work. */
 export interface Model {

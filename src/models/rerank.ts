@@ -7,7 +7,7 @@ import type { Registry } from "prom-client";
 import type { Dtype } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import { log } from "../log.ts";
-import type { RerankEvent, RerankTask, Task } from "../worker/protocol.ts";
+import type { RerankEvent, RerankTask, Task } from "./task.ts";
 import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { maxTokensOf } from "./encoder_limits.ts";
 import { loadEncoder } from "./encoder_load.ts";

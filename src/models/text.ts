@@ -8,7 +8,7 @@ import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
-import type { ChatEvent, ChatTask, Task } from "../worker/protocol.ts";
+import type { ChatEvent, ChatTask, Task } from "./task.ts";
 import { Completion } from "./completion.ts";
 import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
 import { type Model, requireTask } from "./model.ts";

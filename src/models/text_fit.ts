@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
-import type { Truncation } from "../worker/protocol.ts";
+import type { Truncation } from "./task.ts";
 
 /** What a text has to fit into. */
 export interface FitOptions {

@@ -9,7 +9,7 @@ import type { Dtype, EngineSettings } from "../config.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { Model } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import type { LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "./progress.ts";
 import { chooseDtype, graphFile, type ModelFolder } from "./folder.ts";
 
 const GRAPH = "model";

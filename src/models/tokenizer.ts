@@ -8,7 +8,7 @@ import { Tokenizer } from "@huggingface/tokenizers";
 import { join } from "node:path";
 import { TokenTexts } from "../engine/token_text.ts";
 import { HearthError, StartupError } from "../errors.ts";
-import type { ChatMessage } from "../worker/protocol.ts";
+import type { ChatMessage } from "./task.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "./folder.ts";
 
 /** Text to token ids and back, and conversations to prompts. */

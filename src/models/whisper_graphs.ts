@@ -16,7 +16,7 @@ import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
 import { type Session, Tensor, type Tensors } from "../onnx/ort.ts";
 import type { Model } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import type { LoadProgress } from "../worker/protocol.ts";
+import type { LoadProgress } from "./progress.ts";
 import { openChangedGraph } from "./changed_graph.ts";
 import { chooseDtype, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
 

@@ -6,7 +6,7 @@
 import { setImmediate } from "node:timers";
 import { cutRow, type LogMelRow, type LogMelSpec } from "../../kernels/log_mel_spec.ts";
 import type { SpeechKernels } from "../backend/speech.ts";
-import type { TranscriptSegment } from "../worker/protocol.ts";
+import type { TranscriptSegment } from "./task.ts";
 import type { WhisperBatcher } from "./whisper_batcher.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 import { temperaturesFrom } from "./whisper_quality.ts";

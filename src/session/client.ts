@@ -4,14 +4,9 @@
  * @module
  */
 import type { MetricObject } from "prom-client";
-import type {
-  FromWorker,
-  LoadOptions,
-  LoadProgress,
-  ModelInfo,
-  Task,
-  ToWorker,
-} from "../worker/protocol.ts";
+import type { LoadProgress } from "../models/progress.ts";
+import type { Task } from "../models/task.ts";
+import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../worker/protocol.ts";
 
 /** What a worker tells about itself. After `onFailed` or `onLost` it says nothing more. */
 export interface WorkerListener {

@@ -8,22 +8,21 @@ import type { MetricObject } from "prom-client";
 import type { AdmissionSettings } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import { log } from "../log.ts";
+import type { LoadProgress } from "../models/progress.ts";
 import type {
   ChatEvent,
   ChatTask,
   EmbedEvent,
   EmbedTask,
   EventOf,
-  LoadOptions,
-  LoadProgress,
-  ModelInfo,
   RerankEvent,
   RerankTask,
   Task,
   TaskEvent,
   TranscribeEvent,
   TranscribeTask,
-} from "../worker/protocol.ts";
+} from "../models/task.ts";
+import type { LoadOptions, ModelInfo } from "../worker/protocol.ts";
 import { WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";
 import { explainNotReady, type SessionState } from "./session_state.ts";

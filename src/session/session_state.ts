@@ -3,7 +3,8 @@
  *
  * @module
  */
-import type { LoadProgress, ModelInfo } from "../worker/protocol.ts";
+import type { LoadProgress } from "../models/progress.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
 
 /** Where a session is. */
 export type SessionState =

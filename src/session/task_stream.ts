@@ -4,7 +4,8 @@
  * @module
  */
 import { HearthError, type WireError } from "../errors.ts";
-import type { TaskEvent, ToRequest } from "../worker/protocol.ts";
+import type { TaskEvent } from "../models/task.ts";
+import type { ToRequest } from "../worker/protocol.ts";
 
 interface Reader<Event> {
   resolve(result: IteratorResult<Event>): void;

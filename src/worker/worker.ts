@@ -9,7 +9,8 @@ import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
 import type { Model } from "../models/model.ts";
-import type { FromWorker, LoadOptions, Task, TaskEvent, ToRequest, ToWorker } from "./protocol.ts";
+import type { Task, TaskEvent } from "../models/task.ts";
+import type { FromWorker, LoadOptions, ToRequest, ToWorker } from "./protocol.ts";
 
 interface Loaded {
   readonly backend: Backend;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { type HearthError, StartupError } from "../../src/errors.ts";
 import { configureLog } from "../../src/log.ts";
 import type { Model } from "../../src/models/model.ts";
-import type { EmbedTask, TaskEvent } from "../../src/worker/protocol.ts";
+import type { EmbedTask, TaskEvent } from "../../src/models/task.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
 import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";

@@ -4,12 +4,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { HearthError } from "../../src/errors.ts";
 import { loadModel } from "../../src/models/load.ts";
 import type { Model } from "../../src/models/model.ts";
-import type {
-  ChatEvent,
-  ChatTask,
-  GenerationOptions,
-  TaskEvent,
-} from "../../src/worker/protocol.ts";
+import type { ChatEvent, ChatTask, GenerationOptions, TaskEvent } from "../../src/models/task.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;

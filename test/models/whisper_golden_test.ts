@@ -12,7 +12,7 @@ import {
   transcribeFile,
   withAsr,
 } from "../fixtures/transcribe.ts";
-import type { TranscriptSegment } from "../../src/worker/protocol.ts";
+import type { TranscriptSegment } from "../../src/models/task.ts";
 
 function assertSegments(
   got: readonly TranscriptSegment[],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Session } from "../../../src/session/session.ts";
 import type { SessionState } from "../../../src/session/session_state.ts";
-import type { ChatEvent, ChatTask, GenerationOptions } from "../../../src/worker/protocol.ts";
+import type { ChatEvent, ChatTask, GenerationOptions } from "../../../src/models/task.ts";
 import { fragileSpawner } from "../../fixtures/fragile.ts";
 import { loadOptions } from "../../fixtures/server.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { TaskStream } from "../../../src/session/task_stream.ts";
-import type { ChatEvent } from "../../../src/worker/protocol.ts";
+import type { ChatEvent } from "../../../src/models/task.ts";
 
 const START: ChatEvent = { type: "start", promptTokens: 1 };
 const DELTA: ChatEvent = { type: "delta", index: 0, text: "a" };
