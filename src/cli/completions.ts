@@ -7,29 +7,10 @@
 import { listBuiltIn } from "../hub/built_in.ts";
 import { HUB_ID_OF_ALIAS } from "../hub/catalogue.ts";
 import type { Command } from "./command.ts";
+import type { CompletedCommand, CompletedFlag, Values } from "./completed_command.ts";
 import { type Flag, flagName, UsageError } from "./flag.ts";
 import { COMMON_FLAGS } from "./flags.ts";
 import { printLine } from "./print.ts";
-
-/** What may follow: words, a file, or nothing that could be told. */
-export type Values = readonly string[] | "files" | "none";
-
-/** A flag as shells know it. */
-export interface CompletedFlag {
-  readonly long: string;
-  readonly short: string | undefined;
-  readonly help: string;
-  /** `undefined` for a switch. */
-  readonly values: Values | undefined;
-}
-
-/** A command as shells know it. */
-export interface CompletedCommand {
-  readonly name: string;
-  readonly summary: string;
-  readonly flags: readonly CompletedFlag[];
-  readonly operands: Values;
-}
 
 type Script = (commands: readonly CompletedCommand[]) => string;
 

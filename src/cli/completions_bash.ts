@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CompletedCommand, Values } from "./completions.ts";
+import type { CompletedCommand, Values } from "./completed_command.ts";
 
 /** The script. The first command is the one meant where none is named. */
 export function writeBash(commands: readonly CompletedCommand[]): string {

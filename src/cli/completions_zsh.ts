@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { CompletedCommand, CompletedFlag, Values } from "./completions.ts";
+import type { CompletedCommand, CompletedFlag, Values } from "./completed_command.ts";
 
 /** The script. The first command is the one meant where none is named. */
 export function writeZsh(commands: readonly CompletedCommand[]): string {
