@@ -25,6 +25,18 @@ export interface SamplingParams {
   readonly seed: number;
 }
 
+/** The most likely token: nothing cut off, nothing penalised. */
+export const GREEDY: SamplingParams = {
+  temperature: 0,
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  repetitionPenalty: 1,
+  seed: 0,
+};
+
 /**
  * Tokens of a row whose logits change before sampling, structure of arrays, each token at most once.
  * The first `length` entries are valid; the owner reuses the arrays between steps.

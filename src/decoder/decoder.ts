@@ -5,6 +5,8 @@
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 
+export { GREEDY } from "../../kernels/sample_row.ts";
+
 export type {
   SampledToken,
   SampleRow,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Decoder } from "../decoder/decoder.ts";
+import { type Decoder, GREEDY } from "../decoder/decoder.ts";
 import { EngineLoop } from "./loop.ts";
 
 const PROMPT_TOKENS = 24;
@@ -21,16 +21,7 @@ export async function warmUp(decoder: Decoder): Promise<void> {
   await new Promise<void>((resolve, reject) =>
     engine.add({
       promptTokens: Int32Array.from({ length }, (_, i) => i % vocabSize),
-      samples: [{
-        temperature: 1,
-        topK: 0,
-        topP: 1,
-        minP: 0,
-        frequencyPenalty: 0,
-        presencePenalty: 0,
-        repetitionPenalty: 1,
-        seed: 0,
-      }],
+      samples: [{ ...GREEDY, temperature: 1 }],
       maxTokens: 3,
       topLogprobs: 0,
     }, {

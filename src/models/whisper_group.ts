@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { GREEDY } from "../decoder/decoder.ts";
 import type { Sampler } from "../backend/backend.ts";
 import type { SpeechKernels } from "../backend/speech.ts";
 import type { Tensor, Tensors } from "../onnx/ort.ts";
@@ -42,16 +43,7 @@ interface Row {
 }
 
 const GREEDY_LISTENING = {
-  params: {
-    temperature: 0,
-    topK: 0,
-    topP: 1,
-    minP: 0,
-    frequencyPenalty: 0,
-    presencePenalty: 0,
-    repetitionPenalty: 1,
-    seed: 0,
-  },
+  params: GREEDY,
   tokenIndex: 0,
   topLogprobs: 0,
 } as const;

@@ -3,19 +3,15 @@
  *
  * @module
  */
-import type { SampleRow, SamplingParams, TokenAdjustments } from "../../kernels/sample_row.ts";
+import {
+  GREEDY,
+  type SampleRow,
+  type SamplingParams,
+  type TokenAdjustments,
+} from "../../kernels/sample_row.ts";
 
 /** Greedy, nothing cut off, nothing penalised. */
-export const PLAIN: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  repetitionPenalty: 1,
-  seed: 0,
-};
+export const PLAIN: SamplingParams = GREEDY;
 
 /** A row of `params` over {@linkcode PLAIN}. */
 export function makeRow(

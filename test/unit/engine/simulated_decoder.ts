@@ -10,25 +10,15 @@ import type {
   DecoderLimits,
   SampledToken,
   SampleRow,
-  SamplingParams,
   StepBatch,
 } from "../../../src/decoder/decoder.ts";
 
 const EMPTY = -1;
 
+export { GREEDY } from "../../../src/decoder/decoder.ts";
+
 /** Tokens are few, so that completions meet each other's prefixes by chance. */
 export const VOCAB_SIZE = 12;
-
-export const GREEDY: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  repetitionPenalty: 1,
-  seed: 0,
-};
 
 /** Limits that tests change a little of. */
 export function limitsOf(changes: Partial<DecoderLimits> = {}): DecoderLimits {
