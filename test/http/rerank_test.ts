@@ -92,7 +92,7 @@ Deno.test("rerank on /v2 answers in Cohere's form", async () => {
     "/v2/rerank",
   );
   assert.equal(first!.document, DOCUMENTS[BEST]);
-  assert.equal((await app.post("/v1/v2/rerank", {})).status, 404);
+  assert.equal((await app.post("/v1/v2/rerank", {})).status, 400);
 });
 
 Deno.test("rerank cuts long documents where it is told to, and refuses them otherwise", async () => {
