@@ -5,8 +5,10 @@
  */
 import type { BatchLimits } from "./text_queue.ts";
 
-/** What a batch should take at most: it is how long a cancellation or a newcomer waits. */
+/** What a batch should take: it is how long a cancellation or a newcomer waits. */
 const TARGET_MS = 60;
+/** A batch has at least so many times the tokens whose work a run costs, so that little of its time is lost. */
+const MIN_RUN_COSTS = 16;
 const MIN_TOKENS = 256;
 const MAX_TOKENS = 16_384;
 /** Until there is something to learn from. */
@@ -59,12 +61,14 @@ export class BatchCost {
     const meanMs = this.#ms / this.#weight;
     const variance = this.#tokensTokens / this.#weight - meanTokens ** 2;
     const msPerToken = meanMs / meanTokens;
-    this.#maxTokens = clamp(TARGET_MS / msPerToken, MIN_TOKENS, MAX_TOKENS);
-    if (variance < (MIN_SPREAD * meanTokens) ** 2) return;
-    const slope = (this.#tokensMs / this.#weight - meanTokens * meanMs) / variance;
-    // Noise can make either part vanish; then the other is all there is.
-    if (slope <= 0) this.#maxPadding = MAX_PADDING;
-    else this.#maxPadding = clamp((meanMs - slope * meanTokens) / slope, 0, MAX_PADDING);
+    if (variance >= (MIN_SPREAD * meanTokens) ** 2) {
+      const slope = (this.#tokensMs / this.#weight - meanTokens * meanMs) / variance;
+      // Noise can make either part vanish; then the other is all there is.
+      const runCost = slope > 0 ? (meanMs - slope * meanTokens) / slope : MAX_PADDING;
+      this.#maxPadding = clamp(runCost, 0, MAX_PADDING);
+    }
+    const minTokens = Math.max(MIN_TOKENS, MIN_RUN_COSTS * this.#maxPadding);
+    this.#maxTokens = clamp(TARGET_MS / msPerToken, minTokens, MAX_TOKENS);
   }
 }
 

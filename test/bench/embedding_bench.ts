@@ -28,7 +28,7 @@ const SHORT = "How do I boil an egg?";
 /** What is measured on a device: a software adapter is so slow that it gets less to do. */
 const SIZES = {
   cpu: { numTexts: 1000, listLength: 250, rounds: 3, numShort: 300 },
-  webgpu: { numTexts: 64, listLength: 64, rounds: 3, numShort: 30 },
+  webgpu: { numTexts: 64, listLength: 64, rounds: 2, numShort: 30 },
 } as const;
 
 type Device = keyof typeof SIZES;
