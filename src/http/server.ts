@@ -11,7 +11,7 @@ import { type App, bridge } from "./node_bridge.ts";
 import type { AppDeps } from "./route.ts";
 
 const GRACE_MS = 1_000;
-const LAST_WRITES_MS = 100;
+const LAST_WRITES_MS = 500;
 /** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
 const KEEP_ALIVE_MS = 75_000;
 

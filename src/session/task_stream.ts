@@ -64,6 +64,8 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
   fail(error: WireError): void {
     if (this.#ended) return;
     this.#tellCancel();
+    // A slow reader has a backlog; there may be no time left to send it before the process ends.
+    this.#events.length = 0;
     this.#push({ type: "error", error } as Event);
   }
 
