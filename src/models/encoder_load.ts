@@ -3,11 +3,9 @@
  *
  * @module
  */
-import { storedBytes } from "../onnx/external_data.ts";
 import type { Model } from "../onnx/proto.ts";
 import { openChangedGraph } from "./changed_graph.ts";
 import { Encoder } from "./encoder.ts";
-import { EncoderLanes } from "./encoder_lanes.ts";
 import type { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import type { PoolingMode } from "./pooling.ts";
 import { TextBatcher } from "./text_batcher.ts";
@@ -32,14 +30,7 @@ export async function loadEncoder(
   const { backend, engine, tokenizer: { padTokenId } } = options;
   options.onProgress({ what: `loading ${path}` });
   const session = await openChangedGraph(form.model, { files, backend });
-  const { model, output, poolingModes } = form;
-  const parts = { output, poolingModes, padTokenId };
-  const own = await Encoder.create({ ...parts, backend, session });
-  const weightsBytes = model.graph.initializers
-    .reduce((sum, tensor) => sum + storedBytes(tensor), 0);
-  const encoder = new EncoderLanes(
-    own,
-    backend.kind === "cpu" ? { ...parts, model, folder: files.folder, weightsBytes } : undefined,
-  );
-  return { texts: new TextBatcher(encoder, engine.maxBatchTokens), width: own.width };
+  const { output, poolingModes } = form;
+  const encoder = await Encoder.create({ backend, session, output, poolingModes, padTokenId });
+  return { texts: new TextBatcher(encoder, engine.maxBatchTokens), width: encoder.width };
 }

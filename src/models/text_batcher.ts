@@ -9,7 +9,7 @@
 import { setImmediate } from "node:timers";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import type { EncoderLanes } from "./encoder_lanes.ts";
+import type { Encoder } from "./encoder.ts";
 import { TextMetrics } from "./text_metrics.ts";
 import { type QueuedText, TextQueue } from "./text_queue.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
@@ -18,8 +18,6 @@ import type { TextJob, TextRunner } from "./text_runner.ts";
 const ENCODE_SLICE_MS = 5;
 /** Texts of one job that are encoded before it is another's turn. */
 const TEXTS_PER_TURN = 16;
-/** Fewer tokens are not worth a message to another thread. */
-const MIN_SHARE_TOKENS = 128;
 /** Encode ahead until as many batches wait: the more wait, the more alike the lengths in a batch. */
 const BATCHES_AHEAD = 16;
 
@@ -34,7 +32,7 @@ interface Running {
 /** See the module. It owns the encoder. */
 export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
-  readonly #encoder: EncoderLanes;
+  readonly #encoder: Encoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
   /** Jobs in work. */
@@ -43,13 +41,12 @@ export class TextBatcher implements TextRunner {
   #turning: Promise<void> | undefined;
 
   /** @param maxBatchTokens most tokens of a batch; learnt from how long batches take if absent. */
-  constructor(encoder: EncoderLanes, maxBatchTokens?: number) {
+  constructor(encoder: Encoder, maxBatchTokens?: number) {
     this.#encoder = encoder;
     this.#cost = new BatchCost(maxBatchTokens);
     this.metrics = new TextMetrics(() => ({
       numTexts: this.#queue.numTexts,
       numTokens: this.#queue.numTokens,
-      numLanes: encoder.numLanes,
     }));
   }
 
@@ -77,7 +74,7 @@ export class TextBatcher implements TextRunner {
     await nextTurn();
     while (this.#running.size > 0) {
       const encodesMore = this.#encodeSlice();
-      if (!encodesMore) await this.#runBatches();
+      if (!encodesMore) await this.#runBatch();
       // Cancellations and new requests come in between batches.
       await nextTurn();
     }
@@ -120,55 +117,29 @@ export class TextBatcher implements TextRunner {
     this.#queue.add(texts);
   }
 
-  /** Runs as many batches as run at once, and waits for all of them. */
-  async #runBatches(): Promise<void> {
-    const batches = this.#takeBatches();
-    if (batches.length === 0) return;
-    if (this.#queue.numTexts > 0) void this.#encoder.grow();
+  async #runBatch(): Promise<void> {
+    const batch = this.#queue.take(this.#cost.limits(this.#encoder.maxTexts));
+    if (batch.length === 0) return;
     const startedAtMs = performance.now();
-    const texts = batches.map((batch) => batch.map(({ text }) => text));
-    const outcomes = await Promise.allSettled(this.#encoder.runAll(texts));
-    this.#observe(texts, performance.now() - startedAtMs);
-    outcomes.forEach((outcome, index) => {
-      const batch = batches[index]!;
-      if (outcome.status === "fulfilled") this.#handOut(batch, outcome.value);
-      else for (const { owner } of batch) this.#fail(owner, outcome.reason);
-    });
-  }
-
-  #takeBatches(): QueuedText<Running>[][] {
-    const { maxTexts, numLanes } = this.#encoder;
-    const limits = this.#cost.limits(maxTexts);
-    const share = Math.max(MIN_SHARE_TOKENS, Math.ceil(this.#queue.numTokens / numLanes));
-    const shared = { ...limits, maxTokens: Math.min(limits.maxTokens, share) };
-    const batches: QueuedText<Running>[][] = [];
-    while (batches.length < numLanes) {
-      const batch = this.#queue.take(numLanes === 1 ? limits : shared);
-      if (batch.length === 0) break;
-      batches.push(batch);
+    const texts = batch.map(({ text }) => text);
+    try {
+      const rows = await this.#encoder.run(texts);
+      this.#observe(texts, performance.now() - startedAtMs);
+      const width = rows.length / batch.length;
+      batch.forEach(({ owner, index }, place) => {
+        this.#answer(owner, index, rows.subarray(place * width, (place + 1) * width));
+      });
+    } catch (error) {
+      for (const { owner } of batch) this.#fail(owner, error);
     }
-    return batches;
   }
 
-  #handOut(batch: readonly QueuedText<Running>[], rows: Float32Array): void {
-    const width = rows.length / batch.length;
-    batch.forEach(({ owner, index }, place) => {
-      this.#answer(owner, index, rows.subarray(place * width, (place + 1) * width));
-    });
-  }
-
-  #observe(batches: readonly (readonly EncodedText[])[], durationMs: number): void {
-    const sizes = batches.map((texts) => {
-      const lengths = texts.map(({ ids }) => ids.length);
-      return {
-        numTexts: texts.length,
-        numTokens: lengths.reduce((sum, length) => sum + length, 0),
-        numPlaces: Math.max(...lengths) * texts.length,
-      };
-    });
-    for (const size of sizes) this.metrics.observeBatch({ ...size, durationMs });
-    // The largest is what all were waited for.
-    this.#cost.observe(Math.max(...sizes.map(({ numPlaces }) => numPlaces)), durationMs);
+  #observe(texts: readonly EncodedText[], durationMs: number): void {
+    const lengths = texts.map(({ ids }) => ids.length);
+    const numTokens = lengths.reduce((sum, length) => sum + length, 0);
+    const numPlaces = Math.max(...lengths) * texts.length;
+    this.#cost.observe(numPlaces, durationMs);
+    this.metrics.observeBatch({ numTexts: texts.length, numTokens, numPlaces, durationMs });
   }
 
   #answer(running: Running, index: number, row: Float32Array): void {

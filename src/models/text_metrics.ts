@@ -26,8 +26,8 @@ export class TextMetrics {
   readonly #batchSeconds: Histogram;
   readonly #batchTexts: Histogram;
 
-  /** @param now what waits to be run, and how many batches run at once. */
-  constructor(now: () => { numTexts: number; numTokens: number; numLanes: number }) {
+  /** @param waiting what waits to be run. */
+  constructor(waiting: () => { numTexts: number; numTokens: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
     this.#promptTokens = metrics.counter(
@@ -55,10 +55,9 @@ export class TextMetrics {
     metrics.gauge(
       "hearth_texts_waiting",
       "Texts encoded and not yet run.",
-      () => now().numTexts,
+      () => waiting().numTexts,
     );
-    metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => now().numTokens);
-    metrics.gauge("hearth_text_lanes", "Batches that run at once.", () => now().numLanes);
+    metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => waiting().numTokens);
   }
 
   /** Takes note of a batch that has run. */
