@@ -64,7 +64,7 @@ Deno.test("downloadFiles() interrupted at random ends identical or with a clear 
     // Each start goes on from what the one before left.
     for (let start = 0; start < MAX_STARTS; start++) {
       const stop = new AbortController();
-      const stopAfterMs = start === 0 && random.chance(0.6) ? random.between(0, 60) : undefined;
+      const stopAfterMs = start === 0 && random.chance(0.6) ? random.between(0, 20) : undefined;
       const timer = stopAfterMs !== undefined &&
         setTimeout(() => stop.abort("stopped"), stopAfterMs);
       const error = await downloadFiles(repository, Object.keys(files), {
