@@ -3,24 +3,15 @@
  *
  * @module
  */
-import type { SampleRow } from "../../kernels/sample_row.ts";
+import { GREEDY, type SampleRow } from "../../kernels/sample_row.ts";
 import type { Backend } from "../backend/backend.ts";
 import { Tensor } from "../onnx/ort.ts";
 
 const ROWS = 4;
 const VOCAB_SIZE = 4096;
 
-const GREEDY: SampleRow = {
-  params: {
-    temperature: 0,
-    topK: 0,
-    topP: 1,
-    minP: 0,
-    frequencyPenalty: 0,
-    presencePenalty: 0,
-    repetitionPenalty: 1,
-    seed: 0,
-  },
+const GREEDY_ROW: SampleRow = {
+  params: GREEDY,
   tokenIndex: 0,
   topLogprobs: 0,
 };
@@ -47,7 +38,7 @@ export async function testBackend(backend: Backend): Promise<string> {
     if (wrong >= 0 || back.length !== logits.length) {
       throw new Error(`what was written did not come back: element ${wrong} of ${back.length}.`);
     }
-    const tokens = await sampler.sample(tensor, new Array(ROWS).fill(GREEDY));
+    const tokens = await sampler.sample(tensor, new Array(ROWS).fill(GREEDY_ROW));
     tokens.forEach(({ tokenId }, row) => requireLargest(logits, row, tokenId));
   } finally {
     sampler.dispose();

@@ -5,22 +5,10 @@
  * @module
  */
 import type { RowDecoder, RowToken } from "../decoder/row_decoder.ts";
-import type { SamplingParams } from "../decoder/decoder.ts";
+import { GREEDY } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import type { EngineMetrics } from "../engine/metrics.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
-
-/** Nothing is sampled; the engine wants to be told how all the same. */
-const NO_SAMPLING: SamplingParams = {
-  temperature: 0,
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  repetitionPenalty: 1,
-  seed: 0,
-};
 
 /** See the module. */
 export class DecoderTexts implements TextRunner {
@@ -88,7 +76,8 @@ class RunningJob {
       this.#numTokens += ids.length;
       const cancel = this.#engine.add({
         promptTokens: Int32Array.from(ids),
-        samples: [NO_SAMPLING],
+        // Nothing is sampled; the engine wants to be told how all the same.
+        samples: [GREEDY],
         maxTokens: 1,
         topLogprobs: 0,
       }, {
