@@ -4,23 +4,23 @@
  * @module
  */
 import { constant } from "../../fixtures/onnx_builder.ts";
-import { type AddAttention, type GraphBuilder, type Layer, projections } from "./test_decoder.ts";
+import { type AddAttention, type DecoderBuilder, type Layer, projections } from "./test_decoder.ts";
 
 const LOWEST = -3.4028234663852886e38;
 const INT64_MAX = 9223372036854775807n;
 
-function sizeOf(graph: GraphBuilder, tensor: string, axis: number): string {
+function sizeOf(graph: DecoderBuilder, tensor: string, axis: number): string {
   return graph.add("Gather", [graph.add("Shape", [tensor]), graph.ints([axis], [])], {
     attributes: { axis: 0 },
   });
 }
 
-function unsqueeze(graph: GraphBuilder, tensor: string, axes: readonly number[]): string {
+function unsqueeze(graph: DecoderBuilder, tensor: string, axes: readonly number[]): string {
   return graph.add("Unsqueeze", [tensor, graph.ints(axes)]);
 }
 
 /** A vector of sizes, some constant and some computed. */
-function sizes(graph: GraphBuilder, parts: readonly (number | string)[]): string {
+function sizes(graph: DecoderBuilder, parts: readonly (number | string)[]): string {
   const vectors = parts.map((part) =>
     typeof part === "number" ? graph.ints([part]) : unsqueeze(graph, part, [0])
   );
@@ -28,7 +28,7 @@ function sizes(graph: GraphBuilder, parts: readonly (number | string)[]): string
 }
 
 /** Heads `[1, heads, tokens, size]` of rows, by a shape computed while running. */
-export function splitHeads(graph: GraphBuilder, rows: string, count: number): string {
+export function splitHeads(graph: DecoderBuilder, rows: string, count: number): string {
   const shape = sizes(graph, [
     sizeOf(graph, rows, 0),
     sizeOf(graph, rows, 1),
@@ -40,7 +40,7 @@ export function splitHeads(graph: GraphBuilder, rows: string, count: number): st
 }
 
 /** Rows `[1, tokens, heads * size]` of heads. */
-export function joinHeads(graph: GraphBuilder, heads: string): string {
+export function joinHeads(graph: DecoderBuilder, heads: string): string {
   const swapped = graph.add("Transpose", [heads], { attributes: { perm: [0, 2, 1, 3] } });
   const shape = sizes(graph, [
     sizeOf(graph, swapped, 0),
@@ -51,12 +51,17 @@ export function joinHeads(graph: GraphBuilder, heads: string): string {
 }
 
 /** Appends to the cache, into the layer's present output. */
-export function cached(graph: GraphBuilder, past: string, added: string, present: string): string {
+export function cached(
+  graph: DecoderBuilder,
+  past: string,
+  added: string,
+  present: string,
+): string {
   return graph.add("Concat", [past, added], { attributes: { axis: -2 }, outputs: [present] });
 }
 
 /** Repeats key-value heads for the query heads they serve, as PyTorch's `repeat_kv` is exported. */
-export function repeatHeads(graph: GraphBuilder, tensor: string): string {
+export function repeatHeads(graph: DecoderBuilder, tensor: string): string {
   const { heads, kvHeads, headDim } = graph.sizes;
   const [batch, length] = [sizeOf(graph, tensor, 0), sizeOf(graph, tensor, 2)];
   const wide = sizes(graph, [batch, kvHeads, heads / kvHeads, length, headDim]);
@@ -69,7 +74,7 @@ export function repeatHeads(graph: GraphBuilder, tensor: string): string {
  * multiplied by "later than", and where the padding hides a key, filled again.
  */
 export function additiveMask(
-  graph: GraphBuilder,
+  graph: DecoderBuilder,
   options: { readonly window?: number } = {},
 ): string {
   const name = "additive_mask";
@@ -97,7 +102,7 @@ export function additiveMask(
 }
 
 /** Angles from `position_ids`, as exported from Llama: cosines and sines `[1, 1, tokens, size]`. */
-function angles(graph: GraphBuilder): [string, string] {
+function angles(graph: DecoderBuilder): [string, string] {
   if (!graph.nodes.some(({ outputs }) => outputs.includes("cosines"))) {
     const half = graph.sizes.headDim / 2;
     const frequencies = Float32Array.from({ length: half }, (_, i) => 100 ** (-i / half));
@@ -119,7 +124,7 @@ function angles(graph: GraphBuilder): [string, string] {
 }
 
 /** Rotates heads by their positions, with the halves taken by slices to "the end". */
-export function rotateHeads(graph: GraphBuilder, heads: string): string {
+export function rotateHeads(graph: DecoderBuilder, heads: string): string {
   const [cos, sin] = angles(graph);
   const half = graph.ints([graph.sizes.headDim / 2]);
   const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));
@@ -136,11 +141,11 @@ export function rotateHeads(graph: GraphBuilder, heads: string): string {
 export interface Spelling {
   readonly rotary?: boolean;
   /** Between the product of q and k and the softmax. */
-  readonly scores?: (graph: GraphBuilder, scores: string, layer: Layer) => string;
+  readonly scores?: (graph: DecoderBuilder, scores: string, layer: Layer) => string;
   /** Factors on q and kᵀ before their product. */
-  readonly prescale?: (graph: GraphBuilder, query: string) => string;
+  readonly prescale?: (graph: DecoderBuilder, query: string) => string;
   /** Between the softmax and the product with v. */
-  readonly weights?: (graph: GraphBuilder, weights: string) => string;
+  readonly weights?: (graph: DecoderBuilder, weights: string) => string;
 }
 
 /** Attention of projections, repeated heads, cache and the given scores. */
@@ -168,7 +173,7 @@ export function spelledOut(spelling: Spelling): AddAttention {
 }
 
 /** `sqrt(1 / sqrt(size))` computed from the query's shape, as PyTorch exports scaled_dot_product_attention. */
-export function rootOfScale(graph: GraphBuilder, query: string): string {
+export function rootOfScale(graph: DecoderBuilder, query: string): string {
   const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));
   const size = graph.add("Slice", [graph.add("Shape", [query]), graph.ints([-1]), end]);
   const root = graph.add("Sqrt", [graph.add("Cast", [size], { attributes: { to: 1 } })]);

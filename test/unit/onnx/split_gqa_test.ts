@@ -5,7 +5,7 @@ import { assertSameAsWhole } from "./compare.ts";
 import {
   type AddAttention,
   decoder,
-  type GraphBuilder,
+  type DecoderBuilder,
   lengths,
   projections,
 } from "./test_decoder.ts";
@@ -13,7 +13,7 @@ import {
 const CONTEXT = 64;
 
 /** Rotary tables of `dim / 2` angles. */
-function tables(graph: GraphBuilder, dim: number): [string, string] {
+function tables(graph: DecoderBuilder, dim: number): [string, string] {
   const table = (name: string, of: (angle: number) => number) => {
     const data = Float32Array.from({ length: CONTEXT * dim / 2 }, (_, i) => {
       const [position, pair] = [Math.floor(i / (dim / 2)), i % (dim / 2)];

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { assertSameAsWhole } from "./compare.ts";
-import { type AddAttention, decoder, type GraphBuilder, projections } from "./test_decoder.ts";
+import { type AddAttention, decoder, type DecoderBuilder, projections } from "./test_decoder.ts";
 
 /** As many key-value heads as heads, which is all that MultiHeadAttention has. */
 const SIZES = { kvHeads: 4 };
@@ -8,7 +8,7 @@ const SIZES = { kvHeads: 4 };
 /** MultiHeadAttention of projections; `extra`: bias, key_padding_mask and attention_bias. */
 function mha(
   attributes: Readonly<Record<string, number>>,
-  extra: (graph: GraphBuilder) => readonly string[] = () => ["", "", ""],
+  extra: (graph: DecoderBuilder) => readonly string[] = () => ["", "", ""],
 ): AddAttention {
   return (graph, layer) =>
     graph.add("MultiHeadAttention", [
@@ -24,7 +24,7 @@ function mha(
 }
 
 /** The mask that ONNX Runtime's builder computes, `[1, 1, tokens, total]`, 0 or the lowest float. */
-function causalBias(graph: GraphBuilder): string {
+function causalBias(graph: DecoderBuilder): string {
   const name = "causal_bias";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
   const size = (of: string, axis: number) =>
@@ -52,7 +52,7 @@ Deno.test("splitGraph() cuts MultiHeadAttention that is causal by its attention_
 });
 
 /** The older form of that mask: the prompt's triangle, stretched over the past. It fits a prompt or a single token. */
-function stretchedBias(graph: GraphBuilder): string {
+function stretchedBias(graph: DecoderBuilder): string {
   const name = "stretched_bias";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
   const size = (of: string) =>
@@ -107,6 +107,6 @@ Deno.test("splitGraph() takes a mask that fits prompts and single tokens, and ru
 
 Deno.test("splitGraph() adds the bias of MultiHeadAttention's projections in front of it", async () => {
   const { heads, headDim } = { heads: 4, headDim: 16 };
-  const bias = (graph: GraphBuilder) => [graph.weights([3 * heads * headDim], 1), "", ""];
+  const bias = (graph: DecoderBuilder) => [graph.weights([3 * heads * headDim], 1), "", ""];
   await assertSameAsWhole(decoder(mha({ unidirectional: 1 }, bias), { sizes: SIZES }));
 });

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import type { AttributeValue } from "../../../src/onnx/proto.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import { cached, joinHeads, repeatHeads, splitHeads } from "./spelled_out.ts";
-import { type AddAttention, decoder, type GraphBuilder, projections } from "./test_decoder.ts";
+import { type AddAttention, decoder, type DecoderBuilder, projections } from "./test_decoder.ts";
 
 const OPSET = 23;
 
 /** ONNX's Attention over rows, or over `[1, heads, tokens, size]`. */
 function attention(
   attributes: Readonly<Record<string, AttributeValue>>,
-  options: { headMajor?: boolean; mask?: (graph: GraphBuilder) => string } = {},
+  options: { headMajor?: boolean; mask?: (graph: DecoderBuilder) => string } = {},
 ): AddAttention {
   return (graph, layer) => {
     const { heads, kvHeads, headDim } = graph.sizes;
@@ -38,7 +38,7 @@ function attention(
 }
 
 /** A boolean mask `[tokens, total]`: causal, with a window of `window` keys if given. */
-function boolMask(window?: number): (graph: GraphBuilder) => string {
+function boolMask(window?: number): (graph: DecoderBuilder) => string {
   return (graph) => {
     const name = "bool_mask";
     if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;

@@ -5,7 +5,7 @@ import { additiveMask, spelledOut } from "./spelled_out.ts";
 import {
   type AddAttention,
   decoder,
-  type GraphBuilder,
+  type DecoderBuilder,
   lengths,
   MASK,
   POSITIONS,
@@ -15,7 +15,7 @@ import {
 const CONTEXT = 64;
 
 /** Rotation as a node of its own (com.microsoft), then GroupQueryAttention without rotary. */
-function rotatedBefore(positions: (graph: GraphBuilder) => string): AddAttention {
+function rotatedBefore(positions: (graph: DecoderBuilder) => string): AddAttention {
   return (graph, layer) => {
     const { heads, kvHeads, headDim } = graph.sizes;
     const table = (name: string, of: (angle: number) => number) =>
@@ -51,7 +51,7 @@ function rotatedBefore(positions: (graph: GraphBuilder) => string): AddAttention
 }
 
 /** Positions as exporters derive them from the mask: running sum less one, the last `tokens` of it. */
-function fromMask(graph: GraphBuilder): string {
+function fromMask(graph: DecoderBuilder): string {
   const name = "positions_from_mask";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
   const sum = graph.add("CumSum", ["attention_mask", graph.ints([1], [])]);
@@ -63,7 +63,7 @@ function fromMask(graph: GraphBuilder): string {
 }
 
 /** Positions as a range from the cache's length on. */
-function fromCache(graph: GraphBuilder): string {
+function fromCache(graph: DecoderBuilder): string {
   const name = "positions_from_cache";
   if (graph.nodes.some(({ outputs }) => outputs.includes(name))) return name;
   const size = (of: string, axis: number) =>
@@ -154,7 +154,7 @@ Deno.test("splitGraph() computes all wanted rows of an export that takes how man
 });
 
 Deno.test("splitGraph() computes any wanted row of an export that computes the last token's logits", async () => {
-  const project = (pick: (graph: GraphBuilder, hidden: string) => string) =>
+  const project = (pick: (graph: DecoderBuilder, hidden: string) => string) =>
     decoder(rotatedBefore(() => "position_ids"), {
       inputs: [MASK, POSITIONS],
       project: (graph, hidden) => {

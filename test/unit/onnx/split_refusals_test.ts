@@ -8,7 +8,7 @@ import { additiveMask, spelledOut } from "./spelled_out.ts";
 import {
   type AddAttention,
   decoder,
-  type GraphBuilder,
+  type DecoderBuilder,
   inMemory,
   type Layer,
   lengths,
@@ -26,7 +26,7 @@ async function refusal(model: Uint8Array): Promise<string> {
 function gqa(
   spoil: {
     attributes?: Readonly<Record<string, number | string>>;
-    inputs?: (graph: GraphBuilder, inputs: string[], layer: Layer) => string[];
+    inputs?: (graph: DecoderBuilder, inputs: string[], layer: Layer) => string[];
   } = {},
 ): AddAttention {
   return (graph, layer) => {
@@ -47,11 +47,11 @@ function gqa(
 }
 
 /** Adds a node between the attention and what follows it. */
-function after(change: (graph: GraphBuilder, rows: string) => string): AddAttention {
+function after(change: (graph: DecoderBuilder, rows: string) => string): AddAttention {
   return (graph, layer) => change(graph, gqa()(graph, layer));
 }
 
-const masked = (graph: GraphBuilder, scores: string) =>
+const masked = (graph: DecoderBuilder, scores: string) =>
   graph.add("Add", [scores, additiveMask(graph)]);
 
 /** What spoils a decoder, and what the refusal must say. */

@@ -5,8 +5,8 @@
  * @module
  */
 import type { ModelFiles } from "../../../src/onnx/external_data.ts";
-import { type AttributeValue, makeNode, type Node, type Tensor } from "../../../src/onnx/proto.ts";
-import { buildModel, constant, type Declared, ints } from "../../fixtures/onnx_builder.ts";
+import { GraphBuilder } from "../../fixtures/graph_builder.ts";
+import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
 
 /** Sizes of a test decoder. */
 export interface DecoderSizes {
@@ -28,75 +28,13 @@ export const SIZES: DecoderSizes = {
   vocab: 29,
 };
 
-/** Collects a graph under construction. */
-export class GraphBuilder {
+/** A decoder under construction. */
+export class DecoderBuilder extends GraphBuilder {
   readonly sizes: DecoderSizes;
-  readonly nodes: Node[] = [];
-  readonly initializers: Tensor[] = [];
-  readonly extraInputs: Declared[] = [];
-  readonly #externalFile: string | undefined;
-  #externalBytes = 0;
-  #seed = 1;
-  #count = 0;
 
   constructor(sizes: DecoderSizes, externalFile?: string) {
+    super({ externalFile });
     this.sizes = sizes;
-    this.#externalFile = externalFile;
-  }
-
-  /** Adds a node and names its first output. */
-  add(
-    opType: string,
-    inputs: readonly string[],
-    options: {
-      attributes?: Readonly<Record<string, AttributeValue>>;
-      domain?: string;
-      outputs?: readonly string[];
-      name?: string;
-    } = {},
-  ): string {
-    const outputs = options.outputs ?? [`${opType}_${this.#count++}`];
-    this.nodes.push(
-      makeNode(opType, inputs, outputs, {
-        attributes: options.attributes ?? {},
-        domain: options.domain ?? "",
-        name: options.name ?? `/${outputs[0]}`,
-      }),
-    );
-    return outputs[0]!;
-  }
-
-  /** Adds weights drawn from a fixed stream, between -scale and scale. */
-  weights(shape: readonly number[], scale = 0.5): string {
-    const count = shape.reduce((product, size) => product * size, 1);
-    const name = `weights_${this.#count++}`;
-    if (this.#externalFile !== undefined) {
-      const place = { offset: this.#externalBytes, length: count * 4 };
-      this.#externalBytes += place.length;
-      const data = { kind: "file", file: this.#externalFile, ...place } as const;
-      return this.constant({ name, dtype: "float32", shape, data, rest: [] });
-    }
-    const data = Float32Array.from({ length: count }, () => {
-      this.#seed = (this.#seed * 48271) % 2147483647;
-      return (this.#seed / 2147483647 - 0.5) * 2 * scale;
-    });
-    return this.constant(constant(name, shape, data));
-  }
-
-  /** Adds a constant; an equal name is added once. */
-  constant(tensor: Tensor): string {
-    if (!this.initializers.some(({ name }) => name === tensor.name)) this.initializers.push(tensor);
-    return tensor.name;
-  }
-
-  /** Adds integers as a constant. */
-  ints(values: readonly number[], shape: number[] = [values.length]): string {
-    return this.constant(ints(`ints_${shape.join("x")}_${values.join("_")}`, values, shape));
-  }
-
-  /** Adds one float as a constant. */
-  float(value: number): string {
-    return this.constant(constant(`float_${value}`, [], Float32Array.of(value)));
   }
 }
 
@@ -112,7 +50,7 @@ export interface Layer {
 }
 
 /** Adds an attention over the layer's input; returns `[1, tokens, heads * headDim]`. */
-export type AddAttention = (graph: GraphBuilder, layer: Layer) => string;
+export type AddAttention = (graph: DecoderBuilder, layer: Layer) => string;
 
 /** How a test decoder differs from the plain one. */
 export interface DecoderOptions {
@@ -122,11 +60,11 @@ export interface DecoderOptions {
   /** Inputs besides tokens and caches; the mask by default. */
   readonly inputs?: readonly Declared[];
   /** Work done once, before the layers. */
-  readonly prepare?: (graph: GraphBuilder) => void;
+  readonly prepare?: (graph: DecoderBuilder) => void;
   /** Name of a file that would hold the weights; they are declared, not made. */
   readonly externalFile?: string;
   /** From the last hidden state to the logits; a product by default. */
-  readonly project?: (graph: GraphBuilder, hidden: string) => void;
+  readonly project?: (graph: DecoderBuilder, hidden: string) => void;
   /** Name of an output that holds the last hidden state, in place of the logits. */
   readonly hiddenOutput?: string;
 }
@@ -143,7 +81,7 @@ export function decoder(
 ): Uint8Array<ArrayBuffer> {
   const sizes = { ...SIZES, ...options.sizes };
   const { layers, heads, kvHeads, headDim, hidden: width, vocab } = sizes;
-  const graph = new GraphBuilder(sizes, options.externalFile);
+  const graph = new DecoderBuilder(sizes, options.externalFile);
   options.prepare?.(graph);
   let hidden = options.embeddings
     ? "inputs_embeds"
@@ -206,7 +144,7 @@ export function decoder(
 }
 
 /** Adds the three projections of a layer: `[1, tokens, heads * headDim]` each, k and v with fewer heads. */
-export function projections(graph: GraphBuilder, { input }: Layer): [string, string, string] {
+export function projections(graph: DecoderBuilder, { input }: Layer): [string, string, string] {
   const { hidden, heads, kvHeads, headDim } = graph.sizes;
   const project = (count: number) =>
     graph.add("MatMul", [input, graph.weights([hidden, count * headDim])]);
@@ -214,7 +152,7 @@ export function projections(graph: GraphBuilder, { input }: Layer): [string, str
 }
 
 /** Adds what ONNX Runtime's builder computes from the mask for GroupQueryAttention: seqlens_k and the total. */
-export function lengths(graph: GraphBuilder): [string, string] {
+export function lengths(graph: DecoderBuilder): [string, string] {
   const name = "seqlens_k";
   if (!graph.nodes.some(({ outputs }) => outputs.includes(name))) {
     const sum = graph.add("ReduceSum", ["attention_mask", graph.ints([1])], {
