@@ -6,46 +6,82 @@
 import type { ChatRequest } from "../api/chat_request.ts";
 import type { ContentPart } from "../api/content_part.ts";
 import { HearthError } from "../errors.ts";
-import type { ChatMessage, ChatTask, GenerationOptions } from "../models/task.ts";
+import type { ModelKind, ServerSettings } from "../config.ts";
+import type { ChatMessage, ChatTask, GenerationOptions, MessagePart } from "../models/task.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
+import { type MediaPart, readPart } from "./media.ts";
 
 const MIXING_FACTOR = 0x9e3779b1;
+/** Kinds that take pictures. */
+const SEEING: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
+
+/** What a task is made with, beside the request. */
+export interface ChatTaskOptions {
+  readonly info: ModelInfo;
+  readonly requestId: string;
+  readonly settings: ServerSettings;
+  readonly signal: AbortSignal;
+}
 
 /**
- * The task of `request`.
+ * The task of `request`, its pictures read.
  *
- * @throws {HearthError} `unsupported_by_model` when a message holds media, which a text model cannot take.
+ * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
+ * `invalid_media` when one cannot be read.
  */
-export function chatTask(
+export async function chatTask(
   request: ChatRequest,
-  { info, requestId }: { info: ModelInfo; requestId: string },
-): ChatTask {
-  return {
-    type: "chat",
-    requestId,
-    messages: request.messages.map(({ role, content }, index): ChatMessage => ({
+  options: ChatTaskOptions,
+): Promise<ChatTask> {
+  const messages: ChatMessage[] = [];
+  for (const [index, { role, content }] of request.messages.entries()) {
+    messages.push({
       role: role === "developer" ? "system" : role,
       content: typeof content === "string"
         ? content
-        : joinText(content, { info, path: `messages[${index}].content` }),
-    })),
+        : await readContent(content, { ...options, path: `messages[${index}].content` }),
+    });
+  }
+  return {
+    type: "chat",
+    requestId: options.requestId,
+    messages,
     options: generationOptions(request),
   };
 }
 
-function joinText(
+async function readContent(
   parts: readonly ContentPart[],
-  { info, path }: { info: ModelInfo; path: string },
-): string {
-  return parts.map((part, index) => {
-    if (part.type === "text") return part.text;
-    const param = `${path}[${index}]`;
-    throw new HearthError(
-      "unsupported_by_model",
-      `${param}: the loaded model ${info.id} (${info.kind}) takes text, saw a part of type ${part.type}.`,
-      { param },
-    );
-  }).join("\n");
+  options: ChatTaskOptions & { readonly path: string },
+): Promise<ChatMessage["content"]> {
+  const read: MessagePart[] = [];
+  for (const [index, part] of parts.entries()) {
+    const param = `${options.path}[${index}]`;
+    if (part.type === "text") read.push({ type: "text", text: part.text });
+    else {
+      requireSeeing(part, { info: options.info, param });
+      const bytes = await readPart(part, { ...options, path: param });
+      read.push({ type: "image", bytes, param });
+    }
+  }
+  if (read.some(({ type }) => type !== "text")) return read;
+  return read.map((part) => part.type === "text" ? part.text : "").join("\n");
+}
+
+/** @throws {HearthError} `unsupported_by_model` unless the model can be shown this part. */
+function requireSeeing(
+  { type }: MediaPart,
+  { info, param }: { readonly info: ModelInfo; readonly param: string },
+): void {
+  const sees = SEEING.has(info.kind);
+  if (sees && (type === "image" || type === "image_url")) return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `${param}: the loaded model ${info.id} (${info.kind}) takes text${
+      sees ? " and images" : ""
+    }, saw a part of type ${type}.`,
+    { param },
+  );
 }
 
 function generationOptions(request: ChatRequest): GenerationOptions {

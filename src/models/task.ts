@@ -31,7 +31,26 @@ export interface ErrorEvent {
 /** One message of a conversation, its content already reduced to what the loaded kind takes. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant";
-  readonly content: string;
+  /** Parts only where one of them is not text. */
+  readonly content: string | readonly MessagePart[];
+}
+
+/** A part of a message, in the order in which the model is to see them. */
+export type MessagePart = TextPart | ImagePart;
+
+/** Words. */
+export interface TextPart {
+  readonly type: "text";
+  readonly text: string;
+}
+
+/** A picture. */
+export interface ImagePart {
+  readonly type: "image";
+  /** The file's bytes, of any format that is known; their memory goes to the worker. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** The part's place in the request, for messages: `messages[0].content[1]`. */
+  readonly param: string;
 }
 
 /** A chat completion. Values are validated; what is absent falls to the model's generation_config. */

@@ -8,11 +8,11 @@ import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
-import type { ChatEvent, ChatTask, Task } from "./task.ts";
+import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
 import { Completion } from "./completion.ts";
 import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
 import { type Model, requireTask } from "./model.ts";
-import type { TextTokenizer } from "./tokenizer.ts";
+import type { TextMessage, TextTokenizer } from "./tokenizer.ts";
 import type { Dtype } from "../config.ts";
 
 /** What a text model is made of. */
@@ -50,7 +50,7 @@ export class TextModel implements Model {
     requireTask(task, "chat");
     const { tokenizer, defaults } = this.#parts;
     const { options } = task;
-    const promptTokens = Int32Array.from(tokenizer.encodeChat(task.messages));
+    const promptTokens = Int32Array.from(tokenizer.encodeChat(task.messages.map(requireText)));
     this.#checkLogitBias(task);
 
     const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
@@ -97,4 +97,14 @@ export class TextModel implements Model {
       { param: `logit_bias.${outside[0]}` },
     );
   }
+}
+
+/** @throws {HearthError} `unsupported_by_model` when the message is not words alone. */
+function requireText({ role, content }: ChatMessage): TextMessage {
+  if (typeof content === "string") return { role, content };
+  const [part] = content.filter(({ type }) => type !== "text");
+  throw new HearthError(
+    "unsupported_by_model",
+    `A text model takes no part of type ${part?.type}.`,
+  );
 }

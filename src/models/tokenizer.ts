@@ -11,10 +11,16 @@ import { HearthError, StartupError } from "../errors.ts";
 import type { ChatMessage } from "./task.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "./folder.ts";
 
+/** A message in words alone. */
+export interface TextMessage {
+  readonly role: ChatMessage["role"];
+  readonly content: string;
+}
+
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
   /** Token ids of a conversation, up to where the assistant is to answer. @throws {HearthError} `invalid_value` when the template refuses it. */
-  encodeChat(messages: readonly ChatMessage[]): number[];
+  encodeChat(messages: readonly TextMessage[]): number[];
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
   /** What each token is by itself, special tokens as they are written. */
@@ -35,7 +41,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const addedTokens = tokenizer.get_added_tokens_decoder();
   const source = await chatTemplateOf(folder, config);
   const encodeChat = source === undefined
-    ? (messages: readonly ChatMessage[]) =>
+    ? (messages: readonly TextMessage[]) =>
       tokenizer.encode(messages.map((message) => message.content).join("\n")).ids
     : templateEncoder(tokenizer, source, specialTokens(config));
   return {

@@ -48,10 +48,8 @@ export class WorkerClient {
 
   /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */
   request(task: Task, port: MessagePort): void {
-    const transfer: Transferable[] = task.type === "transcribe"
-      ? [port, task.audio.buffer]
-      : [port];
-    this.#worker.postMessage({ type: "request", task, port } satisfies ToWorker, transfer);
+    const message = { type: "request", task, port } satisfies ToWorker;
+    this.#worker.postMessage(message, [port, ...mediaOf(task)]);
   }
 
   /** The worker's metrics; `undefined` when it does not answer in time. */
@@ -123,4 +121,16 @@ export class WorkerClient {
         return this.#lose(message.reason);
     }
   }
+}
+
+/** The memory of a task's media, each piece once. */
+function mediaOf(task: Task): Set<ArrayBuffer> {
+  const media = new Set<ArrayBuffer>();
+  if (task.type === "transcribe") media.add(task.audio.buffer);
+  if (task.type !== "chat") return media;
+  for (const { content } of task.messages) {
+    if (typeof content === "string") continue;
+    for (const part of content) if (part.type === "image") media.add(part.bytes.buffer);
+  }
+  return media;
 }
