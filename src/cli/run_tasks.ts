@@ -29,7 +29,7 @@ export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
 
 async function* writeReply({ session, inputs, temperature, maxTokens }: RunTask) {
   const content = inputs.map(textOf).join("\n\n");
-  const events = session.chat({
+  const events = session.stream({
     type: "chat",
     requestId: "run",
     messages: [{ role: "user", content }],
@@ -50,7 +50,7 @@ async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) 
     );
   }
   for (const { bytes: audio } of inputs) {
-    const events = session.transcribe({ type: "transcribe", requestId: "run", audio, temperature });
+    const events = session.stream({ type: "transcribe", requestId: "run", audio, temperature });
     let isFirst = true;
     for await (const event of events) {
       if (event.type === "error") throw HearthError.fromWire(event.error);
@@ -66,7 +66,7 @@ async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) 
 async function* writeVectors({ session, inputs }: RunTask) {
   const texts = inputs.map(textOf);
   const task = { type: "embed", requestId: "run", inputs: texts } as const;
-  const { vectors, dimensions } = await session.embed(task);
+  const { vectors, dimensions } = await session.answer(task);
   for (let row = 0; row < inputs.length; row++) {
     const vector = vectors.subarray(row * dimensions, (row + 1) * dimensions);
     yield `${JSON.stringify([...vector])}\n`;
@@ -82,7 +82,7 @@ async function* writeScores({ session, inputs }: RunTask) {
     );
   }
   const task = { type: "rerank", requestId: "run", query, documents } as const;
-  const { scores } = await session.rerank(task);
+  const { scores } = await session.answer(task);
   const order = documents.map((document, index) => ({ document, score: scores[index]! }));
   for (const { document, score } of order.sort((a, b) => b.score - a.score)) {
     yield `${score.toFixed(6)}\t${document.replaceAll(/\s+/g, " ")}\n`;

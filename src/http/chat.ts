@@ -64,7 +64,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const { signal } = call.req.raw;
   const events = info.kind === "asr"
     ? await transcribeChat(request, { ...deps, info, requestId, signal })
-    : session.chat(await chatTask(request, { ...deps, info, requestId, signal }), { signal });
+    : session.stream(await chatTask(request, { ...deps, info, requestId, signal }), { signal });
   // Until the model has taken the prompt, what goes wrong can still be a status of its own.
   const first = await events.next();
   if (!first.done && first.value.type === "error") throw HearthError.fromWire(first.value.error);

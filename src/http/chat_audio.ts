@@ -47,7 +47,7 @@ export async function transcribeChat(
   const audio = await readPart(part, { ...options, path });
   const temperature = request.temperature ?? 0;
   const task = { type: "transcribe", requestId, audio, temperature } as const;
-  return new TranscriptAsChat(session.transcribe(task, { signal }));
+  return new TranscriptAsChat(session.stream(task, { signal }));
 }
 
 function findAudio(

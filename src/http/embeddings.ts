@@ -49,7 +49,7 @@ async function answerEmbeddings(
   const info = session.requireReady();
   requireEndpoint(info, "/embeddings");
   const request = parseRequest(EmbeddingRequest, await readJson(call.req.raw, bodyLimits));
-  const result = await session.embed({
+  const result = await session.answer({
     type: "embed",
     requestId: call.get("requestId"),
     inputs: listInputs(request.input),

@@ -87,7 +87,7 @@ async function score(call: Call, { session, bodyLimits }: AppDeps) {
   const info = session.requireReady();
   requireEndpoint(info, "/rerank");
   const request = parseRequest(RerankRequest, await readJson(call.req.raw, bodyLimits));
-  const { scores, promptTokens } = await session.rerank({
+  const { scores, promptTokens } = await session.answer({
     type: "rerank",
     requestId: call.get("requestId"),
     query: request.query,

@@ -75,7 +75,7 @@ async function answerTranscription(
   const requestId = call.get("requestId");
   const { language, temperature, stream, format } = options;
   const task = { type: "transcribe", requestId, audio, language, temperature } as const;
-  const events = session.transcribe(task, { signal: call.req.raw.signal });
+  const events = session.stream(task, { signal: call.req.raw.signal });
   // Until the first window is heard, what goes wrong can still be a status of its own.
   const first = await events.next();
   if (first.done) throw new Error("A transcription ended without an event.");

@@ -9,19 +9,7 @@ import type { AdmissionSettings } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { LoadProgress } from "../models/progress.ts";
-import type {
-  ChatEvent,
-  ChatTask,
-  EmbedEvent,
-  EmbedTask,
-  EventOf,
-  RerankEvent,
-  RerankTask,
-  Task,
-  TaskEvent,
-  TranscribeEvent,
-  TranscribeTask,
-} from "../models/task.ts";
+import type { EventOf, Task, TaskEvent } from "../models/task.ts";
 import type { LoadOptions, ModelInfo } from "../worker/protocol.ts";
 import { WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";
@@ -58,8 +46,6 @@ export interface SessionOptions extends AdmissionSettings {
 export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
-
-type DoneOf<Event> = Extract<Event, { type: "done" }>;
 
 /** What a session does with the stream of any task. */
 type OpenStream = Pick<TaskStream<TaskEvent>, "fail">;
@@ -146,32 +132,43 @@ export class Session {
   }
 
   /**
-   * Sends a chat request to the worker. Aborting `signal`, or leaving the iteration early, drops it there
-   * before its next token, also while it waits. An error event is always the last.
+   * Hands a task to the worker, and its media's memory with it. Aborting `signal`, or leaving the iteration early,
+   * drops it there before its next step, also while it waits. A `done` or `error` event is always the last.
    *
    * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
    */
-  chat(task: ChatTask, options: RequestOptions = {}): TaskStream<ChatEvent> {
-    return this.#request(task, options);
+  stream<T extends Task>(task: T, { signal }: RequestOptions = {}): TaskStream<EventOf<T>> {
+    this.requireReady();
+    if (this.#streams.size >= this.capacity) {
+      throw new HearthError(
+        "overloaded",
+        `${this.#streams.size} requests are in work or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
+      );
+    }
+    const { port1, port2 } = new MessageChannel();
+    this.#client!.request(task, port2);
+    let hasEnded = false;
+    const stream = new TaskStream<EventOf<T>>(port1, {
+      signal,
+      onEnd: (ended) => {
+        hasEnded = true;
+        this.#streams.delete(ended);
+      },
+    });
+    if (!hasEnded) this.#streams.add(stream);
+    return stream;
   }
 
   /**
-   * Has texts turned into vectors. Aborting `signal` ends it; what is not computed by then never is.
+   * Like {@linkcode stream}, for a task whose answer comes in one piece.
    *
-   * @throws {HearthError} `model_not_loaded`; `overloaded`; what the worker finds wrong with the task.
+   * @throws {HearthError} also what the worker finds wrong with the task.
    */
-  async embed(task: EmbedTask, options: RequestOptions = {}): Promise<DoneOf<EmbedEvent>> {
-    return await lastEvent(this.#request(task, options));
-  }
-
-  /** Has documents scored; otherwise like {@linkcode embed}. */
-  async rerank(task: RerankTask, options: RequestOptions = {}): Promise<DoneOf<RerankEvent>> {
-    return await lastEvent(this.#request(task, options));
-  }
-
-  /** Has a recording written down; its bytes go to the worker. Otherwise like {@linkcode chat}. */
-  transcribe(task: TranscribeTask, options: RequestOptions = {}): TaskStream<TranscribeEvent> {
-    return this.#request(task, options);
+  async answer<T extends Task>(
+    task: T,
+    options: RequestOptions = {},
+  ): Promise<Extract<EventOf<T>, { type: "done" }>> {
+    return await lastEvent(this.stream(task, options));
   }
 
   /** The worker's metrics; none while there is no model or when the worker is stuck. */
@@ -194,28 +191,6 @@ export class Session {
     this.drain();
     this.#failStreams(explainNotReady({ phase: "stopping" }));
     await this.#client?.stop(STOP_TIMEOUT_MS);
-  }
-
-  #request<T extends Task>(task: T, { signal }: RequestOptions): TaskStream<EventOf<T>> {
-    this.requireReady();
-    if (this.#streams.size >= this.capacity) {
-      throw new HearthError(
-        "overloaded",
-        `${this.#streams.size} requests are in work or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
-      );
-    }
-    const { port1, port2 } = new MessageChannel();
-    this.#client!.request(task, port2);
-    let hasEnded = false;
-    const stream = new TaskStream<EventOf<T>>(port1, {
-      signal,
-      onEnd: (ended) => {
-        hasEnded = true;
-        this.#streams.delete(ended);
-      },
-    });
-    if (!hasEnded) this.#streams.add(stream);
-    return stream;
   }
 
   async #prepare(prepare: Prepare): Promise<void> {

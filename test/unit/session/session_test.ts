@@ -45,27 +45,27 @@ async function finishReason(events: AsyncIterable<ChatEvent>): Promise<string> {
 Deno.test("Session loads, serves a request and stops", async () => {
   await using opened = openSession();
   const { session } = opened;
-  assert.throws(() => session.chat(task()), { kind: "model_not_loaded" });
+  assert.throws(() => session.stream(task()), { kind: "model_not_loaded" });
   const info = await session.ready();
   assert.equal(info.kind, "text");
   assert.equal(session.capacity, info.maxSequences + 4);
-  const events = await Array.fromAsync(session.chat(task()));
+  const events = await Array.fromAsync(session.stream(task()));
   assert.equal(events.at(0)?.type, "start");
   assert.equal(events.at(-1)?.type, "done");
   assert.equal(session.numInFlight, 0);
   await session.stop();
   assert.deepEqual(opened.phases, ["loading", "ready", "stopping"]);
-  assert.throws(() => session.chat(task()), { kind: "model_not_loaded", message: "shutting down" });
+  assert.throws(() => session.stream(task()), { kind: "model_not_loaded", message: "shutting down" });
 });
 
-Deno.test("Session.chat() refuses at once what exceeds the queue, and admits again when there is room", async () => {
+Deno.test("Session.stream() refuses at once what exceeds the queue, and admits again when there is room", async () => {
   await using opened = openSession([], 1);
   const { session } = opened;
   await session.ready();
-  const streams = Array.from({ length: session.capacity }, () => session.chat(ENDLESS_TASK));
-  assert.throws(() => session.chat(task()), { kind: "overloaded" });
+  const streams = Array.from({ length: session.capacity }, () => session.stream(ENDLESS_TASK));
+  assert.throws(() => session.stream(task()), { kind: "overloaded" });
   await streams[0]!.return();
-  const later = session.chat(task());
+  const later = session.stream(task());
   for (const stream of streams) await stream.return();
   assert.equal(await finishReason(later), "length");
   assert.equal(session.numInFlight, 0);
@@ -75,13 +75,13 @@ Deno.test("Session replaces a worker that dies, and ends its requests with an er
   await using opened = openSession(["crash-on=request"]);
   const { session, phases } = opened;
   await session.ready();
-  const events = await Array.fromAsync(session.chat(task()));
+  const events = await Array.fromAsync(session.stream(task()));
   assert.equal(events.length, 1);
   assert.ok(events[0]!.type === "error" && events[0]!.error.kind === "model_not_loaded");
   assert.equal(session.numInFlight, 0);
   await session.ready();
   assert.equal(session.numLosses, 1);
-  assert.equal(await finishReason(session.chat(task())), "length");
+  assert.equal(await finishReason(session.stream(task())), "length");
   assert.deepEqual(phases, ["loading", "ready", "loading", "ready"]);
 });
 
@@ -101,7 +101,7 @@ Deno.test("Session tells why a model cannot be loaded, and stays up", async () =
   session.start();
   await assert.rejects(session.ready(), { kind: "model_not_loaded", message: /does-not-exist/ });
   assert.equal(session.state.phase, "failed");
-  assert.throws(() => session.chat(task()), {
+  assert.throws(() => session.stream(task()), {
     kind: "model_not_loaded",
     message: /does-not-exist/,
   });
@@ -118,7 +118,7 @@ Deno.test("Session.metrics() does without a worker that does not answer", async 
 Deno.test("Session.metrics() brings the worker's figures", async () => {
   await using opened = openSession();
   await opened.session.ready();
-  await finishReason(opened.session.chat(task()));
+  await finishReason(opened.session.stream(task()));
   const names = (await opened.session.metrics()).map(({ name }) => name);
   assert.ok(names.includes("hearth_completion_tokens_total"));
 });
@@ -127,7 +127,7 @@ Deno.test("Session.stop() ends requests with an error, and a worker that does no
   await using opened = openSession(["deaf-to=stop"]);
   const { session } = opened;
   await session.ready();
-  const stream = session.chat(ENDLESS_TASK);
+  const stream = session.stream(ENDLESS_TASK);
   await stream.next();
   await session.stop();
   const last = (await Array.fromAsync(stream)).at(-1);
@@ -142,9 +142,9 @@ Deno.test("Session.drain() refuses new requests and lets those in flight finish"
   await using opened = openSession();
   const { session } = opened;
   await session.ready();
-  const running = session.chat(task());
+  const running = session.stream(task());
   session.drain();
-  assert.throws(() => session.chat(task()), { kind: "model_not_loaded", message: "shutting down" });
+  assert.throws(() => session.stream(task()), { kind: "model_not_loaded", message: "shutting down" });
   assert.equal(await finishReason(running), "length");
 });
 
