@@ -1,0 +1,67 @@
+/**
+ * Cuts and widens pictures.
+ *
+ * @module
+ */
+import type { Pixels } from "./pixels.ts";
+
+/** A part of a picture, in whole pixels: left, top, right, bottom. */
+export type Box = readonly [left: number, top: number, right: number, bottom: number];
+
+/** How far a picture is widened, in pixels. */
+export interface Margins {
+  readonly left?: number;
+  readonly top?: number;
+  readonly right?: number;
+  readonly bottom?: number;
+  /** A level for each channel; zeros if absent. */
+  readonly color?: readonly number[];
+}
+
+/** The part of a picture in a box; what lies outside of the picture is 0. The result is new. */
+export function crop(pixels: Pixels, [left, top, right, bottom]: Box): Pixels {
+  const { width, height } = pixels;
+  return pad(pixels, { left: -left, top: -top, right: right - width, bottom: bottom - height });
+}
+
+/** The middle of a picture, a half pixel further left and up where it is not even; the result is new. Pictures smaller than that get a border of 0. */
+export function centerCrop(
+  pixels: Pixels,
+  { width, height }: { width: number; height: number },
+): Pixels {
+  const left = Math.floor((pixels.width - width) / 2);
+  const top = Math.floor((pixels.height - height) / 2);
+  return crop(pixels, [left, top, left + width, top + height]);
+}
+
+/**
+ * Widens a picture by a border; negative margins cut it. The result is new.
+ *
+ * @throws {RangeError} when a margin is no integer or nothing would be left.
+ */
+export function pad(
+  pixels: Pixels,
+  { left = 0, top = 0, right = 0, bottom = 0, color }: Margins,
+): Pixels {
+  const { channels } = pixels;
+  const width = pixels.width + left + right;
+  const height = pixels.height + top + bottom;
+  if (![left, top, width, height].every(Number.isInteger) || width < 1 || height < 1) {
+    throw new RangeError(`A picture cannot be cropped or padded to ${width} × ${height} pixels.`);
+  }
+  const data = new Uint8Array(width * height * channels);
+  if (color?.some((level) => level !== 0)) {
+    for (let i = 0; i < data.length; i++) data[i] = color[i % channels] ?? 0;
+  }
+  const firstColumn = Math.max(0, -left);
+  const endColumn = Math.min(pixels.width, width - left);
+  const endRow = Math.min(pixels.height, height - top);
+  for (let row = Math.max(0, -top); row < endRow && firstColumn < endColumn; row++) {
+    const from = row * pixels.width;
+    data.set(
+      pixels.data.subarray((from + firstColumn) * channels, (from + endColumn) * channels),
+      ((row + top) * width + firstColumn + left) * channels,
+    );
+  }
+  return { width, height, channels, data };
+}

@@ -1,0 +1,102 @@
+/**
+ * The filters of antialiased resampling and their weights, as Pillow has them: when a picture shrinks, a filter
+ * widens by the same factor, so that every input pixel counts.
+ *
+ * @module
+ */
+
+/** Filters by Pillow's names; `nearest` takes one pixel and weighs nothing. */
+export type ResampleFilter = "nearest" | "box" | "bilinear" | "bicubic" | "lanczos" | "hamming";
+
+interface Kernel {
+  /** The kernel is zero at this distance and beyond. */
+  readonly support: number;
+  readonly weigh: (distance: number) => number;
+}
+
+const KERNELS: Readonly<Record<Exclude<ResampleFilter, "nearest">, Kernel>> = {
+  box: { support: 0.5, weigh: (x) => x > -0.5 && x <= 0.5 ? 1 : 0 },
+  bilinear: { support: 1, weigh: (x) => Math.max(0, 1 - Math.abs(x)) },
+  hamming: { support: 1, weigh: hamming },
+  bicubic: { support: 2, weigh: bicubic },
+  lanczos: { support: 3, weigh: (x) => x >= -3 && x < 3 ? sinc(x) * sinc(x / 3) : 0 },
+};
+
+function hamming(distance: number): number {
+  const x = Math.abs(distance);
+  if (x === 0) return 1;
+  return x >= 1 ? 0 : sinc(x) * (0.54 + 0.46 * Math.cos(Math.PI * x));
+}
+
+/** Keys' cubic with a = −0.5. */
+function bicubic(distance: number): number {
+  const a = -0.5;
+  const x = Math.abs(distance);
+  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+  return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+}
+
+function sinc(x: number): number {
+  return x === 0 ? 1 : Math.sin(Math.PI * x) / (Math.PI * x);
+}
+
+/** One axis of a resize: `numOutputs` pixels made of the inputs from `start` to `end`, fractions included. */
+export interface Axis {
+  readonly numInputs: number;
+  readonly start: number;
+  readonly end: number;
+  readonly numOutputs: number;
+}
+
+/** For each output of an axis, which inputs it is made of and how much each counts. */
+export interface Weights {
+  /** First input of each output. */
+  readonly first: Int32Array;
+  /** Inputs of each output. */
+  readonly count: Int32Array;
+  /** Places in `values` for each output, whether all are used or not. */
+  readonly stride: number;
+  /** f64 `[numOutputs, stride]`; those of an output add up to 1. */
+  readonly values: Float64Array;
+}
+
+/** The weights of a filter along an axis. */
+export function computeWeights(
+  { numInputs, start, end, numOutputs }: Axis,
+  filter: Exclude<ResampleFilter, "nearest">,
+): Weights {
+  const { support, weigh } = KERNELS[filter];
+  const scale = (end - start) / numOutputs;
+  const widening = Math.max(1, scale);
+  const reach = support * widening;
+  const stride = Math.ceil(reach) * 2 + 1;
+  const first = new Int32Array(numOutputs);
+  const count = new Int32Array(numOutputs);
+  const values = new Float64Array(numOutputs * stride);
+  for (let output = 0; output < numOutputs; output++) {
+    const center = start + (output + 0.5) * scale;
+    const from = Math.max(0, Math.trunc(center - reach + 0.5));
+    const to = Math.min(numInputs, Math.trunc(center + reach + 0.5));
+    const row = values.subarray(output * stride, output * stride + to - from);
+    let sum = 0;
+    for (let i = 0; i < row.length; i++) {
+      sum += row[i] = weigh((i + from - center + 0.5) * (1 / widening));
+    }
+    if (sum !== 0) { for (let i = 0; i < row.length; i++) row[i]! /= sum; }
+    first[output] = from;
+    count[output] = to - from;
+  }
+  return { first, count, stride, values };
+}
+
+/** The input pixel nearest to the middle of each output. */
+export function nearestInputs({ numInputs, start, end, numOutputs }: Axis): Int32Array {
+  const step = (end - start) / numOutputs;
+  // Steps are added up, not multiplied, because Pillow's rounding comes from doing so.
+  let position = start + step * 0.5;
+  return Int32Array.from({ length: numOutputs }, () => {
+    const input = Math.min(numInputs - 1, Math.trunc(position));
+    position += step;
+    return input;
+  });
+}
