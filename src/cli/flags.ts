@@ -151,7 +151,8 @@ export const RUN_FLAGS = {
     help:
       "What the model gets: a text, or the path of a file. A text model is asked all of them at " +
       "once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
-      "speech model takes recordings. Without it, standard input.",
+      "speech model takes recordings; a background-removal model takes a picture. Without it, " +
+      "standard input.",
   }),
   output: text({
     short: "o",

@@ -7,7 +7,7 @@ import { HearthError, StartupError } from "../errors.ts";
 import { nameModel } from "../hub/resolve.ts";
 import { configureLog } from "../log.ts";
 import { Session } from "../session/session.ts";
-import { writeText } from "../write_text.ts";
+import { writeBytes, writeText } from "../write_text.ts";
 import type { FlagValues } from "./flag.ts";
 import type { RUN_FLAGS } from "./flags.ts";
 import { getModel } from "./get_model.ts";
@@ -18,7 +18,8 @@ import { RUNNERS, type RunTask } from "./run_tasks.ts";
 
 /** Where results go. */
 interface Output extends Disposable {
-  write(text: string): void;
+  /** @throws {StartupError} where bytes would end up on a terminal. */
+  write(piece: string | Uint8Array): void;
 }
 
 /**
@@ -81,12 +82,24 @@ async function writeResult(task: RunTask, output: Output): Promise<void> {
 /** Opened before the model is loaded: that takes long, and a path may be wrong. */
 function openOutput(path: string | undefined): Output {
   if (path === undefined) {
-    return { write: (text) => writeText(Deno.stdout, text), [Symbol.dispose]: () => {} };
+    return { write: writeToStdout, [Symbol.dispose]: () => {} };
   }
   try {
     const file = Deno.openSync(path, { write: true, create: true, truncate: true });
-    return { write: (text) => writeText(file, text), [Symbol.dispose]: () => file.close() };
+    return { write: (piece) => writePiece(file, piece), [Symbol.dispose]: () => file.close() };
   } catch (error) {
     throw new StartupError(`${path} cannot be written: ${(error as Error).message}`);
   }
+}
+
+function writeToStdout(piece: string | Uint8Array): void {
+  if (typeof piece !== "string" && Deno.stdout.isTerminal()) {
+    throw new StartupError("The result is no text: name a file for it with -o.");
+  }
+  writePiece(Deno.stdout, piece);
+}
+
+function writePiece(target: typeof Deno.stdout | Deno.FsFile, piece: string | Uint8Array): void {
+  if (typeof piece === "string") writeText(target, piece);
+  else writeBytes(target, piece);
 }

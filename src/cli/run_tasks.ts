@@ -16,13 +16,18 @@ export interface RunTask {
   readonly maxTokens: number | undefined;
 }
 
-/** Yields the result piece by piece, as it is to be written. @throws {StartupError} when the inputs do not suit. */
-export type Runner = (task: RunTask) => AsyncIterable<string>;
+/**
+ * Yields the result piece by piece, as it is to be written: text, or the bytes of a file.
+ *
+ * @throws {StartupError} when the inputs do not suit.
+ */
+export type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 
 /** By the kind of the loaded model. */
 export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
   text: writeReply,
   asr: writeTranscripts,
+  matting: writeCutOut,
   embedding: writeVectors,
   rerank: writeScores,
 };
@@ -60,6 +65,21 @@ async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) 
     }
     yield "\n";
   }
+}
+
+/** A PNG file. */
+async function* writeCutOut({ session, inputs }: RunTask) {
+  const [input, ...more] = inputs;
+  if (input === undefined || more.length > 0 || !input.isFile) {
+    throw new StartupError(
+      `A background-removal model takes one picture, a file: -i photo.jpg; saw ${
+        inputs.map(({ name, isFile }) => isFile ? name : `"${name}", which is no file`).join(", ")
+      }.`,
+    );
+  }
+  const { name: param, bytes: image } = input;
+  const task = { type: "matte", requestId: "run", image, param, options: {} } as const;
+  yield (await session.answer(task)).png;
 }
 
 /** A JSON array per line. */

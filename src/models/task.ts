@@ -6,12 +6,13 @@
 import type { WireError } from "../errors.ts";
 
 /** What a request asks of the model. */
-export type Task = ChatTask | EmbedTask | RerankTask | TranscribeTask;
+export type Task = ChatTask | EmbedTask | MatteTask | RerankTask | TranscribeTask;
 
 /** What comes back, by the task's type. The last event of a request is `done` or `error`. */
 interface EventsByType {
   readonly chat: ChatEvent;
   readonly embed: EmbedEvent;
+  readonly matte: MatteEvent;
   readonly rerank: RerankEvent;
   readonly transcribe: TranscribeEvent;
 }
@@ -213,3 +214,37 @@ export interface TranscriptSegment {
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
 }
+
+/** Cuts what a picture is of out of its background. */
+export interface MatteTask {
+  readonly type: "matte";
+  readonly requestId: string;
+  /** The file's bytes, of any format that is known; their memory goes to the worker. */
+  readonly image: Uint8Array<ArrayBuffer>;
+  /** The picture's place in the request, for messages: `messages[0].content[1]`. */
+  readonly param: string;
+  readonly options: MatteOptions;
+}
+
+/** What to make of a picture; without any, its own pixels with an alpha channel. */
+export interface MatteOptions {
+  /** Red, green and blue, 0 to 255, of what to lay behind the subject. */
+  readonly background?: readonly [red: number, green: number, blue: number] | undefined;
+  /** The alpha channel alone, as a grey picture. */
+  readonly maskOnly?: boolean | undefined;
+  /** Cut to where the subject is. */
+  readonly crop?: boolean | undefined;
+  /** Follow the picture's own edges, and take the background's colour out of the subject's rim. */
+  readonly refine?: boolean | undefined;
+}
+
+/** The answer to a matte task, in one piece. */
+export type MatteEvent =
+  | {
+    readonly type: "done";
+    /** A PNG file; its memory goes to the server. */
+    readonly png: Uint8Array<ArrayBuffer>;
+    readonly width: number;
+    readonly height: number;
+  }
+  | ErrorEvent;

@@ -5,6 +5,7 @@
  */
 import type { MetricObject } from "prom-client";
 import type { LoadProgress } from "../models/progress.ts";
+import { mediaOf } from "../models/media_of.ts";
 import type { Task } from "../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../worker/protocol.ts";
 
@@ -121,16 +122,4 @@ export class WorkerClient {
         return this.#lose(message.reason);
     }
   }
-}
-
-/** The memory of a task's media, each piece once. */
-function mediaOf(task: Task): Set<ArrayBuffer> {
-  const media = new Set<ArrayBuffer>();
-  if (task.type === "transcribe") media.add(task.audio.buffer);
-  if (task.type !== "chat") return media;
-  for (const { content } of task.messages) {
-    if (typeof content === "string") continue;
-    for (const part of content) if (part.type === "image") media.add(part.bytes.buffer);
-  }
-  return media;
 }

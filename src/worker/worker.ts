@@ -8,6 +8,7 @@ import { HearthError, StartupError } from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
+import { mediaOf } from "../models/media_of.ts";
 import type { Model } from "../models/model.ts";
 import type { Task, TaskEvent } from "../models/task.ts";
 import type { FromWorker, LoadOptions, ToRequest, ToWorker } from "./protocol.ts";
@@ -67,7 +68,7 @@ async function load(options: LoadOptions): Promise<void> {
 function take(task: Task, port: MessagePort): void {
   let end: (() => void) | undefined;
   const emit = (event: TaskEvent) => {
-    port.postMessage(event);
+    port.postMessage(event, [...mediaOf(event)]);
     if (event.type === "done" || event.type === "error") port.close();
   };
   port.onmessage = ({ data }: MessageEvent<ToRequest>) => {
