@@ -66,7 +66,8 @@ export function computeWeights(
   filter: Exclude<ResampleFilter, "nearest">,
 ): Weights {
   const { support, weigh } = KERNELS[filter];
-  const scale = (end - start) / numOutputs;
+  // The difference of two 32-bit floats is one in Pillow too.
+  const scale = Math.fround(end - start) / numOutputs;
   const widening = Math.max(1, scale);
   const reach = support * widening;
   const stride = Math.ceil(reach) * 2 + 1;
