@@ -28,6 +28,8 @@ export interface Backend {
    * @returns `undefined` where ONNX Runtime has to allocate its outputs itself.
    */
   allocate(numBytes: number): Storage | undefined;
+  /** Copies rows along the first axis, of one tensor or several that are alike but for it; the copy is the caller's. */
+  gatherRows(parts: readonly TensorRows[]): Tensor;
   /** Reads a float32 tensor that a session of this backend has written. The elements are the caller's. */
   read(tensor: Tensor): Promise<Float32Array>;
   /**
@@ -39,6 +41,12 @@ export interface Backend {
   openSampler(options: SamplerOptions): Sampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
   dispose(): void;
+}
+
+/** Some rows of a float tensor along its first axis. */
+export interface TensorRows {
+  readonly tensor: Tensor;
+  readonly rows: readonly number[];
 }
 
 /** A piece of device memory. */

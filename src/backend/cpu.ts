@@ -12,9 +12,11 @@ import type {
   PagedAttention,
   Sampler,
   SamplerOptions,
+  TensorRows,
 } from "./backend.ts";
 import { CpuAttention } from "./cpu_attention.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
+import { gatherRowsOnCpu } from "./gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** See the module. */
@@ -31,6 +33,10 @@ export class CpuBackend implements Backend {
 
   /** ONNX Runtime's CPU provider writes into memory of its own. */
   allocate(): undefined {}
+
+  gatherRows(parts: readonly TensorRows[]): Tensor {
+    return gatherRowsOnCpu(parts);
+  }
 
   /** ONNX Runtime has copied the elements out of its own memory already. */
   read(tensor: Tensor): Promise<Float32Array> {

@@ -8,6 +8,7 @@ import type { LogMelRow } from "../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../kernels/token_rule.ts";
 import { applyTokenRules } from "../../kernels/token_rules_reference.ts";
 import { Tensor } from "../onnx/ort.ts";
+import { gatherRowsOnCpu } from "./gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 type Floats = Float32Array<ArrayBuffer> | Float16Array<ArrayBuffer>;
@@ -47,12 +48,7 @@ export class CpuSpeech implements SpeechKernels {
   }
 
   takeRows(tensor: Tensor, rows: readonly number[]): Tensor {
-    const source = tensor.data as Floats;
-    const [numRows = 1, ...rest] = tensor.dims;
-    const size = source.length / numRows;
-    const data = source.slice(0, rows.length * size);
-    rows.forEach((row, at) => data.set(source.subarray(row * size, (row + 1) * size), at * size));
-    return new Tensor(tensor.type as "float32", data as never, [rows.length, ...rest]);
+    return gatherRowsOnCpu([{ tensor, rows }]);
   }
 
   dispose(): void {}

@@ -14,7 +14,9 @@ import type {
   Sampler,
   SamplerOptions,
   Storage,
+  TensorRows,
 } from "./backend.ts";
+import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
@@ -71,6 +73,10 @@ export class WebGpuBackend implements Backend {
       write: (data) => this.#gpu.device.queue.writeBuffer(buffer, 0, data),
       dispose: () => buffer.destroy(),
     };
+  }
+
+  gatherRows(parts: readonly TensorRows[]): Tensor {
+    return gatherRowsOnGpu(this.#gpu, parts);
   }
 
   async read(tensor: Tensor): Promise<Float32Array> {

@@ -10,6 +10,7 @@ import { TokenRules } from "../../kernels/token_rules.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { type Elem, sizeOf } from "../gpu/kernel.ts";
 import { Tensor } from "../onnx/ort.ts";
+import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 const ELEM: Readonly<Record<SpeechOptions["logitsDtype"], Elem>> = {
@@ -61,25 +62,7 @@ export class WebGpuSpeech implements SpeechKernels {
   }
 
   takeRows(tensor: Tensor, rows: readonly number[]): Tensor {
-    const [numRows = 1, ...rest] = tensor.dims;
-    const dataType = tensor.type as "float32" | "float16";
-    const size = tensor.size / numRows * sizeOf(ELEM[dataType]);
-    const buffer = createBuffer(this.#gpu, {
-      label: "rows",
-      size: Math.max(16, Math.ceil(rows.length * size / 16) * 16),
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-    });
-    const encoder = this.#gpu.device.createCommandEncoder();
-    rows.forEach((row, at) => {
-      const source = tensor.gpuBuffer as GPUBuffer;
-      encoder.copyBufferToBuffer(source, row * size, buffer, at * size, size);
-    });
-    this.#gpu.device.queue.submit([encoder.finish()]);
-    return Tensor.fromGpuBuffer(buffer, {
-      dataType,
-      dims: [rows.length, ...rest],
-      dispose: () => buffer.destroy(),
-    });
+    return gatherRowsOnGpu(this.#gpu, [{ tensor, rows }]);
   }
 
   dispose(): void {

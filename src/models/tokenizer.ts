@@ -21,8 +21,16 @@ export interface TextMessage {
 export interface TextTokenizer {
   /** Token ids of a conversation, up to where the assistant is to answer. @throws {HearthError} `invalid_value` when the template refuses it. */
   encodeChat(messages: readonly TextMessage[]): number[];
+  /** Token ids of a text as it is; special tokens only where it spells them. */
+  encode(text: string): number[];
+  /** Token ids of a text, with the special tokens that the model wants around it. */
+  encodeWhole(text: string): number[];
+  /** The id of a token by its spelling. */
+  idOf(token: string): number | undefined;
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
+  /** Text of token ids, special tokens as they are spelled. */
+  decodeAll(ids: number[]): string;
   /** What each token is by itself, special tokens as they are written. */
   readonly tokenTexts: TokenTexts;
 }
@@ -46,7 +54,11 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     : templateEncoder(tokenizer, source, specialTokens(config));
   return {
     encodeChat,
+    encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
+    encodeWhole: (text) => tokenizer.encode(text).ids,
+    idOf: (token) => tokenizer.token_to_id(token) ?? undefined,
     decode: (ids) => tokenizer.decode(ids, { skip_special_tokens: true }),
+    decodeAll: (ids) => tokenizer.decode(ids),
     tokenTexts: new TokenTexts({
       decoder: tokenizerJson["decoder"],
       tokenOf: (id) => tokenizer.id_to_token(id),
