@@ -6,17 +6,21 @@
 import type { GpuContext } from "../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../src/gpu/kernel.ts";
 
-/** What the attention layers of a model, or a kind of them, have in common. */
-export interface AttentionShape {
+/** The heads of an attention. */
+export interface HeadShape {
   readonly heads: number;
   /** Divides `heads`. */
   readonly kvHeads: number;
   /** Elements per head: 8 to 256, a multiple of 4. */
   readonly headSize: number;
-  /** Tokens per block of the KV cache. */
-  readonly blockSize: number;
   /** Type of queries, keys, values and output. */
   readonly elem: Elem;
+}
+
+/** What the attention layers of a model, or a kind of them, have in common. */
+export interface AttentionShape extends HeadShape {
+  /** Tokens per block of the KV cache. */
+  readonly blockSize: number;
 }
 
 /** How much one workgroup does. A row is a pair (query token, query head of the group). */
@@ -45,8 +49,8 @@ const FALLBACK_PREFILL_ROWS = 32;
  *
  * @throws {RangeError} when the kernels cannot run the shape.
  */
-export function chooseTiling(gpu: GpuContext, shape: AttentionShape): AttentionTiling {
-  checkShape(shape);
+export function chooseTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling {
+  checkHeads(shape);
   const group = shape.heads / shape.kvHeads;
   const decodeRows = Math.ceil(group / Math.ceil(group / MAX_DECODE_ROWS));
   const maxRows = gpu.isFallbackAdapter ? FALLBACK_PREFILL_ROWS : Infinity;
@@ -66,20 +70,26 @@ export function chooseTiling(gpu: GpuContext, shape: AttentionShape): AttentionT
 }
 
 /** Workgroup memory of a prefill tile; see paged_attention_prefill.wgsl. */
-function prefillBytes({ headSize, elem }: AttentionShape, rows: number, keysPerThread: number) {
+function prefillBytes({ headSize, elem }: HeadShape, rows: number, keysPerThread: number) {
   const keys = 8 * keysPerThread;
   return (rows * headSize + keys * (headSize + 4)) * sizeOf(elem) + (keys + 8) * rows * 4;
 }
 
-/** Also asked by the SIMD kernels. @throws {RangeError} when the kernels cannot run the shape. */
-export function checkShape({ heads, kvHeads, headSize, blockSize }: AttentionShape): void {
+/** Also asked by the SIMD kernels. @throws {RangeError} when the kernels cannot run the heads. */
+export function checkHeads({ heads, kvHeads, headSize }: HeadShape): void {
   if (headSize < 8 || headSize > 256 || headSize % 4 !== 0) {
     throw new RangeError(
-      `Paged attention runs head sizes from 8 to 256 that 4 divides, not ${headSize}.`,
+      `Hearth's attention runs head sizes from 8 to 256 that 4 divides, not ${headSize}.`,
     );
   }
   if (heads % kvHeads !== 0) {
     throw new RangeError(`${kvHeads} KV heads do not divide ${heads} query heads.`);
   }
-  if (blockSize < 1) throw new RangeError(`A KV block holds at least one token, not ${blockSize}.`);
+}
+
+/** As {@linkcode checkHeads}, for a paged cache. */
+export function checkShape(shape: AttentionShape): void {
+  checkHeads(shape);
+  if (shape.blockSize >= 1) return;
+  throw new RangeError(`A KV block holds at least one token, not ${shape.blockSize}.`);
 }

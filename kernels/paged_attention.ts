@@ -5,8 +5,10 @@
  */
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
+import attentionSource from "./attention_common.wgsl" with { type: "text" };
+import tileSource from "./attention_tile.wgsl" with { type: "text" };
 import { FOUR } from "./four.ts";
-import commonSource from "./paged_attention_common.wgsl" with { type: "text" };
+import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
 import decodeSource from "./paged_attention_decode.wgsl" with { type: "text" };
 import prefillSource from "./paged_attention_prefill.wgsl" with { type: "text" };
 import reduceSource from "./paged_attention_reduce.wgsl" with { type: "text" };
@@ -83,11 +85,11 @@ export class PagedAttention {
       WINDOW: params.window,
       HAS_SINKS: params.hasSinks ? 1 : 0,
     };
-    const prelude = FOUR[shape.elem] + stepSource + commonSource;
+    const prelude = FOUR[shape.elem] + stepSource + attentionSource + pagedSource;
     if (tiling.prefillRows > 0) {
       this.#prefill = Kernel.get(gpu, {
         name: "paged_attention_prefill",
-        source: prelude + prefillSource,
+        source: prelude + prefillSource + tileSource,
         bindings: INPUTS,
         constants: {
           ...common,

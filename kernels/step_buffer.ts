@@ -4,7 +4,12 @@
  * @module
  */
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
-import { type AttentionShape, type AttentionTiling, chooseTiling } from "./attention_shape.ts";
+import {
+  type AttentionShape,
+  type AttentionTiling,
+  checkShape,
+  chooseTiling,
+} from "./attention_shape.ts";
 import { type PackedStep, type StepLimits, StepPlan } from "./step_plan.ts";
 
 /**
@@ -23,6 +28,7 @@ export class StepBuffer {
 
   /** @throws {RangeError} when the kernels cannot run the shape. */
   constructor(gpu: GpuContext, shape: AttentionShape, limits: StepLimits) {
+    checkShape(shape);
     this.#gpu = gpu;
     this.shape = shape;
     this.tiling = chooseTiling(gpu, shape);

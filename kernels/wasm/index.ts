@@ -1,3 +1,4 @@
 /** The CPU backend's attention in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
 export { kvWrite } from "./kv_write";
+export { packedAttention } from "./packed_attention";
 export { pagedAttention } from "./paged_attention";

@@ -1,0 +1,50 @@
+// Attention within sequences that lie one after the other: attention_tile.wgsl over rows of keys and values.
+// See packed_attention.ts for formula and shapes.
+
+@group(0) @binding(0) var<storage, read> items: array<Item>;
+@group(0) @binding(1) var<storage, read> q: array<four>;
+@group(0) @binding(2) var<storage, read> k: array<four>;
+@group(0) @binding(3) var<storage, read> v: array<four>;
+@group(0) @binding(4) var<storage, read_write> out: array<four>;
+
+// Layout of a row's keys and values, in fours.
+override K_STRIDE: u32;
+override K_OFFSET: u32;
+override V_STRIDE: u32;
+override V_OFFSET: u32;
+// Keys that a query sees on either side of its own; 0: all.
+override REACH: u32;
+
+fn load_key(item: Item, position: u32, kv_head: u32, column: u32) -> four {
+  return k[(item.keys_at + position) * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS + column];
+}
+
+fn load_value(item: Item, position: u32, kv_head: u32, column: u32) -> four {
+  return v[(item.keys_at + position) * V_STRIDE + V_OFFSET + kv_head * HEAD_FOURS + column];
+}
+
+fn first_key(position: u32) -> u32 {
+  if (REACH == 0u || position < REACH) {
+    return 0u;
+  }
+  return position - REACH;
+}
+
+fn end_key(item: Item, position: u32) -> u32 {
+  if (REACH == 0u) {
+    return item.end;
+  }
+  return min(item.end, position + REACH + 1u);
+}
+
+fn sink(head: u32) -> f32 {
+  return 0.0;
+}
+
+@compute @workgroup_size(ROWS * 2)
+fn packed_attention(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  attend_tile(items[group.x], group.y, thread);
+}

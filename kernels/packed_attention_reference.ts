@@ -1,0 +1,55 @@
+/**
+ * `packed_attention` in plain TypeScript: the oracle of the WGSL and the SIMD kernel.
+ *
+ * @module
+ */
+import type { PackedParams } from "./packed_attention.ts";
+import type { PackedBounds } from "./packed_bounds.ts";
+
+/** Tensors of one layer; see `PackedTensors`. */
+export interface PackedArrays {
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+  readonly out: Float32Array;
+}
+
+/** See `PackedAttention`. Sums in float64. */
+export function attendPacked(
+  bounds: PackedBounds,
+  arrays: PackedArrays,
+  params: PackedParams,
+): void {
+  const { numSequences, queryStarts, keyStarts, keyLengths } = bounds;
+  const { shape: { heads, kvHeads, headSize }, q, k, v, scale, softcap, reach } = params;
+  for (let s = 0; s < numSequences; s++) {
+    for (let token = queryStarts[s]!; token < queryStarts[s + 1]!; token++) {
+      const place = token - queryStarts[s]!;
+      const first = reach > 0 ? Math.max(0, place - reach) : 0;
+      const end = reach > 0 ? Math.min(keyLengths[s]!, place + reach + 1) : keyLengths[s]!;
+      for (let head = 0; head < heads; head++) {
+        const kvHead = Math.floor(head * kvHeads / heads);
+        const queryAt = token * q.stride + q.offset + head * headSize;
+        const scores = Float64Array.from({ length: end - first }, (_, j) => {
+          const keyAt = (keyStarts[s]! + first + j) * k.stride + k.offset + kvHead * headSize;
+          let product = 0;
+          for (let d = 0; d < headSize; d++) {
+            product += arrays.q[queryAt + d]! * arrays.k[keyAt + d]!;
+          }
+          return softcap > 0 ? softcap * Math.tanh(product * scale / softcap) : product * scale;
+        });
+        const largest = scores.reduce((a, b) => Math.max(a, b));
+        const weights = scores.map((score) => Math.exp(score - largest));
+        const total = weights.reduce((a, b) => a + b);
+        for (let d = 0; d < headSize; d++) {
+          let sum = 0;
+          weights.forEach((weight, j) => {
+            const row = (keyStarts[s]! + first + j) * v.stride;
+            sum += weight * arrays.v[row + v.offset + kvHead * headSize + d]!;
+          });
+          arrays.out[(token * heads + head) * headSize + d] = sum / total;
+        }
+      }
+    }
+  }
+}

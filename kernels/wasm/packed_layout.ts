@@ -1,0 +1,50 @@
+/**
+ * What the host writes into linear memory for `packedAttention` to read: words of 32 bits, in this order. All addresses
+ * are in bytes. `../packed_attention_memory.ts` is the other side.
+ */
+
+/** One attention layer. */
+@unmanaged
+export class PackedSite {
+  heads: u32;
+  /** Divides `heads`. */
+  kvHeads: u32;
+  /** Elements per head, a multiple of 4. */
+  headSize: u32;
+
+  /** f32 `[rows, stride]`, and from one row to the next and to the first head, in elements. May be one tensor. */
+  q: usize;
+  qStride: u32;
+  qOffset: u32;
+  k: usize;
+  kStride: u32;
+  kOffset: u32;
+  v: usize;
+  vStride: u32;
+  vOffset: u32;
+  /** f32 `[query rows, heads * headSize]`. */
+  out: usize;
+
+  /** Factor of the products of query and key, above 0. */
+  scale: f32;
+  /** `c` in `c * tanh(score / c)`; 0 for none. */
+  softcap: f32;
+  /** Keys that a query sees on either side of its own; 0 for all. */
+  reach: u32;
+}
+
+/** The sequences of a batch. */
+@unmanaged
+export class PackedBatch {
+  numSequences: u32;
+  /** i32 `[numSequences + 1]`: rows of queries. */
+  queryStarts: usize;
+  /** i32 `[numSequences]`: first row of keys, and how many there are. */
+  keyStarts: usize;
+  keyLengths: usize;
+  /** Room for the keys of one sequence and head: f32 `[scoresStride / TILE, headSize, TILE]`. */
+  tiles: usize;
+  /** Room for the scores of two rows: f32 `[2, scoresStride]`, the stride a multiple of `TILE`. */
+  scores: usize;
+  scoresStride: u32;
+}

@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import type { HeadShape } from "../../kernels/attention_shape.ts";
+import {
+  PackedAttention,
+  PackedBuffer,
+  type PackedParams,
+} from "../../kernels/packed_attention.ts";
+import { attendPacked } from "../../kernels/packed_attention_reference.ts";
+import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
+import { numQueryRows, type PackedBounds, selfBounds } from "../../kernels/packed_bounds.ts";
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { assertClose, runAndRead, upload } from "./tensors.ts";
+
+const SHAPE: HeadShape = { heads: 4, kvHeads: 2, headSize: 32, elem: "f32" };
+/** Single tokens, lengths around a tile's, and long ones, unevenly mixed. */
+const UNEVEN = selfBounds([1, 15, 40, 16, 1, 17, 130, 33]);
+const TOLERANCE = { f32: { abs: 2e-5, rel: 1e-4 }, f16: { abs: 1e-3, rel: 2e-3 } };
+/** Rows behind the last that belong to nobody. */
+const NUM_SPARE_ROWS = 5;
+
+interface Case {
+  readonly bounds: PackedBounds;
+  readonly params: PackedParams;
+  readonly isPacked: boolean;
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+}
+
+interface CaseOptions {
+  readonly softcap?: number;
+  readonly reach?: number;
+  /** Queries, keys and values side by side in one tensor. */
+  readonly isPacked?: boolean;
+  readonly hasOutliers?: boolean;
+}
+
+/** Tensors that hold NaN in every row that no sequence has. */
+function makeCase(shape: HeadShape, bounds: PackedBounds, options: CaseOptions): Case {
+  const { softcap = 0, reach = 0, isPacked = false, hasOutliers = false } = options;
+  const { heads, kvHeads, headSize, elem } = shape;
+  const [query, key] = [heads * headSize, kvHeads * headSize];
+  const layouts = isPacked
+    ? [[query + 2 * key, 0], [query + 2 * key, query], [query + 2 * key, query + key]] as const
+    : [[query, 0], [key, 0], [key, 0]] as const;
+  const [q, k, v] = layouts.map(([stride, offset]) => ({ stride, offset }));
+  const normal = makeNormal(5);
+  const next = () => {
+    const value = normal();
+    const scaled = hasOutliers && value > 2.5 ? value * 100 : value;
+    return elem === "f16" ? new Float16Array([scaled])[0]! : scaled;
+  };
+  const keyRows = new Set<number>();
+  for (let s = 0; s < bounds.numSequences; s++) {
+    for (let row = 0; row < bounds.keyLengths[s]!; row++) keyRows.add(bounds.keyStarts[s]! + row);
+  }
+  const numKeyRows = Math.max(...keyRows) + 1 + NUM_SPARE_ROWS;
+  const numQueries = numQueryRows(bounds);
+  const fill = (width: number, numRows: number, isUsed: (row: number) => boolean) =>
+    Float32Array.from(
+      { length: numRows * width },
+      (_, i) => isUsed(Math.floor(i / width)) ? next() : NaN,
+    );
+  const queries = fill(
+    q!.stride,
+    isPacked ? numKeyRows : numQueries + NUM_SPARE_ROWS,
+    (row) => row < numQueries,
+  );
+  const isKey = (row: number) => keyRows.has(row);
+  return {
+    bounds,
+    params: { shape, q: q!, k: k!, v: v!, scale: 1 / Math.sqrt(headSize), softcap, reach },
+    isPacked,
+    q: queries,
+    k: isPacked ? queries : fill(k!.stride, numKeyRows, isKey),
+    v: isPacked ? queries : fill(v!.stride, numKeyRows, isKey),
+  };
+}
+
+function attendExactly({ bounds, params, q, k, v }: Case): Float32Array {
+  const { heads, headSize } = params.shape;
+  const out = new Float32Array(numQueryRows(bounds) * heads * headSize);
+  attendPacked(bounds, { q, k, v, out }, params);
+  return out;
+}
+
+function attendWithSimd({ bounds, params, isPacked, q, k, v }: Case): Float32Array {
+  const simd = new SimdPackedAttention([{ ...params, isPacked }]);
+  // A first batch of NaN, larger than this one: nothing of it may be seen.
+  const larger = selfBounds([400]);
+  simd.begin(larger);
+  for (const input of Object.values(simd.inputs(0))) input.fill(NaN);
+  simd.run(0);
+
+  simd.begin(bounds);
+  const inputs = simd.inputs(0);
+  inputs.q.set(q.subarray(0, inputs.q.length));
+  if (!isPacked) inputs.k.set(k.subarray(0, inputs.k.length));
+  if (!isPacked) inputs.v.set(v.subarray(0, inputs.v.length));
+  return simd.run(0);
+}
+
+async function attendOnGpu(gpu: GpuContext, { bounds, params, isPacked, ...arrays }: Case) {
+  const { shape } = params;
+  const numRows = numQueryRows(bounds);
+  const batch = new PackedBuffer(gpu, shape, {
+    maxRows: numRows,
+    maxSequences: bounds.numSequences,
+  });
+  const attention = new PackedAttention(gpu, batch, params);
+  const length = numRows * shape.heads * shape.headSize;
+  const out = createBuffer(gpu, {
+    size: Math.max(16, length * sizeOf(shape.elem)),
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
+  });
+  const q = upload(gpu, arrays.q, shape.elem);
+  const tensors = {
+    q,
+    k: isPacked ? q : upload(gpu, arrays.k, shape.elem),
+    v: isPacked ? q : upload(gpu, arrays.v, shape.elem),
+    out,
+  };
+  batch.write(bounds);
+  const result = await runAndRead(gpu, (pass) => attention.encode(pass, tensors), {
+    buffer: out,
+    length,
+    elem: shape.elem,
+  });
+  for (const buffer of new Set(Object.values(tensors))) buffer.destroy();
+  batch.dispose();
+  return result;
+}
+
+/** Registers a test on the device, and with SIMD where the type is its own. */
+function attentionTest(
+  name: string,
+  shape: HeadShape,
+  bounds: PackedBounds,
+  options: CaseOptions = {},
+): void {
+  gpuTest(`PackedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
+    const given = makeCase(shape, bounds, options);
+    assertClose(
+      await attendOnGpu(gpu, given),
+      attendExactly(given),
+      TOLERANCE[shape.elem],
+    );
+  });
+  if (shape.elem === "f16") return;
+  Deno.test(`SimdPackedAttention.run() ${name}`, () => {
+    const given = makeCase(shape, bounds, options);
+    // Of logits in the thousands a float32 keeps three decimals.
+    const tolerance = options.hasOutliers ? { abs: 1e-4, rel: 1e-3 } : { abs: 1e-5, rel: 1e-5 };
+    assertClose(attendWithSimd(given), attendExactly(given), tolerance);
+  });
+}
+
+for (const headSize of [8, 12, 32, 64, 96, 128, 256]) {
+  attentionTest(`heads of ${headSize}`, { ...SHAPE, headSize }, UNEVEN);
+}
+for (const headSize of [32, 64]) {
+  attentionTest(`heads of ${headSize}`, { ...SHAPE, headSize, elem: "f16" }, UNEVEN);
+}
+for (const group of [1, 3, 8]) {
+  attentionTest(`groups of ${group} heads`, { ...SHAPE, heads: group * 2 }, UNEVEN);
+}
+attentionTest("one token", SHAPE, selfBounds([1]));
+attentionTest("one long sequence", SHAPE, selfBounds([700]));
+attentionTest("queries, keys and values in one tensor", SHAPE, UNEVEN, { isPacked: true });
+attentionTest("logits that overwhelm all others", SHAPE, UNEVEN, { hasOutliers: true });
+for (const reach of [1, 7, 64]) {
+  attentionTest(`a reach of ${reach}`, SHAPE, selfBounds([1, 40, 300]), { reach });
+}
+attentionTest("a reach of 7 and one head", { ...SHAPE, heads: 1, kvHeads: 1 }, UNEVEN, {
+  reach: 7,
+});
+attentionTest("a soft cap", SHAPE, UNEVEN, { softcap: 1.5 });
+attentionTest("everything at once in f16", { ...SHAPE, elem: "f16" }, UNEVEN, {
+  reach: 20,
+  softcap: 5,
+  isPacked: true,
+});
+/** Queries of one sequence that attend to the rows of another, as a decoder's do to an encoder's. */
+attentionTest("other keys than its own, two sequences sharing theirs", SHAPE, {
+  numSequences: 4,
+  queryStarts: Int32Array.of(0, 1, 1, 6, 40),
+  keyStarts: Int32Array.of(50, 0, 50, 7),
+  keyLengths: Int32Array.of(45, 3, 45, 20),
+});
+
+/** The tiles that a hardware adapter would get, run on whatever there is. */
+gpuTest("PackedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
+  const hardware = { ...gpu, isFallbackAdapter: false };
+  for (const elem of ["f32", "f16"] as Elem[]) {
+    const given = makeCase({ ...SHAPE, headSize: 64, elem }, UNEVEN, { reach: 100 });
+    assertClose(await attendOnGpu(hardware, given), attendExactly(given), TOLERANCE[elem]);
+  }
+});
+
+gpuTest("PackedAttention creates nothing on the device in a steady batch", (gpu) => {
+  const { params, q } = makeCase(SHAPE, UNEVEN, { isPacked: true });
+  const batch = new PackedBuffer(gpu, SHAPE, { maxRows: 300, maxSequences: 8 });
+  const attention = new PackedAttention(gpu, batch, params);
+  const buffer = upload(gpu, q, "f32");
+  const tensors = { q: buffer, k: buffer, v: buffer, out: upload(gpu, q, "f32") };
+  const run = (bounds: PackedBounds) => {
+    batch.write(bounds);
+    const encoder = gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    attention.encode(pass, tensors);
+    pass.end();
+    gpu.device.queue.submit([encoder.finish()]);
+  };
+  run(UNEVEN);
+  const before = { ...gpu.counts };
+  run(selfBounds([3, 200]));
+  assert.deepEqual(gpu.counts, before);
+});
+
+gpuTest("PackedBuffer and PackedAttention refuse what the kernel cannot run", (gpu) => {
+  const limits = { maxRows: 1, maxSequences: 1 };
+  for (const wrong of [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }, { kvHeads: 3 }]) {
+    assert.throws(() => new PackedBuffer(gpu, { ...SHAPE, ...wrong }, limits), RangeError);
+  }
+  const small = { maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupStorageSize: 1024 };
+  const poor = { ...gpu, limits: small as GPUSupportedLimits };
+  assert.throws(() => new PackedBuffer(poor, SHAPE, limits), /1024 bytes holds no tile/);
+  const { params } = makeCase(SHAPE, UNEVEN, {});
+  const batch = new PackedBuffer(gpu, SHAPE, limits);
+  const crooked = { ...params, k: { stride: 66, offset: 0 } };
+  assert.throws(() => new PackedAttention(gpu, batch, crooked), RangeError);
+});
+
+Deno.test("SimdPackedAttention refuses what the kernel cannot run", () => {
+  const { params } = makeCase(SHAPE, UNEVEN, {});
+  const of = (wrong: object) => [{ ...params, isPacked: false, ...wrong }];
+  const small = { ...SHAPE, headSize: 6 };
+  assert.throws(() => new SimdPackedAttention(of({ shape: small })), RangeError);
+  assert.throws(() => new SimdPackedAttention(of({ v: { stride: 64, offset: 2 } })), RangeError);
+});
+
+Deno.test("SimdPackedAttention keeps layers of different shapes apart", () => {
+  const cases = [64, 32].map((headSize) => makeCase({ ...SHAPE, headSize }, UNEVEN, {}));
+  const simd = new SimdPackedAttention(cases.map((each) => ({ ...each.params, isPacked: false })));
+  simd.begin(UNEVEN);
+  cases.forEach((each, layer) => {
+    const inputs = simd.inputs(layer);
+    for (const name of ["q", "k", "v"] as const) {
+      inputs[name].set(each[name].subarray(0, inputs[name].length));
+    }
+    assertClose(simd.run(layer), attendExactly(each), { abs: 1e-5, rel: 1e-5 });
+  });
+});
