@@ -1,0 +1,61 @@
+// A picture as a model's input, the second half of resize_normalize:
+//
+//   output[c, y, x] = scale[c] · Σ_j weights[y, j] wide[rows[y].first + j, x, c] + offset[c]
+//
+// for x and y within the content, and 0 in the rest of the tensor; summed in f32 over rows[y].count rows.
+//
+//   wide     vec4<f32> [height of the picture, contentWidth]    levels 0 to 1
+//   rows     Span [contentHeight]
+//   weights  f32 [contentHeight, stride]                         a row adds up to 1
+//   form     Form
+//   output   f32 [pictures, 3, height, width] or [pictures, height, width, 3]; of one picture, from `start` on
+//
+// An element of channel c lies at start + c · channel_step + (y · width + x) · pixel_step.
+// Each invocation makes one pixel. No workgroup memory.
+
+struct Span {
+  first: u32,
+  count: u32,
+}
+
+struct Form {
+  scale: vec3<f32>,
+  width: u32,
+  offset: vec3<f32>,
+  height: u32,
+  content_width: u32,
+  content_height: u32,
+  stride: u32,
+  start: u32,
+  channel_step: u32,
+  pixel_step: u32,
+}
+
+@group(0) @binding(0) var<storage, read> wide: array<vec4<f32>>;
+@group(0) @binding(1) var<storage, read> rows: array<Span>;
+@group(0) @binding(2) var<storage, read> weights: array<f32>;
+@group(0) @binding(3) var<storage, read> form: Form;
+@group(0) @binding(4) var<storage, read_write> output: array<f32>;
+
+override WG_X: u32;
+override WG_Y: u32;
+
+@compute @workgroup_size(WG_X, WG_Y)
+fn resize_normalize(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x >= form.width || id.y >= form.height) {
+    return;
+  }
+  var value = vec3(0.0);
+  if (id.x < form.content_width && id.y < form.content_height) {
+    let span = rows[id.y];
+    let row = id.y * form.stride;
+    for (var j = 0u; j < span.count; j++) {
+      value += weights[row + j] * wide[(span.first + j) * form.content_width + id.x].xyz;
+    }
+    value = form.scale * value + form.offset;
+  }
+  let at = form.start + (id.y * form.width + id.x) * form.pixel_step;
+  output[at] = value.x;
+  output[at + form.channel_step] = value.y;
+  output[at + 2u * form.channel_step] = value.z;
+}

@@ -1,0 +1,90 @@
+/**
+ * `resize_normalize` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
+ *
+ * With `p` the picture and `u`, `v` the weights of the form's filter along x and y, each row of which adds up to 1:
+ *
+ *     wide[j, x, c]   = Σ_i u[x, i] p[j, i, c]
+ *     output[y, x, c] = scale[c] · Σ_j v[y, j] wide[j, x, c] + offset[c]
+ *
+ * for x and y within the form's content, and 0 beyond it; alpha is passed over. A filter widens by the factor by which
+ * a picture shrinks, so that every pixel counts (antialiasing, as Pillow has it).
+ *
+ * @module
+ */
+import type { Pixels } from "../src/media/pixels.ts";
+import type { Weights } from "../src/media/resample_filter.ts";
+import { type TensorForm, weighAxis } from "./picture_form.ts";
+
+const CHANNELS = 3;
+
+/**
+ * Writes a picture as a tensor.
+ *
+ * @param picture RGBA.
+ * @param output f32 `[3, height, width]` or `[height, width, 3]`, after the form.
+ */
+export function resizeNormalize(
+  picture: Pixels,
+  form: TensorForm,
+  output: Float32Array,
+): void {
+  const { contentWidth, contentHeight, filter } = form;
+  const across = weighAxis(picture.width, contentWidth, filter);
+  const down = weighAxis(picture.height, contentHeight, filter);
+  const wide = new Float64Array(CHANNELS * contentWidth);
+  const sums = new Float64Array(contentHeight * wide.length);
+  // Each row of the picture is read once, and goes into all rows it is a part of.
+  let top = 0;
+  for (let row = 0; row < picture.height; row++) {
+    while (top < contentHeight && down.first[top]! + down.count[top]! <= row) top++;
+    let isWide = false;
+    for (let y = top; y < contentHeight && down.first[y]! <= row; y++) {
+      const weight = down.values[y * down.stride + row - down.first[y]!]!;
+      if (row - down.first[y]! >= down.count[y]!) continue;
+      if (!isWide) shrinkRow(picture, row, across, wide);
+      isWide = true;
+      const to = y * wide.length;
+      for (let i = 0; i < wide.length; i++) sums[to + i]! += weight * wide[i]!;
+    }
+  }
+  normalize(sums, form, output);
+}
+
+function shrinkRow(
+  { width, data }: Pixels,
+  row: number,
+  { first, count, stride, values }: Weights,
+  wide: Float64Array,
+): void {
+  const start = 4 * row * width;
+  for (let x = 0, to = 0; x < first.length; x++, to += CHANNELS) {
+    let r = 0, g = 0, b = 0;
+    const end = x * stride + count[x]!;
+    for (let k = x * stride, at = start + 4 * first[x]!; k < end; k++, at += 4) {
+      const weight = values[k]!;
+      r += weight * data[at]!;
+      g += weight * data[at + 1]!;
+      b += weight * data[at + 2]!;
+    }
+    wide[to] = r;
+    wide[to + 1] = g;
+    wide[to + 2] = b;
+  }
+}
+
+function normalize(
+  sums: Float64Array,
+  { layout, width, height, contentWidth, contentHeight, scale, offset }: TensorForm,
+  output: Float32Array,
+): void {
+  const [channelStep, pixelStep] = layout === "nchw" ? [width * height, 1] : [1, CHANNELS];
+  if (contentWidth < width || contentHeight < height) output.fill(0);
+  for (let y = 0, from = 0; y < contentHeight; y++) {
+    for (let x = 0; x < contentWidth; x++, from += CHANNELS) {
+      const to = (y * width + x) * pixelStep;
+      for (let c = 0; c < CHANNELS; c++) {
+        output[to + c * channelStep] = sums[from + c]! * scale[c]! + offset[c]!;
+      }
+    }
+  }
+}

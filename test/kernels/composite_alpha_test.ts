@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
+import { compositeAlpha } from "../../kernels/composite_alpha_reference.ts";
+import { type MaskForm, weighAxis } from "../../kernels/picture_form.ts";
+import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
+import { Readback } from "../../src/gpu/readback.ts";
+import type { Pixels } from "../../src/media/pixels.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { Random } from "../unit/engine/random.ts";
+import { noisePicture } from "./picture_case.ts";
+
+interface Case {
+  readonly name: string;
+  readonly picture: Pixels;
+  readonly form: MaskForm;
+}
+
+function formOf(width: number, height: number, changes: Partial<MaskForm> = {}): MaskForm {
+  return {
+    width,
+    height,
+    contentWidth: width,
+    contentHeight: height,
+    filter: "bilinear",
+    ...changes,
+  };
+}
+
+const CASES: readonly Case[] = [
+  { name: "growing", picture: noisePicture(101, 67), form: formOf(16, 12) },
+  { name: "shrinking", picture: noisePicture(7, 5), form: formOf(64, 64) },
+  { name: "the same size", picture: noisePicture(9, 9), form: formOf(9, 9) },
+  { name: "to one pixel", picture: noisePicture(1, 1), form: formOf(64, 48) },
+  { name: "from one pixel", picture: noisePicture(31, 3), form: formOf(1, 1) },
+  { name: "a line", picture: noisePicture(2000, 1), form: formOf(32, 32, { filter: "lanczos" }) },
+  { name: "bicubic", picture: noisePicture(77, 91), form: formOf(20, 30, { filter: "bicubic" }) },
+  {
+    name: "a part of the mask",
+    picture: noisePicture(50, 40),
+    form: formOf(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
+  },
+];
+
+/** Probabilities, some of them beyond 0 and 1; what does not belong to the picture is far off. */
+function maskOf({ width, height, contentHeight }: MaskForm): Float32Array<ArrayBuffer> {
+  const random = new Random(7);
+  return Float32Array.from(
+    { length: width * height },
+    (_, i) =>
+      Math.floor(i / width) < Math.ceil(contentHeight) ? random.between(-300, 1300) / 1000 : 1000,
+  );
+}
+
+/** Alpha by the formula as it stands, before it is rounded. */
+function byTheFormula({ width, height, data }: Pixels, mask: Float32Array, form: MaskForm) {
+  const across = weighAxis(form.contentWidth, width, form.filter);
+  const down = weighAxis(form.contentHeight, height, form.filter);
+  return Float64Array.from({ length: width * height }, (_, at) => {
+    const [x, y] = [at % width, Math.floor(at / width)];
+    let sum = 0;
+    for (let j = 0; j < down.count[y]!; j++) {
+      for (let i = 0; i < across.count[x]!; i++) {
+        sum += down.values[y * down.stride + j]! * across.values[x * across.stride + i]! *
+          mask[(down.first[y]! + j) * form.width + across.first[x]! + i]!;
+      }
+    }
+    return Math.min(1, Math.max(0, sum)) * data[4 * at + 3]!;
+  });
+}
+
+/** Alpha is rounded; where the exact value lies in the middle, either neighbour will do. */
+function assertAlpha(got: Pixels, exact: Float64Array, name: string): void {
+  exact.forEach((alpha, at) => {
+    const error = Math.abs(got.data[4 * at + 3]! - alpha);
+    assert.ok(error <= 0.501, `${name}: ${got.data[4 * at + 3]} for ${alpha} at ${at}`);
+  });
+}
+
+function assertColors(got: Pixels, want: Pixels): void {
+  const colors = ({ data }: Pixels) => data.filter((_, i) => i % 4 !== 3);
+  assert.deepEqual(colors(got), colors(want));
+}
+
+for (const { name, picture, form } of CASES) {
+  Deno.test(`compositeAlpha() follows its formula: ${name}`, () => {
+    const mask = maskOf(form);
+    const got = { ...picture, data: picture.data.slice() };
+    compositeAlpha(got, mask, form);
+    assertAlpha(got, byTheFormula(picture, mask, form), name);
+    assertColors(got, picture);
+  });
+}
+
+Deno.test("compositeAlpha() takes what is no number for 0", () => {
+  const picture = noisePicture(4, 4);
+  compositeAlpha(picture, new Float32Array(4).fill(NaN), formOf(2, 2));
+  assert.ok(picture.data.every((level, i) => i % 4 !== 3 || level === 0));
+});
+
+async function readPicture(gpu: GpuContext, buffer: GPUBuffer, like: Pixels): Promise<Pixels> {
+  const readback = await Readback.create(gpu, { maxBytes: buffer.size, slots: 1 });
+  const encoder = gpu.device.createCommandEncoder();
+  const data = await readback.read(encoder, [{ buffer, offset: 0, size: buffer.size }]);
+  readback.dispose();
+  return { ...like, data };
+}
+
+gpuTest("CompositeAlpha makes what the formula says, in place", async (gpu) => {
+  const kernel = new CompositeAlpha(gpu);
+  const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+  for (const { name, picture, form } of CASES) {
+    const mask = maskOf(form);
+    // The second of two masks; the first must not be read.
+    const masks = new Float32Array(2 * mask.length).fill(NaN);
+    masks.set(mask, mask.length);
+    const maskBuffer = createBuffer(gpu, { size: masks.byteLength, usage });
+    gpu.device.queue.writeBuffer(maskBuffer, 0, masks);
+    const buffer = createBuffer(gpu, { size: picture.data.byteLength, usage });
+    gpu.device.queue.writeBuffer(buffer, 0, picture.data);
+    const encoder = gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    kernel.encode(pass, {
+      picture: { buffer, width: picture.width, height: picture.height },
+      mask: { buffer: maskBuffer, start: mask.length },
+      form,
+    });
+    pass.end();
+    gpu.device.queue.submit([encoder.finish()]);
+    const got = await readPicture(gpu, buffer, picture);
+    assertAlpha(got, byTheFormula(picture, mask, form), name);
+    assertColors(got, picture);
+    buffer.destroy();
+    maskBuffer.destroy();
+  }
+  kernel.dispose();
+});

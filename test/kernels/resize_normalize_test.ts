@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { type TensorForm, weighAxis } from "../../kernels/picture_form.ts";
+import { ResizeNormalize } from "../../kernels/resize_normalize.ts";
+import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { createBuffer } from "../../src/gpu/device.ts";
+import type { Pixels } from "../../src/media/pixels.ts";
+import { resize } from "../../src/media/resample.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { noisePicture, RESIZE_CASES } from "./picture_case.ts";
+import { assertClose, runAndRead } from "./tensors.ts";
+
+/** The formula as it stands, a sum over the picture for each element. */
+function byTheFormula(picture: Pixels, form: TensorForm): Float32Array {
+  const { layout, width, height, contentWidth, contentHeight, filter, scale, offset } = form;
+  const across = weighAxis(picture.width, contentWidth, filter);
+  const down = weighAxis(picture.height, contentHeight, filter);
+  const output = new Float32Array(3 * width * height);
+  for (let c = 0; c < 3; c++) {
+    for (let y = 0; y < contentHeight; y++) {
+      for (let x = 0; x < contentWidth; x++) {
+        let sum = 0;
+        for (let j = 0; j < down.count[y]!; j++) {
+          for (let i = 0; i < across.count[x]!; i++) {
+            const at = (down.first[y]! + j) * picture.width + across.first[x]! + i;
+            sum += down.values[y * down.stride + j]! * across.values[x * across.stride + i]! *
+              picture.data[4 * at + c]!;
+          }
+        }
+        const at = layout === "nchw" ? (c * height + y) * width + x : 3 * (y * width + x) + c;
+        output[at] = sum * scale[c]! + offset[c]!;
+      }
+    }
+  }
+  return output;
+}
+
+for (const { name, picture, form } of RESIZE_CASES) {
+  Deno.test(`resizeNormalize() follows its formula: ${name}`, () => {
+    // What was there before must not shine through.
+    const output = new Float32Array(3 * form.width * form.height).fill(NaN);
+    resizeNormalize(picture, form, output);
+    assertClose(output, byTheFormula(picture, form), { abs: 1e-5, rel: 1e-5 });
+  });
+}
+
+Deno.test("resizeNormalize() is within a rounding of the resized picture's levels, alpha passed over", () => {
+  const opaque = noisePicture(211, 97);
+  for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
+  const [width, height] = [31, 29];
+  const resized = resize(opaque, { width, height, filter: "bilinear" });
+  const output = new Float32Array(3 * width * height);
+  const form: TensorForm = {
+    layout: "nhwc",
+    width,
+    height,
+    contentWidth: width,
+    contentHeight: height,
+    filter: "bilinear",
+    scale: [1, 1, 1],
+    offset: [0, 0, 0],
+  };
+  resizeNormalize(opaque, form, output);
+  for (let i = 0; i < width * height; i++) {
+    for (let c = 0; c < 3; c++) {
+      // The other rounds to whole levels twice.
+      assert.ok(Math.abs(output[3 * i + c]! - resized.data[4 * i + c]!) <= 1.01);
+    }
+  }
+  const clear = { ...opaque, data: opaque.data.map((level, i) => i % 4 === 3 ? 0 : level) };
+  const same = new Float32Array(output.length);
+  resizeNormalize(clear, form, same);
+  assert.deepEqual(same, output);
+});
+
+function uploadPicture(gpu: GpuContext, { width, height, data }: Pixels) {
+  const buffer = createBuffer(gpu, {
+    size: data.byteLength,
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+  });
+  gpu.device.queue.writeBuffer(buffer, 0, data);
+  return { buffer, width, height };
+}
+
+gpuTest("ResizeNormalize makes what its reference makes, and writes nothing else", async (gpu) => {
+  const kernel = new ResizeNormalize(gpu);
+  for (const { name, picture, form } of RESIZE_CASES) {
+    const length = 3 * form.width * form.height;
+    // The middle one of three pictures' places.
+    const poison = new Float32Array(3 * length).fill(NaN);
+    const buffer = createBuffer(gpu, {
+      size: poison.byteLength,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+    });
+    gpu.device.queue.writeBuffer(buffer, 0, poison);
+    const source = uploadPicture(gpu, picture);
+    const got = await runAndRead(gpu, (pass) => {
+      kernel.encode(pass, { picture: source, form, output: { buffer, start: length } });
+    }, { buffer, length: poison.length, elem: "f32" });
+    const want = new Float32Array(length);
+    resizeNormalize(picture, form, want);
+    try {
+      assertClose(got.subarray(length, 2 * length), want, { abs: 2e-5, rel: 1e-5 });
+    } catch (error) {
+      throw new Error(name, { cause: error });
+    }
+    assert.ok(got.subarray(0, length).every(Number.isNaN), name);
+    assert.ok(got.subarray(2 * length).every(Number.isNaN), name);
+    source.buffer.destroy();
+    buffer.destroy();
+  }
+  kernel.dispose();
+});
