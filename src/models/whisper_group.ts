@@ -11,12 +11,8 @@ import type { Sampler } from "../backend/backend.ts";
 import type { SpeechKernels } from "../backend/speech.ts";
 import type { Tensor, Tensors } from "../onnx/ort.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
-import {
-  type DecoderState,
-  type DecoderStep,
-  disposeTensors,
-  type WhisperGraphs,
-} from "./whisper_graphs.ts";
+import { type DecoderState, type DecoderStep, disposeTensors } from "./merged_decoder.ts";
+import type { WhisperGraphs } from "./whisper_graphs.ts";
 import { type DecodedWindow, WindowAttempts, type WindowTask } from "./whisper_window.ts";
 
 /** What groups work with. */
@@ -183,7 +179,7 @@ export class WindowGroup {
     own.dispose();
   }
 
-  #takeRows({ self, cross }: DecoderState, places: readonly number[]): DecoderState {
+  #takeRows(state: DecoderState, places: readonly number[]): DecoderState {
     const take = (tensors: Tensors) =>
       Object.fromEntries(
         Object.entries(tensors).map(([name, tensor]) => [
@@ -191,7 +187,7 @@ export class WindowGroup {
           this.#deps.speech.takeRows(tensor, places),
         ]),
       );
-    return { self: take(self), cross: take(cross) };
+    return { ...state, self: take(state.self), cross: take(state.cross) };
   }
 
   #freeState(): void {
