@@ -1,0 +1,23 @@
+/**
+ * The shape of a tensor of pictures.
+ *
+ * @module
+ */
+import type { TensorRow } from "./images.ts";
+
+const CHANNELS = 3;
+
+/** Elements of one picture. */
+export function elementsPerRow([row]: readonly TensorRow[]): number {
+  const { width, height } = row!.form;
+  return CHANNELS * width * height;
+}
+
+/** The whole shape. */
+export function tensorDims(rows: readonly TensorRow[]): number[] {
+  const { layout, width, height } = rows[0]!.form;
+  const numRows = rows.length;
+  return layout === "nchw"
+    ? [numRows, CHANNELS, height, width]
+    : [numRows, height, width, CHANNELS];
+}

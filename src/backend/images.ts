@@ -1,0 +1,45 @@
+/**
+ * What models of pictures need of a device besides sessions.
+ *
+ * @module
+ */
+import type { MaskForm, TensorForm } from "../../kernels/picture_form.ts";
+import type { Pixels } from "../media/pixels.ts";
+import type { Tensor } from "../onnx/ort.ts";
+
+/** A picture where the kernels can work on it. Whoever opened it closes it. */
+export interface OpenPicture {
+  /** RGBA. */
+  readonly pixels: Pixels;
+  close(): void;
+}
+
+/** A picture and how a model wants to see it. */
+export interface TensorRow {
+  readonly picture: OpenPicture;
+  readonly form: TensorForm;
+}
+
+/** One of the masks of a tensor. */
+export interface MaskRow {
+  /** f32 `[masks, …]`, each of `form.height` rows of `form.width`. */
+  readonly masks: Tensor;
+  readonly index: number;
+  readonly form: MaskForm;
+}
+
+/** Work on pictures. */
+export interface ImageKernels {
+  /** Takes a picture in, where it stays until it is closed. @param pixels RGBA, the caller's. */
+  open(pixels: Pixels): OpenPicture;
+  /**
+   * A model's input, f32 `[rows, 3, height, width]` or `[rows, height, width, 3]`: it stands until the next call, and is
+   * not the caller's.
+   *
+   * @param rows at least one, their forms of one layout and size.
+   */
+  toTensor(rows: readonly TensorRow[]): Tensor;
+  /** Multiplies the alpha of a picture's own pixels by a mask, in place. */
+  compositeAlpha(picture: OpenPicture, mask: MaskRow): Promise<void>;
+  dispose(): void;
+}

@@ -1,0 +1,157 @@
+/**
+ * The kernels of pictures on a GPU.
+ *
+ * @module
+ */
+import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
+import { compositeAlpha } from "../../kernels/composite_alpha_reference.ts";
+import {
+  intermediateBytes,
+  type PictureBuffer,
+  ResizeNormalize,
+  type TensorPlace,
+} from "../../kernels/resize_normalize.ts";
+import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
+import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { Readback } from "../gpu/readback.ts";
+import type { Pixels } from "../media/pixels.ts";
+import { Tensor } from "../onnx/ort.ts";
+import { elementsPerRow, tensorDims } from "./image_tensor.ts";
+import type { ImageKernels, MaskRow, OpenPicture, TensorRow } from "./images.ts";
+
+const STAGING_BYTES = 2 ** 24;
+const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
+/** How to work. */
+export interface WebGpuImagesOptions {
+  /**
+   * Whether pictures go to the device; else only tensors and masks do. By default not on a software adapter, where the
+   * shaders take twice to five times as long as the references.
+   */
+  readonly takesPictures?: boolean | undefined;
+}
+
+/** A picture with its copy on the device, where it has one. */
+class DevicePicture implements OpenPicture {
+  readonly pixels: Pixels;
+  readonly onDevice: PictureBuffer | undefined;
+
+  constructor(pixels: Pixels, onDevice: PictureBuffer | undefined) {
+    this.pixels = pixels;
+    this.onDevice = onDevice;
+  }
+
+  close(): void {
+    this.onDevice?.buffer.destroy();
+  }
+}
+
+/** See the module. Pictures larger than a binding of the device are worked on by the CPU. */
+export class WebGpuImages implements ImageKernels {
+  readonly #gpu: GpuContext;
+  readonly #readback: Readback;
+  readonly #maxBytes: number;
+  readonly #resize: ResizeNormalize;
+  readonly #composite: CompositeAlpha;
+  #tensor: GPUBuffer | undefined;
+
+  private constructor(gpu: GpuContext, readback: Readback, maxBytes: number) {
+    this.#gpu = gpu;
+    this.#readback = readback;
+    this.#maxBytes = maxBytes;
+    this.#resize = new ResizeNormalize(gpu);
+    this.#composite = new CompositeAlpha(gpu);
+  }
+
+  static async create(
+    gpu: GpuContext,
+    { takesPictures = !gpu.isFallbackAdapter }: WebGpuImagesOptions = {},
+  ): Promise<WebGpuImages> {
+    const { maxBufferSize, maxStorageBufferBindingSize } = gpu.limits;
+    const maxBytes = takesPictures ? Math.min(maxBufferSize, maxStorageBufferBindingSize) : 0;
+    return new WebGpuImages(
+      gpu,
+      await Readback.create(gpu, { maxBytes: STAGING_BYTES }),
+      maxBytes,
+    );
+  }
+
+  open(pixels: Pixels): OpenPicture {
+    const { width, height, data } = pixels;
+    if (data.byteLength > this.#maxBytes) return new DevicePicture(pixels, undefined);
+    const buffer = this.#allocate("picture", data.byteLength);
+    this.#gpu.device.queue.writeBuffer(buffer, 0, data);
+    return new DevicePicture(pixels, { buffer, width, height });
+  }
+
+  toTensor(rows: readonly TensorRow[]): Tensor {
+    const perRow = elementsPerRow(rows);
+    const size = rows.length * perRow * F32_BYTES;
+    if (this.#tensor === undefined || this.#tensor.size < size) {
+      this.#tensor?.destroy();
+      this.#tensor = this.#allocate("tensor of pictures", size);
+    }
+    for (const [row, each] of rows.entries()) {
+      this.#fillRow(each, { buffer: this.#tensor, start: row * perRow });
+    }
+    return Tensor.fromGpuBuffer(this.#tensor, { dataType: "float32", dims: tensorDims(rows) });
+  }
+
+  async compositeAlpha(picture: OpenPicture, { masks, index, form }: MaskRow): Promise<void> {
+    const { pixels, onDevice } = picture as DevicePicture;
+    const size = form.width * form.height;
+    const mask: TensorPlace = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
+    if (onDevice === undefined) {
+      const bytes = new Uint8Array(size * F32_BYTES);
+      await this.#read(mask.buffer, { offset: mask.start * F32_BYTES, into: bytes });
+      return compositeAlpha(pixels, new Float32Array(bytes.buffer), form);
+    }
+    this.#submit((pass) => this.#composite.encode(pass, { picture: onDevice, mask, form }));
+    await this.#read(onDevice.buffer, { offset: 0, into: pixels.data });
+  }
+
+  dispose(): void {
+    this.#resize.dispose();
+    this.#composite.dispose();
+    this.#readback.dispose();
+    this.#tensor?.destroy();
+  }
+
+  #fillRow({ picture, form }: TensorRow, output: TensorPlace): void {
+    const { pixels, onDevice } = picture as DevicePicture;
+    if (onDevice !== undefined && intermediateBytes(pixels.height, form) <= this.#maxBytes) {
+      return this.#submit((pass) => this.#resize.encode(pass, { picture: onDevice, form, output }));
+    }
+    const elements = new Float32Array(elementsPerRow([{ picture, form }]));
+    resizeNormalize(pixels, form, elements);
+    this.#gpu.device.queue.writeBuffer(output.buffer, output.start * F32_BYTES, elements);
+  }
+
+  /** Brings `into.length` bytes back, a staging buffer at a time. */
+  async #read(
+    buffer: GPUBuffer,
+    { offset, into }: { offset: number; into: Uint8Array },
+  ): Promise<void> {
+    for (let at = 0; at < into.length; at += STAGING_BYTES) {
+      const size = Math.min(STAGING_BYTES, into.length - at);
+      const encoder = this.#gpu.device.createCommandEncoder();
+      into.set(await this.#readback.read(encoder, [{ buffer, offset: offset + at, size }]), at);
+    }
+  }
+
+  #allocate(label: string, size: number): GPUBuffer {
+    return createBuffer(this.#gpu, {
+      label,
+      size,
+      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+    });
+  }
+
+  #submit(encode: (pass: GPUComputePassEncoder) => void): void {
+    const encoder = this.#gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    encode(pass);
+    pass.end();
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+}
