@@ -1,0 +1,75 @@
+/**
+ * The pixels of a picture file of any common format.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import { type ImageHeader, readImageHeader } from "./image_header.ts";
+import { invalidImage } from "./image/format.ts";
+import { applyOrientation } from "./image/orientation.ts";
+import type { Pixels } from "./pixels.ts";
+
+/** Largest picture that is decoded where nothing else is said, in pixels. */
+export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
+
+/** What may be decoded. */
+export interface DecodeImageOptions {
+  /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
+  readonly maxPixels?: number | undefined;
+}
+
+/**
+ * Decodes a picture: the first one of an animation or of several pages. The format is told by the content. It is turned
+ * upright as its Exif orientation says; grey and palettes become RGB, 16 bits keep their upper 8, CMYK becomes RGB
+ * without a colour profile. Too large a picture is refused by its header, before memory for it is taken.
+ *
+ * @returns 3 channels, or 4 when a pixel is not opaque; the caller owns them.
+ * @throws {HearthError} `invalid_media` when the file is no picture, damaged, cut off, or over the limit.
+ */
+export async function decodeImage(
+  bytes: Uint8Array,
+  { maxPixels = DEFAULT_MAX_IMAGE_PIXELS }: DecodeImageOptions = {},
+): Promise<Pixels> {
+  const file = bytes as Uint8Array<ArrayBuffer>;
+  const header = readImageHeader(file);
+  const { width, height, orientation } = header;
+  if (width * height > maxPixels) {
+    throw invalidImage(
+      `The ${header.format.name} picture has ${width} × ${height} pixels, ` +
+        `${toMegapixels(width * height)} megapixels; at most ${
+          toMegapixels(maxPixels)
+        } are allowed.`,
+    );
+  }
+  return applyOrientation(dropOpaqueAlpha(await decode(file, header)), orientation);
+}
+
+function toMegapixels(numPixels: number): string {
+  return (numPixels / 1e6).toLocaleString("en", { maximumSignificantDigits: 4 });
+}
+
+/** Whatever a decoder throws at a file is that file's fault. */
+async function decode(file: Uint8Array<ArrayBuffer>, header: ImageHeader): Promise<Pixels> {
+  try {
+    return await header.format.decode(file, header);
+  } catch (error) {
+    if (error instanceof HearthError) throw error;
+    throw invalidImage(
+      `The ${header.format.name} file is damaged or cut off and cannot be decoded.`,
+      error,
+    );
+  }
+}
+
+function dropOpaqueAlpha(pixels: Pixels): Pixels {
+  const { width, height, channels, data } = pixels;
+  if (channels !== 4) return pixels;
+  for (let i = 3; i < data.length; i += 4) if (data[i] !== 255) return pixels;
+  const opaque = new Uint8Array(width * height * 3);
+  for (let from = 0, to = 0; to < opaque.length; from += 4) {
+    opaque[to++] = data[from]!;
+    opaque[to++] = data[from + 1]!;
+    opaque[to++] = data[from + 2]!;
+  }
+  return { width, height, channels: 3, data: opaque };
+}

@@ -1,0 +1,57 @@
+/**
+ * Reads JPEG files: grey, YCbCr and RGB by MozJPEG, whose pixels equal libjpeg-turbo's; CMYK and YCCK by jpeg-js.
+ *
+ * @module
+ */
+import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
+import type { Pixels } from "../pixels.ts";
+import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
+import { readJpegMarkers } from "./jpeg_markers.ts";
+import { WasmImageDecoder } from "./wasm_codec.ts";
+
+/** A file of so many passes is made to keep a decoder busy: encoders write about ten. */
+const MAX_SCANS = 100;
+/** More than jpeg-js needs for the largest picture that is let through. */
+const MAX_DECODER_MB = 16_384;
+
+const decoder = new WasmImageDecoder<MozJPEGModule>({
+  locate: () => import.meta.resolve("@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm"),
+  load: async () => (await import("@jsquash/jpeg/codec/dec/mozjpeg_dec.js")).default,
+});
+
+/** JPEG, baseline and progressive. */
+export const JPEG: ImageFormat = {
+  name: "JPEG",
+  matches: (file) => file[0] === 0xff && file[1] === 0xd8 && file[2] === 0xff,
+  readSize: readJpegMarkers,
+  decode,
+};
+
+async function decode(
+  file: Uint8Array<ArrayBuffer>,
+  { width, height }: ImageSize,
+): Promise<Pixels> {
+  const { numComponents, numScans } = readJpegMarkers(file);
+  if (numScans > MAX_SCANS) {
+    throw invalidImage(
+      `The JPEG file has ${numScans} passes over its picture; at most ${MAX_SCANS} are read.`,
+    );
+  }
+  if (numComponents === 4) return await decodeCmyk(file);
+  return await decoder.decode((codec) => codec.decode(file, false), {
+    name: "JPEG",
+    width,
+    height,
+  });
+}
+
+async function decodeCmyk(file: Uint8Array): Promise<Pixels> {
+  const { default: { decode } } = await import("jpeg-js");
+  const { width, height, data } = decode(file, {
+    useTArray: true,
+    formatAsRGBA: false,
+    maxResolutionInMP: Infinity,
+    maxMemoryUsageInMB: MAX_DECODER_MB,
+  });
+  return { width, height, channels: 3, data: data as Uint8Array<ArrayBuffer> };
+}

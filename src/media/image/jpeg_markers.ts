@@ -1,0 +1,67 @@
+/**
+ * The segments of a JPEG file (ITU-T T.81, annex B), read without decoding it.
+ *
+ * @module
+ */
+import { hasText, invalidImage, viewOf } from "./format.ts";
+import type { Orientation } from "./orientation.ts";
+import { readExifOrientation } from "./tiff_tags.ts";
+
+/** What the segments before the picture say. */
+export interface JpegMarkers {
+  readonly width: number;
+  readonly height: number;
+  /** 1 for grey, 3 for colour, 4 for CMYK. */
+  readonly numComponents: number;
+  readonly orientation: Orientation;
+  /** Passes over the picture: one, or some ten of a progressive one. */
+  readonly numScans: number;
+}
+
+/** Start-of-frame markers, but those of tables (C4), of extensions (C8) and of arithmetic conditioning (CC). */
+const isFrame = (marker: number) =>
+  marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
+/** Markers without a length: restarts, start of image, and one that is temporary. */
+const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
+
+const START_OF_SCAN = 0xda;
+const END_OF_IMAGE = 0xd9;
+const APP1 = 0xe1;
+
+/** @throws {HearthError} `invalid_media` when no frame is found. */
+export function readJpegMarkers(file: Uint8Array): JpegMarkers {
+  const view = viewOf(file);
+  let frame: Pick<JpegMarkers, "width" | "height" | "numComponents"> | undefined;
+  let orientation: Orientation = 1;
+  let numScans = 0;
+  for (let at = findMarker(file, 2); at !== -1; at = findMarker(file, at)) {
+    const marker = file[at + 1]!;
+    at += 2;
+    if (marker === END_OF_IMAGE) break;
+    if (isBare(marker)) continue;
+    if (at + 2 > file.length) break;
+    if (isFrame(marker) && frame === undefined) {
+      frame = {
+        height: view.getUint16(at + 3),
+        width: view.getUint16(at + 5),
+        numComponents: view.getUint8(at + 7),
+      };
+    }
+    if (marker === APP1 && hasText(file, at + 2, "Exif\0\0") && orientation === 1) {
+      orientation = readExifOrientation(file.subarray(at + 8, at + view.getUint16(at)));
+    }
+    if (marker === START_OF_SCAN) numScans++;
+    at += view.getUint16(at);
+  }
+  if (frame === undefined) throw invalidImage("The JPEG file has no picture in it.");
+  return { ...frame, orientation, numScans };
+}
+
+/** The next marker; FF before zeros and before another FF is none. */
+function findMarker(file: Uint8Array, from: number): number {
+  for (let at = from;; at++) {
+    at = file.indexOf(0xff, at);
+    if (at === -1 || at + 1 >= file.length) return -1;
+    if (file[at + 1] !== 0 && file[at + 1] !== 0xff) return at;
+  }
+}

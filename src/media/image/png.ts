@@ -1,0 +1,99 @@
+/**
+ * Reads PNG files (ISO/IEC 15948) of every colour type and depth, on the platform's zlib.
+ *
+ * @module
+ */
+import { crc32, inflateSync } from "node:zlib";
+import type { Pixels } from "../pixels.ts";
+import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { expandPng } from "./png_expand.ts";
+import { unfilter } from "./png_filter.ts";
+import { listPasses, PNG_SAMPLES, type PngPass, readPngHeader } from "./png_header.ts";
+import { readExifOrientation } from "./tiff_tags.ts";
+
+interface Chunk {
+  readonly type: string;
+  readonly data: Uint8Array<ArrayBuffer>;
+  readonly checksum: number;
+}
+
+/** No deflate stream grows by more than this. */
+const MAX_DEFLATE_RATIO = 1032;
+
+/** PNG; animations give their first picture. */
+export const PNG: ImageFormat = {
+  name: "PNG",
+  matches: (file) => hasText(file, 0, "\x89PNG\r\n\x1a\n"),
+  readSize,
+  decode,
+};
+
+function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
+  const { width, height } = readPngHeader(file);
+  const exif = readChunks(file).find(({ type }) => type === "eXIf");
+  return { width, height, orientation: exif === undefined ? 1 : readExifOrientation(exif.data) };
+}
+
+/** The chunks up to the end of the file or of the picture; one that is cut off is left out. */
+function readChunks(file: Uint8Array<ArrayBuffer>): Chunk[] {
+  const view = viewOf(file);
+  const chunks: Chunk[] = [];
+  for (let at = 8; at + 12 <= file.length;) {
+    const length = view.getUint32(at);
+    const type = String.fromCharCode(...file.subarray(at + 4, at + 8));
+    const end = at + 8 + length;
+    if (end + 4 > file.length) break;
+    chunks.push({ type, data: file.subarray(at + 8, end), checksum: view.getUint32(end) });
+    if (type === "IEND") break;
+    at = end + 4;
+  }
+  return chunks;
+}
+
+function decode(file: Uint8Array<ArrayBuffer>): Pixels {
+  const header = readPngHeader(file);
+  const chunks = readChunks(file);
+  const packed: Uint8Array<ArrayBuffer>[] = [];
+  let palette: Uint8Array | undefined;
+  let transparency: Uint8Array | undefined;
+  for (const chunk of chunks) {
+    if (!["IHDR", "PLTE", "tRNS", "IDAT"].includes(chunk.type)) continue;
+    check(chunk);
+    if (chunk.type === "PLTE") palette ??= chunk.data;
+    if (chunk.type === "tRNS") transparency ??= chunk.data;
+    if (chunk.type === "IDAT") packed.push(chunk.data);
+  }
+  const passes = listPasses(header);
+  const rows = inflate(packed, passes);
+  const pixelBytes = Math.max(1, PNG_SAMPLES[header.colorType] * header.depth / 8);
+  let start = 0;
+  for (const pass of passes) start = unfilter(rows, { pass, start, pixelBytes });
+  return expandPng({ header, passes, rows, palette, transparency });
+}
+
+function check({ type, data, checksum }: Chunk): void {
+  if (crc32(data, crc32(type)) === checksum) return;
+  throw invalidImage(`The PNG file is damaged: the checksum of its ${type} chunk is wrong.`);
+}
+
+/** The filtered rows of all passes, each after the number of its filter. */
+function inflate(
+  packed: readonly Uint8Array<ArrayBuffer>[],
+  passes: readonly PngPass[],
+): Uint8Array {
+  const wanted = passes.reduce((sum, { height, rowBytes }) => sum + height * (rowBytes + 1), 0);
+  const numBytes = packed.reduce((sum, { length }) => sum + length, 0);
+  if (numBytes * MAX_DEFLATE_RATIO < wanted) {
+    throw invalidImage("The PNG file is cut off, or its header names a size that it has not.");
+  }
+  const stream = new Uint8Array(numBytes);
+  let at = 0;
+  for (const part of packed) {
+    stream.set(part, at);
+    at += part.length;
+  }
+  // One buffer of the whole size spares putting small ones together.
+  const rows = inflateSync(stream, { maxOutputLength: wanted, chunkSize: Math.max(64, wanted) });
+  if (rows.length < wanted) throw invalidImage("The PNG file holds fewer pixels than it says.");
+  return rows;
+}

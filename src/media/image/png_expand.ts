@@ -1,0 +1,110 @@
+/**
+ * The samples of a PNG file as 8-bit RGB or RGBA. Of 16 bits the upper 8 are kept, as Pillow does.
+ *
+ * @module
+ */
+import type { Pixels } from "../pixels.ts";
+import { invalidImage } from "./format.ts";
+import { PNG_SAMPLES, type PngHeader, type PngPass } from "./png_header.ts";
+
+interface PngSamples {
+  readonly header: PngHeader;
+  readonly passes: readonly PngPass[];
+  /** The rows of all passes, each after one byte that no longer matters. */
+  readonly rows: Uint8Array;
+  readonly palette: Uint8Array | undefined;
+  /** The `tRNS` chunk: alphas of the palette, or the one colour that is transparent. */
+  readonly transparency: Uint8Array | undefined;
+}
+
+/** Writes pixel after pixel of a row of samples, `step` bytes apart. */
+type RowWriter = (
+  samples: Uint16Array,
+  place: { readonly output: Uint8Array; readonly start: number; readonly step: number },
+) => void;
+
+/** @throws {HearthError} `invalid_media` when a palette is wanted and there is none. */
+export function expandPng({ header, passes, rows, palette, transparency }: PngSamples): Pixels {
+  const { width, height, depth, colorType } = header;
+  const numSamples = PNG_SAMPLES[colorType];
+  const channels = numSamples % 2 === 0 || transparency !== undefined ? 4 : 3;
+  const output = new Uint8Array(width * height * channels);
+  const isPlain = depth === 8 && numSamples === channels && !header.isInterlaced;
+  const write = colorType === 3
+    ? paletteWriter(palette, transparency)
+    : colorWriter(header, transparency);
+  const buffer = new Uint16Array(width * numSamples);
+  let at = 0;
+  for (const pass of passes) {
+    for (let y = 0; y < pass.height; y++, at += pass.rowBytes + 1) {
+      const row = rows.subarray(at + 1, at + 1 + pass.rowBytes);
+      const start = ((pass.top + y * pass.stepY) * width + pass.left) * channels;
+      if (isPlain) output.set(row, start);
+      else {
+        const samples = buffer.subarray(0, pass.width * numSamples);
+        unpack(row, depth, samples);
+        write(samples, { output, start, step: pass.stepX * channels });
+      }
+    }
+  }
+  return { width, height, channels, data: output };
+}
+
+/** The samples of a row, the uppermost bits of a byte first. */
+function unpack(row: Uint8Array, depth: number, samples: Uint16Array): void {
+  if (depth === 8) samples.set(row);
+  else if (depth === 16) {
+    for (let i = 0; i < samples.length; i++) samples[i] = row[2 * i]! << 8 | row[2 * i + 1]!;
+  } else {
+    const mask = (1 << depth) - 1;
+    for (let i = 0; i < samples.length; i++) {
+      const bit = i * depth;
+      samples[i] = row[bit >> 3]! >> (8 - depth - (bit & 7)) & mask;
+    }
+  }
+}
+
+/** Pixels that name a colour which the palette lacks are black, as in other decoders. */
+function paletteWriter(
+  palette: Uint8Array | undefined,
+  transparency: Uint8Array | undefined,
+): RowWriter {
+  if (palette === undefined) throw invalidImage("The PNG file has no palette, but needs one.");
+  return (samples, { output, start, step }) => {
+    for (let i = 0, to = start; i < samples.length; i++, to += step) {
+      const index = samples[i]!;
+      output[to] = palette[3 * index]!;
+      output[to + 1] = palette[3 * index + 1]!;
+      output[to + 2] = palette[3 * index + 2]!;
+      if (transparency !== undefined) output[to + 3] = transparency[index] ?? 255;
+    }
+  };
+}
+
+/** Grey or RGB, with alpha, with one transparent colour or opaque. */
+function colorWriter(
+  { depth, colorType }: PngHeader,
+  transparency: Uint8Array | undefined,
+): RowWriter {
+  const numSamples = PNG_SAMPLES[colorType];
+  const numColors = numSamples < 3 ? 1 : 3;
+  const hasAlpha = numSamples > numColors;
+  const key = transparency && new Uint16Array(numColors);
+  if (key !== undefined) unpack(transparency!, 16, key);
+  const scale = depth < 8 ? 255 / ((1 << depth) - 1) : 1;
+  const shift = depth === 16 ? 8 : 0;
+  const [green, blue] = numColors === 3 ? [1, 2] : [0, 0];
+  return (samples, { output, start, step }) => {
+    for (let i = 0, to = start; i < samples.length; i += numSamples, to += step) {
+      const r = samples[i]!, g = samples[i + green]!, b = samples[i + blue]!;
+      output[to] = (r >> shift) * scale;
+      output[to + 1] = (g >> shift) * scale;
+      output[to + 2] = (b >> shift) * scale;
+      if (hasAlpha) output[to + 3] = samples[i + numColors]! >> shift;
+      else if (key !== undefined) {
+        const isKey = r === key[0] && (numColors === 1 || (g === key[1] && b === key[2]));
+        output[to + 3] = isKey ? 0 : 255;
+      }
+    }
+  };
+}

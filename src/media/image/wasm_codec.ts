@@ -1,0 +1,103 @@
+/**
+ * Picture decoders compiled to WebAssembly: loaded when first wanted, made anew when one broke or its memory grew.
+ *
+ * @module
+ */
+import type { Pixels } from "../pixels.ts";
+import { invalidImage } from "./format.ts";
+
+/** What an Emscripten module's factory is told. */
+interface InstanceOptions {
+  readonly noInitialRun: true;
+  readonly print: () => void;
+  readonly printErr: () => void;
+  readonly instantiateWasm: (
+    imports: WebAssembly.Imports,
+    done: (instance: WebAssembly.Instance) => void,
+  ) => WebAssembly.Exports;
+}
+
+/** Where a codec comes from. */
+export interface WasmCodec<Decoder> {
+  /** Gives the address of its `.wasm` file. */
+  readonly locate: () => string;
+  /** The factory that Emscripten wrote for it. */
+  readonly load: () => Promise<(options: InstanceOptions) => Promise<Decoder>>;
+}
+
+/** What decoders give back: RGBA. */
+interface DecodedImage {
+  readonly width: number;
+  readonly height: number;
+  readonly data: ArrayBufferView;
+}
+
+interface Instance<Decoder> {
+  readonly decoder: Decoder;
+  readonly memory: WebAssembly.Memory;
+}
+
+/** An instance whose memory has grown beyond this is dropped, because such memory never shrinks. */
+const MAX_KEPT_BYTES = 32 * 2 ** 20;
+
+/** Decodes with one codec. */
+export class WasmImageDecoder<Decoder> {
+  readonly #codec: WasmCodec<Decoder>;
+  #module: Promise<WebAssembly.Module> | undefined;
+  #instance: Instance<Decoder> | undefined;
+
+  constructor(codec: WasmCodec<Decoder>) {
+    this.#codec = codec;
+  }
+
+  /**
+   * Calls the decoder. One that throws or traps is never used again.
+   *
+   * @throws {HearthError} `invalid_media` when there is no picture or it has another size.
+   */
+  async decode(
+    call: (decoder: Decoder) => DecodedImage | null,
+    { name, width, height }: { name: string; width: number; height: number },
+  ): Promise<Pixels> {
+    const { decoder, memory } = this.#instance ?? await this.#instantiate();
+    // Nothing is awaited from here on, so no other picture gets hold of the instance.
+    this.#instance = undefined;
+    const image = call(decoder);
+    if (memory.buffer.byteLength <= MAX_KEPT_BYTES) this.#instance = { decoder, memory };
+    if (image === null) {
+      throw invalidImage(`The ${name} file is damaged: its decoder found no picture in it.`);
+    }
+    if (image.width !== width || image.height !== height) {
+      throw invalidImage(
+        `The ${name} file is damaged: it holds ${image.width} × ${image.height} pixels, but its ` +
+          `header says ${width} × ${height}.`,
+      );
+    }
+    const { buffer, byteOffset, byteLength } = image.data;
+    const data = new Uint8Array(buffer as ArrayBuffer, byteOffset, byteLength);
+    return { width, height, channels: 4, data };
+  }
+
+  async #instantiate(): Promise<Instance<Decoder>> {
+    this.#module ??= Deno.readFile(new URL(this.#codec.locate())).then((code) =>
+      WebAssembly.compile(code)
+    );
+    const [module, factory] = await Promise.all([this.#module, this.#codec.load()]);
+    let memory: WebAssembly.Memory | undefined;
+    const decoder = await factory({
+      noInitialRun: true,
+      // What a decoder thinks of a file is no business of the server's log.
+      print: () => {},
+      printErr: () => {},
+      instantiateWasm(imports, done) {
+        const instance = new WebAssembly.Instance(module, imports);
+        memory = Object.values(instance.exports).find((value) =>
+          value instanceof WebAssembly.Memory
+        );
+        done(instance);
+        return instance.exports;
+      },
+    });
+    return { decoder, memory: memory! };
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * What a picture file is, and how large, told by its first bytes and not by its name.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import { type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
+import { JPEG } from "./image/jpeg.ts";
+import { PNG } from "./image/png.ts";
+import { WEBP } from "./image/webp.ts";
+
+/** In the order they are tried. */
+const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP];
+
+/** A picture file's header. */
+export interface ImageHeader extends ImageSize {
+  readonly format: ImageFormat;
+}
+
+/**
+ * Reads what a picture file says of itself; no pixel is decoded and nothing of the picture's size is allocated.
+ *
+ * @throws {HearthError} `invalid_media` when it is no picture, or its header is damaged.
+ */
+export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
+  if (file.length === 0) throw invalidImage("The picture file is empty.");
+  const format = FORMATS.find(({ matches }) => matches(file));
+  if (format === undefined) {
+    const names = FORMATS.map(({ name }) => name).join(", ");
+    throw invalidImage(`The file is no picture that can be read: it is none of ${names}.`);
+  }
+  const size = readSize(format, file);
+  if (size.width < 1 || size.height < 1) {
+    throw invalidImage(
+      `The ${format.name} file is damaged: its picture has ${size.width} × ${size.height} pixels.`,
+    );
+  }
+  return { format, ...size };
+}
+
+function readSize(format: ImageFormat, file: Uint8Array<ArrayBuffer>): ImageSize {
+  try {
+    const { width, height, orientation } = format.readSize(file);
+    return { width, height, orientation };
+  } catch (error) {
+    if (error instanceof HearthError) throw error;
+    throw invalidImage(`The ${format.name} file is damaged: its header is cut off.`, error);
+  }
+}
