@@ -22,6 +22,8 @@ function filesOf(message: Task | TaskEvent): Uint8Array<ArrayBuffer>[] {
           ? []
           : content.flatMap((part) => part.type === "image" ? [part.bytes] : [])
       );
+    case "audio":
+      return [message.bytes];
     case "done":
       return "png" in message ? [message.png] : [];
     default:

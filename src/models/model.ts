@@ -18,12 +18,13 @@ export interface Model {
   readonly maxSequences: number;
   readonly metrics: Registry;
   /**
-   * Takes up a task. Its events reach `emit` in order, the last being `done` or `error`.
+   * Takes up a task. Its events reach `emit` in order, the last being `done` or `error`. A model that makes long answers
+   * piece by piece waits for what `emit` returns, which takes as long as a slow reader lags behind.
    *
    * @param task of a type that the model's kind serves.
    * @returns ends the task: nothing is emitted afterwards, and what it held is free before the next step.
    */
-  start(task: Task, emit: (event: TaskEvent) => void): () => void;
+  start(task: Task, emit: (event: TaskEvent) => Promise<void>): () => void;
   dispose(): Promise<void>;
 }
 

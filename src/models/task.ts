@@ -4,9 +4,10 @@
  * @module
  */
 import type { WireError } from "../errors.ts";
+import type { SoundFormat } from "../media/sound_format.ts";
 
 /** What a request asks of the model. */
-export type Task = ChatTask | EmbedTask | MatteTask | RerankTask | TranscribeTask;
+export type Task = ChatTask | EmbedTask | MatteTask | RerankTask | SpeakTask | TranscribeTask;
 
 /** What comes back, by the task's type. The last event of a request is `done` or `error`. */
 interface EventsByType {
@@ -14,6 +15,7 @@ interface EventsByType {
   readonly embed: EmbedEvent;
   readonly matte: MatteEvent;
   readonly rerank: RerankEvent;
+  readonly speak: SpeakEvent;
   readonly transcribe: TranscribeEvent;
 }
 
@@ -246,5 +248,38 @@ export type MatteEvent =
     readonly png: Uint8Array<ArrayBuffer>;
     readonly width: number;
     readonly height: number;
+  }
+  | ErrorEvent;
+
+/** Reads a text aloud. */
+export interface SpeakTask {
+  readonly type: "speak";
+  readonly requestId: string;
+  readonly text: string;
+  /** The text's place in the request, for messages: `input`. */
+  readonly param: string;
+  /** One of the model's voices; its first if absent. */
+  readonly voice?: string | undefined;
+  /** 1 is the model's own pace; 0.25 to 4. */
+  readonly speed: number;
+  readonly format: SoundFormat;
+  /** Unsigned 32-bit: equal tasks with equal seeds sound the same. */
+  readonly seed: number;
+}
+
+/** Worker to server, on a speak task's port, in this order: audio, once per piece of text, and done; or error at any point, which ends it. */
+export type SpeakEvent =
+  | {
+    readonly type: "audio";
+    /** The next bytes of a file; their memory goes to the server. */
+    readonly bytes: Uint8Array<ArrayBuffer>;
+    /** The file is whole with these. */
+    readonly isLast: boolean;
+  }
+  | {
+    readonly type: "done";
+    /** Tokens of all the text. */
+    readonly textTokens: number;
+    readonly audioSeconds: number;
   }
   | ErrorEvent;

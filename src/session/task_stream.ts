@@ -5,7 +5,7 @@
  */
 import { HearthError, type WireError } from "../errors.ts";
 import type { TaskEvent } from "../models/task.ts";
-import type { ToRequest } from "../worker/protocol.ts";
+import { isPaced, type ToRequest } from "../worker/protocol.ts";
 
 interface Reader<Event> {
   resolve(result: IteratorResult<Event>): void;
@@ -49,7 +49,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
   next(): Promise<IteratorResult<Event>> {
     if (this.#signal?.aborted) return Promise.reject(this.#signal.reason);
     const event = this.#events.shift();
-    if (event !== undefined) return Promise.resolve({ done: false, value: event });
+    if (event !== undefined) return Promise.resolve(this.#handOver(event));
     if (this.#ended) return Promise.resolve({ done: true, value: undefined });
     return new Promise((resolve, reject) => this.#reader = { resolve, reject });
   }
@@ -63,7 +63,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
   /** Ends the stream with an error event, for when the worker cannot send one or is not to go on. */
   fail(error: WireError): void {
     if (this.#ended) return;
-    this.#tellCancel();
+    this.#tell({ type: "cancel" });
     // A slow reader has a backlog; there may be no time left to send it before the process ends.
     this.#events.length = 0;
     this.#push({ type: "error", error } as Event);
@@ -74,21 +74,26 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     const reader = this.#reader;
     this.#reader = undefined;
     if (reader === undefined) this.#events.push(event);
-    else reader.resolve({ done: false, value: event });
+    else reader.resolve(this.#handOver(event));
     if (event.type === "done" || event.type === "error") this.#end();
+  }
+
+  #handOver(event: Event): IteratorResult<Event> {
+    if (isPaced(event) && !this.#ended) this.#tell({ type: "taken" });
+    return { done: false, value: event };
   }
 
   #cancel(): void {
     if (this.#ended) return;
-    this.#tellCancel();
+    this.#tell({ type: "cancel" });
     this.#end();
     if (this.#signal?.aborted) this.#reader?.reject(this.#signal.reason);
     else this.#reader?.resolve({ done: true, value: undefined });
     this.#reader = undefined;
   }
 
-  #tellCancel(): void {
-    this.#port.postMessage({ type: "cancel" } satisfies ToRequest);
+  #tell(message: ToRequest): void {
+    this.#port.postMessage(message);
   }
 
   #end(): void {

@@ -14,7 +14,7 @@ import type {
   ResolvedModel,
 } from "../config.ts";
 import type { LoadProgress } from "../models/progress.ts";
-import type { Task } from "../models/task.ts";
+import type { Task, TaskEvent } from "../models/task.ts";
 
 /** What the worker is to load, and how. */
 export interface LoadOptions {
@@ -61,5 +61,14 @@ export type FromWorker =
   | { readonly type: "metrics"; readonly id: number; readonly metrics: MetricObject[] }
   | { readonly type: "stopped" };
 
-/** Server to worker, on a request's own port; the server closes the port after it. */
-export type ToRequest = { readonly type: "cancel" };
+/** Server to worker, on a request's own port. */
+export type ToRequest =
+  /** The server closes the port after it. */
+  | { readonly type: "cancel" }
+  /** A piece of the answer was read: see {@linkcode isPaced}. */
+  | { readonly type: "taken" };
+
+/** Whether the worker is to stop ahead of a slow reader who has not taken such events. */
+export function isPaced(event: TaskEvent): boolean {
+  return event.type === "audio";
+}

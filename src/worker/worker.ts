@@ -11,7 +11,17 @@ import { loadModel } from "../models/load.ts";
 import { mediaOf } from "../models/media_of.ts";
 import type { Model } from "../models/model.ts";
 import type { Task, TaskEvent } from "../models/task.ts";
-import type { FromWorker, LoadOptions, ToRequest, ToWorker } from "./protocol.ts";
+import { Lead } from "./lead.ts";
+import {
+  type FromWorker,
+  isPaced,
+  type LoadOptions,
+  type ToRequest,
+  type ToWorker,
+} from "./protocol.ts";
+
+/** Pieces of an answer that are made before the first of them is read. */
+const MAX_LEAD = 2;
 
 interface Loaded {
   readonly backend: Backend;
@@ -67,13 +77,16 @@ async function load(options: LoadOptions): Promise<void> {
 
 function take(task: Task, port: MessagePort): void {
   let end: (() => void) | undefined;
-  const emit = (event: TaskEvent) => {
+  const lead = new Lead(MAX_LEAD);
+  const emit = async (event: TaskEvent) => {
     port.postMessage(event, [...mediaOf(event)]);
     if (event.type === "done" || event.type === "error") port.close();
+    if (isPaced(event)) await lead.grow();
   };
   port.onmessage = ({ data }: MessageEvent<ToRequest>) => {
-    if (data.type !== "cancel") return;
+    if (data.type === "taken") return lead.shrink();
     end?.();
+    lead.forget();
     port.close();
   };
   try {
