@@ -8,6 +8,7 @@
  */
 import type { InferenceSession } from "onnxruntime-common";
 import { exclusively, runtime, Tensor, type Tensors } from "./ort.ts";
+import { replaceCanvas } from "./raw_image.ts";
 
 /** What transformers.js offers, once it runs on our ONNX Runtime. */
 export type Transformers = typeof import("@huggingface/transformers");
@@ -37,6 +38,7 @@ async function hook(device: GPUDevice | undefined): Promise<Transformers> {
     InferenceSession: sessions(device),
   });
   const transformers = await import("@huggingface/transformers");
+  replaceCanvas(transformers.RawImage);
   // On import it points the runtime at a content delivery network.
   delete runtime.env.wasm.wasmPaths;
   Object.assign(transformers.env, {
