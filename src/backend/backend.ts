@@ -7,6 +7,7 @@ import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { ExternalData, Session, Tensor } from "../onnx/ort.ts";
+import type { ImageKernels } from "./images.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** A device that runs graphs and kernels. It owns all memory it hands out until `dispose`. */
@@ -33,6 +34,13 @@ export interface Backend {
   /** Reads a float32 tensor that a session of this backend has written. The elements are the caller's. */
   read(tensor: Tensor): Promise<Float32Array>;
   /**
+   * Copies rows between two tensors of one dtype and width, ahead of whatever runs next.
+   *
+   * @param from a session of this backend has written it.
+   * @param to the same, or a tensor in an allocated storage.
+   */
+  copyRows(from: Tensor, to: Tensor, range: RowRange): void;
+  /**
    * The paged attention of a cut graph, with its KV cache and rotary tables in device memory.
    *
    * @throws {RangeError} when the kernels cannot run a site's shape.
@@ -40,6 +48,7 @@ export interface Backend {
   openAttention(options: AttentionOptions): PagedAttention;
   openSampler(options: SamplerOptions): Sampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
+  openImages(): Promise<ImageKernels>;
   dispose(): void;
 }
 
@@ -47,6 +56,13 @@ export interface Backend {
 export interface TensorRows {
   readonly tensor: Tensor;
   readonly rows: readonly number[];
+}
+
+/** Which rows to copy; a row is all of the last axis. */
+export interface RowRange {
+  readonly fromRow: number;
+  readonly toRow: number;
+  readonly numRows: number;
 }
 
 /** A piece of device memory. */

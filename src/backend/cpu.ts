@@ -10,6 +10,7 @@ import type {
   AttentionOptions,
   Backend,
   PagedAttention,
+  RowRange,
   Sampler,
   SamplerOptions,
   TensorRows,
@@ -17,6 +18,8 @@ import type {
 import { CpuAttention } from "./cpu_attention.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
+import { CpuImages } from "./cpu_images.ts";
+import type { ImageKernels } from "./images.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** See the module. */
@@ -43,6 +46,12 @@ export class CpuBackend implements Backend {
     return Promise.resolve(tensor.data as Float32Array);
   }
 
+  copyRows(from: Tensor, to: Tensor, { fromRow, toRow, numRows }: RowRange): void {
+    const width = to.dims.at(-1)!;
+    const rows = (from.data as Float32Array).subarray(fromRow * width, (fromRow + numRows) * width);
+    (to.data as Float32Array).set(rows, toRow * width);
+  }
+
   openAttention(options: AttentionOptions): PagedAttention {
     return new CpuAttention(options);
   }
@@ -60,6 +69,10 @@ export class CpuBackend implements Backend {
 
   openSpeech(options: SpeechOptions): SpeechKernels {
     return new CpuSpeech(options);
+  }
+
+  openImages(): Promise<ImageKernels> {
+    return Promise.resolve(new CpuImages());
   }
 
   dispose(): void {}

@@ -11,14 +11,17 @@ import type {
   AttentionOptions,
   Backend,
   PagedAttention,
+  RowRange,
   Sampler,
   SamplerOptions,
   Storage,
   TensorRows,
 } from "./backend.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
+import type { ImageKernels } from "./images.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
+import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
 /** A step brings back 8 bytes a sequence, or 168 with log-probabilities. */
@@ -90,6 +93,19 @@ export class WebGpuBackend implements Backend {
     return new Float32Array(bytes.buffer);
   }
 
+  copyRows(from: Tensor, to: Tensor, { fromRow, toRow, numRows }: RowRange): void {
+    const rowBytes = to.dims.at(-1)! * (to.type === "float16" ? 2 : 4);
+    const encoder = this.#gpu.device.createCommandEncoder();
+    encoder.copyBufferToBuffer(
+      from.gpuBuffer as GPUBuffer,
+      fromRow * rowBytes,
+      to.gpuBuffer as GPUBuffer,
+      toRow * rowBytes,
+      numRows * rowBytes,
+    );
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+
   openAttention(options: AttentionOptions): PagedAttention {
     return new WebGpuAttention(this.#gpu, options);
   }
@@ -116,6 +132,10 @@ export class WebGpuBackend implements Backend {
 
   openSpeech(options: SpeechOptions): SpeechKernels {
     return new WebGpuSpeech(this.#gpu, options);
+  }
+
+  async openImages(): Promise<ImageKernels> {
+    return await WebGpuImages.create(this.#gpu);
   }
 
   dispose(): void {

@@ -4,6 +4,7 @@
  * @module
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
+import type { EmbeddingSpan } from "./embedding_span.ts";
 
 export { GREEDY } from "../../kernels/sample_row.ts";
 
@@ -49,6 +50,13 @@ export interface StepBatch {
   readonly tokenIds: Int32Array;
   /** i32 `[numTokens]`: place of each token in its own sequence. */
   readonly positions: Int32Array;
+  /**
+   * Where each token is by the three scales of a rotary embedding in sections (time, height, width), i32 `[numTokens]`
+   * each; absent when all three are `positions`.
+   */
+  readonly sectionPositions?: readonly [Int32Array, Int32Array, Int32Array] | undefined;
+  /** Packed tokens whose embeddings are not those of their ids, in order; absent when there are none. */
+  readonly embeddings?: readonly EmbeddingSpan[] | undefined;
   /** i32 `[sequences.length + 1]`: sequence `s` owns tokens `queryStarts[s]` to `queryStarts[s + 1]`. */
   readonly queryStarts: Int32Array;
   /** i32 `[sequences.length]`: keys each sequence sees after this step, its own new tokens included. */

@@ -4,12 +4,14 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
+import { StartupError } from "../errors.ts";
 import { bytesOfStored, type ModelFiles } from "../onnx/external_data.ts";
 import type { GraphCut, StoredTensor } from "../onnx/graph_cut.ts";
 import type { Session } from "../onnx/ort.ts";
 import { loadSegments } from "../onnx/segment_loader.ts";
 import type { DecoderLimits } from "./decoder.ts";
-import { type OpenSegment, PagedDecoder } from "./paged_decoder.ts";
+import { bytesOfPort, type OpenSegment, PagedDecoder } from "./paged_decoder.ts";
+import { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What to open, and where. */
 export interface PagedOpenOptions {
@@ -52,8 +54,23 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     attention.dispose();
     throw error;
   }
-  const embedding = cut.tokens.kind === "embeddings" ? await options.openEmbedding() : undefined;
-  return new PagedDecoder({ backend, cut, embedding, segments, attention, limits });
+  const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
+  return new PagedDecoder({ backend, cut, embeddings, segments, attention, limits });
+}
+
+async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbeddings> {
+  const { backend, cut, limits, openEmbedding } = options;
+  const session = await openEmbedding();
+  const { type } = session.outputs[0]!;
+  if (type !== cut.tokens.dtype) {
+    await session.release();
+    throw new StartupError(
+      `The embeddings' graph gives ${type} and the decoder takes ${cut.tokens.dtype}: ` +
+        "they are not of one export.",
+    );
+  }
+  const storage = backend.allocate(bytesOfPort(cut.tokens, limits));
+  return new TokenEmbeddings({ backend, session, storage });
 }
 
 async function readConstants(

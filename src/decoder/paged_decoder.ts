@@ -9,6 +9,7 @@ import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph
 import type { Session, Tensor, Tensors } from "../onnx/ort.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { StepInputs } from "./step_inputs.ts";
+import type { TokenEmbeddings } from "./token_embeddings.ts";
 import { planStorage, type StoragePlan } from "./storage_plan.ts";
 
 /** A segment of a cut and the session that runs it. */
@@ -21,8 +22,8 @@ export interface OpenSegment {
 export interface PagedDecoderParts {
   readonly backend: Backend;
   readonly cut: GraphCut;
-  /** Token ids to embeddings, for a cut that begins with those. */
-  readonly embedding?: Session | undefined;
+  /** For a cut that begins with embeddings. */
+  readonly embeddings?: TokenEmbeddings | undefined;
   readonly segments: readonly OpenSegment[];
   readonly attention: PagedAttention;
   readonly limits: DecoderLimits;
@@ -35,20 +36,17 @@ export class PagedDecoder implements Decoder {
   readonly #plan: StoragePlan;
   readonly #pieces: readonly (Storage | undefined)[];
   readonly #inputs: StepInputs;
-  /** Where embeddings are written. */
-  readonly #embeddings: Storage | undefined;
   readonly #sampler: Sampler;
   /** The attention sites that run after each segment. */
   readonly #sitesAfter: readonly (readonly AttentionSite[])[];
 
   constructor(parts: PagedDecoderParts) {
-    const { backend, cut, embedding, segments, limits } = parts;
+    const { backend, cut, segments, limits } = parts;
     this.#parts = parts;
     this.limits = limits;
-    this.#plan = planStorage(cut, (port) => bytesOf(port, limits));
+    this.#plan = planStorage(cut, (port) => bytesOfPort(port, limits));
     this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
     this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
-    if (embedding) this.#embeddings = backend.allocate(bytesOf(cut.tokens, limits));
     this.#sampler = backend.openSampler({
       vocabSize: limits.vocabSize,
       dtype: cut.output.dtype as "float32" | "float16",
@@ -82,7 +80,7 @@ export class PagedDecoder implements Decoder {
     const rows = rowsToSample(batch);
     const sizes = { tokens: batch.numTokens, rows: rows.length };
     const tensors = this.#inputs.write(batch, rows);
-    await this.#embed(tensors, sizes);
+    await this.#embed(tensors, batch);
     attention.begin(batch);
     // Where no sequence has come to its last token, the keys and values are all that is wanted.
     const wanted = rows.length > 0 ? segments : segments.slice(0, -1);
@@ -98,23 +96,20 @@ export class PagedDecoder implements Decoder {
 
   async dispose(): Promise<void> {
     for (const piece of this.#pieces) piece?.dispose();
-    this.#embeddings?.dispose();
     this.#inputs.dispose();
     this.#sampler.dispose();
     this.#parts.attention.dispose();
-    await this.#parts.embedding?.release();
+    await this.#parts.embeddings?.dispose();
     for (const { session } of this.#parts.segments) await session.release();
   }
 
-  async #embed(tensors: Map<string, Tensor>, sizes: Sizes): Promise<void> {
-    const { cut, embedding } = this.#parts;
-    if (embedding === undefined) return;
-    const ids = idsPort(this.#parts).name;
-    const [output] = embedding.outputs;
-    const place = this.#embeddings && tensorAt(this.#embeddings, cut.tokens, sizes);
-    const fetches = place && { [output!.name]: place };
-    const outputs = await embedding.run({ [ids]: tensors.get(ids)! }, fetches);
-    tensors.set(cut.tokens.name, outputs[output!.name]!);
+  async #embed(tensors: Map<string, Tensor>, batch: StepBatch): Promise<void> {
+    const { cut, embeddings } = this.#parts;
+    if (embeddings === undefined) return;
+    const tokens = { ids: tensors.get(embeddings.idsName)!, spans: batch.embeddings ?? [] };
+    const dims = dimsOf(cut.tokens, { tokens: batch.numTokens, rows: 0 });
+    const outputs = await embeddings.embed(tokens, dims);
+    tensors.set(cut.tokens.name, Object.values(outputs)[0]!);
   }
 
   async #runSegment(
@@ -157,21 +152,22 @@ function rowsToSample(batch: StepBatch): number[] {
 }
 
 /** Where token ids enter: at the embedding's graph, or at the cut itself. */
-function idsPort({ cut, embedding }: PagedDecoderParts): TensorPort {
-  if (embedding === undefined) return cut.tokens;
-  return { name: embedding.inputs[0]!.name, dtype: "int64", shape: [1, "tokens"] };
+function idsPort({ cut, embeddings }: PagedDecoderParts): TensorPort {
+  if (embeddings === undefined) return cut.tokens;
+  return { name: embeddings.idsName, dtype: "int64", shape: [1, "tokens"] };
 }
 
 function tensorAt(storage: Storage, port: TensorPort, sizes: Sizes): Tensor {
-  const dims = port.shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
-  return storage.tensor(port.dtype as "float32" | "float16", dims);
+  return storage.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
 }
 
-function bytesOf(port: TensorPort, limits: DecoderLimits): number {
+function dimsOf({ shape }: TensorPort, sizes: Sizes): number[] {
+  return shape.map((dim) => typeof dim === "number" ? dim : sizes[dim]);
+}
+
+/** Most bytes that a tensor takes. */
+export function bytesOfPort(port: TensorPort, limits: DecoderLimits): number {
   const sizes = { tokens: limits.maxBatchTokens, rows: limits.maxSequences };
-  const count = port.shape.reduce<number>(
-    (product, dim) => product * (typeof dim === "number" ? dim : sizes[dim]),
-    1,
-  );
+  const count = dimsOf(port, sizes).reduce((product, size) => product * size, 1);
   return count * (port.dtype === "float16" ? 2 : 4);
 }

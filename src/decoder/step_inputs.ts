@@ -31,7 +31,8 @@ export class StepInputs {
       storage: backend.allocate(length * BigInt64Array.BYTES_PER_ELEMENT),
     });
     this.#tokens = allocate(ports.tokens, limits.maxBatchTokens);
-    this.#positions = ports.positions && allocate(ports.positions, limits.maxBatchTokens);
+    this.#positions = ports.positions &&
+      allocate(ports.positions, numSections(ports.positions) * limits.maxBatchTokens);
     this.#rows = allocate(ports.rows, limits.maxSequences);
   }
 
@@ -43,7 +44,11 @@ export class StepInputs {
       writeInput(this.#rows, rows),
     ]);
     if (this.#positions) {
-      const [name, tensor] = writeInput(this.#positions, positions.subarray(0, numTokens));
+      const sections = Array.from(
+        { length: numSections(this.#positions.port) },
+        (_, section) => (batch.sectionPositions?.[section] ?? positions).subarray(0, numTokens),
+      );
+      const [name, tensor] = writeInput(this.#positions, ...sections);
       tensors.set(name, tensor);
     }
     return tensors;
@@ -54,11 +59,26 @@ export class StepInputs {
   }
 }
 
-function writeInput({ port, values, storage }: Input, source: ArrayLike<number>): [string, Tensor] {
-  const { length } = source;
-  for (let i = 0; i < length; i++) values[i] = BigInt(source[i]!);
+/** How many rows of positions a graph takes: one, or one for each scale of a rotary embedding in sections. */
+function numSections({ shape }: TensorPort): number {
+  return shape.reduce<number>(
+    (product, dim) => typeof dim === "number" ? product * dim : product,
+    1,
+  );
+}
+
+/** @param sources equally long, one row of the input each. */
+function writeInput(
+  { port, values, storage }: Input,
+  ...sources: readonly ArrayLike<number>[]
+): [string, Tensor] {
+  const length = sources[0]!.length;
+  let end = 0;
+  for (const source of sources) {
+    for (let i = 0; i < length; i++) values[end++] = BigInt(source[i]!);
+  }
   const dims = port.shape.map((dim) => typeof dim === "number" ? dim : length);
-  const written = values.subarray(0, length);
+  const written = values.subarray(0, end);
   storage?.write(written);
   return [port.name, storage?.tensor("int64", dims) ?? new Tensor("int64", written, dims)];
 }

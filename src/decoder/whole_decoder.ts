@@ -12,6 +12,8 @@ import {
   type Tensors,
   type ValueInfo,
 } from "../onnx/ort.ts";
+import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
+import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 
 /** Tokens per block of the engine's bookkeeping; this cache itself is one run of keys and values. */
@@ -33,6 +35,8 @@ export interface WholeDecoderOptions {
   readonly externalData?: readonly ExternalData[] | undefined;
   readonly contextLength: number;
   readonly vocabSize: number;
+  /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
+  readonly openEmbedding?: (() => Promise<Session>) | undefined;
 }
 
 /** See the module. */
@@ -40,12 +44,19 @@ export class WholeDecoder implements Decoder {
   readonly limits: DecoderLimits;
   readonly #sampler: Sampler;
   readonly #session: Session;
+  /** For a graph that takes embeddings. */
+  readonly #embeddings: TokenEmbeddings | undefined;
   readonly #cacheInputs: readonly ValueInfo[];
   /** Keys, values and other state of the sequence at hand, by input name. */
   #cache: Record<string, Tensor> = {};
 
-  private constructor(session: Session, options: WholeDecoderOptions) {
+  private constructor(
+    session: Session,
+    embeddings: TokenEmbeddings | undefined,
+    options: WholeDecoderOptions,
+  ) {
     this.#session = session;
+    this.#embeddings = embeddings;
     this.#cacheInputs = session.inputs.filter(({ name }) => name.startsWith("past"));
     this.#sampler = options.backend.openSampler({
       vocabSize: options.vocabSize,
@@ -70,17 +81,21 @@ export class WholeDecoder implements Decoder {
    * @throws {UnsupportedGraphError} naming the inputs it does not know.
    */
   static async load(options: WholeDecoderOptions): Promise<WholeDecoder> {
-    const session = await options.backend.openSession(options.model, options.externalData);
-    const unknown = session.inputs.filter(({ name }) =>
-      !name.startsWith("past") && !STEP_INPUTS.has(name)
-    );
-    const cacheless = session.outputs.some(({ name }) => name === "logits")
-      ? []
-      : ["it has no output named logits"];
-    const faults = [...unknown.map(({ name }) => `its input "${name}" is not known`), ...cacheless];
-    if (faults.length === 0) return new WholeDecoder(session, options);
-    await session.release();
-    throw new UnsupportedGraphError(`The decoder graph cannot be run: ${faults.join(", ")}.`);
+    const { backend, model, externalData, openEmbedding } = options;
+    const session = await backend.openSession(model, externalData);
+    const takesEmbeddings = session.inputs.some(({ name }) => name === EMBEDDINGS);
+    let embeddings: TokenEmbeddings | undefined;
+    try {
+      if (takesEmbeddings && openEmbedding !== undefined) {
+        embeddings = await openEmbeddings(session, { backend, openEmbedding });
+      }
+      requireKnown(session, embeddings?.outputs ?? []);
+      return new WholeDecoder(session, embeddings, options);
+    } catch (error) {
+      await embeddings?.dispose();
+      await session.release();
+      throw error;
+    }
   }
 
   async run(batch: StepBatch): Promise<SampledToken[]> {
@@ -104,23 +119,34 @@ export class WholeDecoder implements Decoder {
   async dispose(): Promise<void> {
     this.#disposeCache();
     this.#sampler.dispose();
+    await this.#embeddings?.dispose();
     await this.#session.release();
   }
 
   /** Runs the step's tokens `start` to `end`, and returns their logits. */
   async #compute(batch: StepBatch, start: number, end: number): Promise<Tensor> {
-    const tokens = {
-      ids: batch.tokenIds.subarray(start, end),
-      positions: batch.positions.subarray(start, end),
-    };
+    const tokens = { batch, start, end };
     const feeds: Record<string, Tensor> = { ...this.#cache };
-    for (const { name } of this.#session.inputs) {
-      const make = STEP_INPUTS.get(name);
-      if (make) feeds[name] = make(tokens);
+    for (const input of this.#session.inputs) {
+      const make = STEP_INPUTS.get(input.name);
+      if (make) feeds[input.name] = make(tokens, input);
     }
-    const outputs = await this.#session.run(feeds);
-    this.#keepCache(outputs);
-    return outputs["logits"] as Tensor;
+    const embedded = await this.#embed(tokens);
+    try {
+      const outputs = await this.#session.run({ ...feeds, ...embedded });
+      this.#keepCache(outputs);
+      return outputs["logits"] as Tensor;
+    } finally {
+      for (const tensor of Object.values(embedded)) tensor.dispose();
+    }
+  }
+
+  /** What the embeddings' graph makes of the tokens, and the decoder's takes. */
+  async #embed({ batch, start, end }: StepTokens): Promise<Tensors> {
+    if (this.#embeddings === undefined) return {};
+    const spans = batch.embeddings ?? [];
+    const tokens = sliceTokens({ ids: batch.tokenIds, spans }, start, end);
+    return await this.#embeddings.embed(tokens);
   }
 
   #startSequence(): void {
@@ -144,25 +170,41 @@ export class WholeDecoder implements Decoder {
   }
 }
 
-interface StepTokens {
-  readonly ids: Int32Array;
-  readonly positions: Int32Array;
+/** Name under which a decoder's graph takes embeddings, and their own graph gives them. */
+const EMBEDDINGS = "inputs_embeds";
+
+/** @throws {UnsupportedGraphError} when the embeddings' graph lacks them. */
+async function openEmbeddings(
+  decoder: Session,
+  { backend, openEmbedding }: { backend: Backend; openEmbedding: () => Promise<Session> },
+): Promise<TokenEmbeddings> {
+  const session = await openEmbedding();
+  const given = session.outputs.filter(({ name, type }) =>
+    decoder.inputs.some((input) => input.name === name && input.type === type)
+  );
+  if (!given.some(({ name }) => name === EMBEDDINGS)) {
+    const { name, type } = session.outputs[0]!;
+    await session.release();
+    throw new UnsupportedGraphError(
+      `The embeddings' graph gives "${name}" in ${type}, which the decoder does not take as ${EMBEDDINGS}.`,
+    );
+  }
+  // Some decoders take more of each token, such as the inputs of its layers.
+  const more = given.filter(({ name }) => name !== EMBEDDINGS).map(({ name }) => name);
+  return new TokenEmbeddings({ backend, session, outputs: [EMBEDDINGS, ...more] });
 }
 
-/** How each input that is not cache is made from the tokens to run. */
-const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens) => Tensor> = new Map([
-  ["input_ids", ({ ids }) => int64Row(ids)],
-  ["position_ids", ({ positions }) => int64Row(positions)],
-  ["attention_mask", ({ positions }) => {
-    const length = (positions.at(-1) ?? 0) + 1;
-    return new Tensor("int64", new BigInt64Array(length).fill(1n), [1, length]);
-  }],
-  // Exports that can skip the vocabulary projection take how many last rows to project.
-  ["num_logits_to_keep", () => new Tensor("int64", [1n], [])],
-] as [string, (tokens: StepTokens) => Tensor][]);
-
-function int64Row(values: Int32Array): Tensor {
-  return new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
+/** @throws {UnsupportedGraphError} naming the inputs that nothing is known of. */
+function requireKnown(session: Session, embedded: readonly string[]): void {
+  const unknown = session.inputs.filter(({ name }) =>
+    !name.startsWith("past") && !STEP_INPUTS.has(name) && !embedded.includes(name)
+  );
+  const cacheless = session.outputs.some(({ name }) => name === "logits")
+    ? []
+    : ["it has no output named logits"];
+  const faults = [...unknown.map(({ name }) => `its input "${name}" is not known`), ...cacheless];
+  if (faults.length === 0) return;
+  throw new UnsupportedGraphError(`The decoder graph cannot be run: ${faults.join(", ")}.`);
 }
 
 /** The output that continues a cache input: `past_key_values.0.key` → `present.0.key`. */

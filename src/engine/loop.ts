@@ -6,10 +6,12 @@
 import { setImmediate } from "node:timers";
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
+import { EmbeddingError } from "../decoder/embedding_span.ts";
 import { EngineMetrics } from "./metrics.ts";
 import {
   type CommittedToken,
   type GenerationRequest,
+  type ScheduledSequence,
   type ScheduledStep,
   Scheduler,
   type SchedulerOptions,
@@ -156,21 +158,28 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 
   /**
-   * Ends the requests a step failed for: those whose logits leave nothing to choose, else all that took part. The step
-   * is not committed, so the others' tokens are computed again.
+   * Ends the requests a step failed for: those whose logits leave nothing to choose or whose picture cannot be encoded,
+   * else all that took part. The step is not committed, so the others' tokens are computed again.
    */
   #fail(step: ScheduledStep, error: unknown): void {
-    const sampling = step.scheduled.filter(({ samples }) => samples);
-    const failed = error instanceof NothingToSampleError
-      ? error.rows.flatMap((row) => sampling[row] ?? [])
-      : step.scheduled;
-    for (const { sequence } of failed) {
+    const reason = error instanceof EmbeddingError ? error.cause : error;
+    for (const { sequence } of blame(step, error)) {
       const running = this.#running.get(sequence.id);
       if (running === undefined) continue;
       this.#drop(running);
-      running.listener.onError(error);
+      running.listener.onError(reason);
     }
   }
+}
+
+/** Those of a step that it failed for. */
+function blame({ scheduled }: ScheduledStep, error: unknown): readonly ScheduledSequence[] {
+  if (error instanceof EmbeddingError) {
+    return scheduled.filter(({ sequence }) => sequence.id === error.sequenceId);
+  }
+  if (!(error instanceof NothingToSampleError)) return scheduled;
+  const sampling = scheduled.filter(({ samples }) => samples);
+  return error.rows.flatMap((row) => sampling[row] ?? []);
 }
 
 /** Lets messages in: a timer would cost a millisecond a step. */

@@ -6,7 +6,7 @@
 import type { DecoderLimits, SampledToken, SamplingParams } from "../decoder/decoder.ts";
 import { HearthError } from "../errors.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
-import { type MediaSpan, Sequence } from "./sequence.ts";
+import { type MediaSpan, type SectionPositions, Sequence } from "./sequence.ts";
 
 /** The cache scope of all sequences while the prefix cache is on. */
 const SHARED_SCOPE = 0;
@@ -22,7 +22,10 @@ export interface GenerationRequest {
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
   /** How many most likely tokens to report with each chosen one, 0 to 20. */
   readonly topLogprobs: number;
+  /** In order, none within another. */
   readonly media?: readonly MediaSpan[] | undefined;
+  /** Where the tokens are, for a rotary embedding in sections; at their places in the sequence if absent. */
+  readonly sectionPositions?: SectionPositions | undefined;
 }
 
 /** One sequence's part in a step. */

@@ -1,3 +1,4 @@
+import type { EmbeddingSource } from "../decoder/embedding_span.ts";
 import { Int32List } from "./int32_list.ts";
 import { type SamplingOptions, SamplingState } from "./sampling_state.ts";
 
@@ -16,6 +17,18 @@ export interface MediaSpan {
   readonly end: number;
   /** Says which media: equal keys, equal content (a digest of the bytes and of how they were prepared). */
   readonly key: string;
+  /** What takes the place of the placeholders' embeddings, a row a token. */
+  readonly source?: EmbeddingSource | undefined;
+  /** The source's row for the first placeholder. */
+  readonly firstRow?: number | undefined;
+}
+
+/** Where a sequence's tokens are by the three scales of a rotary embedding in sections: time, height, width. */
+export interface SectionPositions {
+  /** i32 `[promptTokens]` each. */
+  readonly prompt: readonly [Int32Array, Int32Array, Int32Array];
+  /** What is added, on all scales, to the place of each token after the prompt. */
+  readonly offset: number;
 }
 
 /** What a sequence is made from. */
@@ -30,6 +43,8 @@ export interface SequenceOptions extends SamplingOptions {
   /** Most tokens of prompt and completion. */
   readonly maxLength: number;
   readonly media?: readonly MediaSpan[] | undefined;
+  /** Where its tokens are, if not at their places in the sequence. */
+  readonly sectionPositions?: SectionPositions | undefined;
 }
 
 /** One sequence of tokens that grows by a token at a time: a prompt and its completion. */
@@ -40,6 +55,7 @@ export class Sequence {
   readonly numPromptTokens: number;
   readonly maxLength: number;
   readonly media: readonly MediaSpan[];
+  readonly sectionPositions: SectionPositions | undefined;
   /** Prompt, then completion. */
   readonly tokens: Int32List;
   /** The blocks of the KV cache that hold its tokens, in order; kept by the block manager. */
@@ -62,6 +78,7 @@ export class Sequence {
     this.numPromptTokens = options.promptTokens.length;
     this.maxLength = options.maxLength;
     this.media = options.media ?? [];
+    this.sectionPositions = options.sectionPositions;
     this.tokens = new Int32List(options.promptTokens);
     this.sampling = new SamplingState(options.promptTokens, options);
   }

@@ -1,10 +1,13 @@
 import type { DecoderLimits, StepBatch } from "../decoder/decoder.ts";
+import type { EmbeddingSpan } from "../decoder/embedding_span.ts";
 import type { ScheduledStep } from "./scheduler.ts";
+import type { Sequence } from "./sequence.ts";
 
 /** Packs scheduled steps for the decoder into arrays that are allocated once, for the largest step. */
 export class StepBuilder {
   readonly #tokenIds: Int32Array;
   readonly #positions: Int32Array;
+  readonly #sections: readonly [Int32Array, Int32Array, Int32Array];
   readonly #queryStarts: Int32Array;
   readonly #kvLengths: Int32Array;
   readonly #blockTables: Int32Array;
@@ -13,8 +16,10 @@ export class StepBuilder {
   constructor(limits: DecoderLimits) {
     const { contextLength, numBlocks, blockSize, maxBatchTokens, maxSequences } = limits;
     this.#maxBlocksPerSequence = Math.min(Math.ceil(contextLength / blockSize), numBlocks);
-    this.#tokenIds = new Int32Array(maxBatchTokens);
-    this.#positions = new Int32Array(maxBatchTokens);
+    const perToken = () => new Int32Array(maxBatchTokens);
+    this.#tokenIds = perToken();
+    this.#positions = perToken();
+    this.#sections = [perToken(), perToken(), perToken()];
     this.#queryStarts = new Int32Array(maxSequences + 1);
     this.#kvLengths = new Int32Array(maxSequences);
     this.#blockTables = new Int32Array(maxSequences * this.#maxBlocksPerSequence);
@@ -23,13 +28,16 @@ export class StepBuilder {
   /** @returns the step as the decoder takes it, valid until the next call. */
   build(step: ScheduledStep): StepBatch {
     let numTokens = 0;
+    const embeddings: EmbeddingSpan[] = [];
     const sequences = step.scheduled.map(({ sequence, numTokens: count, samples }, row) => {
-      const end = sequence.numComputed + count;
+      const start = sequence.numComputed;
+      const end = start + count;
       this.#queryStarts[row] = numTokens;
       this.#kvLengths[row] = end;
       this.#blockTables.set(sequence.blockIds.view(), row * this.#maxBlocksPerSequence);
-      this.#tokenIds.set(sequence.tokens.view(sequence.numComputed, end), numTokens);
-      for (let position = sequence.numComputed; position < end; position++) {
+      this.#tokenIds.set(sequence.tokens.view(start, end), numTokens);
+      embeddings.push(...spansOf(sequence, { start, end, firstToken: numTokens }));
+      for (let position = start; position < end; position++) {
         this.#positions[numTokens++] = position;
       }
       return { sequenceId: sequence.id, sample: samples ? sequence.sampling : undefined };
@@ -40,10 +48,49 @@ export class StepBuilder {
       numTokens,
       tokenIds: this.#tokenIds,
       positions: this.#positions,
+      sectionPositions: this.#buildSections(step),
+      embeddings: embeddings.length > 0 ? embeddings : undefined,
       queryStarts: this.#queryStarts,
       kvLengths: this.#kvLengths,
       blockTables: this.#blockTables,
       maxBlocksPerSequence: this.#maxBlocksPerSequence,
     };
   }
+
+  #buildSections({ scheduled }: ScheduledStep): StepBatch["sectionPositions"] {
+    if (scheduled.every(({ sequence }) => sequence.sectionPositions === undefined)) {
+      return undefined;
+    }
+    this.#sections.forEach((section, scale) => {
+      let token = 0;
+      for (const { sequence, numTokens } of scheduled) {
+        const { sectionPositions, numComputed } = sequence;
+        const prompt = sectionPositions?.prompt[scale];
+        const offset = sectionPositions?.offset ?? 0;
+        for (let place = numComputed; place < numComputed + numTokens; place++) {
+          section[token++] = prompt?.[place] ?? place + offset;
+        }
+      }
+    });
+    return this.#sections;
+  }
+}
+
+/** The media in tokens `start` to `end` of a sequence, the first of which is `firstToken` of the step. */
+function spansOf(
+  { id, media }: Sequence,
+  { start, end, firstToken }: { start: number; end: number; firstToken: number },
+): EmbeddingSpan[] {
+  return media.flatMap((span) => {
+    const from = Math.max(start, span.start);
+    const to = Math.min(end, span.end);
+    if (span.source === undefined || from >= to) return [];
+    return [{
+      sequenceId: id,
+      firstToken: firstToken + from - start,
+      numTokens: to - from,
+      source: span.source,
+      firstRow: (span.firstRow ?? 0) + from - span.start,
+    }];
+  });
 }
