@@ -11,7 +11,7 @@ import type { TextTokenizer } from "./tokenizer.ts";
 
 /** What a completion needs to know of its request and model. */
 export interface CompletionOptions {
-  readonly tokenizer: TextTokenizer;
+  readonly tokenizer: Pick<TextTokenizer, "decode" | "tokenTexts">;
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
   readonly numPromptTokens: number;

@@ -7,10 +7,9 @@ import type { Registry } from "prom-client";
 import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
-import { log } from "../log.ts";
-import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
-import { Completion } from "./completion.ts";
-import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
+import { generateChat } from "./chat_generation.ts";
+import type { ChatEvent, ChatMessage, Task } from "./task.ts";
+import type { GenerationDefaults } from "./generation_defaults.ts";
 import { type Model, requireTask } from "./model.ts";
 import type { TextMessage, TextTokenizer } from "./tokenizer.ts";
 import type { Dtype } from "../config.ts";
@@ -49,53 +48,14 @@ export class TextModel implements Model {
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
     const { tokenizer, defaults } = this.#parts;
-    const { options } = task;
     const promptTokens = Int32Array.from(tokenizer.encodeChat(task.messages.map(requireText)));
-    this.#checkLogitBias(task);
-
-    const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
-    const completion = new Completion({
-      tokenizer,
-      eosTokenIds: defaults.eosTokenIds,
-      options,
-      numPromptTokens: promptTokens.length,
-      emit,
-    });
-    return this.#engine.add({
-      promptTokens,
-      samples: Array.from(
-        { length: options.n },
-        (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
-      ),
-      maxTokens: options.maxTokens,
-      logitBias: options.logitBias && new Map(options.logitBias),
-      topLogprobs: options.topLogprobs ?? 0,
-    }, {
-      onToken: (index, token, isLast) => completion.push(index, token, isLast),
-      onDone: (numCachedTokens) => completion.end(numCachedTokens),
-      onError: (error) => {
-        log.error("generation failed", { requestId: task.requestId, error });
-        emit({ type: "error", error: HearthError.from(error).toWire() });
-      },
-    });
+    const parts = { engine: this.#engine, tokenizer, defaults };
+    return generateChat(parts, { task, prompt: { promptTokens }, emit });
   }
 
   async dispose(): Promise<void> {
     await this.#engine.close();
     await this.#parts.decoder.dispose();
-  }
-
-  #checkLogitBias({ options }: ChatTask): void {
-    const { vocabSize } = this.#engine.limits;
-    const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
-    if (!outside) return;
-    throw new HearthError(
-      "invalid_value",
-      `logit_bias names token ${outside[0]}; the model's vocabulary has tokens 0 to ${
-        vocabSize - 1
-      }.`,
-      { param: `logit_bias.${outside[0]}` },
-    );
   }
 }
 

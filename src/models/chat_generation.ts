@@ -1,0 +1,85 @@
+/**
+ * From a chat task whose prompt is known to a request of the engine, and from its tokens to events.
+ *
+ * @module
+ */
+import type { EngineLoop } from "../engine/loop.ts";
+import type { GenerationRequest } from "../engine/scheduler.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import { Completion } from "./completion.ts";
+import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
+import type { ChatEvent, ChatTask } from "./task.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+
+/** What the model reads: tokens, and where they are not all there is, the media among them. */
+export type ChatPrompt = Pick<GenerationRequest, "promptTokens" | "media" | "sectionPositions">;
+
+/** What generating takes. */
+export interface ChatGenerationParts {
+  readonly engine: EngineLoop;
+  readonly tokenizer: Pick<TextTokenizer, "decode" | "tokenTexts">;
+  readonly defaults: GenerationDefaults;
+}
+
+/**
+ * Queues a chat request.
+ *
+ * @returns ends it: nothing is emitted afterwards.
+ * @throws {HearthError} `invalid_value` when `logit_bias` names no token of the model; what the engine refuses.
+ */
+export function generateChat(
+  { engine, tokenizer, defaults }: ChatGenerationParts,
+  { task, prompt, emit }: {
+    readonly task: ChatTask;
+    readonly prompt: ChatPrompt;
+    readonly emit: (event: ChatEvent) => void;
+  },
+): () => void {
+  const { options } = task;
+  requireKnownTokens(task, engine.limits.vocabSize);
+  const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
+  const completion = new Completion({
+    tokenizer,
+    eosTokenIds: defaults.eosTokenIds,
+    options,
+    numPromptTokens: prompt.promptTokens.length,
+    emit,
+  });
+  return engine.add({
+    ...prompt,
+    samples: Array.from(
+      { length: options.n },
+      (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
+    ),
+    maxTokens: options.maxTokens,
+    logitBias: options.logitBias && new Map(options.logitBias),
+    topLogprobs: options.topLogprobs ?? 0,
+  }, {
+    onToken: (index, token, isLast) => completion.push(index, token, isLast),
+    onDone: (numCachedTokens) => completion.end(numCachedTokens),
+    onError: (error) => emitError(error, { task, emit }),
+  });
+}
+
+/** Tells the client of an error, and the log of one that is not the client's. */
+export function emitError(
+  error: unknown,
+  { task, emit }: { readonly task: ChatTask; readonly emit: (event: ChatEvent) => void },
+): void {
+  const known = HearthError.from(error);
+  if (known !== error) log.error("generation failed", { requestId: task.requestId, error });
+  emit({ type: "error", error: known.toWire() });
+}
+
+function requireKnownTokens({ options }: ChatTask, vocabSize: number): void {
+  const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
+  if (!outside) return;
+  throw new HearthError(
+    "invalid_value",
+    `logit_bias names token ${outside[0]}; the model's vocabulary has tokens 0 to ${
+      vocabSize - 1
+    }.`,
+    { param: `logit_bias.${outside[0]}` },
+  );
+}
