@@ -86,13 +86,24 @@ export function* readOggPackets(pages: Iterable<OggPage>): Generator<OggPacket> 
   }
 }
 
-/** A page that holds one packet, of at most {@linkcode MAX_PAGED_BYTES}; number 0 is a stream's first. */
-export function makeOggPage(packet: Uint8Array, sequence: number): Uint8Array<ArrayBuffer> {
+/**
+ * A page that holds one packet, of at most {@linkcode MAX_PAGED_BYTES}; number 0 is a stream's first.
+ *
+ * @param options.granule position at the packet's end; 0 if absent.
+ * @param options.serial number of the logical stream; 0 if absent.
+ */
+export function makeOggPage(
+  packet: Uint8Array,
+  sequence: number,
+  options: { granule?: number; isLast?: boolean; serial?: number } = {},
+): Uint8Array<ArrayBuffer> {
   const numPieces = Math.floor(packet.length / FULL_PIECE_BYTES) + 1;
   const page = new Uint8Array(HEADER_BYTES + numPieces + packet.length);
   const view = new DataView(page.buffer);
   page.set(CAPTURE);
-  page[5] = sequence === 0 ? IS_FIRST : 0;
+  page[5] = (sequence === 0 ? IS_FIRST : 0) | (options.isLast ? IS_LAST : 0);
+  view.setBigInt64(6, BigInt(options.granule ?? 0), true);
+  view.setUint32(14, options.serial ?? 0, true);
   view.setUint32(18, sequence, true);
   page[NUM_PIECES_AT] = numPieces;
   page.fill(FULL_PIECE_BYTES, HEADER_BYTES, HEADER_BYTES + numPieces - 1);

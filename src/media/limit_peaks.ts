@@ -1,0 +1,26 @@
+/**
+ * Keeps sound below full scale.
+ *
+ * @module
+ */
+
+/** Where the loudest sample of what was too loud lies: formats with loss add a little to it. */
+const CEILING = 0.95;
+
+/**
+ * Makes a piece of sound softer as a whole if a sample of it is beyond full scale, in place.
+ *
+ * @throws {RangeError} when a sample is no number.
+ */
+export function limitPeaks(samples: Float32Array): void {
+  let peak = 0;
+  for (const sample of samples) {
+    // A comparison with what is no number would never be true.
+    if (!(Math.abs(sample) <= peak)) peak = Math.abs(sample);
+    if (Number.isNaN(peak)) break;
+  }
+  if (!Number.isFinite(peak)) throw new RangeError("The sound has samples that are no numbers.");
+  if (peak <= 1) return;
+  const factor = CEILING / peak;
+  for (let i = 0; i < samples.length; i++) samples[i]! *= factor;
+}

@@ -1,0 +1,42 @@
+/**
+ * Writes MP3, with LAME.
+ *
+ * @module
+ */
+import { AudioResampler } from "../resample_audio.ts";
+import { clip, type SoundWriter } from "./sound_writer.ts";
+
+/** Transparent for one voice. */
+const BITRATE_KBPS = 96;
+/** Below 16 kHz the format's frames take no more than this. */
+const LOW_RATE_BITRATE_KBPS = 64;
+const RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
+const OTHER_RATE_HZ = 24_000;
+
+/** Begins a file. A sample rate that the format does not have becomes one that it has. */
+export async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
+  const { createMp3Encoder } = await import("wasm-media-encoders");
+  const encoder = await createMp3Encoder();
+  const isKnown = RATES_HZ.includes(sampleRateHz);
+  const rateHz = isKnown ? sampleRateHz : OTHER_RATE_HZ;
+  const resampler = isKnown ? undefined : new AudioResampler(sampleRateHz, rateHz);
+  encoder.configure({
+    channels: 1,
+    sampleRate: rateHz,
+    bitrate: rateHz < 16_000 ? LOW_RATE_BITRATE_KBPS : BITRATE_KBPS,
+  });
+  // The encoder's bytes lie in its own memory, which the next call overwrites.
+  const encode = (samples: Float32Array) => encoder.encode([clip(samples)]).slice();
+  return {
+    write: (samples) => encode(resampler?.push(samples) ?? samples),
+    finish: () => {
+      const last = resampler === undefined ? new Uint8Array(0) : encode(resampler.flush());
+      const end = encoder.finalize();
+      const bytes = new Uint8Array(last.length + end.length);
+      bytes.set(last);
+      bytes.set(end, last.length);
+      return bytes;
+    },
+    dispose: () => {},
+  };
+}

@@ -1,0 +1,32 @@
+/**
+ * Writes sound as a file, piece by piece.
+ *
+ * @module
+ */
+
+/** A file in the making: its pieces, one after another, are the file. */
+export interface SoundWriter {
+  /**
+   * @param samples f32 of one channel, -1 to 1; what is beyond is cut off.
+   * @returns the bytes that these complete, the caller's; perhaps none.
+   */
+  write(samples: Float32Array): Uint8Array<ArrayBuffer>;
+  /** Ends the file. @returns its last bytes, the caller's; perhaps none. */
+  finish(): Uint8Array<ArrayBuffer>;
+  /** Frees the encoder, also of a file that was not ended. */
+  dispose(): void;
+}
+
+/** Samples, those beyond full scale at full scale. */
+export function clip(samples: Float32Array): Float32Array<ArrayBuffer> {
+  return samples.map((sample) => Math.max(-1, Math.min(1, sample)));
+}
+
+/** Samples as integers of 16 bits. */
+export function toInt16(samples: Float32Array): Int16Array<ArrayBuffer> {
+  const integers = new Int16Array(samples.length);
+  for (let i = 0; i < samples.length; i++) {
+    integers[i] = Math.round(Math.max(-1, Math.min(1, samples[i]!)) * 32_767);
+  }
+  return integers;
+}

@@ -1,0 +1,34 @@
+/**
+ * Writes sound as a file of any of the formats that are served.
+ *
+ * @module
+ */
+import type { SoundFormat } from "./sound_format.ts";
+import { createFlacWriter } from "./sound/flac_writer.ts";
+import { createMp3Writer } from "./sound/mp3_writer.ts";
+import { createOpusWriter } from "./sound/opus_writer.ts";
+import { PcmWriter, WavWriter } from "./sound/pcm_writer.ts";
+import type { SoundWriter } from "./sound/sound_writer.ts";
+
+/**
+ * Begins a file of one channel. The encoder is loaded with the first file of its format.
+ *
+ * @param sampleRateHz of the sound; that of the file is the same where its format has it.
+ */
+export async function createSoundWriter(
+  format: SoundFormat,
+  sampleRateHz: number,
+): Promise<SoundWriter> {
+  switch (format) {
+    case "mp3":
+      return await createMp3Writer(sampleRateHz);
+    case "opus":
+      return await createOpusWriter(sampleRateHz);
+    case "flac":
+      return await createFlacWriter(sampleRateHz);
+    case "wav":
+      return new WavWriter(sampleRateHz);
+    case "pcm":
+      return new PcmWriter(sampleRateHz);
+  }
+}
