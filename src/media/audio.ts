@@ -37,6 +37,11 @@ const FORMATS: readonly AudioFormat[] = [
 /** After so long without a pause, other work of the thread gets its turn. */
 const MAX_BUSY_MS = 10;
 
+const MAX_PIECE_SAMPLES = 65_536;
+
+/** Small files can stand for any length of sound; nobody records longer than this in one piece. */
+export const MAX_AUDIO_HOURS = 8;
+
 /** How an audio file is decoded. */
 export interface DecodeAudioOptions {
   /** Wanted sample rate. */
@@ -49,8 +54,8 @@ export interface DecodeAudioOptions {
  * content; channels are averaged.
  *
  * @returns f32 pieces of any length; the caller owns them.
- * @throws {HearthError} `invalid_media` when the file is no audio, damaged beyond use, or shorter than it says: that may
- * show after the first pieces.
+ * @throws {HearthError} `invalid_media` when the file is no audio, damaged beyond use, shorter than it says, or longer
+ * than {@linkcode MAX_AUDIO_HOURS}: that may show after the first pieces.
  */
 export async function* decodeAudio(
   file: Uint8Array<ArrayBuffer>,
@@ -59,26 +64,30 @@ export async function* decodeAudio(
   const format = detect(file);
   let inputRateHz: number | undefined;
   let resampler: AudioResampler | undefined;
-  let hasSound = false;
+  let seconds = 0;
   let resumedMs = performance.now();
-  for await (const { channels, sampleRateHz: rateHz } of guard(format, file)) {
+  for await (const { channels, sampleRateHz: rateHz } of cutLong(guard(format, file))) {
     if (performance.now() - resumedMs > MAX_BUSY_MS) {
       await new Promise((resolve) => setImmediate(resolve));
       resumedMs = performance.now();
     }
     signal?.throwIfAborted();
-    if ((channels[0]?.length ?? 0) === 0) continue;
-    hasSound = true;
     if (rateHz !== inputRateHz) {
       if (resampler !== undefined) yield resampler.flush();
       checkSampleRate(rateHz);
       inputRateHz = rateHz;
       resampler = rateHz === sampleRateHz ? undefined : new AudioResampler(rateHz, sampleRateHz);
     }
+    seconds += channels[0]!.length / rateHz;
+    if (seconds > MAX_AUDIO_HOURS * 3600) {
+      throw invalidAudio(
+        `The ${format.name} file lasts longer than ${MAX_AUDIO_HOURS} hours, which is the most that is taken.`,
+      );
+    }
     const mono = mixDown(channels);
     yield resampler === undefined ? mono : resampler.push(mono);
   }
-  if (!hasSound) throw invalidAudio(`The ${format.name} file holds no sound.`);
+  if (seconds === 0) throw invalidAudio(`The ${format.name} file holds no sound.`);
   if (resampler !== undefined) yield resampler.flush();
 }
 
@@ -88,6 +97,19 @@ function detect(file: Uint8Array): AudioFormat {
   if (format !== undefined) return format;
   const names = FORMATS.map(({ name }) => name).join(", ");
   throw invalidAudio(`The file is no audio that can be read: it is none of ${names}.`);
+}
+
+/** A few bytes of silence can be minutes, which are not to be worked on without a pause. */
+async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, void> {
+  for await (const sound of sounds) {
+    const length = sound.channels[0]?.length ?? 0;
+    for (let at = 0; at < length; at += MAX_PIECE_SAMPLES) {
+      const channels = sound.channels.map((samples) =>
+        samples.subarray(at, at + MAX_PIECE_SAMPLES)
+      );
+      yield { ...sound, channels };
+    }
+  }
 }
 
 /** Whatever a decoder throws at a file is that file's fault. */

@@ -4,30 +4,23 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import type { SpeechKernels } from "../backend/speech.ts";
-import type { Sampler } from "../backend/backend.ts";
+import { LANGUAGES } from "../api/languages.ts";
 import type { Dtype } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
-import { decodeAudio } from "../media/audio.ts";
-import type { Task, TranscribeEvent, TranscribeTask } from "./task.ts";
+import { AudioReader } from "../media/audio_reader.ts";
 import { type Model, requireTask } from "./model.ts";
 import { Places } from "./places.ts";
+import type { Recogniser } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
-import { WhisperBatcher } from "./whisper_batcher.ts";
-import { languageNameOf, languageTokenOf } from "./whisper_config.ts";
-import type { WhisperGraphs } from "./whisper_graphs.ts";
-import { transcribe, type TranscriberDeps } from "./whisper_transcriber.ts";
+import type { Task, TranscribeEvent, TranscribeTask } from "./task.ts";
 
-/** What a speech model is made of; it owns all of it. */
-export interface AsrModelParts extends Pick<TranscriberDeps, "spec" | "config" | "decode"> {
-  readonly graphs: WhisperGraphs;
-  readonly speech: SpeechKernels;
-  readonly sampler: Sampler;
+/** What a speech model is made of. */
+export interface AsrModelOptions {
   /** Most recordings at a time. */
   readonly maxRecordings: number;
-  /** Most windows that the encoder takes in one piece. */
-  readonly maxGroupRows: number;
+  /** Makes the recogniser, which then is the model's. */
+  readonly openRecogniser: (metrics: SpeechMetrics) => Recogniser;
 }
 
 /** See the module. */
@@ -36,26 +29,20 @@ export class AsrModel implements Model {
   readonly dtype: Dtype;
   readonly contextLength = undefined;
   readonly maxSequences: number;
-  readonly #parts: AsrModelParts;
+  readonly #recogniser: Recogniser;
   readonly #metrics: SpeechMetrics;
-  readonly #batcher: WhisperBatcher;
   readonly #places: Places;
   readonly #running = new Set<Promise<void>>();
 
-  constructor(parts: AsrModelParts) {
-    this.#parts = parts;
-    this.dtype = parts.graphs.dtype;
-    this.maxSequences = parts.maxRecordings;
-    this.#places = new Places(parts.maxRecordings);
+  constructor({ maxRecordings, openRecogniser }: AsrModelOptions) {
+    this.maxSequences = maxRecordings;
+    this.#places = new Places(maxRecordings);
     this.#metrics = new SpeechMetrics(() => ({
       running: this.#places.numTaken,
       waiting: this.#places.numWaiting,
     }));
-    this.#batcher = new WhisperBatcher({
-      ...parts,
-      maxRows: parts.maxRecordings,
-      metrics: this.#metrics,
-    });
+    this.#recogniser = openRecogniser(this.#metrics);
+    this.dtype = this.#recogniser.dtype;
   }
 
   get metrics(): Registry {
@@ -64,14 +51,9 @@ export class AsrModel implements Model {
 
   start(task: Task, emit: (event: TranscribeEvent) => void): () => void {
     requireTask(task, "transcribe");
-    const { language } = task;
-    const languageToken = language && languageTokenOf(this.#parts.config, language);
+    if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
     const abort = new AbortController();
-    const work = this.#transcribe(task, {
-      languageToken: languageToken === "" ? undefined : languageToken,
-      emit,
-      signal: abort.signal,
-    });
+    const work = this.#transcribe(task, { emit, signal: abort.signal });
     this.#running.add(work);
     work.finally(() => this.#running.delete(work));
     return () => abort.abort();
@@ -79,10 +61,7 @@ export class AsrModel implements Model {
 
   async dispose(): Promise<void> {
     await Promise.all(this.#running);
-    await this.#batcher.close();
-    this.#parts.sampler.dispose();
-    this.#parts.speech.dispose();
-    await this.#parts.graphs.dispose();
+    await this.#recogniser.dispose();
   }
 
   async #transcribe(task: TranscribeTask, options: TranscribeOptions): Promise<void> {
@@ -105,58 +84,44 @@ export class AsrModel implements Model {
   }
 
   async #work(
-    task: TranscribeTask,
+    { audio: file, language, temperature }: TranscribeTask,
     index: number,
-    { languageToken, emit, signal }: TranscribeOptions,
+    { emit, signal }: TranscribeOptions,
   ): Promise<void> {
     const startMs = performance.now();
-    const { config, spec } = this.#parts;
-    const samples = await readSamples(task.audio, spec.sampleRateHz, signal);
-    const durationSeconds = samples.length / spec.sampleRateHz;
-    const windows = transcribe({ ...this.#parts, batcher: this.#batcher }, {
-      samples,
+    const { sampleRateHz } = this.#recogniser;
+    await using audio = new AudioReader(file, { sampleRateHz, signal });
+    const numSamples = await audio.scan();
+    const durationSeconds = numSamples / sampleRateHz;
+    const windows = this.#recogniser.transcribe({
+      audio,
+      numSamples,
+      speech: undefined,
       index,
-      languageToken,
-      temperature: task.temperature,
+      language,
+      temperature,
       signal,
     });
     let [promptTokens, completionTokens] = [0, 0];
+    let hasStarted = false;
+    const begin = (heard: string) => {
+      if (!hasStarted) emit({ type: "start", language: heard, durationSeconds });
+      hasStarted = true;
+    };
     for await (const window of windows) {
-      if (completionTokens === 0) {
-        const language = languageNameOf(config, window.languageToken);
-        emit({ type: "start", language, durationSeconds });
-      }
+      begin(window.language);
       promptTokens += window.numPromptTokens;
       completionTokens += window.numTokens;
       for (const segment of window.segments) emit({ type: "segment", segment });
     }
+    // Where nobody speaks there is nothing to tell a language from.
+    begin(language === undefined ? "" : LANGUAGES[language]!);
     this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
   }
 }
 
 interface TranscribeOptions {
-  readonly languageToken: number | undefined;
   readonly emit: (event: TranscribeEvent) => void;
   readonly signal: AbortSignal;
-}
-
-/** All samples of a file. */
-async function readSamples(
-  file: Uint8Array<ArrayBuffer>,
-  sampleRateHz: number,
-  signal: AbortSignal,
-): Promise<Float32Array> {
-  let samples = new Float32Array(sampleRateHz * 60);
-  let length = 0;
-  for await (const piece of decodeAudio(file, { sampleRateHz, signal })) {
-    if (length + piece.length > samples.length) {
-      const larger = new Float32Array(Math.max(length + piece.length, samples.length * 1.5));
-      larger.set(samples.subarray(0, length));
-      samples = larger;
-    }
-    samples.set(piece, length);
-    length += piece.length;
-  }
-  return samples.subarray(0, length);
 }

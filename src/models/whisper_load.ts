@@ -9,6 +9,7 @@ import { StartupError } from "../errors.ts";
 import { AsrModel } from "./asr.ts";
 import { type ModelFolder, readJson, readOptionalJson } from "./folder.ts";
 import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
+import { WhisperRecogniser } from "./whisper_recogniser.ts";
 import { WhisperGraphs, type WhisperGraphsOptions } from "./whisper_graphs.ts";
 
 /** Most recordings at a time where the user does not say. */
@@ -49,11 +50,11 @@ export async function loadWhisper(
   const graphs = await WhisperGraphs.load(folder, options);
   const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
   const { logitsDtype, featuresDtype } = graphs;
-  return new AsrModel({
+  const parts = {
     graphs,
     spec,
     config,
-    decode: (tokens) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
+    decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
     maxRecordings,
     maxGroupRows: Math.min(maxRecordings, maxWindows(folder, spec.frames)),
     sampler: options.backend.openSampler({
@@ -74,6 +75,10 @@ export async function loadWhisper(
       maxRows: maxRecordings,
       maxRecordings,
     }),
+  };
+  return new AsrModel({
+    maxRecordings,
+    openRecogniser: (metrics) => new WhisperRecogniser({ ...parts, metrics }),
   });
 }
 

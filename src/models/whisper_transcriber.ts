@@ -4,11 +4,17 @@
  * @module
  */
 import { setImmediate } from "node:timers";
-import { cutRow, type LogMelRow, type LogMelSpec } from "../../kernels/log_mel_spec.ts";
+import {
+  cutRow,
+  type LogMelRow,
+  type LogMelSpec,
+  samplesPerRow,
+} from "../../kernels/log_mel_spec.ts";
 import type { SpeechKernels } from "../backend/speech.ts";
+import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { TranscriptSegment } from "./task.ts";
 import type { WhisperBatcher } from "./whisper_batcher.ts";
-import type { WhisperConfig } from "./whisper_config.ts";
+import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
 import { temperaturesFrom } from "./whisper_quality.ts";
 import { Sequential, type TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./whisper_window.ts";
@@ -23,36 +29,13 @@ export interface TranscriberDeps {
   readonly decode: (tokens: number[]) => string;
 }
 
-/** A recording and what is asked of it. */
-export interface Recording {
-  /** f32, at the model's sample rate, at least one. */
-  readonly samples: Float32Array;
-  /** A free place among the recordings whose loudness the device remembers. */
-  readonly index: number;
-  /** Told from the first window if absent. */
-  readonly languageToken: number | undefined;
-  /** Of the first attempt at a window. */
-  readonly temperature: number;
-  /** Aborting it ends the work before the next token. */
-  readonly signal: AbortSignal;
-}
-
-/** What one window gave. */
-export interface TranscribedWindow {
-  readonly languageToken: number | undefined;
-  /** Tokens that the decoder was given: the start, the language and the task. */
-  readonly numPromptTokens: number;
-  /** Tokens chosen. */
-  readonly numTokens: number;
-  readonly segments: readonly TranscriptSegment[];
-}
-
 /** Transcribes a recording. */
 export async function* transcribe(
   deps: TranscriberDeps,
   recording: Recording,
 ): AsyncGenerator<TranscribedWindow, void> {
   const { spec, config, batcher } = deps;
+  const { language, temperature, signal } = recording;
   const sections = new Sections(deps, recording);
   await sections.measure();
   const sequential = new Sequential({
@@ -61,26 +44,26 @@ export async function* transcribe(
     framesPerSecond: spec.sampleRateHz / spec.hopSamples,
     timestampsStart: config.timestampsStart,
   });
-  let languageToken = recording.languageToken;
+  let languageToken = language === undefined ? undefined : languageTokenOf(config, language);
   let numSegments = 0;
   const textOf = (tokens: readonly number[]) =>
     deps.decode(tokens.filter((token) => token < config.endToken));
   for (let seek = sequential.next(); seek !== undefined; seek = sequential.next()) {
     const window = await batcher.decode({
-      row: sections.row(seek),
+      row: await sections.row(seek),
       languageToken,
-      temperatures: temperaturesFrom(recording.temperature),
+      temperatures: temperaturesFrom(temperature),
       // The same recording gives the same text, whoever else is transcribed.
       seed: seek,
       textOf,
-    }, recording.signal);
+    }, signal);
     languageToken = window.languageToken;
     const segments = sequential.accept(window)
       .map((timed) => ({ timed, text: textOf(timed.tokens) }))
       .filter(({ text }) => text.trim() !== "")
       .map(({ timed, text }) => makeSegment(numSegments++, timed, text, window));
     yield {
-      languageToken,
+      language: languageNameOf(config, languageToken),
       numPromptTokens: config.transcribeToken === undefined ? 1 : 3,
       numTokens: window.tokens.length + 1,
       segments,
@@ -119,7 +102,7 @@ class Sections {
 
   constructor(deps: TranscriberDeps, recording: Recording) {
     const { hopSamples, frames } = deps.spec;
-    const { length } = recording.samples;
+    const { numSamples: length } = recording;
     const windowSamples = frames * hopSamples;
     this.#deps = deps;
     this.#recording = recording;
@@ -136,19 +119,26 @@ class Sections {
     // What a single window needs of it, its own features tell.
     if (this.#isOneWindow) return;
     for (let frame = 0; frame < this.numFrames; frame += spec.frames) {
-      speech.measure([this.row(frame)]);
+      speech.measure([await this.row(frame)]);
       await new Promise((resolve) => setImmediate(resolve));
       signal.throwIfAborted();
     }
   }
 
   /** The window that begins at a frame. */
-  row(firstFrame: number): LogMelRow {
+  async row(firstFrame: number): Promise<LogMelRow> {
     const { spec } = this.#deps;
-    const { samples, index } = this.#recording;
-    const paddedSamples = this.#paddedSamples;
+    const { audio, index } = this.#recording;
+    // A window reaches back before its first frame, and what lies before the recording mirrors its beginning.
+    const marginFrames = Math.ceil(spec.fftSamples / 2 / spec.hopSamples);
+    const readFrame = Math.max(0, firstFrame - marginFrames);
+    const start = readFrame * spec.hopSamples;
+    const samples = await audio.read(start, firstFrame * spec.hopSamples + samplesPerRow(spec));
     return {
-      samples: cutRow(spec, samples, { firstFrame, paddedSamples }),
+      samples: cutRow(spec, samples, {
+        firstFrame: firstFrame - readFrame,
+        paddedSamples: this.#paddedSamples - start,
+      }),
       recording: index,
       // Whisper has silence after a short recording, and nothing at all after a long one.
       contentFrames: this.#isOneWindow ? spec.frames : this.numFrames - firstFrame,

@@ -11,7 +11,8 @@ const BLOCK_HEADER_BYTES = 4;
 /** The magic and the `STREAMINFO` block, which is always the first. */
 const HEAD_BYTES = MAGIC.length + BLOCK_HEADER_BYTES + 34;
 const IS_LAST_BLOCK = 0x80;
-const PIECE_BYTES = 65_536;
+/** Of silence, so much can be hundreds of frames of 65,535 samples. */
+const PIECE_BYTES = 4_096;
 
 /** Where the FLAC stream of a file begins. */
 export function findFlac(file: Uint8Array): number | undefined {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../src/errors.ts";
+import { decodeAudio, MAX_AUDIO_HOURS } from "../../../src/media/audio.ts";
 import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
+import { makeFlacSilence } from "../../fixtures/flac_silence.ts";
 
 type Damage = (file: Uint8Array<ArrayBuffer>, random: Random) => Uint8Array<ArrayBuffer>;
 /** A whole number from 0 to below `limit`. */
@@ -123,4 +125,19 @@ Deno.test("decodeAudio() is not kept busy by files made to do so", async () => {
   );
   await assertInvalid(repeat([0xff, 0xf1, 0x50, 0x80, 0x01, 0x1f, 0xfc, 0]), /AAC frames/);
   await assertInvalid(repeat([0xec, 0x80], [0x1a, 0x45, 0xdf, 0xa3, 0x80]), /no sound track/);
+});
+
+Deno.test("decodeAudio() refuses a small file of endless silence, piece by piece and not all at once", async () => {
+  const sampleRateHz = 1_000;
+  const file = makeFlacSilence({ numFrames: 700, sampleRateKhz: 1 });
+  assert.ok(file.length < 11_000);
+  let numSamples = 0;
+  const decode = async () => {
+    for await (const piece of decodeAudio(file, { sampleRateHz })) {
+      assert.ok(piece.length <= 65_536);
+      numSamples += piece.length;
+    }
+  };
+  await assert.rejects(decode, { kind: "invalid_media", message: /longer than 8 hours/ });
+  assert.equal(Math.round(numSamples / sampleRateHz / 3600), MAX_AUDIO_HOURS);
 });

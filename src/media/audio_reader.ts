@@ -1,0 +1,124 @@
+/**
+ * An audio file's samples at any place, in bounded memory.
+ *
+ * @module
+ */
+import { decodeAudio, type DecodeAudioOptions } from "./audio.ts";
+
+/** Samples that stay in memory: a quarter of an hour at 16 kHz, 58 MB. */
+const KEPT_SAMPLES = 15 * 60 * 16_000;
+const BLOCK_SAMPLES = 65_536;
+
+/** How a file is read. */
+export interface AudioReaderOptions extends DecodeAudioOptions {
+  /** Samples that stay in memory from one call to the next, rounded up to blocks of 65,536. */
+  readonly keptSamples?: number;
+}
+
+/**
+ * See the module. A recording that fits into what is kept is decoded once; a longer one again each time the place asked
+ * for lies before what is still there, so it is best read from the beginning to the end.
+ */
+export class AudioReader implements AsyncDisposable {
+  readonly sampleRateHz: number;
+  readonly #file: Uint8Array<ArrayBuffer>;
+  readonly #options: AudioReaderOptions;
+  readonly #maxBlocks: number;
+  #decoding: AsyncGenerator<Float32Array, void> | undefined;
+  /** All full but the last. */
+  #blocks: Float32Array[] = [];
+  /** Blocks before those. */
+  #numForgotten = 0;
+  /** Samples decoded so far. */
+  #end = 0;
+  #length: number | undefined;
+
+  constructor(file: Uint8Array<ArrayBuffer>, options: AudioReaderOptions) {
+    this.sampleRateHz = options.sampleRateHz;
+    this.#file = file;
+    this.#options = options;
+    this.#maxBlocks = Math.ceil((options.keptSamples ?? KEPT_SAMPLES) / BLOCK_SAMPLES);
+  }
+
+  /**
+   * Decodes the file to its end, which tells whether it is sound, and how long.
+   *
+   * @param visit gets all samples, piece after piece, which are not its own.
+   * @returns how many samples there are, at least one.
+   * @throws {HearthError} `invalid_media`, as {@linkcode decodeAudio} has it.
+   * @throws the signal's reason.
+   */
+  async scan(visit?: (samples: Float32Array) => Promise<void>): Promise<number> {
+    if (this.#numForgotten > 0) await this.#rewind();
+    for (const [index, block] of [...this.#blocks].entries()) {
+      await visit?.(block.subarray(0, this.#end - index * BLOCK_SAMPLES));
+    }
+    for (let piece = await this.#next(); piece !== undefined; piece = await this.#next()) {
+      this.#keepFrom(Infinity);
+      await visit?.(piece);
+    }
+    return this.#length!;
+  }
+
+  /**
+   * Samples from `start` to before `end`, fewer where the recording ends.
+   *
+   * @returns f32, the caller's own.
+   */
+  async read(start: number, end: number): Promise<Float32Array> {
+    if (start < this.#numForgotten * BLOCK_SAMPLES) await this.#rewind();
+    while (this.#end < end && await this.#next() !== undefined) this.#keepFrom(start);
+    const samples = new Float32Array(Math.max(0, Math.min(end, this.#end) - start));
+    for (let at = start; at < start + samples.length;) {
+      const block = this.#blocks[Math.floor(at / BLOCK_SAMPLES) - this.#numForgotten]!;
+      const from = at % BLOCK_SAMPLES;
+      const piece = block.subarray(from, from + start + samples.length - at);
+      samples.set(piece, at - start);
+      at += piece.length;
+    }
+    return samples;
+  }
+
+  /** Lets go of the decoder and of what is kept. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#decoding?.return();
+    this.#decoding = undefined;
+    this.#blocks = [];
+  }
+
+  /** Decodes the next piece and takes it into the blocks; `undefined` at the end. */
+  async #next(): Promise<Float32Array | undefined> {
+    if (this.#end === this.#length) return undefined;
+    this.#decoding ??= decodeAudio(this.#file, this.#options);
+    const { done, value } = await this.#decoding.next();
+    if (done) {
+      this.#length = this.#end;
+      return undefined;
+    }
+    for (let at = 0; at < value.length;) {
+      if (this.#end % BLOCK_SAMPLES === 0) this.#blocks.push(new Float32Array(BLOCK_SAMPLES));
+      const from = this.#end % BLOCK_SAMPLES;
+      const part = value.subarray(at, at + BLOCK_SAMPLES - from);
+      this.#blocks.at(-1)!.set(part, from);
+      at += part.length;
+      this.#end += part.length;
+    }
+    return value;
+  }
+
+  /** Forgets blocks before the place that is needed, as far as they are too many. */
+  #keepFrom(start: number): void {
+    while (
+      this.#blocks.length > this.#maxBlocks && (this.#numForgotten + 1) * BLOCK_SAMPLES <= start
+    ) {
+      this.#blocks.shift();
+      this.#numForgotten++;
+    }
+  }
+
+  async #rewind(): Promise<void> {
+    await this[Symbol.asyncDispose]();
+    this.#numForgotten = 0;
+    this.#end = 0;
+  }
+}
