@@ -14,6 +14,7 @@ import { EmbeddingModel } from "./embedding.ts";
 import { type ModelFolder, openFolder, readOptionalJson } from "./folder.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import { kindOf } from "./kind.ts";
+import { loadMatting } from "./matting_load.ts";
 import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import type { Model } from "./model.ts";
 import { chooseFiles } from "./needed_files.ts";
@@ -56,10 +57,15 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
         ...options,
         maxSequences: options.engine.maxSequences,
       });
+    case "matting":
+      return await loadMatting(folder, {
+        ...options,
+        maxSequences: options.engine.maxSequences,
+      });
     default:
       throw new StartupError(
         `${options.model.id} is a model of kind ${kind}, which this version of Hearth does not serve yet; ` +
-          "it serves text, asr, embedding and rerank.",
+          "it serves text, asr, matting, embedding and rerank.",
       );
   }
 }

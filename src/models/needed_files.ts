@@ -51,7 +51,7 @@ const SINGLE_GRAPHS: Partial<Record<ModelKind, readonly string[]>> = {
 /** Half decoders that a merged one stands for. */
 const MERGED = "decoder_model_merged";
 const HALVES = ["decoder_model", "decoder_with_past_model"];
-const BATCHED: ReadonlySet<ModelKind> = new Set(["embedding", "rerank"]);
+const BATCHED: ReadonlySet<ModelKind> = new Set(["embedding", "matting", "rerank"]);
 
 /**
  * Chooses among a folder's or a repository's files.

@@ -1,0 +1,132 @@
+/**
+ * Background removal: picture files in, PNG files of what the pictures are of out.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Dtype } from "../config.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import { decodeImage, DEFAULT_MAX_IMAGE_PIXELS } from "../media/image.ts";
+import { readImageHeader } from "../media/image_header.ts";
+import type { Pixels } from "../media/pixels.ts";
+import { encodePng } from "../media/png.ts";
+import { toRgba } from "../media/rgba.ts";
+import { Budget } from "./budget.ts";
+import { makeCutOut } from "./cut_out.ts";
+import { MattingBatcher } from "./matting_batcher.ts";
+import { MattingMetrics } from "./matting_metrics.ts";
+import type { MattingNetwork } from "./matting_network.ts";
+import { type Model, requireTask } from "./model.ts";
+import type { MatteEvent, MatteTask, Task } from "./task.ts";
+
+/** What the model is made of; it owns the network. */
+export interface MattingModelParts {
+  readonly network: MattingNetwork;
+  readonly dtype: Dtype;
+  /** Whether the graph says that it takes several pictures. */
+  readonly takesBatches: boolean;
+  /** Most pictures at a time. */
+  readonly maxPictures: number;
+}
+
+/** See the module. */
+export class MattingModel implements Model {
+  readonly kind = "matting";
+  readonly dtype: Dtype;
+  readonly contextLength = undefined;
+  readonly maxSequences: number;
+  readonly #network: MattingNetwork;
+  readonly #metrics: MattingMetrics;
+  readonly #batcher: MattingBatcher;
+  /** Pixels in memory at a time: one of the largest pictures, or several that are smaller. */
+  readonly #pixels = new Budget(DEFAULT_MAX_IMAGE_PIXELS);
+  readonly #running = new Set<Promise<void>>();
+
+  constructor({ network, dtype, takesBatches, maxPictures }: MattingModelParts) {
+    this.#network = network;
+    this.dtype = dtype;
+    this.maxSequences = maxPictures;
+    this.#metrics = new MattingMetrics(() => ({
+      running: this.#pixels.numTaken,
+      waiting: this.#pixels.numWaiting,
+    }));
+    this.#batcher = new MattingBatcher({ network, takesBatches, metrics: this.#metrics });
+  }
+
+  get metrics(): Registry {
+    return this.#metrics.registry;
+  }
+
+  start(task: Task, emit: (event: MatteEvent) => void): () => void {
+    requireTask(task, "matte");
+    const abort = new AbortController();
+    const work = this.#matte(task, emit, abort.signal);
+    this.#running.add(work);
+    work.finally(() => this.#running.delete(work));
+    return () => abort.abort();
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.#running);
+    await this.#batcher.close();
+    await this.#network.dispose();
+  }
+
+  async #matte(
+    task: MatteTask,
+    emit: (event: MatteEvent) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      const result = await this.#work(task, signal);
+      if (!signal.aborted) emit(result);
+    } catch (error) {
+      if (signal.aborted) return;
+      const known = namePicture(HearthError.from(error), task);
+      if (known.kind === "inference_failed") {
+        log.error("background removal failed", { requestId: task.requestId, error });
+      }
+      emit({ type: "error", error: known.toWire() });
+    }
+  }
+
+  async #work({ image, options }: MatteTask, signal: AbortSignal): Promise<MatteEvent> {
+    const numPixels = pixelsOf(image);
+    // No more pictures at a time than the model is said to work on, however small.
+    const share = Math.max(numPixels, DEFAULT_MAX_IMAGE_PIXELS / this.maxSequences);
+    const giveBack = await this.#pixels.take(share, signal);
+    try {
+      const startMs = performance.now();
+      const pixels = toRgba(await decodeImage(image));
+      signal.throwIfAborted();
+      await this.#cutOut(pixels, signal);
+      const result = makeCutOut(pixels, options);
+      const png = await encodePng(result);
+      this.#metrics.observePicture(numPixels, performance.now() - startMs);
+      return { type: "done", png, width: result.width, height: result.height };
+    } finally {
+      giveBack();
+    }
+  }
+
+  async #cutOut(pixels: Pixels, signal: AbortSignal): Promise<void> {
+    const picture = this.#network.images.open(pixels);
+    try {
+      await this.#batcher.cutOut({ picture, form: this.#network.formOf(pixels) }, signal);
+    } finally {
+      picture.close();
+    }
+  }
+}
+
+function pixelsOf(image: Uint8Array<ArrayBuffer>): number {
+  const { width, height } = readImageHeader(image);
+  return width * height;
+}
+
+/** What is wrong with a picture says which it is. */
+function namePicture(error: HearthError, { param }: MatteTask): HearthError {
+  if (error.kind !== "invalid_media") return error;
+  return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
+}

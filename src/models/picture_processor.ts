@@ -1,0 +1,199 @@
+/**
+ * How a model wants pictures to be: its folder's `preprocessor_config.json`, read with the defaults of transformers.js.
+ *
+ * @module
+ */
+import type { TensorForm } from "../../kernels/picture_form.ts";
+import { StartupError } from "../errors.ts";
+import type { ResampleFilter } from "../media/resample.ts";
+import type { Json } from "./folder.ts";
+
+/** Pillow's numbers of filters. */
+const FILTERS: readonly ResampleFilter[] = [
+  "nearest",
+  "lanczos",
+  "bilinear",
+  "bicubic",
+  "box",
+  "hamming",
+];
+/** What would leave the mask out of place, or is not done here. */
+const REFUSED = [
+  "do_center_crop",
+  "do_crop_margin",
+  "do_thumbnail",
+  "do_flip_channel_order",
+  "keep_aspect_ratio",
+];
+
+/** Width and height in pixels. */
+export interface Size {
+  readonly width: number;
+  readonly height: number;
+}
+
+type Triple = readonly [number, number, number];
+
+/** To which size a picture is resized, or `undefined` where it keeps its own. */
+export type SizeRule =
+  | Size
+  /** Sides keep their ratio: the shorter gets one length, unless the longer then exceeds the other. */
+  | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
+  | undefined;
+
+/** What becomes of a picture. */
+export interface PictureProcessor {
+  readonly size: SizeRule;
+  /** Sides are multiples of this: a picture is made smaller for it, or a border is put around it. */
+  readonly multipleOf: number;
+  readonly border: "none" | "toMultiple" | Size;
+  readonly filter: ResampleFilter;
+  readonly scale: Triple;
+  readonly offset: Triple;
+}
+
+/**
+ * Reads a processor's configuration.
+ *
+ * @throws {StartupError} when it asks for something that is not done here.
+ */
+export function readPictureProcessor(config: Json): PictureProcessor {
+  const refused = REFUSED.find((name) => config[name] === true);
+  if (refused !== undefined) {
+    throw new StartupError(`preprocessor_config.json asks for ${refused}, which is not supported.`);
+  }
+  const given = config["size"] ?? config["image_size"];
+  const size = config["do_resize"] ?? given !== undefined
+    ? readSize(given, config["max_size"])
+    : undefined;
+  const multipleOf = Number(config["size_divisibility"] ?? config["size_divisor"] ?? 1);
+  const filter = FILTERS[Number(config["resample"] ?? 2)];
+  if (filter === undefined) {
+    throw new StartupError(
+      `preprocessor_config.json: resample wants a number from 0 to 5, has ${config["resample"]}.`,
+    );
+  }
+  return {
+    size,
+    multipleOf,
+    border: readBorder(config, size, multipleOf),
+    filter,
+    ...readLevels(config),
+  };
+}
+
+/** `level · scale + offset` is what rescaling and normalising come to. */
+function readLevels(config: Json): Pick<PictureProcessor, "scale" | "offset"> {
+  const rescale = config["do_rescale"] === false ? 1 : Number(config["rescale_factor"] ?? 1 / 255);
+  const isNormalized = config["do_normalize"] === true;
+  const mean = isNormalized ? tripleOf(config["image_mean"] ?? config["mean"], 0) : [0, 0, 0];
+  const std = isNormalized ? tripleOf(config["image_std"] ?? config["std"], 1) : [1, 1, 1];
+  const perChannel = (compute: (channel: number) => number): Triple => [
+    compute(0),
+    compute(1),
+    compute(2),
+  ];
+  return {
+    scale: perChannel((channel) => rescale / std[channel]!),
+    offset: perChannel((channel) => -mean[channel]! / std[channel]!),
+  };
+}
+
+function tripleOf(value: unknown, fallback: number): number[] {
+  const values = Array.isArray(value) ? value : Array(3).fill(value ?? fallback);
+  if (values.length === 3 && values.every((each) => typeof each === "number")) return values;
+  throw new StartupError(
+    `preprocessor_config.json: image_mean and image_std want 3 numbers, have ${
+      JSON.stringify(value)
+    }.`,
+  );
+}
+
+function readSize(size: unknown, maxSize: unknown): SizeRule {
+  if (typeof size === "number") {
+    return { shortestEdge: size, longestEdge: Number(maxSize ?? size) };
+  }
+  const named = (size ?? {}) as Json;
+  const [width, height] = [named["width"], named["height"]];
+  if (typeof width === "number" && typeof height === "number") return { width, height };
+  const [shortest, longest] = [named["shortest_edge"], named["longest_edge"]];
+  if (shortest === undefined && longest === undefined) return undefined;
+  return {
+    shortestEdge: shortest === undefined ? undefined : Number(shortest),
+    longestEdge: longest === undefined ? undefined : Number(longest),
+  };
+}
+
+function readBorder(config: Json, size: SizeRule, multipleOf: number): PictureProcessor["border"] {
+  if (config["do_pad"] !== true) return "none";
+  const given = config["pad_size"];
+  if (typeof given === "number") return { width: given, height: given };
+  const { width, height } = (given ?? {}) as Json;
+  if (typeof width === "number" && typeof height === "number") return { width, height };
+  if (multipleOf > 1) return "toMultiple";
+  return size !== undefined && "width" in size ? size : "none";
+}
+
+/** The form of a picture; a graph of fixed size has the last word, and pictures are stretched to it. */
+export function tensorFormOf(
+  processor: PictureProcessor,
+  { picture, graph, layout }: {
+    readonly picture: Size;
+    readonly graph: Size | undefined;
+    readonly layout: TensorForm["layout"];
+  },
+): TensorForm {
+  const content = contentOf(processor, picture);
+  const whole = borderedOf(processor, content);
+  const { filter, scale, offset } = processor;
+  const agrees = graph === undefined ||
+    graph.width === whole.width && graph.height === whole.height;
+  const [inner, outer] = agrees ? [content, whole] : [graph, graph];
+  return {
+    layout,
+    width: outer.width,
+    height: outer.height,
+    contentWidth: inner.width,
+    contentHeight: inner.height,
+    filter,
+    scale,
+    offset,
+  };
+}
+
+function contentOf({ size, multipleOf, border }: PictureProcessor, picture: Size): Size {
+  if (size !== undefined && "width" in size) return size;
+  const factor = size === undefined ? 1 : edgeFactor(picture, size);
+  // A border makes up for what is missing to a multiple; without one the picture is cut down to it.
+  const step = border === "toMultiple" ? 1 : multipleOf;
+  const fit = (length: number) => {
+    // Rounded first, so that 0.1 + 0.2 does not lose a pixel.
+    const whole = Math.floor(Number((length * factor).toFixed(2)));
+    return Math.max(step, Math.floor(whole / step) * step);
+  };
+  return { width: fit(picture.width), height: fit(picture.height) };
+}
+
+function edgeFactor(
+  { width, height }: Size,
+  { shortestEdge, longestEdge }: {
+    shortestEdge?: number | undefined;
+    longestEdge?: number | undefined;
+  },
+): number {
+  const [shorter, longer] = width < height ? [width, height] : [height, width];
+  const factor = shortestEdge === undefined ? 1 : shortestEdge / shorter;
+  return longestEdge === undefined ? factor : Math.min(factor, longestEdge / longer);
+}
+
+function borderedOf({ border, multipleOf }: PictureProcessor, content: Size): Size {
+  if (border === "none") return content;
+  const fit = (length: number) => Math.ceil(length / multipleOf) * multipleOf;
+  const whole = border === "toMultiple"
+    ? { width: fit(content.width), height: fit(content.height) }
+    : border;
+  return {
+    width: Math.max(whole.width, content.width),
+    height: Math.max(whole.height, content.height),
+  };
+}
