@@ -8,6 +8,7 @@ import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { ExternalData, Session, Tensor } from "../onnx/ort.ts";
 import type { ImageKernels } from "./images.ts";
+import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** A device that runs graphs and kernels. It owns all memory it hands out until `dispose`. */
@@ -46,6 +47,12 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
+  /**
+   * The attention of a cut encoder.
+   *
+   * @throws {RangeError} when the kernel cannot run a site's shape.
+   */
+  openPackedAttention(options: PackedAttentionOptions): PackedAttention;
   openSampler(options: SamplerOptions): Sampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
   openImages(): Promise<ImageKernels>;

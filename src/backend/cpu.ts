@@ -16,10 +16,12 @@ import type {
   TensorRows,
 } from "./backend.ts";
 import { CpuAttention } from "./cpu_attention.ts";
+import { CpuPackedAttention } from "./cpu_packed_attention.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
 import { CpuImages } from "./cpu_images.ts";
 import type { ImageKernels } from "./images.ts";
+import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** See the module. */
@@ -54,6 +56,10 @@ export class CpuBackend implements Backend {
 
   openAttention(options: AttentionOptions): PagedAttention {
     return new CpuAttention(options);
+  }
+
+  openPackedAttention(options: PackedAttentionOptions): PackedAttention {
+    return new CpuPackedAttention(options);
   }
 
   openSampler({ vocabSize }: SamplerOptions): Sampler {

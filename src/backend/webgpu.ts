@@ -19,8 +19,10 @@ import type {
 } from "./backend.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { ImageKernels } from "./images.ts";
+import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
+import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
@@ -108,6 +110,10 @@ export class WebGpuBackend implements Backend {
 
   openAttention(options: AttentionOptions): PagedAttention {
     return new WebGpuAttention(this.#gpu, options);
+  }
+
+  openPackedAttention(options: PackedAttentionOptions): PackedAttention {
+    return new WebGpuPackedAttention(this.#gpu, options);
   }
 
   openSampler({ vocabSize, dtype, maxRows }: SamplerOptions): Sampler {

@@ -5,6 +5,15 @@
  */
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 
+/** What the plan asks of a cut, a decoder's or an encoder's. */
+export interface PlannedCut extends Pick<GraphCut, "segments"> {
+  readonly attentions: readonly Pick<
+    GraphCut["attentions"][number],
+    "afterSegment" | "q" | "k" | "v" | "output"
+  >[];
+  readonly output: TensorPort;
+}
+
 /** Where each crossing tensor lives. */
 export interface StoragePlan {
   /** Bytes of each piece of memory. */
@@ -27,7 +36,7 @@ interface Lifetime {
  *
  * @param bytesOf the most bytes a tensor takes.
  */
-export function planStorage(cut: GraphCut, bytesOf: (port: TensorPort) => number): StoragePlan {
+export function planStorage(cut: PlannedCut, bytesOf: (port: TensorPort) => number): StoragePlan {
   const pieces: { bytes: number; freeFrom: number }[] = [];
   const pieceOf = new Map<string, number>();
   for (const { port, from, to } of lifetimesOf(cut)) {
@@ -45,7 +54,7 @@ export function planStorage(cut: GraphCut, bytesOf: (port: TensorPort) => number
 }
 
 /** In order of birth. Segment `k` runs at moment `2k`, the attention after it at `2k + 1`. */
-function lifetimesOf(cut: GraphCut): Lifetime[] {
+function lifetimesOf(cut: PlannedCut): Lifetime[] {
   const lastRead = new Map<string, number>();
   const read = (name: string, moment: number) =>
     lastRead.set(name, Math.max(moment, lastRead.get(name) ?? 0));

@@ -42,6 +42,8 @@ export interface FoundAttention {
     readonly interleaved: boolean;
   } | undefined;
   readonly localWindow?: number | undefined;
+  /** Of an encoder's attention; see `EncoderSite`. */
+  readonly reach?: number | undefined;
   readonly softcap?: number | undefined;
   readonly sinks?: StoredTensor | undefined;
   /** Positions its tables and its mask reach; Infinity without such. */

@@ -22,7 +22,13 @@ import { int64Tensor, intAttribute, makeNode, type Node } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 
 /** q, k and v of a `MultiHeadAttention`: separate, or packed head by head as `[batch, tokens, heads, 2 or 3, size]`. */
-function multiHeadOperands(node: Node, search: Search, heads: number) {
+export function multiHeadOperands(
+  node: Node,
+  search: Search,
+  heads: number,
+): Required<Pick<FoundAttention, "q" | "k" | "v" | "headDim" | "vHeadDim">> & {
+  readonly before: readonly Node[];
+} {
   const [query, key, value] = node.inputs as [string, string?, string?];
   const shape = knownShape(search, query, node);
   const unpack = (tensor: string, parts: number, size: number) => {
@@ -63,7 +69,7 @@ function multiHeadOperands(node: Node, search: Search, heads: number) {
 }
 
 /** Puts the bias of the projections, which the operator would add, in front of it. */
-function addBias(
+export function addBias(
   name: string,
   operands: Pick<FoundAttention, "q" | "k" | "v">,
   { bias, heads, headDim, vHeadDim }: {

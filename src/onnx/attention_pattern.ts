@@ -36,7 +36,7 @@ function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
 }
 
 /** Whether what lies between the softmax and the second product leaves the weights as they are. */
-function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
+export function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
   const [from, to] = [softmax.outputs[0]!, product.inputs[0]!];
   const weights = run.value(from);
   if (weights === undefined) return false;
@@ -52,7 +52,7 @@ function oneHead(scores: Value, { pastLength, numTokens }: Lengths): readonly nu
 }
 
 /** What a softmax sees of a run: which keys, and through which function of the score. */
-function readScores(
+export function readScores(
   probes: Probes,
   lengths: Lengths,
   { scores, softmax, score }: {
@@ -74,21 +74,27 @@ function readScores(
   return seen.data;
 }
 
+/** The products before and after a softmax; `undefined` where it has none. */
+export function findSoftmaxProducts(
+  index: GraphIndex,
+  softmax: Node,
+): { readonly scores: Node; readonly values: Node } | undefined {
+  if (softmax.opType !== "Softmax") return undefined;
+  const isProduct = ({ opType }: Node) => opType === "MatMul";
+  const scores = findBack(index, softmax.inputs[0]!, POINTWISE, isProduct);
+  const values = findValueProduct(index, softmax);
+  return scores && values && { scores, values };
+}
+
 /** Recognises the attention whose softmax this is; `undefined` when it is none over a cache. */
 export function findSpelledOutAttention(
   softmax: Node,
   search: Search,
 ): FoundAttention | undefined {
   const { index, probes } = search;
-  if (softmax.opType !== "Softmax") return undefined;
-  const scoreProduct = findBack(
-    index,
-    softmax.inputs[0]!,
-    POINTWISE,
-    (node) => node.opType === "MatMul",
-  );
-  const valueProduct = findValueProduct(index, softmax);
-  if (scoreProduct === undefined || valueProduct === undefined) return undefined;
+  const products = findSoftmaxProducts(index, softmax);
+  if (products === undefined) return undefined;
+  const { scores: scoreProduct, values: valueProduct } = products;
   const of = describeNode(softmax);
   const run = probes.at(SHORT_LENGTHS[1]);
   const scores = scoreProduct.outputs[0]!;

@@ -14,6 +14,10 @@ export interface DecoderInputs {
   readonly kind: "ids" | "embeddings";
   readonly mask: ValueInfo | undefined;
   readonly positions: ValueInfo | undefined;
+  /** Which of two texts each token belongs to, where an encoder wants to know. */
+  readonly types?: ValueInfo | undefined;
+  /** Where given, the graph may look at which ids are padding, and is fed others. */
+  readonly padTokenId?: number | undefined;
   /** Names of past keys and values. */
   readonly caches: ReadonlySet<string>;
 }

@@ -12,7 +12,6 @@ import { type Graph, int64Tensor, makeNode, type Node, type Tensor } from "./pro
 import { makeValueInfo } from "./proto_write.ts";
 import type { DecoderInputs } from "./decoder_inputs.ts";
 import type { Probes } from "./probes.ts";
-import { arePositions } from "./attention.ts";
 import { isSite } from "./attention_sites.ts";
 
 /** Name of the positions' input where the graph has none. */
@@ -85,7 +84,8 @@ class Folder {
   readonly #probes: Probes;
   readonly #runs: readonly Evaluation[];
   readonly #fromInputs: ReadonlySet<string>;
-  readonly #fromPast: ReadonlySet<string>;
+  /** What may be positions: of a decoder what depends on its past, of an encoder anything. */
+  readonly #mayBePositions: ReadonlySet<string>;
   readonly #folded = new Set<string>();
 
   constructor(probes: Probes, contextLength: number) {
@@ -97,12 +97,10 @@ class Folder {
       ...this.#index.inputs.keys(),
       ...nodes.filter(isSite).flatMap(({ outputs }) => outputs),
     ]);
-    this.#fromPast = dependents(nodes, mask ? [...caches, mask.name] : caches);
-    // The long run keeps apart what is constant from what is constant for short sequences.
-    this.#runs = [
-      ...probes.short(),
-      probes.at({ pastLength: contextLength - 1, numTokens: 1 }),
-    ];
+    this.#mayBePositions = caches.size === 0
+      ? this.#fromInputs
+      : dependents(nodes, mask ? [...caches, mask.name] : caches);
+    this.#runs = [...probes.short(), probes.long(contextLength)];
   }
 
   /** What takes the place of a node. */
@@ -116,7 +114,8 @@ class Folder {
       this.#folded.add(output!);
       return [];
     }
-    if (this.#fromPast.has(output!) && this.#isPositions(output!)) return this.#positions(output!);
+    const offset = this.#offsetOfPositions(output!);
+    if (offset !== undefined) return this.#positions(output!, offset);
     if (node.opType === "Reshape") return [this.#reshape(node)];
     return [node];
   }
@@ -132,27 +131,34 @@ class Folder {
     return makeNode("Reshape", [input, constant.name], node.outputs, { name: node.name });
   }
 
-  #isPositions(name: string): boolean {
-    return this.#probes.short().every((run, i) => {
-      const value = run.value(name);
-      return value !== undefined && isIndexDtype(value.dtype) && arePositions(value, i);
-    });
+  /** What a tensor of positions adds to them; `undefined` where it is none. */
+  #offsetOfPositions(name: string): number | undefined {
+    if (!this.#mayBePositions.has(name)) return undefined;
+    const { dtype } = this.#runs[0]!.value(name) ?? {};
+    if (dtype === undefined || !isIndexDtype(dtype)) return undefined;
+    return this.#probes.positionOffset(name);
   }
 
   /** The graph's positions input in the shape and type that a computed tensor of positions had. */
-  #positions(output: string): Node[] {
+  #positions(output: string, offset: number): Node[] {
     this.usesPositions = true;
     const { dtype, shape } = this.#runs[0]!.value(output)!;
     const sizes = shape.map((size) => size === 1 ? 1 : -1);
     const constant = int64Tensor(`${output}/sizes`, [sizes.length], sizes);
     this.constants.push(constant);
     const input = this.#probes.inputs.positions?.name ?? POSITIONS;
-    if (dtype === "int64") return [makeNode("Reshape", [input, constant.name], [output])];
-    const reshaped = `${output}/int64`;
-    return [
-      makeNode("Reshape", [input, constant.name], [reshaped]),
-      makeNode("Cast", [reshaped], [output], { attributes: { to: 6 } }),
-    ];
+    const steps = [{ opType: "Reshape", more: [constant.name], attributes: {} }];
+    if (offset !== 0) {
+      const added = int64Tensor(`${output}/offset`, [1], [offset]);
+      this.constants.push(added);
+      steps.push({ opType: "Add", more: [added.name], attributes: {} });
+    }
+    if (dtype !== "int64") steps.push({ opType: "Cast", more: [], attributes: { to: 6 } });
+    return steps.map(({ opType, more, attributes }, i) => {
+      const from = i === 0 ? input : `${output}/positions_${i - 1}`;
+      const to = i === steps.length - 1 ? output : `${output}/positions_${i}`;
+      return makeNode(opType, [from, ...more], [to], { attributes });
+    });
   }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Some exports compute the logits of the last token alone. A cut answers for any token of a step: each counts
- * as the last of its own prefix, so picking the last one is left out.
+ * Some exports compute the logits of the last token alone, and classifiers look at the first. A cut answers for any
+ * token: whoever runs it asks for the one that would be picked, so picking it is left out.
  *
  * @module
  */
@@ -12,23 +12,31 @@ import { type Probes, SHORT_LENGTHS } from "./probes.ts";
 /** Operators that exporters pick the last token with. */
 const PICKING = new Set(["Gather", "Slice", "GatherND"]);
 
-/** Whether a node gives of `[1, tokens, …]` the last token's row and nothing else. */
-function picksLast(node: Node, run: Evaluation, numTokens: number): boolean {
+/** Which token a graph picks. */
+export type PickedToken = "first" | "last";
+
+/** Whether a node gives of `[1, tokens, …]` that token's row and nothing else. */
+function picks(which: PickedToken, node: Node, run: Evaluation, numTokens: number): boolean {
   const [from, to] = [node.inputs[0]!, node.outputs[0]!];
   const all = run.value(from);
   if (all?.shape[0] !== 1 || all.shape[1] !== numTokens) return false;
   const source = numbered(all);
   const picked = run.valueWith(to, new Map([[from, source]]))?.data;
-  const last = source.data!.subarray(-source.data!.length / numTokens);
-  return picked?.length === last.length && picked.every((x, i) => x === last[i]);
+  const width = source.data!.length / numTokens;
+  const row = which === "first" ? source.data!.subarray(0, width) : source.data!.subarray(-width);
+  return picked?.length === row.length && picked.every((x, i) => x === row[i]);
 }
 
 /**
- * Leaves out what picks the last token, in a graph whose output has no other.
+ * Leaves out what picks a token, in a graph whose output has no other.
  *
  * @param wanted the output.
  */
-export function keepAllTokens(probes: Probes, wanted: string): Graph {
+export function keepAllTokens(
+  probes: Probes,
+  wanted: string,
+  which: PickedToken = "last",
+): Graph {
   const { graph } = probes.index;
   const [short, , longer] = probes.short();
   const [shape, longerShape] = [short, longer].map((run) => run?.value(wanted)?.shape.join());
@@ -36,7 +44,7 @@ export function keepAllTokens(probes: Probes, wanted: string): Graph {
   const constants: Tensor[] = [];
   const nodes = graph.nodes.map((node) => {
     const isPick = PICKING.has(node.opType) &&
-      probes.short().every((run, i) => picksLast(node, run, SHORT_LENGTHS[i]!.numTokens));
+      probes.short().every((run, i) => picks(which, node, run, SHORT_LENGTHS[i]!.numTokens));
     if (!isPick) return node;
     const [from, to] = [node.inputs[0]!, node.outputs[0]!];
     const [all, picked] = [from, to].map((name) => short!.value(name)!.shape);

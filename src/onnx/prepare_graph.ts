@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { findAttentions, type PlacedSite, placeSites } from "./attention_sites.ts";
+import type { Search } from "./attention.ts";
+import { findAttentions, type PlacedSite, placeSites, type SiteGraph } from "./attention_sites.ts";
 import {
   type DecoderInputs,
   findInputs,
@@ -21,15 +22,19 @@ import { type Lengths, Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
 
-/** A graph ready to be dealt out to segments. */
-export interface PreparedGraph {
+/** A graph that treats tokens alike, ready to be dealt out to segments. */
+export interface TokenwiseGraph {
   readonly inputs: DecoderInputs;
   /** The output to keep. */
   readonly wanted: string;
-  readonly kvDtype: "float32" | "float16";
   readonly sites: readonly PlacedSite[];
   readonly probes: Probes;
   readonly proof: TokenProof;
+}
+
+/** A decoder's. */
+export interface PreparedGraph extends TokenwiseGraph {
+  readonly kvDtype: "float32" | "float16";
 }
 
 /** Runs on paper of a graph with site nodes, whose results have known shapes. */
@@ -50,7 +55,8 @@ function probeSites(
 
 /** Refuses a graph that still needs its mask or its past once the attentions are out. */
 function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
-  const allowed = new Set([inputs.tokens.name, inputs.positions?.name]);
+  const { tokens, positions, types } = inputs;
+  const allowed = new Set([tokens, positions, types].map((info) => info?.name));
   const constants = new Set(graph.initializers.map(({ name }) => name));
   for (const { name } of graph.inputs) {
     if (allowed.has(name) || constants.has(name)) continue;
@@ -91,14 +97,29 @@ export function prepareGraph(original: Graph, contextLength: number): PreparedGr
         (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
     );
   }
+  return { ...makeTokenwise(search, { graph, sites }, wanted), kvDtype };
+}
+
+/**
+ * Folds what is computed from lengths alone, and proves that the rest treats tokens alike.
+ *
+ * @param search of the graph before its sites were placed.
+ * @throws {Refusal} when it does not.
+ */
+export function makeTokenwise(
+  search: Search,
+  { graph, sites }: SiteGraph,
+  wanted: string,
+): TokenwiseGraph {
+  const { inputs } = search.probes;
   const dtypes = new Map(sites.map(({ found, node }): [string, Value["dtype"]] => {
     const value = search.probes.at(SHORT_LENGTHS[0]).value(found.output.tensor);
     return [node.outputs[0]!, value?.dtype ?? "undefined"];
   }));
   const placedProbes = probeSites(new GraphIndex(graph), inputs, sites, dtypes);
-  const folded = foldLengths(placedProbes, contextLength, [wanted]);
+  const folded = foldLengths(placedProbes, search.contextLength, [wanted]);
   requireOnlyTokens(folded.graph, folded.inputs);
   const probes = probeSites(new GraphIndex(folded.graph), folded.inputs, sites, dtypes);
   const proof = proveTokensAlike(probes);
-  return { inputs: folded.inputs, wanted, kvDtype, sites, probes, proof };
+  return { inputs: folded.inputs, wanted, sites, probes, proof };
 }

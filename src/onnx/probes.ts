@@ -39,8 +39,13 @@ function feedFor(
   }
   if (info === inputs.tokens) {
     const sizes = inputs.kind === "ids" ? [1, numTokens] : [1, numTokens, shape[2]];
-    return sizesOf({ ...info, shape: sizes }, []);
+    const value = sizesOf({ ...info, shape: sizes }, []);
+    const { padTokenId } = inputs;
+    return value && padTokenId !== undefined
+      ? { ...value, data: idsOtherThan(padTokenId, numTokens) }
+      : value;
   }
+  if (info === inputs.types) return { dtype, shape: [1, numTokens] };
   if (info === inputs.mask && shape.length === 2) {
     return { dtype, shape: [1, total], data: new Float64Array(total).fill(1) };
   }
@@ -54,6 +59,13 @@ function feedFor(
     return { dtype, shape: [...sections, 1, numTokens], data };
   }
   return undefined;
+}
+
+/** Token ids without any order in them, so that nothing computed from them is taken for positions. */
+function idsOtherThan(padTokenId: number, count: number): Float64Array {
+  const first = padTokenId < 3 ? 3 : 0;
+  const skips = (id: number) => id >= padTokenId && padTokenId >= 3 ? id + 1 : id;
+  return Float64Array.from({ length: count }, (_, t) => skips(first + (t * t * 5 + 2) % 7));
 }
 
 /** Runs on paper of one graph, each made once. */
@@ -74,8 +86,9 @@ export class Probes {
     this.#known = known;
   }
 
-  /** The run with these lengths. */
-  at(lengths: Lengths): Evaluation {
+  /** The run with these lengths; a graph without a cache has no past, whatever they say. */
+  at(asked: Lengths): Evaluation {
+    const lengths = this.#hasPast ? asked : { ...asked, pastLength: 0 };
     const key = `${lengths.pastLength}+${lengths.numTokens}`;
     let run = this.#runs.get(key);
     if (run === undefined) {
@@ -94,7 +107,38 @@ export class Probes {
   short(): Evaluation[] {
     return SHORT_LENGTHS.map((lengths) => this.at(lengths));
   }
+
+  /** A run that keeps apart what is constant from what is constant for short sequences. */
+  long(contextLength: number): Evaluation {
+    return this.at(
+      this.#hasPast
+        ? { pastLength: contextLength - 1, numTokens: 1 }
+        : { pastLength: 0, numTokens: Math.min(contextLength, LONG_TEXT) },
+    );
+  }
+
+  /**
+   * What a tensor of integers or floats adds to the positions of a run's tokens.
+   *
+   * @returns `undefined` where it holds something else.
+   */
+  positionOffset(name: string): number | undefined {
+    const offsets = SHORT_LENGTHS.map((lengths) => {
+      const data = this.at(lengths).value(name)?.data;
+      if (data?.length !== lengths.numTokens) return NaN;
+      const offset = data[0]! - (this.#hasPast ? lengths.pastLength : 0);
+      return data.every((x, t) => x - data[0]! === t) ? offset : NaN;
+    });
+    return offsets.every((offset) => offset === offsets[0]) ? offsets[0] : undefined;
+  }
+
+  get #hasPast(): boolean {
+    return this.inputs.caches.size > 0;
+  }
 }
+
+/** Tokens of the long run of a graph that takes a whole text at once. */
+const LONG_TEXT = 150;
 
 /** Three short runs: the first two differ in the past alone, the first and the last in both. */
 export const SHORT_LENGTHS: readonly [Lengths, Lengths, Lengths] = [

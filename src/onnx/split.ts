@@ -4,24 +4,14 @@
  *
  * @module
  */
-import { elementsOf } from "./dtype.ts";
 import { storedBytes } from "./external_data.ts";
-import type {
-  AttentionSite,
-  CutResult,
-  GraphCut,
-  HeadRows,
-  Segment,
-  SharedWeight,
-  TensorPort,
-} from "./graph_cut.ts";
+import type { CutResult, GraphCut, Segment, SharedWeight, TensorPort } from "./graph_cut.ts";
 import { type PreparedGraph, prepareGraph } from "./prepare_graph.ts";
-import { type Probes, SHORT_LENGTHS } from "./probes.ts";
-import type { Model, Node } from "./proto.ts";
+import type { Model } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
 import { dealSegments, type Dealt } from "./segments.ts";
-import type { TokenAxes } from "./token_axis.ts";
+import { describeSites, portOf, tableLimit } from "./site_ports.ts";
 
 /** What the cut may rely on. */
 export interface SplitOptions {
@@ -33,41 +23,6 @@ export interface SplitOptions {
 const DEFAULT_CONTEXT_LENGTH = 131_072;
 /** Shared constants smaller than this are not worth a word. */
 const SHARED_BYTES = 65_536;
-
-/** Tells whether an attention's operands are of a type the kernels have. */
-function requireFloat(dtype: string | undefined, name: string): "float32" | "float16" {
-  if (dtype === "float32" || dtype === "float16") return dtype;
-  throw new Refusal(`The attention "${name}" works in ${dtype}; Hearth's in float32 or float16.`);
-}
-
-function portOf(name: string, probes: Probes, axes: TokenAxes): TensorPort {
-  const tokens = axes.of(name);
-  if (tokens !== undefined && tokens.multiple !== 1) {
-    throw new Refusal(`"${name}" crosses between segments with ${tokens.multiple} rows per token.`);
-  }
-  const { dtype } = probes.at(SHORT_LENGTHS[0]).value(name)!;
-  const shape = axes.shape(name).map((size, axis) => axis === tokens?.axis ? "tokens" : size);
-  return { name, dtype, shape };
-}
-
-/** Positions that the tables of position embeddings reach. */
-function tableLimit(probes: Probes): number {
-  let limit = Infinity;
-  for (const { opType, inputs: [table, indices] } of probes.index.graph.nodes) {
-    const rows = opType === "Gather" ? probes.index.constants.get(table!)?.shape[0] : undefined;
-    if (rows === undefined || indices === probes.inputs.tokens.name) continue;
-    const offsets = probes.short().map((run, i) => {
-      const { pastLength, numTokens } = SHORT_LENGTHS[i]!;
-      const data = run.value(indices!)?.data;
-      const offset = data?.length === numTokens ? data[0]! - pastLength : NaN;
-      return data?.every((x, t) => x === pastLength + t + offset) ? offset : NaN;
-    });
-    if (offsets.every((offset) => offset === offsets[0])) {
-      limit = Math.min(limit, rows - offsets[0]!);
-    }
-  }
-  return limit;
-}
 
 function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
   const users = new Map<string, { bytes: number; segments: number[] }>();
@@ -81,30 +36,6 @@ function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
   return [...users].flatMap(([name, { bytes, segments }]) =>
     segments.length > 1 && bytes >= SHARED_BYTES ? [{ name, bytes, segments }] : []
   );
-}
-
-function describeSites(
-  { sites, probes, proof: { axes } }: PreparedGraph,
-  levels: ReadonlyMap<Node, number>,
-): AttentionSite[] {
-  const described = sites.map(({ found, node }) => {
-    const heads = [found.q, found.k, found.v].map(({ offset }, i): HeadRows => {
-      const tensor = node.inputs[i]!;
-      const tokenStride = elementsOf(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
-      return { tensor, tokenStride, offset };
-    });
-    const [q, k, v] = heads as [HeadRows, HeadRows, HeadRows];
-    const output = portOf(node.outputs[0]!, probes, axes);
-    const { name, headDim, vHeadDim, kvHeads, scale, rotary, localWindow, softcap, sinks } = found;
-    const dtype = requireFloat(output.dtype, name);
-    return {
-      ...{ name, q, k, v, output, heads: found.heads, kvHeads, headDim, vHeadDim, scale, dtype },
-      ...{ rotary, localWindow, softcap, sinks, afterSegment: levels.get(node)! },
-    };
-  });
-  return described
-    .sort((a, b) => a.afterSegment - b.afterSegment)
-    .map((site, layer) => ({ layer, ...site }));
 }
 
 /** A model of each segment; the last sees the wanted rows alone. */

@@ -1,0 +1,211 @@
+/**
+ * The attentions of encoder graphs: as operators of ONNX Runtime or of ONNX, or spelled out.
+ *
+ * @module
+ */
+import {
+  type FoundAttention,
+  inputName,
+  knownShape,
+  nameOf,
+  type Operand,
+  positive,
+  refuseInputs,
+  requireConstant,
+  requireValues,
+  rows,
+  scaleOf,
+  type Search,
+} from "./attention.ts";
+import { HIDDEN_SCORE, readVisibility, type Visibility } from "./attention_mask.ts";
+import { addBias, multiHeadOperands } from "./attention_mha.ts";
+import { findSoftmaxProducts, keepsWeights, readScores } from "./attention_pattern.ts";
+import { proveReach } from "./encoder_mask.ts";
+import { describeNode } from "./graph_index.ts";
+import { floatAttribute, intAttribute, intsAttribute, makeNode, type Node } from "./proto.ts";
+import { type Lengths, SHORT_LENGTHS } from "./probes.ts";
+import { Refusal } from "./refusal.ts";
+import { findRows } from "./row_operand.ts";
+import { measureScores } from "./score_function.ts";
+
+/** The reach that a node's own mask leaves. */
+function reachOf(node: Node, search: Search, mask: string | undefined): number | undefined {
+  if (mask === undefined) return undefined;
+  const of = describeNode(node);
+  const read = (lengths: Lengths) =>
+    readVisibility(search.probes.at(lengths).value(mask), lengths, of);
+  return proveReach(read, search.contextLength, of);
+}
+
+function refuseCausal(node: Node, attribute: string): void {
+  if (intAttribute(node, attribute) !== 1) return;
+  throw new Refusal(`${describeNode(node)} is causal.`);
+}
+
+/** A mask of padding as an input: there is none to hide. */
+function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
+  if (mask === undefined) return;
+  requireValues(search, mask, node, {
+    what: "padding mask",
+    is: ({ data, shape }) => shape.length === 2 && data !== undefined && data.every((x) => x === 1),
+  });
+}
+
+/** `MultiHeadAttention` of com.microsoft without a cache. */
+function findMultiHead(node: Node, search: Search): FoundAttention | undefined {
+  if (node.opType !== "MultiHeadAttention" || node.domain !== "com.microsoft") return undefined;
+  refuseInputs(node, { past_key: 6, past_value: 7, past_sequence_length: 8, cache_indirection: 9 });
+  refuseCausal(node, "unidirectional");
+  requireNoPadding(search, node, inputName(node, 4));
+  const heads = intAttribute(node, "num_heads") ?? 0;
+  const { before, headDim, vHeadDim, ...operands } = multiHeadOperands(node, search, heads);
+  const bias = inputName(node, 3);
+  if (bias !== undefined && before.length > 0) {
+    throw new Refusal(`${describeNode(node)} has packed operands and a bias at once.`);
+  }
+  return {
+    name: nameOf(node),
+    ...operands,
+    before,
+    ...(bias ? addBias(node.outputs[0]!, operands, { bias, heads, headDim, vHeadDim }) : {}),
+    output: { tensor: node.outputs[0]!, layout: "token_major" },
+    heads,
+    kvHeads: heads,
+    headDim,
+    vHeadDim,
+    scale: scaleOf(node, headDim),
+    reach: reachOf(node, search, inputName(node, 5)),
+    maxPositions: Infinity,
+  };
+}
+
+/** `Attention` of com.microsoft, which projects queries, keys and values itself. */
+function findProjecting(node: Node, search: Search): FoundAttention | undefined {
+  if (node.opType !== "Attention" || node.domain !== "com.microsoft") return undefined;
+  refuseInputs(node, { past: 4, past_sequence_length: 6 });
+  refuseCausal(node, "unidirectional");
+  if (intAttribute(node, "do_rotary") === 1) {
+    throw new Refusal(`${describeNode(node)} turns its queries and keys itself.`);
+  }
+  requireNoPadding(search, node, inputName(node, 3));
+  const [input, weights, bias] = node.inputs as [string, string, string?];
+  const [, width] = requireConstant(search, weights, node).shape as [number, number];
+  const sizes = intsAttribute(node, "qkv_hidden_sizes") ?? [width / 3, width / 3, width / 3];
+  const [query, key, value] = sizes as [number, number, number];
+  const heads = intAttribute(node, "num_heads") ?? 0;
+  const [product, sum] = [`${node.outputs[0]}/projected`, `${node.outputs[0]}/biased`];
+  const before = [makeNode("MatMul", [input, weights], [product])];
+  if (bias) before.push(makeNode("Add", [product, bias], [sum]));
+  const packed = bias ? sum : product;
+  return {
+    name: nameOf(node),
+    q: rows(packed),
+    k: rows(packed, query),
+    v: rows(packed, query + key),
+    before,
+    output: { tensor: node.outputs[0]!, layout: "token_major" },
+    heads,
+    kvHeads: heads,
+    headDim: query / heads,
+    vHeadDim: value / heads,
+    scale: scaleOf(node, query / heads),
+    reach: reachOf(node, search, inputName(node, 5)),
+    maxPositions: Infinity,
+  };
+}
+
+/** `Attention` of ONNX's own operator set, since opset 23, without a cache. */
+function findOnnx(node: Node, search: Search): FoundAttention | undefined {
+  if (node.opType !== "Attention" || node.domain !== "") return undefined;
+  refuseInputs(node, { past_key: 4, past_value: 5, nonpad_kv_seqlen: 6 });
+  refuseCausal(node, "is_causal");
+  const shapes = node.inputs.slice(0, 3).map((name) => knownShape(search, name, node));
+  const [query, key, value] = shapes as [readonly number[], readonly number[], readonly number[]];
+  const layout = query.length === 4 ? "head_major" : "token_major";
+  const isHeadMajor = layout === "head_major";
+  const heads = isHeadMajor ? query[1]! : intAttribute(node, "q_num_heads") ?? 0;
+  const kvHeads = isHeadMajor ? key[1]! : intAttribute(node, "kv_num_heads") ?? 0;
+  const sizeOf = (shape: readonly number[]) => isHeadMajor ? shape[3]! : shape[2]! / kvHeads;
+  const operands = node.inputs.map((tensor): Operand => ({ tensor, layout, offset: 0 }));
+  return {
+    name: nameOf(node),
+    q: operands[0]!,
+    k: operands[1]!,
+    v: operands[2]!,
+    output: { tensor: node.outputs[0]!, layout },
+    heads,
+    kvHeads,
+    headDim: sizeOf(key),
+    vHeadDim: sizeOf(value),
+    scale: scaleOf(node, sizeOf(key)),
+    softcap: positive(floatAttribute(node, "softcap")),
+    reach: reachOf(node, search, inputName(node, 3)),
+    maxPositions: Infinity,
+  };
+}
+
+/** `MatMul(softmax(f(MatMul(q, kᵀ)) + mask), v)`; what lies between its joints is measured, as for decoders. */
+function findSpelledOut(softmax: Node, search: Search): FoundAttention | undefined {
+  const { index, probes } = search;
+  const products = findSoftmaxProducts(index, softmax);
+  if (products === undefined) return undefined;
+  const of = describeNode(softmax);
+  const run = probes.at(SHORT_LENGTHS[0]);
+  const [queries, keys] = products.scores.inputs as [string, string];
+  const values = products.values.inputs[1]!;
+  const heads = run.value(queries)?.shape.at(-3) ?? 0;
+  const [q, k, v] = [
+    findRows(search, queries, { heads, isTransposed: false }),
+    findRows(search, keys, { heads, isTransposed: true }),
+    findRows(search, values, { heads, isTransposed: false }),
+  ];
+  if (q === undefined || k === undefined || v === undefined || q.kvHeads !== heads) {
+    throw new Refusal(
+      `What the attention around ${of} reads cannot be traced back to the rows of tokens.`,
+    );
+  }
+  if (k.kvHeads !== v.kvHeads || v.factor !== 1 || !keepsWeights(run, softmax, products.values)) {
+    throw new Refusal(`Around ${of} keys, values or weights are changed on their way.`);
+  }
+  const read = (lengths: Lengths, score: number) =>
+    readScores(probes, lengths, { scores: products.scores.outputs[0]!, softmax, score });
+  const { scale, softcap } = measureScores(
+    (score) => read({ pastLength: 0, numTokens: 3 }, score),
+    of,
+  );
+  const reach = proveReach(
+    (lengths): Visibility | undefined => {
+      const seen = read(lengths, 0);
+      return seen && Uint8Array.from(seen, (x) => x > HIDDEN_SCORE ? 1 : 0);
+    },
+    search.contextLength,
+    of,
+  );
+  return {
+    name: nameOf(softmax),
+    q: q.operand,
+    k: k.operand,
+    v: v.operand,
+    output: { tensor: products.values.outputs[0]!, layout: "head_major" },
+    heads,
+    kvHeads: k.kvHeads,
+    headDim: k.size,
+    vHeadDim: v.size,
+    scale: scale * q.factor * k.factor,
+    softcap,
+    reach,
+    maxPositions: Infinity,
+  };
+}
+
+/** Every attention of an encoder, in its order. @throws {Refusal} when one of them cannot be expressed. */
+export function findEncoderAttentions(search: Search): FoundAttention[] {
+  const finders = [findMultiHead, findProjecting, findOnnx, findSpelledOut];
+  return search.index.graph.nodes.flatMap((node) => {
+    for (const find of finders) {
+      const found = find(node, search);
+      if (found !== undefined) return [found];
+    }
+    return [];
+  });
+}

@@ -1,0 +1,68 @@
+/**
+ * What a cut says of its attentions and of the tensors that cross between its segments.
+ *
+ * @module
+ */
+import { elementsOf } from "./dtype.ts";
+import type { EncoderSite } from "./encoder_cut.ts";
+import type { AttentionSite, HeadRows, TensorPort } from "./graph_cut.ts";
+import type { TokenwiseGraph } from "./prepare_graph.ts";
+import { type Probes, SHORT_LENGTHS } from "./probes.ts";
+import type { Node } from "./proto.ts";
+import { Refusal } from "./refusal.ts";
+import type { TokenAxes } from "./token_axis.ts";
+
+/** Tells whether an attention's operands are of a type the kernels have. */
+function requireFloat(dtype: string | undefined, name: string): "float32" | "float16" {
+  if (dtype === "float32" || dtype === "float16") return dtype;
+  throw new Refusal(`The attention "${name}" works in ${dtype}; Hearth's in float32 or float16.`);
+}
+
+/** What crosses between segments, by name. @throws {Refusal} when that is not a row per token. */
+export function portOf(name: string, probes: Probes, axes: TokenAxes): TensorPort {
+  const tokens = axes.of(name);
+  if (tokens !== undefined && tokens.multiple !== 1) {
+    throw new Refusal(`"${name}" crosses between segments with ${tokens.multiple} rows per token.`);
+  }
+  const { dtype } = probes.at(SHORT_LENGTHS[0]).value(name)!;
+  const shape = axes.shape(name).map((size, axis) => axis === tokens?.axis ? "tokens" : size);
+  return { name, dtype, shape };
+}
+
+/** Positions that the tables of position embeddings reach. */
+export function tableLimit(probes: Probes): number {
+  let limit = Infinity;
+  for (const { opType, inputs: [table, indices] } of probes.index.graph.nodes) {
+    const rows = opType === "Gather" ? probes.index.constants.get(table!)?.shape[0] : undefined;
+    if (rows === undefined || indices === probes.inputs.tokens.name) continue;
+    const offset = probes.positionOffset(indices!);
+    if (offset !== undefined) limit = Math.min(limit, rows - offset);
+  }
+  return limit;
+}
+
+/** Says of each attention where its operands are and how it attends, in the order in which they run. */
+export function describeSites(
+  { sites, probes, proof: { axes } }: TokenwiseGraph,
+  levels: ReadonlyMap<Node, number>,
+): (AttentionSite & Pick<EncoderSite, "reach">)[] {
+  const described = sites.map(({ found, node }) => {
+    const heads = [found.q, found.k, found.v].map(({ offset }, i): HeadRows => {
+      const tensor = node.inputs[i]!;
+      const tokenStride = elementsOf(axes.shape(tensor)) / SHORT_LENGTHS[0].numTokens;
+      return { tensor, tokenStride, offset };
+    });
+    const [q, k, v] = heads as [HeadRows, HeadRows, HeadRows];
+    const output = portOf(node.outputs[0]!, probes, axes);
+    const { name, headDim, vHeadDim, kvHeads, scale, rotary, localWindow, softcap, sinks } = found;
+    const { reach } = found;
+    const dtype = requireFloat(output.dtype, name);
+    return {
+      ...{ name, q, k, v, output, heads: found.heads, kvHeads, headDim, vHeadDim, scale, dtype },
+      ...{ rotary, localWindow, reach, softcap, sinks, afterSegment: levels.get(node)! },
+    };
+  });
+  return described
+    .sort((a, b) => a.afterSegment - b.afterSegment)
+    .map((site, layer) => ({ layer, ...site }));
+}
