@@ -17,10 +17,26 @@ export interface TextMessage {
   readonly content: string;
 }
 
+/** A message as chat templates take it. */
+export interface TemplateMessage {
+  readonly role: ChatMessage["role"];
+  /** Parts: `{ type: "text", text }`, `{ type: "image" }`. */
+  readonly content: string | readonly { readonly type: string; readonly text?: string }[];
+}
+
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
   /** Token ids of a conversation, up to where the assistant is to answer. @throws {HearthError} `invalid_value` when the template refuses it. */
   encodeChat(messages: readonly TextMessage[]): number[];
+  /**
+   * The prompt that the chat template makes of a conversation, up to where the assistant is to answer.
+   *
+   * @throws {HearthError} `invalid_value` when the template refuses it.
+   * @throws {Error} when the folder has no template.
+   */
+  renderChat(messages: readonly TemplateMessage[]): string;
+  /** How a token is written; `undefined` when there is no such id. */
+  tokenOf(id: number): string | undefined;
   /** Token ids of a text as it is; special tokens only where it spells them. */
   encode(text: string): number[];
   /** Token ids of a text, with the special tokens that the model wants around it. */
@@ -48,13 +64,21 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const tokenizer = new Tokenizer(tokenizerJson, config);
   const addedTokens = tokenizer.get_added_tokens_decoder();
   const source = await chatTemplateOf(folder, config);
-  const encodeChat = source === undefined
-    ? (messages: readonly TextMessage[]) =>
-      tokenizer.encode(messages.map((message) => message.content).join("\n")).ids
-    : templateEncoder(tokenizer, source, specialTokens(config));
+  const renderChat = source === undefined
+    ? () => {
+      throw new Error(`${folder.path} has no chat template.`);
+    }
+    : templateRenderer(source, specialTokens(config));
+  const encode = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids;
   return {
-    encodeChat,
-    encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
+    encodeChat: (messages) =>
+      source === undefined
+        ? tokenizer.encode(messages.map((message) => message.content).join("\n")).ids
+        // The template has written the special tokens already.
+        : encode(renderChat(messages)),
+    renderChat,
+    tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,
+    encode,
     encodeWhole: (text) => tokenizer.encode(text).ids,
     idOf: (token) => tokenizer.token_to_id(token) ?? undefined,
     decode: (ids) => tokenizer.decode(ids, { skip_special_tokens: true }),
@@ -94,16 +118,14 @@ function specialTokens(config: Json): Record<string, string> {
   return tokens;
 }
 
-function templateEncoder(
-  tokenizer: Tokenizer,
+function templateRenderer(
   source: string,
   tokens: Record<string, string>,
-): TextTokenizer["encodeChat"] {
+): TextTokenizer["renderChat"] {
   const template = new Template(source);
   return (messages) => {
-    let prompt: string;
     try {
-      prompt = template.render({ ...tokens, messages, add_generation_prompt: true });
+      return template.render({ ...tokens, messages, add_generation_prompt: true });
     } catch (error) {
       throw new HearthError(
         "invalid_value",
@@ -111,7 +133,5 @@ function templateEncoder(
         { param: "messages", cause: error },
       );
     }
-    // The template has written the special tokens already.
-    return tokenizer.encode(prompt, { add_special_tokens: false }).ids;
   };
 }

@@ -1,0 +1,59 @@
+/**
+ * Keeps what was used last, as much of it as a budget allows.
+ *
+ * @module
+ */
+
+/** Values by key. The one added last is kept whatever its size. */
+export class ByteBudgetCache<Value> {
+  readonly #maxBytes: number;
+  readonly #drop: (value: Value) => void;
+  /** The longest unused first. */
+  readonly #entries = new Map<string, { readonly value: Value; readonly numBytes: number }>();
+  #numBytes = 0;
+
+  /** @param drop called with each value that leaves. */
+  constructor(maxBytes: number, drop: (value: Value) => void = () => {}) {
+    this.#maxBytes = maxBytes;
+    this.#drop = drop;
+  }
+
+  /** Bytes of all values. */
+  get numBytes(): number {
+    return this.#numBytes;
+  }
+
+  /** The value of a key, which counts as a use of it. */
+  get(key: string): Value | undefined {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return undefined;
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    return entry.value;
+  }
+
+  /** Adds a value, in place of another of its key, at the cost of the longest unused. */
+  set(key: string, value: Value, numBytes: number): void {
+    this.delete(key);
+    this.#entries.set(key, { value, numBytes });
+    this.#numBytes += numBytes;
+    for (const oldest of this.#entries.keys()) {
+      if (this.#numBytes <= this.#maxBytes || oldest === key) break;
+      this.delete(oldest);
+    }
+  }
+
+  /** Drops the value of a key, if there is one. */
+  delete(key: string): void {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return;
+    this.#entries.delete(key);
+    this.#numBytes -= entry.numBytes;
+    this.#drop(entry.value);
+  }
+
+  /** Drops all. */
+  clear(): void {
+    for (const key of [...this.#entries.keys()]) this.delete(key);
+  }
+}

@@ -1,0 +1,35 @@
+/**
+ * What becomes of a picture before a vision model's encoder sees it: plain data that crosses between threads.
+ *
+ * @module
+ */
+import type { WireError } from "../errors.ts";
+
+/** A tensor in ordinary memory. */
+export interface PlainTensor {
+  /** Element type as ONNX Runtime names it. */
+  readonly type: string;
+  readonly data: Float32Array | Float16Array | BigInt64Array | Int32Array | Uint8Array;
+  readonly dims: readonly number[];
+}
+
+/** A picture ready for the encoder. */
+export interface PreparedPicture {
+  /** What stands for it in the prompt: among other words one image token for each row that the encoder gives. */
+  readonly text: string;
+  /** The encoder's inputs, by the names that transformers.js has for them. */
+  readonly tensors: Readonly<Record<string, PlainTensor>>;
+}
+
+/** To the thread that prepares pictures: the model's folder at first, then one picture at a time. */
+export type ToVisionThread =
+  | { readonly type: "load"; readonly folder: string }
+  /** The bytes of a file of any format that is known. */
+  | { readonly type: "prepare"; readonly bytes: Uint8Array<ArrayBuffer> };
+
+/** From that thread, one answer to each message. */
+export type FromVisionThread =
+  | { readonly type: "loaded"; readonly placeholder: string }
+  | { readonly type: "failed"; readonly reason: string }
+  | { readonly type: "prepared"; readonly picture: PreparedPicture }
+  | { readonly type: "refused"; readonly error: WireError };

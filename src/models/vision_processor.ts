@@ -1,0 +1,173 @@
+/**
+ * A picture as a vision model wants it, by the processor classes of transformers.js: the inputs of its encoder, and what
+ * stands for the picture in the prompt.
+ *
+ * @module
+ */
+import { basename, dirname } from "node:path";
+import type { RawImage } from "@huggingface/transformers";
+import { StartupError } from "../errors.ts";
+import type { Pixels } from "../media/pixels.ts";
+import { loadTransformers, type Transformers } from "../onnx/hook.ts";
+import { toRawImage } from "../onnx/raw_image.ts";
+import { type Json, type ModelFolder, openFolder, readJson, readOptionalJson } from "./folder.ts";
+import type { PlainTensor, PreparedPicture } from "./vision_picture.ts";
+
+/** Whether a class takes the text first, and the picture then. */
+const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
+  Qwen2VLProcessor: true,
+  Qwen2_5_VLProcessor: true,
+  Qwen3VLProcessor: true,
+  Glm46VProcessor: true,
+  Idefics3Processor: true,
+  SmolVLMProcessor: true,
+  Gemma3Processor: true,
+  Gemma3nProcessor: true,
+  Gemma4Processor: true,
+  LlavaProcessor: false,
+  PixtralProcessor: false,
+  Lfm2VlProcessor: false,
+};
+/** What these classes put in the place of a picture, where neither they nor their configuration say. */
+const DEFAULT_PLACEHOLDER = "<image>";
+const WHITE = 255;
+
+/** What is used of a processor. Its declaration knows nothing of the classes' own fields. */
+interface Processor {
+  (first: unknown, second: unknown): Promise<Record<string, unknown>>;
+  readonly config: Json;
+  readonly image_token?: unknown;
+  readonly boi_token?: unknown;
+}
+
+type ProcessorClass =
+  & (new (config: Json, components: Json, chatTemplate: null) => Processor)
+  & {
+    readonly name: string;
+    readonly uses_processor_config: boolean;
+    readonly image_token?: unknown;
+  };
+
+/** See the module. */
+export class VisionProcessor {
+  /** Stands for a picture in what the chat template makes. */
+  readonly placeholder: string;
+  readonly #processor: Processor;
+  readonly #takesTextFirst: boolean;
+  readonly #RawImage: typeof RawImage;
+
+  private constructor(
+    processor: Processor,
+    options: { placeholder: string; takesTextFirst: boolean; RawImage: typeof RawImage },
+  ) {
+    this.#processor = processor;
+    this.placeholder = options.placeholder;
+    this.#takesTextFirst = options.takesTextFirst;
+    this.#RawImage = options.RawImage;
+  }
+
+  /**
+   * Loads the processor of a folder, without its tokenizer.
+   *
+   * @throws {StartupError} when the folder names none that is known.
+   */
+  static async load(folderPath: string): Promise<VisionProcessor> {
+    const folder = await openFolder(folderPath);
+    const transformers = await loadTransformers({ modelsFolder: dirname(folderPath) });
+    const { name, Class } = await findClass(folder, transformers);
+    const config = Class.uses_processor_config
+      ? await readJson(folder.path, "processor_config.json")
+      : {};
+    // The prompt's tokens are made later, with other messages around them: only the text is wanted.
+    const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
+      config: await readOptionalJson(folder, "tokenizer_config.json"),
+    });
+    const image_processor = await loadImageProcessor(folder, { name, config, transformers });
+    const processor = new Class(config, { tokenizer, image_processor }, null);
+    return new VisionProcessor(processor, {
+      placeholder: placeholderOf(processor, { name, Class }),
+      takesTextFirst: TAKES_TEXT_FIRST[name]!,
+      RawImage: transformers.RawImage,
+    });
+  }
+
+  /**
+   * Prepares one picture.
+   *
+   * @throws {Error} when the picture has a form that the model's preprocessing refuses.
+   */
+  async prepare(pixels: Pixels): Promise<PreparedPicture> {
+    const image = toRawImage(this.#RawImage, onWhite(pixels)).rgb();
+    const given = this.#takesTextFirst
+      ? await this.#processor(this.placeholder, image)
+      : await this.#processor(image, this.placeholder);
+    const { texts, ...rest } = given;
+    const tensors = Object.entries(rest).flatMap(([name, value]) => {
+      const tensor = plainTensor(value);
+      return tensor === undefined ? [] : [[name, tensor] as const];
+    });
+    return { text: (texts as string[])[0]!, tensors: Object.fromEntries(tensors) };
+  }
+}
+
+async function findClass(
+  folder: ModelFolder,
+  transformers: Transformers,
+): Promise<{ name: string; Class: ProcessorClass }> {
+  const { processor_class: named } = await readJson(folder.path, "preprocessor_config.json");
+  const name = String(named ?? "");
+  const Class = (transformers as unknown as Record<string, ProcessorClass | undefined>)[name];
+  if (Class !== undefined && name in TAKES_TEXT_FIRST) return { name, Class };
+  throw new StartupError(
+    `${folder.path}/preprocessor_config.json names the processor_class "${name}"; Hearth knows ${
+      Object.keys(TAKES_TEXT_FIRST).join(", ")
+    }.`,
+  );
+}
+
+async function loadImageProcessor(
+  folder: ModelFolder,
+  { name, config, transformers }: { name: string; config: Json; transformers: Transformers },
+): Promise<unknown> {
+  // The one class whose picture processor has no type of its own.
+  if (name === "Gemma4Processor") {
+    const { Gemma4ImageProcessor } = transformers as unknown as {
+      Gemma4ImageProcessor: new (config: unknown) => unknown;
+    };
+    return new Gemma4ImageProcessor(config["image_processor"] ?? {});
+  }
+  return await transformers.AutoImageProcessor.from_pretrained(basename(folder.path), {});
+}
+
+function placeholderOf(
+  processor: Processor,
+  { name, Class }: { name: string; Class: ProcessorClass },
+): string {
+  // Gemma 3's template writes the token before a picture, its processor the picture's.
+  if (name === "Gemma3Processor") return String(processor.boi_token);
+  const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
+  return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;
+}
+
+/** A picture without alpha: what was transparent is white. */
+function onWhite(pixels: Pixels): Pixels {
+  const { width, height, channels, data } = pixels;
+  if (channels % 2 === 1) return pixels;
+  const numColors = channels - 1;
+  const opaque = new Uint8Array(width * height * numColors);
+  for (let pixel = 0; pixel < width * height; pixel++) {
+    const alpha = data[pixel * channels + numColors]! / 255;
+    for (let color = 0; color < numColors; color++) {
+      const level = data[pixel * channels + color]!;
+      opaque[pixel * numColors + color] = Math.round(level * alpha + WHITE * (1 - alpha));
+    }
+  }
+  return { width, height, channels: numColors as 1 | 3, data: opaque };
+}
+
+/** A tensor of transformers.js as plain data; `undefined` for anything else. */
+function plainTensor(value: unknown): PlainTensor | undefined {
+  const { type, data, dims } = (value ?? {}) as Partial<PlainTensor>;
+  if (typeof type !== "string" || !ArrayBuffer.isView(data) || dims === undefined) return undefined;
+  return { type, data, dims: [...dims] };
+}

@@ -1,0 +1,57 @@
+/**
+ * The thread that decodes, resizes and normalises pictures, so that the one that owns the device goes on meanwhile.
+ *
+ * @module
+ */
+import "../onnx/no_location.ts";
+import { HearthError } from "../errors.ts";
+import { decodeImage } from "../media/image.ts";
+import type { FromVisionThread, PreparedPicture, ToVisionThread } from "./vision_picture.ts";
+import { VisionProcessor } from "./vision_processor.ts";
+
+const scope = globalThis as unknown as {
+  postMessage(message: FromVisionThread, transfer?: Transferable[]): void;
+  onmessage: ((event: MessageEvent<ToVisionThread>) => void) | null;
+};
+
+let processor: VisionProcessor | undefined;
+
+async function load(folder: string): Promise<void> {
+  try {
+    processor = await VisionProcessor.load(folder);
+    scope.postMessage({ type: "loaded", placeholder: processor.placeholder });
+  } catch (error) {
+    scope.postMessage({ type: "failed", reason: (error as Error).message });
+  }
+}
+
+async function prepare(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+  try {
+    const picture = await processFile(bytes);
+    scope.postMessage({ type: "prepared", picture }, buffersOf(picture));
+  } catch (error) {
+    scope.postMessage({ type: "refused", error: HearthError.from(error).toWire() });
+  }
+}
+
+async function processFile(bytes: Uint8Array<ArrayBuffer>): Promise<PreparedPicture> {
+  const pixels = await decodeImage(bytes);
+  try {
+    return await processor!.prepare(pixels);
+  } catch (error) {
+    // The model's preprocessing has shown at the start that it works: it is the picture that it cannot take.
+    const size = `${pixels.width} × ${pixels.height}`;
+    throw new HearthError(
+      "invalid_media",
+      `The model cannot be shown a picture of ${size} pixels: ${(error as Error).message}`,
+      { cause: error },
+    );
+  }
+}
+
+function buffersOf({ tensors }: PreparedPicture): ArrayBuffer[] {
+  return [...new Set(Object.values(tensors).map(({ data }) => data.buffer as ArrayBuffer))];
+}
+
+scope.onmessage = ({ data: message }) =>
+  message.type === "load" ? load(message.folder) : prepare(message.bytes);
