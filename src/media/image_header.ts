@@ -4,13 +4,16 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
+import { BMP } from "./image/bmp.ts";
 import { type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
+import { GIF } from "./image/gif.ts";
 import { JPEG } from "./image/jpeg.ts";
 import { PNG } from "./image/png.ts";
+import { TIFF } from "./image/tiff.ts";
 import { WEBP } from "./image/webp.ts";
 
 /** In the order they are tried. */
-const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP];
+const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, TIFF, BMP];
 
 /** A picture file's header. */
 export interface ImageHeader extends ImageSize {

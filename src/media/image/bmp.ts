@@ -1,0 +1,189 @@
+/**
+ * Reads BMP files: 1 to 32 bits a pixel, with palettes, bit masks and run lengths.
+ *
+ * @module
+ */
+import type { Pixels } from "../pixels.ts";
+import { unpackBmpRuns } from "./bmp_runs.ts";
+import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+
+interface BmpHeader {
+  readonly width: number;
+  readonly height: number;
+  /** Whether the first row of the file is the top one; mostly it is the bottom one. */
+  readonly isTopDown: boolean;
+  readonly bitsPerPixel: number;
+  readonly compression: number;
+  /** Where a mask for each of red, green, blue and alpha applies. */
+  readonly masks: readonly [number, number, number, number] | undefined;
+  readonly paletteAt: number;
+  /** Bytes of a palette entry: blue, green, red and mostly a spare one. */
+  readonly entryBytes: 3 | 4;
+  readonly pixelsAt: number;
+}
+
+/** Lengths of the headers there were in the course of time: OS/2's first, Windows', OS/2's second. */
+const CORE_HEADER = 12;
+const HEADERS = [CORE_HEADER, 16, 40, 52, 56, 64, 108, 124];
+const RGB = 0;
+const RLE8 = 1;
+const RLE4 = 2;
+const BIT_FIELDS = 3;
+const ALPHA_BIT_FIELDS = 6;
+/** By bits per pixel, where a file has none. */
+const DEFAULT_MASKS: Readonly<Record<number, readonly [number, number, number, number]>> = {
+  16: [0x7c00, 0x03e0, 0x001f, 0],
+  32: [0xff0000, 0xff00, 0xff, 0],
+};
+/** Compressions with the bits per pixel they are for. */
+const DEPTHS: Readonly<Record<number, readonly number[]>> = {
+  [RGB]: [1, 2, 4, 8, 16, 24, 32],
+  [RLE8]: [8],
+  [RLE4]: [4],
+  [BIT_FIELDS]: [16, 32],
+  [ALPHA_BIT_FIELDS]: [16, 32],
+};
+
+/** BMP. */
+export const BMP: ImageFormat = {
+  name: "BMP",
+  matches: (file) => hasText(file, 0, "BM") && file.length > 18 && HEADERS.includes(file[14]!),
+  readSize: (file): ImageSize => {
+    const { width, height } = readHeader(file);
+    return { width, height, orientation: 1 };
+  },
+  decode,
+};
+
+function readHeader(file: Uint8Array): BmpHeader {
+  const view = viewOf(file);
+  const headerBytes = view.getUint32(14, true);
+  const pixelsAt = view.getUint32(10, true);
+  if (headerBytes === CORE_HEADER) {
+    return {
+      width: view.getUint16(18, true),
+      height: view.getUint16(20, true),
+      isTopDown: false,
+      bitsPerPixel: view.getUint16(24, true),
+      compression: RGB,
+      masks: undefined,
+      paletteAt: 26,
+      entryBytes: 3,
+      pixelsAt,
+    };
+  }
+  const height = view.getInt32(22, true);
+  const bitsPerPixel = view.getUint16(28, true);
+  const compression = headerBytes > 16 ? view.getUint32(30, true) : RGB;
+  // Where the first Windows header has masks, they come after it.
+  const hasMasks = compression === BIT_FIELDS || compression === ALPHA_BIT_FIELDS;
+  const hasAlphaMask = compression === ALPHA_BIT_FIELDS || headerBytes >= 56 && headerBytes !== 64;
+  const [red, green, blue] = [54, 58, 62].map((at) => hasMasks ? view.getUint32(at, true) : 0);
+  const alpha = hasMasks && hasAlphaMask ? view.getUint32(66, true) : 0;
+  const maskBytes = headerBytes > 40 || !hasMasks ? 0 : compression === BIT_FIELDS ? 12 : 16;
+  return {
+    width: Math.max(0, view.getInt32(18, true)),
+    height: Math.abs(height),
+    isTopDown: height < 0,
+    bitsPerPixel,
+    compression,
+    masks: hasMasks ? [red!, green!, blue!, alpha] : DEFAULT_MASKS[bitsPerPixel],
+    paletteAt: 14 + headerBytes + maskBytes,
+    entryBytes: 4,
+    pixelsAt,
+  };
+}
+
+function decode(file: Uint8Array<ArrayBuffer>): Pixels {
+  const header = readHeader(file);
+  const { width, height, bitsPerPixel, compression } = header;
+  if (!DEPTHS[compression]?.includes(bitsPerPixel)) {
+    throw invalidImage(
+      `The BMP file cannot be read: it has ${bitsPerPixel} bits per pixel in compression ${compression}.`,
+    );
+  }
+  const packed = file.subarray(header.pixelsAt);
+  if (compression === RLE8 || compression === RLE4) {
+    const indexes = unpackBmpRuns(packed, { width, height, bits: compression === RLE8 ? 8 : 4 });
+    return colorize(file, header, { rows: indexes, rowBytes: width, bits: 8 });
+  }
+  const rowBytes = Math.ceil(width * bitsPerPixel / 32) * 4;
+  if (packed.length < rowBytes * (height - 1) + Math.ceil(width * bitsPerPixel / 8)) {
+    throw invalidImage(
+      `The BMP file is cut off: ${width} × ${height} pixels need ${rowBytes * height} bytes, ` +
+        `and there are ${packed.length}.`,
+    );
+  }
+  if (bitsPerPixel === 24) return copyRows(packed, header, rowBytes);
+  const rows = { rows: packed, rowBytes, bits: bitsPerPixel };
+  return bitsPerPixel <= 8 ? colorize(file, header, rows) : applyMasks(rows, header);
+}
+
+interface Rows {
+  readonly rows: Uint8Array;
+  readonly rowBytes: number;
+  readonly bits: number;
+}
+
+/** The row of the file that a row of the picture is. */
+function toFileRow(y: number, { isTopDown, height }: BmpHeader): number {
+  return isTopDown ? y : height - 1 - y;
+}
+
+/** Pixels of palette indexes; an index that the palette lacks is black. */
+function colorize(file: Uint8Array, header: BmpHeader, { rows, rowBytes, bits }: Rows): Pixels {
+  const { width, height, paletteAt, entryBytes } = header;
+  const endAt = header.pixelsAt > paletteAt ? header.pixelsAt : file.length;
+  const palette = file.subarray(paletteAt, Math.min(endAt, paletteAt + (entryBytes << bits)));
+  const data = new Uint8Array(width * height * 3);
+  const mask = (1 << bits) - 1;
+  for (let y = 0, to = 0; y < height; y++) {
+    const from = toFileRow(y, header) * rowBytes;
+    for (let x = 0; x < width; x++) {
+      const bit = x * bits;
+      const index = rows[from + (bit >> 3)]! >> (8 - bits - (bit & 7)) & mask;
+      data[to++] = palette[index * entryBytes + 2]!;
+      data[to++] = palette[index * entryBytes + 1]!;
+      data[to++] = palette[index * entryBytes]!;
+    }
+  }
+  return { width, height, channels: 3, data };
+}
+
+/** Pixels of 24 bits: blue, green, red. */
+function copyRows(rows: Uint8Array, header: BmpHeader, rowBytes: number): Pixels {
+  const { width, height } = header;
+  const data = new Uint8Array(width * height * 3);
+  for (let y = 0, to = 0; y < height; y++) {
+    let from = toFileRow(y, header) * rowBytes;
+    for (let x = 0; x < width; x++, from += 3) {
+      data[to++] = rows[from + 2]!;
+      data[to++] = rows[from + 1]!;
+      data[to++] = rows[from]!;
+    }
+  }
+  return { width, height, channels: 3, data };
+}
+
+/** Pixels of 16 or 32 bits whose parts masks tell. */
+function applyMasks({ rows, rowBytes, bits }: Rows, header: BmpHeader): Pixels {
+  const { width, height, masks } = header;
+  const view = viewOf(rows);
+  const channels = masks![3] === 0 ? 3 : 4;
+  const parts = masks!.slice(0, channels).map((mask) => {
+    const shift = mask === 0 ? 0 : 31 - Math.clz32(mask & -mask);
+    const max = mask >>> shift;
+    return { shift, max, scale: max === 0 ? 0 : 255 / max };
+  });
+  const data = new Uint8Array(width * height * channels);
+  for (let y = 0, to = 0; y < height; y++) {
+    const from = toFileRow(y, header) * rowBytes;
+    for (let x = 0; x < width; x++) {
+      const pixel = bits === 16
+        ? view.getUint16(from + 2 * x, true)
+        : view.getUint32(from + 4 * x, true);
+      for (const { shift, max, scale } of parts) data[to++] = (pixel >>> shift & max) * scale;
+    }
+  }
+  return { width, height, channels, data };
+}

@@ -1,0 +1,142 @@
+/**
+ * Reads the first picture of GIF files (GIF89a).
+ *
+ * @module
+ */
+import { pad } from "../crop.ts";
+import type { Pixels } from "../pixels.ts";
+import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import { unpackLzw } from "./lzw.ts";
+
+interface GifFrame {
+  readonly left: number;
+  readonly top: number;
+  readonly width: number;
+  readonly height: number;
+  readonly isInterlaced: boolean;
+  /** RGB of each index. */
+  readonly palette: Uint8Array;
+  readonly transparentIndex: number | undefined;
+  /** Where the packed indexes start. */
+  readonly dataAt: number;
+  /** The size of the screen, or of the frame where that sticks out, as in Pillow. */
+  readonly canvas: { readonly width: number; readonly height: number };
+}
+
+const SCREEN_BYTES = 13;
+const EXTENSION = 0x21;
+const GRAPHIC_CONTROL = 0xf9;
+const IMAGE = 0x2c;
+/** First row of each pass over an interlaced picture, and the rows from one to the next. */
+const PASSES = [[0, 8], [4, 8], [2, 4], [1, 2]] as const;
+
+/** GIF; animations give their first picture, on a transparent canvas where it does not fill it. */
+export const GIF: ImageFormat = {
+  name: "GIF",
+  matches: (file) => hasText(file, 0, "GIF87a") || hasText(file, 0, "GIF89a"),
+  readSize: (file): ImageSize => ({ ...readFrame(file).canvas, orientation: 1 }),
+  decode,
+};
+
+function readFrame(file: Uint8Array): GifFrame {
+  const view = viewOf(file);
+  const screenFlags = view.getUint8(10);
+  const screenPalette = readPalette(file, SCREEN_BYTES, screenFlags);
+  let transparentIndex: number | undefined;
+  for (let at = SCREEN_BYTES + screenPalette.length;;) {
+    const kind = view.getUint8(at);
+    if (kind === IMAGE) {
+      const [left, top, width, height] = [1, 3, 5, 7].map((field) =>
+        view.getUint16(at + field, true)
+      ) as [number, number, number, number];
+      const flags = view.getUint8(at + 9);
+      const ownPalette = readPalette(file, at + 10, flags);
+      const canvas = {
+        width: Math.max(view.getUint16(6, true), left + width),
+        height: Math.max(view.getUint16(8, true), top + height),
+      };
+      const palette = ownPalette.length > 0 ? ownPalette : screenPalette;
+      const isInterlaced = (flags & 0x40) !== 0;
+      const dataAt = at + 10 + ownPalette.length;
+      const place = { left, top, width, height };
+      return { ...place, isInterlaced, palette, transparentIndex, dataAt, canvas };
+    }
+    if (kind !== EXTENSION) throw invalidImage("The GIF file has no picture in it.");
+    const isTransparent = view.getUint8(at + 1) === GRAPHIC_CONTROL &&
+      (view.getUint8(at + 3) & 1) === 1;
+    if (isTransparent) transparentIndex = view.getUint8(at + 6);
+    at = skipBlocks(file, at + 2);
+  }
+}
+
+/** The colours after a descriptor whose flags say how many they are. */
+function readPalette(file: Uint8Array, at: number, flags: number): Uint8Array {
+  const numColors = (flags & 0x80) === 0 ? 0 : 2 << (flags & 7);
+  return file.subarray(at, at + 3 * numColors);
+}
+
+/** The place after a chain of blocks, each with its length before it. */
+function skipBlocks(file: Uint8Array, from: number): number {
+  let at = from;
+  while (at < file.length && file[at] !== 0) at += 1 + file[at]!;
+  return at + 1;
+}
+
+function decode(file: Uint8Array<ArrayBuffer>): Pixels {
+  const frame = readFrame(file);
+  const { left, top, width, height, canvas } = frame;
+  if (width === 0 || height === 0) {
+    throw invalidImage(`The GIF file is damaged: its picture has ${width} × ${height} pixels.`);
+  }
+  return pad(colorize(frame, unpackIndexes(file, frame)), {
+    left,
+    top,
+    right: canvas.width - left - width,
+    bottom: canvas.height - top - height,
+  });
+}
+
+function unpackIndexes(file: Uint8Array, { width, height, dataAt }: GifFrame): Uint8Array {
+  const valueBits = file[dataAt] ?? 0;
+  if (valueBits < 1 || valueBits > 8) {
+    throw invalidImage(`The GIF file is damaged: it has indexes of ${valueBits} bits.`);
+  }
+  const codes = new Uint8Array(file.length - dataAt);
+  let numBytes = 0;
+  for (let at = dataAt + 1; at < file.length && file[at] !== 0; at += 1 + file[at]!) {
+    const block = file.subarray(at + 1, at + 1 + file[at]!);
+    codes.set(block, numBytes);
+    numBytes += block.length;
+  }
+  const indexes = new Uint8Array(width * height);
+  const length = unpackLzw(codes.subarray(0, numBytes), indexes, {
+    valueBits,
+    isLowFirst: true,
+    earlyChange: 0,
+  });
+  if (length < indexes.length) {
+    throw invalidImage(
+      `The GIF file is damaged or cut off: it holds ${length} of ${indexes.length} pixels.`,
+    );
+  }
+  return indexes;
+}
+
+/** RGBA; an index that the palette lacks is black. */
+function colorize(frame: GifFrame, indexes: Uint8Array): Pixels {
+  const { width, height, palette, transparentIndex, isInterlaced } = frame;
+  const data = new Uint8Array(width * height * 4);
+  let from = 0;
+  for (const [firstRow, step] of isInterlaced ? PASSES : [[0, 1]] as const) {
+    for (let row = firstRow; row < height; row += step) {
+      for (let to = row * width * 4; to < (row + 1) * width * 4; to += 4) {
+        const index = indexes[from++]!;
+        data[to] = palette[3 * index]!;
+        data[to + 1] = palette[3 * index + 1]!;
+        data[to + 2] = palette[3 * index + 2]!;
+        data[to + 3] = index === transparentIndex ? 0 : 255;
+      }
+    }
+  }
+  return { width, height, channels: 4, data };
+}
