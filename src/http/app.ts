@@ -17,6 +17,7 @@ import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
 import { otherKindsRoutes } from "./other_kinds.ts";
 import type { App } from "./node_bridge.ts";
+import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./rerank.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
@@ -52,6 +53,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     embeddingsRoute(deps),
     ...rerankRoutes(deps),
     transcriptionsRoute(deps),
+    removeBackgroundRoute(deps),
     ...otherKindsRoutes(deps),
     shutdownRoute(deps),
     metricsRoute(metrics),

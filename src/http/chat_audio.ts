@@ -10,7 +10,8 @@ import type { Session } from "../session/session.ts";
 import type { TaskStream } from "../session/task_stream.ts";
 import type { ChatEvent, TranscribeEvent } from "../models/task.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
-import { type MediaPart, readPart } from "./media.ts";
+import { readPart } from "./media.ts";
+import { findOnlyMedia } from "./only_media.ts";
 
 /** What a chat with a speech model needs. */
 export interface AudioChatOptions {
@@ -37,7 +38,10 @@ export async function transcribeChat(
   request: ChatRequest,
   options: AudioChatOptions,
 ): Promise<ChatEvents> {
-  const { part, path } = findAudio(request, options.info);
+  const { part, path } = findOnlyMedia(request.messages, {
+    wants: "audio",
+    info: options.info,
+  });
   if ((request.n ?? 1) !== 1) {
     throw new HearthError("invalid_value", `n: a speech model gives 1 answer, saw ${request.n}.`, {
       param: "n",
@@ -48,35 +52,6 @@ export async function transcribeChat(
   const temperature = request.temperature ?? 0;
   const task = { type: "transcribe", requestId, audio, temperature } as const;
   return new TranscriptAsChat(session.stream(task, { signal }));
-}
-
-function findAudio(
-  { messages }: ChatRequest,
-  info: ModelInfo,
-): { part: MediaPart; path: string } {
-  const index = messages.findLastIndex(({ role }) => role === "user");
-  const content = messages[index]?.content ?? [];
-  const found: { part: MediaPart; path: string }[] = [];
-  (typeof content === "string" ? [] : content).forEach((part, place) => {
-    if (part.type === "text") return;
-    const path = `messages[${index}].content[${place}]`;
-    if (part.type === "image" || part.type === "image_url") {
-      throw new HearthError(
-        "unsupported_by_model",
-        `${path}: the loaded model ${info.id} (${info.kind}) takes audio, saw a part of type ${part.type}.`,
-        { param: path },
-      );
-    }
-    found.push({ part, path });
-  });
-  const [first] = found;
-  if (first !== undefined && found.length === 1) return first;
-  const param = index < 0 ? "messages" : `messages[${index}].content`;
-  throw new HearthError(
-    "invalid_value",
-    `${param}: want one audio part in the last user message, saw ${found.length}.`,
-    { param },
-  );
 }
 
 /** Shows a transcription's events as those of a chat. */

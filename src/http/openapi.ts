@@ -130,7 +130,7 @@ function describeContent(
   return Object.fromEntries(
     Object.entries(content).map(([type, schema]) => [type, {
       schema: describeSchema(schema, place.components),
-      ...(example !== undefined && { example }),
+      ...(example !== undefined && type === "application/json" && { example }),
     }]),
   );
 }

@@ -23,7 +23,6 @@ interface Endpoint {
 
 const ENDPOINTS: readonly Endpoint[] = [
   { path: "/audio/speech", summary: "Text to speech", namesModel: true },
-  { path: "/images/remove_background", summary: "Cut out the foreground", namesModel: true },
 ];
 
 /** All of them. */

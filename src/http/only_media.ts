@@ -1,0 +1,60 @@
+/**
+ * Finds the one piece of media that a request is about.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../api/chat_request.ts";
+import { HearthError } from "../errors.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
+import type { MediaPart } from "./media.ts";
+
+/** A content part and its place in the request: `messages[0].content[1]`. */
+export interface PlacedPart {
+  readonly part: MediaPart;
+  readonly path: string;
+}
+
+/** What a model may be given. */
+export type Medium = "audio" | "image";
+
+const PLURALS: Readonly<Record<Medium, string>> = { audio: "audio", image: "images" };
+
+/**
+ * The media part of the last user message. Text parts are passed over.
+ *
+ * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for media of the other sort.
+ */
+export function findOnlyMedia(
+  messages: ChatRequest["messages"],
+  { wants, info }: { readonly wants: Medium; readonly info: ModelInfo },
+): PlacedPart {
+  const index = messages.findLastIndex(({ role }) => role === "user");
+  const content = messages[index]?.content ?? [];
+  const found: PlacedPart[] = [];
+  (typeof content === "string" ? [] : content).forEach((part, place) => {
+    if (part.type === "text") return;
+    const path = `messages[${index}].content[${place}]`;
+    if (mediumOf(part) !== wants) {
+      throw new HearthError(
+        "unsupported_by_model",
+        `${path}: the loaded model ${info.id} (${info.kind}) takes ${
+          PLURALS[wants]
+        }, saw a part of type ${part.type}.`,
+        { param: path },
+      );
+    }
+    found.push({ part, path });
+  });
+  const [first] = found;
+  if (first !== undefined && found.length === 1) return first;
+  const param = index < 0 ? "messages" : `messages[${index}].content`;
+  throw new HearthError(
+    "invalid_value",
+    `${param}: want one ${wants} part in the last user message, saw ${found.length}.`,
+    { param },
+  );
+}
+
+function mediumOf({ type }: MediaPart): Medium {
+  return type === "image" || type === "image_url" ? "image" : "audio";
+}

@@ -1,0 +1,117 @@
+/**
+ * `POST /images/remove_background`.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
+import {
+  MattingForm,
+  mattingOptions,
+  MattingRequest,
+  parseMattingForm,
+} from "../api/matting_request.ts";
+import { ImageCompletion, imageCompletion } from "../api/media_completion.ts";
+import { parseRequest } from "../api/parse.ts";
+import { HearthError } from "../errors.ts";
+import type { MatteTask } from "../models/task.ts";
+import { readJson } from "./body.ts";
+import { readPart } from "./media.ts";
+import { isMultipart, readMultipart } from "./multipart.ts";
+import { findOnlyMedia } from "./only_media.ts";
+import type { AppDeps, Call, Route } from "./route.ts";
+
+const PATH = "/images/remove_background";
+/** Name of the form's file. */
+const FIELD = "image";
+
+/** Pictures in, cut-outs out; as JSON or as files. */
+export function removeBackgroundRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Cut out the foreground of a picture",
+      description: "A JSON request is answered with a chat completion that holds the picture; an " +
+        "upload is answered with the PNG file itself. It has the width and height of the picture.",
+      request: { "application/json": MattingRequest, "multipart/form-data": MattingForm },
+      requestExample: {
+        model: "hearth-demo-matting",
+        messages: [{
+          role: "user",
+          content: [{ type: "image", image_url: { url: "file:///home/me/photo.jpg" } }],
+        }],
+      },
+      response: {
+        description: "The picture with an alpha channel",
+        content: { "application/json": ImageCompletion, "image/png": z.string() },
+      },
+      errors: [
+        "invalid_json",
+        "invalid_value",
+        "invalid_media",
+        "missing_file",
+        "unsupported_by_model",
+        "model_not_found",
+        "request_timeout",
+        "payload_too_large",
+        "unsupported_media_type",
+        "overloaded",
+        "inference_failed",
+        "model_not_loaded",
+      ],
+    },
+    handle: (call) =>
+      isMultipart(call.req.raw) ? answerUpload(call, deps) : answerMessages(call, deps),
+  };
+}
+
+async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
+  const { session, settings, bodyLimits } = deps;
+  const { signal } = call.req.raw;
+  session.requireReady();
+  const request = parseRequest(MattingRequest, await readJson(call.req.raw, bodyLimits));
+  const info = session.requireReady();
+  requireModelName(info, request.model);
+  requireEndpoint(info, PATH);
+  const { part, path } = findOnlyMedia(request.messages, { wants: "image", info });
+  const image = await readPart(part, { path, settings, signal });
+  const options = mattingOptions(request);
+  const png = await matte(call, deps, { image, param: path, options });
+  const head = {
+    id: `chatcmpl-${crypto.randomUUID()}`,
+    createdSeconds: Math.floor(Date.now() / 1000),
+    model: info.id,
+  };
+  return call.json(imageCompletion(head, png));
+}
+
+async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {
+  const { session, bodyLimits } = deps;
+  const info = session.requireReady();
+  requireEndpoint(info, PATH);
+  const form = await readMultipart(call.req.raw, { fileName: FIELD, limits: bodyLimits });
+  const { model, options } = parseMattingForm(form.fields);
+  if (model !== undefined) requireModelName(info, model);
+  if (form.file === undefined) {
+    throw new HearthError(
+      "missing_file",
+      `No picture was sent: the form has no part named ${FIELD}.`,
+      { param: FIELD },
+    );
+  }
+  const png = await matte(call, deps, { image: form.file, param: FIELD, options });
+  return call.body(png, 200, { "content-type": "image/png" });
+}
+
+async function matte(
+  call: Call,
+  { session }: AppDeps,
+  task: Pick<MatteTask, "image" | "param" | "options">,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const { png } = await session.answer(
+    { type: "matte", requestId: call.get("requestId"), ...task },
+    { signal: call.req.raw.signal },
+  );
+  return png;
+}
