@@ -1,0 +1,35 @@
+/**
+ * Makes of an English text one whose every word is written out.
+ *
+ * @module
+ */
+import { DATE_RULES } from "./english_dates.ts";
+import { MONEY_RULES } from "./english_money.ts";
+import { COMPOUND_NUMBER_RULES, SINGLE_NUMBER_RULES } from "./english_numbers.ts";
+import { SHORT_WORD_RULES, SIGN_RULES, UNIT_RULES } from "./english_words.ts";
+import { applyRules, type Rule } from "./rule.ts";
+
+/** What gives a number its meaning comes before the number itself. */
+const RULES: readonly Rule[] = [
+  ...DATE_RULES,
+  ...SHORT_WORD_RULES,
+  ...COMPOUND_NUMBER_RULES,
+  ...MONEY_RULES,
+  ...UNIT_RULES,
+  ...SINGLE_NUMBER_RULES,
+  ...SIGN_RULES,
+];
+
+/**
+ * Writes out numbers, amounts, dates, times, short forms and signs.
+ *
+ * @example
+ * ```ts
+ * import { spellEnglish } from "./english.ts";
+ * import assert from "node:assert/strict";
+ * assert.equal(spellEnglish("Dr. Lee paid $5.50."), "Doctor Lee paid five dollars and fifty cents.");
+ * ```
+ */
+export function spellEnglish(text: string): string {
+  return applyRules(text, RULES).trim();
+}

@@ -1,0 +1,52 @@
+/**
+ * Divides a text into sentences.
+ *
+ * @module
+ */
+
+/** A sentence, and whether the paragraph goes on after it. */
+export interface Sentence {
+  readonly text: string;
+  readonly endsParagraph: boolean;
+}
+
+/** A blank line, or a line that begins as the item of a list does. */
+const PARAGRAPH_END = /\r?\n(?:[^\S\n]*\r?\n)+|\r?\n(?=[^\S\n]*(?:[-*\u2022]|\d{1,3}[.)])[^\S\n])/;
+
+/** After these a full stop does not end a sentence, even if a capital follows. */
+const ABBREVIATIONS = new Set(
+  ("mr mrs ms dr prof st mt gen col sgt lt capt cpl maj adm rep sen gov hon rev fr sr fig figs no nos vol vols " +
+    "pp eq ch sec art ed eds trans cf vs approx ca est jan feb mar apr jun jul aug sept sep oct nov dec")
+    .split(" "),
+);
+const LAST_WORD = /(?:^|[\s(["'])([\p{L}.]+)\.\s*$/u;
+/** What goes on after an abbreviation is one sentence up to here. */
+const MAX_JOINED_CHARS = 1_000;
+
+/** The sentences of a text in order, none of them blank. */
+export function* splitSentences(text: string, language: string): Generator<Sentence> {
+  const segmenter = new Intl.Segmenter(language, { granularity: "sentence" });
+  for (const paragraph of text.split(PARAGRAPH_END)) {
+    // A line break within a paragraph is a blank, which the segmenter would take for an end.
+    const line = paragraph.replaceAll(/\s+/g, " ");
+    let sentence = "";
+    for (const { segment } of segmenter.segment(line)) {
+      if (sentence !== "" && !goesOn(sentence)) {
+        if (sentence.trim() !== "") yield { text: sentence.trim(), endsParagraph: false };
+        sentence = "";
+      }
+      sentence += segment;
+    }
+    if (sentence.trim() !== "") yield { text: sentence.trim(), endsParagraph: true };
+  }
+}
+
+/** Whether a sentence only seems to end. */
+function goesOn(sentence: string): boolean {
+  if (sentence.length > MAX_JOINED_CHARS) return false;
+  const word = LAST_WORD.exec(sentence.slice(-24))?.[1]?.toLowerCase();
+  if (word === undefined) return false;
+  // An initial, or "e.g." and the like; "U.S." may well end a sentence.
+  return ABBREVIATIONS.has(word) || /^\p{L}$/u.test(word) && word !== "i" || word === "e.g" ||
+    word === "i.e";
+}

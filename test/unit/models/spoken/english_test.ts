@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { spellEnglish } from "../../../../src/models/spoken/english.ts";
+
+/** Written, and said. */
+const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = {
+  numbers: [
+    [
+      "1,234,567 people",
+      "one million two hundred thirty-four thousand five hundred sixty-seven people",
+    ],
+    ["3.14159", "three point one four one five nine"],
+    [".5", "zero point five"],
+    ["-5 degrees", "minus five degrees"],
+    ["007 agents", "zero zero seven agents"],
+    ["pages 10-20", "pages ten to twenty"],
+    ["2x4", "two by four"],
+    ["Item #5", "Item number five"],
+    ["1/2 cup and 3/4 mile", "one half cup and three quarters mile"],
+    ["\u00bd and 2\u00bd", "one half and two and one half"],
+    ["99.9%", "ninety-nine point nine percent"],
+    ["v2.5.1", "v two point five point one"],
+    ["Call 555-123-4567.", "Call five five five one two three four five six seven."],
+    [
+      "12345678901234567890",
+      "one two three four five six seven eight nine zero one two three four five six seven eight nine zero",
+    ],
+  ],
+  ordinals: [
+    ["the 1st, 22nd and 100th", "the first, twenty-second and one hundredth"],
+    ["the 0th", "the zeroth"],
+  ],
+  years: [
+    ["in 1984", "in nineteen eighty-four"],
+    ["in 2005.", "in two thousand five."],
+    ["in 1900", "in nineteen hundred"],
+    ["in 1905", "in nineteen oh five"],
+    ["the 1990s and the 60s", "the nineteen nineties and the sixties"],
+  ],
+  money: [
+    ["$5.50", "five dollars and fifty cents"],
+    ["$1 and $0.99", "one dollar and ninety-nine cents"],
+    ["$1.01", "one dollar and one cent"],
+    ["$1.2 million", "one point two million dollars"],
+    ["\u00a33bn", "three billion pounds"],
+    ["-\u20ac20", "minus twenty euros"],
+    ["20 \u20ac or 10$", "twenty euros or ten dollars"],
+    ["\u00a5500", "five hundred yen"],
+    ["$1,000", "one thousand dollars"],
+  ],
+  dates: [
+    ["March 15, 2024", "March fifteenth, twenty twenty-four"],
+    ["2024-03-15", "March fifteenth, twenty twenty-four"],
+    ["3/15/2024", "March fifteenth, twenty twenty-four"],
+    ["4 July 2020", "July fourth, twenty twenty"],
+    ["the 3rd of May", "the third of May"],
+    ["Sept. 3", "September third"],
+    ["13/45/2024", "thirteen forty-five twenty twenty-four"],
+  ],
+  times: [
+    ["at 3:30pm", "at three thirty P M"],
+    ["9:05 a.m. tomorrow", "nine oh five A M tomorrow"],
+    ["12:00", "twelve o'clock"],
+    ["15:45", "fifteen forty-five"],
+    ["at 3 p.m.", "at three P M"],
+  ],
+  units: [
+    ["5 km", "five kilometers"],
+    ["1 kg", "one kilogram"],
+    ["20\u00b0C", "twenty degrees Celsius"],
+    ["100mph", "one hundred miles per hour"],
+    ["5 GB of RAM", "five gigabytes of RAM"],
+  ],
+  "short forms": [
+    ["Dr. Lee and Mrs. Poe", "Doctor Lee and Missus Poe"],
+    ["St. John lives on Main St.", "Saint John lives on Main Street."],
+    ["e.g. this & that", "for example, this and that"],
+    ["No. 5 is alive. No.", "Number five is alive. No."],
+    ["Made by Acme Inc.", "Made by Acme Incorporated."],
+    ["The U.S.", "The U S."],
+  ],
+  signs: [
+    ["a@b.com", "a at b dot com"],
+    ["read/write", "read or write"],
+    ["C + D = E", "C plus D equals E"],
+    ["a * b ~ c", "a b c"],
+  ],
+};
+
+for (const [kind, cases] of Object.entries(CASES)) {
+  Deno.test(`spellEnglish() writes out ${kind}`, () => {
+    for (const [written, said] of cases) assert.equal(spellEnglish(written), said, written);
+  });
+}
+
+Deno.test("spellEnglish() leaves no figure, and takes its time with none", () => {
+  const alphabet = "0123456789.,:/-$%'#\u00b0 ampstxk\u00bd";
+  let state = 7;
+  const next = (n: number) => (state = (state * 48271) % 2147483647) % n;
+  for (let i = 0; i < 3_000; i++) {
+    const text = Array.from({ length: next(40) }, () => alphabet[next(alphabet.length)]).join("");
+    assert.doesNotMatch(spellEnglish(text), /\d/, text);
+  }
+  for (
+    const part of [
+      "1,",
+      "1/",
+      "1.",
+      "$1",
+      "1-",
+      "1:1",
+      "Mr.",
+      "A.",
+      "a@",
+      "\u00bd",
+      "May 1, ",
+      "( ",
+    ]
+  ) {
+    spellEnglish(part.repeat(500));
+  }
+});
