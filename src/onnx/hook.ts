@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { setImmediate } from "node:timers";
 import type { InferenceSession } from "onnxruntime-common";
 import { exclusively, runtime, Tensor, type Tensors } from "./ort.ts";
 import { replaceCanvas } from "./raw_image.ts";
@@ -14,28 +15,31 @@ import { replaceCanvas } from "./raw_image.ts";
 export type Transformers = typeof import("@huggingface/transformers");
 
 let loaded: Promise<Transformers> | undefined;
+/** Of the sessions that are opened next. */
+let device: GPUDevice | undefined;
 
 /**
  * Imports transformers.js on our runtime. Models load from local folders only; give `device: "auto"` and an
  * explicit `dtype`, since its own table of devices is empty then.
  *
- * @param options.device the GPU its sessions run on; the CPU if absent. The first call decides.
- * @param options.modelsFolder where its model folders lie.
+ * @param options.device the GPU that models loaded from now on run on; the CPU if absent.
+ * @param options.modelsFolder where their folders lie.
  */
 export function loadTransformers(
   options: { device?: GPUDevice | undefined; modelsFolder: string },
 ): Promise<Transformers> {
-  loaded ??= hook(options.device);
+  device = options.device;
+  loaded ??= hook();
   return loaded.then((transformers) => {
     transformers.env.localModelPath = options.modelsFolder;
     return transformers;
   });
 }
 
-async function hook(device: GPUDevice | undefined): Promise<Transformers> {
+async function hook(): Promise<Transformers> {
   Reflect.set(globalThis, Symbol.for("onnxruntime"), {
     ...runtime,
-    InferenceSession: sessions(device),
+    InferenceSession: { create: createSession },
   });
   const transformers = await import("@huggingface/transformers");
   replaceCanvas(transformers.RawImage);
@@ -45,46 +49,67 @@ async function hook(device: GPUDevice | undefined): Promise<Transformers> {
     useWasmCache: false,
     allowLocalModels: true,
     allowRemoteModels: false,
+    // What goes wrong it throws too; its log would have all the elements of all inputs.
+    logLevel: transformers.LogLevel.NONE,
   });
   return transformers;
 }
 
-type Create = (...args: unknown[]) => Promise<InferenceSession>;
-
 /**
- * `InferenceSession` as transformers.js uses it. On a GPU the key-value caches stay there, as they do where it
+ * `InferenceSession.create` as transformers.js uses it. On a GPU the key-value caches stay there, as they do where it
  * knows of the device itself; all else it wants on the CPU.
  */
-function sessions(device: GPUDevice | undefined): { readonly create: Create } {
-  const options: InferenceSession.SessionOptions = device
-    ? {
-      executionProviders: [{ name: "webgpu", device, validationMode: "disabled" }],
-      preferredOutputLocation: "gpu-buffer",
+async function createSession(
+  model: unknown,
+  given: InferenceSession.SessionOptions,
+): Promise<InferenceSession> {
+  // Outside a worker it takes itself to be in Node and names the file instead of reading it.
+  const bytes = typeof model === "string" ? await Deno.readFile(model) : model as Uint8Array;
+  const session = await exclusively(() =>
+    runtime.InferenceSession.create(bytes, {
+      ...given,
+      ...(device
+        ? {
+          executionProviders: [{ name: "webgpu", device, validationMode: "disabled" }],
+          preferredOutputLocation: "gpu-buffer" as const,
+        }
+        : { executionProviders: ["wasm"] }),
+      logSeverityLevel: 3,
+    })
+  );
+  const run = session.run.bind(session);
+  session.run = async (feeds: InferenceSession.FeedsType) => {
+    try {
+      return await exclusively(async () => await bringBack(await run(feeds)));
+    } catch (error) {
+      return failure(error);
+    } finally {
+      // Its loops would let no message in until a text is complete.
+      await new Promise((resolve) => setImmediate(resolve));
     }
-    : { executionProviders: ["wasm"] };
-  const create: Create = async (model, given) => {
-    // Outside a worker it takes itself to be in Node and names the file instead of reading it.
-    const bytes = typeof model === "string" ? await Deno.readFile(model) : model as Uint8Array;
-    const session = await exclusively(() =>
-      runtime.InferenceSession.create(bytes, {
-        ...(given as InferenceSession.SessionOptions),
-        ...options,
-        logSeverityLevel: 3,
-      })
-    );
-    const run = session.run.bind(session);
-    session.run = (feeds: InferenceSession.FeedsType) =>
-      exclusively(async () => await bringBack(await run(feeds)));
-    return session;
   };
-  return { create };
+  return session;
+}
+
+/**
+ * Outputs that throw when they are looked at. transformers.js appends its runs to one chain of promises, which a
+ * rejection would end for good.
+ */
+function failure(error: unknown): Tensors {
+  return Object.defineProperty({}, "error", {
+    enumerable: true,
+    get: () => {
+      throw error;
+    },
+  });
 }
 
 async function bringBack(outputs: Tensors): Promise<Tensors> {
   const there: Record<string, Tensor> = {};
   for (const [name, tensor] of Object.entries(outputs)) {
-    const stays = tensor.location === "cpu" || name.startsWith("present");
-    there[name] = stays ? tensor : await copyToCpu(tensor);
+    // Where a merged decoder gives nothing in place of a cache, the cache is used on, and nobody frees the nothing.
+    const isCache = name.startsWith("present") && tensor.size > 0;
+    there[name] = tensor.location === "cpu" || isCache ? tensor : await copyToCpu(tensor);
   }
   return there;
 }
