@@ -54,7 +54,7 @@ export interface ServerSettings {
   readonly allowPrivateMedia: boolean;
 }
 
-/** How much a decoder takes on at once; what is absent is chosen to fit the device. */
+/** How much a model takes on at once; what is absent is chosen to fit the device. */
 export interface EngineSettings {
   /** MiB of device memory for keys and values. */
   readonly kvCacheMb?: number | undefined;
@@ -64,6 +64,8 @@ export interface EngineSettings {
   readonly maxSequences?: number | undefined;
   /** Whether requests share the keys and values of equal beginnings. */
   readonly prefixCache: boolean;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
 }
 
 /** How requests wait. */

@@ -46,6 +46,18 @@ const WEIGHTS_FLAGS = {
   }),
 } satisfies FlagTable;
 
+/** How large pictures may be. */
+const IMAGE_FLAGS = {
+  maxImageMegapixels: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 256,
+    fallback: 64,
+    help:
+      "Largest picture that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory.",
+  }),
+} satisfies FlagTable;
+
 /** Flags of `serve`. */
 export const SERVE_FLAGS = {
   model: text({
@@ -103,6 +115,7 @@ export const SERVE_FLAGS = {
     fallback: true,
     help: "Reuse the keys and values of prompts that begin alike.",
   }),
+  ...IMAGE_FLAGS,
   allowedHost: list({
     placeholder: "<host>",
     parseItem: parseHost,
@@ -171,6 +184,7 @@ export const RUN_FLAGS = {
     max: 1_000_000,
     help: "Most tokens that a text model writes. Default: to the end of its context.",
   }),
+  ...IMAGE_FLAGS,
   ...WEIGHTS_FLAGS,
 } satisfies FlagTable;
 

@@ -41,7 +41,8 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
     onProgress: (progress) => progressLine.show(progress),
   }).finally(() => progressLine.clear());
   const { device, dtype, kind, temperature, maxTokens } = flags;
-  const engine = { prefixCache: false, maxSequences: 1 };
+  const maxImagePixels = flags.maxImageMegapixels * 1e6;
+  const engine = { prefixCache: false, maxSequences: 1, maxImagePixels };
   const load = { model, device, dtype, kind, engine, log: logSettings };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {

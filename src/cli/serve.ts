@@ -40,7 +40,8 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const settings = await readSettings(flags);
   const { device, dtype, kind, offline, maxQueue } = flags;
   const { kvCacheMb, maxBatchTokens, maxSequences, prefixCache } = flags;
-  const engine = { kvCacheMb, maxBatchTokens, maxSequences, prefixCache };
+  const maxImagePixels = flags.maxImageMegapixels * 1e6;
+  const engine = { kvCacheMb, maxBatchTokens, maxSequences, prefixCache, maxImagePixels };
   const wishes = { device, dtype, kind };
   const session = new Session({
     load: async (options) => {
