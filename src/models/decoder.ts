@@ -9,15 +9,16 @@ import type { Dtype, EngineSettings } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
 import { choosePagedLimits } from "../decoder/paged_limits.ts";
-import { WholeDecoder } from "../decoder/whole_decoder.ts";
+import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { expandQuantized } from "../onnx/expand_quantized.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import type { ExternalData, Session } from "../onnx/ort.ts";
+import type { ExternalData, Session, ValueInfo } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
+import { openCompanion } from "./companion_graph.ts";
 import type { LoadProgress } from "./progress.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import {
@@ -38,6 +39,14 @@ export interface DecoderLoadOptions {
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
+/** A decoder and what was chosen for it. */
+export interface LoadedDecoder {
+  readonly decoder: Decoder;
+  readonly dtype: Dtype;
+  /** What its tokens become first, where a graph of its own does that. */
+  readonly embeddings: ValueInfo | undefined;
+}
+
 /**
  * Loads a folder's decoder in the dtype asked for, or the one that suits the backend best.
  *
@@ -46,7 +55,7 @@ export interface DecoderLoadOptions {
 export async function loadDecoder(
   folder: ModelFolder,
   options: DecoderLoadOptions,
-): Promise<{ decoder: Decoder; dtype: Dtype }> {
+): Promise<LoadedDecoder> {
   const { backend, onProgress } = options;
   const graph = TEXT_GRAPHS.find((name) => dtypesOf(folder, name).length > 0) ?? TEXT_GRAPHS[0];
   const dtype = chooseDtype(folder, {
@@ -64,26 +73,34 @@ export async function loadDecoder(
   const result = splitGraph(backend.kind === "cpu" ? expandQuantized(model) : model, {
     contextLength,
   });
-  const toOpen = { ...options, dtype, folder, graph, contextLength, path };
+  let embeddings: ValueInfo | undefined;
+  const openEmbedding = async () => {
+    const session = await openCompanion(folder, EMBEDDING_GRAPH, { ...options, dtype });
+    embeddings = session.outputs[0];
+    return session;
+  };
+  const toOpen = { ...options, dtype, folder, graph, contextLength, path, openEmbedding };
   let reason: string;
   if ("refused" in result) reason = result.refused;
   else {
     try {
-      return { decoder: await openPaged(result.cut, { ...toOpen, files }), dtype };
+      return { decoder: await openPaged(result.cut, { ...toOpen, files }), dtype, embeddings };
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       reason = error.message;
     }
   }
   log.warn("the graph is not cut: one sequence at a time", { graph: path, reason });
-  return { decoder: await openWhole(toOpen), dtype };
+  return { decoder: await openWhole(toOpen), dtype, embeddings };
 }
 
 interface GraphToOpen extends DecoderLoadOptions {
+  readonly dtype: Dtype;
   readonly folder: ModelFolder;
   readonly graph: string;
   readonly path: string;
   readonly contextLength: number;
+  readonly openEmbedding: () => Promise<Session>;
 }
 
 async function openPaged(
@@ -106,34 +123,25 @@ async function openPaged(
   });
   const onProgress = (fraction: number) =>
     options.onProgress({ what: `loading ${path}`, fraction });
-  const openEmbedding = () => openEmbeddingGraph(options.folder, options);
-  return openPagedDecoder({ backend, cut, files, limits, openEmbedding, onProgress });
-}
-
-async function openEmbeddingGraph(folder: ModelFolder, options: GraphToOpen): Promise<Session> {
-  const { backend, dtype, onProgress } = options;
-  const there = dtypesOf(folder, EMBEDDING_GRAPH);
-  const chosen = chooseDtype(folder, {
-    graph: EMBEDDING_GRAPH,
-    device: deviceOf(backend),
-    dtype: dtype !== undefined && there.includes(dtype) ? dtype : undefined,
-  });
-  const path = graphFile(EMBEDDING_GRAPH, chosen);
-  onProgress({ what: `loading ${path}` });
-  const model = await Deno.readFile(join(folder.path, path));
-  return await backend.openSession(model, await readExternalData(folder, path));
+  return openPagedDecoder({ ...options, backend, cut, files, limits, onProgress });
 }
 
 async function openWhole(options: GraphToOpen): Promise<Decoder> {
   const { backend, contextLength, folder, path } = options;
   options.onProgress({ what: `loading ${path}` });
-  return await WholeDecoder.load({
-    backend,
-    model: await Deno.readFile(join(folder.path, path)),
-    externalData: await readExternalData(folder, path),
-    contextLength,
-    vocabSize: sizeOf(folder, ["vocab_size"]),
-  });
+  try {
+    return await WholeDecoder.load({
+      backend,
+      model: await Deno.readFile(join(folder.path, path)),
+      externalData: await readExternalData(folder, path),
+      contextLength,
+      vocabSize: sizeOf(folder, ["vocab_size"]),
+      openEmbedding: options.openEmbedding,
+    });
+  } catch (error) {
+    if (!(error instanceof UnsupportedGraphError)) throw error;
+    throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });
+  }
 }
 
 function deviceOf(backend: Backend): "cpu" | "gpu" | "gpuWithF16" {

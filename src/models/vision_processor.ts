@@ -7,6 +7,7 @@
 import { basename, dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { StartupError } from "../errors.ts";
+import { onWhite } from "../media/on_white.ts";
 import type { Pixels } from "../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import { toRawImage } from "../onnx/raw_image.ts";
@@ -30,7 +31,6 @@ const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
 };
 /** What these classes put in the place of a picture, where neither they nor their configuration say. */
 const DEFAULT_PLACEHOLDER = "<image>";
-const WHITE = 255;
 
 /** What is used of a processor. Its declaration knows nothing of the classes' own fields. */
 interface Processor {
@@ -147,22 +147,6 @@ function placeholderOf(
   if (name === "Gemma3Processor") return String(processor.boi_token);
   const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
   return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;
-}
-
-/** A picture without alpha: what was transparent is white. */
-function onWhite(pixels: Pixels): Pixels {
-  const { width, height, channels, data } = pixels;
-  if (channels % 2 === 1) return pixels;
-  const numColors = channels - 1;
-  const opaque = new Uint8Array(width * height * numColors);
-  for (let pixel = 0; pixel < width * height; pixel++) {
-    const alpha = data[pixel * channels + numColors]! / 255;
-    for (let color = 0; color < numColors; color++) {
-      const level = data[pixel * channels + color]!;
-      opaque[pixel * numColors + color] = Math.round(level * alpha + WHITE * (1 - alpha));
-    }
-  }
-  return { width, height, channels: numColors as 1 | 3, data: opaque };
 }
 
 /** A tensor of transformers.js as plain data; `undefined` for anything else. */

@@ -1,0 +1,104 @@
+/**
+ * From a folder to a model that sees: an encoder for pictures, embeddings, a decoder.
+ *
+ * @module
+ */
+import type { ModelKind } from "../config.ts";
+import { warmUp } from "../engine/warm_up.ts";
+import { StartupError } from "../errors.ts";
+import { encodePng } from "../media/png.ts";
+import { openCompanion } from "./companion_graph.ts";
+import { type DecoderLoadOptions, loadDecoder } from "./decoder.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "./folder.ts";
+import { readGenerationDefaults } from "./generation_defaults.ts";
+import { loadTokenizer } from "./tokenizer.ts";
+import { VisionModel } from "./vision.ts";
+import { VisionEncoder } from "./vision_encoder.ts";
+import { VisionPictures } from "./vision_pictures.ts";
+import { VisionPreparer } from "./vision_preparer.ts";
+import { VisionPrompt } from "./vision_prompt.ts";
+
+const ENCODER_GRAPH = "vision_encoder";
+const PROBE_PIXELS = 64;
+
+/** How to load. */
+export interface VisionLoadOptions extends DecoderLoadOptions {
+  readonly kind: Extract<ModelKind, "vision" | "ocr">;
+}
+
+/** Whether a folder is one of a decoder that sees, and not of an encoder and a decoder that attends to it. */
+export function hasSeeingDecoder({ files }: ModelFolder): boolean {
+  const has = (graph: string) =>
+    [...files].some((file) => file.startsWith(`onnx/${graph}`) && file.endsWith(".onnx"));
+  return has(ENCODER_GRAPH) && !has("encoder_model");
+}
+
+/** @throws {StartupError} when the folder lacks a part, or its parts do not fit together. */
+export async function loadVision(
+  folder: ModelFolder,
+  options: VisionLoadOptions,
+): Promise<VisionModel> {
+  const { backend, kind, engine, onProgress } = options;
+  onProgress({ what: "reading the tokenizer" });
+  const tokenizer = await loadTokenizer(folder);
+  const preparer = await VisionPreparer.start(folder.path);
+  const prompt = new VisionPrompt({
+    tokenizer,
+    placeholder: preparer.placeholder,
+    imageTokenId: imageTokenIdOf(folder.config),
+  });
+  const generationConfig = await readOptionalJson(folder, "generation_config.json");
+  const defaults = readGenerationDefaults(folder.config, generationConfig);
+  const { decoder, dtype, embeddings } = await loadDecoder(folder, options);
+  if (embeddings === undefined) {
+    throw new StartupError(
+      `The decoder in ${folder.path} takes token ids: there is no place where pictures could go in.`,
+    );
+  }
+  const session = await openCompanion(folder, ENCODER_GRAPH, { backend, dtype, onProgress });
+  const pictures = new VisionPictures({
+    preparer,
+    encoder: await VisionEncoder.open({ backend, session, embeddings }),
+    mergeSize: mergeSizeOf(folder.config),
+    numRows: (picture) => prompt.numRows(picture),
+  });
+  onProgress({ what: "warming up" });
+  await warmUp(decoder);
+  await lookAtSomething(pictures, folder);
+  const { prefixCache } = engine;
+  return new VisionModel({
+    ...{ kind, decoder, pictures, prompt, tokenizer, defaults, dtype, prefixCache },
+  });
+}
+
+/** Has a picture encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
+async function lookAtSomething(pictures: VisionPictures, { path }: ModelFolder): Promise<void> {
+  const data = Uint8Array.from(
+    { length: PROBE_PIXELS * PROBE_PIXELS * 3 },
+    (_, i) => (i * 7 + (i >> 8) * 31) % 256,
+  );
+  const size = { width: PROBE_PIXELS, height: PROBE_PIXELS };
+  const bytes = await encodePng({ ...size, channels: 3, data });
+  try {
+    const { signal } = new AbortController();
+    const { source } = await pictures.open({ type: "image", bytes, param: "a picture" }, signal);
+    await source.rows();
+  } catch (error) {
+    throw new StartupError(`${path} cannot be shown pictures: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+  pictures.metrics.registry.resetMetrics();
+}
+
+/** The token in whose place a row of a picture goes. */
+function imageTokenIdOf(config: Json): number | undefined {
+  const id = config["image_token_index"] ?? config["image_token_id"];
+  return typeof id === "number" && id >= 0 ? id : undefined;
+}
+
+/** Qwen2-VL and its kin make one token of a square of so many patches a side. */
+function mergeSizeOf(config: Json): number {
+  const vision = (config["vision_config"] ?? {}) as Json;
+  return Number(vision["spatial_merge_size"] ?? 2);
+}
