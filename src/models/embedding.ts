@@ -17,7 +17,14 @@ import { type EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "./folder.ts";
 import { findOutput, keepOutput } from "./graph_output.ts";
 import { type Model, requireTask } from "./model.ts";
-import { appendPooling, POOLED_OUTPUT } from "./pooling.ts";
+import { FIRST_TOKEN } from "./packed_encoder.ts";
+import {
+  appendPooling,
+  areWeightedSums,
+  pickedToken,
+  POOLED_OUTPUT,
+  type PoolingMode,
+} from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
 import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
 import type { TextRunner } from "./text_runner.ts";
@@ -78,8 +85,8 @@ export class EmbeddingModel implements Model {
       return new EmbeddingModel({ ...loaded, tokenizer, config, maxTokens: most });
     }
     const form = poolGraph(graph.model, config, folder);
-    const loaded = await loadEncoder(graph, form, { ...options, tokenizer });
-    return new EmbeddingModel({ ...loaded, tokenizer, config, maxTokens, dtype });
+    const loaded = await loadEncoder(graph, form, { ...options, tokenizer, maxTokens });
+    return new EmbeddingModel({ ...loaded, tokenizer, config, dtype });
   }
 
   get metrics(): Registry {
@@ -164,12 +171,30 @@ function paramOf({ inputs }: EmbedTask, index: number): string {
 function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): EncoderForm {
   const output = POOLED_OUTPUT;
   if (graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT)) {
-    return { model: keepOutput(graph, SENTENCE_OUTPUT, output), output };
+    const model = keepOutput(graph, SENTENCE_OUTPUT, output);
+    return { model, output, packing: { model, output, summary: FIRST_TOKEN } };
   }
   requireNoLayers(config, folder);
   const { pooling: poolingModes } = config;
   const hidden = findOutput(graph, TOKEN_OUTPUTS);
-  return { model: appendPooling(graph, hidden, poolingModes), output, poolingModes };
+  const model = appendPooling(graph, hidden, poolingModes);
+  return { model, output, poolingModes, packing: packingOf(graph, hidden, poolingModes) };
+}
+
+/** How the rows of tokens become a text's where texts lie one after the other. */
+function packingOf(
+  graph: Graph,
+  hidden: string,
+  modes: readonly PoolingMode[],
+): EncoderForm["packing"] {
+  if (!areWeightedSums(modes)) return "It pools by the maximum, which takes padded texts.";
+  const which = pickedToken(modes);
+  const output = `${hidden}/float32`;
+  return {
+    model: keepOutput(graph, hidden, output),
+    output,
+    summary: which ? { kind: "token", which } : { kind: "sums", modes },
+  };
 }
 
 function requireForDecoder(config: EmbeddingConfig, folder: ModelFolder): void {

@@ -21,16 +21,36 @@ export interface EncoderParts {
   readonly padTokenId: number;
 }
 
+/** Runs batches of texts, one at a time. */
+export interface BatchEncoder {
+  /** Most texts in one batch. */
+  readonly maxTexts: number;
+  /** Most tokens in one batch, where memory is there for so many. */
+  readonly maxTokens?: number | undefined;
+  /** Whether the shorter texts of a batch cost as much as its longest. */
+  readonly pads: boolean;
+  /** Elements of a row. */
+  readonly width: number;
+  /**
+   * Runs one batch.
+   *
+   * @param texts 1 to `maxTexts`, each of at least one token.
+   * @returns f32 `[texts, width]`, the caller's.
+   */
+  run(texts: readonly EncodedText[]): Promise<Float32Array>;
+  dispose(): Promise<void>;
+}
+
 /** Most texts in one batch. */
-const MAX_TEXTS = 256;
+export const MAX_TEXTS = 256;
 
 /** Inputs that are filled in by token. */
 const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
 
 /** See the module. */
-export class Encoder {
+export class Encoder implements BatchEncoder {
   readonly maxTexts = MAX_TEXTS;
-  /** Elements of a row. */
+  readonly pads = true;
   readonly width: number;
   readonly #parts: EncoderParts;
   readonly #tokenInputs: readonly string[];
@@ -65,12 +85,6 @@ export class Encoder {
     return new Encoder(parts, width);
   }
 
-  /**
-   * Runs one batch.
-   *
-   * @param texts 1 to `maxTexts`, each of at least one token.
-   * @returns f32 `[texts, width]`, the caller's.
-   */
   async run(texts: readonly EncodedText[]): Promise<Float32Array> {
     const { backend, session, output } = this.#parts;
     const feeds = makeFeeds(this.#parts, this.#tokenInputs, texts);
@@ -122,7 +136,12 @@ function makeFeeds(
   return feeds;
 }
 
-function fillTokens(name: string, { ids, typeOneFrom }: EncodedText, row: BigInt64Array): void {
+/** Fills in a text's part of a token input; of padding it says nothing but that it is not seen. */
+export function fillTokens(
+  name: string,
+  { ids, typeOneFrom }: EncodedText,
+  row: BigInt64Array,
+): void {
   switch (name) {
     case "input_ids":
       ids.forEach((id, token) => row[token] = BigInt(id));

@@ -6,6 +6,8 @@
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
  * @module
  */
+import type { EncoderTail } from "../onnx/encoder_cut.ts";
+import type { TensorPort } from "../onnx/graph_cut.ts";
 import { int64Tensor, makeNode, type Model } from "../onnx/proto.ts";
 import { makeValueInfo } from "../onnx/proto_write.ts";
 
@@ -21,6 +23,36 @@ export const POOLED_OUTPUT = "pooled";
 /** Below any value that a model gives, and without the NaN that infinity could bring. */
 const HIDDEN_BY_MAX = -1e30;
 
+/** Whether one matrix product pools so. */
+export function areWeightedSums(modes: readonly PoolingMode[]): boolean {
+  return modes[0] !== "max";
+}
+
+/** The one token that is all there is to pooling; `undefined` where more tokens count. */
+export function pickedToken(modes: readonly PoolingMode[]): "first" | "last" | undefined {
+  if (modes.length > 1) return undefined;
+  return modes[0] === "cls" ? "first" : modes[0] === "lasttoken" ? "last" : undefined;
+}
+
+/**
+ * The nodes of weighted sums, for a graph that runs texts one after the other: each text has rows of weights of its own,
+ * zero at the tokens of others.
+ *
+ * @param hidden f32 `[1, tokens, size]`.
+ */
+export function poolingTail(hidden: TensorPort): EncoderTail {
+  const input: TensorPort = {
+    name: POOLING_INPUT,
+    dtype: "float32",
+    shape: [1, "rows", "tokens"],
+  };
+  return {
+    nodes: [makeNode("MatMul", [POOLING_INPUT, hidden.name], [POOLED_OUTPUT])],
+    input,
+    output: { name: POOLED_OUTPUT, dtype: "float32", shape: [1, "rows", hidden.shape.at(-1)!] },
+  };
+}
+
 /** Lets the graph pool its output `hidden`, `[batch, length, hidden]`; its other outputs go. */
 export function appendPooling(
   model: Model,
@@ -31,7 +63,7 @@ export function appendPooling(
   const wide = `${hidden}/float32`;
   const nodes = [makeNode("Cast", [hidden], [wide], { attributes: { to: 1 } })];
   const initializers = [...graph.initializers];
-  if (modes[0] === "max") {
+  if (!areWeightedSums(modes)) {
     const biased = `${hidden}/biased`;
     nodes.push(makeNode("Add", [wide, POOLING_INPUT], [biased]));
     if (opsetOf(model) >= 18) {

@@ -15,6 +15,7 @@ import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "./folder.ts";
 import { findOutput, keepOutput } from "./graph_output.ts";
 import { type Model, requireTask } from "./model.ts";
+import { FIRST_TOKEN } from "./packed_encoder.ts";
 import { crossEncoderForm, judgeForm, type PairForm } from "./rerank_form.ts";
 import { fitPair } from "./text_fit.ts";
 import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
@@ -65,14 +66,16 @@ export class RerankModel implements Model {
     }
     const form = crossEncoderForm(tokenizer);
     const model = keepOutput(graph.model, findOutput(graph.model, ["logits"]), LOGITS);
-    const { texts, width } = await loadEncoder(graph, { model, output: LOGITS }, {
+    const packing = { model, output: LOGITS, summary: FIRST_TOKEN };
+    const loaded = await loadEncoder(graph, { model, output: LOGITS, packing }, {
       ...options,
       tokenizer,
+      maxTokens,
     });
-    if (width <= 2) return new RerankModel({ texts, form, maxTokens, dtype });
-    await texts.dispose();
+    if (loaded.width <= 2) return new RerankModel({ ...loaded, form, dtype });
+    await loaded.texts.dispose();
     throw new StartupError(
-      `The graph gives ${width} logits for a pair of texts; a reranker gives 1 or 2.`,
+      `The graph gives ${loaded.width} logits for a pair of texts; a reranker gives 1 or 2.`,
     );
   }
 

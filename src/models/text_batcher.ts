@@ -9,9 +9,9 @@
 import { setImmediate } from "node:timers";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import type { Encoder } from "./encoder.ts";
+import type { BatchEncoder } from "./encoder.ts";
 import { TextMetrics } from "./text_metrics.ts";
-import { type QueuedText, TextQueue } from "./text_queue.ts";
+import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
 
 /** Encoding goes on for so long before messages are let in. */
@@ -32,7 +32,7 @@ interface Running {
 /** See the module. It owns the encoder. */
 export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
-  readonly #encoder: Encoder;
+  readonly #encoder: BatchEncoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
   /** Jobs in work. */
@@ -41,7 +41,7 @@ export class TextBatcher implements TextRunner {
   #turning: Promise<void> | undefined;
 
   /** @param maxBatchTokens most tokens of a batch; learnt from how long batches take if absent. */
-  constructor(encoder: Encoder, maxBatchTokens?: number) {
+  constructor(encoder: BatchEncoder, maxBatchTokens?: number) {
     this.#encoder = encoder;
     this.#cost = new BatchCost(maxBatchTokens);
     this.metrics = new TextMetrics(() => ({
@@ -84,7 +84,7 @@ export class TextBatcher implements TextRunner {
   /** @returns whether there is more to encode before the next batch runs. */
   #encodeSlice(): boolean {
     const endMs = performance.now() + ENCODE_SLICE_MS;
-    const { maxTokens } = this.#cost.limits(this.#encoder.maxTexts);
+    const { maxTokens } = this.#limits();
     const enough = BATCHES_AHEAD * maxTokens;
     while (this.#queue.numTokens < enough) {
       const unencoded = [...this.#running].filter(({ job, numEncoded }) =>
@@ -117,8 +117,18 @@ export class TextBatcher implements TextRunner {
     this.#queue.add(texts);
   }
 
+  #limits(): BatchLimits {
+    const { pads, maxTexts, maxTokens = Infinity } = this.#encoder;
+    const limits = this.#cost.limits(maxTexts);
+    return {
+      maxTexts,
+      maxTokens: Math.min(limits.maxTokens, maxTokens),
+      maxPadding: pads ? limits.maxPadding : undefined,
+    };
+  }
+
   async #runBatch(): Promise<void> {
-    const batch = this.#queue.take(this.#cost.limits(this.#encoder.maxTexts));
+    const batch = this.#queue.take(this.#limits());
     if (batch.length === 0) return;
     const startedAtMs = performance.now();
     const texts = batch.map(({ text }) => text);
@@ -137,7 +147,7 @@ export class TextBatcher implements TextRunner {
   #observe(texts: readonly EncodedText[], durationMs: number): void {
     const lengths = texts.map(({ ids }) => ids.length);
     const numTokens = lengths.reduce((sum, length) => sum + length, 0);
-    const numPlaces = Math.max(...lengths) * texts.length;
+    const numPlaces = this.#encoder.pads ? Math.max(...lengths) * texts.length : numTokens;
     this.#cost.observe(numPlaces, durationMs);
     this.metrics.observeBatch({ numTexts: texts.length, numTokens, numPlaces, durationMs });
   }

@@ -3,7 +3,8 @@
  *
  * Two wishes pull apart: texts of one length should share a batch, since shorter ones are padded, and nobody should
  * wait for a request of thousands of texts. So the request that has had the least work, by weighted fair queueing,
- * picks the batch's first text; what fills the batch up is picked by length alone, whoever it belongs to.
+ * picks the batch's first text; what fills the batch up is picked by length alone, whoever it belongs to. Where nothing
+ * is padded, lengths are of no account, and each text of a batch is picked as its first.
  *
  * @see A. Demers, S. Keshav, S. Shenker: Analysis and Simulation of a Fair Queueing Algorithm, SIGCOMM 1989
  * @module
@@ -23,8 +24,11 @@ export interface BatchLimits {
   readonly maxTexts: number;
   /** Most tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
-  /** How much shorter than the longest a text of a batch may be: as many tokens as an own run would cost. */
-  readonly maxPadding: number;
+  /**
+   * How much shorter than the longest a text of a batch may be: as many tokens as an own run would cost. Absent where
+   * texts are not padded.
+   */
+  readonly maxPadding?: number | undefined;
 }
 
 /** Texts that wait, of any number of owners. */
@@ -68,9 +72,11 @@ export class TextQueue<Owner> {
 
   /** Takes the next batch out, longest text first; empty when none wait. */
   take(limits: BatchLimits): QueuedText<Owner>[] {
-    const first = this.#findFirst();
-    if (first < 0) return [];
-    const taken = this.#chooseAround(first, limits);
+    const { maxPadding } = limits;
+    const taken = maxPadding === undefined
+      ? this.#chooseInTurn(limits)
+      : this.#chooseAlike({ ...limits, maxPadding });
+    if (taken.size === 0) return [];
     const batch = [...taken].sort((a, b) => b - a).map((place) => this.#waiting[place]!);
     this.#waiting = this.#waiting.filter((_, place) => !taken.has(place));
     this.#charge(batch);
@@ -80,17 +86,41 @@ export class TextQueue<Owner> {
   /** The longest text of the owner that was served least, the older one among equals. */
   #findFirst(): number {
     const owners = new Set(this.#waiting.map(({ owner }) => owner));
-    let least: Owner | undefined;
-    for (const [owner, served] of this.#served) {
-      if (owners.has(owner) && (least === undefined || served < this.#served.get(least)!)) {
-        least = owner;
-      }
-    }
+    const served = new Map([...this.#served].filter(([owner]) => owners.has(owner)));
+    if (served.size === 0) return -1;
+    const least = leastServed(served);
     return this.#waiting.findLastIndex(({ owner }) => owner === least);
   }
 
-  /** The places of the texts that run with the one at `first`: the longest it may be padded to, and down from there. */
-  #chooseAround(first: number, { maxTexts, maxTokens, maxPadding }: BatchLimits): Set<number> {
+  /** The places of texts of the owners served least, one at a time, until the batch is full. */
+  #chooseInTurn({ maxTexts, maxTokens }: BatchLimits): Set<number> {
+    const placesOf = Map.groupBy(
+      this.#waiting.keys(),
+      (place) => this.#waiting[place]!.owner,
+    );
+    const served = new Map<Owner, number>();
+    for (const [owner, work] of this.#served) if (placesOf.has(owner)) served.set(owner, work);
+    const taken = new Set<number>();
+    let room = maxTokens;
+    while (served.size > 0 && taken.size < maxTexts) {
+      const owner = leastServed(served);
+      const places = placesOf.get(owner)!;
+      const length = lengthOf(this.#waiting[places.at(-1)!]!);
+      if (length > room && taken.size > 0) break;
+      taken.add(places.pop()!);
+      room -= length;
+      if (places.length === 0) served.delete(owner);
+      else served.set(owner, served.get(owner)! + length);
+    }
+    return taken;
+  }
+
+  /** The places of the first text and those that run with it: the longest it may be padded to, and down from there. */
+  #chooseAlike(
+    { maxTexts, maxTokens, maxPadding }: BatchLimits & { readonly maxPadding: number },
+  ): Set<number> {
+    const first = this.#findFirst();
+    if (first < 0) return new Set();
     const ownLength = lengthOf(this.#waiting[first]!);
     // With two texts in it, the batch must still be within its limit.
     const reach = Math.min(ownLength + maxPadding, Math.max(ownLength, maxTokens / 2));
@@ -118,6 +148,15 @@ export class TextQueue<Owner> {
     this.#numTokens -= work;
     this.#fairShare += work / this.#served.size;
   }
+}
+
+/** The first of those that have had the least work; there is one. */
+function leastServed<Owner>(served: ReadonlyMap<Owner, number>): Owner {
+  let [least] = served.keys() as Iterable<Owner>;
+  for (const [owner, work] of served) {
+    if (work < served.get(least!)!) least = owner;
+  }
+  return least!;
 }
 
 function lengthOf({ text }: QueuedText<unknown>): number {

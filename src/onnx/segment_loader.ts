@@ -29,7 +29,7 @@ export async function loadSegment(segment: Segment, files: ModelFiles): Promise<
  * at most the largest one's weights are in memory at any time.
  */
 export async function* loadSegments(
-  cut: GraphCut,
+  cut: Pick<GraphCut, "segments">,
   files: ModelFiles,
 ): AsyncGenerator<LoadedSegment> {
   for (const segment of cut.segments) yield await loadSegment(segment, files);

@@ -24,7 +24,7 @@ export interface EncoderSplitOptions {
   /** The output of the graph that is wanted: a row per token, or what it makes of the first token alone. */
   readonly wanted: string;
   /** Makes of all rows what is wanted of the texts; without one, rows are picked. */
-  readonly tail?: EncoderTail | undefined;
+  readonly tail?: ((rows: TensorPort) => EncoderTail) | undefined;
   readonly padTokenId: number;
   /** Tokens of the longest text that will be run. */
   readonly contextLength: number;
@@ -100,9 +100,10 @@ function buildSegments(
 }
 
 function cut(model: Model, options: EncoderSplitOptions): EncoderCut {
-  const { tail, contextLength } = options;
+  const { contextLength } = options;
   const prepared = prepare(model.graph, options);
   const { inputs, wanted, probes, proof } = prepared;
+  const tail = options.tail?.(portOf(wanted, probes, proof.axes));
   const dealt = dealSegments(probes.index, proof.lengths, wanted);
   const segments = buildSegments(model, prepared, { dealt, tail });
   const crossing = new Map(
