@@ -6,6 +6,8 @@
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
+import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
+import type { Transformers } from "../onnx/hook.ts";
 import type { ExternalData, Session, Tensor } from "../onnx/ort.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
@@ -53,9 +55,17 @@ export interface Backend {
    * @throws {RangeError} when the kernel cannot run a site's shape.
    */
   openPackedAttention(options: PackedAttentionOptions): PackedAttention;
+  /**
+   * The attention of a cut decoder to an encoder's output.
+   *
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   */
+  openCrossAttention(options: CrossAttentionOptions): CrossAttention;
   openSampler(options: SamplerOptions): Sampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
   openImages(): Promise<ImageKernels>;
+  /** transformers.js, for models that it runs on this device; `modelsFolder` is where their folders lie. */
+  loadTransformers(modelsFolder: string): Promise<Transformers>;
   dispose(): void;
 }
 

@@ -5,6 +5,7 @@
  * @module
  */
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
+import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import { type ExternalData, openSession, type Session, type Tensor } from "../onnx/ort.ts";
 import type {
   AttentionOptions,
@@ -16,6 +17,8 @@ import type {
   TensorRows,
 } from "./backend.ts";
 import { CpuAttention } from "./cpu_attention.ts";
+import { CpuCrossAttention } from "./cpu_cross_attention.ts";
+import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import { CpuPackedAttention } from "./cpu_packed_attention.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
@@ -62,6 +65,10 @@ export class CpuBackend implements Backend {
     return new CpuPackedAttention(options);
   }
 
+  openCrossAttention(options: CrossAttentionOptions): CrossAttention {
+    return new CpuCrossAttention(options);
+  }
+
   openSampler({ vocabSize }: SamplerOptions): Sampler {
     const sampler = new ReferenceSampler(vocabSize);
     return {
@@ -79,6 +86,10 @@ export class CpuBackend implements Backend {
 
   openImages(): Promise<ImageKernels> {
     return Promise.resolve(new CpuImages());
+  }
+
+  loadTransformers(modelsFolder: string): Promise<Transformers> {
+    return loadTransformers({ modelsFolder });
   }
 
   dispose(): void {}

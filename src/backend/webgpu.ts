@@ -6,6 +6,7 @@
 import { Sampler as SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
+import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import { type ExternalData, openSession, type Session, Tensor } from "../onnx/ort.ts";
 import type {
   AttentionOptions,
@@ -22,6 +23,8 @@ import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
+import { WebGpuCrossAttention } from "./webgpu_cross_attention.ts";
+import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
@@ -116,6 +119,10 @@ export class WebGpuBackend implements Backend {
     return new WebGpuPackedAttention(this.#gpu, options);
   }
 
+  openCrossAttention(options: CrossAttentionOptions): CrossAttention {
+    return new WebGpuCrossAttention(this.#gpu, options);
+  }
+
   openSampler({ vocabSize, dtype, maxRows }: SamplerOptions): Sampler {
     const sampler = new SampleKernel(this.#gpu, {
       vocabSize,
@@ -142,6 +149,10 @@ export class WebGpuBackend implements Backend {
 
   async openImages(): Promise<ImageKernels> {
     return await WebGpuImages.create(this.#gpu);
+  }
+
+  loadTransformers(modelsFolder: string): Promise<Transformers> {
+    return loadTransformers({ modelsFolder, device: this.#gpu.device });
   }
 
   dispose(): void {
