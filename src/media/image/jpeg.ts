@@ -11,12 +11,13 @@ import { WasmImageDecoder } from "./wasm_codec.ts";
 
 /** A file of so many passes is made to keep a decoder busy: encoders write about ten. */
 const MAX_SCANS = 100;
-/** More than jpeg-js needs for the largest picture that is let through. */
-const MAX_DECODER_MB = 16_384;
+/** jpeg-js takes 60 bytes for each pixel, which is much of a picture that may be hundreds of megapixels. */
+const MAX_CMYK_PIXELS = 16e6;
 
 const decoder = new WasmImageDecoder<MozJPEGModule>({
   locate: () => import.meta.resolve("@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm"),
   load: async () => (await import("@jsquash/jpeg/codec/dec/mozjpeg_dec.js")).default,
+  cutOff: "Premature end of JPEG file",
 });
 
 /** JPEG, baseline and progressive. */
@@ -27,31 +28,30 @@ export const JPEG: ImageFormat = {
   decode,
 };
 
-async function decode(
-  file: Uint8Array<ArrayBuffer>,
-  { width, height }: ImageSize,
-): Promise<Pixels> {
+async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
   const { numComponents, numScans } = readJpegMarkers(file);
   if (numScans > MAX_SCANS) {
     throw invalidImage(
       `The JPEG file has ${numScans} passes over its picture; at most ${MAX_SCANS} are read.`,
     );
   }
-  if (numComponents === 4) return await decodeCmyk(file);
-  return await decoder.decode((codec) => codec.decode(file, false), {
-    name: "JPEG",
-    width,
-    height,
-  });
+  if (numComponents === 4) return await decodeCmyk(file, size);
+  return await decoder.decode((codec) => codec.decode(file, false), { name: "JPEG", ...size });
 }
 
-async function decodeCmyk(file: Uint8Array): Promise<Pixels> {
+async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
+  if (size.width * size.height > MAX_CMYK_PIXELS) {
+    throw invalidImage(
+      `The JPEG picture is of CMYK and has ${size.width} × ${size.height} pixels; ` +
+        `at most ${MAX_CMYK_PIXELS / 1e6} megapixels of that kind are read.`,
+    );
+  }
   const { default: { decode } } = await import("jpeg-js");
   const { width, height, data } = decode(file, {
     useTArray: true,
     formatAsRGBA: false,
     maxResolutionInMP: Infinity,
-    maxMemoryUsageInMB: MAX_DECODER_MB,
+    maxMemoryUsageInMB: Infinity,
   });
   return { width, height, channels: 3, data: data as Uint8Array<ArrayBuffer> };
 }

@@ -10,7 +10,7 @@ import { invalidImage } from "./format.ts";
 interface InstanceOptions {
   readonly noInitialRun: true;
   readonly print: () => void;
-  readonly printErr: () => void;
+  readonly printErr: (line: string) => void;
   readonly instantiateWasm: (
     imports: WebAssembly.Imports,
     done: (instance: WebAssembly.Instance) => void,
@@ -23,6 +23,8 @@ export interface WasmCodec<Decoder> {
   readonly locate: () => string;
   /** The factory that Emscripten wrote for it. */
   readonly load: () => Promise<(options: InstanceOptions) => Promise<Decoder>>;
+  /** What the decoder writes about a file that is cut off, though it makes a picture of it. */
+  readonly cutOff?: string;
 }
 
 /** What decoders give back: RGBA. */
@@ -45,6 +47,9 @@ export class WasmImageDecoder<Decoder> {
   readonly #codec: WasmCodec<Decoder>;
   #module: Promise<WebAssembly.Module> | undefined;
   #instance: Instance<Decoder> | undefined;
+  /** What the decoder wrote last about the file it is at. */
+  #complaint = "";
+  #isCutOff = false;
 
   constructor(codec: WasmCodec<Decoder>) {
     this.#codec = codec;
@@ -62,10 +67,19 @@ export class WasmImageDecoder<Decoder> {
     const { decoder, memory } = this.#instance ?? await this.#instantiate();
     // Nothing is awaited from here on, so no other picture gets hold of the instance.
     this.#instance = undefined;
-    const image = call(decoder);
+    this.#complaint = "";
+    this.#isCutOff = false;
+    let image: DecodedImage | null;
+    try {
+      image = call(decoder);
+    } catch (error) {
+      const state = this.#isCutOff ? "cut off." : `damaged${this.#reason()}`;
+      throw invalidImage(`The ${name} file is ${state}`, error);
+    }
     if (memory.buffer.byteLength <= MAX_KEPT_BYTES) this.#instance = { decoder, memory };
+    if (this.#isCutOff) throw invalidImage(`The ${name} file is cut off.`);
     if (image === null) {
-      throw invalidImage(`The ${name} file is damaged: its decoder found no picture in it.`);
+      throw invalidImage(`The ${name} file is damaged or cut off${this.#reason()}`);
     }
     if (image.width !== width || image.height !== height) {
       throw invalidImage(
@@ -78,6 +92,11 @@ export class WasmImageDecoder<Decoder> {
     return { width, height, channels: 4, data };
   }
 
+  /** The end of a sentence. */
+  #reason(): string {
+    return this.#complaint === "" ? "." : `: ${this.#complaint}.`;
+  }
+
   async #instantiate(): Promise<Instance<Decoder>> {
     this.#module ??= Deno.readFile(new URL(this.#codec.locate())).then((code) =>
       WebAssembly.compile(code)
@@ -86,9 +105,12 @@ export class WasmImageDecoder<Decoder> {
     let memory: WebAssembly.Memory | undefined;
     const decoder = await factory({
       noInitialRun: true,
-      // What a decoder thinks of a file is no business of the server's log.
       print: () => {},
-      printErr: () => {},
+      printErr: (line) => {
+        // The last is the one a decoder gave up at; a damaged file can make it write thousands.
+        this.#complaint = line;
+        this.#isCutOff ||= this.#codec.cutOff !== undefined && line.includes(this.#codec.cutOff);
+      },
       instantiateWasm(imports, done) {
         const instance = new WebAssembly.Instance(module, imports);
         memory = Object.values(instance.exports).find((value) =>
