@@ -31,10 +31,8 @@ const WORKGROUP = { WG_X: 16, WG_Y: 8 } as const;
 const SIZES_WORDS = 4;
 /** A `Form` of the shader, whose size is a multiple of 16 bytes. */
 const FORM_WORDS = 16;
-const BYTES_PER_WIDE_PIXEL = 16;
+const BYTES_PER_WIDE_PIXEL = 4;
 const CHANNELS = 3;
-/** Levels leave the first shader as 0 to 1. */
-const LEVELS = 255;
 
 /** A picture in device memory: u32 `[height, width]`, red in the lowest byte. */
 export interface PictureBuffer {
@@ -135,7 +133,7 @@ export class ResizeNormalize {
     const [channelStep, pixelStep] = layout === "nchw" ? [width * height, 1] : [1, CHANNELS];
     const words = new Uint32Array(FORM_WORDS);
     const floats = new Float32Array(words.buffer);
-    floats.set(scale.map((value) => value * LEVELS), 0);
+    floats.set(scale, 0);
     words[3] = width;
     floats.set(offset, 4);
     words.set(

@@ -1,10 +1,11 @@
 // A picture as a model's input, the second half of resize_normalize:
 //
-//   output[c, y, x] = scale[c] · Σ_j weights[y, j] wide[rows[y].first + j, x, c] + offset[c]
+//   output[c, y, x] = scale[c] · level(Σ_j weights[y, j] wide[rows[y].first + j, x, c]) + offset[c]
 //
-// for x and y within the content, and 0 in the rest of the tensor; summed in f32 over rows[y].count rows.
+// for x and y within the content, and 0 in the rest of the tensor; summed in f32 over rows[y].count rows and rounded half
+// up to 0…255.
 //
-//   wide     vec4<f32> [height of the picture, contentWidth]    levels 0 to 1
+//   wide     u32 [height of the picture, contentWidth]           red in the lowest byte
 //   rows     Span [contentHeight]
 //   weights  f32 [contentHeight, stride]                         a row adds up to 1
 //   form     Form
@@ -31,7 +32,7 @@ struct Form {
   pixel_step: u32,
 }
 
-@group(0) @binding(0) var<storage, read> wide: array<vec4<f32>>;
+@group(0) @binding(0) var<storage, read> wide: array<u32>;
 @group(0) @binding(1) var<storage, read> rows: array<Span>;
 @group(0) @binding(2) var<storage, read> weights: array<f32>;
 @group(0) @binding(3) var<storage, read> form: Form;
@@ -50,9 +51,11 @@ fn resize_normalize(@builtin(global_invocation_id) id: vec3<u32>) {
     let span = rows[id.y];
     let row = id.y * form.stride;
     for (var j = 0u; j < span.count; j++) {
-      value += weights[row + j] * wide[(span.first + j) * form.content_width + id.x].xyz;
+      let pixel = wide[(span.first + j) * form.content_width + id.x];
+      value += weights[row + j] * unpack4x8unorm(pixel).xyz;
     }
-    value = form.scale * value + form.offset;
+    let level = floor(clamp(value, vec3(0.0), vec3(1.0)) * 255.0 + 0.5);
+    value = form.scale * level + form.offset;
   }
   let at = form.start + (id.y * form.width + id.x) * form.pixel_step;
   output[at] = value.x;

@@ -3,11 +3,12 @@
  *
  * With `p` the picture and `u`, `v` the weights of the form's filter along x and y, each row of which adds up to 1:
  *
- *     wide[j, x, c]   = Σ_i u[x, i] p[j, i, c]
- *     output[y, x, c] = scale[c] · Σ_j v[y, j] wide[j, x, c] + offset[c]
+ *     wide[j, x, c]   = level(Σ_i u[x, i] p[j, i, c])
+ *     output[y, x, c] = scale[c] · level(Σ_j v[y, j] wide[j, x, c]) + offset[c]
  *
- * for x and y within the form's content, and 0 beyond it; alpha is passed over. A filter widens by the factor by which
- * a picture shrinks, so that every pixel counts (antialiasing, as Pillow has it).
+ * for x and y within the form's content, and 0 beyond it; alpha is passed over. `level` rounds half up to 0…255: models
+ * are trained on pictures that Pillow resized, with whole levels after each of its two passes, and small ones notice.
+ * A filter widens by the factor by which a picture shrinks, so that every pixel counts (antialiasing).
  *
  * @module
  */
@@ -31,7 +32,7 @@ export function resizeNormalize(
   const { contentWidth, contentHeight, filter } = form;
   const across = weighAxis(picture.width, contentWidth, filter);
   const down = weighAxis(picture.height, contentHeight, filter);
-  const wide = new Float64Array(CHANNELS * contentWidth);
+  const wide = new Uint8Array(CHANNELS * contentWidth);
   const sums = new Float64Array(contentHeight * wide.length);
   // Each row of the picture is read once, and goes into all rows it is a part of.
   let top = 0;
@@ -54,7 +55,7 @@ function shrinkRow(
   { width, data }: Pixels,
   row: number,
   { first, count, stride, values }: Weights,
-  wide: Float64Array,
+  wide: Uint8Array,
 ): void {
   const start = 4 * row * width;
   for (let x = 0, to = 0; x < first.length; x++, to += CHANNELS) {
@@ -66,9 +67,9 @@ function shrinkRow(
       g += weight * data[at + 1]!;
       b += weight * data[at + 2]!;
     }
-    wide[to] = r;
-    wide[to + 1] = g;
-    wide[to + 2] = b;
+    wide[to] = levelOf(r);
+    wide[to + 1] = levelOf(g);
+    wide[to + 2] = levelOf(b);
   }
 }
 
@@ -83,8 +84,12 @@ function normalize(
     for (let x = 0; x < contentWidth; x++, from += CHANNELS) {
       const to = (y * width + x) * pixelStep;
       for (let c = 0; c < CHANNELS; c++) {
-        output[to + c * channelStep] = sums[from + c]! * scale[c]! + offset[c]!;
+        output[to + c * channelStep] = levelOf(sums[from + c]!) * scale[c]! + offset[c]!;
       }
     }
   }
+}
+
+function levelOf(sum: number): number {
+  return sum <= 0 ? 0 : sum >= 255 ? 255 : Math.floor(sum + 0.5);
 }

@@ -1,14 +1,15 @@
 // The rows of a picture at another width, the first half of resize_normalize:
 //
-//   wide[j, x] = Σ_i weights[x, i] picture[j, columns[x].first + i]
+//   wide[j, x] = level(Σ_i weights[x, i] picture[j, columns[x].first + i])
 //
-// summed in f32 over columns[x].count pixels, levels 0 to 1; alpha is carried along and never looked at.
+// summed in f32 over columns[x].count pixels and rounded half up to 0…255, each channel by itself; alpha is carried along
+// and never looked at.
 //
 //   picture  u32 [height, width]           red in the lowest byte
 //   columns  Span [contentWidth]
 //   weights  f32 [contentWidth, stride]    a row adds up to 1
 //   sizes    Sizes
-//   wide     vec4<f32> [height, contentWidth]
+//   wide     u32 [height, contentWidth]
 //
 // Each invocation makes one pixel. No workgroup memory.
 
@@ -28,7 +29,7 @@ struct Sizes {
 @group(0) @binding(1) var<storage, read> columns: array<Span>;
 @group(0) @binding(2) var<storage, read> weights: array<f32>;
 @group(0) @binding(3) var<storage, read> sizes: Sizes;
-@group(0) @binding(4) var<storage, read_write> wide: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read_write> wide: array<u32>;
 
 override WG_X: u32;
 override WG_Y: u32;
@@ -45,5 +46,5 @@ fn resize_rows(@builtin(global_invocation_id) id: vec3<u32>) {
   for (var i = 0u; i < span.count; i++) {
     sum += weights[row + i] * unpack4x8unorm(picture[start + i]);
   }
-  wide[id.y * sizes.content_width + id.x] = sum;
+  wide[id.y * sizes.content_width + id.x] = pack4x8unorm(sum);
 }
