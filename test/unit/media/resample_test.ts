@@ -1,0 +1,115 @@
+/** Resizing, compared with Pillow; cropping and padding. */
+import assert from "node:assert/strict";
+import type { Channels, Pixels } from "../../../src/media/pixels.ts";
+import {
+  centerCrop,
+  crop,
+  pad,
+  type ResampleFilter,
+  resize,
+  resizePlane,
+} from "../../../src/media/resample.ts";
+import cases from "../../fixtures/images/resizes.json" with { type: "json" };
+
+type Case = typeof cases[number];
+
+function optionsOf({ toWidth, toHeight, filter, box }: Case) {
+  return {
+    width: toWidth,
+    height: toHeight,
+    filter: filter as ResampleFilter,
+    box: box === null ? undefined : box as [number, number, number, number],
+  };
+}
+
+function nameOf({ mode, width, height, toWidth, toHeight, filter, box }: Case): string {
+  return `${mode} ${width} × ${height} → ${toWidth} × ${toHeight} ${filter} ${box ?? ""}`;
+}
+
+Deno.test("resize() equals Pillow for every filter, with and without alpha, from boxes, to and from one pixel", () => {
+  const ofBytes = cases.filter(({ mode }) => mode !== "F");
+  assert.ok(ofBytes.length > 200);
+  for (const golden of ofBytes) {
+    const { width, height } = golden;
+    const channels = golden.channels as Channels;
+    const data = Uint8Array.fromBase64(golden.input);
+    const resized = resize({ width, height, channels, data }, optionsOf(golden));
+    assert.deepEqual(
+      [resized.width, resized.height, resized.channels],
+      [golden.toWidth, golden.toHeight, channels],
+    );
+    assert.deepEqual(resized.data, Uint8Array.fromBase64(golden.output), nameOf(golden));
+  }
+});
+
+Deno.test("resizePlane() equals Pillow's floats to the last bits", () => {
+  for (const golden of cases.filter(({ mode }) => mode === "F")) {
+    const { width, height } = golden;
+    const data = new Float32Array(Uint8Array.fromBase64(golden.input).buffer);
+    const resized = resizePlane({ width, height, data }, optionsOf(golden));
+    const wanted = new Float32Array(Uint8Array.fromBase64(golden.output).buffer);
+    assert.equal(resized.data.length, wanted.length);
+    for (const [i, value] of resized.data.entries()) {
+      assert.ok(Math.abs(value - wanted[i]!) <= 3e-7, `${nameOf(golden)}: ${value}, ${wanted[i]}`);
+    }
+  }
+});
+
+/** A picture whose every level tells its place. */
+function numbered(width: number, height: number, channels: Channels = 3): Pixels {
+  const data = Uint8Array.from({ length: width * height * channels }, (_, i) => i + 1);
+  return { width, height, channels, data };
+}
+
+Deno.test("resize() to the same size copies", () => {
+  const pixels = numbered(4, 3, 4);
+  const resized = resize(pixels, { width: 4, height: 3, filter: "bicubic" });
+  assert.deepEqual(resized, pixels);
+  assert.notEqual(resized.data.buffer, pixels.data.buffer);
+});
+
+Deno.test("resize() leaves one colour as it is, whatever the filter and the size", () => {
+  for (const filter of ["nearest", "box", "bilinear", "hamming", "bicubic", "lanczos"] as const) {
+    const data = new Uint8Array(37 * 29 * 3).fill(255);
+    const resized = resize({ width: 37, height: 29, channels: 3, data }, {
+      width: 11,
+      height: 53,
+      filter,
+    });
+    assert.ok(resized.data.every((level) => level === 255), filter);
+  }
+});
+
+Deno.test("resize() refuses sizes that are none and boxes outside of the picture", () => {
+  const pixels = numbered(4, 3);
+  const filter = "box";
+  for (const width of [0, -1, 1.5, NaN]) {
+    assert.throws(() => resize(pixels, { width, height: 2, filter }), RangeError);
+  }
+  for (const box of [[-1, 0, 4, 3], [0, 0, 5, 3], [2, 0, 2, 3]] as const) {
+    assert.throws(() => resize(pixels, { width: 2, height: 2, filter, box }), RangeError);
+  }
+});
+
+Deno.test("crop() takes a part, and black where there is nothing", () => {
+  const pixels = numbered(3, 2, 1);
+  assert.deepEqual([...crop(pixels, [1, 0, 3, 2]).data], [2, 3, 5, 6]);
+  assert.deepEqual([...crop(pixels, [-1, 1, 2, 3]).data], [0, 4, 5, 0, 0, 0]);
+  assert.deepEqual([...crop(pixels, [5, 5, 6, 7]).data], [0, 0]);
+  assert.throws(() => crop(pixels, [1, 0, 1, 2]), RangeError);
+});
+
+Deno.test("centerCrop() takes the middle, widens what is too small, and rounds as the models' preprocessing", () => {
+  const row = numbered(5, 1, 1);
+  assert.deepEqual([...centerCrop(row, { width: 2, height: 1 }).data], [2, 3]);
+  assert.deepEqual([...centerCrop(row, { width: 8, height: 1 }).data], [0, 0, 1, 2, 3, 4, 5, 0]);
+});
+
+Deno.test("pad() widens by a colour and by black", () => {
+  const pixel = { width: 1, height: 1, channels: 3, data: Uint8Array.of(7, 8, 9) } as const;
+  assert.deepEqual([...pad(pixel, { left: 1, bottom: 1, color: [1, 2, 3] }).data], [
+    ...[1, 2, 3, 7, 8, 9],
+    ...[1, 2, 3, 1, 2, 3],
+  ]);
+  assert.deepEqual([...pad(pixel, { right: 1 }).data], [7, 8, 9, 0, 0, 0]);
+});
