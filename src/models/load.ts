@@ -18,9 +18,11 @@ import { loadMatting } from "./matting_load.ts";
 import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import type { Model } from "./model.ts";
 import { chooseFiles } from "./needed_files.ts";
+import { loadOcr } from "./ocr_load.ts";
 import { RerankModel } from "./rerank.ts";
 import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
+import { hasSeeingDecoder, loadVision } from "./vision_load.ts";
 import { loadWhisper } from "./whisper_load.ts";
 
 /** What to load, on what. */
@@ -62,10 +64,15 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
         ...options,
         maxSequences: options.engine.maxSequences,
       });
+    case "vision":
+      return await loadVision(folder, { ...options, kind });
+    case "ocr":
+      if (hasSeeingDecoder(folder)) return await loadVision(folder, { ...options, kind });
+      return await loadOcr(folder, { ...options, maxSequences: options.engine.maxSequences });
     default:
       throw new StartupError(
         `${options.model.id} is a model of kind ${kind}, which this version of Hearth does not serve yet; ` +
-          "it serves text, asr, matting, embedding and rerank.",
+          "it serves text, vision, ocr, asr, matting, embedding and rerank.",
       );
   }
 }

@@ -1,0 +1,244 @@
+/**
+ * Models that read a picture and write text: an encoder sees the picture once, a decoder writes token by token.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Backend, Sampler } from "../backend/backend.ts";
+import type { Dtype } from "../config.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import { Completion } from "./completion.ts";
+import { GenerationGroup, type GenerationJob } from "./encoder_decoder_group.ts";
+import type { EncoderDecoderGraphs } from "./encoder_decoder_graphs.ts";
+import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
+import type { GenerationRules } from "./generation_rules.ts";
+import { GroupBatcher } from "./group_batcher.ts";
+import { type Model, requireTask } from "./model.ts";
+import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
+import { readOcrRequest } from "./ocr_request.ts";
+import { PictureMetrics } from "./picture_metrics.ts";
+import type { PictureReader, PreparedPicture } from "./picture_reader.ts";
+import { Places } from "./places.ts";
+import type { ChatEvent, ChatTask, ImagePart, Task } from "./task.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+import { holdBack } from "./whole_answer.ts";
+
+/** What such a model is made of; it owns graphs and sampler. */
+export interface OcrModelParts {
+  readonly backend: Backend;
+  readonly graphs: EncoderDecoderGraphs;
+  readonly sampler: Sampler;
+  readonly reader: PictureReader;
+  readonly family: OcrFamily;
+  readonly tokenizer: TextTokenizer;
+  readonly defaults: GenerationDefaults;
+  readonly rules: GenerationRules;
+  /** Most tokens that the decoder holds of one choice, its prompt included. */
+  readonly maxDecoderTokens: number;
+  /** Most tokens of the text behind the picture. */
+  readonly maxTextTokens: number;
+  /** Most values of prepared pictures that the encoder takes in one piece. */
+  readonly maxEncoderValues: number;
+  /** Most requests at a time. */
+  readonly maxRequests: number;
+}
+
+/** A request that is worked on. */
+interface Work {
+  readonly task: ChatTask;
+  readonly picture: ImagePart;
+  readonly prompt: OcrPrompt;
+  readonly emit: (event: ChatEvent) => void;
+  readonly signal: AbortSignal;
+  readonly arrivedAtMs: number;
+}
+
+/** See the module. */
+export class OcrModel implements Model {
+  readonly kind = "ocr";
+  readonly dtype: Dtype;
+  readonly contextLength: number;
+  readonly maxSequences: number;
+  readonly #parts: OcrModelParts;
+  readonly #metrics: PictureMetrics;
+  readonly #batcher: GroupBatcher<GenerationJob>;
+  readonly #places: Places;
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(parts: OcrModelParts) {
+    this.#parts = parts;
+    this.dtype = parts.graphs.dtype;
+    this.contextLength = parts.maxDecoderTokens;
+    this.maxSequences = parts.maxRequests;
+    this.#places = new Places(parts.maxRequests);
+    this.#metrics = new PictureMetrics(() => ({
+      running: this.#places.numTaken,
+      waiting: this.#places.numWaiting,
+    }));
+    this.#batcher = new GroupBatcher({
+      maxRows: parts.maxRequests,
+      choose: (waiting, numFreeRows) =>
+        // A request of more choices than there are rows waits until it is alone.
+        (waiting[0]?.samples.length ?? 0) > numFreeRows && numFreeRows < parts.maxRequests
+          ? []
+          : chooseAlike(waiting, numFreeRows),
+      open: (jobs) => GenerationGroup.open(parts, jobs),
+      onOpened: (jobs, durationMs) => this.#metrics.observeEncoding(jobs.length, durationMs),
+      onStep: (numRows, durationMs) => this.#metrics.observeStep(numRows, durationMs),
+    });
+  }
+
+  get metrics(): Registry {
+    return this.#metrics.registry;
+  }
+
+  start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    requireTask(task, "chat");
+    const { picture, text } = readOcrRequest(task.messages);
+    const prompt = this.#parts.family.readPrompt(text);
+    this.#checkLengths(prompt);
+    this.#checkLogitBias(task);
+    const abort = new AbortController();
+    const { signal } = abort;
+    const arrivedAtMs = performance.now();
+    const work = this.#answer({ task, picture, prompt, emit, signal, arrivedAtMs });
+    this.#running.add(work);
+    work.finally(() => this.#running.delete(work));
+    return () => abort.abort();
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.#running);
+    await this.#batcher.close();
+    this.#parts.sampler.dispose();
+    await this.#parts.graphs.dispose();
+  }
+
+  async #answer(work: Work): Promise<void> {
+    const { task, picture, signal, arrivedAtMs, emit } = work;
+    try {
+      const place = await this.#places.take(signal);
+      try {
+        const prepared = await this.#parts.reader.read(picture);
+        signal.throwIfAborted();
+        await this.#generate(work, prepared);
+        this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
+      } finally {
+        this.#places.giveBack(place);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      const known = HearthError.from(error);
+      if (known !== error) log.error("reading failed", { requestId: task.requestId, error });
+      emit({ type: "error", error: known.toWire() });
+    }
+  }
+
+  /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
+  #generate(work: Work, picture: PreparedPicture): Promise<void> {
+    const { task: { options }, prompt, signal, arrivedAtMs } = work;
+    const { defaults, maxDecoderTokens } = this.#parts;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
+    let completion: Completion | undefined;
+    let hasTokens = false;
+    let isOver = false;
+    const end = () => isOver = true;
+    promise.then(end, end);
+    this.#batcher.add({
+      pixels: picture.pixels,
+      text: prompt.text,
+      prompt: prompt.prompt,
+      samples: Array.from(
+        { length: options.n },
+        (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
+      ),
+      logitBias: options.logitBias && new Map(options.logitBias),
+      topLogprobs: options.topLogprobs ?? 0,
+      maxTokens: Math.min(options.maxTokens ?? Infinity, maxDecoderTokens - prompt.prompt.length),
+      isDropped: () => isOver || signal.aborted,
+      onEncoded: (numPlaces) => {
+        const numPromptTokens = numPlaces + prompt.prompt.length;
+        this.#metrics.observePrompt(numPromptTokens);
+        completion = this.#openCompletion(work, picture, numPromptTokens);
+      },
+      onToken: (index, token, isLast) => {
+        this.#metrics.observeToken(hasTokens ? undefined : performance.now() - arrivedAtMs);
+        hasTokens = true;
+        return completion!.push(index, token, isLast);
+      },
+      onDone: () => {
+        completion!.end(0);
+        resolve();
+      },
+      onError: reject,
+    });
+    return promise;
+  }
+
+  #openCompletion(
+    { task, prompt, emit }: Work,
+    picture: PreparedPicture,
+    numPromptTokens: number,
+  ): Completion {
+    const { tokenizer, family, defaults } = this.#parts;
+    const { endToken, finish } = prompt;
+    return new Completion({
+      tokenizer: { ...tokenizer, decode: (ids) => family.textOf(ids) },
+      eosTokenIds: endToken === undefined
+        ? defaults.eosTokenIds
+        : defaults.eosTokenIds.union(new Set([endToken])),
+      options: task.options,
+      numPromptTokens,
+      emit: finish === undefined ? emit : holdBack(emit, (text) => finish(text, picture)),
+    });
+  }
+
+  #checkLengths({ text, prompt }: OcrPrompt): void {
+    const { maxTextTokens, maxDecoderTokens } = this.#parts;
+    for (
+      const [length, most] of [[text.length, maxTextTokens], [
+        prompt.length,
+        maxDecoderTokens - 1,
+      ]] as const
+    ) {
+      if (length <= most) continue;
+      throw new HearthError(
+        "context_length_exceeded",
+        `The text has ${length} tokens; with a picture the model takes at most ${most}.`,
+        { param: "messages" },
+      );
+    }
+  }
+
+  #checkLogitBias({ options }: ChatTask): void {
+    const { vocabSize } = this.#parts.rules;
+    const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
+    if (!outside) return;
+    throw new HearthError(
+      "invalid_value",
+      `logit_bias names token ${outside[0]}; the model's vocabulary has tokens 0 to ${
+        vocabSize - 1
+      }.`,
+      { param: `logit_bias.${outside[0]}` },
+    );
+  }
+}
+
+/** The first that waits, and those behind it whose picture and text are of the same size. */
+function chooseAlike(waiting: readonly GenerationJob[], numFreeRows: number): GenerationJob[] {
+  const [first] = waiting;
+  if (first === undefined) return [];
+  const isAlike = ({ pixels, text }: GenerationJob) =>
+    text.length === first.text.length && pixels.dims.join() === first.pixels.dims.join();
+  const chosen = [first];
+  let numRows = first.samples.length;
+  for (const job of waiting.slice(1)) {
+    if (!isAlike(job) || numRows + job.samples.length > numFreeRows) continue;
+    chosen.push(job);
+    numRows += job.samples.length;
+  }
+  return chosen;
+}

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { decodeImage } from "../../src/media/image.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import type { Model } from "../../src/models/model.ts";
+import { PictureReader } from "../../src/models/picture_reader.ts";
+import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { openModel } from "../fixtures/model.ts";
+import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
+import { makeTinyOcr, OCR_FAMILIES, ocrPicture, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+
+/** That the tiny encoders make of a picture. */
+const NUM_PLACES = 12;
+
+for (const family of OCR_FAMILIES) {
+  Deno.test(`PictureReader prepares pictures for ${family} as transformers.js does`, async () => {
+    await using tiny = await makeTinyOcr(family);
+    const reader = await PictureReader.load(await openFolder(tiny.folder));
+    for (const { number, pixels: { dims, step, values } } of OCR_GOLDENS[family]) {
+      const { pixels } = await reader.prepare(await decodeImage(await ocrPicture(number)));
+      assert.deepEqual([...pixels.dims], dims);
+      values.forEach((value, spot) => {
+        const ours = pixels.data[spot * step] as number;
+        assert.ok(Math.abs(ours - value) < 1e-3, `value ${spot} is ${ours}, not ${value}`);
+      });
+    }
+  });
+
+  Deno.test(`OcrModel on the CPU writes what transformers.js writes: ${family}`, async () => {
+    await using tiny = await makeTinyOcr(family);
+    await using model = await openModel(tiny.folder);
+    await checkGoldens(tiny.folder, family, model);
+  });
+
+  gpuTest(`OcrModel on WebGPU writes what transformers.js writes: ${family}`, async (gpu) => {
+    const backend = await WebGpuBackend.create(gpu);
+    await using tiny = await makeTinyOcr(family);
+    await using model = await openModel(tiny.folder, { backend });
+    await checkGoldens(tiny.folder, family, model);
+  });
+}
+
+async function checkGoldens(folder: string, family: TinyOcrFamily, model: Model): Promise<void> {
+  const { tokenTexts } = await loadTokenizer(await openFolder(folder));
+  for (const { number, request, tokens, text, encoderTokens } of OCR_GOLDENS[family]) {
+    const message = pictureMessage(await ocrPicture(number), request);
+    const result = await chat(model, [message], { maxTokens: tokens.length, topLogprobs: 0 });
+    const chosen = result.logprobs[0]!.map(({ bytes }) => bytes);
+    assert.deepEqual(chosen, tokens.map((token) => tokenTexts.of(token).bytes));
+    assert.equal(result.texts[0], text);
+    assert.deepEqual(result.reasons, ["length"]);
+    assert.equal(result.usage.completionTokens, tokens.length);
+    if (encoderTokens !== undefined) {
+      assert.equal(result.usage.promptTokens, NUM_PLACES + encoderTokens.length + 1);
+    }
+  }
+}
