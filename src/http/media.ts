@@ -6,11 +6,25 @@
 import type { ContentPart } from "../api/content_part.ts";
 import type { ServerSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
+import type { MediaPolicy } from "../media/media_policy.ts";
 import { decodeBase64, readMedia } from "../media/reference.ts";
 import { BODY_LIMITS } from "./body.ts";
 import { isLoopback } from "./guard.ts";
 
-const MAX_TOTAL_MS = 30_000;
+/** What a reference may come to. */
+export type MediaLimits = Pick<MediaPolicy, "maxBytes" | "maxTotalMs">;
+
+const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 30_000 };
+
+/** How a part is read. */
+export interface ReadPartOptions {
+  /** Of the part in the request, for messages. */
+  readonly path: string;
+  readonly settings: ServerSettings;
+  readonly signal: AbortSignal;
+  /** 100 MiB and 30 s if absent. */
+  readonly mediaLimits?: MediaLimits | undefined;
+}
 
 /** A content part that holds media. */
 export type MediaPart = Exclude<ContentPart, { type: "text" }>;
@@ -18,19 +32,17 @@ export type MediaPart = Exclude<ContentPart, { type: "text" }>;
 /**
  * Reads a part's bytes.
  *
- * @param options.path of the part in the request, for messages.
  * @throws {HearthError} `invalid_media`, saying which part cannot be read and why.
  */
 export async function readPart(
   part: MediaPart,
-  { path, settings, signal }: { path: string; settings: ServerSettings; signal: AbortSignal },
+  { path, settings, signal, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const policy = {
     isLocal: isLoopback(settings.host),
     allowPrivate: settings.allowPrivateMedia,
     mediaDir: settings.mediaDir,
-    maxBytes: BODY_LIMITS.maxBytes,
-    maxTotalMs: MAX_TOTAL_MS,
+    ...mediaLimits,
   };
   try {
     return part.type === "input_audio"

@@ -67,7 +67,7 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
 }
 
 async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
-  const { session, settings, bodyLimits } = deps;
+  const { session, bodyLimits } = deps;
   const { signal } = call.req.raw;
   session.requireReady();
   const request = parseRequest(MattingRequest, await readJson(call.req.raw, bodyLimits));
@@ -75,7 +75,7 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);
   const { part, path } = findOnlyMedia(request.messages, { wants: "image", info });
-  const image = await readPart(part, { path, settings, signal });
+  const image = await readPart(part, { ...deps, path, signal });
   const options = mattingOptions(request);
   const png = await matte(call, deps, { image, param: path, options });
   const head = {

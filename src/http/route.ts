@@ -9,6 +9,7 @@ import type { ServerSettings } from "../config.ts";
 import type { ErrorKind } from "../errors.ts";
 import type { Session } from "../session/session.ts";
 import type { BodyLimits } from "./body.ts";
+import type { MediaLimits } from "./media.ts";
 import type { Exchange } from "./node_bridge.ts";
 
 /** What the endpoints work with. */
@@ -19,6 +20,8 @@ export interface AppDeps {
   readonly requestShutdown: () => void;
   /** The specification's limits if absent. */
   readonly bodyLimits?: BodyLimits | undefined;
+  /** Those of the API's decisions if absent. */
+  readonly mediaLimits?: MediaLimits | undefined;
 }
 
 /** What Hono carries with a request. */

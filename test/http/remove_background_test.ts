@@ -1,0 +1,262 @@
+import assert from "node:assert/strict";
+import { decodeImage } from "../../src/media/image.ts";
+import { encodePng } from "../../src/media/png.ts";
+import { discFile, discPicture } from "../fixtures/matting.ts";
+import {
+  errorOf,
+  MATTING_MODEL,
+  mattingBody,
+  mattingForm,
+  openMattingApp,
+  openMattingServer,
+  pngOf,
+  postPicture,
+} from "../fixtures/matting_server.ts";
+import { chatBody, TestApp } from "../fixtures/server.ts";
+
+const PATH = "/images/remove_background";
+const base64Of = (file: Uint8Array) => `base64://${file.toBase64()}`;
+
+Deno.test("remove_background: a chat completion that holds the picture, at both paths", async () => {
+  await using app = await openMattingApp();
+  const image = await discFile(61, 47);
+  for (const path of [PATH, `/v1${PATH}`]) {
+    const response = await app.post(path, mattingBody(base64Of(image)));
+    assert.equal(response.status, 200);
+    assert.match(response.headers.get("content-type")!, /^application\/json/);
+    const { id, created, choices, ...rest } = await response.json();
+    assert.match(id, /^chatcmpl-/);
+    assert.ok(Math.abs(created - Date.now() / 1000) < 60);
+    assert.deepEqual(rest, {
+      object: "chat.completion",
+      model: MATTING_MODEL,
+      usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+    });
+    assert.equal(choices.length, 1);
+    const [{ message, ...choice }] = choices;
+    assert.deepEqual(choice, { index: 0, finish_reason: "stop" });
+    assert.equal(message.role, "assistant");
+    assert.equal(message.content.length, 1);
+    assert.equal(message.content[0].type, "image");
+    assert.match(message.content[0].image_url.url, /^data:image\/png;base64,iVBOR/);
+  }
+});
+
+Deno.test("remove_background: every form of reference and part gives the same file", async () => {
+  await using app = await openMattingApp();
+  const image = await discFile();
+  const path = await Deno.makeTempFile({ suffix: ".png" });
+  await Deno.writeFile(path, image);
+  try {
+    const upload = await postPicture(app, image);
+    assert.equal(upload.headers.get("content-type"), "image/png");
+    const want = new Uint8Array(await upload.arrayBuffer());
+    const data = image.toBase64();
+    const parts = [
+      { type: "image", image_url: { url: `base64://${data}` } },
+      { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } },
+      { type: "image", image_url: `base64://${data}` },
+      { type: "image", image_url: { url: `file://${path}` } },
+    ];
+    for (const part of parts) {
+      const content = [{ type: "text", text: "Cut it out." }, part];
+      const messages = [
+        { role: "system", content: "ignored" },
+        { role: "user", content: "an earlier message" },
+        { role: "user", content },
+      ];
+      for (const model of [MATTING_MODEL, `hearth/${MATTING_MODEL}`]) {
+        const response = await app.post(PATH, { model, messages, temperature: 1 });
+        assert.deepEqual(await pngOf(response), want);
+      }
+    }
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+Deno.test("remove_background: the subject is opaque, what is around it is not, colours stay", async () => {
+  await using app = await openMattingApp();
+  const picture = discPicture(120, 90);
+  const response = await postPicture(app, await encodePng(picture));
+  const { width, height, channels, data } = await decodeImage(await response.bytes());
+  assert.deepEqual([width, height, channels], [120, 90, 4]);
+  const alphaAt = (x: number, y: number) => data[4 * (y * width + x) + 3]!;
+  assert.ok(alphaAt(60, 45) > 240, `${alphaAt(60, 45)}`);
+  for (const [x, y] of [[2, 2], [117, 2], [2, 87], [117, 87]] as const) {
+    assert.ok(alphaAt(x, y) < 15, `${alphaAt(x, y)}`);
+  }
+  for (let i = 0; i < width * height; i++) {
+    for (let c = 0; c < 3; c++) assert.equal(data[4 * i + c], picture.data[3 * i + c]);
+  }
+});
+
+Deno.test("remove_background: the picture's own alpha is respected", async () => {
+  await using app = await openMattingApp();
+  const opaque = discPicture(64, 64);
+  const data = new Uint8Array(4 * 64 * 64);
+  for (let i = 0; i < 64 * 64; i++) {
+    data.set(opaque.data.subarray(3 * i, 3 * i + 3), 4 * i);
+    data[4 * i + 3] = i % 64 < 32 ? 100 : 255;
+  }
+  const cut = async (file: Uint8Array<ArrayBuffer>) =>
+    await decodeImage(await (await postPicture(app, file)).bytes());
+  const whole = await cut(await encodePng(opaque));
+  const half = await cut(await encodePng({ ...opaque, channels: 4, data }));
+  for (let i = 0; i < 64 * 64; i++) {
+    const own = data[4 * i + 3]! / 255;
+    const error = Math.abs(half.data[4 * i + 3]! - own * whole.data[4 * i + 3]!);
+    assert.ok(error <= 1, `${half.data[4 * i + 3]} at ${i}`);
+  }
+});
+
+Deno.test("remove_background: options, as JSON and as form fields", async () => {
+  await using app = await openMattingApp();
+  const image = await discFile(120, 90);
+  const plain = await decodeImage(await (await postPicture(app, image)).bytes());
+  const both = async (fields: Record<string, string>, json: Record<string, unknown>) => {
+    const upload = await (await postPicture(app, image, fields)).bytes();
+    const body = mattingBody(base64Of(image), json);
+    assert.deepEqual(await pngOf(await app.post(PATH, body)), upload);
+    return await decodeImage(upload);
+  };
+
+  const mask = await both({ mask_only: "true" }, { mask_only: true });
+  for (let i = 0; i < 120 * 90; i++) {
+    assert.equal(mask.data[mask.channels * i], plain.data[4 * i + 3]);
+  }
+
+  const green = await both({ background: "#00ff40" }, { background: "#00ff40" });
+  assert.equal(green.channels, 3);
+  for (let i = 0; i < 120 * 90; i++) {
+    const alpha = plain.data[4 * i + 3]! / 255;
+    [0, 255, 64].forEach((level, c) => {
+      const want = alpha * plain.data[4 * i + c]! + (1 - alpha) * level;
+      assert.ok(Math.abs(green.data[3 * i + c]! - want) <= 0.51);
+    });
+  }
+
+  const cropped = await both({ crop: "true", background: "" }, { crop: true, background: null });
+  assert.ok(cropped.width < 90 && cropped.width > 50, `${cropped.width}`);
+  assert.ok(cropped.height < 80 && cropped.height > 50, `${cropped.height}`);
+  const croppedMask = await both({ crop: "true", mask_only: "true" }, {
+    crop: true,
+    mask_only: true,
+  });
+  assert.deepEqual([croppedMask.width, croppedMask.height], [cropped.width, cropped.height]);
+});
+
+Deno.test("remove_background: what cannot be asked for is refused by name", async () => {
+  await using app = await openMattingApp();
+  const image = await discFile(8, 8);
+  const ref = base64Of(image);
+  const content = [{ type: "image", image_url: { url: ref } }];
+  const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
+  const user = (parts: unknown) => ({ messages: [{ role: "user", content: parts }] });
+  const cases: [Record<string, unknown>, number, string, string | undefined][] = [
+    [{ model: undefined }, 400, "invalid_value", "model"],
+    [{ model: "gpt-4o" }, 404, "model_not_found", "model"],
+    [{ messages: undefined }, 400, "invalid_value", "messages"],
+    [{ messages: [] }, 400, "invalid_value", "messages"],
+    [user("words"), 400, "invalid_value", "messages[0].content"],
+    [user([...content, ...content]), 400, "invalid_value", "messages[0].content"],
+    [user([audio]), 400, "unsupported_by_model", "messages[0].content[0]"],
+    [
+      user([{ type: "image", image_url: { url: "ftp://x/y" } }]),
+      400,
+      "invalid_value",
+      "messages[0].content[0].image_url.url",
+    ],
+    [
+      { messages: [{ role: "assistant", content: "no user" }] },
+      400,
+      "invalid_value",
+      "messages",
+    ],
+    [{ background: "green" }, 400, "invalid_value", "background"],
+    [{ background: "#12345" }, 400, "invalid_value", "background"],
+    [{ background: "#fff", mask_only: true }, 400, "invalid_value", "background"],
+    [{ mask_only: "true" }, 400, "invalid_value", "mask_only"],
+    [{ crop: 1 }, 400, "invalid_value", "crop"],
+    [{ refine: {} }, 400, "invalid_value", "refine"],
+  ];
+  for (const [extra, status, code, param] of cases) {
+    const { message, ...error } = await errorOf(await app.post(PATH, mattingBody(ref, extra)));
+    assert.deepEqual(error, { status, code, ...(param && { param }) }, JSON.stringify(extra));
+    assert.ok(message.length > 10);
+  }
+  const fields: [Record<string, string>, number, string, string][] = [
+    [{ model: "gpt-4o" }, 404, "model_not_found", "model"],
+    [{ background: "#ggg" }, 400, "invalid_value", "background"],
+    [{ crop: "yes" }, 400, "invalid_value", "crop"],
+    [{ mask_only: "true", background: "#000" }, 400, "invalid_value", "background"],
+  ];
+  for (const [extra, status, code, param] of fields) {
+    const { message: _, ...error } = await errorOf(await postPicture(app, image, extra));
+    assert.deepEqual(error, { status, code, param }, JSON.stringify(extra));
+  }
+  const missing = await errorOf(await postPicture(app, undefined));
+  assert.deepEqual([missing.status, missing.code, missing.param], [400, "missing_file", "image"]);
+  const type = await app.request(PATH, { method: "POST", body: image });
+  assert.deepEqual([type.status, (await errorOf(type)).code], [415, "unsupported_media_type"]);
+  const json = await errorOf(await app.post(PATH, "{"));
+  assert.deepEqual([json.status, json.code], [400, "invalid_json"]);
+  const method = await app.request(PATH);
+  assert.deepEqual([method.status, method.headers.get("allow")], [405, "POST, OPTIONS"]);
+});
+
+Deno.test("remove_background: no model, and a model of another kind", async () => {
+  await using loading = new TestApp();
+  const unready = await errorOf(await postPicture(loading, new Uint8Array(4)));
+  assert.deepEqual([unready.status, unready.code], [503, "model_not_loaded"]);
+  await using text = await new TestApp().ready();
+  const unsupported = await errorOf(await postPicture(text, new Uint8Array(4)));
+  assert.deepEqual([unsupported.status, unsupported.code], [400, "unsupported_by_model"]);
+  const posted = await errorOf(await text.post(PATH, chatBody()));
+  assert.match(posted.message, /it serves \/chat\/completions/);
+  await using matting = await openMattingApp();
+  const chat = await errorOf(
+    await matting.post("/chat/completions", chatBody({ model: MATTING_MODEL })),
+  );
+  assert.match(
+    chat.message,
+    /hearth-demo-matting \(matting\).*it serves \/images\/remove_background/,
+  );
+});
+
+Deno.test("remove_background: more than 100 MiB is refused while it is read, on a real port", async () => {
+  await using server = await openMattingServer();
+  const form = mattingForm(crypto.getRandomValues(new Uint8Array(65536)));
+  const whole = new Request(server.base, { method: "POST", body: form });
+  const head = new Uint8Array(await whole.clone().arrayBuffer()).slice(0, -60);
+  const piece = head.slice(-65536);
+  let sent = 0;
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      controller.enqueue(sent === 0 ? head : piece);
+      sent += piece.length;
+      // What is missing to the end is never sent: the answer does not wait for it.
+      return sent > 101 * 2 ** 20 ? new Promise(() => {}) : undefined;
+    },
+  });
+  const response = await fetch(`${server.base}${PATH}`, {
+    method: "POST",
+    headers: { "content-type": whole.headers.get("content-type")! },
+    body,
+  });
+  const { status, code, message } = await errorOf(response);
+  assert.deepEqual([status, code], [413, "payload_too_large"]);
+  assert.match(message, /100 MiB/);
+});
+
+Deno.test("remove_background: a full queue answers 429, and what waits is answered", async () => {
+  const engine = { prefixCache: true, maxSequences: 1 };
+  await using app = await openMattingApp({ engine, maxQueue: 2 });
+  const image = await discFile(600, 400);
+  const responses = await Promise.all(Array.from({ length: 6 }, () => postPicture(app, image)));
+  const statuses = responses.map(({ status }) => status).sort();
+  assert.deepEqual(statuses, [200, 200, 200, 429, 429, 429]);
+  const refused = responses.find(({ status }) => status === 429)!;
+  assert.ok(refused.headers.has("retry-after"));
+  assert.equal((await errorOf(refused)).code, "overloaded");
+});
