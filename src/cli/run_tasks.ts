@@ -5,6 +5,7 @@
  */
 import type { ModelKind } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
+import type { ChatTask } from "../models/task.ts";
 import type { Session } from "../session/session.ts";
 import { type RunInput, textOf } from "./run_input.ts";
 
@@ -26,6 +27,7 @@ export type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 /** By the kind of the loaded model. */
 export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
   text: writeReply,
+  ocr: writeReadings,
   asr: writeTranscripts,
   matting: writeCutOut,
   embedding: writeVectors,
@@ -34,17 +36,40 @@ export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
 
 async function* writeReply({ session, inputs, temperature, maxTokens }: RunTask) {
   const content = inputs.map(textOf).join("\n\n");
-  const events = session.stream({
-    type: "chat",
-    requestId: "run",
+  yield* streamReply(session, {
     messages: [{ role: "user", content }],
     options: { temperature, maxTokens, stop: [], n: 1 },
   });
-  for await (const event of events) {
+}
+
+/** The text of an answer as it comes, and the end of its line. */
+async function* streamReply(session: Session, chat: Pick<ChatTask, "messages" | "options">) {
+  for await (const event of session.stream({ type: "chat", requestId: "run", ...chat })) {
     if (event.type === "error") throw HearthError.fromWire(event.error);
     if (event.type === "delta") yield event.text;
   }
   yield "\n";
+}
+
+/** A reading of each picture, under the same instruction. */
+async function* writeReadings({ session, inputs, temperature, maxTokens }: RunTask) {
+  const pictures = inputs.filter(({ isFile }) => isFile);
+  const texts = inputs.filter(({ isFile }) => !isFile);
+  if (pictures.length === 0) {
+    throw new StartupError(
+      `An OCR model takes pictures, files, and perhaps a text: -i scan.png; there is no file "${
+        texts[0]?.name
+      }".`,
+    );
+  }
+  const instruction = texts.map((input) => ({ type: "text", text: textOf(input) }) as const);
+  for (const { name: param, bytes } of pictures) {
+    const content = [{ type: "image", bytes, param } as const, ...instruction];
+    yield* streamReply(session, {
+      messages: [{ role: "user", content }],
+      options: { temperature, maxTokens, stop: [], n: 1 },
+    });
+  }
 }
 
 async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) {
