@@ -8,6 +8,7 @@ import { warmUp } from "../engine/warm_up.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import type { LoadProgress } from "./progress.ts";
+import { loadAsr } from "./asr_load.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { loadDecoder } from "./decoder.ts";
 import { EmbeddingModel } from "./embedding.ts";
@@ -22,8 +23,8 @@ import { loadOcr } from "./ocr_load.ts";
 import { RerankModel } from "./rerank.ts";
 import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
+import { loadTts } from "./tts_load.ts";
 import { hasSeeingDecoder, loadVision } from "./vision_load.ts";
-import { loadWhisper } from "./whisper_load.ts";
 
 /** What to load, on what. */
 export interface ModelLoadOptions {
@@ -55,7 +56,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
     case "rerank":
       return await RerankModel.load(folder, options);
     case "asr":
-      return await loadWhisper(folder, {
+      return await loadAsr(folder, {
         ...options,
         maxSequences: options.engine.maxSequences,
       });
@@ -69,11 +70,8 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
     case "ocr":
       if (hasSeeingDecoder(folder)) return await loadVision(folder, { ...options, kind });
       return await loadOcr(folder, { ...options, maxSequences: options.engine.maxSequences });
-    default:
-      throw new StartupError(
-        `${options.model.id} is a model of kind ${kind}, which this version of Hearth does not serve yet; ` +
-          "it serves text, vision, ocr, asr, matting, embedding and rerank.",
-      );
+    case "tts":
+      return await loadTts(folder, { ...options, maxSequences: options.engine.maxSequences });
   }
 }
 

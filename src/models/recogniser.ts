@@ -7,6 +7,9 @@ import type { Dtype } from "../config.ts";
 import type { AudioReader } from "../media/audio_reader.ts";
 import type { TranscriptSegment } from "./task.ts";
 
+/** Most recordings at a time where the user does not say. */
+export const MAX_RECORDINGS = 8;
+
 /** A stretch of a recording, in samples. */
 export interface SampleRange {
   readonly start: number;

@@ -1,0 +1,40 @@
+/**
+ * From a folder of any speech model to one that transcribes.
+ *
+ * @module
+ */
+import { StartupError } from "../errors.ts";
+import type { AsrLoadOptions, AsrModel } from "./asr.ts";
+import { loadCtc } from "./ctc_load.ts";
+import type { ModelFolder } from "./folder.ts";
+import { loadCohere, loadMoonshine } from "./generating_load.ts";
+import { loadWhisper } from "./whisper_load.ts";
+
+type Load = (folder: ModelFolder, options: AsrLoadOptions) => Promise<AsrModel>;
+
+/** By `model_type`. */
+const LOADERS: Readonly<Record<string, Load>> = {
+  whisper: loadWhisper,
+  "lite-whisper": loadWhisper,
+  moonshine: loadMoonshine,
+  cohere_asr: loadCohere,
+  wav2vec2: loadCtc,
+  "wav2vec2-bert": loadCtc,
+  wavlm: loadCtc,
+  hubert: loadCtc,
+  unispeech: loadCtc,
+  "unispeech-sat": loadCtc,
+  parakeet_ctc: loadCtc,
+};
+
+/** @throws {StartupError} when the folder is of no type that is served, or lacks a part. */
+export async function loadAsr(folder: ModelFolder, options: AsrLoadOptions): Promise<AsrModel> {
+  const type = String(folder.config["model_type"]);
+  const load = LOADERS[type];
+  if (load !== undefined) return await load(folder, options);
+  throw new StartupError(
+    `${folder.path} is a speech model of type ${type}; this version of Hearth serves ${
+      Object.keys(LOADERS).join(", ")
+    }.`,
+  );
+}

@@ -1,0 +1,130 @@
+/**
+ * Text out of a CTC model's logits: the likeliest token of each frame, repetitions of one token as one, blanks left out.
+ * Each token keeps the frames it was heard in, so that words have times. Pure.
+ *
+ * @see A. Graves et al.: Connectionist Temporal Classification, 2006, section 3.2 (best path decoding)
+ * @module
+ */
+
+/** What the model's output classes are. */
+export interface CtcVocabulary {
+  /** The class that stands for no token. */
+  readonly blank: number;
+  /** By class; empty for special tokens, a space where a word ends or begins. */
+  readonly texts: readonly string[];
+}
+
+/** A token and when it is heard. */
+export interface CtcToken {
+  readonly id: number;
+  readonly text: string;
+  readonly startFrame: number;
+  /** The frame after its last. */
+  readonly endFrame: number;
+  /** Natural logarithm, of the frame where it is likeliest. */
+  readonly logprob: number;
+}
+
+/** Frames of a recording. */
+export interface CtcFrames {
+  /** f32 `[frames, classes]`. */
+  readonly logits: Float32Array;
+  /** Those of the frames that count. */
+  readonly from: number;
+  readonly to: number;
+  /** Where frame 0 of the logits is in the recording. */
+  readonly firstFrame: number;
+}
+
+/** Reads frames in order, which may come in several pieces: a token that goes on in the next piece stays one. */
+export class CtcReader {
+  readonly #vocabulary: CtcVocabulary;
+  #last: { id: number; startFrame: number; endFrame: number; logprob: number } | undefined;
+
+  constructor(vocabulary: CtcVocabulary) {
+    this.#vocabulary = vocabulary;
+  }
+
+  /** @returns the tokens that ended. */
+  push({ logits, from, to, firstFrame }: CtcFrames): CtcToken[] {
+    const numClasses = this.#vocabulary.texts.length;
+    const ended: CtcToken[] = [];
+    for (let frame = from; frame < to; frame++) {
+      const row = logits.subarray(frame * numClasses, (frame + 1) * numClasses);
+      const { id, logprob } = likeliest(row);
+      const place = firstFrame + frame;
+      if (this.#last?.id === id) {
+        this.#last.endFrame = place + 1;
+        this.#last.logprob = Math.max(this.#last.logprob, logprob);
+        continue;
+      }
+      ended.push(...this.end());
+      if (id !== this.#vocabulary.blank) {
+        this.#last = { id, startFrame: place, endFrame: place + 1, logprob };
+      }
+    }
+    return ended;
+  }
+
+  /** The token that is still open: what follows does not go on with it. */
+  end(): CtcToken[] {
+    const last = this.#last;
+    this.#last = undefined;
+    return last === undefined ? [] : [{ ...last, text: this.#vocabulary.texts[last.id]! }];
+  }
+}
+
+function likeliest(logits: Float32Array): { id: number; logprob: number } {
+  let id = 0;
+  for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[id]!) id = i;
+  let sum = 0;
+  for (const logit of logits) sum += Math.exp(logit - logits[id]!);
+  return { id, logprob: -Math.log(sum) };
+}
+
+/** When to begin a new segment. */
+export interface SegmentRules {
+  /** Nothing is heard for at least so many frames. */
+  readonly pauseFrames: number;
+  /** The segment would be longer than this, and a word ends. */
+  readonly maxFrames: number;
+}
+
+/** Gathers tokens into segments. */
+export class CtcSegments {
+  readonly #rules: SegmentRules;
+  #tokens: CtcToken[] = [];
+
+  constructor(rules: SegmentRules) {
+    this.#rules = rules;
+  }
+
+  /** @returns segments that are complete, each at least one token that is text. */
+  push(tokens: readonly CtcToken[]): CtcToken[][] {
+    const complete: CtcToken[][] = [];
+    for (const token of tokens) {
+      if (token.text === "") continue;
+      if (this.#isBreak(token)) complete.push(...this.end());
+      this.#tokens.push(token);
+    }
+    return complete;
+  }
+
+  /** What is left, if there is text in it. */
+  end(): CtcToken[][] {
+    const tokens = this.#tokens;
+    this.#tokens = [];
+    return tokens.some(({ text }) => text.trim() !== "") ? [tokens] : [];
+  }
+
+  #isBreak(token: CtcToken): boolean {
+    // Marks between words are heard anywhere in a pause: it lasts from sound to sound.
+    if (token.text === " ") return false;
+    const lastHeard = this.#tokens.findLast(({ text }) => text !== " ");
+    if (lastHeard === undefined) return false;
+    const first = this.#tokens.find(({ text }) => text !== " ")!;
+    const isNewWord = token.text.startsWith(" ") || this.#tokens.at(-1)!.text === " ";
+    return token.startFrame - lastHeard.endFrame >= this.#rules.pauseFrames ||
+      (isNewWord && token.endFrame - first.startFrame > this.#rules.maxFrames);
+  }
+}
