@@ -7,7 +7,6 @@ import type { Registry } from "prom-client";
 import type { Backend, Sampler } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { HearthError } from "../errors.ts";
-import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
 import { GenerationGroup, type GenerationJob } from "./encoder_decoder_group.ts";
 import type { EncoderDecoderGraphs } from "./encoder_decoder_graphs.ts";
@@ -19,8 +18,8 @@ import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { PictureMetrics } from "./picture_metrics.ts";
 import type { PictureReader, PreparedPicture } from "./picture_reader.ts";
-import { Places } from "./places.ts";
-import type { ChatEvent, ChatTask, ImagePart, Task } from "./task.ts";
+import { Requests } from "./requests.ts";
+import type { ChatEvent, ChatTask, Task } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import { holdBack } from "./whole_answer.ts";
 
@@ -47,7 +46,6 @@ export interface OcrModelParts {
 /** A request that is worked on. */
 interface Work {
   readonly task: ChatTask;
-  readonly picture: ImagePart;
   readonly prompt: OcrPrompt;
   readonly emit: (event: ChatEvent) => void;
   readonly signal: AbortSignal;
@@ -63,19 +61,15 @@ export class OcrModel implements Model {
   readonly #parts: OcrModelParts;
   readonly #metrics: PictureMetrics;
   readonly #batcher: GroupBatcher<GenerationJob>;
-  readonly #places: Places;
-  readonly #running = new Set<Promise<void>>();
+  readonly #requests: Requests;
 
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
     this.dtype = parts.graphs.dtype;
     this.contextLength = parts.maxDecoderTokens;
     this.maxSequences = parts.maxRequests;
-    this.#places = new Places(parts.maxRequests);
-    this.#metrics = new PictureMetrics(() => ({
-      running: this.#places.numTaken,
-      waiting: this.#places.numWaiting,
-    }));
+    this.#requests = new Requests(parts.maxRequests);
+    this.#metrics = new PictureMetrics(() => this.#requests.counts);
     this.#batcher = new GroupBatcher({
       maxRows: parts.maxRequests,
       choose: (waiting, numFreeRows) =>
@@ -99,40 +93,24 @@ export class OcrModel implements Model {
     const prompt = this.#parts.family.readPrompt(text);
     this.#checkLengths(prompt);
     this.#checkLogitBias(task);
-    const abort = new AbortController();
-    const { signal } = abort;
     const arrivedAtMs = performance.now();
-    const work = this.#answer({ task, picture, prompt, emit, signal, arrivedAtMs });
-    this.#running.add(work);
-    work.finally(() => this.#running.delete(work));
-    return () => abort.abort();
+    return this.#requests.start({
+      requestId: task.requestId,
+      emit,
+      answer: async (signal) => {
+        const prepared = await this.#parts.reader.read(picture);
+        signal.throwIfAborted();
+        await this.#generate({ task, prompt, emit, signal, arrivedAtMs }, prepared);
+        this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
+      },
+    });
   }
 
   async dispose(): Promise<void> {
-    await Promise.all(this.#running);
+    await this.#requests.close();
     await this.#batcher.close();
     this.#parts.sampler.dispose();
     await this.#parts.graphs.dispose();
-  }
-
-  async #answer(work: Work): Promise<void> {
-    const { task, picture, signal, arrivedAtMs, emit } = work;
-    try {
-      const place = await this.#places.take(signal);
-      try {
-        const prepared = await this.#parts.reader.read(picture);
-        signal.throwIfAborted();
-        await this.#generate(work, prepared);
-        this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
-      } finally {
-        this.#places.giveBack(place);
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      const known = HearthError.from(error);
-      if (known !== error) log.error("reading failed", { requestId: task.requestId, error });
-      emit({ type: "error", error: known.toWire() });
-    }
   }
 
   /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
