@@ -37,6 +37,8 @@ export const PREFERRED = {
   cpu: ["q8", "q4", "fp32"],
   // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it.
   cpuInBatches: ["fp32", "fp16", "q4", "q8"],
+  // Whatever is left out of sound is heard as noise.
+  sound: ["fp32", "fp16", "q8", "q4"],
 } as const satisfies Record<string, readonly Dtype[]>;
 
 /**

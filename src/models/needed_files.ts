@@ -39,7 +39,7 @@ export interface NeededFiles {
 /** Configuration, tokenizer, templates. */
 const SETTINGS_FILES =
   /^((generation_|tokenizer_|preprocessor_|processor_|video_preprocessor_)?config|tokenizer|special_tokens_map|added_tokens|modules|sentence_bert_config|config_sentence_transformers)\.json$|^chat_template\.(jinja|json)$|^\d+_[A-Z]\w*\/config\.json$/;
-const VOICES = /^voices\//;
+const VOICES = /^(voices\/|speaker_embeddings\.bin$)/;
 const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
 /** Kinds that run one graph, by its possible names. */
 const SINGLE_GRAPHS: Partial<Record<ModelKind, readonly string[]>> = {
@@ -60,7 +60,7 @@ const BATCHED: ReadonlySet<ModelKind> = new Set(["embedding", "matting", "rerank
  */
 export function chooseFiles(folder: ModelFolder, options: NeedOptions): NeededFiles {
   const kind = options.kind ?? kindOf(folder);
-  const device = options.device === "cpu" && BATCHED.has(kind) ? "cpuInBatches" : options.device;
+  const device = preferenceOf(kind, options.device);
   const names = graphNames(folder, kind);
   const graphs: string[] = [];
   const missed: string[] = [];
@@ -78,6 +78,12 @@ export function chooseFiles(folder: ModelFolder, options: NeedOptions): NeededFi
   );
   const data = graphs.flatMap((graph) => externalDataFiles(folder, graph));
   return { kind, dtype: dtypes[0]!, files: [...settings, ...data, ...graphs], graphs, missed };
+}
+
+/** Which dtypes come first. */
+function preferenceOf(kind: ModelKind, device: DeviceClass): keyof typeof PREFERRED {
+  if (kind === "tts") return "sound";
+  return device === "cpu" && BATCHED.has(kind) ? "cpuInBatches" : device;
 }
 
 function betterThan(

@@ -251,6 +251,13 @@ export type MatteEvent =
   }
   | ErrorEvent;
 
+/** Somebody whom a model can speak as. */
+export interface VoiceInfo {
+  readonly id: string;
+  /** What the voice speaks, as in BCP 47: `en-US`. */
+  readonly language: string;
+}
+
 /** Reads a text aloud. */
 export interface SpeakTask {
   readonly type: "speak";

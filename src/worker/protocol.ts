@@ -14,7 +14,7 @@ import type {
   ResolvedModel,
 } from "../config.ts";
 import type { LoadProgress } from "../models/progress.ts";
-import type { Task, TaskEvent } from "../models/task.ts";
+import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
 
 /** What the worker is to load, and how. */
 export interface LoadOptions {
@@ -42,6 +42,8 @@ export interface ModelInfo {
   readonly contextLength: number | undefined;
   /** Requests the model works on at once; more wait. */
   readonly maxSequences: number;
+  /** Whom the model can speak as, the default first; absent where it does not speak. */
+  readonly voices?: readonly VoiceInfo[] | undefined;
 }
 
 /** Server to worker. */

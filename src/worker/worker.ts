@@ -52,7 +52,7 @@ async function load(options: LoadOptions): Promise<void> {
     // Announced also where it happened during the last moments of loading.
     backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
     const { id, aliases, ownedBy } = options.model;
-    const { kind, dtype, contextLength, maxSequences } = model;
+    const { kind, dtype, contextLength, maxSequences, voices } = model;
     scope.postMessage({
       type: "ready",
       info: {
@@ -65,6 +65,7 @@ async function load(options: LoadOptions): Promise<void> {
         adapter: backend.adapter,
         contextLength,
         maxSequences,
+        voices,
       },
     });
   } catch (error) {

@@ -1,0 +1,42 @@
+/**
+ * English text to the sounds that Kokoro knows, by eSpeak NG's rules.
+ *
+ * @module
+ */
+
+/** eSpeak's names of the accents. */
+const ACCENTS: Readonly<Record<string, string>> = { "en-US": "en-us", "en-GB": "en" };
+
+/** It drops these, and Kokoro speaks by them. */
+const PUNCTUATION = /(\s*[;:,.!?\u00a1\u00bf\u2014\u2026"\u00ab\u00bb\u201c\u201d(){}[\]]+\s*)+/g;
+
+/** Sounds that Kokoro writes otherwise, or does not know. */
+const RESPELLED: readonly (readonly [RegExp, string])[] = [
+  [/\u02b2/g, "j"],
+  [/r/g, "\u0279"],
+  [/x/g, "k"],
+  [/\u026c/g, "l"],
+  // A plural's or an owner's s belongs to the word before.
+  [/ z(?=[\s;:,.!?\u2014\u2026"()]|$)/g, "z"],
+];
+
+/**
+ * @param language `en-US` or `en-GB`.
+ * @returns the sounds in the International Phonetic Alphabet, with the text's punctuation.
+ */
+export async function toPhonemes(text: string, language: string): Promise<string> {
+  const { phonemize } = await import("phonemizer");
+  const accent = ACCENTS[language] ?? "en-us";
+  let sounds = "";
+  let at = 0;
+  const say = async (words: string) => {
+    if (words.trim() !== "") sounds += (await phonemize(words, accent)).join(" ");
+  };
+  for (const match of text.matchAll(PUNCTUATION)) {
+    await say(text.slice(at, match.index));
+    sounds += match[0];
+    at = match.index + match[0].length;
+  }
+  await say(text.slice(at));
+  return RESPELLED.reduce((all, [pattern, sound]) => all.replace(pattern, sound), sounds).trim();
+}

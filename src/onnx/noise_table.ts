@@ -1,0 +1,55 @@
+/**
+ * Noise that is always the same: tables of random numbers, and places to begin in them.
+ *
+ * @module
+ */
+
+/** Elements of a table: so many that a second of sound does not meet its own noise again. */
+export const NOISE_TABLE_SIZE = 2 ** 19;
+
+let normal: Float32Array<ArrayBuffer> | undefined;
+
+/** Numbers of mean 0 and variance 1 (Box and Muller 1958). Not to be changed. */
+export function normalTable(): Float32Array<ArrayBuffer> {
+  return normal ??= makeNormal();
+}
+
+/** Numbers from 0 to 1. Not to be changed. */
+export function uniformTable(): Float32Array<ArrayBuffer> {
+  return Float32Array.from({ length: NOISE_TABLE_SIZE }, uniformStream());
+}
+
+/** Where the noise begins for a piece of a text that is spoken with a seed. */
+export function noisePlace(seed: number, piece: number): number {
+  const mixed = Math.imul(seed ^ Math.imul(piece + 1, 0x9e3779b1), 0x85ebca6b);
+  return ((mixed ^ (mixed >>> 13)) >>> 0) % NOISE_TABLE_SIZE;
+}
+
+/** Normal noise from a place on; the caller's. */
+export function normalNoise(place: number, length: number): Float32Array<ArrayBuffer> {
+  const table = normalTable();
+  return Float32Array.from({ length }, (_, i) => table[(place + i) % NOISE_TABLE_SIZE]!);
+}
+
+/** Numbers from 0 to 1, 0 not included, from a fixed stream (mulberry32). */
+function uniformStream(): () => number {
+  let state = 0x9e3779b9;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let bits = Math.imul(state ^ (state >>> 15), 1 | state);
+    bits = (bits + Math.imul(bits ^ (bits >>> 7), 61 | bits)) ^ bits;
+    return (((bits ^ (bits >>> 14)) >>> 0) + 0.5) / 2 ** 32;
+  };
+}
+
+function makeNormal(): Float32Array<ArrayBuffer> {
+  const next = uniformStream();
+  const table = new Float32Array(NOISE_TABLE_SIZE);
+  for (let i = 0; i < NOISE_TABLE_SIZE; i += 2) {
+    const radius = Math.sqrt(-2 * Math.log(next()));
+    const angle = 2 * Math.PI * next();
+    table[i] = radius * Math.cos(angle);
+    table[i + 1] = radius * Math.sin(angle);
+  }
+  return table;
+}

@@ -1,0 +1,131 @@
+/**
+ * Makes the noise of a graph repeatable: its random operators become look-ups in fixed tables, from a place that is
+ * given with each run. Equal places give equal sound, on every device, whatever ran before.
+ *
+ * @module
+ */
+import { NOISE_TABLE_SIZE, normalTable, uniformTable } from "./noise_table.ts";
+import {
+  floatAttribute,
+  int64Tensor,
+  intAttribute,
+  intsAttribute,
+  makeNode,
+  type Model,
+  type Node,
+  type Tensor,
+} from "./proto.ts";
+import { makeValueInfo } from "./proto_write.ts";
+
+/** The input that such a graph gets: where in the tables to begin, int64 `[]`, 0 or more. */
+export const NOISE_PLACE = "noise_place";
+
+/** How far apart the operators of one graph begin. Odd, so that they spread over the tables. */
+const STRIDE = 104_729;
+
+const TABLES = {
+  normal: { name: "normal_noise", make: normalTable },
+  uniform: { name: "uniform_noise", make: uniformTable },
+} as const;
+
+const FLOAT32 = 1;
+
+/** The graph with {@linkcode NOISE_PLACE} in place of its random operators, or as it is where it has none. */
+export function seedNoise(model: Model): Model {
+  const { graph } = model;
+  const used = new Set<keyof typeof TABLES>();
+  let numRandom = 0;
+  const nodes = graph.nodes.flatMap((node) => {
+    const kind = kindOf(node);
+    if (kind === undefined) return [node];
+    used.add(kind);
+    return lookUp(node, { kind, number: numRandom++ });
+  });
+  if (numRandom === 0) return model;
+  const tables = [...used].map((kind): Tensor => {
+    const { name, make } = TABLES[kind];
+    const data = { kind: "memory", bytes: new Uint8Array(make().buffer) } as const;
+    return { name, dtype: "float32", shape: [NOISE_TABLE_SIZE], data, rest: [] };
+  });
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      nodes,
+      initializers: [...graph.initializers, ...tables, ...numbers(numRandom)],
+      inputs: [...graph.inputs, makeValueInfo(NOISE_PLACE, "int64", [])],
+    },
+  };
+}
+
+function kindOf({ domain, opType }: Node): keyof typeof TABLES | undefined {
+  if (domain !== "") return undefined;
+  if (opType === "RandomNormal" || opType === "RandomNormalLike") return "normal";
+  return opType === "RandomUniform" || opType === "RandomUniformLike" ? "uniform" : undefined;
+}
+
+/** Nodes that give what a random operator gives: as many elements of a table as its output has. */
+function lookUp(
+  node: Node,
+  { kind, number }: { readonly kind: keyof typeof TABLES; readonly number: number },
+): Node[] {
+  const [output = ""] = node.outputs;
+  const value = (name: string) => `${output}/${name}`;
+  const isLike = node.opType.endsWith("Like");
+  const shape = isLike
+    ? makeNode("Shape", [node.inputs[0]!], [value("shape")])
+    : makeNode("Constant", [], [value("shape")], {
+      attributes: { value_ints: intsAttribute(node, "shape") ?? [] },
+    });
+  const dtype = intAttribute(node, "dtype");
+  return [
+    shape,
+    makeNode("ReduceProd", [value("shape")], [value("count")], { attributes: { keepdims: 0 } }),
+    makeNode("Range", ["noise_0", value("count"), "noise_1"], [value("range")]),
+    makeNode("Add", [value("range"), NOISE_PLACE], [value("moved")]),
+    makeNode("Add", [value("moved"), strideName(number)], [value("places")]),
+    makeNode("Mod", [value("places"), "noise_size"], [value("within")]),
+    makeNode("Gather", [TABLES[kind].name, value("within")], [value("flat")]),
+    makeNode("Reshape", [value("flat"), value("shape")], [value("standard")]),
+    ...scaled(node, { kind, from: value("standard"), to: value("scaled") }),
+    dtype === undefined && isLike
+      ? makeNode("CastLike", [value("scaled"), node.inputs[0]!], [output])
+      : makeNode("Cast", [value("scaled")], [output], { attributes: { to: dtype ?? FLOAT32 } }),
+  ];
+}
+
+/** `from · spread + shift`, as the operator's attributes say. */
+function scaled(
+  node: Node,
+  { kind, from, to }: {
+    readonly kind: keyof typeof TABLES;
+    readonly from: string;
+    readonly to: string;
+  },
+): Node[] {
+  const low = floatAttribute(node, "low") ?? 0;
+  const spread = kind === "normal"
+    ? floatAttribute(node, "scale") ?? 1
+    : (floatAttribute(node, "high") ?? 1) - low;
+  const shift = kind === "normal" ? floatAttribute(node, "mean") ?? 0 : low;
+  const number = (value: number, name: string) =>
+    makeNode("Constant", [], [`${to}/${name}`], { attributes: { value_float: { float: value } } });
+  return [
+    number(spread, "spread"),
+    number(shift, "shift"),
+    makeNode("Mul", [from, `${to}/spread`], [`${to}/product`]),
+    makeNode("Add", [`${to}/product`, `${to}/shift`], [to]),
+  ];
+}
+
+const strideName = (number: number) => `noise_stride_${number}`;
+
+function numbers(numRandom: number): Tensor[] {
+  const number = (name: string, value: number) => int64Tensor(name, [], [value]);
+  return [
+    number("noise_0", 0),
+    number("noise_1", 1),
+    number("noise_size", NOISE_TABLE_SIZE),
+    ...Array.from({ length: numRandom }, (_, i) => number(strideName(i), i * STRIDE)),
+  ];
+}
