@@ -6,7 +6,6 @@
 import type { Backend } from "../backend/backend.ts";
 import { warmUp } from "../engine/warm_up.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
-import { StartupError } from "../errors.ts";
 import type { LoadProgress } from "./progress.ts";
 import { loadAsr } from "./asr_load.ts";
 import { readAvailableBytes } from "./available_memory.ts";
