@@ -111,6 +111,14 @@ export const SERVE_FLAGS = {
     max: 1024,
     help: "Most requests that share a step of the decoder. Default: 32.",
   }),
+  cpuThreads: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 64,
+    help:
+      "Most threads that run batches of texts (embeddings, rerank) on the CPU, each with its own " +
+      "copy of the weights. Default: one per core, up to 8.",
+  }),
   prefixCache: toggle({
     fallback: true,
     help: "Reuse the keys and values of prompts that begin alike.",

@@ -39,9 +39,16 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const model = await nameModel(flags.model ?? DEFAULT_MODEL);
   const settings = await readSettings(flags);
   const { device, dtype, kind, offline, maxQueue } = flags;
-  const { kvCacheMb, maxBatchTokens, maxSequences, prefixCache } = flags;
+  const { kvCacheMb, maxBatchTokens, maxSequences, cpuThreads, prefixCache } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
-  const engine = { kvCacheMb, maxBatchTokens, maxSequences, prefixCache, maxImagePixels };
+  const engine = {
+    kvCacheMb,
+    maxBatchTokens,
+    maxSequences,
+    cpuThreads,
+    prefixCache,
+    maxImagePixels,
+  };
   const wishes = { device, dtype, kind };
   const session = new Session({
     load: async (options) => {

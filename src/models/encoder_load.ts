@@ -4,12 +4,15 @@
  * @module
  */
 import { log } from "../log.ts";
+import type { FolderFiles } from "../onnx/external_data.ts";
 import type { Model } from "../onnx/proto.ts";
 import { splitEncoder } from "../onnx/split_encoder.ts";
-import { openChangedGraph } from "./changed_graph.ts";
-import { type BatchEncoder, Encoder } from "./encoder.ts";
+import { countCores } from "./cpu_cores.ts";
+import type { BatchEncoder } from "./encoder.ts";
+import { EncoderLanes } from "./encoder_lanes.ts";
+import { type EncoderPlan, openEncoder } from "./encoder_plan.ts";
 import type { EncoderTokenizer } from "./encoder_tokenizer.ts";
-import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
+import type { TextSummary } from "./packed_encoder.ts";
 import { type PoolingMode, poolingTail } from "./pooling.ts";
 import { TextBatcher } from "./text_batcher.ts";
 import type { TextGraph, TextLoadOptions } from "./text_graph.ts";
@@ -44,55 +47,62 @@ export interface EncoderLoadOptions extends TextLoadOptions {
 /** Where the folder gives no limit. */
 const DEFAULT_LONGEST_TEXT = 8192;
 
+/** More lanes than this are kept from each other by memory traffic. */
+const MAX_LANES = 8;
+
 /** Opens the graph in its new form. @throws {StartupError} when it wants inputs that are not known. */
 export async function loadEncoder(
-  graph: TextGraph,
+  { path, files }: TextGraph,
   form: EncoderForm,
   options: EncoderLoadOptions,
 ): Promise<{ texts: TextRunner; width: number; maxTokens: number | undefined }> {
-  options.onProgress({ what: `loading ${graph.path}` });
-  const opened = await openPacked(graph, form.packing, options) ??
-    { encoder: await openPadded(graph, form, options), maxTokens: options.maxTokens };
-  const { encoder, maxTokens } = opened;
-  const texts = new TextBatcher(encoder, options.engine.maxBatchTokens);
-  return { texts, width: encoder.width, maxTokens };
+  const { backend, engine: { maxBatchTokens, cpuThreads } } = options;
+  options.onProgress({ what: `loading ${path}` });
+  const { plan, encoder } = await openBest(files, form, options);
+  const numThreads = cpuThreads ?? Math.min(MAX_LANES, await countCores());
+  const lanes = backend.kind === "cpu" && numThreads > 1
+    ? new EncoderLanes({ plan, folder: files.folder, maxLanes: numThreads - 1 })
+    : undefined;
+  return {
+    texts: new TextBatcher({ encoder, lanes, maxBatchTokens }),
+    width: encoder.width,
+    maxTokens: plan.kind === "packed" ? plan.longestText : options.maxTokens,
+  };
 }
 
-/** Opens the graph cut at its attentions; `undefined` when that cannot be. */
-async function openPacked(
-  { files }: TextGraph,
-  packing: Packing | string,
+/** Opens the graph cut at its attentions where that can be, and whole where not. */
+async function openBest(
+  files: FolderFiles,
+  form: EncoderForm,
   { backend, tokenizer: { padTokenId }, maxTokens = DEFAULT_LONGEST_TEXT }: EncoderLoadOptions,
-): Promise<{ encoder: BatchEncoder; maxTokens: number } | undefined> {
-  const refuse = (reason: string) => {
-    log.info("texts are padded to the longest of their batch", { reason });
-    return undefined;
-  };
-  if (typeof packing === "string") return refuse(packing);
+): Promise<{ plan: EncoderPlan; encoder: BatchEncoder }> {
+  const packed = planPacked(form.packing, { padTokenId, maxTokens });
+  let reason = packed;
+  if (typeof packed !== "string") {
+    try {
+      return { plan: packed, encoder: await openEncoder(packed, { backend, files }) };
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      reason = error.message;
+    }
+  }
+  log.info("texts are padded to the longest of their batch", { reason });
+  const { model, output, poolingModes } = form;
+  const plan: EncoderPlan = { kind: "padded", model, output, poolingModes, padTokenId };
+  return { plan, encoder: await openEncoder(plan, { backend, files }) };
+}
+
+/** A plan for texts that lie one after the other; or in words why there is none. */
+function planPacked(
+  packing: Packing | string,
+  { padTokenId, maxTokens }: { readonly padTokenId: number; readonly maxTokens: number },
+): EncoderPlan & { kind: "packed" } | string {
+  if (typeof packing === "string") return packing;
   const { model, output: wanted, summary } = packing;
-  const result = splitEncoder(model, {
-    wanted,
-    tail: summary.kind === "sums" ? poolingTail : undefined,
-    padTokenId,
-    contextLength: maxTokens,
-  });
-  if ("refused" in result) return refuse(result.refused);
+  const tail = summary.kind === "sums" ? poolingTail : undefined;
+  const result = splitEncoder(model, { wanted, tail, padTokenId, contextLength: maxTokens });
+  if ("refused" in result) return result.refused;
   const { cut } = result;
   const longestText = Math.min(maxTokens, cut.maxPositions ?? Infinity);
-  try {
-    const encoder = await PackedEncoder.open(cut, { backend, files, summary, longestText });
-    return { encoder, maxTokens: longestText };
-  } catch (error) {
-    if (error instanceof RangeError) return refuse(error.message);
-    throw error;
-  }
-}
-
-async function openPadded(
-  { files }: TextGraph,
-  { model, output, poolingModes }: EncoderForm,
-  { backend, tokenizer: { padTokenId } }: EncoderLoadOptions,
-): Promise<BatchEncoder> {
-  const session = await openChangedGraph(model, { files, backend });
-  return await Encoder.create({ backend, session, output, poolingModes, padTokenId });
+  return { kind: "packed", cut, summary, longestText };
 }

@@ -26,8 +26,8 @@ export class TextMetrics {
   readonly #batchSeconds: Histogram;
   readonly #batchTexts: Histogram;
 
-  /** @param waiting what waits to be run. */
-  constructor(waiting: () => { numTexts: number; numTokens: number }) {
+  /** @param now what waits to be run, and how many threads run it. */
+  constructor(now: () => { numTexts: number; numTokens: number; numThreads: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
     this.#promptTokens = metrics.counter(
@@ -55,9 +55,10 @@ export class TextMetrics {
     metrics.gauge(
       "hearth_texts_waiting",
       "Texts encoded and not yet run.",
-      () => waiting().numTexts,
+      () => now().numTexts,
     );
-    metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => waiting().numTokens);
+    metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => now().numTokens);
+    metrics.gauge("hearth_text_threads", "Threads that run batches.", () => now().numThreads);
   }
 
   /** Takes note of a batch that has run. */

@@ -15,14 +15,15 @@ export interface ModelFiles {
 
 /** The files of one folder, opened when first read. */
 export class FolderFiles implements ModelFiles, AsyncDisposable {
-  readonly #folder: string;
+  /** Where they are. */
+  readonly folder: string;
   readonly #open = new Map<string, Promise<Deno.FsFile>>();
   /** Seek and read belong together: reads take turns. */
   #turn: Promise<unknown> = Promise.resolve();
 
   /** @param folder the folder of the graph. */
   constructor(folder: string) {
-    this.#folder = folder;
+    this.folder = folder;
   }
 
   /** A path outside the folder is refused: a model must not be able to name any file of the machine. */
@@ -33,7 +34,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
         `The graph names the external data file "${file}", which is not inside the model's folder.`,
       );
     }
-    return `${this.#folder}/${parts.join("/")}`;
+    return `${this.folder}/${parts.join("/")}`;
   }
 
   #file(file: string): Promise<Deno.FsFile> {

@@ -54,6 +54,9 @@ export interface Session {
   release(): Promise<void>;
 }
 
+/** It takes Deno for Node, and puts Node's Worker in the place of the global one when it starts. */
+const { Worker } = globalThis;
+
 let lastCall: Promise<unknown> = Promise.resolve();
 
 /** ONNX Runtime takes one call at a time ("Session already started"); later ones wait here. */
@@ -94,6 +97,7 @@ export async function openSession(
       ...(externalData ? { externalData: [...externalData] } : {}),
     })
   );
+  globalThis.Worker = Worker;
   return {
     inputs: describe(session.inputMetadata),
     outputs: describe(session.outputMetadata),
