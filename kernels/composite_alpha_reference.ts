@@ -24,18 +24,12 @@ export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskFo
   const { width, height, data } = picture;
   const across = weighAxis(form.contentWidth, width, form.filter);
   const down = weighAxis(form.contentHeight, height, form.filter);
-  const stretched = stretchRows(mask, form, {
-    across,
-    numKept: Math.min(down.stride, form.height),
-  });
+  const blend = height < form.contentHeight
+    ? shrinkThenStretch(mask, form, { across, down })
+    : stretchThenBlend(mask, form, { across, down });
   const sums = new Float32Array(width);
   for (let y = 0, at = 3; y < height; y++) {
-    sums.fill(0);
-    for (let k = 0; k < down.count[y]!; k++) {
-      const weight = down.values[y * down.stride + k]!;
-      const row = stretched(down.first[y]! + k);
-      for (let x = 0; x < width; x++) sums[x]! += weight * row[x]!;
-    }
+    blend(y, sums);
     for (let x = 0; x < width; x++, at += 4) {
       const sum = sums[x]!;
       // Written so that NaN comes out as 0.
@@ -45,27 +39,64 @@ export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskFo
   }
 }
 
-/** The mask's rows, as wide as the picture; each is made when it is first asked for, and the last few are kept. */
-function stretchRows(
-  mask: Float32Array,
-  { width }: MaskForm,
-  { across: { first, count, stride, values }, numKept }: { across: Weights; numKept: number },
-): (row: number) => Float32Array {
-  const kept = Array.from({ length: numKept }, () => new Float32Array(first.length));
+/** Writes a row of the mask at the picture's size. */
+type RowMaker = (row: number, into: Float32Array) => void;
+
+interface Axes {
+  readonly across: Weights;
+  readonly down: Weights;
+}
+
+/** Makes the mask's rows as wide as the picture, each once, and blends neighbours: the less work where masks grow. */
+function stretchThenBlend(mask: Float32Array, form: MaskForm, { across, down }: Axes): RowMaker {
+  // As many as any row of the picture is made of.
+  const numKept = Math.min(down.stride, form.height);
+  const kept = Array.from({ length: numKept }, () => new Float32Array(across.first.length));
   const keptRows = new Int32Array(numKept).fill(-1);
-  return (row) => {
+  const stretched = (row: number) => {
     const place = row % numKept;
-    const stretched = kept[place]!;
-    if (keptRows[place] === row) return stretched;
+    if (keptRows[place] !== row) stretchRow(mask, row * form.width, across, kept[place]!);
     keptRows[place] = row;
-    const start = row * width;
-    for (let x = 0; x < stretched.length; x++) {
-      let sum = 0;
-      for (let k = 0; k < count[x]!; k++) {
-        sum += values[x * stride + k]! * mask[start + first[x]! + k]!;
-      }
-      stretched[x] = sum;
-    }
-    return stretched;
+    return kept[place]!;
   };
+  return (y, into) => {
+    const rows = Array.from({ length: down.count[y]! }, (_, k) => stretched(down.first[y]! + k));
+    const weights = down.values.subarray(y * down.stride, y * down.stride + rows.length);
+    const [above, below = above!] = rows;
+    const [upper = 0, lower = 0] = weights;
+    for (let x = 0; x < into.length; x++) into[x] = upper * above![x]! + lower * below[x]!;
+    for (let k = 2; k < rows.length; k++) addRow(into, rows[k]!, weights[k]!);
+  };
+}
+
+/** Makes the mask as high as the picture first: it has few rows then, and a long row is made once. */
+function shrinkThenStretch(mask: Float32Array, form: MaskForm, { across, down }: Axes): RowMaker {
+  const low = new Float32Array(form.width);
+  return (y, into) => {
+    low.fill(0);
+    for (let k = 0; k < down.count[y]!; k++) {
+      const start = (down.first[y]! + k) * form.width;
+      addRow(low, mask.subarray(start, start + form.width), down.values[y * down.stride + k]!);
+    }
+    stretchRow(low, 0, across, into);
+  };
+}
+
+function addRow(sums: Float32Array, row: Float32Array, weight: number): void {
+  for (let x = 0; x < sums.length; x++) sums[x]! += weight * row[x]!;
+}
+
+function stretchRow(
+  mask: Float32Array,
+  start: number,
+  { first, count, stride, values }: Weights,
+  into: Float32Array,
+): void {
+  for (let x = 0; x < into.length; x++) {
+    let sum = 0;
+    for (let k = 0; k < count[x]!; k++) {
+      sum += values[x * stride + k]! * mask[start + first[x]! + k]!;
+    }
+    into[x] = sum;
+  }
 }

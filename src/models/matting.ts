@@ -20,6 +20,9 @@ import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "./model.ts";
 import type { MatteEvent, MatteTask, Task } from "./task.ts";
 
+/** As JPEG has it. A line of pixels as long as a whole picture would take a thousand times the work of one. */
+const MAX_SIDE = 65_535;
+
 /** What the model is made of; it owns the network. */
 export interface MattingModelParts {
   readonly network: MattingNetwork;
@@ -120,9 +123,14 @@ export class MattingModel implements Model {
   }
 }
 
+/** @throws {HearthError} `invalid_media` when it is no picture, or one that is out of all proportion. */
 function pixelsOf(image: Uint8Array<ArrayBuffer>): number {
   const { width, height } = readImageHeader(image);
-  return width * height;
+  if (Math.max(width, height) <= MAX_SIDE) return width * height;
+  throw new HearthError(
+    "invalid_media",
+    `The picture has ${width} × ${height} pixels; a side may have at most ${MAX_SIDE}.`,
+  );
 }
 
 /** What is wrong with a picture says which it is. */

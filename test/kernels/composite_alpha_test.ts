@@ -33,6 +33,8 @@ const CASES: readonly Case[] = [
   { name: "to one pixel", picture: noisePicture(1, 1), form: formOf(64, 48) },
   { name: "from one pixel", picture: noisePicture(31, 3), form: formOf(1, 1) },
   { name: "a line", picture: noisePicture(2000, 1), form: formOf(32, 32, { filter: "lanczos" }) },
+  { name: "wide and low", picture: noisePicture(301, 3), form: formOf(64, 64) },
+  { name: "narrow and high", picture: noisePicture(3, 301), form: formOf(64, 64) },
   { name: "bicubic", picture: noisePicture(77, 91), form: formOf(20, 30, { filter: "bicubic" }) },
   {
     name: "a part of the mask",
