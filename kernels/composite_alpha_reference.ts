@@ -28,14 +28,18 @@ export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskFo
     ? shrinkThenStretch(mask, form, { across, down })
     : stretchThenBlend(mask, form, { across, down });
   const sums = new Float32Array(width);
-  for (let y = 0, at = 3; y < height; y++) {
+  for (let y = 0; y < height; y++) {
     blend(y, sums);
-    for (let x = 0; x < width; x++, at += 4) {
-      const sum = sums[x]!;
-      // Written so that NaN comes out as 0.
-      const alpha = sum > 0 ? sum < 1 ? sum : 1 : 0;
-      data[at] = alpha * data[at]! + 0.5;
-    }
+    multiplyAlpha(data, 4 * y * width, sums);
+  }
+}
+
+function multiplyAlpha(data: Uint8Array, start: number, sums: Float32Array): void {
+  for (let x = 0, at = start + 3; x < sums.length; x++, at += 4) {
+    const sum = sums[x]!;
+    // Written so that NaN comes out as 0.
+    const alpha = sum > 0 ? sum < 1 ? sum : 1 : 0;
+    data[at] = alpha * data[at]! + 0.5;
   }
 }
 
@@ -64,7 +68,7 @@ function stretchThenBlend(mask: Float32Array, form: MaskForm, { across, down }: 
     const weights = down.values.subarray(y * down.stride, y * down.stride + rows.length);
     const [above, below = above!] = rows;
     const [upper = 0, lower = 0] = weights;
-    for (let x = 0; x < into.length; x++) into[x] = upper * above![x]! + lower * below[x]!;
+    blendRows(into, [above!, upper], [below, lower]);
     for (let k = 2; k < rows.length; k++) addRow(into, rows[k]!, weights[k]!);
   };
 }
@@ -80,6 +84,14 @@ function shrinkThenStretch(mask: Float32Array, form: MaskForm, { across, down }:
     }
     stretchRow(low, 0, across, into);
   };
+}
+
+function blendRows(
+  into: Float32Array,
+  [above, upper]: readonly [row: Float32Array, weight: number],
+  [below, lower]: readonly [row: Float32Array, weight: number],
+): void {
+  for (let x = 0; x < into.length; x++) into[x] = upper * above[x]! + lower * below[x]!;
 }
 
 function addRow(sums: Float32Array, row: Float32Array, weight: number): void {
