@@ -113,8 +113,18 @@ export class SimdAttention {
    * @returns f32 `[numTokens, heads * headSize]`, valid until the layer runs again.
    */
   run(layer: number): Float32Array {
+    this.write(layer);
+    return this.attend(layer);
+  }
+
+  /** Puts the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
+  write(layer: number): void {
+    this.#exports.kvWrite(this.#layers[layer]!.site, this.#step);
+  }
+
+  /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
+  attend(layer: number): Float32Array {
     const { site, out, outWidth } = this.#layers[layer]!;
-    this.#exports.kvWrite(site, this.#step);
     this.#exports.pagedAttention(site, this.#step);
     return out.subarray(0, this.#numTokens * outWidth);
   }

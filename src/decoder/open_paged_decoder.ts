@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
+import type { AttentionOptions, Backend, PagedAttention } from "../backend/backend.ts";
 import { StartupError } from "../errors.ts";
 import { bytesOfStored, type ModelFiles } from "../onnx/external_data.ts";
 import type { GraphCut, StoredTensor } from "../onnx/graph_cut.ts";
@@ -21,6 +21,8 @@ export interface PagedOpenOptions {
   readonly limits: DecoderLimits;
   /** Opens the graph that turns token ids into embeddings; called when the cut begins with those. */
   readonly openEmbedding: () => Promise<Session>;
+  /** Opens the attention; the backend's own if absent. */
+  readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   /** Called after each segment with the share that is open, 0 to 1. */
   readonly onProgress: (fraction: number) => void;
 }
@@ -33,7 +35,8 @@ export interface PagedOpenOptions {
  */
 export async function openPagedDecoder(options: PagedOpenOptions): Promise<PagedDecoder> {
   const { backend, cut, files, limits } = options;
-  const attention = backend.openAttention({
+  const openAttention = options.openAttention ?? backend.openAttention.bind(backend);
+  const attention = openAttention({
     sites: cut.attentions,
     numBlocks: limits.numBlocks,
     blockSize: limits.blockSize,

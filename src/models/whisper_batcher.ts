@@ -4,36 +4,27 @@
  * @module
  */
 import { GroupBatcher } from "./group_batcher.ts";
+import { RowBatcher } from "./row_batcher.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
-import { type GroupDeps, WindowGroup, type WindowJob } from "./whisper_group.ts";
-import type { DecodedWindow, WindowTask } from "./whisper_window.ts";
+import { type GroupDeps, WindowGroup } from "./whisper_group.ts";
+import { WindowRows } from "./whisper_rows.ts";
+import type { DecodedWindow, WindowJob, WindowTask } from "./whisper_window.ts";
 
 /** What the batcher works with. */
-export interface BatcherOptions extends GroupDeps {
+export interface BatcherOptions extends Omit<GroupDeps, "decoder"> {
   /** Most windows at a time. */
   readonly maxRows: number;
-  /** Most windows of one group: the encoder takes them in one piece. */
+  /** Most windows that the encoder takes in one piece. */
   readonly maxGroupRows: number;
   readonly metrics: SpeechMetrics;
 }
 
-interface Waiting extends WindowJob {
-  readonly onError: (error: unknown) => void;
-}
-
 /** See the module. */
 export class WhisperBatcher {
-  readonly #groups: GroupBatcher<Waiting>;
+  readonly #jobs: RowBatcher<WindowJob> | GroupBatcher<WindowJob>;
 
   constructor(options: BatcherOptions) {
-    const { maxRows, maxGroupRows, metrics } = options;
-    this.#groups = new GroupBatcher({
-      maxRows,
-      choose: (waiting, numFreeRows) => waiting.slice(0, Math.min(numFreeRows, maxGroupRows)),
-      open: (jobs) => WindowGroup.open(options, jobs),
-      onOpened: (jobs, durationMs) => metrics.observeEncoding(jobs.length, durationMs),
-      onStep: (numRows, durationMs) => metrics.observeStep(numRows, durationMs),
-    });
+    this.#jobs = openBatcher(options);
   }
 
   /**
@@ -46,7 +37,7 @@ export class WhisperBatcher {
     const { promise, resolve, reject } = Promise.withResolvers<DecodedWindow>();
     const leave = () => reject(signal.reason);
     signal.addEventListener("abort", leave, { once: true });
-    this.#groups.add({
+    this.#jobs.add({
       task,
       isDropped: () => signal.aborted,
       onDone: resolve,
@@ -57,6 +48,26 @@ export class WhisperBatcher {
 
   /** Waits until nothing is under way. */
   async close(): Promise<void> {
-    await this.#groups.close();
+    await this.#jobs.close();
   }
+}
+
+/** Windows of any age step together where the decoder is cut; else those that began together. */
+function openBatcher(options: BatcherOptions): RowBatcher<WindowJob> | GroupBatcher<WindowJob> {
+  const { graphs, maxRows, maxGroupRows, metrics } = options;
+  const onOpened = (jobs: readonly WindowJob[], durationMs: number) =>
+    metrics.observeEncoding(jobs.length, durationMs);
+  const onStep = (numRows: number, durationMs: number) => metrics.observeStep(numRows, durationMs);
+  const { cutDecoder, wholeDecoder } = graphs;
+  if (cutDecoder !== undefined) {
+    const rows = new WindowRows({ ...options, decoder: cutDecoder });
+    return new RowBatcher({ rows, maxAdmitted: maxGroupRows, onAdmitted: onOpened, onStep });
+  }
+  return new GroupBatcher({
+    maxRows,
+    choose: (waiting, numFreeRows) => waiting.slice(0, Math.min(numFreeRows, maxGroupRows)),
+    open: (jobs) => WindowGroup.open({ ...options, decoder: wholeDecoder! }, jobs),
+    onOpened,
+    onStep,
+  });
 }

@@ -7,10 +7,14 @@ import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import { type Session, Tensor } from "../onnx/ort.ts";
+import { log } from "../log.ts";
+import { FolderFiles } from "../onnx/external_data.ts";
+import type { Session, Tensor } from "../onnx/ort.ts";
+import { readModel } from "../onnx/proto_read.ts";
+import { CutDecoder, type CutDecoderOptions } from "./cut_decoder.ts";
 import type { LoadProgress } from "./progress.ts";
 import { chooseDtype, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
-import { type DecoderState, type DecoderStep, MergedDecoder } from "./merged_decoder.ts";
+import { MergedDecoder } from "./merged_decoder.ts";
 
 const ENCODER = "encoder_model";
 const DECODER = "decoder_model_merged";
@@ -18,19 +22,23 @@ const DECODER = "decoder_model_merged";
 /** How to open the graphs. */
 export interface WhisperGraphsOptions {
   readonly backend: Backend;
+  /** Most windows at a time. */
+  readonly maxRows: number;
+  /** Most windows that the encoder takes in one piece. */
+  readonly maxInputs: number;
   readonly dtype?: Dtype | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
-/** The sessions. */
+/** The encoder and the decoder, which is cut where its graph allows it. */
 export class WhisperGraphs {
   /** Of the decoder. */
   readonly dtype: Dtype;
   readonly featuresDtype: "float32" | "float16";
   readonly #encoder: Session;
-  readonly #decoder: MergedDecoder;
+  readonly #decoder: CutDecoder | MergedDecoder;
 
-  private constructor(encoder: Session, decoder: MergedDecoder, dtype: Dtype) {
+  private constructor(encoder: Session, decoder: CutDecoder | MergedDecoder, dtype: Dtype) {
     this.#encoder = encoder;
     this.#decoder = decoder;
     this.dtype = dtype;
@@ -40,6 +48,16 @@ export class WhisperGraphs {
 
   get logitsDtype(): "float32" | "float16" {
     return this.#decoder.logitsDtype;
+  }
+
+  /** Whose rows need not have begun together, if it is cut. */
+  get cutDecoder(): CutDecoder | undefined {
+    return this.#decoder instanceof CutDecoder ? this.#decoder : undefined;
+  }
+
+  /** Whose rows have to begin together, if it is whole. */
+  get wholeDecoder(): MergedDecoder | undefined {
+    return this.#decoder instanceof MergedDecoder ? this.#decoder : undefined;
   }
 
   /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
@@ -55,29 +73,63 @@ export class WhisperGraphs {
     const encoder = await openWhole(folder, choose(ENCODER).path, backend);
     requireFeatures(encoder);
     const { dtype, path } = choose(DECODER);
-    return new WhisperGraphs(encoder, await MergedDecoder.open(folder, { path, backend }), dtype);
+    return new WhisperGraphs(encoder, await openDecoder(folder, path, options), dtype);
   }
 
   /**
-   * Encodes windows and runs the decoder's first token.
+   * Encodes windows.
    *
    * @param features `[windows, mels, frames]`.
+   * @returns `[windows, places, width]`, the caller's.
    */
-  async begin(features: Tensor, startToken: number): Promise<DecoderStep> {
+  async encode(features: Tensor): Promise<Tensor> {
     const encoded = await this.#encoder.run({ input_features: features });
-    const state = await this.#decoder.begin(encoded["last_hidden_state"]!);
-    return await this.step(state, new Array(features.dims[0]!).fill(startToken));
-  }
-
-  /** Runs one more token of each window. The state given stands. */
-  step(state: DecoderState, tokens: readonly number[]): Promise<DecoderStep> {
-    const ids = new Tensor("int64", BigInt64Array.from(tokens, BigInt), [tokens.length, 1]);
-    return this.#decoder.step(state, ids);
+    return encoded["last_hidden_state"]!;
   }
 
   async dispose(): Promise<void> {
     await this.#encoder.release();
     await this.#decoder.release();
+  }
+}
+
+/** Opens the decoder cut, and whole where the graph or the device does not allow that. */
+async function openDecoder(
+  folder: ModelFolder,
+  path: string,
+  { backend, maxRows, maxInputs }: WhisperGraphsOptions,
+): Promise<CutDecoder | MergedDecoder> {
+  const size = (name: string, otherwise: number) => {
+    const value = folder.config[name];
+    return typeof value === "number" ? value : otherwise;
+  };
+  const opened = await openCut(folder, path, {
+    backend,
+    maxRows,
+    maxInputs,
+    contextLength: size("max_target_positions", 448),
+    numPlaces: size("max_source_positions", 1500),
+  });
+  if (opened instanceof CutDecoder) return opened;
+  log.warn("the graph is not cut: windows that begin at different times take turns", {
+    graph: path,
+    reason: opened.refused,
+  });
+  return await MergedDecoder.open(folder, { path, backend });
+}
+
+async function openCut(
+  folder: ModelFolder,
+  path: string,
+  options: Omit<CutDecoderOptions, "files">,
+): Promise<CutDecoder | { readonly refused: string }> {
+  await using files = new FolderFiles(join(folder.path, "onnx"));
+  const merged = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
+  try {
+    return await CutDecoder.open(merged, { ...options, files });
+  } catch (error) {
+    if (error instanceof RangeError) return { refused: error.message };
+    throw error;
   }
 }
 

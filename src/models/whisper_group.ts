@@ -6,29 +6,27 @@
  *
  * @module
  */
-import { GREEDY } from "../decoder/decoder.ts";
 import type { Sampler } from "../backend/backend.ts";
 import type { SpeechKernels } from "../backend/speech.ts";
-import type { Tensor, Tensors } from "../onnx/ort.ts";
+import { Tensor, type Tensors } from "../onnx/ort.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
-import { type DecoderState, type DecoderStep, disposeTensors } from "./merged_decoder.ts";
+import {
+  type DecoderState,
+  type DecoderStep,
+  disposeTensors,
+  type MergedDecoder,
+} from "./merged_decoder.ts";
 import type { WhisperGraphs } from "./whisper_graphs.ts";
-import { type DecodedWindow, WindowAttempts, type WindowTask } from "./whisper_window.ts";
+import { listen } from "./whisper_listen.ts";
+import { WindowAttempts, type WindowJob } from "./whisper_window.ts";
 
 /** What groups work with. */
 export interface GroupDeps {
   readonly graphs: WhisperGraphs;
+  readonly decoder: MergedDecoder;
   readonly speech: SpeechKernels;
   readonly sampler: Sampler;
   readonly config: WhisperConfig;
-}
-
-/** A window as its owner sees it. */
-export interface WindowJob {
-  readonly task: WindowTask;
-  /** Whether nobody waits for it any more. */
-  readonly isDropped: () => boolean;
-  readonly onDone: (window: DecodedWindow) => void;
 }
 
 interface Row {
@@ -37,12 +35,6 @@ interface Row {
   /** Place in the state after the first token. */
   readonly startRow: number;
 }
-
-const GREEDY_LISTENING = {
-  params: GREEDY,
-  tokenIndex: 0,
-  topLogprobs: 0,
-} as const;
 
 /** See the module. */
 export class WindowGroup {
@@ -65,14 +57,16 @@ export class WindowGroup {
 
   /** Encodes windows, and tells how likely each is silent and what language it has. */
   static async open(deps: GroupDeps, jobs: readonly WindowJob[]): Promise<WindowGroup> {
-    const { graphs, speech, config } = deps;
+    const { graphs, decoder, speech, config } = deps;
     const features = speech.features(jobs.map(({ task }) => task.row));
-    const start = await graphs.begin(features, config.startToken);
+    const state = await decoder.begin(await graphs.encode(features));
+    const startTokens = toTensor(jobs.map(() => config.startToken));
+    const start = await decoder.step(state, startTokens);
     const rows = jobs.map((job, startRow): Row => {
       return { job, attempts: new WindowAttempts(job.task, config), startRow };
     });
     const group = new WindowGroup(deps, start, rows);
-    await group.#listen(rows);
+    await listen(deps, start.logits, rows.map(({ attempts }) => attempts));
     if (rows[0]!.attempts.prompt.length === 0) await group.#choose(start.logits);
     return group;
   }
@@ -91,7 +85,7 @@ export class WindowGroup {
       return row.attempts.prompt[this.#numTokens] ?? row.attempts.lastToken;
     });
     const before = this.#state;
-    const { logits, state } = await this.#deps.graphs.step(before, tokens);
+    const { logits, state } = await this.#deps.decoder.step(before, toTensor(tokens));
     this.#state = state;
     this.#freeSelf(before);
     this.#numTokens++;
@@ -110,28 +104,6 @@ export class WindowGroup {
     this.#start.logits.dispose();
     disposeTensors(this.#start.state.self);
     disposeTensors(this.#start.state.cross);
-  }
-
-  /** Reads from the logits after the first token whether somebody speaks, and in which language. */
-  async #listen(rows: readonly Row[]): Promise<void> {
-    const { sampler, config } = this.#deps;
-    const best = async (tokens: Iterable<number>) => {
-      const mask = maskOf(tokens, config.vocabSize);
-      return await sampler.sample(
-        this.#start.logits,
-        rows.map(() => ({ ...GREEDY_LISTENING, mask })),
-      );
-    };
-    if (config.noSpeechToken !== undefined) {
-      const chosen = await best([config.noSpeechToken]);
-      rows.forEach(({ attempts }, i) => {
-        attempts.noSpeechProbability = Math.exp(chosen[i]!.logprob);
-      });
-    }
-    if (config.languages.size === 0) return;
-    if (rows.every(({ attempts }) => attempts.languageToken !== undefined)) return;
-    const chosen = await best(config.languages.values());
-    rows.forEach(({ attempts }, i) => attempts.languageToken ??= chosen[i]!.tokenId);
   }
 
   /** Chooses the next token of each row, once the prompt is over. */
@@ -205,8 +177,7 @@ export class WindowGroup {
   }
 }
 
-function maskOf(tokens: Iterable<number>, vocabSize: number): Uint32Array {
-  const mask = new Uint32Array(Math.ceil(vocabSize / 32));
-  for (const token of tokens) mask[token >>> 5]! |= 1 << (token & 31);
-  return mask;
+/** One token of each row. */
+function toTensor(tokens: readonly number[]): Tensor {
+  return new Tensor("int64", BigInt64Array.from(tokens, BigInt), [tokens.length, 1]);
 }

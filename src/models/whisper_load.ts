@@ -5,20 +5,18 @@
  */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../kernels/log_mel_spec.ts";
-import { StartupError } from "../errors.ts";
 import { AsrModel } from "./asr.ts";
 import { type ModelFolder, readJson, readOptionalJson } from "./folder.ts";
 import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
+import { MAX_RECORDINGS } from "./recogniser.ts";
 import { WhisperRecogniser } from "./whisper_recogniser.ts";
 import { WhisperGraphs, type WhisperGraphsOptions } from "./whisper_graphs.ts";
 
-/** Most recordings at a time where the user does not say. */
-const MAX_RECORDINGS = 8;
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
 /** How to load. */
-export interface WhisperLoadOptions extends WhisperGraphsOptions {
+export interface WhisperLoadOptions extends Omit<WhisperGraphsOptions, "maxRows" | "maxInputs"> {
   /** Most recordings at a time. */
   readonly maxSequences?: number | undefined;
 }
@@ -29,13 +27,6 @@ export async function loadWhisper(
   options: WhisperLoadOptions,
 ): Promise<AsrModel> {
   const { config: folderConfig, path } = folder;
-  if (folderConfig["model_type"] !== "whisper") {
-    throw new StartupError(
-      `${path} is a speech model of type ${
-        folderConfig["model_type"]
-      }; this version of Hearth serves whisper.`,
-    );
-  }
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = new Tokenizer(
     await readJson(path, "tokenizer.json"),
@@ -47,8 +38,13 @@ export async function loadWhisper(
     (token) => tokenizer.token_to_id(token) ?? undefined,
   );
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
-  const graphs = await WhisperGraphs.load(folder, options);
   const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
+  const maxGroupRows = Math.min(maxRecordings, maxWindows(folder, spec.frames));
+  const graphs = await WhisperGraphs.load(folder, {
+    ...options,
+    maxRows: maxRecordings,
+    maxInputs: maxGroupRows,
+  });
   const { logitsDtype, featuresDtype } = graphs;
   const parts = {
     graphs,
@@ -56,7 +52,7 @@ export async function loadWhisper(
     config,
     decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
     maxRecordings,
-    maxGroupRows: Math.min(maxRecordings, maxWindows(folder, spec.frames)),
+    maxGroupRows,
     sampler: options.backend.openSampler({
       vocabSize: config.vocabSize,
       dtype: logitsDtype,

@@ -7,6 +7,7 @@ import type { SampleRow } from "../../kernels/sample_row.ts";
 import type { SampledToken } from "../../kernels/sample_row.ts";
 import type { LogMelRow } from "../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../kernels/token_rule.ts";
+import type { GroupJob } from "./group_batcher.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 import { compressionRatioOf, isGoodEnough } from "./whisper_quality.ts";
 import { ruleAfter } from "./whisper_rules.ts";
@@ -27,6 +28,12 @@ export interface WindowTask {
 /** What a window gave, with its language. */
 export interface DecodedWindow extends WindowResult {
   readonly languageToken: number | undefined;
+}
+
+/** A window as its owner sees it. */
+export interface WindowJob extends GroupJob {
+  readonly task: WindowTask;
+  readonly onDone: (window: DecodedWindow) => void;
 }
 
 const NO_PENALTIES = {

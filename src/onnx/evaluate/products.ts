@@ -4,7 +4,7 @@
  * @module
  */
 import type { Dtype } from "../dtype.ts";
-import { intAttribute } from "../proto.ts";
+import { intAttribute, intsAttribute, stringAttribute } from "../proto.ts";
 import { broadcastShapes } from "./strided.ts";
 import {
   axisOf,
@@ -45,6 +45,23 @@ function gemm(call: Call): readonly Value[] {
   const rows = intAttribute(call.node, "transA") === 1 ? a.shape[1]! : a.shape[0]!;
   const columns = intAttribute(call.node, "transB") === 1 ? b.shape[0]! : b.shape[1]!;
   return [{ dtype: a.dtype, shape: [rows, columns] }];
+}
+
+/** `Conv`: as many channels as the weights have, and places by stride, padding and reach of the kernel. */
+function conv(call: Call): readonly Value[] {
+  const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
+  const autoPad = stringAttribute(call.node, "auto_pad") ?? "NOTSET";
+  if (autoPad !== "NOTSET") throw new UnknownValue(autoPad);
+  const [batch, , ...places] = shape as [number, number, ...number[]];
+  const ints = (name: string, otherwise: number) => (axis: number) =>
+    intsAttribute(call.node, name)?.[axis] ?? otherwise;
+  const [pad, stride, dilation] = [ints("pads", 0), ints("strides", 1), ints("dilations", 1)];
+  const sizes = places.map((size, axis) => {
+    const reach = dilation(axis) * (weights.shape[axis + 2]! - 1) + 1;
+    const padded = size + pad(axis) + pad(axis + places.length);
+    return Math.floor((padded - reach) / stride(axis)) + 1;
+  });
+  return [{ dtype, shape: [batch, weights.shape[0]!, ...sizes] }];
 }
 
 /** First output like the first input, nothing said of others. */
@@ -123,6 +140,7 @@ export const PRODUCT_RULES: Rules = {
   MatMulIntegerToFloat: product(0, 1, "float32"),
   DynamicQuantizeMatMul: product(0, 1, "float32"),
   Gemm: gemm,
+  Conv: conv,
   MatMulNBits: packedProduct,
   MatMulBnb4: packedProduct,
   GatherBlockQuantized: gatherBlockQuantized,

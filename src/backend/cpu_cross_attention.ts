@@ -1,0 +1,96 @@
+/**
+ * Attention to an encoder on the CPU: the SIMD kernels.
+ *
+ * @module
+ */
+import { SimdAttention } from "../../kernels/attention_simd.ts";
+import { widen } from "../../kernels/half.ts";
+import type { AttentionSite } from "../onnx/graph_cut.ts";
+import { Tensor } from "../onnx/ort.ts";
+import {
+  blocksPerSlot,
+  type CrossAttention,
+  type CrossAttentionOptions,
+  type CrossTensors,
+  paramsOfCrossSite,
+  stepOfPlaces,
+  stepOfTokens,
+} from "./cross_attention.ts";
+
+/** Places that are written at a time: room for all would be as large as the cache itself. */
+const PLACES_AT_ONCE = 64;
+
+/** See the module. All its memory is allocated when it is made. */
+export class CpuCrossAttention implements CrossAttention {
+  readonly #sites: readonly AttentionSite[];
+  readonly #numPlaces: number;
+  #kernels: SimdAttention | undefined;
+  #numTokens = 0;
+
+  /**
+   * @throws {RangeError} when the kernels cannot run a site's shape.
+   * @throws {StartupError} when there is not enough memory.
+   */
+  constructor({ sites, numPlaces, numSlots, maxTokens }: CrossAttentionOptions) {
+    this.#sites = sites;
+    this.#numPlaces = numPlaces;
+    const maxBlocksPerSequence = blocksPerSlot(numPlaces);
+    this.#kernels = new SimdAttention(
+      sites.map((site) => ({ ...paramsOfCrossSite(site, "f32"), isPacked: false })),
+      {
+        maxTokens: Math.max(maxTokens, PLACES_AT_ONCE),
+        maxSequences: maxTokens,
+        maxBlocksPerSequence,
+        numBlocks: numSlots * maxBlocksPerSequence,
+      },
+    );
+  }
+
+  keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
+    const kernels = this.#kernels!;
+    const { k, v } = kernels.inputs(layer);
+    const width = keys.size / (slots.length * this.#numPlaces);
+    const numBlocks = blocksPerSlot(this.#numPlaces);
+    slots.forEach((slot, input) => {
+      for (let first = 0; first < this.#numPlaces; first += PLACES_AT_ONCE) {
+        const numPlaces = Math.min(PLACES_AT_ONCE, this.#numPlaces - first);
+        const from = (input * this.#numPlaces + first) * width;
+        copy(keys, k, { from, length: numPlaces * width });
+        copy(values, v, { from, length: numPlaces * width });
+        kernels.begin(stepOfPlaces([slot], { first, numPlaces, numBlocks }));
+        kernels.write(layer);
+      }
+    });
+  }
+
+  begin(slots: readonly number[]): void {
+    this.#kernels!.begin(stepOfTokens(slots, this.#numPlaces));
+    this.#numTokens = slots.length;
+  }
+
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor {
+    const site = this.#sites[layer]!;
+    const q = tensors.get(site.q.tensor)!;
+    copy(q, this.#kernels!.inputs(layer).q, { from: 0, length: q.size });
+    const out = this.#kernels!.attend(layer);
+    const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
+    if (site.dtype === "float32") return new Tensor("float32", out, dims);
+    return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
+  }
+
+  /** Lets go of the memory; the engine frees it. */
+  dispose(): void {
+    this.#kernels = undefined;
+  }
+}
+
+/** Some of a tensor's values as f32. */
+function copy(
+  { data }: Tensor,
+  into: Float32Array,
+  { from, length }: { readonly from: number; readonly length: number },
+): void {
+  const part = (data as Float32Array).subarray(from, from + length);
+  if (part instanceof Float32Array) into.set(part);
+  else widen(part as unknown as Float16Array, into);
+}

@@ -1,0 +1,96 @@
+/**
+ * Attention of a decoder to what an encoder made: keys and values are kept once per input, and every token of the
+ * input's text attends to all of them.
+ *
+ * @module
+ */
+import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { Elem } from "../gpu/kernel.ts";
+import type { AttentionSite } from "../onnx/graph_cut.ts";
+import type { Tensor } from "../onnx/ort.ts";
+import { paramsOfSite, type SiteParams } from "./attention_params.ts";
+
+/** What it is made for. */
+export interface CrossAttentionOptions {
+  /** The decoder's attentions to the encoder's output, in their order; what they name as k and v is not looked at. */
+  readonly sites: readonly AttentionSite[];
+  /** Places of the encoder's output, the same for all inputs. */
+  readonly numPlaces: number;
+  /** Inputs whose keys and values are kept at a time. */
+  readonly numSlots: number;
+  /** Most inputs that are kept in one call. */
+  readonly maxInputs: number;
+  /** Most tokens in one step. */
+  readonly maxTokens: number;
+}
+
+/** Keys and values, `[inputs, numPlaces, kvHeads, headDim]`, of the site's dtype. */
+export interface CrossTensors {
+  readonly keys: Tensor;
+  readonly values: Tensor;
+}
+
+/** See the module. */
+export interface CrossAttention {
+  /** Keeps the keys and values of one site, input `i` in slot `slots[i]`; at most `maxInputs`. */
+  keep(layer: number, tensors: CrossTensors, slots: readonly number[]): void;
+  /** Takes the slot of each token of the next step. */
+  begin(slots: readonly number[]): void;
+  /**
+   * Attends at site `layer`, and writes the result to `output`.
+   *
+   * @param tensors by name, the one that the site names as q.
+   * @param output where the result goes; allocated here when absent.
+   */
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
+  dispose(): void;
+}
+
+/** Places per block of the cache; the CPU's kernels want a power of two. */
+export const PLACES_PER_BLOCK = 16;
+
+/** Blocks that an input's keys take. */
+export function blocksPerSlot(numPlaces: number): number {
+  return Math.ceil(numPlaces / PLACES_PER_BLOCK);
+}
+
+/** A site in the kernels' terms. Its keys and values come as rows of their own. */
+export function paramsOfCrossSite(site: AttentionSite, elem: Elem): SiteParams {
+  const params = paramsOfSite(site, { blockSize: PLACES_PER_BLOCK, elem, anglesElem: "f32" });
+  const rows = { stride: site.kvHeads * site.headDim, offset: 0 };
+  return { ...params, write: { ...params.write, k: rows, v: rows } };
+}
+
+/** The step that writes `numPlaces` places of each input from `first` on, as kernels want it. */
+export function stepOfPlaces(
+  slots: readonly number[],
+  { first, numPlaces, numBlocks }: {
+    readonly first: number;
+    readonly numPlaces: number;
+    readonly numBlocks: number;
+  },
+): PackedStep {
+  const numTokens = slots.length * numPlaces;
+  return {
+    sequences: slots,
+    numTokens,
+    positions: Int32Array.from({ length: numTokens }, (_, token) => first + token % numPlaces),
+    queryStarts: Int32Array.from({ length: slots.length + 1 }, (_, s) => s * numPlaces),
+    kvLengths: new Int32Array(slots.length).fill(first + numPlaces),
+    blockTables: Int32Array.from(
+      { length: slots.length * numBlocks },
+      (_, i) => slots[Math.floor(i / numBlocks)]! * numBlocks + i % numBlocks,
+    ),
+    maxBlocksPerSequence: numBlocks,
+  };
+}
+
+/**
+ * The step of tokens that see all places: each stands for itself, at the last place.
+ *
+ * @param slots of each token.
+ */
+export function stepOfTokens(slots: readonly number[], numPlaces: number): PackedStep {
+  const numBlocks = blocksPerSlot(numPlaces);
+  return stepOfPlaces(slots, { first: numPlaces - 1, numPlaces: 1, numBlocks });
+}

@@ -1,0 +1,127 @@
+/**
+ * Attention to an encoder on a GPU: `kv_write` once per input, `paged_attention` once per site and step.
+ *
+ * @module
+ */
+import { KvWrite } from "../../kernels/kv_write.ts";
+import { PagedAttention as AttentionKernel } from "../../kernels/paged_attention.ts";
+import { StepBuffer } from "../../kernels/step_buffer.ts";
+import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import { sizeOf } from "../gpu/kernel.ts";
+import type { AttentionSite } from "../onnx/graph_cut.ts";
+import type { Tensor } from "../onnx/ort.ts";
+import type { SiteParams } from "./attention_params.ts";
+import {
+  blocksPerSlot,
+  type CrossAttention,
+  type CrossAttentionOptions,
+  type CrossTensors,
+  paramsOfCrossSite,
+  PLACES_PER_BLOCK,
+  stepOfPlaces,
+  stepOfTokens,
+} from "./cross_attention.ts";
+
+interface Layer {
+  readonly site: AttentionSite;
+  /** Of one input. */
+  readonly writeStep: StepBuffer;
+  readonly write: KvWrite;
+  readonly attend: AttentionKernel;
+  readonly kCache: GPUBuffer;
+  readonly vCache: GPUBuffer;
+}
+
+interface Steps {
+  readonly write: StepBuffer;
+  readonly attend: StepBuffer;
+}
+
+/** See the module. All its memory is allocated when it is made. */
+export class WebGpuCrossAttention implements CrossAttention {
+  readonly #gpu: GpuContext;
+  readonly #options: CrossAttentionOptions;
+  readonly #layers: readonly Layer[];
+  /** By shape: sites of one shape share the steps' plans. */
+  readonly #steps = new Map<string, Steps>();
+
+  /** @throws {RangeError} when the kernels cannot run a site's shape. */
+  constructor(gpu: GpuContext, options: CrossAttentionOptions) {
+    this.#gpu = gpu;
+    this.#options = options;
+    this.#layers = options.sites.map((site) => this.#openLayer(site));
+  }
+
+  keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
+    const { writeStep, write, kCache, vCache } = this.#layers[layer]!;
+    const { numPlaces } = this.#options;
+    const numBlocks = blocksPerSlot(numPlaces);
+    const [k, v] = [keys.gpuBuffer as GPUBuffer, values.gpuBuffer as GPUBuffer];
+    writeStep.write(stepOfPlaces(slots, { first: 0, numPlaces, numBlocks }));
+    this.#submit((pass) => write.encode(pass, { q: k, k, v, kCache, vCache }));
+  }
+
+  begin(slots: readonly number[]): void {
+    const step = stepOfTokens(slots, this.#options.numPlaces);
+    for (const { attend } of this.#steps.values()) attend.write(step);
+  }
+
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
+    const { site, attend, kCache, vCache } = this.#layers[layer]!;
+    const q = tensors.get(site.q.tensor)!.gpuBuffer as GPUBuffer;
+    const out = output!.gpuBuffer as GPUBuffer;
+    this.#submit((pass) => attend.encode(pass, { q, kCache, vCache, out }));
+    return output!;
+  }
+
+  dispose(): void {
+    for (const { kCache, vCache } of this.#layers) {
+      kCache.destroy();
+      vCache.destroy();
+    }
+    for (const { write, attend } of this.#steps.values()) {
+      write.dispose();
+      attend.dispose();
+    }
+  }
+
+  #openLayer(site: AttentionSite): Layer {
+    const { numPlaces, numSlots } = this.#options;
+    const elem = site.dtype === "float16" ? "f16" : "f32";
+    const params = paramsOfCrossSite(site, elem);
+    const steps = this.#stepsOf(params);
+    const numRows = numSlots * blocksPerSlot(numPlaces) * PLACES_PER_BLOCK;
+    const size = numRows * site.kvHeads * site.headDim * sizeOf(elem);
+    const usage = GPUBufferUsage.STORAGE;
+    return {
+      site,
+      writeStep: steps.write,
+      write: new KvWrite(this.#gpu, steps.write, params.write),
+      attend: new AttentionKernel(this.#gpu, steps.attend, params.attend),
+      kCache: createBuffer(this.#gpu, { label: "encoder's keys", size, usage }),
+      vCache: createBuffer(this.#gpu, { label: "encoder's values", size, usage }),
+    };
+  }
+
+  #stepsOf({ shape }: SiteParams): Steps {
+    const { numPlaces, maxInputs, maxTokens } = this.#options;
+    const key = JSON.stringify(shape);
+    const maxBlocksPerSequence = blocksPerSlot(numPlaces);
+    const open = (limits: { readonly maxTokens: number; readonly maxSequences: number }) =>
+      new StepBuffer(this.#gpu, shape, { ...limits, maxBlocksPerSequence });
+    const steps = this.#steps.get(key) ?? {
+      write: open({ maxTokens: maxInputs * numPlaces, maxSequences: maxInputs }),
+      attend: open({ maxTokens, maxSequences: maxTokens }),
+    };
+    this.#steps.set(key, steps);
+    return steps;
+  }
+
+  #submit(encode: (pass: GPUComputePassEncoder) => void): void {
+    const encoder = this.#gpu.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    encode(pass);
+    pass.end();
+    this.#gpu.device.queue.submit([encoder.finish()]);
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * Finds attentions that see all keys, as encoders have them and decoders that look at an encoder, where a graph spells
+ * them out: `MatMul(softmax(scale * MatMul(q, kᵀ)), v)` with heads parted before and joined after. Pure.
+ *
+ * What it does not recognise it leaves out, an attention with a mask among it.
+ *
+ * @module
+ */
+import { elementsOf } from "./dtype.ts";
+import { Evaluation } from "./evaluate/evaluation.ts";
+import type { Value } from "./evaluate/value.ts";
+import type { GraphIndex } from "./graph_index.ts";
+import { type AtomSizes, type Axes, HEAD_AXES, permute, regroup, ROW_AXES } from "./head_split.ts";
+import { intAttribute, type Node } from "./proto.ts";
+
+/** Keys or values of an attention. */
+export interface WholeOperand {
+  readonly tensor: string;
+  /** Rows `[batch, tokens, heads * size]`, or heads `[batch, heads, tokens, size]` of an input of the graph. */
+  readonly axes: "rows" | "heads";
+}
+
+/** One attention. */
+export interface UnmaskedAttention {
+  /** Rows. */
+  readonly q: string;
+  readonly k: WholeOperand;
+  readonly v: WholeOperand;
+  /** The rows that become of it. */
+  readonly output: string;
+  readonly heads: number;
+  readonly scale: number;
+}
+
+/** A size for each symbol, all different, and unlike the sizes of models. */
+const PROBE_SIZES = [7, 11, 13, 17, 19, 23, 29, 31];
+
+interface Search {
+  readonly index: GraphIndex;
+  readonly run: Evaluation;
+  readonly batch: number;
+}
+
+type Sized = Search & { readonly sizes: AtomSizes };
+
+/** What was found in a graph whose constants are lifted, in its order, and a run of it on paper. */
+export function findUnmaskedAttentions(
+  index: GraphIndex,
+): { readonly found: readonly UnmaskedAttention[]; readonly run: Evaluation } {
+  const feeds = feedsOf(index);
+  const run = new Evaluation(index, feeds);
+  const [first] = feeds.values();
+  const search = { index, run, batch: first?.shape[0] ?? 1 };
+  const softmaxes = index.graph.nodes.filter(({ opType }) => opType === "Softmax");
+  return { found: softmaxes.flatMap((node) => find(node, search) ?? []), run };
+}
+
+function feedsOf(index: GraphIndex): Map<string, Value> {
+  const sizes = new Map<string, number>();
+  const sizeOf = (symbol: string) => {
+    const size = sizes.get(symbol) ?? PROBE_SIZES[sizes.size % PROBE_SIZES.length]!;
+    sizes.set(symbol, size);
+    return size;
+  };
+  const feeds = new Map<string, Value>();
+  for (const { name, dtype, shape } of index.inputs.values()) {
+    if (dtype === undefined || shape === undefined) continue;
+    const known = shape.map((size, axis) =>
+      typeof size === "number" ? size : sizeOf(size ?? `${name}/${axis}`)
+    );
+    feeds.set(name, { dtype, shape: known });
+  }
+  return feeds;
+}
+
+function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
+  const { index, run, batch } = search;
+  const scores = behindScales(softmax.inputs[0]!, search);
+  const scoreProduct = index.producers.get(scores.tensor);
+  const valueProduct = readerOf(softmax.outputs[0]!, search);
+  if (scoreProduct?.opType !== "MatMul" || valueProduct?.opType !== "MatMul") return undefined;
+  const query = run.value(scoreProduct.inputs[0]!)?.shape;
+  const numKeys = run.value(scoreProduct.inputs[1]!)?.shape.at(-1);
+  const sizes = query && sizesOf(query, batch);
+  if (sizes === undefined || numKeys === undefined) return undefined;
+  const rank = query!.length;
+  const axis = intAttribute(softmax, "axis") ?? -1;
+  if (axis !== -1 && axis !== rank - 1) return undefined;
+  const heads = rank === 4 ? ["b", "h"] : ["bh"];
+  const ofQueries = { ...search, sizes };
+  const ofKeys = { ...search, sizes: { ...sizes, t: numKeys } };
+  const q = behind(scoreProduct.inputs[0]!, [...heads, "t", "d"], ofQueries);
+  const k = behind(scoreProduct.inputs[1]!, [...heads, "d", "t"], ofKeys);
+  const v = behind(valueProduct.inputs[1]!, [...heads, "t", "d"], ofKeys);
+  const output = rowsAfter(valueProduct.outputs[0]!, [...heads, "t", "d"], ofQueries);
+  if (q?.axes !== "rows" || k === undefined || v?.factor !== 1 || output === undefined) {
+    return undefined;
+  }
+  const scale = scores.factor * q.factor * k.factor;
+  return { q: q.tensor, k, v, output, heads: sizes.h, scale };
+}
+
+/** Sizes of the atoms of queries `[b, h, t, d]` or `[bh, t, d]`. */
+function sizesOf(shape: readonly number[], b: number): AtomSizes | undefined {
+  const [t, d] = [shape.at(-2)!, shape.at(-1)!];
+  if (shape.length === 4) return { b, h: shape[1]!, t, d };
+  return shape.length === 3 && shape[0]! % b === 0 ? { b, h: shape[0]! / b, t, d } : undefined;
+}
+
+/** The tensor that is scaled to this one, perhaps in several steps. */
+function behindScales(tensor: string, search: Search): { tensor: string; factor: number } {
+  const node = search.index.producers.get(tensor);
+  const step = node && scaleStep(node, search);
+  if (step === undefined) return { tensor, factor: 1 };
+  const behind = behindScales(step.source, search);
+  return { ...behind, factor: behind.factor * step.factor };
+}
+
+/** What a node scales, and by what; casts by one. */
+function scaleStep(
+  { opType, inputs }: Node,
+  { run }: Search,
+): { source: string; factor: number } | undefined {
+  if (opType === "Cast" || opType === "Identity") {
+    return isFloat(inputs[0]!, run) ? { source: inputs[0]!, factor: 1 } : undefined;
+  }
+  if (opType !== "Mul" && opType !== "Div") return undefined;
+  const numberOf = (name: string) => {
+    const value = run.value(name);
+    return value && elementsOf(value.shape) === 1 ? value.data?.[0] : undefined;
+  };
+  const [left, right] = inputs as [string, string];
+  const factor = numberOf(right);
+  if (factor !== undefined) {
+    return { source: left, factor: opType === "Mul" ? factor : 1 / factor };
+  }
+  const first = numberOf(left);
+  return opType === "Mul" && first !== undefined ? { source: right, factor: first } : undefined;
+}
+
+function isFloat(tensor: string, run: Evaluation): boolean {
+  const dtype = run.value(tensor)?.dtype;
+  return dtype === "float32" || dtype === "float16";
+}
+
+/** What an operand with these axes is made of, and what that is multiplied by on the way. */
+function behind(
+  operand: string,
+  axes: Axes,
+  search: Sized,
+): WholeOperand & { readonly factor: number } | undefined {
+  const { index, run, sizes: { b, h, t, d } } = search;
+  const path: Node[] = [];
+  let factor = 1;
+  for (let name = operand;;) {
+    const shape = run.value(name)?.shape.join();
+    const isMadeOf = (from: Axes, sizes: readonly number[]) =>
+      shape === sizes.join() && follow(from, path, search) === axes.join();
+    if (isMadeOf(ROW_AXES, [b, t, h * d])) return { tensor: name, axes: "rows", factor };
+    const node = index.producers.get(name);
+    if (node === undefined) {
+      const isHeads = index.inputs.has(name) && isMadeOf(HEAD_AXES, [b, h, t, d]);
+      return isHeads ? { tensor: name, axes: "heads", factor } : undefined;
+    }
+    if (node.opType === "Transpose" || node.opType === "Reshape") {
+      path.unshift(node);
+      name = node.inputs[0]!;
+      continue;
+    }
+    const step = scaleStep(node, search);
+    if (step === undefined) return undefined;
+    factor *= step.factor;
+    name = step.source;
+  }
+}
+
+/** The axes that these nodes make of `axes`, as text. */
+function follow(axes: Axes, path: readonly Node[], { run, sizes }: Sized): string | undefined {
+  let now: Axes | undefined = axes;
+  for (const node of path) {
+    if (now === undefined) return undefined;
+    const shape = run.value(node.outputs[0]!)?.shape;
+    if (node.opType === "Transpose") now = permute(now, node);
+    else now = shape && regroup(now, shape, sizes);
+  }
+  return now?.join();
+}
+
+/** The rows that a result with these axes becomes. */
+function rowsAfter(result: string, axes: Axes, search: Sized): string | undefined {
+  const path: Node[] = [];
+  for (let name = result;;) {
+    if (follow(axes, path, search) === ROW_AXES.join()) return name;
+    const reader = readerOf(name, search);
+    if (reader?.opType !== "Transpose" && reader?.opType !== "Reshape") return undefined;
+    path.push(reader);
+    name = reader.outputs[0]!;
+  }
+}
+
+/** The only node that computes with a tensor, casts aside; one that asks for its shape does not compute with it. */
+function readerOf(tensor: string, search: Search): Node | undefined {
+  const { index, run } = search;
+  if (index.isOutput(tensor)) return undefined;
+  const readers = index.consumers(tensor).filter(({ opType }) => opType !== "Shape");
+  const [reader] = readers;
+  if (readers.length !== 1 || reader!.inputs[0] !== tensor) return undefined;
+  const isCast = reader!.opType === "Cast" && isFloat(reader!.outputs[0]!, run);
+  return isCast ? readerOf(reader!.outputs[0]!, search) : reader;
+}
