@@ -16,6 +16,8 @@ export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
 export interface DecodeImageOptions {
   /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
   readonly maxPixels?: number | undefined;
+  /** Leave 4 channels as they were decoded, also where every pixel is opaque: it saves a pass over large pictures. */
+  readonly keepsAlpha?: boolean | undefined;
 }
 
 /**
@@ -23,12 +25,12 @@ export interface DecodeImageOptions {
  * upright as its Exif orientation says; grey and palettes become RGB, 16 bits keep their upper 8, CMYK becomes RGB
  * without a colour profile. Too large a picture is refused by its header, before memory for it is taken.
  *
- * @returns 3 channels, or 4 when a pixel is not opaque; the caller owns them.
+ * @returns 3 channels, or 4 when a pixel is not opaque or `keepsAlpha` says so; the caller owns them.
  * @throws {HearthError} `invalid_media` when the file is no picture, damaged, cut off, or over the limit.
  */
 export async function decodeImage(
   bytes: Uint8Array,
-  { maxPixels = DEFAULT_MAX_IMAGE_PIXELS }: DecodeImageOptions = {},
+  { maxPixels = DEFAULT_MAX_IMAGE_PIXELS, keepsAlpha = false }: DecodeImageOptions = {},
 ): Promise<Pixels> {
   const file = bytes as Uint8Array<ArrayBuffer>;
   const header = readImageHeader(file);
@@ -41,7 +43,8 @@ export async function decodeImage(
         } are allowed.`,
     );
   }
-  return applyOrientation(dropOpaqueAlpha(await decode(file, header)), orientation);
+  const pixels = await decode(file, header);
+  return applyOrientation(keepsAlpha ? pixels : dropOpaqueAlpha(pixels), orientation);
 }
 
 function toMegapixels(numPixels: number): string {

@@ -101,7 +101,7 @@ export class MattingModel implements Model {
     const giveBack = await this.#pixels.take(share, signal);
     try {
       const startMs = performance.now();
-      const pixels = toRgba(await decodeImage(image));
+      const pixels = toRgba(await decodeImage(image, { keepsAlpha: true }));
       signal.throwIfAborted();
       await this.#cutOut(pixels, signal);
       const result = makeCutOut(pixels, options);
