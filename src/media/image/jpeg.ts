@@ -9,8 +9,9 @@ import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
 import { readJpegMarkers } from "./jpeg_markers.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 
-/** A file of so many passes is made to keep a decoder busy: encoders write about ten. */
+/** More passes over so many pixels are there to keep a decoder busy: encoders write about ten. */
 const MAX_SCANS = 100;
+const MAX_SCANNED_PIXELS = 2e9;
 /** jpeg-js takes 60 bytes for each pixel, which is much of a picture that may be hundreds of megapixels. */
 const MAX_CMYK_PIXELS = 16e6;
 
@@ -30,9 +31,10 @@ export const JPEG: ImageFormat = {
 
 async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
   const { numComponents, numScans } = readJpegMarkers(file);
-  if (numScans > MAX_SCANS) {
+  const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
+  if (numScans > maxScans) {
     throw invalidImage(
-      `The JPEG file has ${numScans} passes over its picture; at most ${MAX_SCANS} are read.`,
+      `The JPEG file has ${numScans} passes over its picture; at most ${maxScans} are read of its size.`,
     );
   }
   if (numComponents === 4) return await decodeCmyk(file, size);

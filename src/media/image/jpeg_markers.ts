@@ -32,7 +32,7 @@ const APP1 = 0xe1;
 export function readJpegMarkers(file: Uint8Array): JpegMarkers {
   const view = viewOf(file);
   let frame: Pick<JpegMarkers, "width" | "height" | "numComponents"> | undefined;
-  let orientation: Orientation = 1;
+  let orientation: Orientation | undefined;
   let numScans = 0;
   for (let at = findMarker(file, 2); at !== -1; at = findMarker(file, at)) {
     const marker = file[at + 1]!;
@@ -47,14 +47,14 @@ export function readJpegMarkers(file: Uint8Array): JpegMarkers {
         numComponents: view.getUint8(at + 7),
       };
     }
-    if (marker === APP1 && hasText(file, at + 2, "Exif\0\0") && orientation === 1) {
-      orientation = readExifOrientation(file.subarray(at + 8, at + view.getUint16(at)));
+    if (marker === APP1 && hasText(file, at + 2, "Exif\0\0")) {
+      orientation ??= readExifOrientation(file.subarray(at + 8, at + view.getUint16(at)));
     }
     if (marker === START_OF_SCAN) numScans++;
     at += view.getUint16(at);
   }
   if (frame === undefined) throw invalidImage("The JPEG file has no picture in it.");
-  return { ...frame, orientation, numScans };
+  return { ...frame, orientation: orientation ?? 1, numScans };
 }
 
 /** The next marker; FF before zeros and before another FF is none. */

@@ -17,6 +17,8 @@ interface Chunk {
   readonly checksum: number;
 }
 
+/** Files of the largest size have a tenth of that; a hostile one would have millions. */
+const MAX_CHUNKS = 2 ** 16;
 /** No deflate stream grows by more than this. */
 const MAX_DEFLATE_RATIO = 1032;
 
@@ -43,6 +45,9 @@ function readChunks(file: Uint8Array<ArrayBuffer>): Chunk[] {
     const type = String.fromCharCode(...file.subarray(at + 4, at + 8));
     const end = at + 8 + length;
     if (end + 4 > file.length) break;
+    if (chunks.length === MAX_CHUNKS) {
+      throw invalidImage(`The PNG file has more than ${MAX_CHUNKS} chunks.`);
+    }
     chunks.push({ type, data: file.subarray(at + 8, end), checksum: view.getUint32(end) });
     if (type === "IEND") break;
     at = end + 4;

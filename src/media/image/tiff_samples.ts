@@ -17,8 +17,11 @@ interface Grid {
   readonly byteCounts: readonly number[];
 }
 
-/** By TIFF's numbers: fills a piece with unpacked bytes and returns how many there were. */
-const UNPACKERS: Readonly<Record<number, (packed: Uint8Array, piece: Uint8Array) => number>> = {
+/** Fills a piece with unpacked bytes and returns how many there were. */
+type Unpacker = (packed: Uint8Array, piece: Uint8Array) => number;
+
+/** By TIFF's numbers. */
+const UNPACKERS: Readonly<Record<number, Unpacker>> = {
   1: copy,
   5: (packed, piece) =>
     unpackLzw(packed, piece, { valueBits: 8, isLowFirst: false, earlyChange: 1 }),
@@ -38,6 +41,8 @@ const COMPRESSIONS: Readonly<Record<number, string>> = {
 };
 /** The predictor that stores differences from the pixel before. */
 const HORIZONTAL = 2;
+/** Each piece costs the start of a decompressor: this many of them a second. */
+const MAX_PIECES = 2 ** 16;
 /** So many pixels a tile may stick out of a picture. */
 const MAX_TILE_MARGIN = 1024;
 
@@ -48,13 +53,18 @@ const MAX_TILE_MARGIN = 1024;
  * @throws {HearthError} `invalid_media` when a compression is unknown or a piece is damaged or missing.
  */
 export function readTiffSamples(file: Uint8Array, layout: TiffLayout): Uint8Array {
-  const { width, height, numSamples, isPlanar } = layout;
+  const { width, height, numSamples, isPlanar, tags } = layout;
   const grid = readGrid(layout);
+  const unpack = findUnpacker(tags.get(TIFF_TAG.compression)?.[0] ?? 1);
+  const isDifferent = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
   const numColumns = Math.ceil(width / grid.pieceWidth);
   const numRows = Math.ceil(height / grid.pieceHeight);
   const numPlanes = isPlanar ? numSamples : 1;
   const inPiece = isPlanar ? 1 : numSamples;
   const numPieces = numColumns * numRows * numPlanes;
+  if (numPieces > MAX_PIECES) {
+    throw invalidImage(`The TIFF file has ${numPieces} pieces; at most ${MAX_PIECES} are read.`);
+  }
   if (grid.offsets.length < numPieces || grid.byteCounts.length < numPieces) {
     throw invalidImage(
       `The TIFF file is damaged: it has ${grid.offsets.length} of ${numPieces} pieces.`,
@@ -70,9 +80,19 @@ export function readTiffSamples(file: Uint8Array, layout: TiffLayout): Uint8Arra
     const left = index % numColumns * grid.pieceWidth;
     const rows = Math.min(grid.pieceHeight, height - top);
     const columns = Math.min(grid.pieceWidth, width - left);
-    unpackPiece(file, { grid, index, layout, piece, wanted: rows * rowBytes });
+    const from = grid.offsets[index]!;
+    const numBytes = unpack(file.subarray(from, from + grid.byteCounts[index]!), piece);
+    if (numBytes < rows * rowBytes) {
+      const counts = `${numBytes} of ${rows * rowBytes} bytes`;
+      throw invalidImage(`The TIFF file is damaged or cut off: piece ${index} has ${counts}.`);
+    }
     for (let y = 0; y < rows; y++) {
-      unpackRow(piece.subarray(y * rowBytes, (y + 1) * rowBytes), { layout, inPiece, row });
+      unpackRow(piece.subarray(y * rowBytes, (y + 1) * rowBytes), {
+        layout,
+        isDifferent,
+        inPiece,
+        row,
+      });
       const to = ((top + y) * width + left) * numSamples;
       if (!isPlanar) samples.set(row.subarray(0, columns * numSamples), to);
       else for (let x = 0; x < columns; x++) samples[to + x * numSamples + plane] = row[x]!;
@@ -108,32 +128,11 @@ function readGrid({ width, height, tags }: TiffLayout): Grid {
   return grid;
 }
 
-function unpackPiece(
-  file: Uint8Array,
-  { grid, index, layout, piece, wanted }: {
-    grid: Grid;
-    index: number;
-    layout: TiffLayout;
-    piece: Uint8Array;
-    wanted: number;
-  },
-): void {
-  const compression = layout.tags.get(TIFF_TAG.compression)?.[0] ?? 1;
+function findUnpacker(compression: number): Unpacker {
   const unpack = UNPACKERS[compression];
-  if (unpack === undefined) {
-    throw invalidImage(
-      `The TIFF file is packed as ${
-        COMPRESSIONS[compression] ?? `number ${compression}`
-      }, which is not read.`,
-    );
-  }
-  const from = grid.offsets[index]!;
-  const numBytes = unpack(file.subarray(from, from + grid.byteCounts[index]!), piece);
-  if (numBytes < wanted) {
-    throw invalidImage(
-      `The TIFF file is damaged or cut off: piece ${index} has ${numBytes} of ${wanted} bytes.`,
-    );
-  }
+  if (unpack !== undefined) return unpack;
+  const name = COMPRESSIONS[compression] ?? `number ${compression}`;
+  throw invalidImage(`The TIFF file is packed as ${name}, which is not read.`);
 }
 
 function copy(packed: Uint8Array, piece: Uint8Array): number {
@@ -164,13 +163,16 @@ function unpackBits(packed: Uint8Array, piece: Uint8Array): number {
   return to;
 }
 
-/** A row as one byte for each sample, the differences between neighbours added up. */
+/** A row as one byte for each sample; `isDifferent`: it holds differences from the pixel before. */
 function unpackRow(
   bytes: Uint8Array,
-  { layout, inPiece, row }: { layout: TiffLayout; inPiece: number; row: Uint8Array },
+  { layout: { bits, isLittleEndian }, isDifferent, inPiece, row }: {
+    layout: TiffLayout;
+    isDifferent: boolean;
+    inPiece: number;
+    row: Uint8Array;
+  },
 ): void {
-  const { bits, isLittleEndian, tags } = layout;
-  const isDifferent = tags.get(TIFF_TAG.predictor)?.[0] === HORIZONTAL;
   if (bits === 8) {
     row.set(bytes);
     if (isDifferent) { for (let i = inPiece; i < row.length; i++) row[i]! += row[i - inPiece]!; }

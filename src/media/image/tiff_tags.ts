@@ -30,12 +30,17 @@ export const TIFF_TAG = {
   sampleFormat: 339,
 } as const;
 
-/** The values of each tag by its number; a tag that holds no unsigned integers is left out. */
-export type TiffTags = ReadonlyMap<number, readonly number[]>;
+/** A directory. */
+export interface TiffTags {
+  /** The values of a tag; `undefined` if there is none, or it holds no unsigned integers or no sane number of them. */
+  readonly get: (tag: number) => readonly number[] | undefined;
+}
 
 const ENTRY_BYTES = 12;
 /** Bytes of a value by its type: byte, short, long. */
 const VALUE_BYTES: Readonly<Record<number, number>> = { 1: 1, 3: 2, 4: 4 };
+/** More than any tag has that is read: the largest palette, the offsets of the most pieces. */
+const MAX_VALUES = 2 ** 18;
 
 /** Whether the file is little-endian; `undefined` if it is no TIFF. */
 export function tiffByteOrder(file: Uint8Array): boolean | undefined {
@@ -52,24 +57,31 @@ export function readTiffTags(file: Uint8Array, isLittleEndian: boolean): TiffTag
   const view = viewOf(file);
   const directory = view.getUint32(4, isLittleEndian);
   const numEntries = view.getUint16(directory, isLittleEndian);
-  const tags = new Map<number, number[]>();
+  const entries = new Map<number, number>();
   for (let i = 0; i < numEntries; i++) {
     const entry = directory + 2 + i * ENTRY_BYTES;
-    const bytes = VALUE_BYTES[view.getUint16(entry + 2, isLittleEndian)];
-    const count = view.getUint32(entry + 4, isLittleEndian);
-    if (bytes === undefined) continue;
-    const isInline = count * bytes <= 4;
-    const from = isInline ? entry + 8 : view.getUint32(entry + 8, isLittleEndian);
-    // Another tag's values may be anywhere; those that are looked at must be there.
-    if (from + count * bytes > file.length) continue;
-    const values = Array.from({ length: count }, (_, index) => {
-      const at = from + index * bytes;
-      if (bytes === 1) return view.getUint8(at);
-      return bytes === 2 ? view.getUint16(at, isLittleEndian) : view.getUint32(at, isLittleEndian);
-    });
-    tags.set(view.getUint16(entry, isLittleEndian), values);
+    entries.set(view.getUint16(entry, isLittleEndian), entry);
   }
-  return tags;
+  // Values are read when they are asked for: a hostile directory can name the whole file in each of 65,535 entries.
+  const get = (tag: number) => {
+    const entry = entries.get(tag);
+    return entry === undefined ? undefined : readValues(view, entry, isLittleEndian);
+  };
+  return { get };
+}
+
+function readValues(view: DataView, entry: number, isLittleEndian: boolean): number[] | undefined {
+  const bytes = VALUE_BYTES[view.getUint16(entry + 2, isLittleEndian)];
+  const count = view.getUint32(entry + 4, isLittleEndian);
+  if (bytes === undefined || count > MAX_VALUES) return undefined;
+  const isInline = count * bytes <= 4;
+  const from = isInline ? entry + 8 : view.getUint32(entry + 8, isLittleEndian);
+  if (from + count * bytes > view.byteLength) return undefined;
+  return Array.from({ length: count }, (_, index) => {
+    const at = from + index * bytes;
+    if (bytes === 1) return view.getUint8(at);
+    return bytes === 2 ? view.getUint16(at, isLittleEndian) : view.getUint32(at, isLittleEndian);
+  });
 }
 
 /** The orientation in Exif data; damaged ones say nothing, since the picture is there all the same. */

@@ -16,6 +16,8 @@ interface Chunk {
 }
 
 const CHUNKS_AT = 12;
+/** The first frame and all that describes it come before so many. */
+const MAX_CHUNKS = 1000;
 const FRAME_HEADER_BYTES = 16;
 
 const decoder = new WasmImageDecoder<WebPModule>({
@@ -59,7 +61,7 @@ function readFrameSize(chunks: readonly Chunk[]): { width: number; height: numbe
 function readChunks(bytes: Uint8Array<ArrayBuffer>, from: number): Chunk[] {
   const view = viewOf(bytes);
   const chunks: Chunk[] = [];
-  for (let at = from; at + 8 <= bytes.length;) {
+  for (let at = from; at + 8 <= bytes.length && chunks.length < MAX_CHUNKS;) {
     const length = view.getUint32(at + 4, true);
     const type = String.fromCharCode(...bytes.subarray(at, at + 4));
     chunks.push({ type, data: bytes.subarray(at + 8, at + 8 + length) });
