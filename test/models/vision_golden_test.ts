@@ -1,0 +1,101 @@
+/** Vision models beside transformers.js on its own runtime: the same prompts, pixels and greedy tokens. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { decodeImage } from "../../src/media/image.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { VisionProcessor } from "../../src/models/vision_processor.ts";
+import { VisionPrompt } from "../../src/models/vision_prompt.ts";
+import { chat } from "../fixtures/chat.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { openModel } from "../fixtures/model.ts";
+import { KEPT_SIZES, messagesOf, VISION_CASES } from "../fixtures/vision/vision_cases.ts";
+import {
+  makeVisionFolder,
+  VISION_FAMILIES,
+  type VisionFamily,
+} from "../fixtures/vision/vision_folder.ts";
+import goldens from "../fixtures/vision/goldens.json" with { type: "json" };
+
+interface Golden {
+  readonly prompt: readonly number[];
+  readonly completion: readonly number[];
+  readonly pixels: { readonly dims: readonly number[]; readonly values: readonly number[] };
+}
+
+const GOLDENS: Readonly<Record<VisionFamily, Readonly<Record<string, Golden>>>> = goldens;
+
+/** The elements that the goldens hold of a tensor. */
+function sample(data: ArrayLike<number>, count: number): number[] {
+  return Array.from({ length: count }, (_, i) => data[Math.floor(i * data.length / count)]!);
+}
+
+async function assertSameTokens(family: VisionFamily, backend: Backend): Promise<void> {
+  await using folder = await makeVisionFolder(family);
+  const { tokenTexts } = await loadTokenizer(await openFolder(folder.path));
+  await using model = await openModel(folder.path, { backend });
+  for (const one of VISION_CASES) {
+    const { prompt, completion } = GOLDENS[family][one.name]!;
+    const { logprobs: [chosen], usage } = await chat(
+      model,
+      await messagesOf(one, KEPT_SIZES[family]),
+      { maxTokens: completion.length, topLogprobs: 0 },
+    );
+    const wanted = completion.map((id) => tokenTexts.of(id).token);
+    assert.deepEqual(chosen!.map(({ token }) => token), wanted, `${family}, ${one.name}`);
+    assert.equal(usage.promptTokens, prompt.length);
+  }
+}
+
+for (const family of VISION_FAMILIES) {
+  Deno.test(`VisionPrompt.build() makes the prompt and VisionProcessor the pixels of transformers.js, ${family}`, async () => {
+    await using folder = await makeVisionFolder(family);
+    const tokenizer = await loadTokenizer(await openFolder(folder.path));
+    const processor = await VisionProcessor.load(folder.path);
+    const { placeholder } = processor;
+    const prompt = new VisionPrompt({ tokenizer, placeholder, ...imageToken(family) });
+    for (const one of VISION_CASES) {
+      const golden = GOLDENS[family][one.name]!;
+      const messages = await messagesOf(one, KEPT_SIZES[family]);
+      const files = messages.flatMap(({ content }) =>
+        typeof content === "string"
+          ? []
+          : content.flatMap((part) => part.type === "image" ? part.bytes : [])
+      );
+      const prepared = await Promise.all(
+        files.map(async (file) => await processor.prepare(await decodeImage(file))),
+      );
+      const { promptTokens } = prompt.build(
+        messages,
+        prepared.map(({ text }, i) => ({
+          key: String(i),
+          text,
+          source: { rows: () => Promise.reject() },
+        })),
+      );
+      assert.deepEqual([...promptTokens], golden.prompt);
+      const pixels = prepared.flatMap(({ tensors }) => [
+        ...tensors["pixel_values"]!.data as Float32Array,
+      ]);
+      const { dims, values } = golden.pixels;
+      assert.equal(pixels.length, dims.reduce((product, size) => product * size, 1));
+      sample(pixels, values.length).forEach((value, i) =>
+        assert.ok(Math.abs(value - values[i]!) < 1e-3, `pixel ${i}: ${value}, ${values[i]}`)
+      );
+    }
+  });
+
+  Deno.test(`VisionModel gives the greedy tokens of transformers.js on the CPU, ${family}`, () =>
+    assertSameTokens(family, new CpuBackend()));
+
+  gpuTest(
+    `VisionModel gives the greedy tokens of transformers.js on WebGPU, ${family}`,
+    async (gpu) => await assertSameTokens(family, await WebGpuBackend.create(gpu)),
+  );
+}
+
+function imageToken(family: VisionFamily): { readonly imageTokenId: number } {
+  return { imageTokenId: family === "qwen2_5_vl" ? 2050 : 2051 };
+}
