@@ -11,7 +11,7 @@ import { openCompanion } from "./companion_graph.ts";
 import { type DecoderLoadOptions, loadDecoder } from "./decoder.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "./folder.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
-import { loadTokenizer } from "./tokenizer.ts";
+import { loadTokenizer, type TextTokenizer } from "./tokenizer.ts";
 import { VisionModel } from "./vision.ts";
 import { VisionEncoder } from "./vision_encoder.ts";
 import { VisionPictures } from "./vision_pictures.ts";
@@ -38,10 +38,25 @@ export async function loadVision(
   folder: ModelFolder,
   options: VisionLoadOptions,
 ): Promise<VisionModel> {
-  const { backend, kind, engine, onProgress } = options;
-  onProgress({ what: "reading the tokenizer" });
+  options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
   const preparer = await VisionPreparer.start(folder.path);
+  try {
+    return await loadParts(folder, { ...options, tokenizer, preparer });
+  } catch (error) {
+    preparer.close();
+    throw error;
+  }
+}
+
+async function loadParts(
+  folder: ModelFolder,
+  options: VisionLoadOptions & {
+    readonly tokenizer: TextTokenizer;
+    readonly preparer: VisionPreparer;
+  },
+): Promise<VisionModel> {
+  const { backend, kind, engine, onProgress, tokenizer, preparer } = options;
   const prompt = new VisionPrompt({
     tokenizer,
     placeholder: preparer.placeholder,
@@ -91,8 +106,8 @@ async function lookAtSomething(pictures: VisionPictures, { path }: ModelFolder):
   pictures.metrics.registry.resetMetrics();
 }
 
-/** The token in whose place a row of a picture goes. */
-function imageTokenIdOf(config: Json): number | undefined {
+/** The token in whose place a row of a picture goes, where `config.json` says. */
+export function imageTokenIdOf(config: Json): number | undefined {
   const id = config["image_token_index"] ?? config["image_token_id"];
   return typeof id === "number" && id >= 0 ? id : undefined;
 }

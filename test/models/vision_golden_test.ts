@@ -6,6 +6,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/models/folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { imageTokenIdOf } from "../../src/models/vision_load.ts";
 import { VisionProcessor } from "../../src/models/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision_prompt.ts";
 import { chat } from "../fixtures/chat.ts";
@@ -52,10 +53,12 @@ async function assertSameTokens(family: VisionFamily, backend: Backend): Promise
 for (const family of VISION_FAMILIES) {
   Deno.test(`VisionPrompt.build() makes the prompt and VisionProcessor the pixels of transformers.js, ${family}`, async () => {
     await using folder = await makeVisionFolder(family);
-    const tokenizer = await loadTokenizer(await openFolder(folder.path));
+    const opened = await openFolder(folder.path);
+    const tokenizer = await loadTokenizer(opened);
     const processor = await VisionProcessor.load(folder.path);
     const { placeholder } = processor;
-    const prompt = new VisionPrompt({ tokenizer, placeholder, ...imageToken(family) });
+    const imageTokenId = imageTokenIdOf(opened.config);
+    const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
     for (const one of VISION_CASES) {
       const golden = GOLDENS[family][one.name]!;
       const messages = await messagesOf(one, KEPT_SIZES[family]);
@@ -94,8 +97,4 @@ for (const family of VISION_FAMILIES) {
     `VisionModel gives the greedy tokens of transformers.js on WebGPU, ${family}`,
     async (gpu) => await assertSameTokens(family, await WebGpuBackend.create(gpu)),
   );
-}
-
-function imageToken(family: VisionFamily): { readonly imageTokenId: number } {
-  return { imageTokenId: family === "qwen2_5_vl" ? 2050 : 2051 };
 }
