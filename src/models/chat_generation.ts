@@ -8,7 +8,7 @@ import type { GenerationRequest } from "../engine/scheduler.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
-import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
+import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
@@ -38,7 +38,6 @@ export function generateChat(
 ): () => void {
   const { options } = task;
   requireKnownTokens(task, engine.limits.vocabSize);
-  const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
   const completion = new Completion({
     tokenizer,
     eosTokenIds: defaults.eosTokenIds,
@@ -48,10 +47,7 @@ export function generateChat(
   });
   return engine.add({
     ...prompt,
-    samples: Array.from(
-      { length: options.n },
-      (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
-    ),
+    samples: samplingOfChoices(options, defaults),
     maxTokens: options.maxTokens,
     logitBias: options.logitBias && new Map(options.logitBias),
     topLogprobs: options.topLogprobs ?? 0,
@@ -72,7 +68,8 @@ export function emitError(
   emit({ type: "error", error: known.toWire() });
 }
 
-function requireKnownTokens({ options }: ChatTask, vocabSize: number): void {
+/** @throws {HearthError} `invalid_value` when `logit_bias` names a token beyond the vocabulary. */
+export function requireKnownTokens({ options }: ChatTask, vocabSize: number): void {
   const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
   if (!outside) return;
   throw new HearthError(

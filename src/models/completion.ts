@@ -6,12 +6,20 @@
 import type { SampledToken } from "../decoder/decoder.ts";
 import { Detokenizer } from "../engine/detokenizer.ts";
 import { StopMatcher } from "../engine/stop.ts";
+import type { TokenText } from "../engine/token_text.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions } from "./task.ts";
-import type { TextTokenizer } from "./tokenizer.ts";
+
+/** What makes text of tokens. */
+export interface TokenDecoder {
+  /** Text of token ids; special tokens are left out. */
+  decode(ids: number[]): string;
+  /** What each token is by itself. */
+  readonly tokenTexts: { of(id: number): TokenText };
+}
 
 /** What a completion needs to know of its request and model. */
 export interface CompletionOptions {
-  readonly tokenizer: Pick<TextTokenizer, "decode" | "tokenTexts">;
+  readonly tokenizer: TokenDecoder;
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
   readonly numPromptTokens: number;

@@ -60,3 +60,15 @@ export function choiceSeed(seed: number, index: number): number {
   // An odd multiplier is a bijection on 32 bits, so no two choices share a stream.
   return (seed + Math.imul(index, 0x9e3779b9)) >>> 0;
 }
+
+/** The sampling of each choice that a request asks for; seeds are random where it names none. */
+export function samplingOfChoices(
+  options: GenerationOptions,
+  defaults: GenerationDefaults,
+): SamplingParams[] {
+  const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
+  return Array.from(
+    { length: options.n },
+    (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
+  );
+}

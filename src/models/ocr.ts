@@ -7,10 +7,11 @@ import type { Registry } from "prom-client";
 import type { Backend, Sampler } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { HearthError } from "../errors.ts";
+import { requireKnownTokens } from "./chat_generation.ts";
 import { Completion } from "./completion.ts";
 import { GenerationGroup, type GenerationJob } from "./encoder_decoder_group.ts";
 import type { EncoderDecoderGraphs } from "./encoder_decoder_graphs.ts";
-import { choiceSeed, type GenerationDefaults, samplingOf } from "./generation_defaults.ts";
+import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { GenerationRules } from "./generation_rules.ts";
 import { GroupBatcher } from "./group_batcher.ts";
 import { type Model, requireTask } from "./model.ts";
@@ -92,7 +93,7 @@ export class OcrModel implements Model {
     const { picture, text } = readOcrRequest(task.messages);
     const prompt = this.#parts.family.readPrompt(text);
     this.#checkLengths(prompt);
-    this.#checkLogitBias(task);
+    requireKnownTokens(task, this.#parts.rules.vocabSize);
     const arrivedAtMs = performance.now();
     return this.#requests.start({
       requestId: task.requestId,
@@ -119,7 +120,6 @@ export class OcrModel implements Model {
     const { defaults, maxDecoderTokens } = this.#parts;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    const seed = options.seed ?? crypto.getRandomValues(new Uint32Array(1))[0]!;
     let completion: Completion | undefined;
     let hasTokens = false;
     let isOver = false;
@@ -129,10 +129,7 @@ export class OcrModel implements Model {
       pixels: picture.pixels,
       text: prompt.text,
       prompt: prompt.prompt,
-      samples: Array.from(
-        { length: options.n },
-        (_, index) => samplingOf(options, defaults, choiceSeed(seed, index)),
-      ),
+      samples: samplingOfChoices(options, defaults),
       logitBias: options.logitBias && new Map(options.logitBias),
       topLogprobs: options.topLogprobs ?? 0,
       maxTokens: Math.min(options.maxTokens ?? Infinity, maxDecoderTokens - prompt.prompt.length),
@@ -164,7 +161,7 @@ export class OcrModel implements Model {
     const { tokenizer, family, defaults } = this.#parts;
     const { endToken, finish } = prompt;
     return new Completion({
-      tokenizer: { ...tokenizer, decode: (ids) => family.textOf(ids) },
+      tokenizer: { tokenTexts: tokenizer.tokenTexts, decode: (ids) => family.textOf(ids) },
       eosTokenIds: endToken === undefined
         ? defaults.eosTokenIds
         : defaults.eosTokenIds.union(new Set([endToken])),
@@ -189,19 +186,6 @@ export class OcrModel implements Model {
         { param: "messages" },
       );
     }
-  }
-
-  #checkLogitBias({ options }: ChatTask): void {
-    const { vocabSize } = this.#parts.rules;
-    const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
-    if (!outside) return;
-    throw new HearthError(
-      "invalid_value",
-      `logit_bias names token ${outside[0]}; the model's vocabulary has tokens 0 to ${
-        vocabSize - 1
-      }.`,
-      { param: `logit_bias.${outside[0]}` },
-    );
   }
 }
 
