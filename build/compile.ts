@@ -17,7 +17,12 @@ export const TARGETS = [
 ] as const;
 
 /** What the program reads or starts at run time, and the compiler therefore does not find by itself. */
-export const INCLUDES = ["src/worker/worker.ts", "src/models/encoder_lane.ts", "models"] as const;
+export const INCLUDES = [
+  "src/worker/worker.ts",
+  "src/models/encoder_lane.ts",
+  "src/models/vision_thread.ts",
+  "models",
+] as const;
 
 /** Folders of packages of which a few files are used: by a module in the folder, what is kept. */
 export const KEPT_FILES: Readonly<Record<string, readonly string[]>> = {

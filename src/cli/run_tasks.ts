@@ -5,9 +5,9 @@
  */
 import type { ModelKind } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
-import type { ChatTask } from "../models/task.ts";
+import type { ChatTask, MessagePart } from "../models/task.ts";
 import type { Session } from "../session/session.ts";
-import { type RunInput, textOf } from "./run_input.ts";
+import { isText, type RunInput, textOf } from "./run_input.ts";
 
 /** One use of a model. */
 export interface RunTask {
@@ -27,6 +27,7 @@ export type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 /** By the kind of the loaded model. */
 export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
   text: writeReply,
+  vision: writeReplyToPictures,
   ocr: writeReadings,
   asr: writeTranscripts,
   matting: writeCutOut,
@@ -49,6 +50,19 @@ async function* streamReply(session: Session, chat: Pick<ChatTask, "messages" | 
     if (event.type === "delta") yield event.text;
   }
   yield "\n";
+}
+
+/** The answer to one message of texts and pictures, in their order. */
+async function* writeReplyToPictures({ session, inputs, temperature, maxTokens }: RunTask) {
+  const content = inputs.map((input): MessagePart =>
+    isText(input)
+      ? { type: "text", text: textOf(input) }
+      : { type: "image", bytes: input.bytes, param: input.name }
+  );
+  yield* streamReply(session, {
+    messages: [{ role: "user", content }],
+    options: { temperature, maxTokens, stop: [], n: 1 },
+  });
 }
 
 /** A reading of each picture, under the same instruction. */

@@ -51,6 +51,8 @@ const SINGLE_GRAPHS: Partial<Record<ModelKind, readonly string[]>> = {
 /** Half decoders that a merged one stands for. */
 const MERGED = "decoder_model_merged";
 const HALVES = ["decoder_model", "decoder_with_past_model"];
+/** Models that see may hear too, which is not asked of them. */
+const HEARING = "audio_encoder";
 const BATCHED: ReadonlySet<ModelKind> = new Set(["embedding", "matting", "rerank"]);
 
 /**
@@ -104,8 +106,10 @@ function graphNames(folder: ModelFolder, kind: ModelKind): string[] {
       .map((file) => file.slice("onnx/".length).replace(DTYPE_SUFFIX, "")),
   );
   const single = SINGLE_GRAPHS[kind];
+  const isNeeded = (name: string) =>
+    !(there.has(MERGED) && HALVES.includes(name)) && !(kind === "vision" && name === HEARING);
   const found = single === undefined
-    ? [...there].filter((name) => !there.has(MERGED) || !HALVES.includes(name)).sort(byDecoder)
+    ? [...there].filter(isNeeded).sort(byDecoder)
     : single.filter((name) => there.has(name)).slice(0, 1);
   if (found.length > 0) return found;
   throw new StartupError(

@@ -126,3 +126,17 @@ Deno.test("chooseFiles() refuses a folder without graphs, and a dtype it has not
   assert.throws(() => choose(folder({ architectures: ["XForCausalLM"] })), StartupError);
   assert.throws(() => choose(TEXT, { dtype: "int8" }), /no graph of dtype int8: it has fp32, fp16/);
 });
+
+Deno.test("chooseFiles() leaves out what a model that sees would hear with", () => {
+  const gemma = folder(
+    { architectures: ["Gemma4ForConditionalGeneration"], model_type: "gemma4" },
+    "processor_config.json",
+    ...["audio_encoder", "decoder_model_merged", "embed_tokens", "vision_encoder"]
+      .map((graph) => `onnx/${graph}_q4.onnx`),
+  );
+  assert.deepEqual(choose(gemma).graphs, [
+    "onnx/decoder_model_merged_q4.onnx",
+    "onnx/embed_tokens_q4.onnx",
+    "onnx/vision_encoder_q4.onnx",
+  ]);
+});
