@@ -1,0 +1,187 @@
+/** Pictures that are damaged, cut off, too large, or made to do harm. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { fileURLToPath } from "node:url";
+import { deflateSync } from "node:zlib";
+import { HearthError } from "../../../src/errors.ts";
+import { decodeImage, type DecodeImageOptions } from "../../../src/media/image.ts";
+import { readImageHeader } from "../../../src/media/image_header.ts";
+import {
+  gifFrame,
+  greyJpeg,
+  pngChunk,
+  pngFile,
+  tiffFile,
+  zeros,
+} from "../../fixtures/picture_writer.ts";
+import { pictureFile, PICTURES } from "../../fixtures/pictures.ts";
+
+async function assertRefused(
+  file: Uint8Array,
+  message: RegExp,
+  options?: DecodeImageOptions,
+): Promise<void> {
+  await assert.rejects(decodeImage(file, options), (error) => {
+    assert.ok(error instanceof HearthError, String(error));
+    assert.equal(error.kind, "invalid_media");
+    assert.match(error.message, message);
+    return true;
+  });
+}
+
+/** The same numbers in every run (Park and Miller 1988). */
+function* randomNumbers(seed: number): Generator<number, never> {
+  for (let state = seed;; yield state / 2147483647) state = state * 48271 % 2147483647;
+}
+
+const DAMAGES: Readonly<Record<string, (file: Uint8Array, random: () => number) => Uint8Array>> = {
+  "cut off": (file, random) => file.subarray(0, Math.floor(random() * file.length)),
+  "with a bit turned": (file, random) => {
+    file[Math.floor(random() * file.length)]! ^= 1 << Math.floor(random() * 8);
+    return file;
+  },
+  "with ten bytes changed": (file, random) => {
+    for (let i = 0; i < 10; i++) file[Math.floor(random() * file.length)] = random() * 256;
+    return file;
+  },
+  "with a hole": (file, random) => {
+    const start = Math.floor(random() * file.length);
+    return file.fill(random() < 0.5 ? 0 : 255, start, start + 20);
+  },
+  "with a large number in its header": (file, random) => {
+    const at = Math.floor(random() * Math.min(80, file.length - 4));
+    return file.fill(255, at, at + 2 + Math.floor(random() * 3));
+  },
+};
+
+for (const [damage, apply] of Object.entries(DAMAGES)) {
+  Deno.test(`decodeImage() makes a picture of a file ${damage}, or refuses it`, async () => {
+    const numbers = randomNumbers(17);
+    const random = () => numbers.next().value;
+    let numRefused = 0;
+    for (let round = 0; round < 3; round++) {
+      for (const { name, file } of PICTURES) {
+        try {
+          const { width, height, channels, data } = await decodeImage(
+            apply(file.slice(), random),
+            { maxPixels: 1e6 },
+          );
+          assert.equal(data.length, width * height * channels, name);
+        } catch (error) {
+          assert.ok(
+            error instanceof HearthError && error.kind === "invalid_media",
+            `${name}: ${error}`,
+          );
+          assert.match(error.message, /^The .+\.$/);
+          numRefused++;
+        }
+      }
+    }
+    assert.ok(numRefused > 10);
+  });
+}
+
+Deno.test("decodeImage() refuses every file that is cut off, but for what follows the picture", async () => {
+  for (
+    const name of [
+      "png of Pillow",
+      "jpeg progressive",
+      "jpeg grey",
+      "webp lossy",
+      "gif",
+      "bmp 24",
+      "tiff raw",
+    ]
+  ) {
+    const file = pictureFile(name);
+    for (let length = 0; length < file.length * 0.8; length += 7) {
+      await assertRefused(file.subarray(0, length), /./);
+    }
+  }
+});
+
+Deno.test("decodeImage() goes on with other pictures while and after damaged ones broke the decoder", async () => {
+  const names = [
+    "jpeg progressive",
+    "webp lossy",
+    "webp lossless with alpha",
+    "jpeg CMYK",
+    "png of Pillow",
+  ];
+  const goods = PICTURES.filter(({ name }) => names.includes(name));
+  const work = Array.from({ length: 40 }, async (_, i) => {
+    const { file, pixels, maxDifference } = goods[i % goods.length]!;
+    if (i % 3 === 0) return await decodeImage(file.subarray(0, file.length / 2)).catch(() => {});
+    const { data } = await decodeImage(file);
+    assert.ok(data.every((level, at) => Math.abs(level - pixels[at]!) <= maxDifference));
+  });
+  await Promise.all(work);
+});
+
+Deno.test("decodeImage() tells a format by its content and says which it knows", async () => {
+  const formats = PICTURES.map(({ file }) => readImageHeader(file).format.name);
+  assert.deepEqual(new Set(formats), new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF"]));
+  await assertRefused(Buffer.from("<svg></svg>"), /none of JPEG, PNG, WebP/);
+  await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /none of/);
+  await assertRefused(new Uint8Array(), /is empty/);
+});
+
+Deno.test("decodeImage() refuses a picture over the limit by its header, with both numbers", async () => {
+  const limit = /60000 × 50000 pixels, 3,000 megapixels; at most 64 are/;
+  await assertRefused(pngFile(60_000, 50_000, []), limit);
+  await assertRefused(greyJpeg(9, 7), /9 × 7 pixels/, { maxPixels: 62 });
+  await assertRefused(gifFrame([1, 1], [0, 0, 65_535, 65_535]), /65535 × 65535/);
+  await assertRefused(tiffFile({ 256: [1e6], 257: [1e6] }), /1000000 × 1000000/);
+  const one = pictureFile("png of Pillow");
+  await assertRefused(one, /13 × 10 pixels/, { maxPixels: 129 });
+  assert.equal((await decodeImage(one, { maxPixels: 130 })).width, 13);
+});
+
+Deno.test("decodeImage() refuses files that hold more or less than they say", async () => {
+  await assertRefused(pngFile(8, 8, [zeros(1e8)]), /damaged or cut off/);
+  await assertRefused(pngFile(8, 8, [zeros(71)]), /fewer pixels/);
+  await assertRefused(pngFile(8000, 8000, [zeros(71)]), /cut off, or its header/);
+  const tags = { 256: [8], 257: [8], 258: [8], 259: [8], 262: [1], 273: [0], 278: [8], 279: [0] };
+  const strip = deflateSync(new Uint8Array(1e8));
+  const offset = tiffFile(tags).length;
+  await assertRefused(
+    tiffFile({ ...tags, 273: [offset], 279: [strip.length] }, strip),
+    /damaged or cut off/,
+  );
+  assert.equal((await decodeImage(pngFile(8, 8, [zeros(72)]))).width, 8);
+});
+
+Deno.test("decodeImage() does not unpack what it does not need: a colour profile of 100 MB", async () => {
+  const profile = Buffer.concat([Buffer.from("x\0\0"), deflateSync(new Uint8Array(1e8))]);
+  const { width } = await decodeImage(pngFile(8, 8, [pngChunk("iCCP", profile), zeros(72)]));
+  assert.equal(width, 8);
+});
+
+Deno.test("decodeImage() refuses files that are made to take long", async () => {
+  await assertRefused(greyJpeg(8, 8, 101), /101 passes/);
+  await assertRefused(greyJpeg(16_000, 4_000, 40), /40 passes .* at most 31/);
+  const chunks = Array.from({ length: 70_000 }, () => pngChunk("tEXt", new Uint8Array()));
+  await assertRefused(pngFile(8, 8, chunks), /more than 65536 chunks/);
+  await assertRefused(
+    tiffFile({ 256: [8000], 257: [8000], 322: [1], 323: [1], 324: [0], 325: [0] }),
+    /64000000 pieces/,
+  );
+});
+
+Deno.test("decodeImage() gives the memory of large pictures back", async () => {
+  const script = fileURLToPath(new URL("../../fixtures/picture_memory.ts", import.meta.url));
+  const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", "--v8-flags=--expose-gc", script],
+  }).output();
+  assert.equal(code, 0, new TextDecoder().decode(stderr));
+  const grownMb = Number(new TextDecoder().decode(stdout));
+  // The pixels of two such pictures are 72 MB, and a decoder takes as much again for each.
+  assert.ok(grownMb < 60, `${grownMb} MB more after than before`);
+});
+
+Deno.test("decodeImage() reads large pictures", async () => {
+  const { width, height, channels, data } = await decodeImage(greyJpeg(8000, 6000));
+  assert.deepEqual([width, height, channels], [8000, 6000, 3]);
+  assert.equal(data.length, 8000 * 6000 * 3);
+  assert.deepEqual([...data.subarray(-3)], [128, 128, 128]);
+});
