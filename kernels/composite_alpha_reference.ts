@@ -15,13 +15,15 @@ import type { Weights } from "../src/media/resample_filter.ts";
 import { type MaskForm, weighAxis } from "./picture_form.ts";
 
 /**
- * Multiplies a picture's alpha by a mask, in place.
+ * Multiplies a picture's alpha by a mask.
  *
- * @param picture RGBA.
+ * @param picture RGBA, which is changed in place, or RGB, which is opaque and left as it is.
  * @param mask f32 `[height, width]`, after the form.
+ * @returns RGBA.
  */
-export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskForm): void {
-  const { width, height, data } = picture;
+export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskForm): Pixels {
+  const { width, height, channels } = picture;
+  const data = channels === 4 ? picture.data : new Uint8Array(4 * width * height);
   const across = weighAxis(form.contentWidth, width, form.filter);
   const down = weighAxis(form.contentHeight, height, form.filter);
   const blend = height < form.contentHeight
@@ -30,17 +32,34 @@ export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskFo
   const sums = new Float32Array(width);
   for (let y = 0; y < height; y++) {
     blend(y, sums);
-    multiplyAlpha(data, 4 * y * width, sums);
+    if (channels === 4) multiplyAlpha(data, 4 * y * width, sums);
+    else addAlpha(data, picture, { row: y, sums });
   }
+  return { width, height, channels: 4, data };
 }
 
 function multiplyAlpha(data: Uint8Array, start: number, sums: Float32Array): void {
   for (let x = 0, at = start + 3; x < sums.length; x++, at += 4) {
-    const sum = sums[x]!;
-    // Written so that NaN comes out as 0.
-    const alpha = sum > 0 ? sum < 1 ? sum : 1 : 0;
-    data[at] = alpha * data[at]! + 0.5;
+    data[at] = clampAlpha(sums[x]!) * data[at]! + 0.5;
   }
+}
+
+function addAlpha(
+  data: Uint8Array,
+  { width, data: from }: Pixels,
+  { row, sums }: { readonly row: number; readonly sums: Float32Array },
+): void {
+  for (let x = 0, at = 3 * row * width, to = 4 * row * width; x < width; x++, at += 3, to += 4) {
+    data[to] = from[at]!;
+    data[to + 1] = from[at + 1]!;
+    data[to + 2] = from[at + 2]!;
+    data[to + 3] = clampAlpha(sums[x]!) * 255 + 0.5;
+  }
+}
+
+/** Written so that NaN comes out as 0. */
+function clampAlpha(sum: number): number {
+  return sum > 0 ? sum < 1 ? sum : 1 : 0;
 }
 
 /** Writes a row of the mask at the picture's size. */

@@ -21,7 +21,7 @@ const CHANNELS = 3;
 /**
  * Writes a picture as a tensor.
  *
- * @param picture RGBA.
+ * @param picture of any channels; grey has three that are equal.
  * @param output f32 `[3, height, width]` or `[height, width, 3]`, after the form.
  */
 export function resizeNormalize(
@@ -52,20 +52,21 @@ export function resizeNormalize(
 }
 
 function shrinkRow(
-  { width, data }: Pixels,
+  { width, channels, data }: Pixels,
   row: number,
   { first, count, stride, values }: Weights,
   wide: Uint8Array,
 ): void {
-  const start = 4 * row * width;
+  const start = channels * row * width;
+  const [green, blue] = channels < 3 ? [0, 0] : [1, 2];
   for (let x = 0, to = 0; x < first.length; x++, to += CHANNELS) {
     let r = 0, g = 0, b = 0;
     const end = x * stride + count[x]!;
-    for (let k = x * stride, at = start + 4 * first[x]!; k < end; k++, at += 4) {
+    for (let k = x * stride, at = start + channels * first[x]!; k < end; k++, at += channels) {
       const weight = values[k]!;
       r += weight * data[at]!;
-      g += weight * data[at + 1]!;
-      b += weight * data[at + 2]!;
+      g += weight * data[at + green]!;
+      b += weight * data[at + blue]!;
     }
     wide[to] = levelOf(r);
     wide[to + 1] = levelOf(g);

@@ -31,11 +31,11 @@ export class CpuImages implements ImageKernels {
     return new Tensor("float32", elements, tensorDims(rows));
   }
 
-  compositeAlpha({ pixels }: OpenPicture, { masks, index, form }: MaskRow): Promise<void> {
+  compositeAlpha({ pixels }: OpenPicture, { masks, index, form }: MaskRow): Promise<Pixels> {
     const size = form.width * form.height;
     const elements = masks.data as Float32Array;
-    compositeAlpha(pixels, elements.subarray(index * size, (index + 1) * size), form);
-    return Promise.resolve();
+    const mask = elements.subarray(index * size, (index + 1) * size);
+    return Promise.resolve(compositeAlpha(pixels, mask, form));
   }
 
   dispose(): void {}

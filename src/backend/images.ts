@@ -9,7 +9,6 @@ import type { Tensor } from "../onnx/ort.ts";
 
 /** A picture where the kernels can work on it. Whoever opened it closes it. */
 export interface OpenPicture {
-  /** RGBA. */
   readonly pixels: Pixels;
   close(): void;
 }
@@ -30,7 +29,7 @@ export interface MaskRow {
 
 /** Work on pictures. */
 export interface ImageKernels {
-  /** Takes a picture in, where it stays until it is closed. @param pixels RGBA, the caller's. */
+  /** Takes a picture in, where it stays until it is closed. @param pixels RGB or RGBA, the caller's. */
   open(pixels: Pixels): OpenPicture;
   /**
    * A model's input, f32 `[rows, 3, height, width]` or `[rows, height, width, 3]`: it stands until the next call, and is
@@ -39,7 +38,7 @@ export interface ImageKernels {
    * @param rows at least one, their forms of one layout and size.
    */
   toTensor(rows: readonly TensorRow[]): Tensor;
-  /** Multiplies the alpha of a picture's own pixels by a mask, in place. */
-  compositeAlpha(picture: OpenPicture, mask: MaskRow): Promise<void>;
+  /** Multiplies a picture's alpha by a mask. @returns RGBA: the picture's own pixels, changed, where they were RGBA. */
+  compositeAlpha(picture: OpenPicture, mask: MaskRow): Promise<Pixels>;
   dispose(): void;
 }

@@ -15,6 +15,7 @@ import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import type { Pixels } from "../media/pixels.ts";
+import { toRgba } from "../media/rgba.ts";
 import { Tensor } from "../onnx/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
 import type { ImageKernels, MaskRow, OpenPicture, TensorRow } from "./images.ts";
@@ -77,11 +78,12 @@ export class WebGpuImages implements ImageKernels {
   }
 
   open(pixels: Pixels): OpenPicture {
-    const { width, height, data } = pixels;
-    if (data.byteLength > this.#maxBytes) return new DevicePicture(pixels, undefined);
-    const buffer = this.#allocate("picture", data.byteLength);
-    this.#gpu.device.queue.writeBuffer(buffer, 0, data);
-    return new DevicePicture(pixels, { buffer, width, height });
+    const { width, height } = pixels;
+    if (4 * width * height > this.#maxBytes) return new DevicePicture(pixels, undefined);
+    const rgba = toRgba(pixels);
+    const buffer = this.#allocate("picture", rgba.data.byteLength);
+    this.#gpu.device.queue.writeBuffer(buffer, 0, rgba.data);
+    return new DevicePicture(rgba, { buffer, width, height });
   }
 
   toTensor(rows: readonly TensorRow[]): Tensor {
@@ -97,7 +99,7 @@ export class WebGpuImages implements ImageKernels {
     return Tensor.fromGpuBuffer(this.#tensor, { dataType: "float32", dims: tensorDims(rows) });
   }
 
-  async compositeAlpha(picture: OpenPicture, { masks, index, form }: MaskRow): Promise<void> {
+  async compositeAlpha(picture: OpenPicture, { masks, index, form }: MaskRow): Promise<Pixels> {
     const { pixels, onDevice } = picture as DevicePicture;
     const size = form.width * form.height;
     const mask: TensorPlace = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
@@ -108,6 +110,7 @@ export class WebGpuImages implements ImageKernels {
     }
     this.#submit((pass) => this.#composite.encode(pass, { picture: onDevice, mask, form }));
     await this.#read(onDevice.buffer, { offset: 0, into: pixels.data });
+    return pixels;
   }
 
   dispose(): void {

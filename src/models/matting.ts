@@ -11,7 +11,6 @@ import { decodeImage, DEFAULT_MAX_IMAGE_PIXELS } from "../media/image.ts";
 import { readImageHeader } from "../media/image_header.ts";
 import type { Pixels } from "../media/pixels.ts";
 import { encodePng } from "../media/png.ts";
-import { toRgba } from "../media/rgba.ts";
 import { Budget } from "./budget.ts";
 import { makeCutOut } from "./cut_out.ts";
 import { MattingBatcher } from "./matting_batcher.ts";
@@ -101,10 +100,9 @@ export class MattingModel implements Model {
     const giveBack = await this.#pixels.take(share, signal);
     try {
       const startMs = performance.now();
-      const pixels = toRgba(await decodeImage(image, { keepsAlpha: true }));
+      const pixels = await decodeImage(image, { keepsAlpha: true });
       signal.throwIfAborted();
-      await this.#cutOut(pixels, signal);
-      const result = makeCutOut(pixels, options);
+      const result = makeCutOut(await this.#cutOut(pixels, signal), options);
       const png = await encodePng(result);
       this.#metrics.observePicture(numPixels, performance.now() - startMs);
       return { type: "done", png, width: result.width, height: result.height };
@@ -113,10 +111,10 @@ export class MattingModel implements Model {
     }
   }
 
-  async #cutOut(pixels: Pixels, signal: AbortSignal): Promise<void> {
+  async #cutOut(pixels: Pixels, signal: AbortSignal): Promise<Pixels> {
     const picture = this.#network.images.open(pixels);
     try {
-      await this.#batcher.cutOut({ picture, form: this.#network.formOf(pixels) }, signal);
+      return await this.#batcher.cutOut({ picture, form: this.#network.formOf(pixels) }, signal);
     } finally {
       picture.close();
     }

@@ -5,6 +5,7 @@
  */
 import { setImmediate } from "node:timers";
 import { log } from "../log.ts";
+import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
@@ -23,7 +24,7 @@ export interface MattingBatcherOptions {
 interface Job {
   readonly row: MattingRow;
   readonly signal: AbortSignal;
-  readonly onDone: () => void;
+  readonly onDone: (cutOut: Pixels) => void;
   readonly onError: (error: unknown) => void;
 }
 
@@ -40,13 +41,13 @@ export class MattingBatcher {
   }
 
   /**
-   * Multiplies a picture's alpha by its mask. Aborting `signal` takes it out of the queue.
+   * Multiplies a picture's alpha by its mask; see {@linkcode MattingNetwork.composite}. Aborting `signal` takes it out of the queue.
    *
    * @throws the signal's reason; what went wrong on the device.
    */
-  cutOut(row: MattingRow, signal: AbortSignal): Promise<void> {
+  cutOut(row: MattingRow, signal: AbortSignal): Promise<Pixels> {
     signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const { promise, resolve, reject } = Promise.withResolvers<Pixels>();
     this.#waiting.push({ row, signal, onDone: resolve, onError: reject });
     this.#turning ??= this.#turn();
     return promise;
@@ -105,8 +106,7 @@ export class MattingBatcher {
   async #finish({ row, signal, onDone, onError }: Job, masks: Tensor, index: number) {
     try {
       signal.throwIfAborted();
-      await this.#options.network.composite(row, masks, index);
-      onDone();
+      onDone(await this.#options.network.composite(row, masks, index));
     } catch (error) {
       onError(error);
     }

@@ -6,6 +6,7 @@
 import type { MaskForm, TensorForm } from "../../kernels/picture_form.ts";
 import type { ImageKernels, OpenPicture } from "../backend/images.ts";
 import { HearthError } from "../errors.ts";
+import type { Pixels } from "../media/pixels.ts";
 import type { ResampleFilter } from "../media/resample.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
 import { MASKS, PICTURES } from "./matting_graph.ts";
@@ -53,10 +54,10 @@ export class MattingNetwork {
     return (await session.run({ [PICTURES]: images.toTensor(rows) }))[MASKS]!;
   }
 
-  /** Multiplies the alpha of a picture's own pixels by one of the masks of a run. */
-  async composite({ picture, form }: MattingRow, masks: Tensor, index: number): Promise<void> {
+  /** Multiplies a picture's alpha by one of the masks of a run. @returns RGBA; RGBA was changed in place. */
+  async composite({ picture, form }: MattingRow, masks: Tensor, index: number): Promise<Pixels> {
     const size = maskSizeOf(masks);
-    await this.images.compositeAlpha(picture, { masks, index, form: maskForm(form, size) });
+    return await this.images.compositeAlpha(picture, { masks, index, form: maskForm(form, size) });
   }
 
   async dispose(): Promise<void> {

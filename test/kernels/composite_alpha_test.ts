@@ -93,6 +93,17 @@ for (const { name, picture, form } of CASES) {
   });
 }
 
+Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
+  const opaque = noisePicture(21, 13);
+  for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
+  const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
+  const before = rgb.data.slice();
+  const form = formOf(5, 6);
+  const got = compositeAlpha(rgb, maskOf(form), form);
+  assert.deepEqual(rgb.data, before);
+  assert.deepEqual(got, compositeAlpha(opaque, maskOf(form), form));
+});
+
 Deno.test("compositeAlpha() takes what is no number for 0", () => {
   const picture = noisePicture(4, 4);
   compositeAlpha(picture, new Float32Array(4).fill(NaN), formOf(2, 2));

@@ -96,6 +96,9 @@ Deno.test("resizeNormalize() has the levels of the picture that resize() makes, 
   const same = new Float32Array(output.length);
   resizeNormalize(clear, form, same);
   assert.deepEqual(same, output);
+  const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
+  resizeNormalize(rgb, form, same);
+  assert.deepEqual(same, output);
 });
 
 function uploadPicture(gpu: GpuContext, { width, height, data }: Pixels) {

@@ -1,0 +1,174 @@
+/**
+ * Background removal beside transformers.js's pipeline: the same folder, weights, device and pictures, in turn in one
+ * process per device, medians of several rounds. What transformers.js needs a canvas for is done by our functions: it
+ * resizes with `resize`, and gets its pictures from `decodeImage` and its files from `encodePng`.
+ *
+ *     deno task bench matting
+ *
+ * @module
+ */
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { decodeImage } from "../../src/media/image.ts";
+import type { Pixels } from "../../src/media/pixels.ts";
+import { encodePng } from "../../src/media/png.ts";
+import { type ResampleFilter, resize } from "../../src/media/resample.ts";
+import { loadTransformers } from "../../src/onnx/hook.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { matte } from "../fixtures/matting.ts";
+import { openModel } from "../fixtures/model.ts";
+import { Random } from "../unit/engine/random.ts";
+import { median, printTable, time } from "./report.ts";
+
+const MODEL = "hearth-demo-matting";
+const FOLDER = findModelFolder(MODEL)!;
+const ROUNDS = 5;
+const NUM_TOGETHER = 8;
+const FILTERS: readonly ResampleFilter[] = ["nearest", "lanczos", "bilinear", "bicubic", "box"];
+
+/** By name, width and height. */
+const SIZES = {
+  "640 × 480": [640, 480],
+  "1080p": [1920, 1080],
+  "12 megapixels": [4000, 3000],
+} as const;
+
+/** A subject before a background, both with the grain of a photograph. */
+function makePhoto(width: number, height: number): Pixels {
+  const random = new Random(3);
+  const grain = Uint8Array.from({ length: 65_521 }, () => random.between(0, 11));
+  const data = new Uint8Array(3 * width * height);
+  for (let y = 0, at = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const isSubject = Math.hypot(x - width / 2, 1.4 * (y - height / 2)) < height / 2.4;
+      const light = isSubject ? 150 + 60 * Math.sin(x / 90) : 60 + 40 * y / height;
+      for (let c = 0; c < 3; c++, at++) data[at] = light * (1 - 0.2 * c) + grain[at % 65_521]!;
+    }
+  }
+  return { width, height, channels: 3, data };
+}
+
+type CutOut = (file: Uint8Array<ArrayBuffer>) => Promise<Uint8Array>;
+
+async function makeTheirs(device: GPUDevice | undefined): Promise<CutOut> {
+  const { pipeline, RawImage } = await loadTransformers({ device, modelsFolder: `${FOLDER}/..` });
+  type Image = InstanceType<typeof RawImage>;
+  RawImage.prototype.resize = function (this: Image, width, height, { resample = 2 } = {}) {
+    const resized = resize(this as Pixels, {
+      width,
+      height,
+      filter: FILTERS[Number(resample)]!,
+    });
+    return Promise.resolve(new RawImage(resized.data, width, height, resized.channels));
+  };
+  const remove = await pipeline("background-removal", MODEL, { dtype: "fp32", device: "auto" });
+  return async (file) => {
+    const { data, width, height, channels } = await decodeImage(file);
+    const cut = await remove(new RawImage(data, width, height, channels)) as unknown as Image;
+    return await encodePng(cut as Pixels);
+  };
+}
+
+interface Contenders {
+  readonly ours: CutOut;
+  readonly theirs: CutOut;
+}
+
+/** Levels by which two files' alphas differ in the mean. */
+async function alphaDifference(a: Uint8Array, b: Uint8Array): Promise<number> {
+  const [first, second] = [await decodeImage(a), await decodeImage(b)];
+  const numPixels = first.width * first.height;
+  let sum = 0;
+  for (let i = 3; i < first.data.length; i += 4) sum += Math.abs(first.data[i]! - second.data[i]!);
+  return sum / numPixels;
+}
+
+async function compare(
+  label: string,
+  { ours, theirs }: Contenders,
+  file: Uint8Array<ArrayBuffer>,
+): Promise<string[]> {
+  const times = { ours: [] as number[], theirs: [] as number[], codecs: [] as number[] };
+  const results: Record<string, Uint8Array> = {};
+  const cutOut = await decodeImage(await theirs(file.slice()));
+  const contenders = {
+    ours,
+    theirs,
+    // What neither can do without.
+    codecs: async () => {
+      await decodeImage(file);
+      return await encodePng(cutOut);
+    },
+  };
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const name of ["ours", "theirs", "codecs"] as const) {
+      // A model takes its file's memory over.
+      const copy = file.slice();
+      const ms = await time(async () => void (results[name] = await contenders[name](copy)));
+      // The first round warms up.
+      if (round > 0) times[name].push(ms);
+    }
+  }
+  const [mine, other, codecs] = [times.ours, times.theirs, times.codecs].map(median);
+  const difference = await alphaDifference(results["ours"]!, results["theirs"]!);
+  return [
+    label,
+    mine!.toFixed(0),
+    other!.toFixed(0),
+    `${(other! / mine!).toFixed(1)}×`,
+    codecs!.toFixed(0),
+    `${((other! - codecs!) / (mine! - codecs!)).toFixed(1)}×`,
+    difference.toFixed(2),
+  ];
+}
+
+async function benchDevice(name: string): Promise<void> {
+  const gpu = name === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
+  const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
+  const theirs = await makeTheirs(gpu?.device);
+  await using model = await openModel(FOLDER, { backend });
+  const ours: CutOut = async (file) => (await matte(model, file)).png;
+  const rows: string[][] = [];
+  for (const [label, [width, height]] of Object.entries(SIZES)) {
+    rows.push(await compare(label, { ours, theirs }, await encodePng(makePhoto(width, height))));
+  }
+  printTable(
+    [
+      `${backend.adapter}: file to PNG, ms`,
+      "Hearth",
+      "transformers.js",
+      "ratio",
+      "decoding and encoding alone",
+      "ratio without them",
+      "levels of alpha apart",
+    ],
+    rows,
+  );
+  const small = await encodePng(makePhoto(320, 240));
+  const alone = await time(async () => {
+    for (let i = 0; i < NUM_TOGETHER; i++) await ours(small.slice());
+  });
+  const together = await time(() =>
+    Promise.all(Array.from({ length: NUM_TOGETHER }, () => ours(small.slice())))
+  );
+  printTable(
+    [`${NUM_TOGETHER} pictures of 320 × 240, ms`, "at once", "one after the other", "ratio"],
+    [["Hearth", together.toFixed(0), alone.toFixed(0), `${(alone / together).toFixed(1)}×`]],
+  );
+}
+
+async function main(): Promise<void> {
+  const [only] = Deno.args;
+  if (only !== undefined) return await benchDevice(only);
+  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
+  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
+    // Which device transformers.js runs on is decided once per process.
+    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
+    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
+      .output();
+  }
+}
+
+await main();
+Deno.exit(0);
