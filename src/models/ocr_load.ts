@@ -11,6 +11,8 @@ import { openFlorence } from "./florence.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "./folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "./generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
+import { isLineOcr } from "./line_ocr_config.ts";
+import { loadLineOcr } from "./line_ocr_load.ts";
 import { disposeTensors } from "./merged_decoder.ts";
 import type { Model } from "./model.ts";
 import { OcrModel } from "./ocr.ts";
@@ -45,13 +47,14 @@ const FAMILIES: Readonly<Record<string, (options: FamilyOptions) => OcrFamily>> 
 
 /** @throws {StartupError} when the folder is of no known family, or lacks a part. */
 export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Promise<Model> {
+  if (isLineOcr(folder)) return await loadLineOcr(folder, options);
   const type = String(folder.config["model_type"]);
   const openFamily = FAMILIES[type];
   if (openFamily === undefined) {
     throw new StartupError(
       `${folder.path} is an OCR model of type ${type}; this version of Hearth serves ${
         Object.keys(FAMILIES).join(", ")
-      }.`,
+      }, and folders whose config.json describes detection and recognition.`,
     );
   }
   options.onProgress({ what: "reading the tokenizer" });

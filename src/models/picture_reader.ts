@@ -47,13 +47,8 @@ export class PictureReader {
   }
 
   /** @throws {HearthError} `invalid_media`, naming the part, when it cannot be read or is too long a strip. */
-  async read({ bytes, param }: ImagePart): Promise<PreparedPicture> {
-    try {
-      return await this.prepare(await decodeImage(bytes));
-    } catch (error) {
-      if (!(error instanceof HearthError)) throw error;
-      throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
-    }
+  read(part: ImagePart): Promise<PreparedPicture> {
+    return atPart(part, decodeImage(part.bytes).then((pixels) => this.prepare(pixels)));
   }
 
   /** @throws {HearthError} `invalid_media` when it is too long a strip. */
@@ -82,5 +77,15 @@ export class PictureReader {
       `The picture has ${width} × ${height} pixels, too long a strip for this model, which would enlarge it to ` +
         `${resizedWidth} × ${resizedHeight}. Send the part of it that matters.`,
     );
+  }
+}
+
+/** What is made of a part; an error that is the client's names it. */
+export async function atPart<T>({ param }: ImagePart, made: Promise<T>): Promise<T> {
+  try {
+    return await made;
+  } catch (error) {
+    if (!(error instanceof HearthError)) throw error;
+    throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
   }
 }

@@ -1,0 +1,53 @@
+/**
+ * Cuts turned rectangles out of pictures and makes them upright.
+ *
+ * @module
+ */
+import type { Pixels } from "./pixels.ts";
+
+/** A place in a picture: pixel `x` reaches from `x` to `x + 1`. */
+type Place = readonly [x: number, y: number];
+
+/** Three corners of what is to be cut out, and how many pixels it is to have. */
+export interface RectifyOptions {
+  readonly topLeft: Place;
+  readonly topRight: Place;
+  readonly bottomLeft: Place;
+  readonly width: number;
+  readonly height: number;
+}
+
+/** The part of a picture between the corners, interpolated linearly; what is outside repeats the picture's edge. */
+export function rectify(pixels: Pixels, options: RectifyOptions): Pixels {
+  const { topLeft, topRight, bottomLeft, width, height } = options;
+  const { channels } = pixels;
+  const data = new Uint8Array(width * height * channels);
+  const [rightX, rightY] = step(topLeft, topRight, width);
+  const [downX, downY] = step(topLeft, bottomLeft, height);
+  for (let row = 0, to = 0; row < height; row++) {
+    for (let column = 0; column < width; column++, to += channels) {
+      const x = topLeft[0] + rightX * (column + 0.5) + downX * (row + 0.5) - 0.5;
+      const y = topLeft[1] + rightY * (column + 0.5) + downY * (row + 0.5) - 0.5;
+      blend(pixels, [x, y], data.subarray(to, to + channels));
+    }
+  }
+  return { width, height, channels, data };
+}
+
+/** How far apart pixels are on the way from one corner to another. */
+function step([fromX, fromY]: Place, [toX, toY]: Place, count: number): Place {
+  return [(toX - fromX) / count, (toY - fromY) / count];
+}
+
+function blend({ width, height, channels, data }: Pixels, [x, y]: Place, into: Uint8Array): void {
+  const [left, top] = [Math.floor(x), Math.floor(y)];
+  const [shareX, shareY] = [x - left, y - top];
+  const column = (at: number) => Math.min(width - 1, Math.max(0, at)) * channels;
+  const row = (at: number) => Math.min(height - 1, Math.max(0, at)) * width * channels;
+  const [x0, x1, y0, y1] = [column(left), column(left + 1), row(top), row(top + 1)];
+  for (let channel = 0; channel < channels; channel++) {
+    const upper = data[y0 + x0 + channel]! * (1 - shareX) + data[y0 + x1 + channel]! * shareX;
+    const lower = data[y1 + x0 + channel]! * (1 - shareX) + data[y1 + x1 + channel]! * shareX;
+    into[channel] = Math.round(upper * (1 - shareY) + lower * shareY);
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * OCR models that find lines of text and read each (PP-OCR), through chat: a line of the answer is a row of the picture.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import { HearthError } from "../errors.ts";
+import { decodeImage } from "../media/image.ts";
+import { onWhite } from "../media/on_white.ts";
+import { LineOcrMetrics } from "./line_ocr_metrics.ts";
+import type { LineReader } from "./line_reader.ts";
+import { type Model, requireTask } from "./model.ts";
+import { atPart } from "./picture_reader.ts";
+import { readOcrRequest } from "./ocr_request.ts";
+import { Requests } from "./requests.ts";
+import { RowWriter } from "./row_writer.ts";
+import type { ChatEvent, ChatTask, ImagePart, Task } from "./task.ts";
+
+/** What such a model is made of; it owns the reader. */
+export interface LineOcrModelParts {
+  readonly reader: LineReader;
+  /** Most requests at a time. */
+  readonly maxRequests: number;
+}
+
+/** A request that is worked on. */
+interface Work {
+  readonly task: ChatTask;
+  readonly picture: ImagePart;
+  /** The script that it names. */
+  readonly script: string | undefined;
+  readonly emit: (event: ChatEvent) => void;
+  readonly signal: AbortSignal;
+}
+
+/** See the module. */
+export class LineOcrModel implements Model {
+  readonly kind = "ocr";
+  readonly dtype = "fp32";
+  readonly contextLength = undefined;
+  readonly maxSequences: number;
+  readonly #reader: LineReader;
+  readonly #metrics: LineOcrMetrics;
+  readonly #requests: Requests;
+
+  constructor({ reader, maxRequests }: LineOcrModelParts) {
+    this.#reader = reader;
+    this.maxSequences = maxRequests;
+    this.#requests = new Requests(maxRequests);
+    this.#metrics = new LineOcrMetrics(() => this.#requests.counts);
+  }
+
+  get metrics(): Registry {
+    return this.#metrics.registry;
+  }
+
+  start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    requireTask(task, "chat");
+    const { picture, text } = readOcrRequest(task.messages);
+    const { n } = task.options;
+    if (n !== 1) {
+      throw new HearthError("invalid_value", `n: this model gives 1 answer, saw ${n}.`, {
+        param: "n",
+      });
+    }
+    // Any other text is an instruction, and this model takes none.
+    const script = this.#reader.scripts.find((name) => name === text.toLowerCase());
+    return this.#requests.start({
+      requestId: task.requestId,
+      emit,
+      answer: (signal) => this.#answer({ task, picture, script, emit, signal }),
+    });
+  }
+
+  async dispose(): Promise<void> {
+    await this.#requests.close();
+    await this.#reader.dispose();
+  }
+
+  async #answer({ task, picture, script, emit, signal }: Work): Promise<void> {
+    const startMs = performance.now();
+    const pixels = onWhite(await atPart(picture, decodeImage(picture.bytes)));
+    signal.throwIfAborted();
+    const numTop = task.options.topLogprobs ?? 0;
+    const rows = this.#reader.read(pixels, { script, numTop, signal });
+    const writer = new RowWriter(task, emit);
+    let numLines = 0;
+    for await (const row of rows) {
+      signal.throwIfAborted();
+      numLines += row.lines.length;
+      if (!writer.write(row)) break;
+    }
+    writer.end();
+    this.#metrics.observe({ numLines, durationMs: performance.now() - startMs });
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * Where text is in a picture, from a map of how likely each pixel belongs to a line of text: the post-processing of
+ * DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947). Pure.
+ *
+ * @module
+ */
+import { hullOf, type Point, type Rectangle, smallestRectangle } from "./smallest_rectangle.ts";
+
+/** A map of probabilities. */
+export interface ProbabilityMap {
+  readonly width: number;
+  readonly height: number;
+  /** f32 `[height, width]`, 0 to 1. */
+  readonly data: Float32Array;
+}
+
+/** How regions are told. */
+export interface RegionOptions {
+  /** What a pixel must exceed to belong to a region. */
+  readonly threshold: number;
+  /** What a region's mean must reach. */
+  readonly boxThreshold: number;
+  /** The network marks the middle of lines: by so much a region is grown, times its area by its perimeter. */
+  readonly unclipRatio: number;
+}
+
+/** A region, and the mean of its probabilities. */
+export interface TextRegion {
+  readonly rectangle: Rectangle;
+  readonly score: number;
+}
+
+/** Regions with a side shorter than this are specks. */
+const MIN_SIDE = 3;
+/** So many regions are looked at; a page has some hundred. */
+const MAX_REGIONS = 1000;
+
+/** Finds the regions; coordinates are those of the map, pixel `x` reaching from `x` to `x + 1`. */
+export function findRegions(map: ProbabilityMap, options: RegionOptions): TextRegion[] {
+  const found: TextRegion[] = [];
+  for (const outline of outlinesOf(map, options.threshold)) {
+    const inner = smallestRectangle(hullOf(outline));
+    if (Math.min(inner.width, inner.height) < MIN_SIDE) continue;
+    const score = meanInside(map, inner);
+    if (score < options.boxThreshold) continue;
+    const { width, height } = inner;
+    const margin = options.unclipRatio * width * height / (2 * (width + height));
+    const rectangle = { ...inner, width: width + 2 * margin, height: height + 2 * margin };
+    if (Math.min(rectangle.width, rectangle.height) < MIN_SIDE + 2) continue;
+    found.push({ rectangle, score });
+  }
+  return found;
+}
+
+/** The corners of each row of each patch of marked pixels that touch, diagonally too. */
+function* outlinesOf(
+  { width, height, data }: ProbabilityMap,
+  threshold: number,
+): Generator<Point[]> {
+  const isSeen = new Uint8Array(width * height);
+  const stack = new Int32Array(width * height);
+  let numFound = 0;
+  for (let start = 0; start < data.length && numFound < MAX_REGIONS; start++) {
+    if (isSeen[start] === 1 || !(data[start]! > threshold)) continue;
+    const rows = new Map<number, { left: number; right: number }>();
+    let depth = 0;
+    stack[depth++] = start;
+    isSeen[start] = 1;
+    while (depth > 0) {
+      const at = stack[--depth]!;
+      const x = at % width;
+      const y = (at - x) / width;
+      const row = rows.get(y);
+      if (row === undefined) rows.set(y, { left: x, right: x });
+      else if (x < row.left) row.left = x;
+      else if (x > row.right) row.right = x;
+      for (let ny = Math.max(0, y - 1); ny <= Math.min(height - 1, y + 1); ny++) {
+        for (let nx = Math.max(0, x - 1); nx <= Math.min(width - 1, x + 1); nx++) {
+          const next = ny * width + nx;
+          if (isSeen[next] === 1 || !(data[next]! > threshold)) continue;
+          isSeen[next] = 1;
+          stack[depth++] = next;
+        }
+      }
+    }
+    numFound++;
+    yield [...rows].flatMap(([y, { left, right }]): Point[] => [
+      [left, y],
+      [right + 1, y],
+      [left, y + 1],
+      [right + 1, y + 1],
+    ]);
+  }
+}
+
+/** The mean of the pixels whose middle is in the rectangle. */
+function meanInside({ width, height, data }: ProbabilityMap, rectangle: Rectangle): number {
+  const { center: [centerX, centerY], direction: [ux, uy] } = rectangle;
+  const [halfWidth, halfHeight] = [rectangle.width / 2, rectangle.height / 2];
+  const reachX = Math.abs(ux) * halfWidth + Math.abs(uy) * halfHeight;
+  const reachY = Math.abs(uy) * halfWidth + Math.abs(ux) * halfHeight;
+  let [sum, count] = [0, 0];
+  const lastRow = Math.min(height - 1, Math.floor(centerY + reachY));
+  const lastColumn = Math.min(width - 1, Math.floor(centerX + reachX));
+  for (let y = Math.max(0, Math.floor(centerY - reachY)); y <= lastRow; y++) {
+    for (let x = Math.max(0, Math.floor(centerX - reachX)); x <= lastColumn; x++) {
+      const [dx, dy] = [x + 0.5 - centerX, y + 0.5 - centerY];
+      if (Math.abs(dx * ux + dy * uy) > halfWidth) continue;
+      if (Math.abs(dy * ux - dx * uy) > halfHeight) continue;
+      sum += data[y * width + x]!;
+      count++;
+    }
+  }
+  return count === 0 ? 0 : sum / count;
+}
