@@ -98,12 +98,17 @@ function betterThan(
   return better.map((each) => graphFile(graph, each)).filter((file) => !folder.files.has(file));
 }
 
+/** The name of a graph, which is the same in every dtype: `onnx/model_q4.onnx` is `model`. */
+export function graphNameOf(path: string): string {
+  return path.slice("onnx/".length).replace(DTYPE_SUFFIX, "");
+}
+
 /** The graphs that run, the main one first. */
 function graphNames(folder: ModelFolder, kind: ModelKind): string[] {
   const there = new Set(
     [...folder.files]
       .filter((file) => /^onnx\/[^/]+\.onnx$/.test(file))
-      .map((file) => file.slice("onnx/".length).replace(DTYPE_SUFFIX, "")),
+      .map(graphNameOf),
   );
   const single = SINGLE_GRAPHS[kind];
   const isNeeded = (name: string) =>

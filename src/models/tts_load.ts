@@ -7,7 +7,7 @@ import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import type { ModelFolder } from "./folder.ts";
-import { chooseFiles } from "./needed_files.ts";
+import { chooseFiles, graphNameOf } from "./needed_files.ts";
 import type { LoadProgress } from "./progress.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsModel } from "./tts.ts";
@@ -36,16 +36,29 @@ const FAMILIES: Readonly<Record<string, Load>> = {
   speecht5: SpeechT5Synthesizer.load,
 };
 
+/** How to load. */
+export interface TtsModelOptions {
+  readonly backend: Backend;
+  readonly onProgress: (progress: LoadProgress) => void;
+  readonly dtype?: Dtype | undefined;
+  /** Most texts at a time. */
+  readonly maxSequences?: number | undefined;
+}
+
 /** @throws {StartupError} when the folder's family is not known, or it lacks a part. */
-export async function loadTts(
+export async function loadTts(folder: ModelFolder, options: TtsModelOptions): Promise<TtsModel> {
+  const { synthesizer, dtype } = await openSynthesizer(folder, options);
+  const model = new TtsModel(synthesizer, { ...options, dtype });
+  options.onProgress({ what: "warming up" });
+  await model.warmUp();
+  return model;
+}
+
+/** Opens the graphs of a folder, in the dtype asked for or the one that suits best. @throws {StartupError} as {@linkcode loadTts} does. */
+export async function openSynthesizer(
   folder: ModelFolder,
-  { backend, onProgress, dtype: wish, maxSequences }: {
-    readonly backend: Backend;
-    readonly onProgress: (progress: LoadProgress) => void;
-    readonly dtype?: Dtype | undefined;
-    readonly maxSequences?: number | undefined;
-  },
-): Promise<TtsModel> {
+  { backend, onProgress, dtype: wish }: TtsModelOptions,
+): Promise<{ synthesizer: Synthesizer; dtype: Dtype }> {
   const type = String(folder.config["model_type"] ?? "");
   const load = FAMILIES[type];
   if (load === undefined) {
@@ -57,17 +70,7 @@ export async function loadTts(
   }
   const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
   const { dtype, graphs } = chooseFiles(folder, { kind: "tts", device, dtype: wish });
-  const paths = new Map(
-    graphs.map((
-      path,
-    ) => [
-      path.replace(/^onnx\//, "").replace(
-        /(_(fp16|q4f16|q4|int8|uint8|quantized|bnb4))?\.onnx$/,
-        "",
-      ),
-      path,
-    ]),
-  );
+  const paths = new Map(graphs.map((path) => [graphNameOf(path), path]));
   const synthesizer = await load(folder, {
     backend,
     onProgress,
@@ -78,8 +81,5 @@ export async function loadTts(
       return path;
     },
   });
-  const model = new TtsModel(synthesizer, { dtype, maxSequences });
-  onProgress({ what: "warming up" });
-  await model.warmUp();
-  return model;
+  return { synthesizer, dtype };
 }

@@ -69,17 +69,16 @@ export class MelDecoder {
   /**
    * The state before the first frame.
    *
-   * @param hidden the encoder's output, `[1, tokens, width]`; it stays the caller's, and stays until the state is gone.
+   * @param encoded what the encoder gives of a text; it stays the caller's, and stays until the state is gone.
    * @param options.speaker f32 `[width]`.
    */
   async begin(
-    hidden: Tensor,
+    encoded: Tensors,
     { speaker, melBins }: { readonly speaker: Float32Array; readonly melBins: number },
   ): Promise<MelState> {
-    const numTokens = hidden.dims[1]!;
     const given: Readonly<Record<string, Feed>> = {
-      encoder_hidden_states: hidden,
-      encoder_attention_mask: { values: new Array(numTokens).fill(1), dims: [1, numTokens] },
+      encoder_hidden_states: encoded["encoder_outputs"]!,
+      encoder_attention_mask: encoded["encoder_attention_mask"]!,
       speaker_embeddings: { values: speaker, dims: [1, speaker.length] },
     };
     const projected = await this.#project.run(given);

@@ -16,6 +16,8 @@ const RESPELLED: readonly (readonly [RegExp, string])[] = [
   [/r/g, "\u0279"],
   [/x/g, "k"],
   [/\u026c/g, "l"],
+  // As ninety is said in America.
+  [/(?<=n\u02c8a\u026an)ti(?!\u02d0)/g, "di"],
   // A plural's or an owner's s belongs to the word before.
   [/ z(?=[\s;:,.!?\u2014\u2026"()]|$)/g, "z"],
 ];

@@ -6,7 +6,6 @@
 import { join } from "node:path";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
-import type { Tensor } from "../onnx/ort.ts";
 import type { ModelFolder } from "./folder.ts";
 import { MelDecoder, type MelState } from "./tts_mel_decoder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
@@ -128,7 +127,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
     const mel = new GrowingFrames(framesPerStep * melBins * 64);
     let state: MelState | undefined;
     try {
-      state = await decoder.begin(encoded["last_hidden_state"] as Tensor, {
+      state = await decoder.begin(encoded, {
         speaker: (voice as VectorVoice).style,
         melBins,
       });

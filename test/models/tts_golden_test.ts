@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import type { Synthesizer, Voice } from "../../src/models/synthesizer.ts";
+import { toPhonemes } from "../../src/models/tts_phonemes.ts";
+import { openSynthesizer } from "../../src/models/tts_load.ts";
+import { loadTtsTokenizer } from "../../src/models/tts_tokenizer.ts";
+import { openTestDevice } from "../fixtures/gpu.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { makeTinyTts, TTS_FAMILIES, type TtsFamily } from "../fixtures/tiny_tts.ts";
+
+/** What transformers.js and kokoro-js gave: see `goldens/make_tts.mjs`. */
+interface Goldens {
+  readonly spoken: readonly {
+    readonly family: TtsFamily;
+    readonly text: string;
+    readonly voice: string;
+    readonly speed: number;
+    readonly tokens: readonly number[];
+    /** f32, in base64. */
+    readonly samples: string;
+  }[];
+  readonly sounds: readonly {
+    readonly language: string;
+    readonly text: string;
+    readonly phonemes: string;
+  }[];
+}
+
+const TOLERANCE = 1e-4;
+
+const goldens: Goldens = JSON.parse(
+  await Deno.readTextFile(new URL("../fixtures/goldens/tts.json", import.meta.url)),
+);
+
+async function compare(family: TtsFamily, backend: Backend): Promise<void> {
+  await using tiny = await makeTinyTts(family);
+  const folder = await openFolder(tiny.folder);
+  const tokenizer = await loadTtsTokenizer(folder);
+  const { synthesizer } = await openSynthesizer(folder, { backend, onProgress: () => {} });
+  try {
+    for (const golden of goldens.spoken.filter((each) => each.family === family)) {
+      assert.deepEqual([...tokenizer.encode(golden.text)], golden.tokens);
+      const heard = await speak(synthesizer, golden);
+      const wanted = new Float32Array(Uint8Array.fromBase64(golden.samples).buffer);
+      assert.equal(heard.length, wanted.length);
+      const worst = wanted.reduce(
+        (most, sample, i) => Math.max(most, Math.abs(sample - heard[i]!)),
+        0,
+      );
+      assert.ok(worst < TOLERANCE, `${golden.text}: ${worst}`);
+      assert.ok(wanted.some((sample) => Math.abs(sample) > 0.05));
+    }
+  } finally {
+    await synthesizer.dispose();
+  }
+}
+
+function speak(
+  synthesizer: Synthesizer,
+  { tokens, voice: id, speed }: Goldens["spoken"][number],
+): Promise<Float32Array> {
+  const voice: Voice = synthesizer.voices.find((each) => each.id === id)!;
+  const { signal } = new AbortController();
+  return synthesizer.synthesize(tokens, { voice, speed, noisePlace: 0, signal });
+}
+
+for (const family of TTS_FAMILIES) {
+  Deno.test(`${family} on the CPU sounds as with transformers.js`, async () => {
+    await compare(family, new CpuBackend());
+  });
+
+  gpuTest(`${family} on WebGPU sounds as with transformers.js`, async () => {
+    const backend = await WebGpuBackend.create(await openTestDevice());
+    try {
+      await compare(family, backend);
+    } finally {
+      backend.dispose();
+    }
+  });
+}
+
+Deno.test("toPhonemes() gives the sounds that kokoro-js gives", async () => {
+  for (const { text, language, phonemes } of goldens.sounds) {
+    assert.equal(await toPhonemes(text, language), phonemes);
+  }
+});
