@@ -58,6 +58,16 @@ const IMAGE_FLAGS = {
   }),
 } satisfies FlagTable;
 
+/** How a speech model listens. */
+const SPEECH_FLAGS = {
+  vad: text({
+    placeholder: "<folder>",
+    help:
+      "Folder of a voice activity model (Silero VAD in ONNX): a speech model then passes over " +
+      "what is no speech. Default: all of a recording is listened to.",
+  }),
+} satisfies FlagTable;
+
 /** Flags of `serve`. */
 export const SERVE_FLAGS = {
   model: text({
@@ -85,6 +95,7 @@ export const SERVE_FLAGS = {
     help: "Accept POST /shutdown from other machines too. Only for a secured network.",
   }),
   ...WEIGHTS_FLAGS,
+  ...SPEECH_FLAGS,
   maxQueue: integer({
     placeholder: "<count>",
     min: 0,
@@ -194,6 +205,7 @@ export const RUN_FLAGS = {
   }),
   ...IMAGE_FLAGS,
   ...WEIGHTS_FLAGS,
+  ...SPEECH_FLAGS,
 } satisfies FlagTable;
 
 /** Flags of commands that report something: `list`, `ps`, `doctor`, `inspect`. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { resolve } from "node:path";
 import { HearthError, StartupError } from "../errors.ts";
 import { nameModel } from "../hub/resolve.ts";
 import { configureLog } from "../log.ts";
@@ -43,7 +44,8 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const { device, dtype, kind, temperature, maxTokens } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = { prefixCache: false, maxSequences: 1, maxImagePixels };
-  const load = { model, device, dtype, kind, engine, log: logSettings };
+  const vadFolder = flags.vad === undefined ? undefined : resolve(flags.vad);
+  const load = { model, device, dtype, kind, engine, vadFolder, log: logSettings };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {
     session.start();

@@ -50,10 +50,11 @@ export async function serve(flags: ServeFlags): Promise<number> {
     maxImagePixels,
   };
   const wishes = { device, dtype, kind };
+  const vadFolder = flags.vad === undefined ? undefined : resolve(flags.vad);
   const session = new Session({
     load: async (options) => {
       const found = await getModel(model, { ...wishes, offline, ...options });
-      return { model: found, ...wishes, engine, log: logSettings };
+      return { model: found, ...wishes, engine, vadFolder, log: logSettings };
     },
     maxQueue,
     exitsAfterStop: true,

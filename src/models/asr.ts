@@ -16,6 +16,7 @@ import type { LoadProgress } from "./progress.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "./task.ts";
+import type { VoiceActivity } from "./voice_activity.ts";
 
 /** How a speech model is loaded. */
 export interface AsrLoadOptions {
@@ -33,7 +34,6 @@ export interface AsrModelOptions {
   /** Makes the recogniser, which then is the model's. */
   readonly openRecogniser: (metrics: SpeechMetrics) => Recogniser;
 }
-
 /** See the module. */
 export class AsrModel implements Model {
   readonly kind = "asr";
@@ -44,6 +44,7 @@ export class AsrModel implements Model {
   readonly #metrics: SpeechMetrics;
   readonly #places: Places;
   readonly #running = new Set<Promise<void>>();
+  #voiceActivity: VoiceActivity | undefined;
 
   constructor({ maxRecordings, openRecogniser }: AsrModelOptions) {
     this.maxSequences = maxRecordings;
@@ -54,6 +55,17 @@ export class AsrModel implements Model {
     }));
     this.#recogniser = openRecogniser(this.#metrics);
     this.dtype = this.#recogniser.dtype;
+  }
+
+  /**
+   * From now on passes over what is no speech.
+   *
+   * @param voiceActivity is the model's, unless this throws.
+   * @throws {StartupError} when it does not work at the sample rate of what is heard.
+   */
+  async listenFor(voiceActivity: VoiceActivity): Promise<void> {
+    await voiceActivity.requireRate(this.#recogniser.sampleRateHz);
+    this.#voiceActivity = voiceActivity;
   }
 
   get metrics(): Registry {
@@ -73,6 +85,7 @@ export class AsrModel implements Model {
   async dispose(): Promise<void> {
     await Promise.all(this.#running);
     await this.#recogniser.dispose();
+    await this.#voiceActivity?.dispose();
   }
 
   async #transcribe(task: TranscribeTask, options: TranscribeOptions): Promise<void> {
@@ -100,14 +113,19 @@ export class AsrModel implements Model {
     { emit, signal }: TranscribeOptions,
   ): Promise<void> {
     const startMs = performance.now();
-    const { sampleRateHz } = this.#recogniser;
+    const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
     await using audio = new AudioReader(file, { sampleRateHz, signal });
-    const numSamples = await audio.scan();
+    const listener = this.#voiceActivity?.listen(sampleRateHz);
+    const numSamples = await audio.scan(async (samples) => {
+      await listener?.push(samples);
+      signal.throwIfAborted();
+    });
+    const speech = await listener?.speech(maxSpeechSeconds);
     const durationSeconds = numSamples / sampleRateHz;
     const windows = this.#recogniser.transcribe({
       audio,
       numSamples,
-      speech: undefined,
+      speech,
       index,
       language,
       temperature,

@@ -8,6 +8,7 @@ import type { AsrLoadOptions, AsrModel } from "./asr.ts";
 import { loadCtc } from "./ctc_load.ts";
 import type { ModelFolder } from "./folder.ts";
 import { loadCohere, loadMoonshine } from "./generating_load.ts";
+import { VoiceActivity } from "./voice_activity.ts";
 import { loadWhisper } from "./whisper_load.ts";
 
 type Load = (folder: ModelFolder, options: AsrLoadOptions) => Promise<AsrModel>;
@@ -27,14 +28,28 @@ const LOADERS: Readonly<Record<string, Load>> = {
   parakeet_ctc: loadCtc,
 };
 
-/** @throws {StartupError} when the folder is of no type that is served, or lacks a part. */
-export async function loadAsr(folder: ModelFolder, options: AsrLoadOptions): Promise<AsrModel> {
+/**
+ * Loads a speech model.
+ *
+ * @param options.vadFolder folder of a model that tells speech from silence; all is listened to if absent.
+ * @throws {StartupError} when the folder is of no type that is served, or one of the two lacks a part.
+ */
+export async function loadAsr(
+  folder: ModelFolder,
+  { vadFolder, ...options }: AsrLoadOptions & { readonly vadFolder?: string | undefined },
+): Promise<AsrModel> {
   const type = String(folder.config["model_type"]);
   const load = LOADERS[type];
-  if (load !== undefined) return await load(folder, options);
-  throw new StartupError(
-    `${folder.path} is a speech model of type ${type}; this version of Hearth serves ${
-      Object.keys(LOADERS).join(", ")
-    }.`,
-  );
+  if (load === undefined) {
+    throw new StartupError(
+      `${folder.path} is a speech model of type ${type}; this version of Hearth serves ${
+        Object.keys(LOADERS).join(", ")
+      }.`,
+    );
+  }
+  // Before the larger one: what is wrong with it shows at once.
+  const voiceActivity = vadFolder === undefined ? undefined : await VoiceActivity.load(vadFolder);
+  const model = await load(folder, options);
+  if (voiceActivity !== undefined) await model.listenFor(voiceActivity);
+  return model;
 }

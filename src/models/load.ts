@@ -6,6 +6,7 @@
 import type { Backend } from "../backend/backend.ts";
 import { warmUp } from "../engine/warm_up.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
+import { StartupError } from "../errors.ts";
 import type { LoadProgress } from "./progress.ts";
 import { loadAsr } from "./asr_load.ts";
 import { readAvailableBytes } from "./available_memory.ts";
@@ -33,6 +34,8 @@ export interface ModelLoadOptions {
   /** Told from the folder if absent. */
   readonly kind?: ModelKind | undefined;
   readonly engine: EngineSettings;
+  /** Folder of a model that tells speech from silence, for speech models. */
+  readonly vadFolder?: string | undefined;
   readonly backend: Backend;
   readonly onProgress: (progress: LoadProgress) => void;
 }
@@ -45,6 +48,11 @@ export interface ModelLoadOptions {
 export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openFolder(options.model.folder);
   const kind = options.kind ?? kindOf(folder);
+  if (options.vadFolder !== undefined && kind !== "asr") {
+    throw new StartupError(
+      `--vad is for speech models, and ${options.model.id} is a model of kind ${kind}.`,
+    );
+  }
   // Of a decoder that is cut, more is known.
   if (kind !== "text") await requireRoomForFiles(folder, kind, options);
   switch (kind) {

@@ -17,6 +17,15 @@ export interface SequentialOptions {
   readonly windowFrames: number;
   readonly framesPerSecond: number;
   readonly timestampsStart: number;
+  /** Where somebody speaks, in order and apart, if that is known: windows begin and end there. */
+  readonly speech?: readonly FrameRange[] | undefined;
+}
+
+/** A stretch of a recording. */
+export interface FrameRange {
+  readonly start: number;
+  /** The frame after its last. */
+  readonly end: number;
 }
 
 /** What a window gave. */
@@ -39,6 +48,8 @@ export interface TimedTokens {
 
 /** What is left of a recording below this is too short for a word. */
 const SHORTEST_SECONDS = 0.1;
+/** After more silence than this, models lose the thread. */
+const LONGEST_SILENCE_SECONDS = 3;
 
 /** See the module. `next()` and `accept()` take turns. */
 export class Sequential {
@@ -49,23 +60,32 @@ export class Sequential {
     this.#options = options;
   }
 
-  /** First frame of the next window; `undefined` when the recording is at its end. */
-  next(): number | undefined {
-    const { numFrames, framesPerSecond } = this.#options;
-    const shortest = this.#seekFrame === 0 ? 1 : SHORTEST_SECONDS * framesPerSecond;
-    return numFrames - this.#seekFrame < shortest ? undefined : this.#seekFrame;
+  /** The next window: from its first frame to the end of what it is to hear; `undefined` when the recording is at its end. */
+  next(): FrameRange | undefined {
+    const { numFrames, framesPerSecond, speech = [{ start: 0, end: numFrames }] } = this.#options;
+    const range = speech.find(({ start, end }) => {
+      const isBegun = this.#seekFrame > start;
+      return end - Math.max(this.#seekFrame, start) >=
+        (isBegun ? SHORTEST_SECONDS * framesPerSecond : 1);
+    });
+    if (range === undefined) return undefined;
+    this.#seekFrame = Math.max(this.#seekFrame, range.start);
+    return { start: this.#seekFrame, end: this.#findEnd(this.#seekFrame) };
   }
 
   /** Takes what the window gave, and moves on. @returns its segments, those without text among them. */
   accept(window: WindowResult): TimedTokens[] {
-    const { numFrames, windowFrames, framesPerSecond } = this.#options;
+    const { numFrames, framesPerSecond, speech } = this.#options;
     const seekFrame = this.#seekFrame;
-    const ownFrames = Math.min(windowFrames, numFrames - seekFrame);
+    const end = this.#findEnd(seekFrame);
+    const ownFrames = end - seekFrame;
     if (isSilence(window)) {
       this.#seekFrame += ownFrames;
       return [];
     }
-    const goesOn = seekFrame + ownFrames < numFrames;
+    const goesOn = speech === undefined
+      ? end < numFrames
+      : speech.some((range) => range.start < end && end < range.end);
     const { pieces, seenSeconds } = this.#cut(window.tokens, goesOn);
     const seenFrames = Math.round((seenSeconds ?? Infinity) * framesPerSecond);
     // A model that puts its first words at no time at all must not hold the recording up.
@@ -82,6 +102,24 @@ export class Sequential {
         window,
       };
     });
+  }
+
+  /**
+   * A window ends with the last speech that it holds whole: what begins later, and would be cut, the next one has, and so
+   * has what follows a long silence. Speech that is too long for any window is cut.
+   */
+  #findEnd(seekFrame: number): number {
+    const { numFrames, windowFrames, framesPerSecond, speech } = this.#options;
+    const limit = Math.min(seekFrame + windowFrames, numFrames);
+    if (speech === undefined) return limit;
+    let last: FrameRange | undefined;
+    for (const range of speech) {
+      if (range.end <= seekFrame) continue;
+      const silence = last === undefined ? 0 : range.start - last.end;
+      if (range.end > limit || silence > LONGEST_SILENCE_SECONDS * framesPerSecond) break;
+      last = range;
+    }
+    return last?.end ?? limit;
   }
 
   /**
@@ -115,12 +153,15 @@ export class Sequential {
   }
 
   #timesOf(tokens: readonly number[], ownSeconds: number): { start: number; end: number } {
-    const { timestampsStart } = this.#options;
+    const { timestampsStart, speech } = this.#options;
     const first = tokens[0]!;
     const last = tokens.at(-1)!;
-    const start = first >= timestampsStart ? this.#secondsOf(first) : 0;
+    // Behind the speech there is silence, in which nothing can end.
+    const latest = speech === undefined ? Infinity : ownSeconds;
+    const start = first >= timestampsStart ? Math.min(this.#secondsOf(first), latest) : 0;
     const hasEnd = tokens.length > 1 && last >= timestampsStart;
-    return { start, end: Math.max(start, hasEnd ? this.#secondsOf(last) : ownSeconds) };
+    const end = hasEnd ? Math.min(this.#secondsOf(last), latest) : ownSeconds;
+    return { start, end: Math.max(start, end) };
   }
 
   #secondsOf(token: number): number {

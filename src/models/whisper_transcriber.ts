@@ -16,7 +16,7 @@ import type { TranscriptSegment } from "./task.ts";
 import type { WhisperBatcher } from "./whisper_batcher.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
 import { temperaturesFrom } from "./whisper_quality.ts";
-import { Sequential, type TimedTokens } from "./whisper_sequential.ts";
+import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./whisper_window.ts";
 
 /** What transcribing works with. */
@@ -43,18 +43,19 @@ export async function* transcribe(
     windowFrames: spec.frames,
     framesPerSecond: spec.sampleRateHz / spec.hopSamples,
     timestampsStart: config.timestampsStart,
+    speech: sections.speech,
   });
   let languageToken = language === undefined ? undefined : languageTokenOf(config, language);
   let numSegments = 0;
   const textOf = (tokens: readonly number[]) =>
     deps.decode(tokens.filter((token) => token < config.endToken));
-  for (let seek = sequential.next(); seek !== undefined; seek = sequential.next()) {
+  for (let range = sequential.next(); range !== undefined; range = sequential.next()) {
     const window = await batcher.decode({
-      row: await sections.row(seek),
+      row: await sections.row(range),
       languageToken,
       temperatures: temperaturesFrom(temperature),
       // The same recording gives the same text, whoever else is transcribed.
-      seed: seek,
+      seed: range.start,
       textOf,
     }, signal);
     languageToken = window.languageToken;
@@ -94,6 +95,8 @@ function makeSegment(
 /** Cuts a recording into the rows of the encoder's input. */
 class Sections {
   readonly numFrames: number;
+  /** Where somebody speaks, if that is known. */
+  readonly speech: readonly FrameRange[] | undefined;
   readonly #deps: TranscriberDeps;
   readonly #recording: Recording;
   /** With the silence that is to follow the recording. */
@@ -109,6 +112,10 @@ class Sections {
     this.#isOneWindow = length <= windowSamples;
     this.#paddedSamples = this.#isOneWindow ? windowSamples : length + windowSamples;
     this.numFrames = Math.max(1, Math.floor(length / hopSamples));
+    this.speech = recording.speech?.map(({ start, end }) => ({
+      start: Math.floor(start / hopSamples),
+      end: Math.min(this.numFrames, Math.ceil(end / hopSamples)),
+    }));
   }
 
   /** Learns how loud the whole recording is: its loudest place bounds the features of all its windows. */
@@ -118,30 +125,36 @@ class Sections {
     speech.forget(index);
     // What a single window needs of it, its own features tell.
     if (this.#isOneWindow) return;
-    for (let frame = 0; frame < this.numFrames; frame += spec.frames) {
-      speech.measure([await this.row(frame)]);
-      await new Promise((resolve) => setImmediate(resolve));
-      signal.throwIfAborted();
+    for (const { start, end } of this.speech ?? [{ start: 0, end: this.numFrames }]) {
+      for (let frame = start; frame < end; frame += spec.frames) {
+        speech.measure([await this.row({ start: frame, end: Math.min(frame + spec.frames, end) })]);
+        await new Promise((resolve) => setImmediate(resolve));
+        signal.throwIfAborted();
+      }
     }
   }
 
-  /** The window that begins at a frame. */
-  async row(firstFrame: number): Promise<LogMelRow> {
+  /** A window; past its end is silence, where it ends with what somebody said. */
+  async row({ start, end }: FrameRange): Promise<LogMelRow> {
     const { spec } = this.#deps;
     const { audio, index } = this.#recording;
+    const { hopSamples } = spec;
     // A window reaches back before its first frame, and what lies before the recording mirrors its beginning.
-    const marginFrames = Math.ceil(spec.fftSamples / 2 / spec.hopSamples);
-    const readFrame = Math.max(0, firstFrame - marginFrames);
-    const start = readFrame * spec.hopSamples;
-    const samples = await audio.read(start, firstFrame * spec.hopSamples + samplesPerRow(spec));
+    const marginFrames = Math.ceil(spec.fftSamples / 2 / hopSamples);
+    const readFrame = Math.max(0, start - marginFrames);
+    const readStart = readFrame * hopSamples;
+    const whole = start * hopSamples + samplesPerRow(spec);
+    const readEnd = this.speech === undefined ? whole : end * hopSamples;
     return {
-      samples: cutRow(spec, samples, {
-        firstFrame: firstFrame - readFrame,
-        paddedSamples: this.#paddedSamples - start,
+      samples: cutRow(spec, await audio.read(readStart, readEnd), {
+        firstFrame: start - readFrame,
+        paddedSamples: this.speech === undefined ? this.#paddedSamples - readStart : whole,
       }),
       recording: index,
       // Whisper has silence after a short recording, and nothing at all after a long one.
-      contentFrames: this.#isOneWindow ? spec.frames : this.numFrames - firstFrame,
+      contentFrames: this.#isOneWindow || this.speech !== undefined
+        ? spec.frames
+        : this.numFrames - start,
     };
   }
 }

@@ -25,6 +25,8 @@ export interface LoadOptions {
   /** Told from the folder if absent. */
   readonly kind?: ModelKind | undefined;
   readonly engine: EngineSettings;
+  /** Folder of a model that tells speech from silence, for speech models. */
+  readonly vadFolder?: string | undefined;
   readonly log: LogSettings;
 }
 

@@ -47,22 +47,34 @@ function writeWindow(script: readonly Said[], offset: number, atCut: AtCut): num
   });
 }
 
+interface Run {
+  readonly heard: readonly Heard[];
+  readonly seeks: readonly number[];
+  /** Where windows ended. */
+  readonly ends: readonly number[];
+}
+
 function run(
   totalSeconds: number,
-  decode: (offsetSeconds: number) => WindowResult,
-): { heard: Heard[]; seeks: number[] } {
+  decode: (offsetSeconds: number, endSeconds: number) => WindowResult,
+  speech?: readonly (readonly [startSeconds: number, endSeconds: number])[],
+): Run {
   const sequential = new Sequential({
     numFrames: Math.round(totalSeconds * 100),
     windowFrames: 3000,
     framesPerSecond: 100,
     timestampsStart: TIMES,
+    speech: speech?.map(([start, end]) => ({ start: start * 100, end: end * 100 })),
   });
   const heard: Heard[] = [];
   const seeks: number[] = [];
-  for (let seek = sequential.next(); seek !== undefined; seek = sequential.next()) {
-    seeks.push(seek);
+  const ends: number[] = [];
+  for (let range = sequential.next(); range !== undefined; range = sequential.next()) {
+    const { start, end } = range;
+    seeks.push(start);
+    ends.push(end);
     assert.ok(seeks.length < 10_000, "the recording has no end");
-    for (const segment of sequential.accept(decode(seek / 100))) {
+    for (const segment of sequential.accept(decode(start / 100, end / 100))) {
       heard.push({
         start: Number(segment.startSeconds.toFixed(2)),
         end: Number(segment.endSeconds.toFixed(2)),
@@ -70,7 +82,7 @@ function run(
       });
     }
   }
-  return { heard, seeks };
+  return { heard, seeks, ends };
 }
 
 /** Sentences with pauses between them; every word is another token. */
@@ -171,4 +183,42 @@ Deno.test("Sequential passes over an end too short for a word, but not over a sh
   assert.deepEqual(run(30.05, () => windowOf([])).seeks, [0]);
   assert.deepEqual(run(30.2, () => windowOf([])).seeks, [0, 3000]);
   assert.deepEqual(run(0.05, () => windowOf([])).seeks, [0]);
+});
+
+Deno.test("Sequential passes over what is no speech, and cuts none", () => {
+  const speech = [[12, 20], [23, 40], [41, 55], [60, 62], [300, 302], [305, 329], [
+    331,
+    340,
+  ]] as const;
+  const { seeks, ends, heard } = run(600, (start, end) => {
+    const inside = speech.filter(([from, to]) => from >= start && to <= end);
+    return windowOf(
+      inside.flatMap(([from, to]) => [timestamp(from - start), 1, timestamp(to - start)]),
+    );
+  }, speech);
+  assert.deepEqual(seeks, [1200, 4100, 6000, 30000, 33100]);
+  assert.deepEqual(ends, [4000, 5500, 6200, 32900, 34000]);
+  assert.deepEqual(heard.map(({ start, end }) => [start, end]), speech);
+});
+
+Deno.test("Sequential cuts speech that is longer than a window, and leaves the sentence at the cut to the next", () => {
+  const { seeks, ends, heard } = run(90, (start) =>
+    windowOf(
+      start === 10
+        ? [timestamp(0), 1, timestamp(20), timestamp(20), 2]
+        : [timestamp(0), 2, 3, timestamp(15)],
+    ), [[10, 45]]);
+  assert.deepEqual({ seeks, ends }, { seeks: [1000, 3000], ends: [4000, 4500] });
+  assert.deepEqual(heard, [{ start: 10, end: 30, words: [1] }, {
+    start: 30,
+    end: 45,
+    words: [2, 3],
+  }]);
+});
+
+Deno.test("Sequential ends no segment behind the speech, and hears nothing where nobody speaks", () => {
+  const late = windowOf([timestamp(0.2), 1, timestamp(29)]);
+  const { heard } = run(60, () => late, [[3, 7]]);
+  assert.deepEqual(heard, [{ start: 3.2, end: 7, words: [1] }]);
+  assert.deepEqual(run(60, () => late, []).seeks, []);
 });

@@ -1,0 +1,141 @@
+/**
+ * Where somebody speaks, from how likely that is window after window, as Silero describes it: speech begins at a
+ * threshold and ends when the likelihood stays below a lower one for a while. Pure.
+ *
+ * @see https://github.com/snakers4/silero-vad
+ * @module
+ */
+import type { SampleRange } from "./recogniser.ts";
+
+/** What counts as speech. Silero's own values are 250 ms, 100 ms and 30 ms; transcripts want more around the words. */
+const DEFAULTS = {
+  threshold: 0.5,
+  endThreshold: 0.35,
+  minSpeechSeconds: 0.1,
+  minSilenceSeconds: 0.5,
+  paddingSeconds: 0.2,
+};
+
+/** How regions are found. */
+export interface SpeechRegionOptions {
+  readonly sampleRateHz: number;
+  /** Of one likelihood. */
+  readonly windowSamples: number;
+  /** Of the recording. */
+  readonly numSamples: number;
+  /** Longest region, padding included. */
+  readonly maxSpeechSeconds: number;
+  /** Speech begins at a window that is at least as likely. */
+  readonly threshold?: number;
+  /** Speech goes on through windows that are at least as likely. */
+  readonly endThreshold?: number;
+  /** What is not longer is no speech. */
+  readonly minSpeechSeconds?: number;
+  /** What is shorter is a pause within speech. */
+  readonly minSilenceSeconds?: number;
+  /** Added at both ends, as far as there is room. */
+  readonly paddingSeconds?: number;
+}
+
+/** A pause at least this long is a place to cut a region that is too long. */
+const MIN_CUT_SECONDS = 0.098;
+
+/**
+ * Finds the regions, in order and apart.
+ *
+ * @param likelihoods 0 to 1, of one window after the other.
+ */
+export function findSpeechRegions(
+  likelihoods: ArrayLike<number>,
+  options: SpeechRegionOptions,
+): SampleRange[] {
+  const settings = { ...DEFAULTS, ...options };
+  const { sampleRateHz, minSpeechSeconds, maxSpeechSeconds, paddingSeconds } = settings;
+  const { windowSamples, numSamples } = settings;
+  const maxSamples = Math.floor((maxSpeechSeconds - 2 * paddingSeconds) * sampleRateHz);
+  const regions = findRuns(likelihoods, settings)
+    .map(({ start, end }) => ({
+      start: start * windowSamples,
+      end: Math.min(end * windowSamples, numSamples),
+    }))
+    .filter(({ start, end }) => end - start > minSpeechSeconds * sampleRateHz)
+    .flatMap((region) => cutLong(region, { likelihoods, maxSamples, ...settings }));
+  return pad(regions, Math.round(paddingSeconds * sampleRateHz), numSamples);
+}
+
+type Settings = Required<SpeechRegionOptions>;
+
+/** Runs of windows, from the first that is likely to the first after which nothing is for long enough. */
+function findRuns(
+  likelihoods: ArrayLike<number>,
+  { threshold, endThreshold, minSilenceSeconds, sampleRateHz, windowSamples }: Settings,
+): SampleRange[] {
+  const minSilence = minSilenceSeconds * sampleRateHz / windowSamples;
+  const runs: SampleRange[] = [];
+  let start: number | undefined;
+  let quietFrom: number | undefined;
+  for (let window = 0; window < likelihoods.length; window++) {
+    const likelihood = likelihoods[window]!;
+    if (likelihood >= threshold) {
+      start ??= window;
+      quietFrom = undefined;
+    } else if (start !== undefined && (quietFrom !== undefined || likelihood < endThreshold)) {
+      quietFrom ??= window;
+      // Between the thresholds silence goes on, but does not come to its end.
+      if (likelihood >= endThreshold || window - quietFrom < minSilence) continue;
+      runs.push({ start, end: quietFrom });
+      start = quietFrom = undefined;
+    }
+  }
+  if (start !== undefined) runs.push({ start, end: likelihoods.length });
+  return runs;
+}
+
+interface CutOptions extends Settings {
+  readonly likelihoods: ArrayLike<number>;
+  readonly maxSamples: number;
+}
+
+/** Cuts a region in the longest pause it has within reach; without one, where speech is least likely. */
+function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
+  const { likelihoods, maxSamples, windowSamples, endThreshold, sampleRateHz } = options;
+  const parts: SampleRange[] = [];
+  let { start } = region;
+  while (region.end - start > maxSamples) {
+    const first = start / windowSamples + 1;
+    const last = Math.floor((start + maxSamples) / windowSamples);
+    let longest: SampleRange = { start: last, end: last };
+    let quietest = last;
+    let quietFrom: number | undefined;
+    for (let window = first; window <= last; window++) {
+      const likelihood = likelihoods[window]!;
+      // Half a region at least, or there is no end of cutting.
+      if (window >= (first + last) / 2 && likelihood < likelihoods[quietest]!) quietest = window;
+      if (likelihood >= endThreshold) quietFrom = undefined;
+      else {
+        quietFrom ??= window;
+        if (window + 1 - quietFrom > longest.end - longest.start) {
+          longest = { start: quietFrom, end: window + 1 };
+        }
+      }
+    }
+    const isPause = (longest.end - longest.start) * windowSamples >= MIN_CUT_SECONDS * sampleRateHz;
+    const cut = isPause ? longest : { start: quietest, end: quietest };
+    parts.push({ start, end: cut.start * windowSamples });
+    start = cut.end * windowSamples;
+  }
+  return [...parts, { start, end: region.end }];
+}
+
+/** Where two regions are close, each gets half of what is between them. */
+function pad(regions: readonly SampleRange[], padding: number, numSamples: number): SampleRange[] {
+  return regions.map(({ start, end }, index) => {
+    const before = regions[index - 1]?.end;
+    const after = regions[index + 1]?.start;
+    const room = (gap: number) => Math.min(padding, Math.floor(gap / 2));
+    return {
+      start: Math.max(0, start - (before === undefined ? padding : room(start - before))),
+      end: Math.min(numSamples, end + (after === undefined ? padding : room(after - end))),
+    };
+  });
+}
