@@ -9,11 +9,12 @@ import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
-import type { Session, Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { CutDecoder, type CutDecoderOptions } from "./cut_decoder.ts";
 import type { LoadProgress } from "./progress.ts";
-import { chooseDtype, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
+import { type FeatureEncoder, openFeatureEncoder } from "./feature_encoder.ts";
+import { chooseDtype, graphFile, type ModelFolder } from "./folder.ts";
 import { MergedDecoder } from "./merged_decoder.ts";
 
 const ENCODER = "encoder_model";
@@ -24,8 +25,8 @@ export interface WhisperGraphsOptions {
   readonly backend: Backend;
   /** Most windows at a time. */
   readonly maxRows: number;
-  /** Most windows that the encoder takes in one piece. */
-  readonly maxInputs: number;
+  /** Most windows that the encoder takes in one piece where its graph is not cut. */
+  readonly maxWholeInputs: number;
   readonly dtype?: Dtype | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
 }
@@ -35,15 +36,20 @@ export class WhisperGraphs {
   /** Of the decoder. */
   readonly dtype: Dtype;
   readonly featuresDtype: "float32" | "float16";
-  readonly #encoder: Session;
+  readonly #encoder: FeatureEncoder;
   readonly #decoder: CutDecoder | MergedDecoder;
 
-  private constructor(encoder: Session, decoder: CutDecoder | MergedDecoder, dtype: Dtype) {
+  private constructor(encoder: FeatureEncoder, decoder: CutDecoder | MergedDecoder, dtype: Dtype) {
     this.#encoder = encoder;
     this.#decoder = decoder;
     this.dtype = dtype;
     this.featuresDtype = encoder.inputs.find(({ name }) => name === "input_features")!
       .type as "float32";
+  }
+
+  /** Most windows in one call of {@linkcode encode}. */
+  get maxInputs(): number {
+    return this.#encoder.maxInputs;
   }
 
   get logitsDtype(): "float32" | "float16" {
@@ -70,10 +76,12 @@ export class WhisperGraphs {
       options.onProgress({ what: `loading ${path}` });
       return { dtype, path };
     };
-    const encoder = await openWhole(folder, choose(ENCODER).path, backend);
+    const encoder = await openEncoder(folder, choose(ENCODER).path, options);
     requireFeatures(encoder);
     const { dtype, path } = choose(DECODER);
-    return new WhisperGraphs(encoder, await openDecoder(folder, path, options), dtype);
+    const { maxInputs } = encoder;
+    const decoder = await openDecoder(folder, path, { ...options, maxInputs });
+    return new WhisperGraphs(encoder, decoder, dtype);
   }
 
   /**
@@ -82,9 +90,8 @@ export class WhisperGraphs {
    * @param features `[windows, mels, frames]`.
    * @returns `[windows, places, width]`, the caller's.
    */
-  async encode(features: Tensor): Promise<Tensor> {
-    const encoded = await this.#encoder.run({ input_features: features });
-    return encoded["last_hidden_state"]!;
+  encode(features: Tensor): Promise<Tensor> {
+    return this.#encoder.encode(features);
   }
 
   async dispose(): Promise<void> {
@@ -97,7 +104,7 @@ export class WhisperGraphs {
 async function openDecoder(
   folder: ModelFolder,
   path: string,
-  { backend, maxRows, maxInputs }: WhisperGraphsOptions,
+  { backend, maxRows, maxInputs }: WhisperGraphsOptions & { readonly maxInputs: number },
 ): Promise<CutDecoder | MergedDecoder> {
   const size = (name: string, otherwise: number) => {
     const value = folder.config[name];
@@ -133,17 +140,24 @@ async function openCut(
   }
 }
 
-async function openWhole(folder: ModelFolder, path: string, backend: Backend): Promise<Session> {
-  const externalData = await Promise.all(
-    externalDataFiles(folder, path).map(async (file) => ({
-      path: file.slice(file.lastIndexOf("/") + 1),
-      data: await Deno.readFile(join(folder.path, file)),
-    })),
-  );
-  return await backend.openSession(await Deno.readFile(join(folder.path, path)), externalData);
+async function openEncoder(
+  folder: ModelFolder,
+  path: string,
+  { backend, maxRows, maxWholeInputs }: WhisperGraphsOptions,
+): Promise<FeatureEncoder> {
+  await using files = new FolderFiles(join(folder.path, "onnx"));
+  const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
+  return await openFeatureEncoder(model, {
+    backend,
+    files,
+    input: "input_features",
+    output: "last_hidden_state",
+    maxInputs: maxRows,
+    maxWholeInputs,
+  });
 }
 
-function requireFeatures(encoder: Session): void {
+function requireFeatures(encoder: FeatureEncoder): void {
   const unknown = encoder.inputs.map(({ name }) => name).filter((name) =>
     name !== "input_features"
   );

@@ -16,7 +16,8 @@ import { WhisperGraphs, type WhisperGraphsOptions } from "./whisper_graphs.ts";
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
 /** How to load. */
-export interface WhisperLoadOptions extends Omit<WhisperGraphsOptions, "maxRows" | "maxInputs"> {
+export interface WhisperLoadOptions
+  extends Omit<WhisperGraphsOptions, "maxRows" | "maxWholeInputs"> {
   /** Most recordings at a time. */
   readonly maxSequences?: number | undefined;
 }
@@ -39,11 +40,10 @@ export async function loadWhisper(
   );
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
   const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
-  const maxGroupRows = Math.min(maxRecordings, maxWindows(folder, spec.frames));
   const graphs = await WhisperGraphs.load(folder, {
     ...options,
     maxRows: maxRecordings,
-    maxInputs: maxGroupRows,
+    maxWholeInputs: maxWindows(folder, spec.frames),
   });
   const { logitsDtype, featuresDtype } = graphs;
   const parts = {
@@ -52,7 +52,7 @@ export async function loadWhisper(
     config,
     decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
     maxRecordings,
-    maxGroupRows,
+    maxGroupRows: graphs.maxInputs,
     sampler: options.backend.openSampler({
       vocabSize: config.vocabSize,
       dtype: logitsDtype,
