@@ -99,6 +99,7 @@ export class MattingModel implements Model {
     const share = Math.max(numPixels, DEFAULT_MAX_IMAGE_PIXELS / this.maxSequences);
     const giveBack = await this.#pixels.take(share, signal);
     try {
+      signal.throwIfAborted();
       const startMs = performance.now();
       const pixels = await decodeImage(image, { keepsAlpha: true });
       signal.throwIfAborted();

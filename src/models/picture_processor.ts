@@ -95,7 +95,7 @@ function readLevels(config: Json): Pick<PictureProcessor, "scale" | "offset"> {
   ];
   return {
     scale: perChannel((channel) => rescale / std[channel]!),
-    offset: perChannel((channel) => -mean[channel]! / std[channel]!),
+    offset: perChannel((channel) => (0 - mean[channel]!) / std[channel]!),
   };
 }
 

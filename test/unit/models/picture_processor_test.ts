@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { readPictureProcessor, tensorFormOf } from "../../../src/models/picture_processor.ts";
+
+type Config = Record<string, unknown>;
+
+/** Tensor and content of a picture: `[width, height, contentWidth, contentHeight]`. */
+function sizesOf(
+  config: Config,
+  [width, height]: readonly [number, number],
+  graph?: { width: number; height: number },
+): number[] {
+  const processor = readPictureProcessor(config);
+  const form = tensorFormOf(processor, { picture: { width, height }, graph, layout: "nchw" });
+  return [form.width, form.height, form.contentWidth, form.contentHeight];
+}
+
+Deno.test("readPictureProcessor() makes one product and sum of rescaling and normalising", () => {
+  const config = { size: 8, do_normalize: true, image_mean: [0.5, 0.4, 0.3], image_std: 0.5 };
+  const { scale, offset } = readPictureProcessor(config);
+  for (const level of [0, 1, 200, 255]) {
+    [0.5, 0.4, 0.3].forEach((mean, c) => {
+      const want = (level / 255 - mean) / 0.5;
+      assert.ok(Math.abs(level * scale[c]! + offset[c]! - want) < 1e-12);
+    });
+  }
+  const plain = readPictureProcessor({ size: 8 });
+  assert.deepEqual([plain.scale[0], plain.offset[0]], [1 / 255, 0]);
+  const raw = readPictureProcessor({ size: 8, do_rescale: false });
+  assert.deepEqual([raw.scale[2], raw.offset[2]], [1, 0]);
+});
+
+Deno.test("readPictureProcessor() reads Pillow's numbers of filters, bilinear without one", () => {
+  const filters = [0, 1, 2, 3, 4, 5].map((resample) => readPictureProcessor({ resample }).filter);
+  assert.deepEqual(filters, ["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]);
+  assert.equal(readPictureProcessor({}).filter, "bilinear");
+});
+
+Deno.test("readPictureProcessor() refuses what would misplace the mask or makes no sense", () => {
+  for (
+    const name of ["do_center_crop", "do_crop_margin", "do_thumbnail", "do_flip_channel_order"]
+  ) {
+    assert.throws(() => readPictureProcessor({ [name]: true }), { message: new RegExp(name) });
+    readPictureProcessor({ [name]: false });
+  }
+  assert.throws(() => readPictureProcessor({ resample: 7 }), { message: /0 to 5, has 7/ });
+  assert.throws(
+    () => readPictureProcessor({ do_normalize: true, image_mean: [0.5] }),
+    { message: /3 numbers, have \[0\.5\]/ },
+  );
+});
+
+Deno.test("tensorFormOf() knows every form of size", () => {
+  const cases: [Config, readonly [number, number], number[]][] = [
+    [{ size: { width: 256, height: 128 } }, [640, 480], [256, 128, 256, 128]],
+    [{ size: { shortest_edge: 32 } }, [640, 480], [42, 32, 42, 32]],
+    [{ size: { shortest_edge: 32 } }, [10, 20], [32, 64, 32, 64]],
+    [{ size: { shortest_edge: 32, longest_edge: 40 } }, [640, 480], [40, 30, 40, 30]],
+    [{ size: { longest_edge: 100 } }, [50, 200], [25, 100, 25, 100]],
+    // Never larger than it is.
+    [{ size: { longest_edge: 100 } }, [50, 20], [50, 20, 50, 20]],
+    [{ size: 64 }, [640, 320], [64, 32, 64, 32]],
+    [{ size: 64, max_size: 100 }, [640, 320], [100, 50, 100, 50]],
+    [{ image_size: 64 }, [64, 64], [64, 64, 64, 64]],
+    [{ size: { shortest_edge: 512 }, size_divisibility: 32 }, [1000, 667], [736, 512, 736, 512]],
+    [{ size_divisibility: 32 }, [100, 70], [96, 64, 96, 64]],
+    [{ size_divisibility: 32 }, [10, 7], [32, 32, 32, 32]],
+    [{ do_resize: false, size: { width: 8, height: 8 } }, [100, 70], [100, 70, 100, 70]],
+  ];
+  for (const [config, picture, want] of cases) {
+    assert.deepEqual(sizesOf(config, picture), want, JSON.stringify(config));
+  }
+});
+
+Deno.test("tensorFormOf() puts a border at the right and the bottom", () => {
+  const padded = { size: { longest_edge: 100 }, do_pad: true };
+  assert.deepEqual(
+    sizesOf({ ...padded, pad_size: { width: 128, height: 120 } }, [200, 50]),
+    [128, 120, 100, 25],
+  );
+  assert.deepEqual(sizesOf({ ...padded, size_divisibility: 32 }, [200, 50]), [128, 32, 100, 25]);
+  assert.deepEqual(sizesOf({ ...padded, pad_size: 100 }, [50, 100]), [100, 100, 50, 100]);
+  const whole = { size: { width: 64, height: 48 }, do_pad: true };
+  assert.deepEqual(sizesOf(whole, [200, 50]), [64, 48, 64, 48]);
+});
+
+Deno.test("tensorFormOf() stretches to a graph of fixed size, unless the processor arrives there", () => {
+  const graph = { width: 128, height: 120 };
+  assert.deepEqual(sizesOf({ size: 1024 }, [200, 50], graph), [128, 120, 128, 120]);
+  const padded = { size: { longest_edge: 100 }, do_pad: true, pad_size: graph };
+  assert.deepEqual(sizesOf(padded, [200, 50], graph), [128, 120, 100, 25]);
+});
