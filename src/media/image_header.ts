@@ -4,6 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
+import { AVIF } from "./image/avif.ts";
 import { BMP } from "./image/bmp.ts";
 import { type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
 import { GIF } from "./image/gif.ts";
@@ -13,7 +14,7 @@ import { TIFF } from "./image/tiff.ts";
 import { WEBP } from "./image/webp.ts";
 
 /** In the order they are tried. */
-const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, TIFF, BMP];
+const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, TIFF, BMP];
 
 /** A picture file's header. */
 export interface ImageHeader extends ImageSize {

@@ -120,7 +120,7 @@ Deno.test("decodeImage() goes on with other pictures while and after damaged one
 
 Deno.test("decodeImage() tells a format by its content and says which it knows", async () => {
   const formats = PICTURES.map(({ file }) => readImageHeader(file).format.name);
-  assert.deepEqual(new Set(formats), new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF"]));
+  assert.deepEqual(new Set(formats), new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF"]));
   await assertRefused(Buffer.from("<svg></svg>"), /none of JPEG, PNG, WebP/);
   await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /none of/);
   await assertRefused(new Uint8Array(), /is empty/);
