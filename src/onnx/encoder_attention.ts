@@ -42,12 +42,15 @@ function refuseCausal(node: Node, attribute: string): void {
   throw new Refusal(`${describeNode(node)} is causal.`);
 }
 
-/** A mask of padding as an input: there is none to hide. */
+/** A padding mask as an input, a 1 for each key or how many keys there are: there is no padding to hide. */
 function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
   if (mask === undefined) return;
   requireValues(search, mask, node, {
     what: "padding mask",
-    is: ({ data, shape }) => shape.length === 2 && data !== undefined && data.every((x) => x === 1),
+    is: ({ data, shape }, run) => {
+      const wanted = shape.length === 1 ? SHORT_LENGTHS[run]!.numTokens : 1;
+      return shape[0] === 1 && shape.length <= 2 && data?.every((x) => x === wanted) === true;
+    },
   });
 }
 

@@ -1,6 +1,10 @@
 /**
- * Embeddings beside transformers.js's feature-extraction pipeline: the same folder, weights, device and texts, in turn
- * in one process, medians of several rounds; then over a real port, and memory over ten thousand requests.
+ * Embeddings beside transformers.js's feature-extraction pipeline: the same folder, weights, device, ONNX Runtime build
+ * and texts, in turn, medians of several rounds.
+ *
+ * Twice: in this process, one call after the other where theirs takes no more; and over HTTP, Hearth's server beside a
+ * plain Deno server around their pipeline (`transformers_server.ts`), each in a process of its own, asked alike. Then
+ * resident memory over ten thousand requests.
  *
  *     deno task bench embedding [cpu|webgpu]
  *
@@ -27,8 +31,8 @@ const SHORT = "How do I boil an egg?";
 
 /** What is measured on a device: a software adapter is so slow that it gets less to do. */
 const SIZES = {
-  cpu: { numTexts: 1000, listLength: 250, rounds: 3, numShort: 300 },
-  webgpu: { numTexts: 64, listLength: 64, rounds: 2, numShort: 30 },
+  cpu: { listTexts: 1000, clientTexts: 384, listLength: 250, rounds: 3, numShort: 300 },
+  webgpu: { listTexts: 64, clientTexts: 64, listLength: 64, rounds: 2, numShort: 30 },
 } as const;
 
 type Device = keyof typeof SIZES;
@@ -90,7 +94,7 @@ async function openContenders(device: Device) {
   const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
   if (device === "webgpu" && gpu === undefined) return undefined;
   const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
-  const model = await openModel(FOLDER, { backend });
+  const model = await openModel(FOLDER, { backend, cpuThreads: navigator.hardwareConcurrency });
   const transformers = await loadTransformers({
     device: gpu?.device,
     modelsFolder: `${FOLDER}/..`,
@@ -112,14 +116,41 @@ function startServer(device: Device): HearthProcess {
   return new HearthProcess(["-m", MODEL, "-p", "0", ...flags]);
 }
 
-async function overHttp(server: HearthProcess): Promise<Contender> {
-  const base = await server.ready();
+/** transformers.js behind a plain server, in its own process. */
+class TransformersProcess implements AsyncDisposable {
+  readonly #process: Deno.ChildProcess;
+  readonly base: Promise<string>;
+
+  constructor(device: Device) {
+    const script = new URL("./transformers_server.ts", import.meta.url).pathname;
+    const args = ["run", "-A", "--no-check", script, `${FOLDER}/..`, MODEL, device];
+    this.#process = new Deno.Command(Deno.execPath(), { args, stdout: "piped", stderr: "null" })
+      .spawn();
+    this.base = readLine(this.#process.stdout).then((port) => `http://127.0.0.1:${port}`);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#process.kill();
+    await this.#process.status;
+  }
+}
+
+async function readLine(stream: ReadableStream<Uint8Array>): Promise<string> {
+  let text = "";
+  for await (const chunk of stream.values({ preventCancel: true })) {
+    text += new TextDecoder().decode(chunk);
+    if (text.includes("\n")) break;
+  }
+  return text.trim();
+}
+
+function overHttp(base: string): Contender {
   return {
     embed: async (input) => {
       const response = await fetch(`${base}/v1/embeddings`, {
         method: "POST",
         headers: { "content-type": "application/json" },
-        body: JSON.stringify({ input, encoding_format: "base64" }),
+        body: JSON.stringify({ input }),
       });
       await response.json();
       if (!response.ok) throw new Error(`The server answered ${response.status}.`);
@@ -128,54 +159,71 @@ async function overHttp(server: HearthProcess): Promise<Contender> {
 }
 
 async function benchDevice(device: Device): Promise<string[][]> {
-  const { numTexts, listLength, rounds, numShort } = SIZES[device];
-  const contenders = await openContenders(device);
-  if (contenders === undefined) return [[`${device}: no adapter`, "", "", ""]];
-  const { hearth, theirs, adapter } = contenders;
+  const { listTexts, clientTexts, listLength, rounds, numShort } = SIZES[device];
+  const local = await openContenders(device);
+  if (local === undefined) return [[`${device}: no adapter`]];
   await using server = startServer(device);
-  const http = await overHttp(server);
+  await using plain = new TransformersProcess(device);
+  const { hearth, theirs } = local;
+  const contenders = {
+    hearth,
+    theirs,
+    hearthHttp: overHttp(await server.ready()),
+    theirsHttp: overHttp(await plain.base),
+  };
   const rows: string[][] = [];
   const add = (what: string, unit: number, times: Record<string, number>) => {
+    const { hearth, theirs, hearthHttp, theirsHttp } = times as Record<
+      keyof typeof contenders,
+      number
+    >;
     const show = (ms: number) => unit > 0 ? (1000 * unit / ms).toFixed(0) : ms.toFixed(2);
-    const ratio = (times["theirs"]! / times["hearth"]!).toFixed(1);
-    const [mine, ported, other] = [times["hearth"]!, times["http"]!, times["theirs"]!];
-    rows.push([`${adapter}: ${what}`, show(mine), show(ported), show(other), `${ratio}×`]);
+    const ratio = (ours: number, other: number) => `${(other / ours).toFixed(1)}×`;
+    rows.push([
+      `${local.adapter}: ${what}`,
+      ...[show(hearth), show(theirs), ratio(hearth, theirs)],
+      ...[show(hearthHttp), show(theirsHttp), ratio(hearthHttp, theirsHttp)],
+    ]);
+  };
+  const race = async (
+    work: (contender: Contender, isTheirs: boolean) => () => Promise<unknown>,
+    numRounds: number,
+  ) => {
+    const runs = Object.fromEntries(
+      Object.entries(contenders).map((
+        [name, each],
+      ) => [name, work(each, name.startsWith("theirs"))]),
+    );
+    return await compare(runs, numRounds);
   };
 
-  for (const contender of [hearth, theirs, http]) {
+  for (const contender of Object.values(contenders)) {
     await inLists(contender, Array(device === "cpu" ? 200 : 3).fill(SHORT), 1)();
   }
   for (const maxTokens of [400, 32]) {
-    const texts = await makeTexts(numTexts, maxTokens);
+    const texts = await makeTexts(listTexts, maxTokens);
     await hearth.embed(texts);
-    const what = `${numTexts} texts of 5 to ${maxTokens} tokens`;
+    await contenders.hearthHttp.embed(texts);
+    const lengths = `of 5 to ${maxTokens} tokens`;
     add(
-      `${what}, one list, texts/s (theirs: lists of ${listLength})`,
-      numTexts,
-      await compare({
-        hearth: () => hearth.embed(texts),
-        http: () => http.embed(texts),
-        theirs: inLists(theirs, texts, listLength),
-      }, maxTokens === 400 ? 1 : rounds),
+      `${listTexts} texts ${lengths} as one list (theirs: lists of ${listLength}), texts/s`,
+      listTexts,
+      await race(
+        (contender, isTheirs) => inLists(contender, texts, isTheirs ? listLength : texts.length),
+        maxTokens === 400 ? 1 : rounds,
+      ),
     );
+    const singles = texts.slice(0, clientTexts);
     add(
-      `${what}, one by one from ${NUM_CLIENTS} clients, texts/s`,
-      numTexts,
-      await compare({
-        hearth: () => oneByOne(hearth, texts),
-        http: () => oneByOne(http, texts),
-        theirs: () => oneByOne(theirs, texts),
-      }, rounds),
+      `${clientTexts} texts ${lengths}, one by one from ${NUM_CLIENTS} clients, texts/s`,
+      clientTexts,
+      await race((contender) => () => oneByOne(contender, singles), rounds),
     );
   }
   add(
     `one text of 9 tokens, p50 of ${numShort}, ms`,
     0,
-    await compare({
-      hearth: () => hearth.embed([SHORT]),
-      http: () => http.embed([SHORT]),
-      theirs: () => theirs.embed([SHORT]),
-    }, numShort),
+    await race((contender) => () => contender.embed([SHORT]), numShort),
   );
   return rows;
 }
@@ -184,7 +232,7 @@ async function benchDevice(device: Device): Promise<string[][]> {
 async function benchMemory(): Promise<void> {
   const texts = await makeTexts(1000, 120);
   await using server = startServer("cpu");
-  const http = await overHttp(server);
+  const http = overHttp(await server.ready());
   const row: string[] = [];
   for (let thousand = 0; thousand <= 10; thousand++) {
     if (thousand > 0) await oneByOne(http, texts);
@@ -205,7 +253,15 @@ if (import.meta.main) {
   const devices = chosen === undefined ? ["cpu", "webgpu"] as const : [chosen as Device];
   for (const device of devices) {
     printTable(
-      ["embeddings", "Hearth", "over HTTP", "transformers.js", "ratio"],
+      [
+        "embeddings",
+        "Hearth",
+        "transformers.js",
+        "ratio",
+        "Hearth, HTTP",
+        "transformers.js, HTTP",
+        "ratio",
+      ],
       await benchDevice(device),
     );
   }

@@ -97,8 +97,13 @@ function multiHeadAttention(call: Call): readonly (Value | undefined)[] {
   }];
 }
 
-/** ONNX's own `Attention`. */
+/** ONNX's own `Attention`, or that of com.microsoft, which projects with a matrix and is as wide as its values. */
 function attention(call: Call): readonly (Value | undefined)[] {
+  if (call.node.domain === "com.microsoft") {
+    const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
+    const width = intsAttribute(call.node, "qkv_hidden_sizes")?.[2] ?? weights.shape[1]! / 3;
+    return [{ dtype, shape: shape.with(-1, width) }];
+  }
   const [query, value] = [need(call, 0), need(call, 2)];
   const { shape } = query;
   if (shape.length === 4) return [{ dtype: query.dtype, shape: shape.with(3, value.shape[3]!) }];

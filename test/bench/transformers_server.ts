@@ -1,0 +1,34 @@
+/**
+ * What one would write to serve embeddings with transformers.js alone: one process, a plain server, one request at a
+ * time. The other side of the benchmark over HTTP.
+ *
+ *     deno run -A transformers_server.ts <folder of model folders> <model> <cpu|webgpu>
+ *
+ * @module
+ */
+import { openDevice } from "../../src/gpu/device.ts";
+import { loadTransformers } from "../../src/onnx/hook.ts";
+
+const [modelsFolder, model, device] = Deno.args as [string, string, string];
+const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
+const transformers = await loadTransformers({ device: gpu?.device, modelsFolder });
+const pipeline = await transformers.pipeline("feature-extraction", model, {
+  device: "auto",
+  dtype: "fp32",
+});
+
+let last: Promise<unknown> = Promise.resolve();
+
+const onListen = ({ port }: { port: number }) =>
+  void Deno.stdout.writeSync(new TextEncoder().encode(`${port}\n`));
+
+Deno.serve({ port: 0, onListen }, async (request) => {
+  const { input } = await request.json();
+  const answer = last.then(() => pipeline(input, { pooling: "mean", normalize: true }));
+  last = answer.catch(() => {});
+  const rows = (await answer).tolist() as number[][];
+  return Response.json({
+    object: "list",
+    data: rows.map((embedding, index) => ({ object: "embedding", index, embedding })),
+  });
+});
