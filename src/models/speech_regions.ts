@@ -82,7 +82,7 @@ function findRuns(
     } else if (start !== undefined && (quietFrom !== undefined || likelihood < endThreshold)) {
       quietFrom ??= window;
       // Between the thresholds silence goes on, but does not come to its end.
-      if (likelihood >= endThreshold || window - quietFrom < minSilence) continue;
+      if (likelihood >= endThreshold || window + 1 - quietFrom < minSilence) continue;
       runs.push({ start, end: quietFrom });
       start = quietFrom = undefined;
     }

@@ -1,0 +1,264 @@
+/** Voice activity: the model's likelihoods, and recordings of which silence is passed over. */
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Backend } from "../../src/backend/backend.ts";
+import type { AsrModel } from "../../src/models/asr.ts";
+import { loadAsr } from "../../src/models/asr_load.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { findSpeechRegions } from "../../src/models/speech_regions.ts";
+import { VoiceActivity } from "../../src/models/voice_activity.ts";
+import { makeWav } from "../fixtures/audio_files.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { findSpeechFolder, readJfk } from "../fixtures/speech.ts";
+import { makeTinySpeech } from "../fixtures/tiny_speech.ts";
+import { readSpeechGoldens, transcribeFile, type Transcript } from "../fixtures/transcribe.ts";
+
+const VAD = findModelFolder("silero-vad");
+const SPEECH = findSpeechFolder();
+const RATE_HZ = 16_000;
+
+interface VadGolden {
+  readonly runs: readonly { readonly sampling_rate: number; readonly probs: readonly number[] }[];
+  readonly speech_segments_16k_seconds: readonly (readonly [number, number])[];
+}
+
+/** Registers a test that needs the voice activity model and the recordings; without them it is ignored. */
+function vadTest(
+  name: string,
+  fn: (vadFolder: string, speechFolder: string) => Promise<void>,
+): void {
+  if (VAD !== undefined && SPEECH !== undefined && existsSync(`${SPEECH}/demo`)) {
+    Deno.test(name, () => fn(VAD, SPEECH));
+  } else Deno.test.ignore(`${name} (../shared is not there)`, () => {});
+}
+
+function readGolden(vadFolder: string): VadGolden {
+  return JSON.parse(Deno.readTextFileSync(`${vadFolder}/golden.json`));
+}
+
+vadTest(
+  "VoiceActivity gives the likelihoods of an independent reference, however sound comes",
+  async (vad, speech) => {
+    const whole = readJfk(speech);
+    const activity = await VoiceActivity.load(vad);
+    for (const { sampling_rate, probs } of readGolden(vad).runs) {
+      const samples = sampling_rate === RATE_HZ ? whole : whole.filter((_, i) => i % 2 === 0);
+      // Two recordings at a time, in pieces of their own.
+      const listeners = (sampling_rate === RATE_HZ ? [1000, 37_123] : [5000]).map((size) => ({
+        size,
+        listener: activity.listen(sampling_rate),
+      }));
+      await Promise.all(listeners.map(async ({ size, listener }) => {
+        for (let at = 0; at < samples.length; at += size) {
+          await listener.push(samples.subarray(at, at + size));
+        }
+        const likelihoods = await listener.likelihoods();
+        // The reference leaves out a window that is not full.
+        assert.equal(likelihoods.length, Math.ceil(samples.length / (sampling_rate / 31.25)));
+        probs.forEach((want, i) =>
+          assert.ok(Math.abs(likelihoods[i]! - want) < 1e-3, `${i}: ${likelihoods[i]}`)
+        );
+      }));
+    }
+    await activity.dispose();
+  },
+);
+
+vadTest(
+  "findSpeechRegions() finds a recording's speech where an independent reference finds it",
+  (vad) => {
+    const { runs, speech_segments_16k_seconds } = readGolden(vad);
+    const { probs } = runs.find((run) => run.sampling_rate === RATE_HZ)!;
+    const regions = findSpeechRegions(probs, {
+      sampleRateHz: RATE_HZ,
+      windowSamples: 512,
+      numSamples: probs.length * 512,
+      maxSpeechSeconds: Infinity,
+      minSpeechSeconds: 0.25,
+      minSilenceSeconds: 0.1,
+      paddingSeconds: 0,
+    });
+    assert.deepEqual(
+      regions.map(({ start, end }) => [start / RATE_HZ, end / RATE_HZ]),
+      speech_segments_16k_seconds,
+    );
+    return Promise.resolve();
+  },
+);
+
+interface Said {
+  readonly text: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+/** Clips of the goldens with silence and faint noise around them. */
+function makeRecording(
+  speechFolder: string,
+  parts: readonly (string | number)[],
+): { wav: Uint8Array<ArrayBuffer>; said: Said[] } {
+  const { clips } = readSpeechGoldens(speechFolder);
+  const samples: number[] = [];
+  const said: Said[] = [];
+  let state = 1;
+  for (const part of parts) {
+    const offset = samples.length / RATE_HZ;
+    if (typeof part === "number") {
+      for (let i = 0; i < part * RATE_HZ; i++) {
+        state = state * 48271 % 2147483647;
+        samples.push((state / 2147483647 - 0.5) * 0.002);
+      }
+      continue;
+    }
+    const pcm = new Int16Array(Deno.readFileSync(`${speechFolder}/demo/${part}`).slice(44).buffer);
+    for (const sample of pcm) samples.push(sample / 32768);
+    for (const { start, end, text } of clips.find(({ file }) => file === part)!.segments) {
+      said.push({ text, start: offset + start, end: offset + end });
+    }
+  }
+  return { wav: makeWav(samples), said };
+}
+
+async function numWindows(model: AsrModel): Promise<number> {
+  const figures = await model.metrics.getMetricsAsJSON();
+  return figures.find(({ name }) => name === "hearth_windows_total")!.values[0]!.value;
+}
+
+function assertSaid({ segments }: Transcript, said: readonly Said[]): void {
+  assert.deepEqual(segments.map(({ text }) => text), said.map(({ text }) => text));
+  segments.forEach(({ startSeconds, endSeconds, text }, i) => {
+    assert.ok(
+      Math.abs(startSeconds - said[i]!.start) <= 0.1,
+      `${text}: ${startSeconds}, ${said[i]!.start}`,
+    );
+    assert.ok(
+      Math.abs(endSeconds - said[i]!.end) <= 0.1,
+      `${text}: ${endSeconds}, ${said[i]!.end}`,
+    );
+  });
+}
+
+async function assertPassesOver(
+  backend: Backend,
+  [vadFolder, speechFolder]: readonly [string, string],
+  parts: readonly (string | number)[],
+): Promise<void> {
+  const { wav, said } = makeRecording(speechFolder, parts);
+  const folder = await openFolder(findModelFolder("hearth-demo-asr")!);
+  const model = await loadAsr(folder, { backend, dtype: "fp32", onProgress: () => {}, vadFolder });
+  assertSaid(await transcribeFile(model, wav), said);
+  assert.equal(await numWindows(model), parts.filter((part) => typeof part === "string").length);
+  await model.dispose();
+}
+
+const PARTS = [3, "10_both.wav", 125, "04_voice.wav", 20, "01_sent.wav", 12];
+
+vadTest(
+  "AsrModel with a voice activity model hears speech minutes apart, at its true times, and no silence",
+  (vad, speech) => assertPassesOver(new CpuBackend(), [vad, speech], PARTS),
+);
+
+if (VAD !== undefined && SPEECH !== undefined) {
+  gpuTest(
+    "AsrModel with a voice activity model passes over silence on WebGPU too",
+    async (gpu) =>
+      await assertPassesOver(await WebGpuBackend.create(gpu), [VAD, SPEECH], [
+        3,
+        PARTS[1]!,
+        62,
+        PARTS[3]!,
+      ]),
+  );
+}
+
+vadTest(
+  "AsrModel with a voice activity model hears nothing in silence, and the language that is asked for",
+  async (vad) => {
+    const folder = await openFolder(findModelFolder("hearth-demo-asr")!);
+    const model = await loadAsr(folder, {
+      backend: new CpuBackend(),
+      onProgress: () => {},
+      vadFolder: vad,
+    });
+    const silence = makeWav(new Float32Array(RATE_HZ * 35));
+    const transcript = await transcribeFile(model, silence, { language: "en" });
+    assert.deepEqual(transcript, {
+      language: "english",
+      durationSeconds: 35,
+      segments: [],
+      text: "",
+      type: "start",
+    });
+    assert.equal((await transcribeFile(model, silence)).language, "");
+    assert.equal(await numWindows(model), 0);
+    await model.dispose();
+  },
+);
+
+vadTest("models that give no times take those of the speech", async (vadFolder, speechFolder) => {
+  const { wav, said } = makeRecording(speechFolder, [5, "10_both.wav", 20, "04_voice.wav", 5]);
+  for (const name of ["moonshine", "wav2vec2"] as const) {
+    await using tiny = await makeTinySpeech(name);
+    const options = { backend: new CpuBackend(), onProgress: () => {}, vadFolder };
+    const model = await loadAsr(await openFolder(tiny.folder), options);
+    const { segments } = await transcribeFile(model, wav);
+    assert.equal(await numWindows(model), 2, name);
+    assert.ok(segments.length >= 2);
+    for (const { startSeconds, endSeconds } of segments) {
+      const isSpeech = (from: Said, to: Said) =>
+        startSeconds > from.start - 0.6 && endSeconds < to.end + 0.6;
+      assert.ok(
+        isSpeech(said[0]!, said[1]!) || isSpeech(said[2]!, said[2]!),
+        `${startSeconds} to ${endSeconds}`,
+      );
+    }
+    await model.dispose();
+  }
+});
+
+vadTest(
+  "a voice activity model that is broken or none is refused, with what was looked at",
+  async (vad) => {
+    const asr = await openFolder(findModelFolder("hearth-demo-asr")!);
+    const load = (vadFolder: string) =>
+      loadAsr(asr, { backend: new CpuBackend(), onProgress: () => {}, vadFolder });
+    const startup = (message: RegExp) => ({ name: "StartupError", message });
+    await assert.rejects(
+      load("/no/such/folder"),
+      startup(/^--vad: .*\/no\/such\/folder cannot be read/),
+    );
+    const made = await Deno.makeTempDir({ prefix: "hearth-vad-" });
+    try {
+      await assert.rejects(load(made), startup(/^--vad: .* has no config\.json/));
+      const config = JSON.parse(await Deno.readTextFile(`${vad}/config.json`));
+      const write = (changed: object) =>
+        Deno.writeTextFile(`${made}/config.json`, JSON.stringify(changed));
+      await write(config);
+      await assert.rejects(
+        load(made),
+        startup(/^--vad: .* has no onnx\/model\.onnx; it has no graph/),
+      );
+      await Deno.mkdir(`${made}/onnx`);
+      await Deno.writeTextFile(`${made}/onnx/model.onnx`, "no graph");
+      await assert.rejects(load(made), startup(/^--vad: .*model\.onnx cannot be loaded: /));
+      await Deno.copyFile(
+        `${findModelFolder("hearth-demo-asr")}/onnx/encoder_model.onnx`,
+        `${made}/onnx/model.onnx`,
+      );
+      await assert.rejects(
+        load(made),
+        startup(/inputs are input_features; input, state, sr are wanted/),
+      );
+      await Deno.copyFile(`${vad}/onnx/model.onnx`, `${made}/onnx/model.onnx`);
+      await write({ ...config, sampling_rates: [8000] });
+      await assert.rejects(load(made), startup(/does not take sound at 16000 Hz.*\[8000\]/));
+      await write({ ...config, state_shape: [2, 1, 64] });
+      await assert.rejects(load(made), startup(/is no voice activity model: /));
+    } finally {
+      await Deno.remove(made, { recursive: true });
+    }
+  },
+);
