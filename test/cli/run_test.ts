@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { decodeImage } from "../../src/media/image.ts";
+import { discFile } from "../fixtures/matting.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
 
@@ -70,6 +72,29 @@ Deno.test("run of a speech model writes down recordings, and refuses what is non
   const noSound = await runHearth([...words, "deno.json"]);
   assert.equal(noSound.code, 1);
   assert.match(noSound.stderr, /^hearth: .*is no audio that can be read/);
+});
+
+Deno.test("run of a background-removal model writes a PNG file, and refuses what is no picture", async () => {
+  await withFolder(async (folder) => {
+    const words = ["run", "hearth-demo-matting", ...CPU];
+    const picture = join(folder, "disc.png");
+    await Deno.writeFile(picture, await discFile(40, 30));
+    const output = join(folder, "cut out.png");
+    const { code, stdout, stderr } = await runHearth([...words, "-i", picture, "-o", output]);
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: "", stderr: "" });
+    const { width, height, channels } = await decodeImage(await Deno.readFile(output));
+    assert.deepEqual([width, height, channels], [40, 30, 4]);
+    const text = await runHearth([...words, "-i", "a cat"]);
+    assert.equal(text.code, 1);
+    assert.match(text.stderr, /takes one picture, a file: -i photo\.jpg; saw "a cat"/);
+    const noPicture = await runHearth([...words, "-i", "deno.json"]);
+    assert.equal(noPicture.code, 1);
+    assert.match(noPicture.stderr, /^hearth: deno\.json: The file is no picture/);
+    if (!hasTerminals) return;
+    const terminal = await runInTerminal([...words, "-i", picture]);
+    assert.equal(terminal.code, 1);
+    assert.match(terminal.screen, /name a file for it with -o/);
+  });
 });
 
 Deno.test("run without an input, with a bad output or a broken model says so and exits 1", async () => {
