@@ -12,40 +12,76 @@ const ImageContent = z.object({
   image_url: z.object({ url: z.string().describe("data: and a PNG file as base64") }),
 }).meta({ id: "ImageContent" });
 
+const AudioContent = z.object({
+  type: z.literal("audio"),
+  audio_url: z.object({ url: z.string().describe("data: and a sound file as base64") }),
+}).meta({ id: "AudioContent" });
+
 /** The answer that holds a picture. */
-export const ImageCompletion = z.object({
-  id: z.string(),
-  object: z.literal("chat.completion"),
-  created: integerFrom(0).describe("Seconds since 1970"),
-  model: z.string(),
-  choices: z.array(z.object({
-    index: integerFrom(0),
-    message: z.object({ role: z.literal("assistant"), content: z.array(ImageContent) }),
-    finish_reason: z.literal("stop"),
-  })),
-  usage: z.object({
-    prompt_tokens: integerFrom(0),
-    completion_tokens: integerFrom(0),
-    total_tokens: integerFrom(0),
-  }).describe("Always 0: pictures are not counted in tokens"),
-}).meta({ id: "ImageCompletion" });
+export const ImageCompletion = completionOf(ImageContent).meta({ id: "ImageCompletion" });
+
+/** The answer that holds speech. */
+export const AudioCompletion = completionOf(AudioContent).meta({ id: "AudioCompletion" });
 
 /** See {@linkcode ImageCompletion}. */
 export type ImageCompletion = z.output<typeof ImageCompletion>;
 
+/** See {@linkcode AudioCompletion}. */
+export type AudioCompletion = z.output<typeof AudioCompletion>;
+
 /** The answer that holds a PNG file. */
 export function imageCompletion(head: CompletionHead, png: Uint8Array): ImageCompletion {
   const url = `data:image/png;base64,${png.toBase64()}`;
+  return completion(head, { content: { type: "image", image_url: { url } }, numTokens: 0 });
+}
+
+/** The answer that holds a sound file. @param speech.numTokens of the text. */
+export function audioCompletion(
+  head: CompletionHead,
+  speech: {
+    readonly file: Uint8Array;
+    readonly contentType: string;
+    readonly numTokens: number;
+  },
+): AudioCompletion {
+  const { file, contentType, numTokens } = speech;
+  const url = `data:${contentType.replaceAll(" ", "")};base64,${file.toBase64()}`;
+  return completion(head, { content: { type: "audio", audio_url: { url } }, numTokens });
+}
+
+function completionOf<T extends z.ZodType>(content: T) {
+  return z.object({
+    id: z.string(),
+    object: z.literal("chat.completion"),
+    created: integerFrom(0).describe("Seconds since 1970"),
+    model: z.string(),
+    choices: z.array(z.object({
+      index: integerFrom(0),
+      message: z.object({ role: z.literal("assistant"), content: z.array(content) }),
+      finish_reason: z.literal("stop"),
+    })),
+    usage: z.object({
+      prompt_tokens: integerFrom(0),
+      completion_tokens: integerFrom(0),
+      total_tokens: integerFrom(0),
+    }).describe("Tokens of text; pictures and sound are not counted in tokens"),
+  });
+}
+
+function completion<Content>(
+  head: CompletionHead,
+  { content, numTokens }: { readonly content: Content; readonly numTokens: number },
+) {
   return {
     id: head.id,
-    object: "chat.completion",
+    object: "chat.completion" as const,
     created: head.createdSeconds,
     model: head.model,
     choices: [{
       index: 0,
-      message: { role: "assistant", content: [{ type: "image", image_url: { url } }] },
-      finish_reason: "stop",
+      message: { role: "assistant" as const, content: [content] },
+      finish_reason: "stop" as const,
     }],
-    usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+    usage: { prompt_tokens: numTokens, completion_tokens: 0, total_tokens: numTokens },
   };
 }

@@ -6,6 +6,8 @@
 import type { ModelKind } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import type { ChatTask, MessagePart } from "../models/task.ts";
+import { joinBytes } from "../media/audio/join_bytes.ts";
+import { closeWavHeader } from "../media/sound/wav_header.ts";
 import type { Session } from "../session/session.ts";
 import { isText, type RunInput, textOf } from "./run_input.ts";
 
@@ -30,6 +32,7 @@ export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
   vision: writeReplyToPictures,
   ocr: writeReadings,
   asr: writeTranscripts,
+  tts: writeSpeech,
   matting: writeCutOut,
   embedding: writeVectors,
   rerank: writeScores,
@@ -146,4 +149,26 @@ async function* writeScores({ session, inputs }: RunTask) {
   for (const { document, score } of order.sort((a, b) => b.score - a.score)) {
     yield `${score.toFixed(6)}\t${document.replaceAll(/\s+/g, " ")}\n`;
   }
+}
+
+/** A WAV file, whose header tells its length: it is written when all is spoken. */
+async function* writeSpeech({ session, inputs }: RunTask) {
+  const [{ name: param } = { name: "text" }] = inputs;
+  const events = session.stream({
+    type: "speak",
+    requestId: "run",
+    text: inputs.map(textOf).join("\n\n"),
+    param,
+    speed: 1,
+    format: "wav",
+    seed: 0,
+  });
+  const parts: Uint8Array[] = [];
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "audio") parts.push(event.bytes);
+  }
+  const file = joinBytes(parts);
+  closeWavHeader(file);
+  yield file;
 }

@@ -15,13 +15,14 @@ import { healthRoute } from "./health.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
-import { otherKindsRoutes } from "./other_kinds.ts";
 import type { App } from "./node_bridge.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./rerank.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
+import { speechRoute } from "./speech.ts";
 import { transcriptionsRoute } from "./transcriptions.ts";
+import { voicesRoute } from "./voices.ts";
 
 /** nginx's number for a client that went away before it was answered; nobody receives it. */
 const CLIENT_GONE = 499;
@@ -54,7 +55,8 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     ...rerankRoutes(deps),
     transcriptionsRoute(deps),
     removeBackgroundRoute(deps),
-    ...otherKindsRoutes(deps),
+    speechRoute(deps),
+    voicesRoute(deps),
     shutdownRoute(deps),
     metricsRoute(metrics),
   ];

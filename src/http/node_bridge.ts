@@ -96,6 +96,9 @@ function stopReading(incoming: IncomingMessage): void {
   incoming.pause();
 }
 
+/** What is sent as it comes. */
+const STREAMED = /^(text\/event-stream|audio\/)/;
+
 interface Wire {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
@@ -105,7 +108,7 @@ interface Wire {
 async function writeResponse(response: Response, wire: Wire): Promise<void> {
   const { status, headers, body } = response;
   const { incoming, outgoing } = wire;
-  if (body !== null && headers.get("content-type")?.startsWith("text/event-stream")) {
+  if (body !== null && STREAMED.test(headers.get("content-type") ?? "")) {
     outgoing.writeHead(status, Object.fromEntries(headers));
     return await writeStream(body, wire);
   }

@@ -24,6 +24,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and each 
     Object.keys(item).filter((key) => key !== "parameters").map((method) => `${method} ${path}`)
   );
   assert.deepEqual(endpoints.sort(), [
+    "get /audio/voices",
     "get /health",
     "get /metrics",
     "get /models",

@@ -1,0 +1,136 @@
+/**
+ * From the worker's events to the answer of a speech request: as JSON, as sound or as events.
+ *
+ * @module
+ */
+import { nestedError } from "../api/error_body.ts";
+import { type AudioCompletion, audioCompletion } from "../api/media_completion.ts";
+import type { SpeechEvent } from "../api/speech_response.ts";
+import { HearthError } from "../errors.ts";
+import { closeWavHeader } from "../media/sound/wav_header.ts";
+import { CONTENT_TYPES, type SoundFormat } from "../media/sound_format.ts";
+import type { SpeakEvent } from "../models/task.ts";
+import { formatEvent } from "./sse.ts";
+
+/** As base64 within JSON, more than this would not fit into one string of JavaScript with room to spare. */
+const MAX_JSON_BYTES = 100 * 1024 * 1024;
+
+type Events = Required<Pick<AsyncIterator<SpeakEvent>, "next" | "return">>;
+
+/**
+ * Reads all the sound and puts it into a chat completion.
+ *
+ * @param first the event read already.
+ * @throws {HearthError} the one of an error event; `invalid_value` when the sound is too long for JSON.
+ */
+export async function speechAsJson(
+  first: SpeakEvent,
+  events: Events,
+  { model, format }: { readonly model: string; readonly format: SoundFormat },
+): Promise<AudioCompletion> {
+  const { file, numTokens } = await readWhole(first, events, format);
+  const head = {
+    id: `chatcmpl-${crypto.randomUUID()}`,
+    createdSeconds: Math.floor(Date.now() / 1000),
+    model,
+  };
+  return audioCompletion(head, { file, contentType: CONTENT_TYPES[format], numTokens });
+}
+
+/**
+ * An answer that sends sound as soon as it comes: with its length where it came in one piece.
+ *
+ * @param options.onError told of an error after the first sound, which breaks the answer off.
+ */
+export async function speechAsSound(
+  first: SpeakEvent,
+  events: Events,
+  { format, onError }: {
+    readonly format: SoundFormat;
+    readonly onError: (error: HearthError) => void;
+  },
+): Promise<Response> {
+  const headers = { "content-type": CONTENT_TYPES[format] };
+  if (first.type !== "audio" || first.isLast) {
+    const { file } = await readWhole(first, events, format);
+    return new Response(file, { headers: { ...headers, "content-length": `${file.length}` } });
+  }
+  let waiting: SpeakEvent | undefined = first;
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const event = waiting ?? (await events.next()).value as SpeakEvent | undefined;
+      waiting = undefined;
+      if (event?.type === "audio") return controller.enqueue(event.bytes);
+      if (event?.type !== "error") return controller.close();
+      const error = HearthError.fromWire(event.error);
+      onError(error);
+      controller.error(error);
+    },
+    async cancel() {
+      await events.return();
+    },
+  }, { highWaterMark: 0 });
+  return new Response(body, {
+    // Neither a cache nor a proxy may hold sound back.
+    headers: { ...headers, "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" },
+  });
+}
+
+/** Makes of each event what the client reads of it, in the order in which they come. */
+export function createSpeechFormat(
+  { onError }: {
+    /** Told of an error event, which the client sees as the last of its stream. */
+    onError: (error: HearthError) => void;
+  },
+): (event: SpeakEvent) => string {
+  const write = (event: SpeechEvent) => formatEvent(JSON.stringify(event));
+  return (event) => {
+    switch (event.type) {
+      case "audio":
+        return write({ type: "speech.audio.delta", audio: event.bytes.toBase64() });
+      case "error": {
+        const error = HearthError.fromWire(event.error);
+        onError(error);
+        return formatEvent(JSON.stringify(nestedError(error)));
+      }
+      case "done": {
+        const { textTokens: tokens } = event;
+        const usage = { input_tokens: tokens, output_tokens: 0, total_tokens: tokens };
+        return write({ type: "speech.audio.done", usage });
+      }
+    }
+  };
+}
+
+/** All the sound, whose header says how long it is where the format's can. */
+async function readWhole(
+  first: SpeakEvent,
+  events: Events,
+  format: SoundFormat,
+): Promise<{ file: Uint8Array<ArrayBuffer>; numTokens: number }> {
+  const parts: Uint8Array[] = [];
+  let numBytes = 0;
+  for (let event: SpeakEvent | undefined = first; event !== undefined;) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "done") {
+      const file = new Uint8Array(numBytes);
+      parts.reduce((at, part) => (file.set(part, at), at + part.length), 0);
+      if (format === "wav") closeWavHeader(file);
+      return { file, numTokens: event.textTokens };
+    }
+    parts.push(event.bytes);
+    numBytes += event.bytes.length;
+    if (numBytes > MAX_JSON_BYTES) {
+      await events.return();
+      throw new HearthError(
+        "invalid_value",
+        `The speech is longer than the ${
+          MAX_JSON_BYTES / 1024 / 1024
+        } MiB that one piece may have. ` +
+          "Send the text as input, whose answer comes as it is spoken, or ask for mp3 or opus.",
+      );
+    }
+    event = (await events.next()).value as SpeakEvent | undefined;
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
