@@ -14,6 +14,14 @@ import { TransformersSpeech } from "./transformers_speech.ts";
 
 /** @throws {StartupError} when the folder lacks a part, or its graph is no CTC model. */
 export async function loadCtc(folder: ModelFolder, options: AsrLoadOptions): Promise<AsrModel> {
+  const architectures = [folder.config["architectures"] ?? []].flat().map(String);
+  if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
+    throw new StartupError(
+      `${folder.path} is no speech recogniser: its config.json says ${
+        architectures.join(", ")
+      }, and one that ends in ForCTC is wanted.`,
+    );
+  }
   const config = readCtcConfig({
     config: folder.config,
     preprocessorConfig: await readOptionalJson(folder, "preprocessor_config.json"),

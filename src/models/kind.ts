@@ -19,6 +19,9 @@ const ASR_TYPES = new Set([
   "wav2vec2-bert",
   "hubert",
   "wavlm",
+  "unispeech",
+  "unispeech-sat",
+  "parakeet_ctc",
   "lite-whisper",
 ]);
 const TTS_TYPES = new Set(["style_text_to_speech_2", "supertonic", "vits", "speecht5"]);

@@ -140,3 +140,17 @@ Deno.test("chooseFiles() leaves out what a model that sees would hear with", () 
     "onnx/vision_encoder_q4.onnx",
   ]);
 });
+
+Deno.test("chooseFiles() takes the one graph of a CTC model", () => {
+  const ctc = folder(
+    { model_type: "wav2vec2", architectures: ["Wav2Vec2ForCTC"] },
+    ...["vocab.json", "preprocessor_config.json", "onnx/model.onnx", "onnx/model_fp16.onnx"],
+  );
+  assert.deepEqual(choose(ctc), {
+    kind: "asr",
+    dtype: "fp32",
+    files: ["config.json", "onnx/model.onnx", "preprocessor_config.json"],
+    graphs: ["onnx/model.onnx"],
+    missed: ["onnx/model_quantized.onnx", "onnx/model_q4.onnx"],
+  });
+});

@@ -1,0 +1,170 @@
+/** Speech models other than Whisper behind the same endpoints, with the real worker. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { makeWav } from "../fixtures/audio_files.ts";
+import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
+import { TestApp, TestServer } from "../fixtures/server.ts";
+import { postSpeech, speechForm } from "../fixtures/speech_server.ts";
+import { goldenSound, makeTinySpeech, type TinySpeechModel } from "../fixtures/tiny_speech.ts";
+import { GraphBuilder } from "../fixtures/graph_builder.ts";
+
+const SECONDS = 6.5;
+const AUDIO = makeWav(goldenSound(SECONDS));
+
+function textOf(model: TinySpeechModel): string {
+  const { text } = goldens.find((golden) => golden.model === model && golden.seconds === SECONDS)!;
+  return text.replaceAll(/ +/g, " ");
+}
+
+async function withApp(
+  model: TinySpeechModel,
+  use: (app: TestApp) => Promise<void>,
+  changes: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  await using tiny = await makeTinySpeech(model, changes);
+  await using app = await new TestApp({ folder: tiny.folder }).ready();
+  await use(app);
+}
+
+for (const model of ["moonshine", "wav2vec2"] as const) {
+  Deno.test(`transcriptions with ${model}: every format, a stream, and a chat`, async () => {
+    await withApp(model, async (app) => {
+      const text = textOf(model);
+      const ask = (fields: Record<string, string>) => postSpeech(app, AUDIO, fields);
+      assert.deepEqual(await (await ask({})).json(), { text });
+      assert.equal(await (await ask({ response_format: "text" })).text(), text);
+      const verbose = await (await ask({ response_format: "verbose_json" })).json();
+      assert.equal(verbose.text, text);
+      assert.equal(verbose.duration, SECONDS);
+      assert.equal(verbose.language, model === "moonshine" ? "english" : "");
+      assert.equal(
+        verbose.segments.map((each: { text: string }) => each.text).join("").trim(),
+        text,
+      );
+      for (const { start, end, tokens, avg_logprob } of verbose.segments) {
+        assert.ok(0 <= start && start < end && end <= SECONDS && tokens.length > 0);
+        assert.ok(avg_logprob < 0 && Number.isFinite(avg_logprob));
+      }
+      const srt = await (await ask({ response_format: "srt" })).text();
+      assert.match(srt, /^1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\n/);
+      assert.match(await (await ask({ response_format: "vtt" })).text(), /^WEBVTT\n\n00:/);
+
+      const events = (await (await ask({ stream: "true" })).text()).trim().split("\n\n")
+        .map((event) => JSON.parse(event.replace(/^data: /, "")));
+      assert.deepEqual(events.at(-1), { type: "transcript.text.done", text });
+      const deltas = events.slice(0, -1).map(({ delta }) => delta);
+      assert.equal(deltas.join(""), text);
+
+      const url = `data:audio/wav;base64,${Buffer.from(AUDIO).toString("base64")}`;
+      const content = [{ type: "text", text: "Write it down." }, {
+        type: "audio",
+        audio_url: { url },
+      }];
+      const messages = [{ role: "user", content }];
+      const chat = await app.post("/v1/chat/completions", { model: "hearth-demo-chat", messages });
+      assert.equal((await chat.json()).choices[0].message.content, text);
+    });
+  });
+}
+
+Deno.test("transcriptions: a language that the model has not is refused, naming those it has", async () => {
+  const ask = async (app: TestApp, language: string) => {
+    const response = await postSpeech(app, AUDIO, { language });
+    return [response.status, (await response.json()).error] as const;
+  };
+  await withApp("moonshine", async (app) => {
+    const [status, error] = await ask(app, "de");
+    assert.deepEqual([status, error.code, error.param], [400, "invalid_value", "language"]);
+    assert.match(error.message, /does not know "de"; it knows en\.$/);
+    assert.equal((await ask(app, "en"))[0], 200);
+  });
+  await withApp("cohere_asr", async (app) => {
+    assert.match((await ask(app, "de"))[1].message, /it knows en, fr, ja\.$/);
+    const french = await (await postSpeech(app, AUDIO, { language: "fr" })).json();
+    assert.deepEqual(french, { text: textOf("cohere_asr") });
+  });
+  const config = { model_type: "wav2vec2", vocab_size: 32, pad_token_id: 0, conv_stride: [320] };
+  await withApp("wav2vec2", async (app) => {
+    assert.match((await ask(app, "en"))[1].message, /leave the field out\.$/);
+  });
+  await withApp("wav2vec2", async (app) => {
+    assert.match((await ask(app, "en"))[1].message, /it knows de\.$/);
+    const verbose = await postSpeech(app, AUDIO, {
+      language: "de",
+      response_format: "verbose_json",
+    });
+    assert.equal((await verbose.json()).language, "german");
+  }, { "config.json": { ...config, language: "de" } });
+});
+
+Deno.test("transcriptions: temperature draws other words, and 0 the same again", async () => {
+  await withApp("moonshine", async (app) => {
+    const ask = async (temperature: string) =>
+      (await (await postSpeech(app, AUDIO, { temperature })).json()).text;
+    const drawn = await Promise.all(["1", "1", "1", "1"].map(ask));
+    assert.ok(new Set(drawn).size > 1, drawn.join(" / "));
+    assert.equal(await ask("0"), textOf("moonshine"));
+  });
+});
+
+/** A CTC graph that runs on one length of sound only. */
+function narrowGraph(numSamples: number): Uint8Array<ArrayBuffer> {
+  const graph = new GraphBuilder({ seed: 5 });
+  const frames = graph.add("Reshape", ["input_values", graph.ints([1, numSamples / 400, 400])]);
+  graph.add("MatMul", [frames, graph.weights([400, 32])], { outputs: ["logits"] });
+  return graph.build({
+    inputs: [["input_values", "float32", ["batch_size", "sequence_length"]]],
+    outputs: [["logits", "float32", ["batch_size", "frames", 32]]],
+  });
+}
+
+Deno.test("transcriptions: a run that fails takes its own request with it, and no other", async () => {
+  // As long as the warm-up's second.
+  const good = makeWav(goldenSound(1));
+  await withApp("wav2vec2", async (app) => {
+    for (let round = 0; round < 2; round++) {
+      const bad = await postSpeech(app, AUDIO);
+      assert.equal(bad.status, 500);
+      assert.equal((await bad.json()).error.code, "inference_failed");
+      assert.equal((await postSpeech(app, good)).status, 200);
+    }
+  }, { "onnx/model.onnx": narrowGraph(16_000) });
+});
+
+Deno.test("transcriptions: eight at a time give what each gives alone; clients that leave make room", async () => {
+  await using tiny = await makeTinySpeech("moonshine");
+  await using server = await TestServer.start({ folder: tiny.folder });
+  const send = async (signal?: AbortSignal) => {
+    const init = { method: "POST", body: speechForm(AUDIO), ...(signal && { signal }) };
+    return await (await fetch(`${server.base}/v1/audio/transcriptions`, init)).json();
+  };
+  const abort = new AbortController();
+  const leaving = Array.from({ length: 4 }, () => assert.rejects(send(abort.signal)));
+  const staying = Array.from({ length: 8 }, () => send());
+  await server.untilBusy();
+  abort.abort();
+  await Promise.all(leaving);
+  for (const answer of await Promise.all(staying)) {
+    assert.deepEqual(answer, { text: textOf("moonshine") });
+  }
+  await server.untilIdle();
+  const before = await server.figure("hearth_completion_tokens_total");
+  assert.deepEqual(await send(), { text: textOf("moonshine") });
+  assert.ok(await server.figure("hearth_completion_tokens_total") > before);
+  assert.ok(await server.figure("hearth_audio_seconds_total") >= 9 * SECONDS);
+});
+
+Deno.test("a recording without end stops when its client leaves", async () => {
+  await using tiny = await makeTinySpeech("moonshine");
+  await using server = await TestServer.start({ folder: tiny.folder });
+  const long = makeWav(goldenSound(600));
+  const abort = new AbortController();
+  const init = { method: "POST", body: speechForm(long), signal: abort.signal };
+  const leaving = assert.rejects(fetch(`${server.base}/v1/audio/transcriptions`, init));
+  await server.untilBusy();
+  abort.abort();
+  await leaving;
+  await server.untilIdle();
+  // Ten minutes are more than twenty pieces.
+  assert.ok(await server.figure("hearth_windows_total") < 15);
+});
