@@ -51,12 +51,13 @@ function toMegapixels(numPixels: number): string {
   return (numPixels / 1e6).toLocaleString("en", { maximumSignificantDigits: 4 });
 }
 
-/** Whatever a decoder throws at a file is that file's fault. */
+/** Whatever a decoder throws at a file is that file's fault, unless this machine lacks the memory for it. */
 async function decode(file: Uint8Array<ArrayBuffer>, header: ImageHeader): Promise<Pixels> {
   try {
     return await header.format.decode(file, header);
   } catch (error) {
     if (error instanceof HearthError) throw error;
+    if (error instanceof RangeError && /allocation failed/i.test(error.message)) throw error;
     throw invalidImage(
       `The ${header.format.name} file is damaged or cut off and cannot be decoded.`,
       error,

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { HearthError } from "../../errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { invalidImage } from "./format.ts";
 
@@ -58,13 +59,14 @@ export class WasmImageDecoder<Decoder> {
   /**
    * Calls the decoder. One that throws or traps is never used again.
    *
-   * @throws {HearthError} `invalid_media` when there is no picture or it has another size.
+   * @throws {HearthError} `invalid_media` when there is no picture or it has another size, `inference_failed` when the
+   * decoder cannot be loaded.
    */
   async decode(
     call: (decoder: Decoder) => DecodedImage | null,
     { name, width, height }: { name: string; width: number; height: number },
   ): Promise<Pixels> {
-    const { decoder, memory } = this.#instance ?? await this.#instantiate();
+    const { decoder, memory } = this.#instance ?? await this.#load(name);
     // Nothing is awaited from here on, so no other picture gets hold of the instance.
     this.#instance = undefined;
     this.#complaint = "";
@@ -95,6 +97,19 @@ export class WasmImageDecoder<Decoder> {
   /** The end of a sentence. */
   #reason(): string {
     return this.#complaint === "" ? "." : `: ${this.#complaint}.`;
+  }
+
+  async #load(name: string): Promise<Instance<Decoder>> {
+    try {
+      return await this.#instantiate();
+    } catch (error) {
+      this.#module = undefined;
+      throw new HearthError(
+        "inference_failed",
+        `The decoder of ${name} files could not be loaded; the server's log says why.`,
+        { cause: error },
+      );
+    }
   }
 
   async #instantiate(): Promise<Instance<Decoder>> {
