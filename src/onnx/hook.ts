@@ -10,6 +10,7 @@ import { setImmediate } from "node:timers";
 import type { InferenceSession } from "onnxruntime-common";
 import { exclusively, runtime, Tensor, type Tensors } from "./ort.ts";
 import { replaceCanvas } from "./raw_image.ts";
+import { openTensorOp } from "./tensor_ops.ts";
 
 /** What transformers.js offers, once it runs on our ONNX Runtime. */
 export type Transformers = typeof import("@huggingface/transformers");
@@ -65,6 +66,8 @@ async function createSession(
 ): Promise<InferenceSession> {
   // Outside a worker it takes itself to be in Node and names the file instead of reading it.
   const bytes = typeof model === "string" ? await Deno.readFile(model) : model as Uint8Array;
+  const op = await openTensorOp(bytes);
+  if (op !== undefined) return op as InferenceSession;
   const session = await exclusively(() =>
     runtime.InferenceSession.create(bytes, {
       ...given,
