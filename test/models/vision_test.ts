@@ -1,0 +1,253 @@
+/** Vision models: what requests with pictures get, together and alone, and what they leave behind. */
+import assert from "node:assert/strict";
+import type { EngineSettings } from "../../src/config.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { HearthError } from "../../src/errors.ts";
+import type { Model } from "../../src/models/model.ts";
+import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/model.ts";
+import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import {
+  makeVisionFolder,
+  VISION_FAMILIES,
+  type VisionFamily,
+} from "../fixtures/vision/vision_folder.ts";
+
+const SIZE = [84, 56] as const;
+const QUESTION = "What colors are there?";
+
+async function withModel(
+  family: VisionFamily,
+  options: OpenModelOptions,
+  use: (model: OpenModel) => Promise<void>,
+): Promise<void> {
+  await using folder = await makeVisionFolder(family);
+  await using model = await openModel(folder.path, options);
+  await use(model);
+}
+
+async function metricOf(model: Model, name: string): Promise<number> {
+  const metrics = await model.metrics.getMetricsAsJSON();
+  const { values } = metrics.find((metric) => metric.name === name)!;
+  return values.reduce((sum, { value }) => sum + value, 0);
+}
+
+async function show(number: number, text = QUESTION): Promise<ChatMessage> {
+  return pictureMessage(await drawPicture(number, SIZE), text);
+}
+
+/** Conversations of one or two pictures, some alike, and some without any. */
+async function mixedConversations(): Promise<ChatMessage[][]> {
+  const two = async (a: number, b: number): Promise<ChatMessage> => {
+    const [first, second] = [await show(a), await show(b, "And this one?")];
+    return { role: "user", content: [...first.content, ...second.content] as [] };
+  };
+  return [
+    [await show(0)],
+    [await show(1)],
+    [await two(0, 1)],
+    [{ role: "user", content: QUESTION }],
+    [await two(1, 0)],
+    [await show(2), { role: "assistant", content: "Red." }, await show(0, "And here?")],
+    [{ role: "user", content: "Tell me a story about a fox." }],
+    [await show(2)],
+  ];
+}
+
+async function assertSameTogether(
+  family: VisionFamily,
+  options: OpenModelOptions,
+  engines: readonly Partial<EngineSettings>[],
+): Promise<void> {
+  const conversations = await mixedConversations();
+  // What tells apart: tokens, and how sure the model was of them.
+  const answer = async (model: Model, messages: ChatMessage[]) => {
+    const { logprobs, usage } = await chat(model, messages, { maxTokens: 40, topLogprobs: 0 });
+    return { tokens: logprobs[0]!.map(({ token }) => token), usage };
+  };
+  const alone: Awaited<ReturnType<typeof answer>>[] = [];
+  await withModel(family, { ...options, engine: { prefixCache: false } }, async (model) => {
+    for (const messages of conversations) alone.push(await answer(model, messages));
+  });
+  for (const engine of engines) {
+    await withModel(family, { ...options, engine }, async (model) => {
+      // Pictures that are known come as fast as texts, and so all at once.
+      for (const messages of conversations) await chat(model, messages, { maxTokens: 1 });
+      const together = await Promise.all(
+        conversations.map((messages) => answer(model, messages)),
+      );
+      together.forEach(({ tokens, usage }, i) => {
+        assert.deepEqual(tokens, alone[i]!.tokens, `${i} with ${JSON.stringify(engine)}`);
+        assert.equal(usage.promptTokens, alone[i]!.usage.promptTokens);
+      });
+      const numPreemptions = await metricOf(model, "hearth_preemptions_total");
+      assert.equal(numPreemptions > 0, engine.kvCacheMb !== undefined, "preemptions");
+      assert.equal(await metricOf(model, "hearth_kv_blocks_used"), 0);
+    });
+  }
+}
+
+/** 512 bytes a token: room for the longest conversation, too little for all. */
+const SMALL_POOL = { kvCacheMb: 160 * 512 / 2 ** 20 };
+
+for (const family of VISION_FAMILIES) {
+  Deno.test(`VisionModel gives 8 requests at once what each gets alone, in chunks and with preemption, ${family}`, () =>
+    assertSameTogether(family, { backend: new CpuBackend() }, [
+      { prefixCache: true },
+      { prefixCache: true, maxBatchTokens: 7 },
+      { prefixCache: true, ...SMALL_POOL },
+      { prefixCache: false, ...SMALL_POOL, maxBatchTokens: 16 },
+    ]));
+}
+
+gpuTest(
+  "VisionModel gives 8 requests at once what each gets alone, in chunks and with preemption, on WebGPU",
+  async (gpu) =>
+    await assertSameTogether("qwen2_5_vl", { backend: await WebGpuBackend.create(gpu) }, [
+      { prefixCache: true, maxBatchTokens: 7, ...SMALL_POOL },
+    ]),
+);
+
+for (const family of VISION_FAMILIES) {
+  Deno.test(`VisionModel neither encodes nor computes a picture again in a second turn, ${family}`, () =>
+    withModel(family, {}, async (model) => {
+      const first = [await show(0)];
+      const { texts: [reply], usage } = await chat(model, first, { maxTokens: 4 });
+      assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+      const second = await chat(model, [
+        ...first,
+        { role: "assistant", content: reply! },
+        { role: "user", content: "Are you sure?" },
+      ], { maxTokens: 4 });
+      assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+      const numFull = Math.floor(usage.promptTokens / 16) * 16;
+      assert.ok(second.usage.cachedTokens >= numFull, `${second.usage.cachedTokens} of ${numFull}`);
+      // Equal tokens, another picture: nothing of it may come from the cache.
+      const other = await chat(model, [await show(1)], { maxTokens: 4 });
+      assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
+      assert.equal(other.usage.promptTokens, usage.promptTokens);
+      assert.ok(other.usage.cachedTokens < usage.promptTokens / 2);
+    }));
+}
+
+Deno.test("VisionModel encodes a picture once for the choices of a request, and for requests at once", () =>
+  withModel("idefics3", { engine: { prefixCache: false } }, async (model) => {
+    const { texts, usage } = await chat(model, [await show(0)], {
+      n: 3,
+      temperature: 1.5,
+      seed: 3,
+      maxTokens: 6,
+    });
+    assert.equal(new Set(texts).size, 3);
+    assert.equal(usage.completionTokens, 18);
+    await Promise.all([0, 1, 2, 3].map(async () => await chat(model, [await show(0)])));
+    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+    assert.equal(await metricOf(model, "hearth_pictures_total"), 5);
+  }));
+
+Deno.test("VisionModel hands out text as it comes", () =>
+  withModel("llava_qwen2", {}, async (model) => {
+    const { numDeltas, usage } = await chat(model, [await show(0)], { maxTokens: 12 });
+    assert.equal(usage.completionTokens, 12);
+    assert.ok(numDeltas > 6);
+  }));
+
+Deno.test("VisionModel names the part that is no picture", () =>
+  withModel("qwen2_5_vl", {}, async (model) => {
+    const good = await drawPicture(0, SIZE);
+    for (const bytes of [new Uint8Array(), new TextEncoder().encode("hello"), good.slice(0, 60)]) {
+      const content = [
+        { type: "image", bytes: good, param: "messages[0].content[0]" },
+        { type: "image", bytes, param: "messages[0].content[1]" },
+      ] as const;
+      await assert.rejects(
+        chat(model, [{ role: "user", content }]),
+        (error: HearthError) =>
+          error.kind === "invalid_media" && error.param === "messages[0].content[1]" &&
+          error.message.startsWith("messages[0].content[1]: "),
+      );
+    }
+    // The model refuses pictures more than 200 times as wide as high.
+    await assert.rejects(
+      chat(model, [pictureMessage(await drawPicture(0, [4000, 2]), QUESTION)]),
+      (error: HearthError) => error.kind === "invalid_media" && error.message.includes("4000 × 2"),
+    );
+  }));
+
+Deno.test("VisionModel refuses pictures that the context has no room for, with both numbers", () =>
+  withModel("qwen2_5_vl", {}, async (model) => {
+    await assert.rejects(
+      chat(model, [pictureMessage(await drawPicture(0, [28 * 30, 28 * 20]), QUESTION)]),
+      (error: HearthError) =>
+        error.kind === "context_length_exceeded" && error.message.includes("616") &&
+        error.message.includes("512"),
+    );
+  }));
+
+Deno.test("VisionModel refuses texts that would be taken for pictures", () =>
+  withModel("idefics3", {}, async (model) => {
+    const messages = [await show(0), { role: "user", content: "What does <image> mean?" } as const];
+    await assert.rejects(
+      chat(model, messages),
+      (error: HearthError) =>
+        error.kind === "invalid_value" && error.param === "messages[1].content" &&
+        error.message.includes('"<image>"'),
+    );
+  }));
+
+Deno.test("VisionModel leaves nothing of requests that end while their pictures are read", () =>
+  withModel("qwen2_5_vl", {}, async (model) => {
+    const heard: TaskEvent[] = [];
+    const picture = await drawPicture(3, [1200, 900]);
+    const start = (bytes: Uint8Array<ArrayBuffer>) =>
+      model.start({
+        type: "chat",
+        requestId: "test",
+        messages: [pictureMessage(bytes, QUESTION)],
+        options: { stop: [], n: 1 },
+      }, (event) => {
+        heard.push(event);
+        return Promise.resolve();
+      });
+    // Different bytes each, so that each waits for its turn.
+    const ends = Array.from({ length: 6 }, (_, i) => {
+      const bytes = new Uint8Array(picture.length + i);
+      bytes.set(picture);
+      return start(bytes);
+    });
+    for (const [i, end] of ends.entries()) {
+      if (i > 2) await new Promise((resolve) => setTimeout(resolve, 10 * i));
+      end();
+    }
+    const { usage } = await chat(model, [await show(0)], { maxTokens: 3 });
+    assert.equal(usage.completionTokens, 3);
+    assert.deepEqual(heard, []);
+    for (const name of ["hearth_sequences_running", "hearth_sequences_waiting"]) {
+      assert.equal(await metricOf(model, name), 0);
+    }
+    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+  }));
+
+Deno.test("VisionModel.dispose() does not wait for pictures that are in the queue", async () => {
+  let numLate = 0;
+  await withModel("qwen2_5_vl", {}, async (model) => {
+    const picture = await drawPicture(3, [800, 600]);
+    for (let i = 0; i < 20; i++) {
+      const bytes = new Uint8Array(picture.length + i);
+      bytes.set(picture);
+      model.start({
+        type: "chat",
+        requestId: "test",
+        messages: [pictureMessage(bytes, QUESTION)],
+        options: { stop: [], n: 1 },
+      }, () => {
+        numLate++;
+        return Promise.resolve();
+      });
+    }
+  });
+  assert.equal(numLate, 0);
+});
