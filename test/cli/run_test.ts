@@ -4,6 +4,11 @@ import { decodeImage } from "../../src/media/image.ts";
 import { discFile } from "../fixtures/matting.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
+import { makeWav } from "../fixtures/audio_files.ts";
+import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
+import { speechTest } from "../fixtures/speech.ts";
+import { CLIP, CLIP_TEXT } from "../fixtures/speech_server.ts";
+import { goldenSound, makeTinySpeech } from "../fixtures/tiny_speech.ts";
 
 const CPU = ["--device", "cpu"];
 const CHAT = ["run", "hearth-demo-chat", ...CPU, "--temperature", "0"];
@@ -95,6 +100,34 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     assert.equal(terminal.code, 1);
     assert.match(terminal.screen, /name a file for it with -o/);
   });
+});
+
+Deno.test("run of a speech model writes a line per recording", async () => {
+  await using tiny = await makeTinySpeech("moonshine");
+  await withFolder(async (folder) => {
+    const golden = goldens.filter(({ model, seconds }) => model === "moonshine" && seconds < 10);
+    const inputs = await Promise.all(golden.map(async ({ seconds }) => {
+      const path = join(folder, `${seconds}.wav`);
+      await Deno.writeFile(path, makeWav(goldenSound(seconds)));
+      return ["-i", path];
+    }));
+    const expected = golden.map(({ text }) => `${text}\n`).join("");
+    const output = join(folder, "transcript.txt");
+    const words = ["run", tiny.folder, ...CPU, ...inputs.flat()];
+    const { code, stdout, stderr } = await runHearth(words);
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: expected, stderr: "" });
+    assert.equal((await runHearth([...words, "-o", output])).code, 0);
+    assert.equal(await Deno.readTextFile(output), expected);
+    const noVad = await runHearth([...words, "--vad", folder]);
+    assert.deepEqual([noVad.code, noVad.stdout], [1, ""]);
+    assert.match(noVad.stderr, /--vad: .* has no config\.json/);
+  });
+});
+
+speechTest("run of the built-in speech model writes what is said", async (folder) => {
+  const words = ["run", "hearth-demo-asr", ...CPU, "-i", `${folder}/demo/${CLIP.file}`];
+  const { code, stdout, stderr } = await runHearth(words);
+  assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: `${CLIP_TEXT}\n`, stderr: "" });
 });
 
 Deno.test("run without an input, with a bad output or a broken model says so and exits 1", async () => {
