@@ -27,8 +27,11 @@ export const INCLUDES = [
 /** Folders of packages of which a few files are used: by a module in the folder, what is kept. */
 export const KEPT_FILES: Readonly<Record<string, readonly string[]>> = {
   // Pictures are decoded only.
+  "@jsquash/avif/codec/dec/avif_dec.js": ["avif_dec.js", "avif_dec.wasm"],
   "@jsquash/avif/codec/enc/avif_enc.js": [],
+  "@jsquash/jpeg/codec/dec/mozjpeg_dec.js": ["mozjpeg_dec.js", "mozjpeg_dec.wasm"],
   "@jsquash/jpeg/codec/enc/mozjpeg_enc.js": [],
+  "@jsquash/webp/codec/dec/webp_dec.js": ["webp_dec.js", "webp_dec.wasm"],
   "@jsquash/webp/codec/enc/webp_enc.js": [],
   // The package holds four builds of ONNX Runtime, each in several dresses.
   "onnxruntime-web/jspi": ["ort.jspi.bundle.min.mjs", "ort-wasm-simd-threaded.jspi.wasm"],

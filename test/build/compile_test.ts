@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { compileArguments, INCLUDES, KEPT_FILES } from "../../build/compile.ts";
+import { pictureFile } from "../fixtures/pictures.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 const MB = 1e6;
@@ -71,7 +72,10 @@ Deno.test("every file read at run time is a module, included, or kept of its pac
   try {
     const kept = Object.values(KEPT_FILES).flat();
     const read = new Set<string>();
+    const picture = join(folder, "picture.jpg");
+    await Deno.writeFile(picture, pictureFile("jpeg progressive"));
     const uses = [
+      ["run", "hearth-demo-matting", "-i", picture, "-o", join(folder, "cut_out.png")],
       ["run", "hearth-demo-chat", "-i", "What does a cow say?", "--max-tokens", "2"],
       ["run", "hearth-demo-embed", "-i", "a cow"],
       ["list"],
@@ -97,7 +101,7 @@ Deno.test("every file read at run time is a module, included, or kept of its pac
         numAssets++;
         const own = relative(REPOSITORY, path);
         assert.ok(INCLUDES.some((included) => `${own}/`.startsWith(`${included}/`)), own);
-      } else if (/onnxruntime-web|swagger-ui-dist/.test(path)) {
+      } else if (/onnxruntime-web|swagger-ui-dist|@jsquash/.test(path)) {
         numAssets++;
         assert.ok(kept.includes(basename(path)), path);
       } else {
