@@ -95,7 +95,9 @@ export class LineReader {
 
   /** The lines, cut out, in reading order. */
   async #findRows(picture: Pixels): Promise<Pixels[][]> {
-    const rows = rowsOf(await this.#parts.detector.detect(picture), uprightBoxOf);
+    const boxes = await this.#parts.detector.detect(picture);
+    const skew = skewOf(boxes);
+    const rows = rowsOf(boxes, (box) => uprightBoxOf(box, skew));
     if (isOneLine(picture, rows)) return [[picture]];
     return rows.map((row) => row.map((box) => cutOut(picture, box)));
   }
@@ -129,13 +131,30 @@ export class LineReader {
 function isOneLine(picture: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
   const [row, ...others] = rows;
   if (others.length > 0 || picture.width < LINE_ASPECT * picture.height) return false;
-  const heights = (row ?? []).map(uprightBoxOf).map(({ top, bottom }) => bottom - top);
+  const heights = (row ?? []).map((box) => uprightBoxOf(box, 0))
+    .map(({ top, bottom }) => bottom - top);
   return row === undefined || Math.max(...heights) >= CLOSE_CUT * picture.height;
 }
 
-function uprightBoxOf({ topLeft, topRight, bottomRight, bottomLeft }: LineBox): UprightBox {
+/** How far a page is turned, in radians: the middle one of its lines, by their lengths. */
+function skewOf(boxes: readonly LineBox[]): number {
+  const lines = boxes.map(({ topLeft, topRight }) => ({
+    angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
+    length: distance(topLeft, topRight),
+  })).sort((a, b) => a.angle - b.angle);
+  let rest = lines.reduce((sum, { length }) => sum + length, 0) / 2;
+  return lines.find(({ length }) => (rest -= length) <= 0)?.angle ?? 0;
+}
+
+/** The box around a line, on the page turned back. */
+function uprightBoxOf(
+  { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
+  skew: number,
+): UprightBox {
   const corners = [topLeft, topRight, bottomRight, bottomLeft];
-  const [xs, ys] = [corners.map(([x]) => x), corners.map(([, y]) => y)];
+  const [cos, sin] = [Math.cos(skew), Math.sin(skew)];
+  const xs = corners.map(([x, y]) => x * cos + y * sin);
+  const ys = corners.map(([x, y]) => y * cos - x * sin);
   return {
     left: Math.min(...xs),
     top: Math.min(...ys),

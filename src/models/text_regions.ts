@@ -32,7 +32,7 @@ export interface TextRegion {
 
 /** Regions with a side shorter than this are specks. */
 const MIN_SIDE = 3;
-/** So many regions are looked at; a page has some hundred. */
+/** So many regions are found at most; a page has some hundred. */
 const MAX_REGIONS = 1000;
 
 /** Finds the regions; coordinates are those of the map, pixel `x` reaching from `x` to `x + 1`. */
@@ -48,6 +48,7 @@ export function findRegions(map: ProbabilityMap, options: RegionOptions): TextRe
     const rectangle = { ...inner, width: width + 2 * margin, height: height + 2 * margin };
     if (Math.min(rectangle.width, rectangle.height) < MIN_SIDE + 2) continue;
     found.push({ rectangle, score });
+    if (found.length === MAX_REGIONS) break;
   }
   return found;
 }
@@ -59,8 +60,7 @@ function* outlinesOf(
 ): Generator<Point[]> {
   const isSeen = new Uint8Array(width * height);
   const stack = new Int32Array(width * height);
-  let numFound = 0;
-  for (let start = 0; start < data.length && numFound < MAX_REGIONS; start++) {
+  for (let start = 0; start < data.length; start++) {
     if (isSeen[start] === 1 || !(data[start]! > threshold)) continue;
     const rows = new Map<number, { left: number; right: number }>();
     let depth = 0;
@@ -83,7 +83,7 @@ function* outlinesOf(
         }
       }
     }
-    numFound++;
+    if (rows.size < MIN_SIDE) continue;
     yield [...rows].flatMap(([y, { left, right }]): Point[] => [
       [left, y],
       [right + 1, y],

@@ -1,0 +1,195 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { decodeImage } from "../../src/media/image.ts";
+import type { Pixels } from "../../src/media/pixels.ts";
+import { encodePng } from "../../src/media/png.ts";
+import { rectify } from "../../src/media/rectify.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/line_ocr_config.ts";
+import { stackPictures } from "../../src/models/picture_tensor.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { openModel } from "../fixtures/model.ts";
+
+const FOLDER = findModelFolder("ppocr-v2-mobile");
+const PICTURES = fileURLToPath(new URL("../../../shared/testdata/ocr", import.meta.url));
+const isThere = FOLDER !== undefined && existsSync(PICTURES);
+
+interface Goldens {
+  readonly exact: readonly {
+    readonly model: string;
+    readonly input: string;
+    readonly recipe: "det" | "rec" | "cls";
+    readonly input_shape: readonly number[];
+    readonly output: {
+      readonly shape: readonly number[];
+      readonly index: readonly number[];
+      readonly value: readonly number[];
+    };
+    readonly text?: string;
+  }[];
+  readonly what_the_images_say: Readonly<Record<string, string | readonly string[]>>;
+}
+
+function ocrTest(name: string, fn: () => Promise<void>): void {
+  Deno.test({ name, ignore: !isThere, fn });
+}
+
+function readGoldens(): Goldens {
+  return JSON.parse(Deno.readTextFileSync(join(FOLDER!, "golden.json")));
+}
+
+async function readPicture(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  return await Deno.readFile(join(PICTURES, name));
+}
+
+function levelsOf(config: LineOcrConfig, recipe: Goldens["exact"][number]["recipe"]) {
+  if (recipe === "det") return config.detection.levels;
+  return recipe === "cls" ? config.classification!.levels : config.recognition[0]!.levels;
+}
+
+/** Runs graphs on the exact inputs of an independent reference. */
+async function checkGraphs(backend: Backend, wanted: RegExp, tolerance: number): Promise<void> {
+  const config = await readLineOcrConfig(await openFolder(FOLDER!));
+  for (const golden of readGoldens().exact.filter(({ model }) => wanted.test(model))) {
+    const session = await backend.openSession(await Deno.readFile(join(FOLDER!, golden.model)));
+    const picture = await decodeImage(await readPicture(golden.input.split("/").at(-1)!));
+    const levels = levelsOf(config, golden.recipe);
+    const input = stackPictures([picture], { width: golden.input_shape[3]!, levels });
+    assert.deepEqual([...input.dims], golden.input_shape);
+    const outputs = await session.run({ [session.inputs[0]!.name]: input });
+    const output = Object.values(outputs)[0]!;
+    assert.deepEqual([...output.dims], golden.output.shape);
+    const values = await backend.read(output);
+    golden.output.index.forEach((place, spot) => {
+      const [ours, theirs] = [values[place]!, golden.output.value[spot]!];
+      assert.ok(Math.abs(ours - theirs) < tolerance, `${golden.model}: ${ours}, not ${theirs}`);
+    });
+    output.dispose();
+    await session.release();
+  }
+}
+
+ocrTest(
+  "PP-OCR's graphs on the CPU give what an independent reference gives",
+  () => checkGraphs(new CpuBackend(), /./, 1e-4),
+);
+
+if (isThere) {
+  gpuTest(
+    "PP-OCR's graphs on WebGPU give what an independent reference gives",
+    async (gpu) => await checkGraphs(await WebGpuBackend.create(gpu), /det_v3|rec_en/, 1e-3),
+  );
+}
+
+/** Edits that make one text of another, by the length of the text that should be read. */
+function errorRate(read: string, wanted: string): number {
+  let row = Array.from({ length: wanted.length + 1 }, (_, at) => at);
+  for (const [i, letter] of [...read].entries()) {
+    const next = [i + 1];
+    for (let j = 1; j <= wanted.length; j++) {
+      const swap = row[j - 1]! + Number(letter !== wanted[j - 1]);
+      next.push(Math.min(swap, row[j]! + 1, next[j - 1]! + 1));
+    }
+    row = next;
+  }
+  return row.at(-1)! / wanted.length;
+}
+
+async function readText(
+  pictures: readonly Uint8Array<ArrayBuffer>[],
+  text = "",
+): Promise<string[]> {
+  await using model = await openModel(FOLDER!);
+  const answers = await Promise.all(
+    pictures.map((picture) => chat(model, [pictureMessage(picture, text)])),
+  );
+  return answers.map(({ texts }) => texts[0]!);
+}
+
+ocrTest("LineOcrModel reads pages in two scripts, side by side", async () => {
+  const says = readGoldens().what_the_images_say;
+  const names = ["en.jpg", "japan.jpg"];
+  const read = await readText(await Promise.all(names.map(readPicture)));
+  const limits = [0.03, 0.08];
+  names.forEach((name, index) => {
+    const wanted = (says[`testdata/ocr/${name}`] as string[]).join("\n");
+    const rate = errorRate(read[index]!, wanted);
+    assert.ok(rate < limits[index]!, `${name}: ${rate}\n${read[index]}`);
+    assert.equal(read[index]!.split("\n").length, wanted.split("\n").length);
+  });
+});
+
+ocrTest("LineOcrModel reads a line that is cut out closely, upright and upside down", async () => {
+  const file = await readPicture("en_rec.jpg");
+  const { width, height, channels, data } = await decodeImage(file.slice());
+  const turned = new Uint8Array(data.length);
+  for (let from = 0; from < data.length; from += channels) {
+    turned.set(data.subarray(from, from + channels), data.length - channels - from);
+  }
+  const upsideDown = await encodePng({ width, height, channels, data: turned });
+  const wanted = readGoldens().what_the_images_say["testdata/ocr/en_rec.jpg"];
+  assert.deepEqual(await readText([file, upsideDown]), [wanted, wanted]);
+});
+
+ocrTest("LineOcrModel reads a page that lies askew", async () => {
+  const page = await decodeImage(await readPicture("en.jpg"));
+  const says = readGoldens().what_the_images_say["testdata/ocr/en.jpg"] as string[];
+  const turned = await Promise.all([-6, 4].map((degrees) => encodePng(askew(page, degrees))));
+  for (const text of await readText(turned)) {
+    assert.ok(errorRate(text, says.join("\n")) < 0.1, text);
+  }
+});
+
+/** The page turned on a larger one. */
+function askew(page: Pixels, degrees: number): Pixels {
+  const angle = degrees * Math.PI / 180;
+  const [width, height] = [800, 300];
+  const at = (x: number, y: number): [number, number] => {
+    const [dx, dy] = [x - width / 2, y - height / 2];
+    return [
+      page.width / 2 + dx * Math.cos(angle) - dy * Math.sin(angle),
+      page.height / 2 + dx * Math.sin(angle) + dy * Math.cos(angle),
+    ];
+  };
+  const corners = { topLeft: at(0, 0), topRight: at(width, 0), bottomLeft: at(0, height) };
+  return rectify(page, { ...corners, width, height });
+}
+
+ocrTest("LineOcrModel reads in the script that the text names", async () => {
+  const file = await readPicture("en_rec.jpg");
+  const [japanese] = await readText([file], "japan");
+  const wanted = readGoldens().what_the_images_say["testdata/ocr/en_rec.jpg"] as string;
+  assert.ok(errorRate(japanese!, wanted) > 0.05, japanese);
+});
+
+ocrTest(
+  "LineOcrModel gives a row in one piece, its characters' probabilities, and keeps to limits",
+  async () => {
+    await using model = await openModel(FOLDER!);
+    const file = await readPicture("en.jpg");
+    const ask = (extra: object) => chat(model, [pictureMessage(file.slice())], extra);
+    const { texts, numDeltas, usage, logprobs } = await ask({ topLogprobs: 2 });
+    assert.equal(numDeltas, 4);
+    assert.equal(usage.completionTokens, texts[0]!.length + 1);
+    assert.equal(logprobs[0]!.map(({ token }) => token).join(""), texts[0]);
+    assert.ok(logprobs[0]!.every(({ logprob }) => logprob <= 0 && Number.isFinite(logprob)));
+    assert.equal(logprobs[0]![0]!.top[0]!.token, "3");
+    const cut = await ask({ maxTokens: 10 });
+    assert.deepEqual([cut.texts[0], cut.reasons], [texts[0]!.slice(0, 10), ["length"]]);
+    const stopped = await ask({ stop: ["\n"] });
+    assert.deepEqual([stopped.texts[0], stopped.reasons], [texts[0]!.split("\n")[0], ["stop"]]);
+  },
+);
+
+ocrTest("LineOcrModel finds nothing in a picture without text", async () => {
+  const [width, height] = [300, 200];
+  const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => at % 7 * 30);
+  assert.deepEqual(await readText([await encodePng({ width, height, channels: 3, data })]), [""]);
+});

@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { HearthError } from "../../src/errors.ts";
+import { encodePng } from "../../src/media/png.ts";
+import type { Model } from "../../src/models/model.ts";
+import type { ChatEvent } from "../../src/models/task.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { type OpenModel, openModel } from "../fixtures/model.ts";
+import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
+import { makeTinyOcr, ocrPicture, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+
+/** The id of `</s_answer>`: behind four special tokens, the bytes and five other tags. */
+const ANSWER_END = 4 + 256 + 5;
+
+async function withModel(family: TinyOcrFamily, use: (model: OpenModel) => Promise<void>) {
+  await using tiny = await makeTinyOcr(family);
+  await using model = await openModel(tiny.folder);
+  await use(model);
+}
+
+async function figureOf(model: Model, name: string): Promise<number> {
+  const metric = await model.metrics.getSingleMetric(name)!.get();
+  const sums = metric.values.filter((value) =>
+    !("metricName" in value) || value.metricName === `${name}_count`
+  );
+  return sums.reduce((sum, { value }) => sum + value, 0);
+}
+
+async function refusal(
+  answer: Promise<unknown>,
+): Promise<{ kind: string; param: string | undefined }> {
+  const error = await answer.then(() => undefined, (error: unknown) => error);
+  assert.ok(error instanceof HearthError, `${error}`);
+  return { kind: error.kind, param: error.param };
+}
+
+async function checkTogether(model: Model): Promise<void> {
+  const messages = await Promise.all(
+    Array.from({ length: 8 }, async (_, number) => pictureMessage(await ocrPicture(number))),
+  );
+  const lengths = { maxTokens: 20 };
+  const alone: string[] = [];
+  for (const message of messages) {
+    alone.push((await chat(model, [copy(message)], lengths)).texts[0]!);
+  }
+  assert.ok(new Set(alone).size >= 7, "the pictures are hardly told apart");
+  const stepsAlone = await figureOf(model, "hearth_step_seconds");
+  const together = await Promise.all(
+    messages.map((message, index) => chat(model, [message], { maxTokens: 20 - index })),
+  );
+  together.forEach(({ texts, usage }, index) => {
+    assert.equal(usage.completionTokens, 20 - index);
+    assert.ok(alone[index]!.startsWith(texts[0]!.replace(/\uFFFD+$/, "")), `picture ${index}`);
+  });
+  const stepsTogether = await figureOf(model, "hearth_step_seconds") - stepsAlone;
+  assert.ok(stepsTogether <= 40, `${stepsTogether} steps for 8 answers of up to 20 tokens`);
+}
+
+/** A model takes a file's memory. */
+function copy(message: ReturnType<typeof pictureMessage>): ReturnType<typeof pictureMessage> {
+  return structuredClone(message);
+}
+
+Deno.test("OcrModel on the CPU answers eight requests together as each alone, in fewer steps", () =>
+  withModel("trocr", checkTogether));
+
+gpuTest(
+  "OcrModel on WebGPU answers eight requests together as each alone, in fewer steps",
+  async (gpu) => {
+    const backend = await WebGpuBackend.create(gpu);
+    await using tiny = await makeTinyOcr("florence");
+    await using model = await openModel(tiny.folder, { backend });
+    await checkTogether(model);
+  },
+);
+
+Deno.test("OcrModel runs requests whose texts are not alike beside each other", () =>
+  withModel("florence", async (model) => {
+    const goldens = OCR_GOLDENS.florence;
+    const answers = await Promise.all(
+      goldens.map(async ({ number, request, tokens }) =>
+        await chat(model, [pictureMessage(await ocrPicture(number), request)], {
+          maxTokens: tokens.length,
+        })
+      ),
+    );
+    assert.deepEqual(answers.map(({ texts }) => texts[0]), goldens.map(({ text }) => text));
+  }));
+
+Deno.test("OcrModel gives choices of their own, the same again under the same seed", () =>
+  withModel("trocr", async (model) => {
+    const ask = async (n: number, seed: number) =>
+      await chat(model, [pictureMessage(await ocrPicture(1))], {
+        n,
+        seed,
+        temperature: 1.5,
+        maxTokens: 12,
+      });
+    const three = await ask(3, 5);
+    assert.equal(new Set(three.texts).size, 3);
+    assert.equal(three.usage.completionTokens, 36);
+    assert.deepEqual((await ask(3, 5)).texts, three.texts);
+    assert.equal((await ask(1, 5)).texts[0], three.texts[0]);
+    const many = await ask(16, 5);
+    assert.deepEqual(many.texts.slice(0, 3), three.texts);
+  }));
+
+Deno.test("OcrModel reads greedily where neither the request nor the folder says otherwise", () =>
+  withModel("trocr", async (model) => {
+    const [golden] = OCR_GOLDENS.trocr;
+    const result = await chat(model, [pictureMessage(await ocrPicture(golden!.number))], {
+      maxTokens: golden!.tokens.length,
+      temperature: undefined,
+    });
+    assert.equal(result.texts[0], golden!.text);
+  }));
+
+Deno.test("OcrModel ends at a stop string, at max_tokens and at the end of the context", () =>
+  withModel("donut", async (model) => {
+    const [golden] = OCR_GOLDENS.donut;
+    const ask = async (extra: object) =>
+      await chat(model, [pictureMessage(await ocrPicture(golden!.number))], extra);
+    const stopped = await ask({ stop: ["ii<"] });
+    assert.equal(stopped.texts[0], golden!.text.slice(0, golden!.text.indexOf("ii<")));
+    assert.deepEqual(stopped.reasons, ["stop"]);
+    const cut = await ask({ maxTokens: 2 });
+    assert.deepEqual([cut.reasons, cut.usage.completionTokens], [["length"], 2]);
+    const endless = await ask({ logitBias: [[2, -100]] });
+    assert.deepEqual([endless.reasons, endless.usage.completionTokens], [["length"], 63]);
+  }));
+
+Deno.test("OcrModel ends an answer to a question where its tag ends", () =>
+  withModel("docvqa", async (model) => {
+    const message = pictureMessage(await ocrPicture(0), "What does it cost?");
+    const forced = { logitBias: [[ANSWER_END, 100]], maxTokens: 5 } as const;
+    const result = await chat(model, [message], forced);
+    assert.deepEqual([result.texts, result.reasons], [[""], ["stop"]]);
+    assert.equal(result.usage.completionTokens, 1);
+  }));
+
+Deno.test("OcrModel answers a task with places in one piece, log-probabilities with it", () =>
+  withModel("florence", async (model) => {
+    const message = pictureMessage(await ocrPicture(0), "<OCR_WITH_REGION>");
+    const result = await chat(model, [message], { maxTokens: 40, topLogprobs: 2 });
+    assert.equal(result.numDeltas, 1);
+    assert.equal(result.logprobs[0]!.length, 40);
+    assert.ok(result.logprobs[0]!.every(({ top }) => top.length === 2));
+    const { labels, quad_boxes } = JSON.parse(result.texts[0]!);
+    assert.equal(labels.length, quad_boxes.length);
+    assert.ok(quad_boxes.every((box: number[]) => box.length === 8));
+  }));
+
+Deno.test("OcrModel refuses what it cannot read, naming the part", () =>
+  withModel("florence", async (model) => {
+    const picture = await ocrPicture(0);
+    const image = (param: string, bytes = picture.slice()) =>
+      ({ type: "image", bytes, param }) as const;
+    const user = (content: Parameters<typeof chat>[1][number]["content"]) =>
+      refusal(chat(model, [{ role: "user", content }]));
+    const path = "messages[0].content";
+    assert.deepEqual(await user("Read this."), { kind: "invalid_value", param: path });
+    assert.deepEqual(
+      await user([image(`${path}[0]`), image(`${path}[1]`)]),
+      { kind: "invalid_value", param: `${path}[1]` },
+    );
+    assert.deepEqual(await refusal(chat(model, [])), { kind: "invalid_value", param: "messages" });
+    for (const bytes of [new Uint8Array(), picture.slice(0, 100), new Uint8Array(5000).fill(7)]) {
+      const seen = await user([image(`${path}[0]`, bytes)]);
+      assert.deepEqual(seen, { kind: "invalid_media", param: `${path}[0]` });
+    }
+    const long = await refusal(chat(model, [pictureMessage(picture.slice(), "word ".repeat(40))]));
+    assert.deepEqual(long, { kind: "context_length_exceeded", param: "messages" });
+    const bias = { logitBias: [[90000, 1]] as const };
+    const biased = await refusal(chat(model, [pictureMessage(picture.slice())], bias));
+    assert.deepEqual(biased, { kind: "invalid_value", param: "logit_bias.90000" });
+  }));
+
+Deno.test("OcrModel reads the picture of the last user message", () =>
+  withModel("trocr", async (model) => {
+    const [first, second] = OCR_GOLDENS.trocr;
+    const read = await chat(model, [
+      { role: "system", content: "You read." },
+      pictureMessage(await ocrPicture(first!.number)),
+      { role: "assistant", content: first!.text },
+      pictureMessage(await ocrPicture(second!.number)),
+    ], { maxTokens: second!.tokens.length });
+    assert.equal(read.texts[0], second!.text);
+  }));
+
+Deno.test("OcrModel asks for a question where the model answers nothing else", () =>
+  withModel("docvqa", async (model) => {
+    const seen = await refusal(chat(model, [pictureMessage(await ocrPicture(0))]));
+    assert.deepEqual(seen, { kind: "invalid_value", param: "messages" });
+  }));
+
+Deno.test("OcrModel refuses a strip that its processor would blow up", () =>
+  withModel("donut", async (model) => {
+    const [width, height] = [2, 60_000];
+    const data = new Uint8Array(width * height * 3);
+    const strip = await encodePng({ width, height, channels: 3, data });
+    const seen = await refusal(chat(model, [pictureMessage(strip)]));
+    assert.deepEqual(seen, { kind: "invalid_media", param: "messages[0].content[0]" });
+  }));
+
+Deno.test("OcrModel lets go of requests that are cancelled, wherever they are", () =>
+  withModel("trocr", async (model) => {
+    const picture = await ocrPicture(0);
+    const heard: ChatEvent[] = [];
+    const options = { stop: [], n: 2, temperature: 0, logitBias: [[2, -100]] } as const;
+    const cancels = Array.from({ length: 20 }, () => {
+      const messages = [pictureMessage(picture.slice())];
+      return model.start({ type: "chat", requestId: "test", messages, options }, (event) => {
+        heard.push(event as ChatEvent);
+        return Promise.resolve();
+      });
+    });
+    const stays = chat(model, [pictureMessage(picture.slice())], { maxTokens: 40 });
+    for (const cancel of cancels.slice(0, 10)) cancel();
+    while (heard.length < 30) await new Promise((resolve) => setTimeout(resolve, 1));
+    for (const cancel of cancels) cancel();
+    const numHeard = heard.length;
+    assert.equal((await stays).texts[0], OCR_GOLDENS.trocr[0]!.text);
+    assert.equal(heard.length, numHeard);
+    // The last answer's place is given back when its events are out.
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    assert.equal(await figureOf(model, "hearth_sequences_running"), 0);
+    assert.equal(await figureOf(model, "hearth_sequences_waiting"), 0);
+  }));
