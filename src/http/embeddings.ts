@@ -5,12 +5,9 @@
  */
 import { EmbeddingRequest } from "../api/embedding_request.ts";
 import { EmbeddingList, writeEmbeddings } from "../api/embedding_response.ts";
-import { requireEndpoint } from "../api/endpoints.ts";
-import { parseRequest } from "../api/parse.ts";
 import type { TextInput } from "../models/task.ts";
-import { readJson } from "./body.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
-import { truncationOf } from "./truncation.ts";
+import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
 /** Texts to vectors. */
 export function embeddingsRoute(deps: AppDeps): Route {
@@ -25,31 +22,18 @@ export function embeddingsRoute(deps: AppDeps): Route {
         description: "A vector for each text, in the request's order",
         content: { "application/json": EmbeddingList },
       },
-      errors: [
-        "invalid_json",
-        "invalid_value",
-        "unsupported_by_model",
-        "context_length_exceeded",
-        "request_timeout",
-        "payload_too_large",
-        "unsupported_media_type",
-        "overloaded",
-        "inference_failed",
-        "model_not_loaded",
-      ],
+      errors: TEXT_ERRORS,
     },
     handle: (call) => answerEmbeddings(call, deps),
   };
 }
 
-async function answerEmbeddings(
-  call: Call,
-  { session, bodyLimits }: AppDeps,
-): Promise<Response> {
-  const info = session.requireReady();
-  requireEndpoint(info, "/embeddings");
-  const request = parseRequest(EmbeddingRequest, await readJson(call.req.raw, bodyLimits));
-  const result = await session.answer({
+async function answerEmbeddings(call: Call, deps: AppDeps): Promise<Response> {
+  const { modelId, request } = await readTextRequest(call, deps, {
+    path: "/embeddings",
+    schema: EmbeddingRequest,
+  });
+  const { vectors, dimensions, promptTokens } = await deps.session.answer({
     type: "embed",
     requestId: call.get("requestId"),
     inputs: listInputs(request.input),
@@ -57,9 +41,8 @@ async function answerEmbeddings(
     dimensions: request.dimensions ?? undefined,
     truncation: truncationOf(request),
   }, { signal: call.req.raw.signal });
-  const { vectors, dimensions, promptTokens } = result;
   const format = request.encoding_format ?? "float";
-  return jsonOf(writeEmbeddings({ model: info.id, vectors, dimensions, promptTokens, format }));
+  return jsonOf(writeEmbeddings({ model: modelId, vectors, dimensions, promptTokens, format }));
 }
 
 function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {

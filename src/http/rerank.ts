@@ -3,27 +3,10 @@
  *
  * @module
  */
-import { requireEndpoint } from "../api/endpoints.ts";
-import { parseRequest } from "../api/parse.ts";
 import { RerankRequest } from "../api/rerank_request.ts";
 import { CohereRerankList, orderResults, RerankList } from "../api/rerank_response.ts";
-import type { ErrorKind } from "../errors.ts";
-import { readJson } from "./body.ts";
 import type { AppDeps, Call, Operation, Route } from "./route.ts";
-import { truncationOf } from "./truncation.ts";
-
-const ERRORS: readonly ErrorKind[] = [
-  "invalid_json",
-  "invalid_value",
-  "unsupported_by_model",
-  "context_length_exceeded",
-  "request_timeout",
-  "payload_too_large",
-  "unsupported_media_type",
-  "overloaded",
-  "inference_failed",
-  "model_not_loaded",
-];
+import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
 const REQUEST = {
   request: { "application/json": RerankRequest },
@@ -32,7 +15,7 @@ const REQUEST = {
     documents: ["The capital of Spain is Madrid.", "The capital of Portugal is Lisbon."],
     top_n: 1,
   },
-  errors: ERRORS,
+  errors: TEXT_ERRORS,
 } satisfies Partial<Operation>;
 
 /** Both endpoints. */
@@ -83,11 +66,12 @@ async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList
   };
 }
 
-async function score(call: Call, { session, bodyLimits }: AppDeps) {
-  const info = session.requireReady();
-  requireEndpoint(info, "/rerank");
-  const request = parseRequest(RerankRequest, await readJson(call.req.raw, bodyLimits));
-  const { scores, promptTokens } = await session.answer({
+async function score(call: Call, deps: AppDeps) {
+  const { modelId, request } = await readTextRequest(call, deps, {
+    path: "/rerank",
+    schema: RerankRequest,
+  });
+  const { scores, promptTokens } = await deps.session.answer({
     type: "rerank",
     requestId: call.get("requestId"),
     query: request.query,
@@ -97,5 +81,5 @@ async function score(call: Call, { session, bodyLimits }: AppDeps) {
     truncation: truncationOf(request),
     maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
   }, { signal: call.req.raw.signal });
-  return { model: info.id, request, scores, promptTokens };
+  return { model: modelId, request, scores, promptTokens };
 }

@@ -3,17 +3,12 @@
  *
  * @module
  */
-import type { Registry } from "prom-client";
-import type { Dtype } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
-import { log } from "../log.ts";
 import type { Model as Graph } from "../onnx/proto.ts";
 import type { EmbedEvent, EmbedTask, Task, TextInput } from "./task.ts";
-import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
-import { maxTokensOf } from "./encoder_limits.ts";
-import { type EncoderForm, loadEncoder } from "./encoder_load.ts";
-import { type EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
+import type { EncoderForm } from "./encoder_load.ts";
+import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "./folder.ts";
 import { findOutput, keepOutput } from "./graph_output.ts";
 import { type Model, requireTask } from "./model.ts";
@@ -26,40 +21,25 @@ import {
   type PoolingMode,
 } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
-import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
-import type { TextRunner } from "./text_runner.ts";
-
-/** Requests worked on at once; their texts share batches. */
-const MAX_REQUESTS = 256;
+import type { TextLoadOptions } from "./text_graph.ts";
+import { type LoadedTexts, loadTexts } from "./text_load.ts";
+import { TextModel } from "./text_model.ts";
 
 /** Output that holds a vector per text already. */
 const SENTENCE_OUTPUT = "sentence_embedding";
 /** Outputs that hold a vector per token. */
 const TOKEN_OUTPUTS = ["last_hidden_state", "token_embeddings", "hidden_states"];
 
-/** What an embedding model is made of. It owns the runner. */
-interface EmbeddingModelParts {
-  readonly texts: TextRunner;
-  /** Elements of a row. */
-  readonly width: number;
-  readonly tokenizer: EncoderTokenizer;
-  readonly config: EmbeddingConfig;
-  readonly maxTokens: number | undefined;
-  readonly dtype: Dtype;
-}
-
 /** See the module. */
-export class EmbeddingModel implements Model {
+export class EmbeddingModel extends TextModel implements Model {
   readonly kind = "embedding";
-  readonly maxSequences = MAX_REQUESTS;
-  readonly dtype: Dtype;
-  readonly contextLength: number | undefined;
-  readonly #parts: EmbeddingModelParts;
+  readonly #loaded: LoadedTexts;
+  readonly #config: EmbeddingConfig;
 
-  private constructor(parts: EmbeddingModelParts) {
-    this.#parts = parts;
-    this.dtype = parts.dtype;
-    this.contextLength = parts.maxTokens;
+  private constructor(loaded: LoadedTexts, config: EmbeddingConfig) {
+    super(loaded);
+    this.#loaded = loaded;
+    this.#config = config;
   }
 
   /**
@@ -72,25 +52,12 @@ export class EmbeddingModel implements Model {
     folder: ModelFolder,
     options: TextLoadOptions & { readonly modelName: string },
   ): Promise<EmbeddingModel> {
-    options.onProgress({ what: "reading the tokenizer" });
-    const tokenizer = await EncoderTokenizer.load(folder);
     const config = await readEmbeddingConfig(folder, options.modelName);
-    const maxTokens = await maxTokensOf(folder);
-    await using graph = await readTextGraph(folder, options);
-    const { dtype } = graph;
-    if (isDecoder(graph.model)) {
-      requireForDecoder(config, folder);
-      const loaded = await loadDecoderTexts(folder, { ...options, dtype });
-      const most = Math.min(loaded.maxTokens, maxTokens ?? Infinity);
-      return new EmbeddingModel({ ...loaded, tokenizer, config, maxTokens: most });
-    }
-    const form = poolGraph(graph.model, config, folder);
-    const loaded = await loadEncoder(graph, form, { ...options, tokenizer, maxTokens });
-    return new EmbeddingModel({ ...loaded, tokenizer, config, dtype });
-  }
-
-  get metrics(): Registry {
-    return this.#parts.texts.metrics.registry;
+    const loaded = await loadTexts(folder, options, {
+      encoder: (graph) => poolGraph(graph, config, folder),
+      decoder: () => requireForDecoder(config, folder),
+    });
+    return new EmbeddingModel(loaded, config);
   }
 
   start(task: Task, emit: (event: EmbedEvent) => void): () => void {
@@ -98,35 +65,25 @@ export class EmbeddingModel implements Model {
     const dimensions = this.#dimensionsOf(task);
     const numTexts = task.inputs.length;
     const vectors = new Float32Array(numTexts * dimensions);
-    return this.#parts.texts.add({
+    return this.run(task.requestId, {
       numTexts,
       encode: (index) => this.#encode(task, index),
       onRow: (index, row) => {
         const vector = row.subarray(0, dimensions);
         const length = lengthOf(vector);
-        if (this.#parts.config.normalizes || dimensions < row.length) scale(vector, 1 / length);
+        if (this.#config.normalizes || dimensions < row.length) scale(vector, 1 / length);
         vectors.set(vector, index * dimensions);
       },
       onDone: (promptTokens) => emit({ type: "done", vectors, dimensions, promptTokens }),
-      onError: (error) => {
-        const known = HearthError.from(error);
-        if (known.kind === "inference_failed") {
-          log.error("embedding failed", { requestId: task.requestId, error });
-        }
-        emit({ type: "error", error: known.toWire() });
-      },
-    });
-  }
-
-  async dispose(): Promise<void> {
-    await this.#parts.texts.dispose();
+    }, emit);
   }
 
   #dimensionsOf({ dimensions }: EmbedTask): number {
-    const { width, config } = this.#parts;
+    const { width } = this.#loaded;
+    const { canShorten } = this.#config;
     if (dimensions === undefined || dimensions === width) return width;
-    if (config.canShorten && dimensions < width) return dimensions;
-    const wanted = config.canShorten
+    if (canShorten && dimensions < width) return dimensions;
+    const wanted = canShorten
       ? `a whole number from 1 to ${width}`
       : `${width}, since this model's vectors cannot be shortened`;
     throw new HearthError("invalid_value", `dimensions: want ${wanted}, saw ${dimensions}.`, {
@@ -135,7 +92,7 @@ export class EmbeddingModel implements Model {
   }
 
   #encode(task: EmbedTask, index: number): EncodedText {
-    const { tokenizer, maxTokens } = this.#parts;
+    const { tokenizer, maxTokens } = this.#loaded;
     const input = task.inputs[index]!;
     const ids = fitText(this.#tokensOf(input, task, index), {
       numSpecial: tokenizer.numSpecial,
@@ -147,9 +104,9 @@ export class EmbeddingModel implements Model {
   }
 
   #tokensOf(input: TextInput, task: EmbedTask, index: number): readonly number[] {
-    const { tokenizer, config } = this.#parts;
+    const { tokenizer } = this.#loaded;
     if (typeof input === "string") {
-      return tokenizer.encode(config.prompts[task.inputType ?? "none"] + input);
+      return tokenizer.encode(this.#config.prompts[task.inputType ?? "none"] + input);
     }
     const bad = input.findIndex((id) => id >= tokenizer.vocabSize);
     if (bad < 0) return tokenizer.unframe(input);
@@ -197,10 +154,11 @@ function packingOf(
   };
 }
 
-function requireForDecoder(config: EmbeddingConfig, folder: ModelFolder): void {
+/** Of a decoder all of the last token's row is wanted. */
+function requireForDecoder(config: EmbeddingConfig, folder: ModelFolder): undefined {
   requireNoLayers(config, folder);
   const { pooling } = config;
-  if (pooling.length === 1 && pooling[0] === "lasttoken") return;
+  if (pickedToken(pooling) === "last") return undefined;
   throw new StartupError(
     `${folder.path} holds a decoder and wants ${
       pooling.join(" and ")
