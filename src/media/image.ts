@@ -36,11 +36,10 @@ export async function decodeImage(
   const header = readImageHeader(file);
   const { width, height, orientation } = header;
   if (width * height > maxPixels) {
+    const limit = `at most ${toMegapixels(maxPixels)} are allowed (--max-image-megapixels)`;
     throw invalidImage(
       `The ${header.format.name} picture has ${width} × ${height} pixels, ` +
-        `${toMegapixels(width * height)} megapixels; at most ${
-          toMegapixels(maxPixels)
-        } are allowed.`,
+        `${toMegapixels(width * height)} megapixels; ${limit}.`,
     );
   }
   const pixels = await decode(file, header);

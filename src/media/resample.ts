@@ -15,7 +15,6 @@ import {
   type Weights,
 } from "./resample_filter.ts";
 
-export { centerCrop, crop, pad } from "./crop.ts";
 export type { ResampleFilter };
 
 /** How to resize. */

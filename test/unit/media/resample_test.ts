@@ -1,14 +1,7 @@
-/** Resizing, compared with Pillow; cropping and padding. */
+/** Resizing, compared with Pillow. */
 import assert from "node:assert/strict";
 import type { Channels, Pixels } from "../../../src/media/pixels.ts";
-import {
-  centerCrop,
-  crop,
-  pad,
-  type ResampleFilter,
-  resize,
-  resizePlane,
-} from "../../../src/media/resample.ts";
+import { type ResampleFilter, resize, resizePlane } from "../../../src/media/resample.ts";
 import cases from "../../fixtures/images/resizes.json" with { type: "json" };
 
 type Case = typeof cases[number];
@@ -89,27 +82,4 @@ Deno.test("resize() refuses sizes that are none and boxes outside of the picture
   for (const box of [[-1, 0, 4, 3], [0, 0, 5, 3], [2, 0, 2, 3]] as const) {
     assert.throws(() => resize(pixels, { width: 2, height: 2, filter, box }), RangeError);
   }
-});
-
-Deno.test("crop() takes a part, and black where there is nothing", () => {
-  const pixels = numbered(3, 2, 1);
-  assert.deepEqual([...crop(pixels, [1, 0, 3, 2]).data], [2, 3, 5, 6]);
-  assert.deepEqual([...crop(pixels, [-1, 1, 2, 3]).data], [0, 4, 5, 0, 0, 0]);
-  assert.deepEqual([...crop(pixels, [5, 5, 6, 7]).data], [0, 0]);
-  assert.throws(() => crop(pixels, [1, 0, 1, 2]), RangeError);
-});
-
-Deno.test("centerCrop() takes the middle, widens what is too small, and rounds as the models' preprocessing", () => {
-  const row = numbered(5, 1, 1);
-  assert.deepEqual([...centerCrop(row, { width: 2, height: 1 }).data], [2, 3]);
-  assert.deepEqual([...centerCrop(row, { width: 8, height: 1 }).data], [0, 0, 1, 2, 3, 4, 5, 0]);
-});
-
-Deno.test("pad() widens by a colour and by black", () => {
-  const pixel = { width: 1, height: 1, channels: 3, data: Uint8Array.of(7, 8, 9) } as const;
-  assert.deepEqual([...pad(pixel, { left: 1, bottom: 1, color: [1, 2, 3] }).data], [
-    ...[1, 2, 3, 7, 8, 9],
-    ...[1, 2, 3, 1, 2, 3],
-  ]);
-  assert.deepEqual([...pad(pixel, { right: 1 }).data], [7, 8, 9, 0, 0, 0]);
 });
