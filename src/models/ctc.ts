@@ -86,7 +86,7 @@ function likeliest(logits: Float32Array): { id: number; logprob: number } {
 export interface SegmentRules {
   /** Nothing is heard for at least so many frames. */
   readonly pauseFrames: number;
-  /** The segment would be longer than this, and a word ends. */
+  /** A word begins so late in the segment. */
   readonly maxFrames: number;
 }
 
