@@ -13,10 +13,15 @@ const LOW_RATE_BITRATE_KBPS = 64;
 const RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 const OTHER_RATE_HZ = 24_000;
 
+type Encoder = Awaited<ReturnType<typeof import("wasm-media-encoders").createMp3Encoder>>;
+
+/** Each is a WebAssembly instance of its own, which takes longer to make than a sentence to encode. */
+const idle: Encoder[] = [];
+
 /** Begins a file. A sample rate that the format does not have becomes one that it has. */
 export async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
   const { createMp3Encoder } = await import("wasm-media-encoders");
-  const encoder = await createMp3Encoder();
+  const encoder = idle.pop() ?? await createMp3Encoder();
   const isKnown = RATES_HZ.includes(sampleRateHz);
   const rateHz = isKnown ? sampleRateHz : OTHER_RATE_HZ;
   const resampler = isKnown ? undefined : new AudioResampler(sampleRateHz, rateHz);
@@ -37,6 +42,6 @@ export async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter
       bytes.set(end, last.length);
       return bytes;
     },
-    dispose: () => {},
+    dispose: () => void idle.push(encoder),
   };
 }

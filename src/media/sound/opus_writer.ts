@@ -13,6 +13,8 @@ import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 const RATES_HZ = [8_000, 12_000, 16_000, 24_000, 48_000];
 /** Good for one voice. */
 const BITRATE = 48_000;
+/** Of 0 to 10: twice as fast as the highest, and the same to the ear at this bit rate. */
+const COMPLEXITY = 5;
 const FRAMES_PER_SECOND = 50;
 /** The format asks for streams that need not have numbers of their own; a file has one. */
 const SERIAL = 1;
@@ -21,6 +23,7 @@ const VENDOR = "Hearth";
 /** What is used of the library, which has no types. */
 interface Encoder {
   bitrate: number;
+  complexity: number;
   signal: "voice";
   /** Samples that the encoder's own delay adds, at the input's rate. */
   readonly lookahead: number;
@@ -42,6 +45,7 @@ export async function createOpusWriter(sampleRateHz: number): Promise<SoundWrite
   const rateHz = RATES_HZ.includes(sampleRateHz) ? sampleRateHz : OPUS_RATE_HZ;
   const encoder = new Encoder({ channels: 1, sample_rate: rateHz, application: "audio" });
   encoder.bitrate = BITRATE;
+  encoder.complexity = COMPLEXITY;
   encoder.signal = "voice";
   const resampler = rateHz === sampleRateHz ? undefined : new AudioResampler(sampleRateHz, rateHz);
   return new OpusWriter({ encoder, rateHz, sampleRateHz, resampler });

@@ -140,3 +140,14 @@ Deno.test("createSoundWriter() frees encoders of files that were not ended", asy
     }
   }
 });
+
+Deno.test("createSoundWriter() begins anew with an encoder that was used before", async () => {
+  const options = { sound: sing(0.2, 24_000), rateHz: 24_000 };
+  for (const format of SOUND_FORMATS) {
+    const first = await encode(format, options);
+    const left = await createSoundWriter(format, 44_100);
+    left.write(sing(0.1, 44_100));
+    left.dispose();
+    assert.deepEqual(await encode(format, options), first);
+  }
+});

@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import type { TestApp } from "../fixtures/server.ts";
+import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
+
+const PATH = "/v1/audio/speech";
+
+async function tokensSpoken(of: TestApp): Promise<number> {
+  const text = await (await of.request("/metrics")).text();
+  return Number(/^hearth_prompt_tokens_total (\d+)/m.exec(text)?.[1] ?? 0);
+}
+
+Deno.test("a text of 100 kB waits for a slow reader, and takes no memory for what is read", async () => {
+  await using busy = await openTtsApp();
+  const sentence =
+    "The quick brown fox, which was not lazy at all, jumps over one more of those dogs. ";
+  const input = sentence.repeat(Math.ceil(100_000 / sentence.length));
+  const perSentence = 2 * (sentence.length - 4) + 1;
+  const response = await busy.post(PATH, speechBody({ input, response_format: "wav" }));
+  const reader = response.body!.getReader();
+  await reader.read();
+  let before = -1;
+  for (let now = await tokensSpoken(busy); now !== before;) {
+    before = now;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    now = await tokensSpoken(busy);
+  }
+  assert.ok(before < 6 * perSentence, `${before / perSentence} sentences ahead`);
+  // Whatever ran before may still be freed: from here on it would show if nothing were.
+  let numBytes = 0;
+  let [startBytes, mostBytes] = [0, 0];
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    numBytes += read.value.length;
+    if (startBytes === 0 && numBytes > 2 ** 23) startBytes = Deno.memoryUsage().rss;
+    mostBytes = Math.max(mostBytes, Deno.memoryUsage().rss);
+  }
+  assert.ok(numBytes > 10_000_000, `${numBytes}`);
+  assert.ok(
+    mostBytes - startBytes < 120 * 2 ** 20,
+    `${(mostBytes - startBytes) / 2 ** 20} MiB more`,
+  );
+});
+
+Deno.test("a reader who leaves ends the speech between two sentences", async () => {
+  await using left = await openTtsApp();
+  const input = "One more sentence is spoken here. ".repeat(2_000);
+  for (const format of ["wav", "mp3", "opus", "flac"]) {
+    const response = await left.post(PATH, speechBody({ input, response_format: format }));
+    const reader = response.body!.getReader();
+    await reader.read();
+    await reader.cancel();
+  }
+  while (left.session.numInFlight > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  const text = async () => await (await left.request("/metrics")).text();
+  while (!/^hearth_sequences_running 0$/m.test(await text()));
+  const spoken = await tokensSpoken(left);
+  assert.ok(spoken < 100 * 40, `${spoken}`);
+  const again = await left.post(PATH, speechBody());
+  assert.equal(again.status, 200);
+  await again.bytes();
+});
