@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { EmbeddingSource } from "../../../src/decoder/embedding_span.ts";
 import { StepBuilder } from "../../../src/engine/step_builder.ts";
 import { countFrom, makeSequence } from "./make_sequence.ts";
 import { limitsOf } from "./simulated_decoder.ts";
@@ -51,4 +52,50 @@ Deno.test("StepBuilder.build() uses the same arrays for every step, sized for th
       .map((array) => array.length),
     [9, 9, 4, 3, 15],
   );
+});
+
+Deno.test("StepBuilder.build() tells which of a step's tokens come from media, and from which row", () => {
+  const source: EmbeddingSource = { rows: () => Promise.reject(new Error("not asked for")) };
+  const sequence = makeSequence(countFrom(0, 12), {
+    media: [
+      { start: 1, end: 4, key: "a", source, firstRow: 0 },
+      { start: 5, end: 9, key: "a", source, firstRow: 3 },
+    ],
+  });
+  const builder = new StepBuilder(limitsOf());
+  const spansOf = (numComputed: number, numTokens: number) => {
+    sequence.numComputed = numComputed;
+    const other = makeSequence([7]);
+    const scheduled = [
+      { sequence: other, numTokens: 1, samples: true },
+      { sequence, numTokens, samples: false },
+    ];
+    const { embeddings } = builder.build({ scheduled, numTokens: numTokens + 1 });
+    return embeddings?.map((span) => [span.firstToken, span.numTokens, span.firstRow]);
+  };
+  assert.deepEqual(spansOf(0, 12), [[2, 3, 0], [6, 4, 3]]);
+  assert.deepEqual(spansOf(2, 5), [[1, 2, 1], [4, 2, 3]]);
+  assert.deepEqual(spansOf(7, 5), [[1, 2, 5]]);
+  assert.equal(spansOf(9, 3), undefined);
+});
+
+Deno.test("StepBuilder.build() gives positions on three scales when one of the sequences has such", () => {
+  const scales = [[0, 1, 1, 3], [0, 1, 2, 3], [0, 2, 1, 3]].map((scale) => Int32Array.from(scale));
+  const sequence = makeSequence(countFrom(0, 4), {
+    sectionPositions: { prompt: scales as [Int32Array, Int32Array, Int32Array], offset: 5 },
+  });
+  sequence.push(9);
+  sequence.numComputed = 1;
+  const builder = new StepBuilder(limitsOf());
+  const text = { sequence: makeSequence([7, 8]), numTokens: 2, samples: true };
+  const batch = builder.build({
+    scheduled: [text, { sequence, numTokens: 4, samples: true }],
+    numTokens: 6,
+  });
+  assert.deepEqual(batch.sectionPositions!.map((section) => [...section.slice(0, 6)]), [
+    [0, 1, 1, 1, 3, 9],
+    [0, 1, 1, 2, 3, 9],
+    [0, 1, 2, 1, 3, 9],
+  ]);
+  assert.equal(builder.build({ scheduled: [text], numTokens: 2 }).sectionPositions, undefined);
 });

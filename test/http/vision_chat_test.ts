@@ -1,0 +1,145 @@
+/** Chat with pictures by way of HTTP: references of all sorts, hostile files, clients that hang up. */
+import assert from "node:assert/strict";
+import OpenAI from "openai";
+import { PICTURES } from "../fixtures/pictures.ts";
+import { TestApp, TestServer } from "../fixtures/server.ts";
+import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+import { Random } from "../unit/engine/random.ts";
+
+const NUM_FILES = 300;
+const AT_ONCE = 20;
+const SIZE = [84, 56] as const;
+
+function dataUrl(file: Uint8Array<ArrayBuffer>): string {
+  return `data:image/png;base64,${file.toBase64()}`;
+}
+
+function body(url: string, extra: Record<string, unknown> = {}): Record<string, unknown> {
+  const content = [
+    { type: "image_url", image_url: { url } },
+    { type: "text", text: "What colors are there?" },
+  ];
+  const messages = [{ role: "user", content }];
+  return { model: "hearth-demo-chat", messages, temperature: 0, max_tokens: 6, ...extra };
+}
+
+/** A reproducible damage of a file: cut, bits flipped, bytes overwritten, or its beginning lost. */
+function damage(file: Uint8Array<ArrayBuffer>, random: Random): Uint8Array<ArrayBuffer> {
+  const bytes = file.slice();
+  const last = bytes.length - 1;
+  switch (random.between(0, 4)) {
+    case 0:
+      return bytes.slice(0, random.between(0, last));
+    case 1:
+      return bytes.slice(random.between(1, last));
+    case 2:
+      return bytes.fill(random.between(0, 255), random.between(0, last));
+    default: {
+      for (let i = 0; i < 6; i++) bytes[random.between(0, last)]! ^= 1 << random.between(0, 7);
+      return bytes;
+    }
+  }
+}
+
+Deno.test("chat: the official client shows pictures as data, by address, several, and streamed", async () => {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  await using server = await TestServer.start({ folder: folder.path });
+  const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
+  const [first, second] = [await drawPicture(0, SIZE), await drawPicture(1, SIZE)];
+  await using files = Deno.serve(
+    { port: 0, hostname: "127.0.0.1", onListen: () => {} },
+    (request) => new Response(request.url.endsWith("/0.png") ? first : second),
+  );
+  const ask = (urls: readonly string[]) => ({
+    model: "hearth-demo-chat",
+    messages: [{
+      role: "user" as const,
+      content: [
+        ...urls.map((url) => ({ type: "image_url" as const, image_url: { url } })),
+        { type: "text" as const, text: "What differs?" },
+      ],
+    }],
+    temperature: 0,
+    max_tokens: 8,
+  });
+  const byData = await client.chat.completions.create(ask([dataUrl(first), dataUrl(second)]));
+  const base = `http://127.0.0.1:${files.addr.port}`;
+  const byAddress = await client.chat.completions.create(ask([`${base}/0.png`, `${base}/1.png`]));
+  assert.deepEqual(byAddress.choices, byData.choices);
+  // 24 patches each, 4 to a token.
+  const alone = await client.chat.completions.create(ask([dataUrl(first)]));
+  assert.equal(byData.usage!.prompt_tokens - alone.usage!.prompt_tokens, 6 + 2);
+  assert.ok(byAddress.usage!.prompt_tokens_details!.cached_tokens! >= 16);
+  assert.equal(await server.figure("hearth_vision_encoder_runs_total"), 2);
+
+  let streamed = "";
+  const stream = await client.chat.completions.create({
+    ...ask([dataUrl(first), dataUrl(second)]),
+    stream: true,
+  });
+  for await (const { choices: [choice] } of stream) streamed += choice?.delta.content ?? "";
+  assert.equal(streamed, byData.choices[0]!.message.content);
+});
+
+Deno.test(`chat: ${NUM_FILES} damaged pictures give 400 or an answer, and hurt nobody else`, async () => {
+  await using folder = await makeVisionFolder("idefics3");
+  await using app = await new TestApp({ folder: folder.path }).ready();
+  const random = new Random(5);
+  const sound = dataUrl(await drawPicture(0, SIZE));
+  const ask = async (url: string) => {
+    const response = await app.post("/v1/chat/completions", body(url));
+    return { status: response.status, json: await response.json() };
+  };
+  const wanted = (await ask(sound)).json.choices[0].message.content;
+  let numAnswers = 0;
+  for (let from = 0; from < NUM_FILES; from += AT_ONCE) {
+    const answers = await Promise.all(Array.from({ length: AT_ONCE }, () => {
+      const { file } = PICTURES[random.between(0, PICTURES.length - 1)]!;
+      return ask(dataUrl(damage(file, random)));
+    }));
+    for (const { status, json } of answers) {
+      if (status === 200) numAnswers++;
+      else {
+        assert.deepEqual([status, json.error.code], [400, "invalid_media"], json.error.message);
+        assert.equal(json.error.param, "messages[0].content[0]");
+      }
+    }
+    assert.equal((await ask(sound)).json.choices[0].message.content, wanted);
+  }
+  assert.ok(numAnswers > 0 && numAnswers < NUM_FILES, `${numAnswers} answers`);
+});
+
+Deno.test("chat: clients that hang up while pictures are read or answered leave nothing behind", async () => {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  await using server = await TestServer.start({ folder: folder.path });
+  const random = new Random(3);
+  const picture = await drawPicture(2, [500, 500]);
+  const requests = Array.from({ length: 40 }, async (_, i) => {
+    // Other bytes each time: every picture is read.
+    const file = new Uint8Array(picture.length + i % 10);
+    file.set(picture);
+    const signal = AbortSignal.timeout(random.between(1, 400));
+    try {
+      const response = await fetch(`${server.base}/v1/chat/completions`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify(body(dataUrl(file), { max_tokens: 60, stream: i % 2 === 0 })),
+        signal,
+      });
+      await response.text();
+    } catch (error) {
+      assert.equal((error as Error).name, "TimeoutError");
+    }
+  });
+  await Promise.all(requests);
+  await server.untilIdle();
+  assert.equal(await server.figure("hearth_kv_blocks_used"), 0);
+  const response = await fetch(`${server.base}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(body(dataUrl(await drawPicture(0, SIZE)))),
+  });
+  assert.equal(response.status, 200);
+  assert.equal((await response.json()).usage.completion_tokens, 6);
+});

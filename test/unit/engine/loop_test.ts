@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
+import { EmbeddingError } from "../../../src/decoder/embedding_span.ts";
+import { EngineLoop } from "../../../src/engine/loop.ts";
+import { GREEDY, limitsOf, SimulatedDecoder } from "./simulated_decoder.ts";
+
+/** A decoder that asks the sources of a step's embeddings before it runs the step. */
+class AskingDecoder implements Decoder {
+  readonly limits = limitsOf();
+  readonly #simulated = new SimulatedDecoder(this.limits);
+
+  async run(batch: StepBatch) {
+    for (const { sequenceId, source } of batch.embeddings ?? []) {
+      await source.rows().catch((error: unknown) => {
+        throw new EmbeddingError(sequenceId, error);
+      });
+    }
+    return this.#simulated.run(batch);
+  }
+
+  dispose(): Promise<void> {
+    return Promise.resolve();
+  }
+}
+
+function generate(
+  engine: EngineLoop,
+  promptTokens: readonly number[],
+  failure?: Error,
+): Promise<number[]> {
+  const tokens: number[] = [];
+  const source = { rows: () => Promise.reject(failure) };
+  return new Promise((resolve, reject) =>
+    engine.add({
+      promptTokens: Int32Array.from(promptTokens),
+      samples: [GREEDY],
+      maxTokens: 5,
+      topLogprobs: 0,
+      ...(failure && { media: [{ start: 1, end: 2, key: "broken", source }] }),
+    }, {
+      onToken: (_, { tokenId }) => {
+        tokens.push(tokenId);
+        return false;
+      },
+      onDone: () => resolve(tokens),
+      onError: reject,
+    })
+  );
+}
+
+Deno.test("EngineLoop ends only the request whose picture cannot be encoded, with the reason", async () => {
+  const wanted = await generate(new EngineLoop(new AskingDecoder(), { prefixCache: true }), [1, 2]);
+  const engine = new EngineLoop(new AskingDecoder(), { prefixCache: true });
+  const failure = new Error("no memory for this picture");
+  const [before, broken, after] = await Promise.allSettled([
+    generate(engine, [1, 2]),
+    generate(engine, [1, 2], failure),
+    generate(engine, [1, 2]),
+  ]);
+  assert.deepEqual([before, after], [before, before]);
+  assert.deepEqual(before, { status: "fulfilled", value: wanted });
+  assert.deepEqual(broken, { status: "rejected", reason: failure });
+});

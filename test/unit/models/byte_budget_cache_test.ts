@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { ByteBudgetCache } from "../../../src/models/byte_budget_cache.ts";
+
+Deno.test("ByteBudgetCache.set() drops the longest unused until the budget holds the rest", () => {
+  const dropped: string[] = [];
+  const cache = new ByteBudgetCache<string>(10, (value) => dropped.push(value));
+  cache.set("a", "A", 4);
+  cache.set("b", "B", 4);
+  assert.equal(cache.get("a"), "A");
+  cache.set("c", "C", 4);
+  assert.deepEqual(dropped, ["B"]);
+  assert.equal(cache.get("b"), undefined);
+  assert.equal(cache.numBytes, 8);
+});
+
+Deno.test("ByteBudgetCache.set() keeps what is larger than the budget until something else comes", () => {
+  const dropped: string[] = [];
+  const cache = new ByteBudgetCache<string>(10, (value) => dropped.push(value));
+  cache.set("a", "A", 4);
+  cache.set("large", "LARGE", 50);
+  assert.deepEqual([dropped, cache.get("large"), cache.numBytes], [["A"], "LARGE", 50]);
+  cache.set("b", "B", 1);
+  assert.deepEqual([dropped, cache.get("large"), cache.numBytes], [["A", "LARGE"], undefined, 1]);
+});
+
+Deno.test("ByteBudgetCache.set() drops the value it replaces, clear() all", () => {
+  const dropped: string[] = [];
+  const cache = new ByteBudgetCache<string>(10, (value) => dropped.push(value));
+  cache.set("a", "old", 4);
+  cache.set("a", "new", 6);
+  assert.deepEqual([dropped, cache.numBytes], [["old"], 6]);
+  cache.clear();
+  assert.deepEqual([dropped, cache.numBytes], [["old", "new"], 0]);
+});
