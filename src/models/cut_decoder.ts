@@ -12,7 +12,7 @@ import { EncoderDecoderAttention } from "../decoder/encoder_decoder_attention.ts
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../decoder/paged_decoder.ts";
 import { appendInCacheDtype } from "../onnx/cache_dtype.ts";
-import { type CrossInputs, nameCrossAttentions } from "../onnx/cross_attention.ts";
+import { type CrossInputs, nameStepAttentions } from "../onnx/step_attention.ts";
 import { expandQuantized } from "../onnx/expand_quantized.ts";
 import type { FolderFiles } from "../onnx/external_data.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
@@ -22,6 +22,14 @@ import type { Model } from "../onnx/proto.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { swapHeadsAndTokens } from "../onnx/swap_outputs.ts";
 import { openChangedGraph } from "./changed_graph.ts";
+
+/** What it is made of. */
+export interface DecoderGraphs {
+  /** From `encoder_hidden_states` to `present.*.encoder.*`. */
+  readonly project: Model;
+  /** From `input_ids` and `past_key_values.*` to `logits`, one token after the other. */
+  readonly step: Model;
+}
 
 /** How to open it. */
 export interface CutDecoderOptions {
@@ -76,27 +84,29 @@ export class CutDecoder {
   }
 
   /**
-   * Opens a merged decoder.
+   * Opens a decoder.
    *
    * @returns in one sentence why the graph is not cut, where it is not.
    * @throws {RangeError} when the kernels cannot run one of its attentions.
    */
   static async open(
-    merged: Model,
+    graphs: DecoderGraphs,
     options: CutDecoderOptions,
   ): Promise<CutDecoder | { readonly refused: string }> {
     const { backend, files } = options;
-    const graphs = divide(backend.kind === "cpu" ? expandQuantized(merged) : merged);
-    if (graphs === undefined) return { refused: "It is not merged of two decoders." };
-    const { model, inputsOf } = nameCrossAttentions(appendInCacheDtype(graphs.step), isCross);
-    if (inputsOf.size === 0) return { refused: "It has no attention to an encoder known here." };
+    // The CPU lacks some operators on quantised weights.
+    const ready = backend.kind === "cpu" ? expandQuantized : (model: Model) => model;
+    const step = ready(appendInCacheDtype(graphs.step));
+    const { model, crossInputs } = nameStepAttentions(step, isCross);
+    if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
     const result = splitGraph(model, { contextLength: options.contextLength });
     if ("refused" in result) return result;
     const { cut } = result;
-    const { decoder, attention } = await openCut(cut, options, ({ name }) => inputsOf.has(name));
-    const project = await openChangedGraph(graphs.project, { files, backend });
+    const { decoder, attention } = await openCut(cut, options, ({ name }) => crossInputs.has(name));
+    const projection = ready(swapHeadsAndTokens(graphs.project));
+    const project = await openChangedGraph(projection, { files, backend });
     const outputsOf = new Map(cut.attentions.flatMap(({ name, layer }) => {
-      const inputs = inputsOf.get(name);
+      const inputs = crossInputs.get(name);
       if (inputs === undefined) return [];
       return [[layer, { keys: presentName(inputs.keys), values: presentName(inputs.values) }]];
     }));
@@ -190,16 +200,13 @@ async function openCut(
   return { decoder, attention: attention! };
 }
 
-/** The graph that makes keys and values of the encoder's output, a row per place, and the graph of a step. */
-function divide(merged: Model): { project: Model; step: Model } | undefined {
+/** The two graphs of a merged decoder; `undefined` where it is not merged of two. */
+export function divideMerged(merged: Model): DecoderGraphs | undefined {
   const project = takeBranch(merged, "else_branch");
   const step = takeBranch(merged, "then_branch");
   if (project === undefined || step === undefined) return undefined;
   const crossOutputs = project.graph.outputs.map(({ name }) => name).filter(isCross);
-  return {
-    project: swapHeadsAndTokens(keepOutputs(project, crossOutputs)),
-    step: keepOutputs(step, ["logits"]),
-  };
+  return { project: keepOutputs(project, crossOutputs), step: keepOutputs(step, ["logits"]) };
 }
 
 function isCross(name: string): boolean {

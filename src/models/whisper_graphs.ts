@@ -11,7 +11,7 @@ import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import { CutDecoder, type CutDecoderOptions } from "./cut_decoder.ts";
+import { CutDecoder, type CutDecoderOptions, divideMerged } from "./cut_decoder.ts";
 import type { LoadProgress } from "./progress.ts";
 import { type FeatureEncoder, openFeatureEncoder } from "./feature_encoder.ts";
 import { chooseDtype, graphFile, type ModelFolder } from "./folder.ts";
@@ -132,8 +132,10 @@ async function openCut(
 ): Promise<CutDecoder | { readonly refused: string }> {
   await using files = new FolderFiles(join(folder.path, "onnx"));
   const merged = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
+  const graphs = divideMerged(merged);
+  if (graphs === undefined) return { refused: "It is not merged of two decoders." };
   try {
-    return await CutDecoder.open(merged, { ...options, files });
+    return await CutDecoder.open(graphs, { ...options, files });
   } catch (error) {
     if (error instanceof RangeError) return { refused: error.message };
     throw error;

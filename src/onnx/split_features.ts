@@ -76,7 +76,7 @@ export function splitFeatures(model: Model, wanted: string): FeatureCut | undefi
 
 /** Whether its operands are rows of the same tokens, of a type that the kernel has. */
 function isSelfAttention({ q, k, v, output }: UnmaskedAttention, run: Evaluation): boolean {
-  if (k.axes !== "rows" || v.axes !== "rows") return false;
+  if (k.kind !== "rows" || v.kind !== "rows") return false;
   const [query, ...others] = [q, k.tensor, v.tensor, output].map((name) => run.value(name));
   const hasType = query?.dtype === "float32" || query?.dtype === "float16";
   return hasType &&

@@ -1,6 +1,6 @@
 /**
- * Finds attentions that see all keys, as encoders have them and decoders that look at an encoder, where a graph spells
- * them out: `MatMul(softmax(scale * MatMul(q, kᵀ)), v)` with heads parted before and joined after. Pure.
+ * Finds attentions that see all keys, as encoders have them, decoders that look at an encoder, and decoders that are
+ * given one token after the other, where a graph spells them out: `MatMul(softmax(scale * MatMul(q, kᵀ)), v)` with heads parted before and joined after. Pure.
  *
  * What it does not recognise it leaves out, an attention with a mask among it.
  *
@@ -14,11 +14,13 @@ import { type AtomSizes, type Axes, HEAD_AXES, permute, regroup, ROW_AXES } from
 import { intAttribute, type Node } from "./proto.ts";
 
 /** Keys or values of an attention. */
-export interface WholeOperand {
-  readonly tensor: string;
-  /** Rows `[batch, tokens, heads * size]`, or heads `[batch, heads, tokens, size]` of an input of the graph. */
-  readonly axes: "rows" | "heads";
-}
+export type WholeOperand =
+  /** `[batch, tokens, heads * size]`. */
+  | { readonly kind: "rows"; readonly tensor: string }
+  /** An input of the graph, `[batch, heads, tokens, size]`. */
+  | { readonly kind: "input"; readonly tensor: string }
+  /** Rows as above behind what an input `past` holds, `[batch, heads, tokens, size]`. */
+  | { readonly kind: "appended"; readonly tensor: string; readonly past: string };
 
 /** One attention. */
 export interface UnmaskedAttention {
@@ -89,15 +91,16 @@ function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
   const heads = rank === 4 ? ["b", "h"] : ["bh"];
   const ofQueries = { ...search, sizes };
   const ofKeys = { ...search, sizes: { ...sizes, t: numKeys } };
+  const numQueries = sizes.t;
   const q = behind(scoreProduct.inputs[0]!, [...heads, "t", "d"], ofQueries);
-  const k = behind(scoreProduct.inputs[1]!, [...heads, "d", "t"], ofKeys);
-  const v = behind(valueProduct.inputs[1]!, [...heads, "t", "d"], ofKeys);
+  const k = operand(scoreProduct.inputs[1]!, [...heads, "d", "t"], ofKeys, numQueries);
+  const v = operand(valueProduct.inputs[1]!, [...heads, "t", "d"], ofKeys, numQueries);
   const output = rowsAfter(valueProduct.outputs[0]!, [...heads, "t", "d"], ofQueries);
-  if (q?.axes !== "rows" || k === undefined || v?.factor !== 1 || output === undefined) {
+  if (q?.axes !== ROW_AXES || k === undefined || v?.factor !== 1 || output === undefined) {
     return undefined;
   }
   const scale = scores.factor * q.factor * k.factor;
-  return { q: q.tensor, k, v, output, heads: sizes.h, scale };
+  return { q: q.tensor, k: k.operand, v: v.operand, output, heads: sizes.h, scale };
 }
 
 /** Sizes of the atoms of queries `[b, h, t, d]` or `[bh, t, d]`. */
@@ -121,7 +124,9 @@ function scaleStep(
   { opType, inputs }: Node,
   { run }: Search,
 ): { source: string; factor: number } | undefined {
-  if (opType === "Cast" || opType === "Identity") {
+  // Exporters write a Concat of one where a cache was empty.
+  const isCopy = opType === "Identity" || (opType === "Concat" && inputs.length === 1);
+  if (isCopy || opType === "Cast") {
     return isFloat(inputs[0]!, run) ? { source: inputs[0]!, factor: 1 } : undefined;
   }
   if (opType !== "Mul" && opType !== "Div") return undefined;
@@ -143,24 +148,50 @@ function isFloat(tensor: string, run: Evaluation): boolean {
   return dtype === "float32" || dtype === "float16";
 }
 
-/** What an operand with these axes is made of, and what that is multiplied by on the way. */
-function behind(
-  operand: string,
+/** What keys or values with these axes are made of, and what that is multiplied by on the way. */
+function operand(
+  tensor: string,
   axes: Axes,
   search: Sized,
-): WholeOperand & { readonly factor: number } | undefined {
+  numQueries: number,
+): { readonly operand: WholeOperand; readonly factor: number } | undefined {
+  const found = behind(tensor, axes, search);
+  if (found === undefined) return undefined;
+  const { factor } = found;
+  if (found.axes === ROW_AXES) return { operand: { kind: "rows", tensor: found.tensor }, factor };
+  const { index, sizes } = search;
+  if (index.inputs.has(found.tensor)) {
+    return { operand: { kind: "input", tensor: found.tensor }, factor };
+  }
+  const [past, added] = index.producers.get(found.tensor)!.inputs as [string, string];
+  const cache = behindScales(past, search);
+  const rows = behind(added, HEAD_AXES, { ...search, sizes: { ...sizes, t: numQueries } });
+  if (!index.inputs.has(cache.tensor) || cache.factor !== 1) return undefined;
+  if (rows?.axes !== ROW_AXES || rows.factor !== 1) return undefined;
+  return { operand: { kind: "appended", tensor: rows.tensor, past: cache.tensor }, factor };
+}
+
+interface Source {
+  readonly tensor: string;
+  /** Rows, or heads: of an input, or of two tensors that are joined token by token. */
+  readonly axes: typeof ROW_AXES | typeof HEAD_AXES;
+  readonly factor: number;
+}
+
+/** The rows or heads that a tensor with these axes is made of, and what they are multiplied by on the way. */
+function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
   const { index, run, sizes: { b, h, t, d } } = search;
   const path: Node[] = [];
   let factor = 1;
-  for (let name = operand;;) {
+  for (let name = tensor;;) {
     const shape = run.value(name)?.shape.join();
     const isMadeOf = (from: Axes, sizes: readonly number[]) =>
       shape === sizes.join() && follow(from, path, search) === axes.join();
-    if (isMadeOf(ROW_AXES, [b, t, h * d])) return { tensor: name, axes: "rows", factor };
+    if (isMadeOf(ROW_AXES, [b, t, h * d])) return { tensor: name, axes: ROW_AXES, factor };
     const node = index.producers.get(name);
-    if (node === undefined) {
-      const isHeads = index.inputs.has(name) && isMadeOf(HEAD_AXES, [b, h, t, d]);
-      return isHeads ? { tensor: name, axes: "heads", factor } : undefined;
+    if (node === undefined || isAppending(node)) {
+      const isHeads = (node || index.inputs.has(name)) && isMadeOf(HEAD_AXES, [b, h, t, d]);
+      return isHeads ? { tensor: name, axes: HEAD_AXES, factor } : undefined;
     }
     if (node.opType === "Transpose" || node.opType === "Reshape") {
       path.unshift(node);
@@ -172,6 +203,11 @@ function behind(
     factor *= step.factor;
     name = step.source;
   }
+}
+
+function isAppending(node: Node): boolean {
+  const axis = intAttribute(node, "axis");
+  return node.opType === "Concat" && node.inputs.length === 2 && (axis === 2 || axis === -2);
 }
 
 /** The axes that these nodes make of `axes`, as text. */

@@ -1,0 +1,101 @@
+/**
+ * Makes the attentions of a graph that runs one token after the other, where it spells them out without a mask, nodes
+ * that the cut knows.
+ *
+ * @module
+ */
+import { liftConstants } from "./decoder_inputs.ts";
+import type { Evaluation } from "./evaluate/evaluation.ts";
+import { GraphIndex, liveNodes } from "./graph_index.ts";
+import { makeNode, type Model, type Node } from "./proto.ts";
+import { findUnmaskedAttentions, type UnmaskedAttention } from "./unmasked_attention.ts";
+
+const MICROSOFT = "com.microsoft";
+/** `TensorProto.DataType`, as `Cast` takes it. */
+const CAST_TO = { float32: 1, float16: 10 } as const;
+type Float = keyof typeof CAST_TO;
+
+/** The inputs that an attention reads all its keys and values from: `[batch, heads, places, size]`. */
+export interface CrossInputs {
+  readonly keys: string;
+  readonly values: string;
+}
+
+/** A graph whose attentions without a mask are nodes. */
+export interface StepGraph {
+  readonly model: Model;
+  /** Of the attentions to an encoder, by the node's name. */
+  readonly crossInputs: ReadonlyMap<string, CrossInputs>;
+}
+
+interface Operands {
+  readonly keys: string;
+  readonly values: string;
+  readonly pastKeys: string;
+  readonly pastValues: string;
+}
+
+/**
+ * Puts a causal `MultiHeadAttention` where the graph attends to all of a cache, its newest token included: one token
+ * sees the same either way, and several see what they would see one after the other.
+ *
+ * So it does where the graph attends to inputs that `isEncoded` tells, and adds nothing to them: to the cut that looks
+ * like a cache to which queries are added for keys and values. Whoever runs such a site must not add them, and let each
+ * token see all places.
+ */
+export function nameStepAttentions(
+  model: Model,
+  isEncoded: (input: string) => boolean,
+): StepGraph {
+  const graph = liftConstants(model.graph);
+  const index = new GraphIndex(graph);
+  const { found, run } = findUnmaskedAttentions(index);
+  const crossInputs = new Map<string, CrossInputs>();
+  const placed = new Map<Node, readonly Node[]>();
+  for (const attention of found) {
+    const { k, v, output } = attention;
+    const name = `${output}/attention`;
+    if (k.kind === "appended" && v.kind === "appended") {
+      const [keys, values] = [k.tensor, v.tensor];
+      const operands = { keys, values, pastKeys: k.past, pastValues: v.past };
+      placed.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
+    } else if (isEncoded(k.tensor) && isEncoded(v.tensor)) {
+      const { q } = attention;
+      const operands = { keys: q, values: q, pastKeys: k.tensor, pastValues: v.tensor };
+      placed.set(index.producers.get(output)!, makeNodes(name, attention, operands, run));
+      crossInputs.set(name, { keys: k.tensor, values: v.tensor });
+    }
+  }
+  const nodes = graph.nodes.flatMap((node) => placed.get(node) ?? [node]);
+  const live = liveNodes(nodes, graph.outputs.map(({ name }) => name));
+  return { model: { ...model, graph: { ...graph, nodes: live } }, crossInputs };
+}
+
+/** The attention in the type of its cache, with casts around it where the graph's is another. */
+function makeNodes(
+  name: string,
+  { q, output, heads, scale }: UnmaskedAttention,
+  operands: Operands,
+  run: Evaluation,
+): Node[] {
+  const dtypeOf = (tensor: string) => run.value(tensor)!.dtype as Float;
+  const dtype = dtypeOf(operands.pastKeys);
+  const before = new Map<string, Node>();
+  const cast = (from: string, to: string, type: Float) =>
+    makeNode("Cast", [from], [to], { attributes: { to: CAST_TO[type] } });
+  const alike = (tensor: string) => {
+    if (dtypeOf(tensor) === dtype) return tensor;
+    before.set(tensor, cast(tensor, `${name}/${tensor}`, dtype));
+    return `${name}/${tensor}`;
+  };
+  const { keys, values, pastKeys, pastValues } = operands;
+  const inputs = [alike(q), alike(keys), alike(values), "", "", "", pastKeys, pastValues];
+  const isAlike = dtypeOf(output) === dtype;
+  const result = isAlike ? output : `${name}/result`;
+  const node = makeNode("MultiHeadAttention", inputs, [result], {
+    domain: MICROSOFT,
+    attributes: { num_heads: heads, scale: { float: scale }, unidirectional: 1 },
+    name,
+  });
+  return [...before.values(), node, ...isAlike ? [] : [cast(result, output, dtypeOf(output))]];
+}
