@@ -30,12 +30,15 @@ export const JPEG: ImageFormat = {
 };
 
 async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<Pixels> {
-  const { numComponents, numScans } = readJpegMarkers(file);
+  const { numComponents, isAdobe, numScans } = readJpegMarkers(file);
   const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
   if (numScans > maxScans) {
     throw invalidImage(
       `The JPEG file has ${numScans} passes over its picture; at most ${maxScans} are read of its size.`,
     );
+  }
+  if (numComponents === 4 && !isAdobe) {
+    throw invalidImage("The JPEG file has four colours, and no Adobe segment says what they mean.");
   }
   if (numComponents === 4) return await decodeCmyk(file, size);
   return await decoder.decode((codec) => codec.decode(file, false), { name: "JPEG", ...size });

@@ -13,6 +13,8 @@ export interface JpegMarkers {
   readonly height: number;
   /** 1 for grey, 3 for colour, 4 for CMYK. */
   readonly numComponents: number;
+  /** Whether Adobe's segment says how four components are meant. */
+  readonly isAdobe: boolean;
   readonly orientation: Orientation;
   /** Passes over the picture: one, or some ten of a progressive one. */
   readonly numScans: number;
@@ -27,12 +29,14 @@ const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker 
 const START_OF_SCAN = 0xda;
 const END_OF_IMAGE = 0xd9;
 const APP1 = 0xe1;
+const APP14 = 0xee;
 
 /** @throws {HearthError} `invalid_media` when no frame is found. */
 export function readJpegMarkers(file: Uint8Array): JpegMarkers {
   const view = viewOf(file);
   let frame: Pick<JpegMarkers, "width" | "height" | "numComponents"> | undefined;
   let orientation: Orientation | undefined;
+  let isAdobe = false;
   let numScans = 0;
   for (let at = findMarker(file, 2); at !== -1; at = findMarker(file, at)) {
     const marker = file[at + 1]!;
@@ -50,11 +54,12 @@ export function readJpegMarkers(file: Uint8Array): JpegMarkers {
     if (marker === APP1 && hasText(file, at + 2, "Exif\0\0")) {
       orientation ??= readExifOrientation(file.subarray(at + 8, at + view.getUint16(at)));
     }
+    if (marker === APP14 && hasText(file, at + 2, "Adobe")) isAdobe = true;
     if (marker === START_OF_SCAN) numScans++;
     at += view.getUint16(at);
   }
   if (frame === undefined) throw invalidImage("The JPEG file has no picture in it.");
-  return { ...frame, orientation: orientation ?? 1, numScans };
+  return { ...frame, isAdobe, orientation: orientation ?? 1, numScans };
 }
 
 /** The next marker; FF before zeros and before another FF is none. */

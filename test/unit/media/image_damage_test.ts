@@ -120,7 +120,10 @@ Deno.test("decodeImage() goes on with other pictures while and after damaged one
 
 Deno.test("decodeImage() tells a format by its content and says which it knows", async () => {
   const formats = PICTURES.map(({ file }) => readImageHeader(file).format.name);
-  assert.deepEqual(new Set(formats), new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF"]));
+  assert.deepEqual(
+    new Set(formats),
+    new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF"]),
+  );
   await assertRefused(Buffer.from("<svg></svg>"), /none of JPEG, PNG, WebP/);
   await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /none of/);
   await assertRefused(new Uint8Array(), /is empty/);
@@ -149,6 +152,16 @@ Deno.test("decodeImage() refuses files that hold more or less than they say", as
     /damaged or cut off/,
   );
   assert.equal((await decodeImage(pngFile(8, 8, [zeros(72)]))).width, 8);
+});
+
+Deno.test("decodeImage() says of what kind it does not read", async () => {
+  const cmyk = Buffer.from(pictureFile("jpeg CMYK"));
+  cmyk.write("Other", cmyk.indexOf("Adobe"));
+  await assertRefused(cmyk, /four colours, and no Adobe segment/);
+  const tags = { 256: [8], 257: [8], 258: [1], 273: [8], 279: [8] };
+  await assertRefused(tiffFile({ ...tags, 259: [4] }), /packed as fax group 4/);
+  await assertRefused(tiffFile({ ...tags, 258: [32], 339: [3] }), /32 bits and sample format 3/);
+  await assertRefused(tiffFile({ ...tags, 262: [8] }, new Uint8Array(64)), /photometric kind 8/);
 });
 
 Deno.test("decodeImage() does not unpack what it does not need: a colour profile of 100 MB", async () => {
