@@ -17,7 +17,8 @@ import { MattingBatcher } from "./matting_batcher.ts";
 import { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "./model.ts";
-import type { MatteEvent, MatteTask, Task } from "./task.ts";
+import { refineCutOut } from "./refined_cut_out.ts";
+import type { MatteEvent, MatteOptions, MatteTask, Task } from "./task.ts";
 
 /** As JPEG has it. A line of pixels as long as a whole picture would take a thousand times the work of one. */
 const MAX_SIDE = 65_535;
@@ -103,7 +104,7 @@ export class MattingModel implements Model {
       const startMs = performance.now();
       const pixels = await decodeImage(image, { keepsAlpha: true });
       signal.throwIfAborted();
-      const result = makeCutOut(await this.#cutOut(pixels, signal), options);
+      const result = makeCutOut(await this.#cutOut(pixels, options, signal), options);
       const png = await encodePng(result);
       this.#metrics.observePicture(numPixels, performance.now() - startMs);
       return { type: "done", png, width: result.width, height: result.height };
@@ -112,10 +113,15 @@ export class MattingModel implements Model {
     }
   }
 
-  async #cutOut(pixels: Pixels, signal: AbortSignal): Promise<Pixels> {
+  async #cutOut(pixels: Pixels, { refine }: MatteOptions, signal: AbortSignal): Promise<Pixels> {
+    const ownAlpha = refine ? alphaOf(pixels) : undefined;
+    const form = this.#network.formOf(pixels);
     const picture = this.#network.images.open(pixels);
     try {
-      return await this.#batcher.cutOut({ picture, form: this.#network.formOf(pixels) }, signal);
+      const cutOut = await this.#batcher.cutOut({ picture, form }, signal);
+      const maskSide = Math.max(form.contentWidth, form.contentHeight);
+      if (refine) refineCutOut(cutOut, { maskSide, ownAlpha });
+      return cutOut;
     } finally {
       picture.close();
     }
@@ -130,6 +136,18 @@ function pixelsOf(image: Uint8Array<ArrayBuffer>): number {
     "invalid_media",
     `The picture has ${width} × ${height} pixels; a side may have at most ${MAX_SIDE}.`,
   );
+}
+
+/** A copy of a picture's alpha: the pixels' own changes. `undefined` where all is opaque. */
+function alphaOf({ width, height, channels, data }: Pixels): Uint8Array | undefined {
+  if (channels !== 4) return undefined;
+  const alpha = new Uint8Array(width * height);
+  let isOpaque = true;
+  for (let i = 0; i < alpha.length; i++) {
+    alpha[i] = data[4 * i + 3]!;
+    if (alpha[i] !== 255) isOpaque = false;
+  }
+  return isOpaque ? undefined : alpha;
 }
 
 /** What is wrong with a picture says which it is. */

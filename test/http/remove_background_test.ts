@@ -136,6 +136,10 @@ Deno.test("remove_background: options, as JSON and as form fields", async () => 
     });
   }
 
+  const refined = await both({ refine: "true" }, { refine: true });
+  assert.deepEqual([refined.width, refined.height, refined.channels], [120, 90, 4]);
+  assert.notDeepEqual(refined.data, plain.data);
+
   const cropped = await both({ crop: "true", background: "" }, { crop: true, background: null });
   assert.ok(cropped.width < 90 && cropped.width > 50, `${cropped.width}`);
   assert.ok(cropped.height < 80 && cropped.height > 50, `${cropped.height}`);

@@ -162,6 +162,24 @@ pictureTest("photographs are cut out as well as the built-in model's card says",
   }
 });
 
+pictureTest("refine brings alphas closer to the true ones", async (folder) => {
+  const { pictures } = JSON.parse(await Deno.readTextFile(`${folder}/demo/golden.json`));
+  await using model = await openModel(DEMO);
+  const errors = { plain: 0, refined: 0 };
+  for (const { file, alpha } of pictures as DemoPicture[]) {
+    const image = await Deno.readFile(`${folder}/demo/${file}`);
+    const want = await alphaOfFile(await Deno.readFile(`${folder}/demo/${alpha}`));
+    const agreement = async (refine: boolean) =>
+      compareAlpha(await alphaOfFile((await matte(model, image.slice(), { refine })).png), want);
+    const [plain, refined] = [await agreement(false), await agreement(true)];
+    assert.ok(refined.iou > plain.iou - 0.003, `${file}: IoU ${refined.iou} after ${plain.iou}`);
+    assert.ok(refined.mae < plain.mae, `${file}: error ${refined.mae} after ${plain.mae}`);
+    errors.plain += plain.mae;
+    errors.refined += refined.mae;
+  }
+  assert.ok(errors.refined < 0.95 * errors.plain);
+});
+
 pictureTest("selfie segmentation gives its golden values and overlaps", async (folder) => {
   if (SELFIE === undefined) return;
   await assertSelfieGolden(folder, new CpuBackend());
