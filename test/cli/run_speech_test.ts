@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { runHearth } from "../fixtures/hearth_process.ts";
+import { makeTinyTts } from "../fixtures/tiny_tts.ts";
+import { decodeAll } from "../fixtures/tts_server.ts";
+
+const TEXT = "Hello there. How are you?";
+
+Deno.test("run of a model that speaks writes a WAV file with its length", async () => {
+  await using tiny = await makeTinyTts("vits");
+  const output = join(tiny.folder, "hello.wav");
+  const { code, stdout, stderr } = await runHearth(
+    ["run", tiny.folder, "--device", "cpu", "-i", TEXT, "-o", output],
+  );
+  assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: "", stderr: "" });
+  const file = await Deno.readFile(output);
+  assert.equal(new DataView(file.buffer).getUint32(40, true), file.length - 44);
+  const samples = await decodeAll(file, 16_000);
+  assert.ok(samples.length > 4_000 && samples.some((sample) => Math.abs(sample) > 0.05));
+});
+
+Deno.test("run says what is missing of a model that speaks", async () => {
+  const cases = [
+    [
+      { "onnx/decoder_postnet_and_vocoder.onnx": undefined },
+      "speecht5",
+      /has no vocoder: wanted is/,
+    ],
+    [
+      { "voices/af_heart.bin": new Uint8Array(6) },
+      "kokoro",
+      /af_heart\.bin has 6 bytes; wanted are rows of 8/,
+    ],
+    [{ "tokenizer.json": undefined }, "vits", /has no tokenizer\.json, which a speech model needs/],
+    [{ "voices/F1.bin": undefined, "voices/M1.bin": undefined }, "supertonic", /has no voice that/],
+  ] as const;
+  for (const [changes, family, message] of cases) {
+    await using tiny = await makeTinyTts(family, { changes });
+    const { code, stderr } = await runHearth(
+      ["run", tiny.folder, "--device", "cpu", "-i", TEXT, "-o", join(tiny.folder, "x.wav")],
+    );
+    assert.equal(code, 1);
+    assert.match(stderr, message);
+    assert.doesNotMatch(stderr, /\n\s+at /);
+  }
+});
