@@ -1,7 +1,8 @@
 /** Pictures of every format, compared with what Pillow decodes. */
 import assert from "node:assert/strict";
+import type { Pixels } from "../../../src/media/pixels.ts";
 import { decodeImage } from "../../../src/media/image.ts";
-import { PICTURES } from "../../fixtures/pictures.ts";
+import { pictureFile, PICTURES } from "../../fixtures/pictures.ts";
 
 for (const { name, file, width, height, channels, pixels, maxDifference } of PICTURES) {
   Deno.test(`decodeImage() reads ${name}`, async () => {
@@ -14,3 +15,18 @@ for (const { name, file, width, height, channels, pixels, maxDifference } of PIC
     assert.ok(difference <= maxDifference, `a pixel is off by ${difference}`);
   });
 }
+
+Deno.test("decodeImage() works in a worker without a location, for the codecs of every format", async () => {
+  const url = new URL("../../fixtures/picture_worker.ts", import.meta.url);
+  const worker = new Worker(url, { type: "module" });
+  try {
+    for (const name of ["jpeg grey", "jpeg CMYK", "png of Pillow", "webp lossy", "avif 4:4:4"]) {
+      const { promise, resolve } = Promise.withResolvers<Pixels | string>();
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.postMessage(pictureFile(name));
+      assert.deepEqual(await promise, await decodeImage(pictureFile(name)), name);
+    }
+  } finally {
+    worker.terminate();
+  }
+});
