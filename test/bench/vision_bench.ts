@@ -1,0 +1,150 @@
+/**
+ * Chat about pictures beside transformers.js: the same folder, device, pictures and questions, in turn in one process
+ * per device, medians of several rounds. The model is made for it: Qwen2.5-VL's layout, weights that mean nothing.
+ *
+ *     deno task bench vision
+ *
+ * @module
+ */
+import { basename, dirname } from "node:path";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { decodeImage } from "../../src/media/image.ts";
+import type { Model } from "../../src/models/model.ts";
+import type { ChatMessage } from "../../src/models/task.ts";
+import { loadTransformers } from "../../src/onnx/hook.ts";
+import { toRawImage } from "../../src/onnx/raw_image.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { openModel } from "../fixtures/model.ts";
+import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+import type { VisionSizes } from "../fixtures/vision/vision_encoders.ts";
+import { median, printTable, time } from "./report.ts";
+
+const ROUNDS = 5;
+const NEW_TOKENS = 64;
+const SIDE = 512;
+const END_TOKEN = 2041;
+const QUESTION = "What colors are there?";
+const SECOND_QUESTION = "Which one is the brightest?";
+
+/** 10 million parameters. */
+const SIZES: VisionSizes = {
+  decoder: { layers: 8, heads: 8, kvHeads: 2, headDim: 32, hidden: 256, vocab: 2064 },
+  vision: { layers: 4, width: 128, heads: 4 },
+  contextLength: 2048,
+};
+
+/** A turn of a conversation about one picture. */
+interface Turn {
+  readonly picture: Uint8Array<ArrayBuffer>;
+  /** What went before in it: an answer, and the next question. */
+  readonly before?: string | undefined;
+}
+
+/** Answers a turn with {@linkcode NEW_TOKENS} tokens. */
+type Contender = (turn: Turn) => Promise<string>;
+
+function ours(model: Model): Contender {
+  return async ({ picture, before }) => {
+    const messages: ChatMessage[] = [pictureMessage(picture, QUESTION)];
+    if (before !== undefined) {
+      messages.push({ role: "assistant", content: before });
+      messages.push({ role: "user", content: SECOND_QUESTION });
+    }
+    const { texts: [text] } = await chat(model, messages, {
+      maxTokens: NEW_TOKENS,
+      logitBias: [[END_TOKEN, -100]],
+    });
+    return text!;
+  };
+}
+
+// deno-lint-ignore-file no-explicit-any -- its declarations know little of what its classes return
+async function theirs(folder: string, device: GPUDevice | undefined): Promise<Contender> {
+  const transformers = await loadTransformers({ device, modelsFolder: dirname(folder) });
+  const name = basename(folder);
+  const processor: any = await transformers.AutoProcessor.from_pretrained(name, {});
+  const model: any = await transformers.AutoModelForImageTextToText.from_pretrained(name, {
+    dtype: "fp32",
+    device: "auto",
+  });
+  return async ({ picture, before }) => {
+    const image = toRawImage(transformers.RawImage, await decodeImage(picture));
+    const messages = [
+      { role: "user", content: [{ type: "image" }, { type: "text", text: QUESTION }] },
+      ...(before === undefined ? [] : [
+        { role: "assistant", content: before },
+        { role: "user", content: SECOND_QUESTION },
+      ]),
+    ];
+    const text = processor.apply_chat_template(messages, { add_generation_prompt: true });
+    const inputs = await processor(text, [image]);
+    const output = await model.generate({
+      ...inputs,
+      max_new_tokens: NEW_TOKENS,
+      do_sample: false,
+      eos_token_id: -1,
+    });
+    const fresh = output.slice(null, [inputs.input_ids.dims[1], null]);
+    return processor.batch_decode(fresh, { skip_special_tokens: true })[0];
+  };
+}
+
+async function measure(contenders: Readonly<Record<"ours" | "theirs", Contender>>) {
+  const times = { first: { ours: [], theirs: [] }, second: { ours: [], theirs: [] } } as Record<
+    "first" | "second",
+    Record<"ours" | "theirs", number[]>
+  >;
+  for (let round = 0; round <= ROUNDS; round++) {
+    // Another picture each round: none of it is cached.
+    const picture = await drawPicture(round, [SIDE, SIDE]);
+    for (const name of ["ours", "theirs"] as const) {
+      let before = "";
+      const first = await time(async () => before = await contenders[name]({ picture }));
+      const second = await time(() => contenders[name]({ picture, before }));
+      // The first round warms up.
+      if (round === 0) continue;
+      times.first[name].push(first);
+      times.second[name].push(second);
+    }
+  }
+  return times;
+}
+
+async function benchDevice(name: string): Promise<void> {
+  const gpu = name === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
+  const backend: Backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
+  await using folder = await makeVisionFolder("qwen2_5_vl", SIZES);
+  await using model = await openModel(folder.path, { backend });
+  const times = await measure({
+    ours: ours(model),
+    theirs: await theirs(folder.path, gpu?.device),
+  });
+  const labels = {
+    first: `a ${SIDE}-pixel picture, ${NEW_TOKENS} tokens out, ms`,
+    second: `a second turn about it, ${NEW_TOKENS} tokens out, ms`,
+  } as const;
+  const rows = (["first", "second"] as const).map((turn) => {
+    const [mine, other] = [median(times[turn].ours), median(times[turn].theirs)];
+    return [labels[turn], mine.toFixed(0), other.toFixed(0), `${(other / mine).toFixed(1)}×`];
+  });
+  printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
+}
+
+async function main(): Promise<void> {
+  const [only] = Deno.args;
+  if (only !== undefined) return await benchDevice(only);
+  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
+  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
+    // Its sessions stay where the first of them was opened.
+    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
+    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
+      .output();
+  }
+}
+
+await main();
+Deno.exit(0);
