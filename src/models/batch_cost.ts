@@ -17,14 +17,20 @@ const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
 /** What an observation is worth after each that follows: the last twenty count. */
 const DECAY = 0.95;
+/** The fastest batch of late bounds what a run costs; it is forgotten by this factor with each that follows. */
+const FASTEST_GROWTH = 1.01;
 /** Sizes must differ by so much, relative to their mean, to tell a batch's constant cost from that of its tokens. */
 const MIN_SPREAD = 0.1;
 
-/** Takes the time of a batch to be a constant and a part for each token, fitted by least squares. */
+/**
+ * Takes the time of a batch to be a constant and a part for each token, fitted by least squares. Noise would have the
+ * constant too large at times, and batches grow with it: no batch takes less, so the fastest bounds it.
+ */
 export class BatchCost {
   readonly #chosenTokens: number | undefined;
   #maxTokens = FIRST_TOKENS;
   #maxPadding = FIRST_PADDING;
+  #fastestMs = Infinity;
   /** Sums over the observations, of weight, tokens, milliseconds and their products. */
   #weight = 0;
   #tokens = 0;
@@ -48,6 +54,7 @@ export class BatchCost {
 
   /** Learns from a batch. @param numTokens padding included. */
   observe(numTokens: number, durationMs: number): void {
+    this.#fastestMs = Math.min(durationMs, this.#fastestMs * FASTEST_GROWTH);
     this.#weight = this.#weight * DECAY + 1;
     this.#tokens = this.#tokens * DECAY + numTokens;
     this.#ms = this.#ms * DECAY + durationMs;
@@ -63,9 +70,8 @@ export class BatchCost {
     const msPerToken = meanMs / meanTokens;
     if (variance >= (MIN_SPREAD * meanTokens) ** 2) {
       const slope = (this.#tokensMs / this.#weight - meanTokens * meanMs) / variance;
-      // Noise can make either part vanish; then the other is all there is.
-      const runCost = slope > 0 ? (meanMs - slope * meanTokens) / slope : MAX_PADDING;
-      this.#maxPadding = clamp(runCost, 0, MAX_PADDING);
+      const runMs = Math.min(Math.max(0, meanMs - slope * meanTokens), this.#fastestMs);
+      this.#maxPadding = clamp(runMs * meanTokens / (meanMs - runMs), 0, MAX_PADDING);
     }
     const minTokens = Math.max(MIN_TOKENS, MIN_RUN_COSTS * this.#maxPadding);
     this.#maxTokens = clamp(TARGET_MS / msPerToken, minTokens, MAX_TOKENS);

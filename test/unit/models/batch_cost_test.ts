@@ -35,6 +35,19 @@ Deno.test("BatchCost.limits() stays within bounds for devices far faster or slow
   assert.equal(slow.limits(8).maxTokens, 256);
 });
 
+Deno.test("BatchCost.limits() does not let batches grow where the machine is busy with other things at times", () => {
+  const cost = new BatchCost();
+  const random = new Random(5);
+  for (let batch = 0; batch < 300; batch++) {
+    const numTokens = random.between(10, 500);
+    const isDisturbed = random.chance(0.3);
+    cost.observe(numTokens, 0.5 + 0.05 * numTokens + (isDisturbed ? random.between(5, 60) : 0));
+    const { maxTokens, maxPadding } = cost.limits(8);
+    assert.ok(batch < 5 || maxPadding < 100, `${maxPadding} after ${batch}`);
+    assert.ok(maxTokens < 1600, `${maxTokens} after ${batch}`);
+  }
+});
+
 Deno.test("BatchCost forgets: a slow start does not count for long", () => {
   const cost = new BatchCost();
   for (let batch = 0; batch < 10; batch++) cost.observe(500, 400);
