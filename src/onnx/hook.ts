@@ -78,6 +78,8 @@ async function createSession(
         }
         : { executionProviders: ["wasm"] }),
       logSeverityLevel: 3,
+      // It would keep a plan for every shape it ever meets, and recordings come in all lengths.
+      enableMemPattern: false,
     })
   );
   const run = session.run.bind(session);
