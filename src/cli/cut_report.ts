@@ -3,7 +3,11 @@
  *
  * @module
  */
+import type { EncoderCut, EncoderSite } from "../onnx/encoder_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
+
+/** An attention of a decoder or of an encoder. */
+type Site = EncoderSite & Partial<AttentionSite>;
 
 function megabytes(bytes: number): string {
   return `${(bytes / 1e6).toFixed(bytes < 1e6 ? 3 : 1)} MB`;
@@ -31,7 +35,7 @@ function describeSegment(segment: Segment): string[] {
   ];
 }
 
-function describeAttention(site: AttentionSite): string[] {
+function describeAttention(site: Site): string[] {
   const { layer, name, heads, kvHeads, headDim, vHeadDim, rotary } = site;
   const size = headDim === vHeadDim ? `${headDim}` : `${headDim} (values ${vHeadDim})`;
   const facts = [
@@ -42,6 +46,7 @@ function describeAttention(site: AttentionSite): string[] {
       rotary.interleaved ? "pairs" : "halves"
     }) from ${rotary.cos.name}`,
     site.localWindow && `window of ${site.localWindow}`,
+    site.reach && `reach of ${site.reach} on either side`,
     site.softcap && `softcap ${site.softcap}`,
     site.sinks && `sinks from ${site.sinks.name}`,
   ];
@@ -57,8 +62,7 @@ function describeAttention(site: AttentionSite): string[] {
 }
 
 /** One line: how many segments and attentions, what comes in and goes out. */
-export function summarizeCut(cut: GraphCut): string {
-  const { segments, attentions } = cut;
+export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut): string {
   const largest = Math.max(...segments.map(({ blobBytes }) => blobBytes));
   return `${segments.length} segments around ${attentions.length} attentions, ` +
     `largest ${megabytes(largest)}`;
@@ -73,21 +77,38 @@ export function describeCut(cut: GraphCut): string[] {
     `output     ${describePort(cut.output)}`,
     `cache      ${cut.kvDtype}, ${cacheBytesPerToken(cut).toLocaleString("en")} bytes per token`,
   ];
-  if (cut.maxPositions !== undefined) {
-    lines.push(
-      `context    up to ${cut.maxPositions.toLocaleString("en")}, as far as its tables reach`,
-    );
-  }
+  if (cut.maxPositions !== undefined) lines.push(describeContext(cut.maxPositions));
   for (const { name, bytes, segments } of cut.sharedWeights) {
     lines.push(`shared     ${name} (${megabytes(bytes)}) by segments ${segments.join(" and ")}`);
   }
   for (const note of cut.notes) lines.push(`note       ${note}`);
-  lines.push("");
-  for (const segment of cut.segments) {
-    lines.push(...describeSegment(segment));
-    for (const site of cut.attentions) {
-      if (site.afterSegment === segment.index) lines.push(...describeAttention(site));
-    }
-  }
-  return lines;
+  return [...lines, "", ...describeSteps(cut)];
+}
+
+/** All of an encoder's cut, in the order it runs. */
+export function describeEncoderCut(cut: EncoderCut): string[] {
+  const { tokens, types, positions, output, maxPositions } = cut;
+  return [
+    `tokens     ${describePort(tokens)}`,
+    ...types ? [`types      ${describePort(types)}`] : [],
+    ...positions ? [`positions  ${describePort(positions)}`] : [],
+    `output     ${describePort(output)}`,
+    ...maxPositions === undefined ? [] : [describeContext(maxPositions)],
+    "",
+    ...describeSteps(cut),
+  ];
+}
+
+function describeContext(maxPositions: number): string {
+  return `context    up to ${maxPositions.toLocaleString("en")}, as far as its tables reach`;
+}
+
+function describeSteps(
+  { segments, attentions }: { segments: readonly Segment[]; attentions: readonly Site[] },
+): string[] {
+  return segments.flatMap((segment) => [
+    ...describeSegment(segment),
+    ...attentions.filter(({ afterSegment }) => afterSegment === segment.index)
+      .flatMap(describeAttention),
+  ]);
 }

@@ -1,5 +1,5 @@
 /**
- * `inspect`: shows how a model's graphs are cut for the paged engine, or why they are not.
+ * `inspect`: shows how a model's graphs are cut at their attentions, or why they are not.
  *
  * @module
  */
@@ -8,17 +8,28 @@ import { StartupError } from "../errors.ts";
 import { contextLengthOf } from "../models/decoder.ts";
 import { openFolder } from "../models/folder.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
-import type { CutResult } from "../onnx/graph_cut.ts";
+import type { EncoderCut } from "../onnx/encoder_cut.ts";
+import type { GraphCut } from "../onnx/graph_cut.ts";
+import type { Model } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
-import { describeCut, summarizeCut } from "./cut_report.ts";
+import { splitEncoder } from "../onnx/split_encoder.ts";
+import { describeCut, describeEncoderCut, summarizeCut } from "./cut_report.ts";
 import { printLine } from "./print.ts";
 
 /** A graph that was looked at. */
 interface Inspected {
   readonly path: string;
-  readonly result: CutResult;
+  readonly result:
+    | { readonly kind: "decoder"; readonly cut: GraphCut }
+    | { readonly kind: "encoder"; readonly cut: EncoderCut }
+    | { readonly refused: string };
 }
+
+/** Outputs of encoders, the one to look at first. */
+const ENCODER_OUTPUTS = ["last_hidden_state", "token_embeddings", "sentence_embedding", "logits"];
+/** Where the folder does not say how long a text may get. */
+const LONGEST_TEXT = 8192;
 
 async function isFile(path: string): Promise<boolean> {
   return (await Deno.stat(path).catch(() => undefined))?.isFile ?? false;
@@ -59,10 +70,27 @@ async function inspectGraph(path: string): Promise<Inspected> {
   await using files = new FolderFiles(dirname(path));
   try {
     const model = await readModel(files, basename(path));
-    return { path, result: splitGraph(model, { contextLength: await findContextLength(path) }) };
+    return { path, result: cutModel(model, await findContextLength(path)) };
   } catch (error) {
     throw new StartupError(`${path} cannot be read: ${(error as Error).message}`, { cause: error });
   }
+}
+
+/** Cuts a graph as what it is: one without a cache, but with an output that encoders have, is an encoder. */
+function cutModel(model: Model, contextLength: number | undefined): Inspected["result"] {
+  const { inputs, outputs } = model.graph;
+  const wanted = ENCODER_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
+  if (wanted === undefined || inputs.some(({ name }) => name.startsWith("past"))) {
+    const result = splitGraph(model, { contextLength });
+    return "cut" in result ? { kind: "decoder", ...result } : result;
+  }
+  const result = splitEncoder(model, {
+    wanted,
+    // What ids are padding changes nothing about the cut.
+    padTokenId: 0,
+    contextLength: contextLength ?? LONGEST_TEXT,
+  });
+  return "cut" in result ? { kind: "encoder", ...result } : result;
 }
 
 function summarize({ path, result }: Inspected): string {
@@ -116,7 +144,10 @@ export async function inspect(path: string, options: { json: boolean }): Promise
   for (const { path, result } of inspected) {
     if ("refused" in result) continue;
     printLine(inspected.length > 1 ? `\n${path}` : "");
-    for (const line of describeCut(result.cut)) printLine(line);
+    const lines = result.kind === "decoder"
+      ? describeCut(result.cut)
+      : describeEncoderCut(result.cut);
+    for (const line of lines) printLine(line);
     break;
   }
   return exitCode;

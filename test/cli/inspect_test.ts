@@ -16,6 +16,15 @@ Deno.test("hearth inspect of a folder prints a line per graph and one cut in ful
   assert.match(out, /^attention 3: .*\n {4}6 heads over 2, size 32, float32/m);
 });
 
+Deno.test("hearth inspect of an encoder tells how its attentions are cut out", async () => {
+  const folder = new URL("../../models/hearth-demo-embed/", import.meta.url).pathname;
+  const { code, stdout: out } = await runHearth(["inspect", folder]);
+  assert.equal(code, 0);
+  assert.match(out, /onnx\/model\.onnx: cut into 3 segments around 2 attentions/);
+  assert.match(out, /^positions {2}position_ids int64 \[1, tokens\]/m);
+  assert.match(out, /^attention 1: .*\n {4}4 heads over 4, size 32, float32/m);
+});
+
 Deno.test("hearth inspect --json prints the cut without weights", async () => {
   const { code, stdout: out } = await runHearth(["inspect", "--json", MODEL]);
   assert.equal(code, 0);
