@@ -9,25 +9,29 @@ import type { Dtype } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { requireKnownTokens } from "./chat_generation.ts";
 import { Completion } from "./completion.ts";
-import { GenerationGroup, type GenerationJob } from "./encoder_decoder_group.ts";
-import type { EncoderDecoderGraphs } from "./encoder_decoder_graphs.ts";
+import type { CutDecoder } from "./cut_decoder.ts";
+import { GenerationBatcher } from "./generation_batcher.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { GenerationRules } from "./generation_rules.ts";
-import { GroupBatcher } from "./group_batcher.ts";
+import type { MergedDecoder } from "./merged_decoder.ts";
 import { type Model, requireTask } from "./model.ts";
 import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { PictureMetrics } from "./picture_metrics.ts";
+import type { PictureEncoder } from "./picture_encoder.ts";
 import type { PictureReader, PreparedPicture } from "./picture_reader.ts";
 import { Requests } from "./requests.ts";
 import type { ChatEvent, ChatTask, Task } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import { holdBack } from "./whole_answer.ts";
 
-/** What such a model is made of; it owns graphs and sampler. */
+/** What such a model is made of; it owns encoder, decoder and sampler. */
 export interface OcrModelParts {
   readonly backend: Backend;
-  readonly graphs: EncoderDecoderGraphs;
+  readonly encoder: PictureEncoder;
+  readonly decoder: CutDecoder | MergedDecoder;
+  /** Of the decoder. */
+  readonly dtype: Dtype;
   readonly sampler: Sampler;
   readonly reader: PictureReader;
   readonly family: OcrFamily;
@@ -38,8 +42,8 @@ export interface OcrModelParts {
   readonly maxDecoderTokens: number;
   /** Most tokens of the text behind the picture. */
   readonly maxTextTokens: number;
-  /** Most values of prepared pictures that the encoder takes in one piece. */
-  readonly maxEncoderValues: number;
+  /** Most pictures that the encoder takes in one piece. */
+  readonly maxPictures: number;
   /** Most requests at a time. */
   readonly maxRequests: number;
 }
@@ -61,26 +65,20 @@ export class OcrModel implements Model {
   readonly maxSequences: number;
   readonly #parts: OcrModelParts;
   readonly #metrics: PictureMetrics;
-  readonly #batcher: GroupBatcher<GenerationJob>;
+  readonly #batcher: GenerationBatcher;
   readonly #requests: Requests;
 
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
-    this.dtype = parts.graphs.dtype;
+    this.dtype = parts.dtype;
     this.contextLength = parts.maxDecoderTokens;
     this.maxSequences = parts.maxRequests;
     this.#requests = new Requests(parts.maxRequests);
     this.#metrics = new PictureMetrics(() => this.#requests.counts);
-    this.#batcher = new GroupBatcher({
+    this.#batcher = new GenerationBatcher({
+      ...parts,
       maxRows: parts.maxRequests,
-      choose: (waiting, numFreeRows) =>
-        // A request of more choices than there are rows waits until it is alone.
-        (waiting[0]?.samples.length ?? 0) > numFreeRows && numFreeRows < parts.maxRequests
-          ? []
-          : chooseAlike(waiting, numFreeRows),
-      open: (jobs) => GenerationGroup.open(parts, jobs),
-      onOpened: (jobs, durationMs) => this.#metrics.observeEncoding(jobs.length, durationMs),
-      onStep: (numRows, durationMs) => this.#metrics.observeStep(numRows, durationMs),
+      metrics: this.#metrics,
     });
   }
 
@@ -111,7 +109,8 @@ export class OcrModel implements Model {
     await this.#requests.close();
     await this.#batcher.close();
     this.#parts.sampler.dispose();
-    await this.#parts.graphs.dispose();
+    await this.#parts.encoder.release();
+    await this.#parts.decoder.release();
   }
 
   /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
@@ -121,6 +120,7 @@ export class OcrModel implements Model {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
     let completion: Completion | undefined;
+    let numUnfinished = options.n;
     let hasTokens = false;
     let isOver = false;
     const end = () => isOver = true;
@@ -135,6 +135,7 @@ export class OcrModel implements Model {
       maxTokens: Math.min(options.maxTokens ?? Infinity, maxDecoderTokens - prompt.prompt.length),
       isDropped: () => isOver || signal.aborted,
       onEncoded: (numPlaces) => {
+        if (completion !== undefined) return;
         const numPromptTokens = numPlaces + prompt.prompt.length;
         this.#metrics.observePrompt(numPromptTokens);
         completion = this.#openCompletion(work, picture, numPromptTokens);
@@ -144,7 +145,8 @@ export class OcrModel implements Model {
         hasTokens = true;
         return completion!.push(index, token, isLast);
       },
-      onDone: () => {
+      onEnd: () => {
+        if (--numUnfinished > 0) return;
         completion!.end(0);
         resolve();
       },
@@ -187,20 +189,4 @@ export class OcrModel implements Model {
       );
     }
   }
-}
-
-/** The first that waits, and those behind it whose picture and text are of the same size. */
-function chooseAlike(waiting: readonly GenerationJob[], numFreeRows: number): GenerationJob[] {
-  const [first] = waiting;
-  if (first === undefined) return [];
-  const isAlike = ({ pixels, text }: GenerationJob) =>
-    text.length === first.text.length && pixels.dims.join() === first.pixels.dims.join();
-  const chosen = [first];
-  let numRows = first.samples.length;
-  for (const job of waiting.slice(1)) {
-    if (!isAlike(job) || numRows + job.samples.length > numFreeRows) continue;
-    chosen.push(job);
-    numRows += job.samples.length;
-  }
-  return chosen;
 }

@@ -6,17 +6,18 @@
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import { EncoderDecoderGraphs } from "./encoder_decoder_graphs.ts";
 import { openFlorence } from "./florence.ts";
-import { type Json, type ModelFolder, readOptionalJson } from "./folder.ts";
+import { chooseDtype, graphFile, type Json, type ModelFolder, readOptionalJson } from "./folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "./generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import { isLineOcr } from "./line_ocr_config.ts";
 import { loadLineOcr } from "./line_ocr_load.ts";
-import { disposeTensors } from "./merged_decoder.ts";
 import type { Model } from "./model.ts";
 import { OcrModel } from "./ocr.ts";
+import { DECODER, openOcrDecoder } from "./ocr_decoder.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
+import { PictureEncoder } from "./picture_encoder.ts";
+import { probeDecoder, probeEncoder } from "./ocr_probe.ts";
 import { PictureReader } from "./picture_reader.ts";
 import type { LoadProgress } from "./progress.ts";
 import { loadTokenizer } from "./tokenizer.ts";
@@ -37,7 +38,6 @@ const MAX_REQUESTS = 8;
 const MAX_CHOICES = 16;
 /** Most values of prepared pictures in one run of the encoder: its activations take some hundred times that. */
 const MAX_ENCODER_VALUES = 2 ** 22;
-const WHITE = 255;
 
 /** By `model_type`. */
 const FAMILIES: Readonly<Record<string, (options: FamilyOptions) => OcrFamily>> = {
@@ -47,6 +47,7 @@ const FAMILIES: Readonly<Record<string, (options: FamilyOptions) => OcrFamily>> 
 
 /** @throws {StartupError} when the folder is of no known family, or lacks a part. */
 export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Promise<Model> {
+  const { backend } = options;
   if (isLineOcr(folder)) return await loadLineOcr(folder, options);
   const type = String(folder.config["model_type"]);
   const openFamily = FAMILIES[type];
@@ -65,27 +66,43 @@ export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Pro
   );
   const reader = await PictureReader.load(folder);
   const family = openFamily({ config, tokenizer, reader });
-  const graphs = await EncoderDecoderGraphs.load(folder, options);
+  const dtype = chooseDtype(folder, {
+    graph: DECODER,
+    device: backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu",
+    dtype: options.dtype,
+  });
+  const encoder = await PictureEncoder.load(folder, { ...options, dtype });
   options.onProgress({ what: "warming up" });
-  const { numPlaces, vocabSize } = await warmUp({ graphs, family, reader });
-  const maxDecoderTokens = readPositions(config);
   const maxRequests = options.maxSequences ?? MAX_REQUESTS;
+  const maxDecoderTokens = readPositions(config);
+  const probe = await probeEncoder(encoder, { family, reader });
+  const decoder = await openOcrDecoder(folder, {
+    ...options,
+    config,
+    path: graphFile(DECODER, dtype),
+    maxTokens: maxDecoderTokens,
+    maxRows: maxRequests,
+    numPlaces: probe.hasOneSize ? probe.numPlaces : undefined,
+  });
+  const vocabSize = await probeDecoder(decoder, { encoder, probe });
   const defaults = readDefaults(config);
   return new OcrModel({
-    backend: options.backend,
-    graphs,
+    backend,
+    encoder,
+    decoder,
+    dtype,
     reader,
     family,
     tokenizer,
     defaults,
     rules: readGenerationRules(config, { vocabSize, eosTokenIds: defaults.eosTokenIds }),
     maxDecoderTokens,
-    maxTextTokens: Math.max(0, maxDecoderTokens - numPlaces),
-    maxEncoderValues: MAX_ENCODER_VALUES,
+    maxTextTokens: Math.max(0, maxDecoderTokens - probe.numPlaces),
+    maxPictures: Math.max(1, Math.floor(MAX_ENCODER_VALUES / probe.pixels.size)),
     maxRequests,
-    sampler: options.backend.openSampler({
+    sampler: backend.openSampler({
       vocabSize,
-      dtype: graphs.logitsDtype,
+      dtype: decoder.logitsDtype,
       maxRows: Math.max(maxRequests, MAX_CHOICES),
     }),
   });
@@ -110,27 +127,4 @@ function readPositions(config: Json): number {
   const found = names.map((name) => config[name]).find((value) => typeof value === "number");
   if (typeof found === "number") return found;
   throw new StartupError(`The folder's config.json gives no ${names.join(" or ")}.`);
-}
-
-/** The first run, before anybody waits for it: it compiles the device's programs, and tells sizes. */
-async function warmUp(
-  { graphs, family, reader }: {
-    readonly graphs: EncoderDecoderGraphs;
-    readonly family: OcrFamily;
-    readonly reader: PictureReader;
-  },
-): Promise<{ numPlaces: number; vocabSize: number }> {
-  const { text, prompt } = family.readPrompt("hello");
-  const data = new Uint8Array(64 * 64 * 3).fill(WHITE);
-  const { pixels } = await reader.prepare({ width: 64, height: 64, channels: 3, data });
-  const hidden = await graphs.encode({ pixels, texts: [text] });
-  const numPlaces = hidden.dims[1]! - text.length;
-  const first = await graphs.step(await graphs.begin(hidden), [prompt[0]!]);
-  const second = await graphs.step(first.state, [prompt[0]!]);
-  for (const { logits, state } of [first, second]) {
-    logits.dispose();
-    disposeTensors(state.self);
-  }
-  disposeTensors(first.state.cross);
-  return { numPlaces, vocabSize: first.logits.dims.at(-1)! };
 }

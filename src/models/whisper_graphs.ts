@@ -11,7 +11,8 @@ import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import { CutDecoder, type CutDecoderOptions, divideMerged } from "./cut_decoder.ts";
+import { CutDecoder } from "./cut_decoder.ts";
+import { openCutDecoder } from "./cut_decoder_load.ts";
 import type { LoadProgress } from "./progress.ts";
 import { type FeatureEncoder, openFeatureEncoder } from "./feature_encoder.ts";
 import { chooseDtype, graphFile, type ModelFolder } from "./folder.ts";
@@ -110,7 +111,7 @@ async function openDecoder(
     const value = folder.config[name];
     return typeof value === "number" ? value : otherwise;
   };
-  const opened = await openCut(folder, path, {
+  const opened = await openCutDecoder(folder, path, {
     backend,
     maxRows,
     maxInputs,
@@ -123,23 +124,6 @@ async function openDecoder(
     reason: opened.refused,
   });
   return await MergedDecoder.open(folder, { path, backend });
-}
-
-async function openCut(
-  folder: ModelFolder,
-  path: string,
-  options: Omit<CutDecoderOptions, "files">,
-): Promise<CutDecoder | { readonly refused: string }> {
-  await using files = new FolderFiles(join(folder.path, "onnx"));
-  const merged = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
-  const graphs = divideMerged(merged);
-  if (graphs === undefined) return { refused: "It is not merged of two decoders." };
-  try {
-    return await CutDecoder.open(graphs, { ...options, files });
-  } catch (error) {
-    if (error instanceof RangeError) return { refused: error.message };
-    throw error;
-  }
 }
 
 async function openEncoder(
