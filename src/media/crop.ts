@@ -18,13 +18,25 @@ export interface Margins {
   readonly color?: readonly number[];
 }
 
-/** The part of a picture in a box; what lies outside of the picture is 0. The result is new. */
+/**
+ * The part of a picture in a box; what lies outside of the picture is 0. The result is new.
+ *
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const row = { width: 3, height: 1, channels: 1, data: Uint8Array.of(7, 8, 9) } as const;
+ * assert.deepEqual([...crop(row, [1, 0, 4, 1]).data], [8, 9, 0]);
+ * ```
+ */
 export function crop(pixels: Pixels, [left, top, right, bottom]: Box): Pixels {
   const { width, height } = pixels;
   return pad(pixels, { left: -left, top: -top, right: right - width, bottom: bottom - height });
 }
 
-/** The middle of a picture, a half pixel further left and up where it is not even; the result is new. Pictures smaller than that get a border of 0. */
+/**
+ * The middle of a picture, half a pixel further left and up where it is uneven; the result is new. Smaller pictures get
+ * a border of 0.
+ */
 export function centerCrop(
   pixels: Pixels,
   { width, height }: { width: number; height: number },

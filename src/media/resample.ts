@@ -44,6 +44,14 @@ interface Axes {
 /**
  * Resizes a picture; the result is new, of the same channels, equal to Pillow's.
  *
+ * ```ts
+ * import assert from "node:assert/strict";
+ *
+ * const row = { width: 4, height: 1, channels: 1, data: Uint8Array.of(0, 100, 200, 250) } as const;
+ * const half = resize(row, { width: 2, height: 1, filter: "box" });
+ * assert.deepEqual([...half.data], [50, 225]);
+ * ```
+ *
  * @throws {RangeError} when a size is not a positive integer or the box leaves the picture.
  */
 export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
