@@ -7,18 +7,32 @@ import { StartupError } from "../errors.ts";
 import type { AsrLoadOptions, AsrModel } from "./asr.ts";
 import { loadCtc } from "./ctc_load.ts";
 import type { ModelFolder } from "./folder.ts";
-import { loadCohere, loadMoonshine } from "./generating_load.ts";
+import {
+  describeCohere,
+  type DescribeFamily,
+  describeGranite,
+  describeMoonshine,
+  describeVoxtral,
+} from "./generating_families.ts";
+import { loadGenerating } from "./generating_load.ts";
 import { VoiceActivity } from "./voice_activity.ts";
 import { loadWhisper } from "./whisper_load.ts";
 
 type Load = (folder: ModelFolder, options: AsrLoadOptions) => Promise<AsrModel>;
 
+function generating(describe: DescribeFamily): Load {
+  return async (folder, options) =>
+    await loadGenerating(folder, { ...options, family: await describe(folder) });
+}
+
 /** By `model_type`. */
 const LOADERS: Readonly<Record<string, Load>> = {
   whisper: loadWhisper,
   "lite-whisper": loadWhisper,
-  moonshine: loadMoonshine,
-  cohere_asr: loadCohere,
+  moonshine: generating(describeMoonshine),
+  cohere_asr: generating(describeCohere),
+  granite_speech: generating(describeGranite),
+  voxtral: generating(describeVoxtral),
   wav2vec2: loadCtc,
   "wav2vec2-bert": loadCtc,
   wavlm: loadCtc,

@@ -67,7 +67,7 @@ export class CtcRecogniser implements Recogniser {
         const isLast = window.end === range.end;
         if (isLast) tokens.push(...reader.end());
         yield {
-          language: languageName(languages, recording.language),
+          language: languageName(recording.language ?? languages[0]),
           numPromptTokens: 0,
           numTokens: tokens.length,
           segments: transcript.push(tokens, { isOver: isLast }),

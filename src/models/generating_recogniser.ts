@@ -35,12 +35,17 @@ export interface GeneratingParts {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
   readonly languages: SpokenLanguages;
+  /** What is written where a request names no language; told from the sound if absent. */
+  readonly defaultLanguage?: string | undefined;
   readonly maxRecordings: number;
   readonly maxPieceSeconds: number;
   readonly metrics: SpeechMetrics;
   readonly hear: (samples: Float32Array, options: HearOptions) => Promise<HeardPiece>;
   readonly dispose: () => Promise<void>;
 }
+
+/** Their texts follow each other without a space. */
+const UNSPACED_LANGUAGES: readonly string[] = ["ja", "th", "yue", "zh"];
 
 /** See the module. */
 export class GeneratingRecogniser implements Recogniser {
@@ -63,8 +68,9 @@ export class GeneratingRecogniser implements Recogniser {
   }
 
   async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
-    const { languages, metrics, hear } = this.#parts;
-    const { language, temperature, signal } = recording;
+    const { defaultLanguage, metrics, hear } = this.#parts;
+    const { language = defaultLanguage, temperature, signal } = recording;
+    const space = UNSPACED_LANGUAGES.includes(language ?? "") ? "" : " ";
     let numSegments = 0;
     for await (const { start, end, samples } of this.#pieces(recording)) {
       signal.throwIfAborted();
@@ -77,7 +83,7 @@ export class GeneratingRecogniser implements Recogniser {
         seekFrame: Math.round(startSeconds * 100),
         startSeconds,
         endSeconds: end / this.sampleRateHz,
-        text: ` ${text}`,
+        text: `${space}${text}`,
         tokens: heard.tokens,
         temperature,
         meanLogprob: heard.meanLogprob,
@@ -86,7 +92,7 @@ export class GeneratingRecogniser implements Recogniser {
       };
       if (text !== "") numSegments++;
       yield {
-        language: languageName(languages, language),
+        language: languageName(language),
         numPromptTokens: heard.numPromptTokens,
         numTokens: heard.tokens.length + 1,
         segments: text === "" ? [] : [segment],

@@ -9,7 +9,7 @@ import { HearthError } from "../errors.ts";
 import { hubIdOfSnapshot } from "../hub/cache.ts";
 import type { ModelFolder } from "./folder.ts";
 
-/** Codes of the API; none where the folder does not tell. The first is taken where a request names none. */
+/** Codes of the API; none where the folder does not tell. */
 export type SpokenLanguages = readonly string[];
 
 /** What a model family writes unless its name says otherwise. */
@@ -42,7 +42,7 @@ export function requireLanguage(languages: SpokenLanguages, code: string): void 
   );
 }
 
-/** The name of what is written: `english`; empty where that is not known. */
-export function languageName(languages: SpokenLanguages, code: string | undefined): string {
-  return LANGUAGES[code ?? languages[0] ?? ""] ?? "";
+/** A language's name: `english`; empty where it is not known. */
+export function languageName(code: string | undefined): string {
+  return LANGUAGES[code ?? ""] ?? "";
 }

@@ -8,7 +8,7 @@ import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import type { Transformers } from "../onnx/hook.ts";
-import { chooseDtype, graphFile, type ModelFolder } from "./folder.ts";
+import { chooseDtype, dtypesOf, graphFile, type ModelFolder } from "./folder.ts";
 import type { HeardPiece, HearOptions } from "./generating_recogniser.ts";
 import type { LoadProgress } from "./progress.ts";
 
@@ -23,6 +23,9 @@ export interface LibraryTensor {
 /** What a feature extractor makes of sound: the model's inputs by name. */
 export type LibraryInputs = Readonly<Record<string, unknown>>;
 
+/** Makes inputs of sound, and of a text where the model takes one. */
+type Prepare = (samples: Float32Array, textPrompt?: string) => Promise<LibraryInputs>;
+
 /** As much of transformers.js's classes as is used; their declarations want more than they need. */
 interface LibraryModel {
   (inputs: LibraryInputs): Promise<Readonly<Record<string, LibraryTensor>>>;
@@ -34,11 +37,16 @@ interface LibraryTokenizer {
   decode(tokens: readonly number[], options: { skip_special_tokens: boolean }): string;
 }
 
+const DEFAULT_RATE_HZ = 16_000;
+
 /** How to open a model. */
 export interface TransformersSpeechOptions {
   readonly backend: Backend;
-  /** The model's class. */
-  readonly modelClass: "AutoModelForCTC" | "AutoModelForSpeechSeq2Seq";
+  /** The model's class. That of audio and text takes a text with its sound. */
+  readonly modelClass:
+    | "AutoModelForCTC"
+    | "AutoModelForSpeechSeq2Seq"
+    | "AutoModelForAudioTextToText";
   /** Names of its graphs, the one whose dtype counts as the model's first. */
   readonly graphs: readonly string[];
   readonly dtype?: Dtype | undefined;
@@ -48,8 +56,10 @@ export interface TransformersSpeechOptions {
 /** How a text is to be generated. */
 export interface GenerateOptions extends HearOptions {
   readonly maxTokens: number;
-  /** What the decoder begins with; its start token if absent. */
-  readonly prompt?: readonly number[] | undefined;
+  /** What the decoder of a sequence-to-sequence model begins with; its start token if absent. */
+  readonly decoderPrompt?: readonly number[] | undefined;
+  /** What a model of audio and text is told, with the place of the sound in it. */
+  readonly textPrompt?: string | undefined;
   readonly endTokens: readonly number[];
 }
 
@@ -58,20 +68,20 @@ export class TransformersSpeech {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
   readonly #library: Transformers;
-  readonly #extract: (samples: Float32Array) => Promise<LibraryInputs>;
+  readonly #prepare: Prepare;
   readonly #model: LibraryModel;
   readonly #tokenizer: LibraryTokenizer;
 
   private constructor(parts: {
     library: Transformers;
-    extract: (samples: Float32Array) => Promise<LibraryInputs>;
+    prepare: Prepare;
     model: LibraryModel;
     tokenizer: LibraryTokenizer;
     dtype: Dtype;
     sampleRateHz: number;
   }) {
     this.#library = parts.library;
-    this.#extract = parts.extract;
+    this.#prepare = parts.prepare;
     this.#model = parts.model;
     this.#tokenizer = parts.tokenizer;
     this.dtype = parts.dtype;
@@ -86,16 +96,22 @@ export class TransformersSpeech {
     const { backend, graphs, modelClass, onProgress } = options;
     requireFiles(folder, ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"]);
     const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
-    const dtypes = graphs.map((graph) =>
-      [graph, chooseDtype(folder, { graph, device, dtype: options.dtype })] as const
-    );
+    const dtypes = graphs.map((graph, index) => {
+      // Only the first has to be of the dtype asked for: its companions often come in fewer.
+      const isWish = index === 0 || dtypesOf(folder, graph).includes(options.dtype!);
+      const dtype = isWish ? options.dtype : undefined;
+      return [graph, chooseDtype(folder, { graph, device, dtype })] as const;
+    });
     const library = await backend.loadTransformers(dirname(folder.path));
     const name = basename(folder.path);
     onProgress({ what: "reading the tokenizer" });
     const files = dtypes.map(([graph, dtype]) => graphFile(graph, dtype));
     try {
-      const extract = await library.AutoFeatureExtractor.from_pretrained(name);
+      const extractor = await library.AutoFeatureExtractor.from_pretrained(name);
       const tokenizer = await library.AutoTokenizer.from_pretrained(name);
+      const prepare = modelClass === "AutoModelForAudioTextToText"
+        ? await openProcessor(library, name)
+        : extractor as unknown as Prepare;
       onProgress({ what: `loading ${files.join(" and ")}` });
       const model = await library[modelClass].from_pretrained(name, {
         dtype: Object.fromEntries(dtypes),
@@ -103,11 +119,11 @@ export class TransformersSpeech {
       });
       return new TransformersSpeech({
         library,
-        extract: extract as unknown as (samples: Float32Array) => Promise<LibraryInputs>,
+        prepare,
         model: model as unknown as LibraryModel,
         tokenizer: tokenizer as unknown as LibraryTokenizer,
         dtype: dtypes[0]![1],
-        sampleRateHz: Number(extract.config.sampling_rate ?? 16_000),
+        sampleRateHz: Number(extractor.config.sampling_rate ?? DEFAULT_RATE_HZ),
       });
     } catch (error) {
       throw new StartupError(
@@ -121,21 +137,21 @@ export class TransformersSpeech {
 
   /** Sound to the `logits` of a CTC model. @returns f32, and its sizes `[1, frames, classes]`. */
   async logits(samples: Float32Array): Promise<{ logits: Float32Array; dims: readonly number[] }> {
-    const { logits } = await this.#model(await this.#extract(samples));
+    const { logits } = await this.#model(await this.#prepare(samples));
     return { logits: logits!.to("float32").data, dims: logits!.dims };
   }
 
   /** Sound to the text that the model writes. @throws the signal's reason. */
   async generate(samples: Float32Array, options: GenerateOptions): Promise<HeardPiece> {
-    const { temperature, signal, prompt } = options;
+    const { temperature, signal, decoderPrompt, textPrompt } = options;
     const stop = new this.#library.InterruptableStoppingCriteria();
     const interrupt = () => stop.interrupt();
     signal.addEventListener("abort", interrupt, { once: true });
     const listener = new TokenListener(this.#library, options);
     try {
       await this.#model.generate({
-        ...await this.#extract(samples),
-        ...(prompt && { decoder_input_ids: prompt }),
+        ...await this.#prepare(samples, textPrompt),
+        ...(decoderPrompt && { decoder_input_ids: decoderPrompt }),
         max_new_tokens: options.maxTokens,
         do_sample: temperature > 0,
         ...(temperature > 0 && { temperature, top_k: 0 }),
@@ -155,6 +171,14 @@ export class TransformersSpeech {
   async dispose(): Promise<void> {
     await this.#model.dispose();
   }
+}
+
+async function openProcessor(library: Transformers, name: string): Promise<Prepare> {
+  const processor = await library.AutoProcessor.from_pretrained(name) as unknown as (
+    text: string,
+    samples: Float32Array,
+  ) => Promise<LibraryInputs>;
+  return (samples, textPrompt = "") => processor(textPrompt, samples);
 }
 
 /** Hears each token from the generation, and how likely it was. */
