@@ -148,20 +148,20 @@ export class PackedEncoder implements BatchEncoder {
   }
 
   #inputs(texts: readonly EncodedText[], sizes: Sizes): Map<string, Tensor> {
-    const { tokens, positions, types, answer } = this.#cut;
+    const { tokens, positions, uncountedId, types, answer } = this.#cut;
     const tensors = new Map<string, Tensor>();
     const fill = (
       port: TensorPort | undefined,
-      what: "input_ids" | "position_ids" | "token_type_ids",
+      fillText: (text: EncodedText, row: BigInt64Array) => void,
     ) => {
       if (port === undefined) return;
       const values = new BigInt64Array(sizes.tokens);
-      forEachText(texts, (text, start, end) => fillTokens(what, text, values.subarray(start, end)));
+      forEachText(texts, (text, start, end) => fillText(text, values.subarray(start, end)));
       tensors.set(port.name, new Tensor("int64", values, dimsOf(port, sizes)));
     };
-    fill(tokens, "input_ids");
-    fill(positions, "position_ids");
-    fill(types, "token_type_ids");
+    fill(tokens, (text, row) => fillTokens("input_ids", text, row));
+    fill(types, (text, row) => fillTokens("token_type_ids", text, row));
+    fill(positions, ({ ids }, row) => fillPositions(ids, row, uncountedId));
     tensors.set(answer.input.name, this.#answerInput(texts, sizes));
     return tensors;
   }
@@ -192,6 +192,16 @@ export class PackedEncoder implements BatchEncoder {
     });
     return new Tensor("float32", weights, dims);
   }
+}
+
+/** Places in a text, counted without one of its ids. */
+function fillPositions(
+  ids: readonly number[],
+  row: BigInt64Array,
+  uncountedId: number | undefined,
+): void {
+  let position = -1n;
+  ids.forEach((id, token) => row[token] = id === uncountedId ? position : ++position);
 }
 
 /** Calls `visit` with each text and the range of its tokens. */

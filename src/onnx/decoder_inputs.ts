@@ -18,6 +18,8 @@ export interface DecoderInputs {
   readonly types?: ValueInfo | undefined;
   /** Where given, the graph may look at which ids are padding, and is fed others. */
   readonly padTokenId?: number | undefined;
+  /** Whether positions count only the tokens that are no padding. */
+  readonly skipsPadding?: boolean | undefined;
   /** Names of past keys and values. */
   readonly caches: ReadonlySet<string>;
 }

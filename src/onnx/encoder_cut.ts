@@ -40,6 +40,8 @@ export interface EncoderCut {
   readonly tokens: TensorPort;
   /** Place of each token in its text, where a segment needs it. */
   readonly positions?: TensorPort | undefined;
+  /** A token that positions do not count: its own is that of the token before it. */
+  readonly uncountedId?: number | undefined;
   /** Which of two texts each token belongs to, where a segment needs it. */
   readonly types?: TensorPort | undefined;
   readonly answer: EncoderAnswer;

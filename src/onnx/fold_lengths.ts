@@ -80,6 +80,8 @@ function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | 
 class Folder {
   readonly constants: Tensor[] = [];
   usesPositions = false;
+  /** Whether a tensor of positions was computed from which ids are padding. */
+  skipsPadding = false;
   readonly #index: GraphIndex;
   readonly #probes: Probes;
   readonly #runs: readonly Evaluation[];
@@ -87,6 +89,8 @@ class Folder {
   /** What may be positions: of a decoder what depends on its past, of an encoder anything. */
   readonly #mayBePositions: ReadonlySet<string>;
   readonly #folded = new Set<string>();
+  /** Positions counted from ids, and what is computed from them. */
+  readonly #counted = new Set<string>();
 
   constructor(probes: Probes, contextLength: number) {
     this.#probes = probes;
@@ -114,6 +118,11 @@ class Folder {
       this.#folded.add(output!);
       return [];
     }
+    if (node.inputs.some((input) => this.#counted.has(input)) && this.#isIndex(output!)) {
+      // Where the ids hold padding after all, it computes with that.
+      this.#counted.add(output!);
+      return [node];
+    }
     const offset = this.#offsetOfPositions(output!);
     if (offset !== undefined) return this.#positions(output!, offset);
     if (node.opType === "Reshape") return [this.#reshape(node)];
@@ -133,15 +142,32 @@ class Folder {
 
   /** What a tensor of positions adds to them; `undefined` where it is none. */
   #offsetOfPositions(name: string): number | undefined {
-    if (!this.#mayBePositions.has(name)) return undefined;
-    const { dtype } = this.#runs[0]!.value(name) ?? {};
-    if (dtype === undefined || !isIndexDtype(dtype)) return undefined;
-    return this.#probes.positionOffset(name);
+    return this.#mayBePositions.has(name) && this.#isIndex(name)
+      ? this.#probes.positionOffset(name)
+      : undefined;
+  }
+
+  #isIndex(name: string): boolean {
+    const value = this.#runs[0]!.value(name);
+    return value !== undefined && isIndexDtype(value.dtype);
+  }
+
+  /** Whether a tensor cannot be known without knowing the ids. */
+  #isFromIds(name: string): boolean {
+    const { tokens, padTokenId } = this.#probes.inputs;
+    const ids = this.#runs[0]!.value(tokens.name);
+    if (padTokenId === undefined || ids === undefined) return false;
+    const unknown = { ...ids, data: undefined };
+    return this.#runs[0]!.valueWith(name, new Map([[tokens.name, unknown]]))?.data === undefined;
   }
 
   /** The graph's positions input in the shape and type that a computed tensor of positions had. */
   #positions(output: string, offset: number): Node[] {
     this.usesPositions = true;
+    if (this.#isFromIds(output)) {
+      this.skipsPadding = true;
+      this.#counted.add(output);
+    }
     const { dtype, shape } = this.#runs[0]!.value(output)!;
     const sizes = shape.map((size) => size === 1 ? 1 : -1);
     const constant = int64Tensor(`${output}/sizes`, [sizes.length], sizes);
@@ -193,6 +219,6 @@ export function foldLengths(
       initializers: [...graph.initializers, ...folder.constants],
       inputs: needsInput ? [...graph.inputs, positions!] : graph.inputs,
     },
-    inputs: { ...probes.inputs, positions },
+    inputs: { ...probes.inputs, positions, skipsPadding: folder.skipsPadding },
   };
 }

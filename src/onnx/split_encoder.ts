@@ -118,6 +118,7 @@ function cut(model: Model, options: EncoderSplitOptions): EncoderCut {
     attentions: describeSites(prepared, dealt.siteLevels),
     tokens: portOf(inputs.tokens.name, probes, proof.axes),
     positions: inputs.positions && crossing.get(inputs.positions.name),
+    uncountedId: inputs.skipsPadding ? options.padTokenId : undefined,
     types: inputs.types && crossing.get(inputs.types.name),
     answer,
     output: segments.at(-1)!.outputs[0]!,

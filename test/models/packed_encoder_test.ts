@@ -73,13 +73,14 @@ const GRAPHS: readonly (readonly [Case, { readonly reaches?: readonly number[] }
   [builtIn("hearth-demo-rerank", "model.onnx", "logits", 1e-4), {}],
 ];
 
-/** Texts of these lengths, some with a second part. */
-function makeTexts({ vocabSize, contextLength }: Case): EncodedText[] {
+/** Texts of these lengths, some with a second part, one with a token of padding in it. */
+function makeTexts({ vocabSize, contextLength, padTokenId }: Case): EncodedText[] {
   const lengths = [1, 2, Math.min(200, contextLength), 9, 30, 3, 33];
-  return lengths.map((length, text) => ({
+  const texts = lengths.map((length, text) => ({
     ids: Array.from({ length }, (_, t) => 5 + (text * 31 + t * t * 7 + t) % (vocabSize - 5)),
     ...(text % 2 === 0 ? {} : { typeOneFrom: Math.ceil(length / 2) }),
   }));
+  return [...texts, { ids: [7, 9, padTokenId, 11, 12, 8] }];
 }
 
 /** The rows of a text's tokens, or its logits, from the whole graph. */
