@@ -9,76 +9,66 @@ const INPUT = "Hello there. How are you? It is good to see you.";
 /** Samples of silence that the encoder puts before the sound. */
 const MP3_DELAY = 1_105;
 
-async function withClient(use: (client: OpenAI) => Promise<void>): Promise<void> {
-  await using server = await openTtsServer();
-  await use(new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 }));
-}
+const server = await openTtsServer({ maxQueue: 60 });
+const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
 
 function request(extra: Partial<SpeechCreateParams> = {}): SpeechCreateParams {
   return { model: VOICE_MODEL, voice: "default", input: INPUT, ...extra };
 }
 
 Deno.test("openai: audio.speech.create in every format decodes to the same speech", async () => {
-  await withClient(async (client) => {
-    const create = async (format: NonNullable<SpeechCreateParams["response_format"]>) => {
-      const response = await client.audio.speech.create(request({ response_format: format }));
-      return new Uint8Array(await response.arrayBuffer());
-    };
-    const spoken = await decodeAll(await create("wav"), RATE_HZ);
-    assert.ok(spoken.length > 10_000);
-    const lossless = await decodeAll(await create("flac"), RATE_HZ);
-    assert.equal(lossless.length, spoken.length);
-    // The two decoders divide by 32767 and by 32768.
-    assert.ok(spoken.every((sample, i) => Math.abs(sample - lossless[i]!) < 1 / 32_768));
-    const pcm = new Int16Array((await create("pcm")).buffer);
-    assert.equal(pcm.length, Math.ceil(spoken.length * 24_000 / RATE_HZ));
-    for (const [format, delay] of [["mp3", MP3_DELAY], ["opus", 0]] as const) {
-      const heard = (await decodeAll(await create(format), RATE_HZ)).subarray(delay);
-      assert.ok(Math.abs(heard.length - spoken.length) < 0.05 * RATE_HZ, `${heard.length}`);
-      assert.ok(loudnessDistance(spoken, heard) < 0.35, `${loudnessDistance(spoken, heard)}`);
-    }
-  });
+  const create = async (format: NonNullable<SpeechCreateParams["response_format"]>) => {
+    const response = await client.audio.speech.create(request({ response_format: format }));
+    return new Uint8Array(await response.arrayBuffer());
+  };
+  const spoken = await decodeAll(await create("wav"), RATE_HZ);
+  assert.ok(spoken.length > 10_000);
+  const lossless = await decodeAll(await create("flac"), RATE_HZ);
+  assert.equal(lossless.length, spoken.length);
+  // The two decoders divide by 32767 and by 32768.
+  assert.ok(spoken.every((sample, i) => Math.abs(sample - lossless[i]!) < 1 / 32_768));
+  const pcm = new Int16Array((await create("pcm")).buffer);
+  assert.equal(pcm.length, Math.ceil(spoken.length * 24_000 / RATE_HZ));
+  for (const [format, delay] of [["mp3", MP3_DELAY], ["opus", 0]] as const) {
+    const heard = (await decodeAll(await create(format), RATE_HZ)).subarray(delay);
+    assert.ok(Math.abs(heard.length - spoken.length) < 0.05 * RATE_HZ, `${heard.length}`);
+    assert.ok(loudnessDistance(spoken, heard) < 0.35, `${loudnessDistance(spoken, heard)}`);
+  }
 });
 
 Deno.test("openai: audio.speech.create can be read as it comes", async () => {
-  await withClient(async (client) => {
-    const response = await client.audio.speech.create(request({ response_format: "pcm" }));
-    let numBytes = 0;
-    for await (const piece of response.body!) numBytes += piece.length;
-    assert.ok(numBytes > 20_000);
-  });
+  const response = await client.audio.speech.create(request({ response_format: "pcm" }));
+  let numBytes = 0;
+  for await (const piece of response.body!) numBytes += piece.length;
+  assert.ok(numBytes > 20_000);
 });
 
 Deno.test("openai: stream_format sse carries the sound as events; what cannot be spoken is a BadRequestError", async () => {
-  await withClient(async (client) => {
-    const response = await client.audio.speech.create(
-      request({ response_format: "wav", stream_format: "sse" }),
-    );
-    const types = (await response.text()).trim().split("\n\n")
-      .map((event) => JSON.parse(event.slice("data: ".length)).type);
-    assert.deepEqual(types, [
-      "speech.audio.delta",
-      "speech.audio.delta",
-      "speech.audio.delta",
-      "speech.audio.done",
-    ]);
+  const response = await client.audio.speech.create(
+    request({ response_format: "wav", stream_format: "sse" }),
+  );
+  const types = (await response.text()).trim().split("\n\n")
+    .map((event) => JSON.parse(event.slice("data: ".length)).type);
+  assert.deepEqual(types, [
+    "speech.audio.delta",
+    "speech.audio.delta",
+    "speech.audio.delta",
+    "speech.audio.done",
+  ]);
 
-    const refused = async (extra: Partial<SpeechCreateParams>, message: RegExp) => {
-      await assert.rejects(client.audio.speech.create(request(extra)), (error) => {
-        assert.ok(error instanceof OpenAI.BadRequestError);
-        assert.match(error.message, message);
-        return true;
-      });
-    };
-    await refused({ input: "" }, /input: want a text/);
-    await refused({ voice: "marin" }, /voice: want one of/);
-    await refused({ response_format: "aac" }, /want one of mp3, opus, flac, wav, pcm/);
-  });
+  const refused = async (extra: Partial<SpeechCreateParams>, message: RegExp) => {
+    await assert.rejects(client.audio.speech.create(request(extra)), (error) => {
+      assert.ok(error instanceof OpenAI.BadRequestError);
+      assert.match(error.message, message);
+      return true;
+    });
+  };
+  await refused({ input: "" }, /input: want a text/);
+  await refused({ voice: "marin" }, /voice: want one of/);
+  await refused({ response_format: "aac" }, /want one of mp3, opus, flac, wav, pcm/);
 });
 
 Deno.test("openai: 60 speeches of which 30 hang up at random moments leave nothing behind", async () => {
-  await using server = await openTtsServer({ maxQueue: 60 });
-  const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
   const formats = ["mp3", "opus", "flac", "wav", "pcm"] as const;
   let numWhole = 0;
   await Promise.all(Array.from({ length: 60 }, async (_, i) => {
@@ -99,6 +89,10 @@ Deno.test("openai: 60 speeches of which 30 hang up at random moments leave nothi
   await server.untilIdle();
   assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
   assert.equal(await server.figure("hearth_worker_losses"), 0);
+});
+
+Deno.test("the server of these tests is stopped", async () => {
+  await server[Symbol.asyncDispose]();
 });
 
 /** How much the loudness of two sounds differs over time, as a share of the first one's. */
