@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { configureLog } from "../../src/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/models/folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
@@ -12,13 +13,21 @@ import { VisionPrompt } from "../../src/models/vision_prompt.ts";
 import { chat } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { openModel } from "../fixtures/model.ts";
-import { KEPT_SIZES, messagesOf, VISION_CASES } from "../fixtures/vision/vision_cases.ts";
+import {
+  KEPT_SIZES,
+  MAIN_FAMILIES,
+  messagesOf,
+  visionCases,
+} from "../fixtures/vision/vision_cases.ts";
 import {
   makeVisionFolder,
   VISION_FAMILIES,
   type VisionFamily,
 } from "../fixtures/vision/vision_folder.ts";
 import goldens from "../fixtures/vision/goldens.json" with { type: "json" };
+
+// That decoders run uncut is meant.
+configureLog({ level: "error", format: "text" });
 
 interface Golden {
   readonly prompt: readonly number[];
@@ -33,11 +42,15 @@ function sample(data: ArrayLike<number>, count: number): number[] {
   return Array.from({ length: count }, (_, i) => data[Math.floor(i * data.length / count)]!);
 }
 
-async function assertSameTokens(family: VisionFamily, backend: Backend): Promise<void> {
+async function assertSameTokens(
+  family: VisionFamily,
+  backend: Backend,
+  cases = visionCases(family),
+): Promise<void> {
   await using folder = await makeVisionFolder(family);
   const { tokenTexts } = await loadTokenizer(await openFolder(folder.path));
   await using model = await openModel(folder.path, { backend });
-  for (const one of VISION_CASES) {
+  for (const one of cases) {
     const { prompt, completion } = GOLDENS[family][one.name]!;
     const { logprobs: [chosen], usage } = await chat(
       model,
@@ -59,7 +72,7 @@ for (const family of VISION_FAMILIES) {
     const { placeholder } = processor;
     const imageTokenId = imageTokenIdOf(opened.config);
     const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
-    for (const one of VISION_CASES) {
+    for (const one of visionCases(family)) {
       const golden = GOLDENS[family][one.name]!;
       const messages = await messagesOf(one, KEPT_SIZES[family]);
       const files = messages.flatMap(({ content }) =>
@@ -95,6 +108,11 @@ for (const family of VISION_FAMILIES) {
 
   gpuTest(
     `VisionModel gives the greedy tokens of transformers.js on WebGPU, ${family}`,
-    async (gpu) => await assertSameTokens(family, await WebGpuBackend.create(gpu)),
+    async (gpu) => {
+      // Of several families one case shows what matters here: where the device keeps rows and states.
+      const isMain = MAIN_FAMILIES.some((name) => name === family);
+      const cases = visionCases(family).slice(isMain ? 0 : -1);
+      await assertSameTokens(family, await WebGpuBackend.create(gpu), cases);
+    },
   );
 }

@@ -9,12 +9,8 @@ import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/model.ts";
-import { drawPicture } from "../fixtures/vision/vision_cases.ts";
-import {
-  makeVisionFolder,
-  VISION_FAMILIES,
-  type VisionFamily,
-} from "../fixtures/vision/vision_folder.ts";
+import { drawPicture, MAIN_FAMILIES } from "../fixtures/vision/vision_cases.ts";
+import { makeVisionFolder, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
 
 const SIZE = [84, 56] as const;
 const QUESTION = "What colors are there?";
@@ -94,7 +90,7 @@ async function assertSameTogether(
 /** 512 bytes a token: room for the longest conversation, too little for all. */
 const SMALL_POOL = { kvCacheMb: 160 * 512 / 2 ** 20 };
 
-for (const family of VISION_FAMILIES) {
+for (const family of MAIN_FAMILIES) {
   Deno.test(`VisionModel gives 8 requests at once what each gets alone, in chunks and with preemption, ${family}`, () =>
     assertSameTogether(family, { backend: new CpuBackend() }, [
       { prefixCache: true },
@@ -112,7 +108,7 @@ gpuTest(
     ], 4),
 );
 
-for (const family of VISION_FAMILIES) {
+for (const family of MAIN_FAMILIES) {
   Deno.test(`VisionModel neither encodes nor computes a picture again in a second turn, ${family}`, () =>
     withModel(family, {}, async (model) => {
       const first = [await show(0)];
