@@ -6,7 +6,7 @@
 import { HearthError } from "../errors.ts";
 import { AVIF } from "./image/avif.ts";
 import { BMP } from "./image/bmp.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
+import { hasText, type ImageFormat, type ImageSize, invalidImage } from "./image/format.ts";
 import { GIF } from "./image/gif.ts";
 import { JPEG } from "./image/jpeg.ts";
 import { PNG } from "./image/png.ts";
@@ -15,6 +15,21 @@ import { WEBP } from "./image/webp.ts";
 
 /** In the order they are tried. */
 const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, TIFF, BMP];
+
+/** Files that are often taken for pictures, by what they begin with at an offset, and are not read. */
+const UNREAD: readonly (readonly [name: string, offset: number, start: string])[] = [
+  ["HEIC", 4, "ftyphei"],
+  ["HEIC", 4, "ftypmif1"],
+  ["HEIC", 4, "ftyphev"],
+  ["animated AVIF", 4, "ftypavis"],
+  ["JPEG XL", 0, "\xff\x0a"],
+  ["JPEG XL", 4, "JXL "],
+  ["JPEG 2000", 4, "jP  "],
+  ["Photoshop", 0, "8BPS"],
+  ["PDF", 0, "%PDF"],
+  ["SVG", 0, "<svg"],
+  ["SVG", 0, "<?xml"],
+];
 
 /** A picture file's header. */
 export interface ImageHeader extends ImageSize {
@@ -31,7 +46,12 @@ export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format === undefined) {
     const names = FORMATS.map(({ name }) => name).join(", ");
-    throw invalidImage(`The file is no picture that can be read: it is none of ${names}.`);
+    const unread = UNREAD.find(([, offset, start]) => hasText(file, offset, start));
+    throw invalidImage(
+      unread === undefined
+        ? `The file is no picture that can be read: it is none of ${names}.`
+        : `The file seems to be ${unread[0]}, which is not read; one of ${names} is wanted.`,
+    );
   }
   const size = readSize(format, file);
   if (size.width < 1 || size.height < 1) {

@@ -20,6 +20,8 @@ const decoder = new WasmImageDecoder<AVIFModule>({
   load: async () => (await import("@jsquash/avif/codec/dec/avif_dec.js")).default,
 });
 
+/** Files have some ten brands of 4 bytes. */
+const MAX_BRAND_BYTES = 256;
 /** More boxes side by side are there to do harm. */
 const MAX_BOXES = 1000;
 /** By the quarter turns against the clock: the orientation alone, with top and bottom changed, with left and right. */
@@ -30,13 +32,20 @@ const ORIENTATIONS: readonly (readonly [Orientation, Orientation, Orientation])[
   [6, 7, 5],
 ];
 
-/** AVIF, but for sequences. */
+/** AVIF; a sequence only if it has a still picture too. */
 export const AVIF: ImageFormat = {
   name: "AVIF",
-  matches: (file) => hasText(file, 4, "ftypavif") || hasText(file, 4, "ftypmif1"),
+  matches: (file) => hasText(file, 4, "ftyp") && listBrands(file).includes("avif"),
   readSize,
   decode,
 };
+
+/** What a file says it can be read as: its main brand, a version, and further brands. */
+function listBrands(file: Uint8Array): string[] {
+  const numBytes = Math.min(file.length, viewOf(file).getUint32(0), MAX_BRAND_BYTES);
+  const texts = new TextDecoder("latin1").decode(file.subarray(8, numBytes));
+  return texts.match(/.{4}/gs) ?? [];
+}
 
 function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   // Boxes that have a version begin with it and three bytes of flags.

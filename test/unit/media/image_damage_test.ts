@@ -124,9 +124,12 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
     new Set(formats),
     new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF"]),
   );
-  await assertRefused(Buffer.from("<svg></svg>"), /none of JPEG, PNG, WebP/);
+  await assertRefused(Buffer.from("a photograph"), /none of JPEG, PNG, WebP/);
   await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /none of/);
   await assertRefused(new Uint8Array(), /is empty/);
+  await assertRefused(Buffer.from("<svg></svg>"), /seems to be SVG/);
+  const heic = Buffer.from("\0\0\0\x18ftypheic\0\0\0\0mif1heic\0\0\0\0", "latin1");
+  await assertRefused(heic, /seems to be HEIC, which is not read; one of JPEG, PNG/);
 });
 
 Deno.test("decodeImage() refuses a picture over the limit by its header, with both numbers", async () => {
