@@ -97,15 +97,17 @@ export class PackedEncoder implements BatchEncoder {
     const fitting = Math.min(ACTIVATION_BYTES / perToken, maxBufferBytes / Math.max(...pieces));
     const maxTokens = Math.min(MAX_TOKENS, Math.floor(fitting));
     const sessions: Session[] = [];
+    let encoder: PackedEncoder | undefined;
     try {
       for await (const { segment, externalData } of loadSegments(cut, files)) {
         sessions.push(await backend.openSession(segment.model, externalData));
       }
-      const encoder = new PackedEncoder(cut, options, { sessions, maxTokens });
+      encoder = new PackedEncoder(cut, options, { sessions, maxTokens });
       await encoder.run([{ ids: [0, 0] }]);
       return encoder;
     } catch (error) {
-      for (const session of sessions) await session.release();
+      if (encoder) await encoder.dispose();
+      else for (const session of sessions) await session.release();
       throw error;
     }
   }

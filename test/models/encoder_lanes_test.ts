@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { HearthError } from "../../src/errors.ts";
 import { configureLog } from "../../src/log.ts";
 import type { Model } from "../../src/models/model.ts";
+import type { TaskEvent } from "../../src/models/task.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { embed, openModel } from "../fixtures/model.ts";
 import { makeTinyEncoder, tokenVector } from "../fixtures/tiny_encoder.ts";
@@ -84,6 +85,22 @@ function meanRatio(ids: readonly number[]): number {
   const [a, b] = [0, 1].map((at) => ids.reduce((sum, id) => sum + tokenVector(id)[at]!, 0));
   return a! / b!;
 }
+
+Deno.test({
+  name: "EmbeddingModel.start() can be ended while its texts run on several threads",
+  ...LOOSE,
+  fn: async () => {
+    await using model = await openModel(DEMO, { cpuThreads: 2, maxBatchTokens: 512 });
+    await growToTwo(model);
+    const heard: TaskEvent[] = [];
+    const task = { type: "embed", requestId: "ended", inputs: tokenLists(100) } as const;
+    const end = model.start(task, (event) => Promise.resolve(void heard.push(event)));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    end();
+    assert.equal((await embed(model, tokenLists(3))).rows.length, 3);
+    assert.deepEqual(heard, []);
+  },
+});
 
 Deno.test({
   name: "EmbeddingModel: what a lost thread was to run runs in others",
