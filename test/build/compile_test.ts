@@ -125,7 +125,8 @@ Deno.test({
       // What is embedded is of interest here, not the runtime it is appended to, which has to be downloaded.
       const log = await run(compileArguments(join(folder, "hearth")), { DENORT_BIN: "/bin/true" });
       assert.match(log, /models\/\* \(\d/);
-      assert.match(log, /worker\/worker\.ts/);
+      assert.match(log, / worker\/(\*|worker\.ts) \(/);
+      assert.match(log, / encoder_lane\.ts \(/);
       // The smallest of the other builds has 14 MB.
       assert.match(log, /onnxruntime-web\/.* \(1\d(\.\d+)?MB/);
       for (const name of ["transformers", "openai", "onnxruntime-node", "sharp", "typescript"]) {
