@@ -8,6 +8,7 @@ import type { Tensor } from "../onnx/ort.ts";
 import { ByteBudgetCache } from "./byte_budget_cache.ts";
 import type { ImagePart } from "./task.ts";
 import type { VisionEncoder } from "./vision_encoder.ts";
+import { SharedJobs } from "./shared_jobs.ts";
 import { VisionMetrics } from "./vision_metrics.ts";
 import type { PreparedPicture } from "./vision_picture.ts";
 import type { VisionPreparer } from "./vision_preparer.ts";
@@ -38,6 +39,7 @@ export class VisionPictures {
   readonly metrics = new VisionMetrics(() => this.#encoded.numBytes);
   readonly #parts: VisionPicturesParts;
   readonly #known = new ByteBudgetCache<Known>(MAX_KNOWN_BYTES);
+  readonly #preparing = new SharedJobs<PreparedPicture>();
   readonly #prepared = new ByteBudgetCache<PreparedPicture>(MAX_PREPARED_BYTES);
   readonly #encoded = new ByteBudgetCache<Tensor>(MAX_ENCODED_BYTES, (rows) => rows.dispose());
 
@@ -58,7 +60,11 @@ export class VisionPictures {
     const known = this.#known.get(key);
     if (known !== undefined) return { key, source, ...known };
     try {
-      const prepared = await this.#prepare(key, { bytes, signal });
+      const prepared = await this.#preparing.join(
+        key,
+        (signal) => this.#prepare(key, { bytes, signal }),
+        signal,
+      );
       return { key, source, ...this.#knowledgeOf(prepared) };
     } catch (error) {
       if (!(error instanceof HearthError)) throw error;

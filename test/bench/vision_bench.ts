@@ -23,17 +23,17 @@ import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 import type { VisionSizes } from "../fixtures/vision/vision_encoders.ts";
 import { median, printTable, time } from "./report.ts";
 
-const ROUNDS = 5;
+const ROUNDS = 3;
 const NEW_TOKENS = 64;
 const SIDE = 512;
 const END_TOKEN = 2041;
 const QUESTION = "What colors are there?";
 const SECOND_QUESTION = "Which one is the brightest?";
 
-/** 10 million parameters. */
+/** 5 million parameters. */
 const SIZES: VisionSizes = {
-  decoder: { layers: 8, heads: 8, kvHeads: 2, headDim: 32, hidden: 256, vocab: 2064 },
-  vision: { layers: 4, width: 128, heads: 4 },
+  decoder: { layers: 4, heads: 8, kvHeads: 2, headDim: 32, hidden: 256, vocab: 2064 },
+  vision: { layers: 2, width: 128, heads: 4 },
   contextLength: 2048,
 };
 

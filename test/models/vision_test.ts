@@ -140,9 +140,15 @@ Deno.test("VisionModel encodes a picture once for the choices of a request, and 
     });
     assert.equal(new Set(texts).size, 3);
     assert.equal(usage.completionTokens, 18);
-    await Promise.all([0, 1, 2, 3].map(async () => await chat(model, [await show(0)])));
-    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
+    await Promise.all([0, 1, 1, 1].map(async (number) => await chat(model, [await show(number)])));
+    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
     assert.equal(await metricOf(model, "hearth_pictures_total"), 5);
+    const metrics = await model.metrics.getMetricsAsJSON();
+    const { values } = metrics.find(({ name }) => name === "hearth_picture_prepare_seconds")!;
+    const count = values.find((value) =>
+      (value as { metricName?: string }).metricName === "hearth_picture_prepare_seconds_count"
+    );
+    assert.equal(count!.value, 2);
   }));
 
 Deno.test("VisionModel hands out text as it comes", () =>

@@ -1,0 +1,58 @@
+/**
+ * Work that several may want at once: done once, and given up when nobody wants it any longer.
+ *
+ * @module
+ */
+
+interface Job<Result> {
+  readonly result: Promise<Result>;
+  readonly abort: AbortController;
+  numWanting: number;
+}
+
+/** Jobs by what they are about. */
+export class SharedJobs<Result> {
+  readonly #jobs = new Map<string, Job<Result>>();
+
+  /**
+   * Waits for a job, which is begun unless it is under way.
+   *
+   * @param begin does the work; its signal is aborted when all who wanted the result have left.
+   * @throws the signal's reason, or what the work throws.
+   */
+  async join(
+    key: string,
+    begin: (signal: AbortSignal) => Promise<Result>,
+    signal: AbortSignal,
+  ): Promise<Result> {
+    signal.throwIfAborted();
+    const job = this.#jobs.get(key) ?? this.#begin(key, begin);
+    job.numWanting++;
+    const left = Promise.withResolvers<never>();
+    const leave = () => left.reject(signal.reason);
+    signal.addEventListener("abort", leave, { once: true });
+    try {
+      return await Promise.race([job.result, left.promise]);
+    } finally {
+      signal.removeEventListener("abort", leave);
+      if (--job.numWanting === 0) {
+        // Who comes now begins anew.
+        this.#forget(key, job);
+        job.abort.abort();
+      }
+    }
+  }
+
+  #begin(key: string, begin: (signal: AbortSignal) => Promise<Result>): Job<Result> {
+    const abort = new AbortController();
+    const job: Job<Result> = { result: begin(abort.signal), abort, numWanting: 0 };
+    this.#jobs.set(key, job);
+    const forget = () => this.#forget(key, job);
+    job.result.then(forget, forget);
+    return job;
+  }
+
+  #forget(key: string, job: Job<Result>): void {
+    if (this.#jobs.get(key) === job) this.#jobs.delete(key);
+  }
+}

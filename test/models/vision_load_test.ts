@@ -1,0 +1,126 @@
+/** Vision models whose parts do not fit together are refused when they are loaded, and say why. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import type { StartupError } from "../../src/errors.ts";
+import { decodeImage } from "../../src/media/image.ts";
+import { VisionEncoder } from "../../src/models/vision_encoder.ts";
+import { VisionProcessor } from "../../src/models/vision_processor.ts";
+import { openModel } from "../fixtures/model.ts";
+import { GraphBuilder } from "../fixtures/graph_builder.ts";
+import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import { pictureEncoder } from "../fixtures/vision/vision_encoders.ts";
+import { makeVisionFolder, TINY, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
+
+type Json = Record<string, unknown>;
+
+async function changeJson(folder: string, name: string, change: (json: Json) => Json) {
+  const path = join(folder, name);
+  const json = JSON.parse(await Deno.readTextFile(path));
+  await Deno.writeTextFile(path, JSON.stringify(change(json)));
+}
+
+/** What is done to a folder, and what is said of it. */
+interface Fault {
+  readonly family: VisionFamily;
+  readonly what: string;
+  readonly says: RegExp;
+  readonly make: (folder: string) => Promise<void>;
+}
+
+const FAULTS: readonly Fault[] = [
+  {
+    family: "qwen2_5_vl",
+    what: "a processor that is not known",
+    says: /names the processor_class "JanusProcessor"; Hearth knows Qwen2VLProcessor/,
+    make: (folder) =>
+      changeJson(folder, "preprocessor_config.json", (json) => ({
+        ...json,
+        processor_class: "JanusProcessor",
+      })),
+  },
+  {
+    family: "idefics3",
+    what: "a chat template without pictures",
+    says: /shows no pictures: it makes no "<image>"/,
+    make: (folder) =>
+      changeJson(folder, "tokenizer_config.json", (json) => ({
+        ...json,
+        chat_template: "{% for message in messages %}{{ message['role'] }}{% endfor %}",
+      })),
+  },
+  {
+    family: "llava_qwen2",
+    what: "a processor that counts other tokens than the encoder gives",
+    says: /cannot be shown pictures: The vision encoder gave 16 rows for 4 image tokens/,
+    make: (folder) =>
+      changeJson(folder, "processor_config.json", (json) => ({ ...json, patch_size: 28 })),
+  },
+  {
+    family: "llava_qwen2",
+    what: "an encoder of another width",
+    says: /gives rows of 48 numbers, and the decoder takes 32/,
+    make: (folder) => {
+      const sizes = { ...TINY, decoder: { ...TINY.decoder, hidden: 48 } };
+      const graph = pictureEncoder(sizes, { patch: 14, side: 56 });
+      return Deno.writeFile(join(folder, "onnx/vision_encoder.onnx"), graph);
+    },
+  },
+  {
+    family: "gemma4",
+    what: "a decoder that takes more than is known",
+    says: /decoder_model_merged\.onnx: .*its input "per_layer_inputs" is not known/,
+    make: async (folder) => {
+      const graph = new GraphBuilder();
+      const { vocab, hidden } = TINY.decoder;
+      graph.add("Gather", [graph.weights([vocab, hidden]), "input_ids"], {
+        outputs: ["inputs_embeds"],
+      });
+      const embeddings = graph.build({
+        inputs: [["input_ids", "int64", ["batch_size", "sequence_length"]]],
+        outputs: [["inputs_embeds", "float32", ["batch_size", "sequence_length", hidden]]],
+      });
+      await Deno.writeFile(join(folder, "onnx/embed_tokens.onnx"), embeddings);
+    },
+  },
+  {
+    family: "qwen2_5_vl",
+    what: "a folder without embeddings",
+    says: /has no onnx\/embed_tokens\*\.onnx/,
+    make: (folder) => Deno.remove(join(folder, "onnx/embed_tokens.onnx")),
+  },
+];
+
+for (const { family, what, says, make } of FAULTS) {
+  Deno.test(`loadVision() refuses ${what}`, async () => {
+    await using folder = await makeVisionFolder(family);
+    await make(folder.path);
+    await assert.rejects(
+      openModel(folder.path),
+      (error: StartupError) => error.name === "StartupError" && says.test(error.message),
+    );
+  });
+}
+
+Deno.test("VisionEncoder.encode() gives rows in the dtype of the embeddings", async () => {
+  await using folder = await makeVisionFolder("llava_qwen2");
+  const backend = new CpuBackend();
+  const processor = await VisionProcessor.load(folder.path);
+  const picture = await processor.prepare(await decodeImage(await drawPicture(0, [56, 56])));
+  const rowsAs = async (type: "float32" | "float16") => {
+    const encoder = await VisionEncoder.open({
+      backend,
+      session: await backend.openSession(pictureEncoder(TINY, { patch: 14, side: 56 })),
+      embeddings: { name: "inputs_embeds", type, shape: ["batch", "tokens", 32] },
+    });
+    const rows = await encoder.encode(picture);
+    await encoder.dispose();
+    assert.equal(rows.type, type);
+    return Float32Array.from(rows.data as Float32Array);
+  };
+  const [wide, narrow] = [await rowsAs("float32"), await rowsAs("float16")];
+  assert.equal(narrow.length, 16 * 32);
+  narrow.forEach((value, i) =>
+    assert.ok(Math.abs(value - wide[i]!) < 2e-3 * (1 + Math.abs(value)))
+  );
+});
