@@ -10,6 +10,7 @@ import { gpuTest } from "../fixtures/gpu.ts";
 import { type OpenModel, openModel } from "../fixtures/model.ts";
 import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
 import { makeTinyOcr, ocrPicture, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+import { pictureEncoder } from "../fixtures/tiny_ocr_graphs.ts";
 
 /** The id of `</s_answer>`: behind four special tokens, the bytes and five other tags. */
 const ANSWER_END = 4 + 256 + 5;
@@ -228,6 +229,34 @@ Deno.test("OcrModel lets go of requests that are cancelled, wherever they are", 
     assert.equal(await figureOf(model, "hearth_sequences_running"), 0);
     assert.equal(await figureOf(model, "hearth_sequences_waiting"), 0);
   }));
+
+for (const family of ["trocr", "captioner"] as const) {
+  Deno.test(`OcrModel fails the picture whose logits are not numbers, and only that: ${family}`, async () => {
+    await using tiny = await makeTinyOcr(family);
+    const encoder = pictureEncoder("last_hidden_state", 11, { failsInTheDark: true });
+    await Deno.writeFile(join(tiny.folder, "onnx/encoder_model.onnx"), encoder);
+    await using model = await openModel(tiny.folder);
+    const ask = async (level: number) => {
+      const [width, height] = [64, 48];
+      const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => level + at % 50);
+      const picture = await encodePng({ width, height, channels: 3, data });
+      return await chat(model, [pictureMessage(picture)], { maxTokens: 6, n: 2 });
+    };
+    const [bright, white] = [await ask(160), await ask(200)];
+    const together = await Promise.allSettled([160, 0, 200, 10].map(ask));
+    assert.deepEqual(together.map(({ status }) => status), [
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+      "rejected",
+    ]);
+    const values = together.flatMap((each) =>
+      each.status === "fulfilled" ? [each.value.texts] : []
+    );
+    assert.deepEqual(values, [bright.texts, white.texts]);
+    assert.deepEqual((await ask(200)).texts, white.texts);
+  });
+}
 
 Deno.test("loadModel() says what an OCR folder lacks", async () => {
   const refusals: readonly (readonly [RegExp, (folder: string) => Promise<void>])[] = [
