@@ -3,7 +3,7 @@
 //   alpha[y, x] = floor(clamp(Σ_j v[y, j] Σ_i u[x, i] mask[rows[y].first + j, columns[x].first + i], 0, 1)
 //                       · alpha[y, x] + 0.5)
 //
-// summed in f32; a sum that is no number counts as 0. Colours stay as they are.
+// summed in f32; a sum that is no number counts as 0. Where alpha comes to 0 so do the colours, else they stay.
 //
 //   mask            f32 [masks, maskHeight, maskWidth]; of one picture, from `start` on
 //   columns         Span [width]
@@ -60,5 +60,5 @@ fn composite_alpha(@builtin(global_invocation_id) id: vec3<u32>) {
   let pixel = picture[at];
   let alpha = select(0.0, min(sum, 1.0), sum > 0.0);
   let product = u32(alpha * f32(pixel >> 24u) + 0.5);
-  picture[at] = (pixel & 0xffffffu) | (product << 24u);
+  picture[at] = select((pixel & 0xffffffu) | (product << 24u), 0u, product == 0u);
 }

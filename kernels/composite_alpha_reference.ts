@@ -6,7 +6,8 @@
  *     alpha[y, x] = clamp(Σ_j v[y, j] Σ_i u[x, i] m[j, i], 0, 1) · own[y, x]
  *
  * where `own` is the alpha that the picture had, 0 to 255; the product is rounded half up, and a sum that is no number
- * counts as 0. Colours stay as they are.
+ * counts as 0. Where alpha comes to 0 so do the colours: what was removed cannot be brought back, and files of it are
+ * smaller and sooner written. Elsewhere colours stay as they are.
  *
  * @module
  */
@@ -32,28 +33,33 @@ export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskFo
   const sums = new Float32Array(width);
   for (let y = 0; y < height; y++) {
     blend(y, sums);
-    if (channels === 4) multiplyAlpha(data, 4 * y * width, sums);
-    else addAlpha(data, picture, { row: y, sums });
+    const at = 4 * y * width;
+    if (channels === 4) multiplyAlpha(data.subarray(at, at + 4 * width), sums);
+    else addAlpha(data.subarray(at, at + 4 * width), picture.data.subarray(3 * y * width), sums);
   }
   return { width, height, channels: 4, data };
 }
 
-function multiplyAlpha(data: Uint8Array, start: number, sums: Float32Array): void {
-  for (let x = 0, at = start + 3; x < sums.length; x++, at += 4) {
-    data[at] = clampAlpha(sums[x]!) * data[at]! + 0.5;
+function multiplyAlpha(row: Uint8Array, sums: Float32Array): void {
+  for (let x = 0, at = 0; x < sums.length; x++, at += 4) {
+    const alpha = Math.floor(clampAlpha(sums[x]!) * row[at + 3]! + 0.5);
+    row[at + 3] = alpha;
+    if (alpha !== 0) continue;
+    row[at] = 0;
+    row[at + 1] = 0;
+    row[at + 2] = 0;
   }
 }
 
-function addAlpha(
-  data: Uint8Array,
-  { width, data: from }: Pixels,
-  { row, sums }: { readonly row: number; readonly sums: Float32Array },
-): void {
-  for (let x = 0, at = 3 * row * width, to = 4 * row * width; x < width; x++, at += 3, to += 4) {
-    data[to] = from[at]!;
-    data[to + 1] = from[at + 1]!;
-    data[to + 2] = from[at + 2]!;
-    data[to + 3] = clampAlpha(sums[x]!) * 255 + 0.5;
+/** @param row new, and therefore 0. */
+function addAlpha(row: Uint8Array, colors: Uint8Array, sums: Float32Array): void {
+  for (let x = 0, from = 0, to = 0; x < sums.length; x++, from += 3, to += 4) {
+    const alpha = Math.floor(clampAlpha(sums[x]!) * 255 + 0.5);
+    if (alpha === 0) continue;
+    row[to] = colors[from]!;
+    row[to + 1] = colors[from + 1]!;
+    row[to + 2] = colors[from + 2]!;
+    row[to + 3] = alpha;
   }
 }
 

@@ -13,9 +13,7 @@ const LEAST_ALPHA = 8;
 /**
  * The result that the options ask for.
  *
- * What nobody sees is black: the removed background cannot be brought back, and files are smaller and sooner written.
- *
- * @param pixels RGBA; changed in place unless only the mask is wanted.
+ * @param pixels RGBA; changed where a background is laid behind it.
  * @returns RGBA, or grey for a mask; a picture without a subject is not cropped.
  */
 export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
@@ -23,8 +21,7 @@ export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
   const box = isCropped ? subjectBox(pixels) : undefined;
   const kept = box === undefined ? pixels : crop(pixels, box);
   if (maskOnly) return alphaOf(kept);
-  if (background === undefined) blacken(kept);
-  else layBehind(kept, background);
+  if (background !== undefined) layBehind(kept, background);
   return kept;
 }
 
@@ -49,16 +46,6 @@ function alphaOf({ width, height, data }: Pixels): Pixels {
   const alpha = new Uint8Array(width * height);
   for (let i = 0; i < alpha.length; i++) alpha[i] = data[4 * i + 3]!;
   return { width, height, channels: 1, data: alpha };
-}
-
-/** Takes the colours of what is wholly transparent, in place. */
-function blacken({ data }: Pixels): void {
-  for (let at = 0; at < data.length; at += 4) {
-    if (data[at + 3] !== 0) continue;
-    data[at] = 0;
-    data[at + 1] = 0;
-    data[at + 2] = 0;
-  }
 }
 
 /** In place; the result is opaque. */

@@ -114,13 +114,15 @@ export class MattingModel implements Model {
   }
 
   async #cutOut(pixels: Pixels, { refine }: MatteOptions, signal: AbortSignal): Promise<Pixels> {
-    const ownAlpha = refine ? alphaOf(pixels) : undefined;
     const form = this.#network.formOf(pixels);
+    // Where the result takes the picture's own memory, what it was is kept beside it.
+    const isOverwritten = refine === true && pixels.channels === 4;
+    const original = isOverwritten ? { ...pixels, data: pixels.data.slice() } : pixels;
     const picture = this.#network.images.open(pixels);
     try {
       const cutOut = await this.#batcher.cutOut({ picture, form }, signal);
       const maskSide = Math.max(form.contentWidth, form.contentHeight);
-      if (refine) refineCutOut(cutOut, { maskSide, ownAlpha });
+      if (refine) refineCutOut(cutOut, { maskSide, original });
       return cutOut;
     } finally {
       picture.close();
@@ -136,18 +138,6 @@ function pixelsOf(image: Uint8Array<ArrayBuffer>): number {
     "invalid_media",
     `The picture has ${width} × ${height} pixels; a side may have at most ${MAX_SIDE}.`,
   );
-}
-
-/** A copy of a picture's alpha: the pixels' own changes. `undefined` where all is opaque. */
-function alphaOf({ width, height, channels, data }: Pixels): Uint8Array | undefined {
-  if (channels !== 4) return undefined;
-  const alpha = new Uint8Array(width * height);
-  let isOpaque = true;
-  for (let i = 0; i < alpha.length; i++) {
-    alpha[i] = data[4 * i + 3]!;
-    if (alpha[i] !== 255) isOpaque = false;
-  }
-  return isOpaque ? undefined : alpha;
 }
 
 /** What is wrong with a picture says which it is. */

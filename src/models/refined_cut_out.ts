@@ -29,79 +29,91 @@ const UNCERTAIN = 0.05;
 export interface RefineOptions {
   /** Longer side of the mask that the alpha comes from. */
   readonly maskSide: number;
-  /** Alpha that the picture had, which the refined one does not exceed; opaque if absent. */
-  readonly ownAlpha?: Uint8Array | undefined;
+  /** The picture before anything was cut out of it, RGB or RGBA. Its alpha is not exceeded. */
+  readonly original: Pixels;
 }
 
 /** Refines a cut-out in place. @param cutOut RGBA. */
-export function refineCutOut(cutOut: Pixels, { maskSide, ownAlpha }: RefineOptions): void {
+export function refineCutOut(cutOut: Pixels, { maskSide, original }: RefineOptions): void {
   const side = Math.min(MOST_SIDE, Math.max(LEAST_SIDE, 2 * maskSide));
-  const small = fitInto(cutOut, side);
-  const colors = shrinkColors(cutOut, small);
-  refineAlpha(cutOut, colors, {
-    radius: Math.max(2, Math.round(MASK_RADIUS * side / maskSide)),
-    ownAlpha,
-  });
-  decontaminate(cutOut, colors);
+  const colors = shrinkColors(original, fitInto(original, side));
+  const radius = Math.max(2, Math.round(MASK_RADIUS * side / maskSide));
+  refineAlpha({ cutOut, original, colors }, radius);
+  decontaminate({ cutOut, original, colors });
 }
 
-function refineAlpha(
-  cutOut: Pixels,
-  colors: ColorPlanes,
-  { radius, ownAlpha }: { radius: number; ownAlpha: Uint8Array | undefined },
-): void {
+interface Refinement {
+  readonly cutOut: Pixels;
+  readonly original: Pixels;
+  /** Of the original, smaller. */
+  readonly colors: ColorPlanes;
+}
+
+function refineAlpha({ cutOut, original, colors }: Refinement, radius: number): void {
+  const { channels, data: seen } = original;
   const alpha = shrinkAlpha(cutOut, colors[0]);
   const { factors, constant } = fitToGuide(colors, alpha, { radius, epsilon: EPSILON });
   const [red, green, blue] = factors;
-  forEachBetween(
-    cutOut,
-    { low: 255 * CERTAIN, high: 255 * (1 - CERTAIN) },
-    alpha,
-    (at, sampler) => {
-      const { data } = cutOut;
-      const byEdges = (sampler.read(red) * data[at]! + sampler.read(green) * data[at + 1]! +
-            sampler.read(blue) * data[at + 2]!) / 255 + sampler.read(constant);
-      const old = data[at + 3]! / 255;
-      const doubt = (Math.min(old, 1 - old) - CERTAIN) / (UNCERTAIN - CERTAIN);
-      const share = Math.min(1, Math.max(0, doubt));
-      const refined = old + share * (Math.min(1, Math.max(0, byEdges)) - old);
-      const most = ownAlpha?.[at >> 2] ?? 255;
-      data[at + 3] = Math.min(most, 255 * refined + 0.5);
-    },
-  );
+  const visit = (pixel: number, sampler: PlaneSampler) => {
+    const from = channels * pixel;
+    const at = 4 * pixel;
+    const byEdges = (sampler.read(red) * seen[from]! + sampler.read(green) * seen[from + 1]! +
+          sampler.read(blue) * seen[from + 2]!) / 255 + sampler.read(constant);
+    const old = cutOut.data[at + 3]! / 255;
+    const doubt = (Math.min(old, 1 - old) - CERTAIN) / (UNCERTAIN - CERTAIN);
+    const share = Math.min(1, Math.max(0, doubt));
+    const refined = old + share * (Math.min(1, Math.max(0, byEdges)) - old);
+    const most = channels === 4 ? seen[from + 3]! : 255;
+    const level = Math.floor(Math.min(most, 255 * refined + 0.5));
+    cutOut.data[at + 3] = level;
+    // As all that is wholly transparent.
+    if (level === 0) cutOut.data.fill(0, at, at + 3);
+  };
+  const bounds = { low: 255 * CERTAIN, high: 255 * (1 - CERTAIN) };
+  forEachBetween(cutOut, { ...bounds, small: alpha, visit });
 }
 
-function decontaminate(cutOut: Pixels, colors: ColorPlanes): void {
+function decontaminate({ cutOut, original, colors }: Refinement): void {
+  const { channels, data: seen } = original;
+  const { data } = cutOut;
   const small = shrinkAlpha(cutOut, colors[0]);
   const { foreground, background } = separateColors(colors, small);
-  forEachBetween(cutOut, { low: 0, high: 255 }, small, (at, sampler) => {
-    const { data } = cutOut;
+  const visit = (pixel: number, sampler: PlaneSampler) => {
+    const at = 4 * pixel;
     const alpha = data[at + 3]! / 255;
     for (let c = 0; c < 3; c++) {
-      const color = unmix(data[at + c]! / 255, {
+      const color = unmix(seen[channels * pixel + c]! / 255, {
         alpha,
         foreground: sampler.read(foreground[c]!),
         background: sampler.read(background[c]!),
       });
       data[at + c] = 255 * color + 0.5;
     }
-  });
+  };
+  forEachBetween(cutOut, { low: 0, high: 255, small, visit });
 }
 
-/** Calls `visit` for the pixels whose alpha lies between two bounds, with a sampler moved there. */
+interface Visits {
+  /** Pixels whose alpha lies between these two are visited. */
+  readonly low: number;
+  readonly high: number;
+  /** A plane of the size that the sampler reads. */
+  readonly small: Plane;
+  /** Gets the sampler moved to the pixel. */
+  readonly visit: (pixel: number, sampler: PlaneSampler) => void;
+}
+
 function forEachBetween(
   { width, height, data }: Pixels,
-  { low, high }: { readonly low: number; readonly high: number },
-  small: { readonly width: number; readonly height: number },
-  visit: (at: number, sampler: PlaneSampler) => void,
+  { low, high, small, visit }: Visits,
 ): void {
   const sampler = new PlaneSampler({ small, large: { width, height } });
-  for (let y = 0, at = 0; y < height; y++) {
-    for (let x = 0; x < width; x++, at += 4) {
-      const alpha = data[at + 3]!;
+  for (let y = 0, pixel = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, pixel++) {
+      const alpha = data[4 * pixel + 3]!;
       if (alpha <= low || alpha >= high) continue;
       sampler.moveTo(x, y);
-      visit(at, sampler);
+      visit(pixel, sampler);
     }
   }
 }
@@ -117,12 +129,12 @@ function fitInto(
 }
 
 function shrinkColors(
-  cutOut: Pixels,
+  original: Pixels,
   { width, height }: { readonly width: number; readonly height: number },
 ): ColorPlanes {
   const size = width * height;
   const levels = new Float32Array(3 * size);
-  resizeNormalize(cutOut, {
+  resizeNormalize(original, {
     layout: "nchw",
     width,
     height,
