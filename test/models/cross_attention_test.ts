@@ -1,0 +1,148 @@
+/** Attention to what an encoder made: both backends against a softmax over float64. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { AttentionSite } from "../../src/onnx/graph_cut.ts";
+import { Tensor } from "../../src/onnx/ort.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { makeNormal } from "../kernels/exact_sampling.ts";
+
+const [HEADS, SIZE, PLACES, SLOTS] = [3, 16, 75, 4];
+const WIDTH = HEADS * SIZE;
+const SCALE = 0.3;
+const TOLERANCE = 2e-5;
+
+/** A tensor of the host as one of a backend, and a place for a result. */
+interface Device {
+  readonly backend: Backend;
+  tensor(data: Float32Array, dims: readonly number[]): Tensor;
+  place(dims: readonly number[]): Tensor | undefined;
+  read(tensor: Tensor): Promise<Float32Array>;
+}
+
+function onCpu(): Device {
+  return {
+    backend: new CpuBackend(),
+    tensor: (data, dims) => new Tensor("float32", data, dims),
+    place: () => undefined,
+    read: (tensor) => Promise.resolve(Float32Array.from(tensor.data as Float32Array)),
+  };
+}
+
+async function onWebGpu(gpu: GpuContext): Promise<Device> {
+  const backend = await WebGpuBackend.create(gpu);
+  const place = (dims: readonly number[]) =>
+    backend.allocate(4 * dims.reduce((product, size) => product * size, 1)).tensor("float32", dims);
+  return {
+    backend,
+    place,
+    tensor(data, dims) {
+      const tensor = place(dims);
+      gpu.device.queue.writeBuffer(
+        tensor.gpuBuffer as GPUBuffer,
+        0,
+        data as Float32Array<ArrayBuffer>,
+      );
+      return tensor;
+    },
+    read: (tensor) => backend.read(tensor),
+  };
+}
+
+const rows = { tensor: "q", tokenStride: WIDTH, offset: 0 };
+const SITE: AttentionSite = {
+  ...{ layer: 0, afterSegment: 0, name: "cross", q: rows, k: rows, v: rows },
+  output: { name: "out", dtype: "float32", shape: [1, "tokens", WIDTH] },
+  ...{ heads: HEADS, kvHeads: HEADS, headDim: SIZE, vHeadDim: SIZE },
+  ...{ scale: SCALE, dtype: "float32" },
+};
+
+interface Memory {
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+}
+
+/** What one query sees of a memory. */
+function attend(query: Float32Array, { keys, values }: Memory): number[] {
+  const result: number[] = [];
+  for (let head = 0; head < HEADS; head++) {
+    const at = (place: number, d: number) => place * WIDTH + head * SIZE + d;
+    const scores = Array.from({ length: PLACES }, (_, place) => {
+      let score = 0;
+      for (let d = 0; d < SIZE; d++) score += query[head * SIZE + d]! * keys[at(place, d)]!;
+      return score * SCALE;
+    });
+    const largest = Math.max(...scores);
+    const weights = scores.map((score) => Math.exp(score - largest));
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    for (let d = 0; d < SIZE; d++) {
+      let sum = 0;
+      weights.forEach((weight, place) => sum += weight * values[at(place, d)]!);
+      result.push(sum / total);
+    }
+  }
+  return result;
+}
+
+async function assertCross(device: Device): Promise<void> {
+  const { backend } = device;
+  const normal = makeNormal(11);
+  const draw = (length: number) => new Float32Array(length).map(() => normal());
+  const attention = backend.openCrossAttention({
+    sites: [SITE, { ...SITE, layer: 1 }],
+    ...{ numPlaces: PLACES, numSlots: SLOTS, maxInputs: 2, maxTokens: 6 },
+  });
+  const keep = (layer: number, memories: readonly Memory[], slots: readonly number[]) => {
+    const joined = (part: keyof Memory) =>
+      Float32Array.from(memories.flatMap((memory) => [...memory[part]]));
+    const dims = [memories.length, PLACES, HEADS, SIZE];
+    const [keys, values] = [joined("keys"), joined("values")];
+    attention.keep(
+      layer,
+      { keys: device.tensor(keys, dims), values: device.tensor(values, dims) },
+      slots,
+    );
+  };
+  const make = (): Memory => ({ keys: draw(PLACES * WIDTH), values: draw(PLACES * WIDTH) });
+  const poison = { keys: draw(PLACES * WIDTH).fill(NaN), values: draw(PLACES * WIDTH).fill(NaN) };
+  const [first, second, other] = [make(), make(), make()];
+  keep(0, [poison, poison], [0, 2]);
+  keep(0, [first, second], [3, 1]);
+  keep(1, [other], [1]);
+  // A slot that is used again.
+  keep(0, [second], [2]);
+  const slots = [1, 3, 3, 2, 1];
+  const memoryOf = new Map([[1, second], [2, second], [3, first]]);
+  const q = draw(slots.length * WIDTH);
+  attention.begin(slots);
+  const dims = [1, slots.length, WIDTH];
+  const run = async (layer: number) =>
+    await device.read(
+      attention.run(layer, new Map([["q", device.tensor(q, dims)]]), device.place(dims)),
+    );
+  const got = await run(0);
+  slots.forEach((slot, token) => {
+    const query = q.subarray(token * WIDTH, (token + 1) * WIDTH);
+    attend(query, memoryOf.get(slot)!).forEach((x, i) => {
+      const y = got[token * WIDTH + i]!;
+      assert.ok(Math.abs(y - x) < TOLERANCE * (1 + Math.abs(x)), `token ${token}: ${y} for ${x}`);
+    });
+  });
+  const ofOther = await run(1);
+  attend(q.subarray(0, WIDTH), other).forEach((x, i) => {
+    assert.ok(Math.abs(ofOther[i]! - x) < TOLERANCE * (1 + Math.abs(x)));
+  });
+  attention.dispose();
+}
+
+Deno.test("CpuCrossAttention lets each token see all places of its slot, and no other", () =>
+  assertCross(onCpu()));
+
+gpuTest(
+  "WebGpuCrossAttention lets each token see all places of its slot, and no other",
+  async (gpu) => {
+    await assertCross(await onWebGpu(gpu));
+  },
+);
