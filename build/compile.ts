@@ -24,25 +24,52 @@ export const INCLUDES = [
   "models",
 ] as const;
 
-/** Folders of packages of which a few files are used: by a module in the folder, what is kept. */
-export const KEPT_FILES: Readonly<Record<string, readonly string[]>> = {
+/** A folder of a package of which little is used. */
+interface KeptFolder {
+  /** A module of the package. */
+  readonly module: string;
+  /** How many folders above the module's own it is. */
+  readonly up?: number;
+  /** Names of the files and folders in it that are used. */
+  readonly kept: readonly string[];
+}
+
+/** What of large packages is embedded; of the others it is all. */
+export const KEPT_FOLDERS: readonly KeptFolder[] = [
   // Pictures are decoded only.
-  "@jsquash/avif/codec/dec/avif_dec.js": ["avif_dec.js", "avif_dec.wasm"],
-  "@jsquash/avif/codec/enc/avif_enc.js": [],
-  "@jsquash/jpeg/codec/dec/mozjpeg_dec.js": ["mozjpeg_dec.js", "mozjpeg_dec.wasm"],
-  "@jsquash/jpeg/codec/enc/mozjpeg_enc.js": [],
-  "@jsquash/webp/codec/dec/webp_dec.js": ["webp_dec.js", "webp_dec.wasm"],
-  "@jsquash/webp/codec/enc/webp_enc.js": [],
+  { module: "@jsquash/avif/codec/dec/avif_dec.js", kept: ["avif_dec.js", "avif_dec.wasm"] },
+  { module: "@jsquash/avif/codec/enc/avif_enc.js", kept: [] },
+  {
+    module: "@jsquash/jpeg/codec/dec/mozjpeg_dec.js",
+    kept: ["mozjpeg_dec.js", "mozjpeg_dec.wasm"],
+  },
+  { module: "@jsquash/jpeg/codec/enc/mozjpeg_enc.js", kept: [] },
+  { module: "@jsquash/webp/codec/dec/webp_dec.js", kept: ["webp_dec.js", "webp_dec.wasm"] },
+  { module: "@jsquash/webp/codec/enc/webp_enc.js", kept: [] },
+  // Of many codecs Opus, of several builds one.
+  { module: "@evan/wasm/target/opus/deno.js", kept: ["deno.js"] },
+  { module: "@evan/wasm/target/opus/deno.js", up: 1, kept: ["opus"] },
+  { module: "@evan/wasm/target/opus/deno.js", up: 2, kept: ["target", "package.json", "LICENSE"] },
+  { module: "libflacjs/dist/libflac.js", kept: ["libflac.js"] },
+  { module: "libflacjs/dist/libflac.js", up: 1, kept: ["dist", "package.json", "LICENSE"] },
+  { module: "wasm-media-encoders", up: 1, kept: ["es"] },
+  { module: "wasm-media-encoders", up: 2, kept: ["dist", "package.json", "LICENSE"] },
+  { module: "@huggingface/transformers", kept: ["transformers.node.mjs"] },
+  {
+    module: "@huggingface/transformers",
+    up: 1,
+    kept: ["dist", "package.json", "LICENSE"],
+  },
   // The package holds four builds of ONNX Runtime, each in several dresses.
-  "onnxruntime-web/jspi": ["ort.jspi.bundle.min.mjs", "ort-wasm-simd-threaded.jspi.wasm"],
-  "swagger-ui-dist/swagger-ui.css": [
-    "swagger-ui-bundle.js",
-    "swagger-ui.css",
-    "package.json",
-    "LICENSE",
-    "NOTICE",
-  ],
-};
+  {
+    module: "onnxruntime-web/jspi",
+    kept: ["ort.jspi.bundle.min.mjs", "ort-wasm-simd-threaded.jspi.wasm"],
+  },
+  {
+    module: "swagger-ui-dist/swagger-ui.css",
+    kept: ["swagger-ui-bundle.js", "swagger-ui.css", "package.json", "LICENSE", "NOTICE"],
+  },
+];
 
 const repository = fileURLToPath(new URL("../", import.meta.url));
 
@@ -62,10 +89,11 @@ export function compileArguments(output: string, target?: string): string[] {
   ];
 }
 
-/** The files that {@linkcode KEPT_FILES} leaves out, by absolute path. */
+/** The files and folders that {@linkcode KEPT_FOLDERS} leaves out, by absolute path. */
 function listUnused(): string[] {
-  return Object.entries(KEPT_FILES).flatMap(([module, kept]) => {
-    const folder = dirname(fileURLToPath(import.meta.resolve(module)));
+  return KEPT_FOLDERS.flatMap(({ module, up = 0, kept }) => {
+    const path = fileURLToPath(import.meta.resolve(module));
+    const folder = join(dirname(path), ...Array(up).fill(".."));
     const names = [...Deno.readDirSync(folder)].map(({ name }) => name);
     return names.filter((name) => !kept.includes(name)).map((name) => join(folder, name));
   });
