@@ -44,34 +44,48 @@ interface Turn {
   readonly before?: string | undefined;
 }
 
-/** Answers a turn with {@linkcode NEW_TOKENS} tokens. */
-type Contender = (turn: Turn) => Promise<string>;
+/** Answers a turn with so many tokens. */
+type Contender = (turn: Turn, numTokens: number) => Promise<string>;
+type Name = "ours" | "theirs";
 
 function ours(model: Model): Contender {
-  return async ({ picture, before }) => {
+  return async ({ picture, before }, maxTokens) => {
     const messages: ChatMessage[] = [pictureMessage(picture, QUESTION)];
     if (before !== undefined) {
       messages.push({ role: "assistant", content: before });
       messages.push({ role: "user", content: SECOND_QUESTION });
     }
     const { texts: [text] } = await chat(model, messages, {
-      maxTokens: NEW_TOKENS,
+      maxTokens,
       logitBias: [[END_TOKEN, -100]],
     });
     return text!;
   };
 }
 
-// deno-lint-ignore-file no-explicit-any -- its declarations know little of what its classes return
+/** What is used of its classes, whose declarations say less. */
+interface TheirTensor {
+  readonly dims: readonly number[];
+  slice(...ranges: readonly unknown[]): TheirTensor;
+}
+interface TheirProcessor {
+  (text: string, images: readonly unknown[]): Promise<Readonly<Record<string, TheirTensor>>>;
+  apply_chat_template(messages: unknown, options: unknown): string;
+  batch_decode(ids: TheirTensor, options: unknown): string[];
+}
+interface TheirModel {
+  generate(options: Readonly<Record<string, unknown>>): Promise<TheirTensor>;
+}
+
 async function theirs(folder: string, device: GPUDevice | undefined): Promise<Contender> {
   const transformers = await loadTransformers({ device, modelsFolder: dirname(folder) });
   const name = basename(folder);
-  const processor: any = await transformers.AutoProcessor.from_pretrained(name, {});
-  const model: any = await transformers.AutoModelForImageTextToText.from_pretrained(name, {
-    dtype: "fp32",
-    device: "auto",
-  });
-  return async ({ picture, before }) => {
+  const options = { dtype: "fp32", device: "auto" } as const;
+  const [processor, model] = await Promise.all([
+    transformers.AutoProcessor.from_pretrained(name, {}),
+    transformers.AutoModelForImageTextToText.from_pretrained(name, options),
+  ]) as unknown as [TheirProcessor, TheirModel];
+  return async ({ picture, before }, max_new_tokens) => {
     const image = toRawImage(transformers.RawImage, await decodeImage(picture));
     const messages = [
       { role: "user", content: [{ type: "image" }, { type: "text", text: QUESTION }] },
@@ -84,34 +98,44 @@ async function theirs(folder: string, device: GPUDevice | undefined): Promise<Co
     const inputs = await processor(text, [image]);
     const output = await model.generate({
       ...inputs,
-      max_new_tokens: NEW_TOKENS,
+      max_new_tokens,
       do_sample: false,
       eos_token_id: -1,
     });
-    const fresh = output.slice(null, [inputs.input_ids.dims[1], null]);
-    return processor.batch_decode(fresh, { skip_special_tokens: true })[0];
+    const fresh = output.slice(null, [inputs["input_ids"]!.dims[1], null]);
+    return processor.batch_decode(fresh, { skip_special_tokens: true })[0]!;
   };
 }
 
-async function measure(contenders: Readonly<Record<"ours" | "theirs", Contender>>) {
-  const times = { first: { ours: [], theirs: [] }, second: { ours: [], theirs: [] } } as Record<
-    "first" | "second",
-    Record<"ours" | "theirs", number[]>
-  >;
+const MEASURED = {
+  first: `a ${SIDE}-pixel picture, ${NEW_TOKENS} tokens out, ms`,
+  second: `a second turn about it, ${NEW_TOKENS} tokens out, ms`,
+  secondStart: "a second turn about it, ms to the first token",
+} as const;
+
+async function measure(contenders: Readonly<Record<Name, Contender>>) {
+  const times = new Map<string, number[]>();
+  const note = (what: keyof typeof MEASURED, name: Name, ms: number) => {
+    const key = `${what} ${name}`;
+    times.set(key, [...times.get(key) ?? [], ms]);
+  };
   for (let round = 0; round <= ROUNDS; round++) {
     // Another picture each round: none of it is cached.
     const picture = await drawPicture(round, [SIDE, SIDE]);
     for (const name of ["ours", "theirs"] as const) {
+      const contender = contenders[name];
       let before = "";
-      const first = await time(async () => before = await contenders[name]({ picture }));
-      const second = await time(() => contenders[name]({ picture, before }));
+      const first = await time(async () => before = await contender({ picture }, NEW_TOKENS));
+      const start = await time(() => contender({ picture, before }, 1));
+      const second = await time(() => contender({ picture, before: `${before}.` }, NEW_TOKENS));
       // The first round warms up.
       if (round === 0) continue;
-      times.first[name].push(first);
-      times.second[name].push(second);
+      note("first", name, first);
+      note("secondStart", name, start);
+      note("second", name, second);
     }
   }
-  return times;
+  return (what: keyof typeof MEASURED, name: Name) => median(times.get(`${what} ${name}`)!);
 }
 
 async function benchDevice(name: string): Promise<void> {
@@ -119,17 +143,13 @@ async function benchDevice(name: string): Promise<void> {
   const backend: Backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
   await using folder = await makeVisionFolder("qwen2_5_vl", SIZES);
   await using model = await openModel(folder.path, { backend });
-  const times = await measure({
+  const medianOf = await measure({
     ours: ours(model),
     theirs: await theirs(folder.path, gpu?.device),
   });
-  const labels = {
-    first: `a ${SIDE}-pixel picture, ${NEW_TOKENS} tokens out, ms`,
-    second: `a second turn about it, ${NEW_TOKENS} tokens out, ms`,
-  } as const;
-  const rows = (["first", "second"] as const).map((turn) => {
-    const [mine, other] = [median(times[turn].ours), median(times[turn].theirs)];
-    return [labels[turn], mine.toFixed(0), other.toFixed(0), `${(other / mine).toFixed(1)}×`];
+  const rows = (Object.keys(MEASURED) as (keyof typeof MEASURED)[]).map((what) => {
+    const [mine, other] = [medianOf(what, "ours"), medianOf(what, "theirs")];
+    return [MEASURED[what], mine.toFixed(0), other.toFixed(0), `${(other / mine).toFixed(1)}×`];
   });
   printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
 }
