@@ -4,6 +4,7 @@
  * @module
  */
 import type { Registry } from "prom-client";
+import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
@@ -29,6 +30,7 @@ export interface MattingModelParts {
   readonly dtype: Dtype;
   /** Whether the graph says that it takes several pictures. */
   readonly takesBatches: boolean;
+  readonly device: Backend["kind"];
   /** Most pictures at a time. */
   readonly maxPictures: number;
 }
@@ -46,7 +48,7 @@ export class MattingModel implements Model {
   readonly #pixels = new Budget(DEFAULT_MAX_IMAGE_PIXELS);
   readonly #running = new Set<Promise<void>>();
 
-  constructor({ network, dtype, takesBatches, maxPictures }: MattingModelParts) {
+  constructor({ network, dtype, maxPictures, ...parts }: MattingModelParts) {
     this.#network = network;
     this.dtype = dtype;
     this.maxSequences = maxPictures;
@@ -54,7 +56,7 @@ export class MattingModel implements Model {
       running: this.#pixels.numTaken,
       waiting: this.#pixels.numWaiting,
     }));
-    this.#batcher = new MattingBatcher({ network, takesBatches, metrics: this.#metrics });
+    this.#batcher = new MattingBatcher({ ...parts, network, metrics: this.#metrics });
   }
 
   get metrics(): Registry {

@@ -4,20 +4,28 @@
  * @module
  */
 import { setImmediate } from "node:timers";
+import type { Backend } from "../backend/backend.ts";
 import { log } from "../log.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
 
-/** Most pixels of a model's input in one batch: what a graph keeps in between grows with them. */
-const MAX_BATCH_PIXELS = 2 ** 19;
+/**
+ * Most pixels of a model's input in one batch: what a graph keeps in between grows with them. On the CPU a picture of a
+ * batch takes a twentieth less than one alone, and all wait for the last.
+ */
+const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
+  cpu: 2 ** 17,
+  webgpu: 2 ** 19,
+};
 
 /** What the batcher works with. */
 export interface MattingBatcherOptions {
   readonly network: MattingNetwork;
   /** Whether the graph says that it takes several pictures. */
   readonly takesBatches: boolean;
+  readonly device: Backend["kind"];
   readonly metrics: MattingMetrics;
 }
 
@@ -81,7 +89,7 @@ export class MattingBatcher {
       this.#waiting = [];
       return [];
     }
-    const room = Math.floor(MAX_BATCH_PIXELS / (form.width * form.height));
+    const room = Math.floor(MAX_BATCH_PIXELS[this.#options.device] / (form.width * form.height));
     const most = this.#takesBatches ? Math.max(1, room) : 1;
     const fits = ({ row }: Job) => row.form.width === form.width && row.form.height === form.height;
     const batch = waiting.filter(fits).slice(0, most);

@@ -61,6 +61,7 @@ export async function loadMatting(
     network,
     dtype,
     takesBatches: graph.takesBatches,
+    device: backend.kind,
     maxPictures: options.maxSequences ?? MAX_PICTURES,
   });
 }
