@@ -14,10 +14,11 @@ const CEILING = 0.95;
  */
 export function limitPeaks(samples: Float32Array): void {
   let peak = 0;
-  for (const sample of samples) {
-    // A comparison with what is no number would never be true.
-    if (!(Math.abs(sample) <= peak)) peak = Math.abs(sample);
-    if (Number.isNaN(peak)) break;
+  for (let i = 0; i < samples.length; i++) {
+    const loudness = Math.abs(samples[i]!);
+    // What is no number is neither more nor less.
+    if (!(loudness <= peak)) peak = loudness;
+    if (peak !== peak) break;
   }
   if (!Number.isFinite(peak)) throw new RangeError("The sound has samples that are no numbers.");
   if (peak <= 1) return;

@@ -11,6 +11,7 @@ import type { Synthesizer, Voice } from "./synthesizer.ts";
 
 /** Long pieces sound better, short ones are heard sooner. */
 const MAX_CHARS = 240;
+const MAX_SAID_CHARS = 2 * MAX_CHARS;
 /** Languages with a decimal point. */
 const POINT_LANGUAGES: ReadonlySet<string> = new Set(["en", "ko", "hi", "ja", "zh"]);
 
@@ -29,9 +30,12 @@ export async function* writeScript(
   const { language } = new Intl.Locale(voice.language);
   const spell = await createSpeller(language);
   for (const piece of splitPieces(text, { language, maxChars: MAX_CHARS })) {
+    const said = spell(piece.text);
     // What is written out is longer than what was written.
-    const said = splitPieces(spell(piece.text), { language: language, maxChars: 2 * MAX_CHARS });
-    for (const part of endingWith(piece.pauseSeconds, said)) {
+    const parts = said.length <= MAX_SAID_CHARS
+      ? [{ text: said, pauseSeconds: 0 }]
+      : splitPieces(said, { language, maxChars: MAX_SAID_CHARS });
+    for (const part of endingWith(piece.pauseSeconds, parts)) {
       yield* fit(part, { synthesizer, voice });
     }
   }

@@ -26,7 +26,8 @@ export function clip(samples: Float32Array): Float32Array<ArrayBuffer> {
 export function toInt16(samples: Float32Array): Int16Array<ArrayBuffer> {
   const integers = new Int16Array(samples.length);
   for (let i = 0; i < samples.length; i++) {
-    integers[i] = Math.round(Math.max(-1, Math.min(1, samples[i]!)) * 32_767);
+    const value = samples[i]! * 32_767;
+    integers[i] = value > 32_767 ? 32_767 : value < -32_767 ? -32_767 : Math.round(value);
   }
   return integers;
 }

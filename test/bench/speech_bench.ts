@@ -1,0 +1,164 @@
+/**
+ * Speech synthesis beside transformers.js: the same folder, weights, device and text, in turn in one process per
+ * device, medians of several rounds. The models have random weights; what they say does not matter to their pace.
+ * Ours is the whole way from the text to a WAV file.
+ *
+ *     deno task bench speech
+ *
+ * @module
+ */
+import { basename, dirname } from "node:path";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import type { SpeakEvent } from "../../src/models/task.ts";
+import type { TtsModel } from "../../src/models/tts.ts";
+import { loadTts } from "../../src/models/tts_load.ts";
+import { toPhonemes } from "../../src/models/tts_phonemes.ts";
+import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
+import { TTS_FAMILIES, type TtsFamily, ttsFiles, writeTinyTts } from "../fixtures/tiny_tts.ts";
+import { median, printTable, time } from "./report.ts";
+
+const ROUNDS = 15;
+/** Hidden states of 256 numbers. */
+const SCALE = 16;
+/** Written as it is said: transformers.js writes nothing out. */
+const SENTENCE = "The morning light came slowly over the hills and the river";
+const TEXT = Array.from({ length: 5 }, () => `${SENTENCE}.`).join(" ");
+
+type Speak = (text: string) => Promise<unknown>;
+
+async function makeTheirs(
+  family: TtsFamily,
+  { AutoTokenizer, Tensor, ...transformers }: Transformers,
+  folder: string,
+): Promise<Speak> {
+  const name = basename(folder);
+  const options = { dtype: "fp32", device: "auto" } as const;
+  const tokenizer = await AutoTokenizer.from_pretrained(name);
+  const readVoice = async (voice: string) =>
+    new Float32Array((await Deno.readFile(`${folder}/voices/${voice}.bin`)).buffer);
+  switch (family) {
+    case "vits": {
+      const model = await transformers.VitsModel.from_pretrained(name, options);
+      return async (text) => await model(tokenizer(text));
+    }
+    case "kokoro": {
+      const model = await transformers.StyleTextToSpeech2Model.from_pretrained(name, options);
+      const styles = await readVoice("af_heart");
+      const width = styles.length / 510;
+      return async (text) => {
+        const { input_ids } = tokenizer(await toPhonemes(text, "en-US"), { truncation: true });
+        const row = input_ids.dims[1]! - 2;
+        const style = styles.slice(row * width, (row + 1) * width);
+        return await model({
+          input_ids,
+          style: new Tensor("float32", style, [1, width]),
+          speed: new Tensor("float32", [1], [1]),
+        });
+      };
+    }
+    case "supertonic": {
+      const { SupertonicForConditionalGeneration } = transformers;
+      const model = await SupertonicForConditionalGeneration.from_pretrained(name, options);
+      const values = await readVoice("F1");
+      const style = new Tensor("float32", values, [1, values.length / 8, 8]);
+      return async (text) => await speaker(model).generate_speech({ ...tokenizer(text), style });
+    }
+    case "speecht5": {
+      const model = await transformers.SpeechT5ForTextToSpeech.from_pretrained(name, options);
+      const vocoder = await transformers.SpeechT5HifiGan.from_pretrained(name, {
+        ...options,
+        model_file_name: "decoder_postnet_and_vocoder",
+        // Of its own configuration nothing is used but the type.
+        config: { model_type: "hifigan" } as never,
+      });
+      const values = await readVoice("clb");
+      const embedding = new Tensor("float32", values, [1, values.length]);
+      return async (text) => {
+        const { input_ids } = tokenizer(text);
+        return await speaker(model).generate_speech(input_ids, embedding, { vocoder });
+      };
+    }
+  }
+}
+
+/** What its models are not declared to have. */
+function speaker(model: unknown): { generate_speech(...args: unknown[]): Promise<unknown> } {
+  return model as ReturnType<typeof speaker>;
+}
+
+/** @returns milliseconds to the first sound and to the last. */
+function speakOurs(model: TtsModel, text: string): Promise<{ first: number; whole: number }> {
+  const startMs = performance.now();
+  let first = NaN;
+  const { promise, resolve, reject } = Promise.withResolvers<{ first: number; whole: number }>();
+  const emit = (event: SpeakEvent) => {
+    if (Number.isNaN(first)) first = performance.now() - startMs;
+    if (event.type === "error") reject(new Error(event.error.message));
+    if (event.type === "done") resolve({ first, whole: performance.now() - startMs });
+    return Promise.resolve();
+  };
+  const rest = { requestId: "bench", param: "input", speed: 1, format: "wav", seed: 0 } as const;
+  model.start({ type: "speak", text, ...rest }, emit);
+  return promise;
+}
+
+async function benchFamily(
+  family: TtsFamily,
+  { backend, device }: { readonly backend: Backend; readonly device: GPUDevice | undefined },
+): Promise<string[][]> {
+  const folder = await Deno.makeTempDir({ prefix: `hearth-bench-${family}-` });
+  await writeTinyTts(folder, ttsFiles(family, { scale: SCALE }));
+  const transformers = await loadTransformers({ device, modelsFolder: dirname(folder) });
+  const theirs = await makeTheirs(family, transformers, folder);
+  const model = await loadTts(await openFolder(folder), { backend, onProgress: () => {} });
+  await Deno.remove(folder, { recursive: true });
+  const times = { ours: [], theirs: [], first: [], theirText: [] } as Record<string, number[]>;
+  for (let round = 0; round <= ROUNDS; round++) {
+    const measured = {
+      ours: (await speakOurs(model, SENTENCE)).whole,
+      theirs: await time(() => theirs(SENTENCE)),
+      first: (await speakOurs(model, TEXT)).first,
+      theirText: await time(() => theirs(TEXT)),
+    };
+    // The first round warms up.
+    if (round === 0) continue;
+    for (const [name, ms] of Object.entries(measured)) times[name]!.push(ms);
+  }
+  await model.dispose();
+  const row = (what: string, ours: readonly number[], others: readonly number[]) => {
+    const [a, b] = [median(ours), median(others)];
+    return [`${family}: ${what}, ms`, a.toFixed(1), b.toFixed(1), `${(b / a).toFixed(2)}×`];
+  };
+  return [
+    row("one sentence", times["ours"]!, times["theirs"]!),
+    row("five sentences, first sound", times["first"]!, times["theirText"]!),
+  ];
+}
+
+async function benchDevice(name: string): Promise<void> {
+  const gpu = name === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
+  const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
+  const rows: string[][] = [];
+  for (const family of TTS_FAMILIES) {
+    rows.push(...await benchFamily(family, { backend, device: gpu?.device }));
+  }
+  printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
+}
+
+async function main(): Promise<void> {
+  const [only] = Deno.args;
+  if (only !== undefined) return await benchDevice(only);
+  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
+  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
+    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
+    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
+      .output();
+  }
+}
+
+await main();
+Deno.exit(0);
