@@ -40,7 +40,7 @@ export interface TextRow {
 /** Lines that are read with less confidence are no text. */
 const MIN_CONFIDENCE = 0.5;
 /** So many lines, the longest, tell the script. */
-const MAX_SAMPLES = 6;
+const MAX_SAMPLES = 4;
 /** Rows that are read before the first are handed out. */
 const ROWS_AT_ONCE = 8;
 /** A line that is so much of the picture's height is all there is in it. */
@@ -73,13 +73,14 @@ export class LineReader {
     const { signal, numTop } = options;
     const rows = await this.#findRows(picture);
     signal.throwIfAborted();
-    const recogniser = await this.#chooseRecogniser(rows.flat(), options);
+    const { recogniser, known } = await this.#chooseRecogniser(rows.flat(), options);
     for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
-      const upright = await this.#turn(some.flat(), signal);
-      const read = (await recogniser.read(upright, { numTop, signal })).values();
+      const unknown = some.flat().filter((line) => !known.has(line));
+      const read = await recogniser.read(await this.#turn(unknown, signal), { numTop, signal });
+      unknown.forEach((line, i) => known.set(line, read[i]!));
       for (const row of some) {
-        const lines = row.map(() => read.next().value!)
+        const lines = row.map((line) => known.get(line)!)
           .filter((line) => confidenceOf(line) >= MIN_CONFIDENCE);
         if (lines.length > 0) yield { recogniser, lines };
       }
@@ -102,24 +103,28 @@ export class LineReader {
     return rows.map((row) => row.map((box) => cutOut(picture, box)));
   }
 
-  /** The one asked for, or the one that reads some of the lines with the most confidence. */
+  /** The one asked for, or the one that reads some of the lines with the most confidence; and what it read of them. */
   async #chooseRecogniser(
     lines: readonly Pixels[],
-    { script, signal }: ReadOptions,
-  ): Promise<LineRecogniser> {
+    { script, numTop, signal }: ReadOptions,
+  ): Promise<{ recogniser: LineRecogniser; known: Map<Pixels, LineCharacter[]> }> {
     const { recognisers } = this.#parts;
     const [first, ...others] = recognisers;
     const named = recognisers.find(({ config }) => config.name === script);
-    if (named !== undefined || others.length === 0) return named ?? first!;
-    const longest = lines.toSorted((a, b) => b.width / b.height - a.width / a.height);
-    const samples = await this.#turn(longest.slice(0, MAX_SAMPLES), signal);
-    let best = { recogniser: first!, confidence: -1 };
-    for (const recogniser of recognisers) {
-      const read = await recogniser.read(samples, { numTop: 0, signal });
-      const confidence = read.reduce((sum, line) => sum + confidenceOf(line), 0);
-      if (confidence > best.confidence) best = { recogniser, confidence };
+    if (named !== undefined || others.length === 0) {
+      return { recogniser: named ?? first!, known: new Map() };
     }
-    return best.recogniser;
+    const longest = lines.toSorted((a, b) => b.width / b.height - a.width / a.height);
+    const samples = longest.slice(0, MAX_SAMPLES);
+    const upright = await this.#turn(samples, signal);
+    let best = { recogniser: first!, read: [] as LineCharacter[][], confidence: -1 };
+    for (const recogniser of recognisers) {
+      const read = await recogniser.read(upright, { numTop, signal });
+      const confidence = read.reduce((sum, line) => sum + confidenceOf(line), 0);
+      if (confidence > best.confidence) best = { recogniser, read, confidence };
+    }
+    const known = new Map(samples.map((line, i) => [line, best.read[i]!]));
+    return { recogniser: best.recogniser, known };
   }
 
   async #turn(lines: readonly Pixels[], signal: AbortSignal): Promise<readonly Pixels[]> {
