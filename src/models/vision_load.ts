@@ -24,6 +24,8 @@ const PROBE_PIXELS = 64;
 /** How to load. */
 export interface VisionLoadOptions extends DecoderLoadOptions {
   readonly kind: Extract<ModelKind, "vision" | "ocr">;
+  /** Device memory for rows of pictures that may be wanted again; 256 MiB if absent. The last one's are always kept. */
+  readonly maxEncodedBytes?: number | undefined;
 }
 
 /** Whether a folder is one of a decoder that sees, and not of an encoder and a decoder that attends to it. */
@@ -76,6 +78,7 @@ async function loadParts(
     encoder: await VisionEncoder.open({ backend, session, embeddings }),
     mergeSize: mergeSizeOf(folder.config),
     numRows: (picture) => prompt.numRows(picture),
+    maxEncodedBytes: options.maxEncodedBytes,
   });
   onProgress({ what: "warming up" });
   await warmUp(decoder);

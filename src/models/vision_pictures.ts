@@ -14,7 +14,7 @@ import type { PreparedPicture } from "./vision_picture.ts";
 import type { VisionPreparer } from "./vision_preparer.ts";
 import type { PromptPicture } from "./vision_prompt.ts";
 
-/** Rows of encoded pictures on the device. */
+/** Rows of encoded pictures on the device, where nothing else is said. */
 const MAX_ENCODED_BYTES = 256 * 2 ** 20;
 /** Encoder inputs of pictures that no step has needed yet. */
 const MAX_PREPARED_BYTES = 256 * 2 ** 20;
@@ -29,6 +29,8 @@ export interface VisionPicturesParts {
   readonly mergeSize: number;
   /** How many rows a picture's words in the prompt have room for. */
   readonly numRows: (picture: Pick<PromptPicture, "text">) => number;
+  /** Device memory for rows that may be wanted again; 256 MiB if absent. The last picture's are always kept. */
+  readonly maxEncodedBytes?: number | undefined;
 }
 
 /** What is remembered of a picture when its pixels are gone. */
@@ -41,10 +43,12 @@ export class VisionPictures {
   readonly #known = new ByteBudgetCache<Known>(MAX_KNOWN_BYTES);
   readonly #preparing = new SharedJobs<PreparedPicture>();
   readonly #prepared = new ByteBudgetCache<PreparedPicture>(MAX_PREPARED_BYTES);
-  readonly #encoded = new ByteBudgetCache<Tensor>(MAX_ENCODED_BYTES, (rows) => rows.dispose());
+  readonly #encoded: ByteBudgetCache<Tensor>;
 
   constructor(parts: VisionPicturesParts) {
+    const { maxEncodedBytes = MAX_ENCODED_BYTES } = parts;
     this.#parts = parts;
+    this.#encoded = new ByteBudgetCache(maxEncodedBytes, (rows) => rows.dispose());
   }
 
   /**

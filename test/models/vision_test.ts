@@ -4,8 +4,10 @@ import type { EngineSettings } from "../../src/config.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { HearthError } from "../../src/errors.ts";
+import { openFolder } from "../../src/models/folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
+import { loadVision } from "../../src/models/vision_load.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/model.ts";
@@ -150,6 +152,59 @@ Deno.test("VisionModel encodes a picture once for the choices of a request, and 
     );
     assert.equal(count!.value, 2);
   }));
+
+/** Loads a model that keeps the rows of one picture at a time. */
+async function withForgetfulModel(
+  engine: EngineSettings,
+  use: (model: Model) => Promise<void>,
+): Promise<void> {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  const model = await loadVision(await openFolder(folder.path), {
+    kind: "vision",
+    backend: new CpuBackend(),
+    dtype: "fp32",
+    engine,
+    maxEncodedBytes: 0,
+    onProgress: () => {},
+  });
+  try {
+    await use(model);
+  } finally {
+    await model.dispose();
+  }
+}
+
+Deno.test("VisionModel needs no rows of a picture whose tokens are all in the prefix cache", () =>
+  withForgetfulModel({ prefixCache: true }, async (model) => {
+    const first = [await show(0)];
+    const { texts: [reply] } = await chat(model, first, { maxTokens: 4 });
+    await chat(model, [await show(1)], { maxTokens: 4 });
+    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
+    const { usage } = await chat(model, [
+      ...first,
+      { role: "assistant", content: reply! },
+      { role: "user", content: "Are you sure?" },
+    ]);
+    assert.ok(usage.cachedTokens >= 16);
+    assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
+  }));
+
+Deno.test("VisionModel encodes pictures again whose rows it could not keep", async () => {
+  const conversation = (await mixedConversations())[2]!;
+  const options = { maxTokens: 12, topLogprobs: 0 };
+  let wanted: readonly string[] = [];
+  await withModel("qwen2_5_vl", { engine: { prefixCache: false } }, async (model) => {
+    const { logprobs: [chosen] } = await chat(model, conversation, options);
+    wanted = chosen!.map(({ token }) => token);
+  });
+  await withForgetfulModel({ prefixCache: false, maxBatchTokens: 5 }, async (model) => {
+    const answers = await Promise.all([1, 2].map(() => chat(model, conversation, options)));
+    for (const { logprobs: [chosen] } of answers) {
+      assert.deepEqual(chosen!.map(({ token }) => token), wanted);
+    }
+    assert.ok(await metricOf(model, "hearth_vision_encoder_runs_total") > 2);
+  });
+});
 
 Deno.test("VisionModel hands out text as it comes", () =>
   withModel("llava_qwen2", {}, async (model) => {
