@@ -86,9 +86,7 @@ export class TextQueue<Owner> {
   /** The longest text of the owner that was served least, the older one among equals. */
   #findFirst(): number {
     const owners = new Set(this.#waiting.map(({ owner }) => owner));
-    const served = new Map([...this.#served].filter(([owner]) => owners.has(owner)));
-    if (served.size === 0) return -1;
-    const least = leastServed(served);
+    const least = leastServed(this.#served, owners);
     return this.#waiting.findLastIndex(({ owner }) => owner === least);
   }
 
@@ -98,19 +96,18 @@ export class TextQueue<Owner> {
       this.#waiting.keys(),
       (place) => this.#waiting[place]!.owner,
     );
-    const served = new Map<Owner, number>();
-    for (const [owner, work] of this.#served) if (placesOf.has(owner)) served.set(owner, work);
+    const served = new Map(this.#served);
     const taken = new Set<number>();
     let room = maxTokens;
-    while (served.size > 0 && taken.size < maxTexts) {
-      const owner = leastServed(served);
+    while (placesOf.size > 0 && taken.size < maxTexts) {
+      const owner = leastServed(served, placesOf)!;
       const places = placesOf.get(owner)!;
       const length = lengthOf(this.#waiting[places.at(-1)!]!);
       if (length > room && taken.size > 0) break;
       taken.add(places.pop()!);
       room -= length;
-      if (places.length === 0) served.delete(owner);
-      else served.set(owner, served.get(owner)! + length);
+      served.set(owner, served.get(owner)! + length);
+      if (places.length === 0) placesOf.delete(owner);
     }
     return taken;
   }
@@ -150,13 +147,16 @@ export class TextQueue<Owner> {
   }
 }
 
-/** The first of those that have had the least work; there is one. */
-function leastServed<Owner>(served: ReadonlyMap<Owner, number>): Owner {
-  let [least] = served.keys() as Iterable<Owner>;
+/** Of these owners the first of those that have had the least work. */
+function leastServed<Owner>(
+  served: ReadonlyMap<Owner, number>,
+  owners: { has(owner: Owner): boolean },
+): Owner | undefined {
+  let least: Owner | undefined;
   for (const [owner, work] of served) {
-    if (work < served.get(least!)!) least = owner;
+    if (owners.has(owner) && (least === undefined || work < served.get(least)!)) least = owner;
   }
-  return least!;
+  return least;
 }
 
 function lengthOf({ text }: QueuedText<unknown>): number {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type BatchLimits, type QueuedText, TextQueue } from "../../../src/models/text_queue.ts";
 import { Random } from "../engine/random.ts";
 
-const LIMITS: BatchLimits = { maxTexts: 8, maxTokens: 100, maxPadding: 10 };
+const LIMITS = { maxTexts: 8, maxTokens: 100, maxPadding: 10 } satisfies BatchLimits;
 
 function texts(owner: string, ...lengths: number[]): QueuedText<string>[] {
   return lengths.map((length, index) => ({ owner, index, text: { ids: Array(length).fill(7) } }));
@@ -113,4 +113,61 @@ Deno.test("TextQueue hands out every text once, whatever comes and goes", () => 
   }
   assert.equal(open.size, 0);
   assert.equal(queue.numTokens, 0);
+});
+
+const UNPADDED: BatchLimits = { maxTexts: 8, maxTokens: 100 };
+
+Deno.test("TextQueue.take() without padding puts texts of any lengths together, owner by owner", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 50, 4, 30));
+  queue.add(texts("b", 9));
+  queue.add(texts("c", 20, 1));
+  const batch = queue.take(UNPADDED);
+  assert.deepEqual(new Set(batch.map(({ owner }) => owner)), new Set(["a", "b", "c"]));
+  const numTokens = lengthsOf(batch).reduce((sum, length) => sum + length, 0);
+  assert.ok(numTokens <= 100 && numTokens >= 80, `${numTokens}`);
+  const rest = queue.take(UNPADDED);
+  assert.equal(batch.length + rest.length, 6);
+  assert.equal(queue.numTokens, 0);
+});
+
+Deno.test("TextQueue.take() without padding runs a text longer than the limit by itself", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 300));
+  queue.add(texts("b", 20));
+  assert.deepEqual(lengthsOf(queue.take(UNPADDED)), [300]);
+  assert.deepEqual(lengthsOf(queue.take(UNPADDED)), [20]);
+});
+
+Deno.test("TextQueue.take() without padding lets a newcomer go before the rest of a large request", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("large", ...Array(1000).fill(50)));
+  queue.take(UNPADDED);
+  queue.add(texts("small", 5));
+  assert.ok(queue.take(UNPADDED).some(({ owner }) => owner === "small"));
+});
+
+Deno.test("TextQueue.take() without padding gives every text out once, within its limits", () => {
+  const random = new Random(11);
+  const queue = new TextQueue<string>();
+  const seen = new Set<string>();
+  let numAdded = 0;
+  for (let step = 0; step < 300; step++) {
+    if (random.chance(0.4)) {
+      const added = texts(
+        `owner ${step}`,
+        ...Array.from({ length: random.between(1, 20) }, () => random.between(1, 150)),
+      );
+      numAdded += added.length;
+      queue.add(added);
+    }
+    const batch = queue.take(UNPADDED);
+    const numTokens = lengthsOf(batch).reduce((sum, length) => sum + length, 0);
+    assert.ok(batch.length <= 8 && (batch.length === 1 || numTokens <= 100));
+    for (const { owner, index } of batch) seen.add(`${owner}: ${index}`);
+  }
+  while (queue.numTexts > 0) {
+    for (const { owner, index } of queue.take(UNPADDED)) seen.add(`${owner}: ${index}`);
+  }
+  assert.equal(seen.size, numAdded);
 });
