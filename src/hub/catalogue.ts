@@ -38,6 +38,8 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
     "trocr-small-printed": "Xenova/trocr-small-printed",
     "trocr-small-handwritten": "Xenova/trocr-small-handwritten",
     "florence-2-base": "onnx-community/Florence-2-base-ft",
+    "donut-cord-v2": "Xenova/donut-base-finetuned-cord-v2",
+    "donut-docvqa": "Xenova/donut-base-finetuned-docvqa",
   },
   asr: {
     "whisper-tiny": "onnx-community/whisper-tiny",
