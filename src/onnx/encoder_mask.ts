@@ -6,15 +6,41 @@
 import type { MaskReader, Visibility } from "./attention_mask.ts";
 import { Refusal } from "./refusal.ts";
 
-/** Texts up to this length are looked at: local windows of encoders are shorter. */
-const MAX_LOOKED_AT = 1100;
+/** Texts up to this length are looked at: local windows of encoders are shorter, and it takes time by its square. */
+const MAX_LOOKED_AT = 600;
 const SHORT_TEXTS = [1, 3, 5];
 
-function sees(visible: Visibility, numTokens: number, reach: number): boolean {
-  return visible.every((seen, i) => {
-    const distance = Math.abs(i % numTokens - Math.floor(i / numTokens));
-    return (seen === 1) === (distance <= reach);
-  });
+/** A mask of a text of so many tokens. */
+interface LookedAt {
+  readonly numTokens: number;
+  readonly visible: Visibility;
+}
+
+function sees({ visible, numTokens }: LookedAt, reach: number): boolean {
+  for (let query = 0, i = 0; query < numTokens; query++) {
+    for (let key = 0; key < numTokens; key++, i++) {
+      if (visible[i] !== (Math.abs(key - query) <= reach ? 1 : 0)) return false;
+    }
+  }
+  return true;
+}
+
+/** The mask of the longest text that can be looked at; tables of positions end somewhere. */
+function lookFar(read: MaskReader, limit: number): LookedAt | undefined {
+  const look = (numTokens: number): LookedAt | undefined => {
+    const visible = read({ pastLength: 0, numTokens });
+    return visible && { numTokens, visible };
+  };
+  let found = look(limit);
+  if (found !== undefined) return found;
+  for (let [known, unknown] = [0, limit]; unknown - known > 1;) {
+    const middle = Math.floor((known + unknown) / 2);
+    const seen = look(middle);
+    found = seen ?? found;
+    if (seen) known = middle;
+    else unknown = middle;
+  }
+  return found;
 }
 
 /**
@@ -31,19 +57,20 @@ export function proveReach(
   contextLength: number,
   of: string,
 ): number | undefined {
-  const longest = Math.min(contextLength, MAX_LOOKED_AT);
-  const looked = [...SHORT_TEXTS, longest].map((numTokens) => {
-    const visible = read({ pastLength: 0, numTokens });
-    if (visible !== undefined) return { numTokens, visible };
-    throw new Refusal(`The mask of ${of} cannot be computed on paper for ${numTokens} tokens.`);
-  });
-  const firstRow = looked.at(-1)!.visible.subarray(0, longest);
-  const hidden = firstRow.indexOf(0);
+  const longest = lookFar(read, Math.min(contextLength, MAX_LOOKED_AT));
+  if (longest === undefined || longest.numTokens < SHORT_TEXTS.at(-1)!) {
+    throw new Refusal(`The mask of ${of} cannot be computed on paper.`);
+  }
+  const hidden = longest.visible.subarray(0, longest.numTokens).indexOf(0);
   const reach = hidden < 0 ? Infinity : hidden - 1;
-  for (const { numTokens, visible } of looked) {
-    if (reach >= 0 && sees(visible, numTokens, reach)) continue;
+  const short = SHORT_TEXTS.map((numTokens) => ({
+    numTokens,
+    visible: read({ pastLength: 0, numTokens })!,
+  }));
+  for (const looked of [...short, longest]) {
+    if (reach >= 0 && sees(looked, reach)) continue;
     throw new Refusal(
-      `The mask of ${of} hides more of a text of ${numTokens} tokens than what is far from a token.`,
+      `The mask of ${of} hides more of a text of ${looked.numTokens} tokens than what is far from a token.`,
     );
   }
   return reach === Infinity ? undefined : reach;

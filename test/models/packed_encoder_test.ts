@@ -200,3 +200,15 @@ Deno.test("splitEncoder() refuses graphs whose attention is another, and says wh
     assert.match(result.refused, message);
   }
 });
+
+Deno.test("splitEncoder() says how far the tables of positions reach", async () => {
+  // RoBERTa numbers positions from behind its padding token's id.
+  const limits = { bert_script_17: 40, roberta_script_17: 38, modernbert_script_17: undefined };
+  for (const [name, limit] of Object.entries(limits)) {
+    const given = exported(name, { contextLength: 8192, padTokenId: 1 });
+    await using files = new FolderFiles(given.folder);
+    const result = await cutOf(given, { kind: "token", which: "first" }, files);
+    assert.ok("cut" in result, "refused" in result ? result.refused : "");
+    assert.equal(result.cut.maxPositions, limit, name);
+  }
+});
