@@ -4,8 +4,11 @@
  * @module
  */
 import { HearthError, StartupError } from "../errors.ts";
+import { AskedThread } from "./asked_thread.ts";
 import { Places } from "./places.ts";
 import type { FromVisionThread, PreparedPicture, ToVisionThread } from "./vision_picture.ts";
+
+type Thread = AskedThread<ToVisionThread, FromVisionThread>;
 
 /** Prepares pictures one after the other; a thread that dies is replaced when the next one comes. */
 export class VisionPreparer {
@@ -23,11 +26,8 @@ export class VisionPreparer {
 
   /** @throws {StartupError} when the folder names no processor that is known. */
   static async start(folder: string): Promise<VisionPreparer> {
-    const thread = new Thread();
-    const answer = await thread.ask({ type: "load", folder });
-    if (answer.type === "loaded") return new VisionPreparer(folder, thread, answer.placeholder);
-    thread.end();
-    throw new StartupError(answer.type === "failed" ? answer.reason : "No answer to load.");
+    const { thread, placeholder } = await startThread(folder);
+    return new VisionPreparer(folder, thread, placeholder);
   }
 
   /**
@@ -43,7 +43,7 @@ export class VisionPreparer {
   ): Promise<PreparedPicture> {
     const place = await this.#turn.take(signal);
     try {
-      const thread = this.#thread ??= await this.#restart();
+      const thread = this.#thread ??= (await startThread(this.#folder)).thread;
       const answer = await thread.ask({ type: "prepare", bytes });
       if (answer.type === "prepared") return answer.picture;
       if (answer.type === "refused") throw HearthError.fromWire(answer.error);
@@ -61,46 +61,13 @@ export class VisionPreparer {
     this.#thread?.end();
     this.#thread = undefined;
   }
-
-  async #restart(): Promise<Thread> {
-    const thread = new Thread();
-    await thread.ask({ type: "load", folder: this.#folder });
-    return thread;
-  }
 }
 
-/** A running thread that is asked one thing at a time. */
-class Thread {
-  readonly #worker = new Worker(new URL("./vision_thread.ts", import.meta.url), { type: "module" });
-  #answer = Promise.withResolvers<FromVisionThread>();
-  #failure: Error | undefined;
-
-  constructor() {
-    this.#worker.onmessage = ({ data }: MessageEvent<FromVisionThread>) =>
-      this.#answer.resolve(data);
-    this.#worker.onerror = (event) => {
-      event.preventDefault();
-      this.#fail(`The thread that prepares pictures died: ${event.message}`);
-    };
-  }
-
-  /** @throws {Error} when the thread dies of it. */
-  ask(message: ToVisionThread): Promise<FromVisionThread> {
-    if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    this.#answer = Promise.withResolvers<FromVisionThread>();
-    this.#worker.postMessage(message);
-    return this.#answer.promise;
-  }
-
-  end(): void {
-    this.#worker.terminate();
-    this.#fail("The thread that prepares pictures was ended.");
-  }
-
-  #fail(reason: string): void {
-    this.#failure = new Error(reason);
-    this.#answer.reject(this.#failure);
-    // Nobody may be waiting.
-    this.#answer.promise.catch(() => {});
-  }
+async function startThread(folder: string): Promise<{ thread: Thread; placeholder: string }> {
+  const worker = new Worker(new URL("./vision_thread.ts", import.meta.url), { type: "module" });
+  const thread: Thread = new AskedThread(worker, "thread that prepares pictures");
+  const answer = await thread.ask({ type: "load", folder });
+  if (answer.type === "loaded") return { thread, placeholder: answer.placeholder };
+  thread.end();
+  throw new StartupError(answer.type === "failed" ? answer.reason : "No answer to load.");
 }

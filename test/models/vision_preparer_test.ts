@@ -1,0 +1,65 @@
+import assert from "node:assert/strict";
+import type { HearthError } from "../../src/errors.ts";
+import { VisionPreparer } from "../../src/models/vision_preparer.ts";
+import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+
+const { signal: NEVER } = new AbortController();
+
+/** Starts a preparer and ends it after use. */
+async function withPreparer(use: (preparer: VisionPreparer) => Promise<void>): Promise<void> {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  const preparer = await VisionPreparer.start(folder.path);
+  try {
+    await use(preparer);
+  } finally {
+    preparer.close();
+  }
+}
+
+Deno.test("VisionPreparer.prepare() gives the encoder's inputs and the picture's words", () =>
+  withPreparer(async (preparer) => {
+    assert.equal(preparer.placeholder, "<|image_pad|>");
+    const { text, tensors } = await preparer.prepare(await drawPicture(0, [112, 56]), NEVER);
+    assert.equal(text, "<|image_pad|>".repeat(8));
+    assert.deepEqual(tensors["pixel_values"]!.dims, [32, 1176]);
+    assert.deepEqual([...tensors["image_grid_thw"]!.data], [1n, 4n, 8n]);
+  }));
+
+Deno.test("VisionPreparer.prepare() shows what is transparent on white", () =>
+  withPreparer(async (preparer) => {
+    const clear = Uint8Array.fromBase64(
+      "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==",
+    );
+    const { tensors } = await preparer.prepare(clear, NEVER);
+    const white = [0.48145466, 0.4578275, 0.40821073].map((mean, i) =>
+      (1 - mean) / [0.26862954, 0.26130258, 0.27577711][i]!
+    );
+    const data = tensors["pixel_values"]!.data as Float32Array;
+    for (const value of new Set(data)) {
+      assert.ok(white.some((level) => Math.abs(level - value) < 1e-5), `${value}`);
+    }
+  }));
+
+Deno.test("VisionPreparer.prepare() leaves the queue when it is told to, and goes on after a refusal", () =>
+  withPreparer(async (preparer) => {
+    const picture = await drawPicture(1, [400, 300]);
+    const abort = new AbortController();
+    const first = preparer.prepare(picture, NEVER);
+    const second = preparer.prepare(picture, abort.signal);
+    const broken = preparer.prepare(picture.slice(0, 40), NEVER);
+    abort.abort(new Error("gone"));
+    await assert.rejects(second, /gone/);
+    await assert.rejects(broken, (error: HearthError) => error.kind === "invalid_media");
+    assert.equal((await first).text, (await preparer.prepare(picture, NEVER)).text);
+  }));
+
+Deno.test("VisionPreparer.prepare() replaces a thread that has ended", () =>
+  withPreparer(async (preparer) => {
+    const picture = await drawPicture(1, [800, 600]);
+    const interrupted = preparer.prepare(picture, NEVER);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    preparer.close();
+    await assert.rejects(interrupted, /was ended/);
+    assert.ok((await preparer.prepare(picture, NEVER)).text.length > 0);
+  }));
