@@ -39,7 +39,7 @@ export interface CutDecoderOptions {
   readonly contextLength: number;
   /** Places of the encoder's output. */
   readonly numPlaces: number;
-  /** Most rows at a time. */
+  /** Most rows at a time; fewer where their keys and values take more than a GiB. */
   readonly maxRows: number;
   /** Most inputs that are encoded together. */
   readonly maxInputs: number;
@@ -59,6 +59,8 @@ export interface DecoderRow {
 export const MAX_ROW_TOKENS = 4;
 
 const BLOCK_SIZE = 16;
+/** Memory for the keys and values of all rows, unless one needs more. */
+const CACHE_BYTES = 2 ** 30;
 const HIDDEN = "encoder_hidden_states";
 /** A row's token is chosen by whoever runs the step; it only has to be asked for. */
 const SAMPLE = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 } as const;
@@ -102,7 +104,9 @@ export class CutDecoder {
     const result = splitGraph(model, { contextLength: options.contextLength });
     if ("refused" in result) return result;
     const { cut } = result;
-    const { decoder, attention } = await openCut(cut, options, ({ name }) => crossInputs.has(name));
+    const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
+    const maxRows = Math.min(options.maxRows, rowsThatFit(cut, options, isCrossSite));
+    const { decoder, attention } = await openCut(cut, { ...options, maxRows }, isCrossSite);
     const projection = ready(swapHeadsAndTokens(graphs.project));
     const project = await openChangedGraph(projection, { files, backend });
     const outputsOf = new Map(cut.attentions.flatMap(({ name, layer }) => {
@@ -110,7 +114,7 @@ export class CutDecoder {
       if (inputs === undefined) return [];
       return [[layer, { keys: presentName(inputs.keys), values: presentName(inputs.values) }]];
     }));
-    return new CutDecoder({ project, decoder, attention, outputsOf, maxRows: options.maxRows });
+    return new CutDecoder({ project, decoder, attention, outputsOf, maxRows });
   }
 
   /** Rows that have room at a time: slots 0 to this, exclusive. */
@@ -169,6 +173,23 @@ export class CutDecoder {
       maxBlocksPerSequence: numBlocks,
     };
   }
+}
+
+/** Rows whose keys and values memory has room for, at least one. */
+function rowsThatFit(
+  cut: GraphCut,
+  { backend, contextLength, numPlaces }: CutDecoderOptions,
+  isCross: (site: AttentionSite) => boolean,
+): number {
+  const perSite = cut.attentions.map((site) => {
+    const elementBytes = site.dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
+    const numKeys = isCross(site) ? numPlaces : contextLength;
+    return Math.ceil(numKeys / BLOCK_SIZE) * BLOCK_SIZE * site.kvHeads * site.headDim *
+      elementBytes;
+  });
+  const perRow = 2 * perSite.reduce((sum, bytes) => sum + bytes, 0);
+  const fitting = Math.min(CACHE_BYTES / perRow, backend.maxBufferBytes / Math.max(...perSite));
+  return Math.max(1, Math.floor(fitting));
 }
 
 async function openCut(

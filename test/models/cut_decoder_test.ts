@@ -133,6 +133,22 @@ for (const attention of ["sdpa", "eager"]) {
   });
 }
 
+Deno.test("CutDecoder.open() makes room for as many rows as a buffer of the device holds", async () => {
+  class SmallBackend extends CpuBackend {
+    // A row takes 2 KiB at an attention to its own 24 tokens, in blocks of 16.
+    override readonly maxBufferBytes = 5000;
+  }
+  await using files = new FolderFiles(EXPORTS);
+  const options = { contextLength: 24, numPlaces: NUM_PLACES, maxRows: 8, maxInputs: 2 };
+  const decoder = await CutDecoder.open(await readGraphs(files, "sdpa"), {
+    ...{ backend: new SmallBackend(), files },
+    ...options,
+  });
+  assert.ok(decoder instanceof CutDecoder);
+  assert.equal(decoder.maxRows, 2);
+  await decoder.release();
+});
+
 Deno.test("CutDecoder.open() says why a graph is not cut", async () => {
   await using files = new FolderFiles(EXPORTS);
   const { project, step } = await readGraphs(files, "sdpa");
