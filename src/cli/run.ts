@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { resolve } from "node:path";
 import { HearthError, StartupError } from "../errors.ts";
 import { nameModel } from "../hub/resolve.ts";
 import { configureLog } from "../log.ts";
 import { Session } from "../session/session.ts";
 import { writeBytes, writeText } from "../write_text.ts";
+import { findFolder } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
 import type { RUN_FLAGS } from "./flags.ts";
 import { getModel } from "./get_model.ts";
@@ -35,6 +35,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   quietenVulkan();
   const named = await nameModel(name);
   const inputs = await readInputs(flags.input);
+  const vadFolder = await findFolder("--vad", flags.vad);
   using output = openOutput(flags.output);
   const progressLine = new ProgressLine(named.id);
   const model = await getModel(named, {
@@ -44,7 +45,6 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const { device, dtype, kind, temperature, maxTokens } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = { prefixCache: false, maxSequences: 1, maxImagePixels };
-  const vadFolder = flags.vad === undefined ? undefined : resolve(flags.vad);
   const load = { model, device, dtype, kind, engine, vadFolder, log: logSettings };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { resolve } from "node:path";
 import type { LogSettings, ServerSettings } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { isLoopback } from "../http/guard.ts";
@@ -15,6 +14,7 @@ import { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
 import type { LoadProgress } from "../models/progress.ts";
 import { SparseLines } from "./download_report.ts";
+import { findFolder } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import { formatUrl } from "./format_url.ts";
@@ -50,7 +50,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
     maxImagePixels,
   };
   const wishes = { device, dtype, kind };
-  const vadFolder = flags.vad === undefined ? undefined : resolve(flags.vad);
+  const vadFolder = await findFolder("--vad", flags.vad);
   const session = new Session({
     load: async (options) => {
       const found = await getModel(model, { ...wishes, offline, ...options });
@@ -96,16 +96,9 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     allowedHosts: flags.allowedHost,
     corsOrigins: flags.corsOrigin,
     apiKey,
-    mediaDir: flags.mediaDir === undefined ? undefined : await findFolder(flags.mediaDir),
+    mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
   };
-}
-
-async function findFolder(path: string): Promise<string> {
-  const folder = resolve(path);
-  const stat = await Deno.stat(folder).catch(() => undefined);
-  if (stat?.isDirectory) return folder;
-  throw new StartupError(`--media-dir wants a folder; there is none at ${folder}.`);
 }
 
 async function listen(

@@ -85,10 +85,15 @@ Deno.test("serve on an address of another machine ends with one clear line and e
   assert.match(stderr, /^hearth: Cannot listen at 192\.0\.2\.1, port 0: .* -a: .*\n$/);
 });
 
-Deno.test("serve with a media folder that is not there ends with one clear line and exit code 1", async () => {
+Deno.test("serve with a folder that is not there ends with one clear line and exit code 1", async () => {
   const { code, stderr } = await runHearth([...CPU, "--media-dir", "/nowhere/at/all"]);
   assert.equal(code, 1);
   assert.equal(stderr, "hearth: --media-dir wants a folder; there is none at /nowhere/at/all.\n");
+  const vad = await runHearth(["--vad", "/nowhere/at/all"]);
+  assert.deepEqual(
+    { code: vad.code, stderr: vad.stderr },
+    { code: 1, stderr: "hearth: --vad wants a folder; there is none at /nowhere/at/all.\n" },
+  );
 });
 
 Deno.test("serve reads every setting from the environment too, and the command line has precedence", async () => {
