@@ -129,13 +129,25 @@ function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): 
   const output = POOLED_OUTPUT;
   if (graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT)) {
     const model = keepOutput(graph, SENTENCE_OUTPUT, output);
-    return { model, output, packing: { model, output, summary: FIRST_TOKEN } };
+    const packing = packingBesides(graph, config) ?? { model, output, summary: FIRST_TOKEN };
+    return { model, output, packing };
   }
   requireNoLayers(config, folder);
   const { pooling: poolingModes } = config;
   const hidden = findOutput(graph, TOKEN_OUTPUTS);
   const model = appendPooling(graph, hidden, poolingModes);
   return { model, output, poolingModes, packing: packingOf(graph, hidden, poolingModes) };
+}
+
+/** For a graph that pools itself: how to do the same with the rows it also gives; `undefined` where that is not known. */
+function packingBesides(
+  graph: Graph,
+  { isPoolingGiven, laterLayer, pooling }: EmbeddingConfig,
+): EncoderForm["packing"] | undefined {
+  const { outputs } = graph.graph;
+  const hidden = TOKEN_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
+  if (hidden === undefined || !isPoolingGiven || laterLayer !== undefined) return undefined;
+  return packingOf(graph, hidden, pooling);
 }
 
 /** How the rows of tokens become a text's where texts lie one after the other. */

@@ -15,8 +15,10 @@ export type InputType = "query" | "document";
 
 /** How an embedding model goes from texts to vectors. */
 export interface EmbeddingConfig {
-  /** Their results follow one another in the vector. Of no account where the graph pools itself. */
+  /** Their results follow one another in the vector. */
   readonly pooling: readonly PoolingMode[];
+  /** Whether the folder itself says how to pool, so that a graph which pools does just that. */
+  readonly isPoolingGiven: boolean;
   /** Whether vectors are given length 1. */
   readonly normalizes: boolean;
   /** What to put before a text by its type, and before one without a type. */
@@ -37,8 +39,10 @@ export async function readEmbeddingConfig(
   const poolingPath = modules?.find(({ type }) => type === "Pooling")?.path ?? "1_Pooling";
   const poolingFile = `${poolingPath}/config.json`;
   const prompts = await readOptionalJson(folder, "config_sentence_transformers.json");
+  const isPoolingGiven = folder.files.has(poolingFile);
   return {
-    pooling: folder.files.has(poolingFile)
+    isPoolingGiven,
+    pooling: isPoolingGiven
       ? readPooling(await readJson(folder.path, poolingFile), poolingFile)
       : [known.pooling],
     normalizes: modules?.some(({ type }) => type === "Normalize") ?? true,

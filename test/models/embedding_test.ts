@@ -4,6 +4,10 @@ import { type HearthError, StartupError } from "../../src/errors.ts";
 import { configureLog } from "../../src/log.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { EmbedTask, TaskEvent } from "../../src/models/task.ts";
+import { bytesOfStored, FolderFiles } from "../../src/onnx/external_data.ts";
+import { makeNode, type Tensor } from "../../src/onnx/proto.ts";
+import { readModel } from "../../src/onnx/proto_read.ts";
+import { makeValueInfo, writeModel } from "../../src/onnx/proto_write.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
 import { makeTinyEncoder, tokenVector, WIDTH } from "../fixtures/tiny_encoder.ts";
@@ -51,6 +55,49 @@ Deno.test("EmbeddingModel takes a sentence_embedding as the graph gives it", asy
   await using model = await openModel(tiny.folder);
   const { rows } = await embed(model, [[15], [16, 17]]);
   for (const row of rows) assertClose(row, tokenVector(2));
+});
+
+Deno.test("EmbeddingModel pools as the folder says where a graph that pools also gives its tokens' rows", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    for await (const { name, isFile } of Deno.readDir(DEMO)) {
+      if (isFile) await Deno.copyFile(`${DEMO}/${name}`, `${folder}/${name}`);
+    }
+    for (const name of ["1_Pooling", "onnx"]) await Deno.mkdir(`${folder}/${name}`);
+    await Deno.copyFile(`${DEMO}/1_Pooling/config.json`, `${folder}/1_Pooling/config.json`);
+    await using files = new FolderFiles(`${DEMO}/onnx`);
+    const { graph, ...model } = await readModel(files, "model.onnx");
+    const initializers = await Promise.all(
+      graph.initializers.map(async (tensor): Promise<Tensor> => {
+        return { ...tensor, data: { kind: "memory", bytes: await bytesOfStored(tensor, files) } };
+      }),
+    );
+    // Its own pooling takes padding for text, so that it would show.
+    const pools = makeNode("ReduceMean", ["last_hidden_state"], ["sentence_embedding"], {
+      attributes: { axes: [1], keepdims: 0 },
+    });
+    const pooled = makeValueInfo("sentence_embedding", "float32", ["batch_size", 128]);
+    await Deno.writeFile(
+      `${folder}/onnx/model.onnx`,
+      writeModel({
+        ...model,
+        graph: {
+          ...graph,
+          initializers,
+          nodes: [...graph.nodes, pools],
+          outputs: [...graph.outputs, pooled],
+        },
+      }),
+    );
+    const inputs = ["an egg", "The capital of Portugal is Lisbon, and it lies by the sea."];
+    await using own = await openModel(DEMO);
+    await using pooling = await openModel(folder);
+    const { rows } = await embed(pooling, inputs);
+    const { rows: expected } = await embed(own, inputs);
+    rows.forEach((row, index) => assertClose(row, [...expected[index]!]));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
 });
 
 Deno.test("EmbeddingModel fills in token types and positions where the graph wants them", async () => {
@@ -206,7 +253,7 @@ Deno.test("EmbeddingModel.start() can be ended: what has not run will not, and o
   await using model = await openModel(DEMO, { maxBatchTokens: 64 });
   const heard: TaskEvent[] = [];
   const task: EmbedTask = { type: "embed", requestId: "test", inputs: Array(2000).fill("an egg") };
-  const end = model.start(task, (event) => heard.push(event));
+  const end = model.start(task, (event) => Promise.resolve(void heard.push(event)));
   await embed(model, ["first"]);
   end();
   const numTokens = await figure(model, "hearth_batch_tokens_total");
@@ -228,7 +275,7 @@ Deno.test("EmbeddingModel: a run that fails ends its own requests, and the next 
 Deno.test("EmbeddingModel.start() refuses tasks of other kinds", async () => {
   await using model = await openModel(DEMO);
   const task = { type: "rerank", requestId: "test", query: "a", documents: ["b"] } as const;
-  assert.throws(() => model.start(task, () => {}), (error: HearthError) => {
+  assert.throws(() => model.start(task, () => Promise.resolve()), (error: HearthError) => {
     return error.kind === "unsupported_by_model";
   });
 });
