@@ -104,7 +104,7 @@ Deno.test("a decoder embeds more texts than fit one step, in their order, and ca
   const heard: unknown[] = [];
   const end = model.start(
     { type: "embed", requestId: "test", inputs: Array(5000).fill("egg") },
-    (event) => heard.push(event),
+    (event) => Promise.resolve(void heard.push(event)),
   );
   await embed(model, ["egg"]);
   end();
