@@ -34,6 +34,7 @@ export interface AsrModelOptions {
   /** Makes the recogniser, which then is the model's. */
   readonly openRecogniser: (metrics: SpeechMetrics) => Recogniser;
 }
+
 /** See the module. */
 export class AsrModel implements Model {
   readonly kind = "asr";

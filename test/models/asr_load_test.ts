@@ -1,0 +1,110 @@
+/** Which folders of speech models load, and what is said of those that do not. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { loadAsr } from "../../src/models/asr_load.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
+import { speechTest } from "../fixtures/speech.ts";
+import { makeTinySpeech, type TinySpeechModel, withSpeechFolder } from "../fixtures/tiny_speech.ts";
+import { transcribeFile } from "../fixtures/transcribe.ts";
+
+async function assertRefused(
+  model: TinySpeechModel,
+  changes: Readonly<Record<string, unknown>>,
+  message: RegExp,
+): Promise<void> {
+  await using tiny = await makeTinySpeech(model, changes);
+  const folder = await openFolder(tiny.folder);
+  const load = loadAsr(folder, { backend: new CpuBackend(), onProgress: () => {} });
+  await assert.rejects(load, { name: "StartupError", message });
+}
+
+async function configOf(model: TinySpeechModel): Promise<Record<string, unknown>> {
+  await using tiny = await makeTinySpeech(model);
+  return { ...(await openFolder(tiny.folder)).config };
+}
+
+Deno.test("loadAsr() refuses a type that it does not serve, naming those that it does", async () => {
+  const config = { ...await configOf("moonshine"), model_type: "quartz" };
+  await assertRefused(
+    "moonshine",
+    { "config.json": config },
+    /of type quartz; .* whisper, .*wav2vec2/,
+  );
+});
+
+Deno.test("loadAsr() refuses folders that lack a part, naming it", async () => {
+  const files = ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"];
+  for (const file of files) {
+    await assertRefused("moonshine", { [file]: undefined }, new RegExp(`has no ${file}`));
+  }
+  const decoder = "onnx/decoder_model_merged.onnx";
+  await assertRefused(
+    "moonshine",
+    { [decoder]: undefined },
+    /it has no onnx\/decoder_model_merged/,
+  );
+  await assertRefused(
+    "wav2vec2",
+    { "onnx/model.onnx": undefined },
+    /it has no onnx\/model\*\.onnx/,
+  );
+  await assertRefused("granite_speech", {
+    "tokenizer_config.json": { tokenizer_class: "PreTrainedTokenizerFast" },
+  }, /has no chat template/);
+});
+
+Deno.test("loadAsr() refuses what is no CTC model, saying what it saw", async () => {
+  const config = await configOf("wav2vec2");
+  const change = (changed: Record<string, unknown>) => ({
+    "config.json": { ...config, ...changed },
+  });
+  const headless = change({ architectures: ["Wav2Vec2ForSequenceClassification"] });
+  await assertRefused(
+    "wav2vec2",
+    headless,
+    /Wav2Vec2ForSequenceClassification, and one that ends in ForCTC/,
+  );
+  await assertRefused("wav2vec2", change({ conv_stride: undefined }), /has no conv_stride/);
+  await assertRefused(
+    "wav2vec2",
+    change({ pad_token_id: undefined }),
+    /wanted vocab_size and pad_token_id/,
+  );
+  await assertRefused(
+    "wav2vec2",
+    change({ vocab_size: 40 }),
+    /gives 32 classes, and .* vocab_size is 40/,
+  );
+});
+
+Deno.test("loadAsr() refuses a graph that is none, naming the folder and its type", async () => {
+  const graph = new TextEncoder().encode("no graph");
+  await assertRefused(
+    "hubert",
+    { "onnx/model.onnx": graph },
+    /cannot be loaded as a model of type hubert: /,
+  );
+});
+
+speechTest("loadAsr() takes a lite-whisper folder for Whisper's", async () => {
+  const source = findModelFolder("hearth-demo-asr")!;
+  const folder = await Deno.makeTempDir({ prefix: "hearth-lite-" });
+  try {
+    for (const { name } of Deno.readDirSync(source)) {
+      if (name !== "config.json") await Deno.symlink(join(source, name), join(folder, name));
+    }
+    const config = JSON.parse(await Deno.readTextFile(join(source, "config.json")));
+    await Deno.writeTextFile(
+      join(folder, "config.json"),
+      JSON.stringify({ ...config, model_type: "lite-whisper" }),
+    );
+    await withSpeechFolder(folder, new CpuBackend(), async (model) => {
+      assert.equal((await transcribeFile(model, await readRecording(CLIP.file))).text, CLIP_TEXT);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
