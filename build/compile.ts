@@ -20,6 +20,7 @@ export const TARGETS = [
 export const INCLUDES = [
   "src/worker/worker.ts",
   "src/models/encoder_lane.ts",
+  "src/models/picture_thread.ts",
   "src/models/vision_thread.ts",
   "models",
 ] as const;

@@ -12,11 +12,12 @@ const WITH_PLACES = new Set(["description_with_bboxes", "bboxes", "phrase_ground
 
 /** @throws {StartupError} when the configuration has no first token. */
 export function openFlorence(options: FamilyOptions): OcrFamily {
-  const { config, tokenizer, reader } = options;
+  const { config, tokenizer, preprocessor, transformers } = options;
   const startToken = startTokenOf(config);
-  const processor = new reader.transformers.Florence2Processor(
+  const processor = new transformers.Florence2Processor(
     {},
-    { image_processor: reader.processor },
+    // Only its configuration is looked at: pictures are prepared elsewhere.
+    { image_processor: { config: preprocessor } },
     null,
   );
   const tasksWithPlaces = [...processor.tasks_answer_post_processing_type]

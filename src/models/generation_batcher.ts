@@ -22,6 +22,8 @@ export interface GenerationBatcherOptions extends EncodingDeps {
   readonly rules: GenerationRules;
   /** Most choices at a time where the decoder is not cut. */
   readonly maxRows: number;
+  /** Whether more jobs are about to come: where those that began together stay together, they are waited for. */
+  readonly expectsMore: () => boolean;
   readonly metrics: PictureMetrics;
 }
 
@@ -30,6 +32,8 @@ export class GenerationBatcher {
   readonly #options: GenerationBatcherOptions;
   readonly #choices: RowBatcher<ChoiceJob> | undefined;
   readonly #groups: GroupBatcher<GenerationJob> | undefined;
+  /** Jobs that wait for others to begin with. */
+  #held: GenerationJob[] = [];
 
   constructor(options: GenerationBatcherOptions) {
     const { decoder, metrics } = options;
@@ -57,9 +61,18 @@ export class GenerationBatcher {
 
   /** Takes up a job. It is left out of the next step once it is dropped. */
   add(job: GenerationJob): void {
-    this.#groups?.add(job);
     const { isDropped, onError } = job;
     job.samples.forEach((_, index) => this.#choices?.add({ job, index, isDropped, onError }));
+    if (this.#groups === undefined) return;
+    this.#held.push(job);
+    this.release();
+  }
+
+  /** Lets jobs begin that waited for others, if no others are to come. To be called when one of those has failed. */
+  release(): void {
+    const { expectsMore, maxRows } = this.#options;
+    if (expectsMore() && this.#held.length < maxRows) return;
+    for (const job of this.#held.splice(0)) this.#groups!.add(job);
   }
 
   /** Waits until nothing is under way. */

@@ -5,20 +5,19 @@
  */
 import type { Registry } from "prom-client";
 import { HearthError } from "../errors.ts";
-import { decodeImage } from "../media/image.ts";
-import { onWhite } from "../media/on_white.ts";
 import { LineOcrMetrics } from "./line_ocr_metrics.ts";
 import type { LineReader } from "./line_reader.ts";
+import type { PictureDesk } from "./picture_desk.ts";
 import { type Model, requireTask } from "./model.ts";
-import { atPart } from "./picture_reader.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { Requests } from "./requests.ts";
 import { RowWriter } from "./row_writer.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "./task.ts";
 
-/** What such a model is made of; it owns the reader. */
+/** What such a model is made of; it owns all of it. */
 export interface LineOcrModelParts {
   readonly reader: LineReader;
+  readonly desk: PictureDesk;
   /** Most requests at a time. */
   readonly maxRequests: number;
 }
@@ -40,11 +39,13 @@ export class LineOcrModel implements Model {
   readonly contextLength = undefined;
   readonly maxSequences: number;
   readonly #reader: LineReader;
+  readonly #desk: PictureDesk;
   readonly #metrics: LineOcrMetrics;
   readonly #requests: Requests;
 
-  constructor({ reader, maxRequests }: LineOcrModelParts) {
+  constructor({ reader, desk, maxRequests }: LineOcrModelParts) {
     this.#reader = reader;
+    this.#desk = desk;
     this.maxSequences = maxRequests;
     this.#requests = new Requests(maxRequests);
     this.#metrics = new LineOcrMetrics(() => this.#requests.counts);
@@ -74,12 +75,13 @@ export class LineOcrModel implements Model {
 
   async dispose(): Promise<void> {
     await this.#requests.close();
+    this.#desk.close();
     await this.#reader.dispose();
   }
 
   async #answer({ task, picture, script, emit, signal }: Work): Promise<void> {
     const startMs = performance.now();
-    const pixels = onWhite(await atPart(picture, decodeImage(picture.bytes)));
+    const pixels = await this.#desk.decode(picture, signal);
     signal.throwIfAborted();
     const numTop = task.options.topLogprobs ?? 0;
     const rows = this.#reader.read(pixels, { script, numTop, signal });

@@ -12,6 +12,7 @@ import { LineOcrModel } from "./line_ocr.ts";
 import { readLineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import { LineRecogniser } from "./line_recogniser.ts";
+import { PictureDesk } from "./picture_desk.ts";
 import type { LoadProgress } from "./progress.ts";
 
 /** How to load. */
@@ -54,7 +55,8 @@ export async function loadLineOcr(
   const reader = new LineReader({ detector, classifier, recognisers });
   onProgress({ what: "warming up" });
   await warmUp(reader);
-  return new LineOcrModel({ reader, maxRequests: maxSequences ?? MAX_REQUESTS });
+  const desk = await PictureDesk.open();
+  return new LineOcrModel({ reader, desk, maxRequests: maxSequences ?? MAX_REQUESTS });
 }
 
 /** The first run, before anybody waits for it: a blank strip, which is read as a line by every recogniser. */

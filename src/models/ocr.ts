@@ -8,6 +8,7 @@ import type { Backend, Sampler } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import { requireKnownTokens } from "./chat_generation.ts";
+import { Tensor } from "../onnx/ort.ts";
 import { Completion } from "./completion.ts";
 import type { CutDecoder } from "./cut_decoder.ts";
 import { GenerationBatcher } from "./generation_batcher.ts";
@@ -19,13 +20,14 @@ import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { PictureMetrics } from "./picture_metrics.ts";
 import type { PictureEncoder } from "./picture_encoder.ts";
-import type { PictureReader, PreparedPicture } from "./picture_reader.ts";
+import type { PictureDesk } from "./picture_desk.ts";
+import type { PreparedPicture } from "./picture_message.ts";
 import { Requests } from "./requests.ts";
-import type { ChatEvent, ChatTask, Task } from "./task.ts";
+import type { ChatEvent, ChatTask, ImagePart, Task } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import { holdBack } from "./whole_answer.ts";
 
-/** What such a model is made of; it owns encoder, decoder and sampler. */
+/** What such a model is made of; it owns all that has to be freed. */
 export interface OcrModelParts {
   readonly backend: Backend;
   readonly encoder: PictureEncoder;
@@ -33,7 +35,7 @@ export interface OcrModelParts {
   /** Of the decoder. */
   readonly dtype: Dtype;
   readonly sampler: Sampler;
-  readonly reader: PictureReader;
+  readonly desk: PictureDesk;
   readonly family: OcrFamily;
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
@@ -78,6 +80,7 @@ export class OcrModel implements Model {
     this.#batcher = new GenerationBatcher({
       ...parts,
       maxRows: parts.maxRequests,
+      expectsMore: () => parts.desk.isBusy,
       metrics: this.#metrics,
     });
   }
@@ -97,8 +100,7 @@ export class OcrModel implements Model {
       requestId: task.requestId,
       emit,
       answer: async (signal) => {
-        const prepared = await this.#parts.reader.read(picture);
-        signal.throwIfAborted();
+        const prepared = await this.#prepare(picture, signal);
         await this.#generate({ task, prompt, emit, signal, arrivedAtMs }, prepared);
         this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
       },
@@ -108,9 +110,22 @@ export class OcrModel implements Model {
   async dispose(): Promise<void> {
     await this.#requests.close();
     await this.#batcher.close();
+    this.#parts.desk.close();
     this.#parts.sampler.dispose();
     await this.#parts.encoder.release();
     await this.#parts.decoder.release();
+  }
+
+  async #prepare(picture: ImagePart, signal: AbortSignal): Promise<PreparedPicture> {
+    try {
+      const prepared = await this.#parts.desk.prepare(picture, signal);
+      signal.throwIfAborted();
+      return prepared;
+    } catch (error) {
+      // Others may have waited for this one.
+      this.#batcher.release();
+      throw error;
+    }
   }
 
   /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
@@ -126,7 +141,7 @@ export class OcrModel implements Model {
     const end = () => isOver = true;
     promise.then(end, end);
     this.#batcher.add({
-      pixels: picture.pixels,
+      pixels: new Tensor("float32", picture.data, picture.dims),
       text: prompt.text,
       prompt: prompt.prompt,
       samples: samplingOfChoices(options, defaults),

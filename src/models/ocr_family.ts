@@ -4,8 +4,8 @@
  * @module
  */
 import { StartupError } from "../errors.ts";
+import type { Transformers } from "../onnx/hook.ts";
 import type { Json } from "./folder.ts";
-import type { PictureReader } from "./picture_reader.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
 /** A request's text in the model's terms. */
@@ -39,7 +39,9 @@ export interface FamilyOptions {
   /** The folder's configuration, merged as `generate()` does it. */
   readonly config: Json;
   readonly tokenizer: TextTokenizer;
-  readonly reader: PictureReader;
+  /** The folder's `preprocessor_config.json`. */
+  readonly preprocessor: Json;
+  readonly transformers: Transformers;
 }
 
 /** The token that the decoder begins with. @throws {StartupError} when the configuration has none. */

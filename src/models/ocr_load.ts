@@ -3,9 +3,11 @@
  *
  * @module
  */
+import { dirname } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import { loadTransformers } from "../onnx/hook.ts";
 import { openFlorence } from "./florence.ts";
 import { chooseDtype, graphFile, type Json, type ModelFolder, readOptionalJson } from "./folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "./generation_defaults.ts";
@@ -18,9 +20,9 @@ import { DECODER, openOcrDecoder } from "./ocr_decoder.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
 import { PictureEncoder } from "./picture_encoder.ts";
 import { probeDecoder, probeEncoder } from "./ocr_probe.ts";
-import { PictureReader } from "./picture_reader.ts";
+import { PictureDesk } from "./picture_desk.ts";
 import type { LoadProgress } from "./progress.ts";
-import { loadTokenizer } from "./tokenizer.ts";
+import { loadTokenizer, type TextTokenizer } from "./tokenizer.ts";
 import { openVisionEncoderDecoder } from "./vision_encoder_decoder.ts";
 
 /** How to load. */
@@ -47,7 +49,6 @@ const FAMILIES: Readonly<Record<string, (options: FamilyOptions) => OcrFamily>> 
 
 /** @throws {StartupError} when the folder is of no known family, or lacks a part. */
 export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Promise<Model> {
-  const { backend } = options;
   if (isLineOcr(folder)) return await loadLineOcr(folder, options);
   const type = String(folder.config["model_type"]);
   const openFamily = FAMILIES[type];
@@ -64,21 +65,39 @@ export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Pro
     folder.config,
     await readOptionalJson(folder, "generation_config.json"),
   );
-  const reader = await PictureReader.load(folder);
-  const family = openFamily({ config, tokenizer, reader });
+  const transformers = await loadTransformers({ modelsFolder: dirname(folder.path) });
+  const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
+  const family = openFamily({ config, tokenizer, preprocessor, transformers });
+  const desk = await PictureDesk.open(folder.path);
+  try {
+    return await loadGraphs(folder, { ...options, config, tokenizer, family, desk });
+  } catch (error) {
+    desk.close();
+    throw error;
+  }
+}
+
+/** What is known before the graphs are. */
+interface LoadedSettings extends OcrLoadOptions {
+  readonly config: Json;
+  readonly tokenizer: TextTokenizer;
+  readonly family: OcrFamily;
+  readonly desk: PictureDesk;
+}
+
+async function loadGraphs(folder: ModelFolder, settings: LoadedSettings): Promise<OcrModel> {
+  const { backend, config, family, desk, maxSequences: maxRequests = MAX_REQUESTS } = settings;
+  const maxDecoderTokens = readPositions(config);
   const dtype = chooseDtype(folder, {
     graph: DECODER,
     device: backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu",
-    dtype: options.dtype,
+    dtype: settings.dtype,
   });
-  const encoder = await PictureEncoder.load(folder, { ...options, dtype });
-  options.onProgress({ what: "warming up" });
-  const maxRequests = options.maxSequences ?? MAX_REQUESTS;
-  const maxDecoderTokens = readPositions(config);
-  const probe = await probeEncoder(encoder, { family, reader });
+  const encoder = await PictureEncoder.load(folder, { ...settings, dtype });
+  settings.onProgress({ what: "warming up" });
+  const probe = await probeEncoder(encoder, { family, desk });
   const decoder = await openOcrDecoder(folder, {
-    ...options,
-    config,
+    ...settings,
     path: graphFile(DECODER, dtype),
     maxTokens: maxDecoderTokens,
     maxRows: maxRequests,
@@ -87,13 +106,10 @@ export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Pro
   const vocabSize = await probeDecoder(decoder, { encoder, probe });
   const defaults = readDefaults(config);
   return new OcrModel({
-    backend,
+    ...settings,
     encoder,
     decoder,
     dtype,
-    reader,
-    family,
-    tokenizer,
     defaults,
     rules: readGenerationRules(config, { vocabSize, eosTokenIds: defaults.eosTokenIds }),
     maxDecoderTokens,

@@ -4,12 +4,13 @@
  *
  * @module
  */
-import type { Tensor } from "../onnx/ort.ts";
+import { encodePng } from "../media/png.ts";
+import { Tensor } from "../onnx/ort.ts";
 import { CutDecoder } from "./cut_decoder.ts";
 import { disposeTensors, type MergedDecoder } from "./merged_decoder.ts";
 import type { OcrFamily } from "./ocr_family.ts";
 import { type PictureEncoder, toTensor } from "./picture_encoder.ts";
-import type { PictureReader } from "./picture_reader.ts";
+import type { PictureDesk } from "./picture_desk.ts";
 
 /** A picture and text that were encoded. */
 export interface Probe {
@@ -28,11 +29,11 @@ const WHITE = 255;
 /** Encodes a blank picture. */
 export async function probeEncoder(
   encoder: PictureEncoder,
-  { family, reader }: { readonly family: OcrFamily; readonly reader: PictureReader },
+  { family, desk }: { readonly family: OcrFamily; readonly desk: PictureDesk },
 ): Promise<Probe> {
   const { text, prompt } = family.readPrompt("hello");
-  const pixels = await prepareBlank(reader, 64, 64);
-  const wide = await prepareBlank(reader, 96, 64);
+  const pixels = await prepareBlank(desk, 64, 64);
+  const wide = await prepareBlank(desk, 96, 64);
   const hidden = await encoder.encode({ pixels, texts: [text] });
   const numPlaces = hidden.dims[1]! - text.length;
   hidden.dispose();
@@ -65,7 +66,10 @@ export async function probeDecoder(
   return first.logits.dims.at(-1)!;
 }
 
-async function prepareBlank(reader: PictureReader, width: number, height: number): Promise<Tensor> {
-  const data = new Uint8Array(width * height * 3).fill(WHITE);
-  return (await reader.prepare({ width, height, channels: 3, data })).pixels;
+async function prepareBlank(desk: PictureDesk, width: number, height: number): Promise<Tensor> {
+  const pixels = new Uint8Array(width * height * 3).fill(WHITE);
+  const bytes = await encodePng({ width, height, channels: 3, data: pixels });
+  const part = { type: "image", bytes, param: "warm-up" } as const;
+  const { data, dims } = await desk.prepare(part, new AbortController().signal);
+  return new Tensor("float32", data, dims);
 }

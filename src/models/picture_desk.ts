@@ -1,0 +1,97 @@
+/**
+ * This side of the thread that decodes a model's pictures.
+ *
+ * @module
+ */
+import { HearthError, StartupError } from "../errors.ts";
+import type { Pixels } from "../media/pixels.ts";
+import { AskedThread } from "./asked_thread.ts";
+import type { FromPictureThread, PreparedPicture, ToPictureThread } from "./picture_message.ts";
+import { Places } from "./places.ts";
+import type { ImagePart } from "./task.ts";
+
+type Thread = AskedThread<ToPictureThread, FromPictureThread>;
+
+/** Takes pictures one after the other; a thread that dies is replaced when the next one comes. */
+export class PictureDesk {
+  /** Of the model whose image processor prepares pictures; absent where only pixels are wanted. */
+  readonly #folder: string | undefined;
+  readonly #turn = new Places(1);
+  #thread: Thread | undefined;
+
+  private constructor(folder: string | undefined, thread: Thread) {
+    this.#folder = folder;
+    this.#thread = thread;
+  }
+
+  /** @throws {StartupError} when the folder has no image processor that is known. */
+  static async open(folder?: string): Promise<PictureDesk> {
+    return new PictureDesk(folder, await startThread(folder));
+  }
+
+  /**
+   * Prepares the picture of a file, as the model's first graph takes it.
+   *
+   * @param signal takes it out of the queue; a picture whose turn has come is prepared to its end.
+   * @throws {HearthError} `invalid_media`, naming the part, when it is no picture, or one that the model cannot take.
+   * @throws the signal's reason.
+   */
+  async prepare(part: ImagePart, signal: AbortSignal): Promise<PreparedPicture> {
+    const answer = await this.#ask("prepare", part, signal);
+    if (answer.type === "prepared") return answer.picture;
+    throw new Error(`The thread that decodes pictures answered "${answer.type}".`);
+  }
+
+  /** The pixels of a file, 3 channels, on white ground. Otherwise as {@linkcode prepare}. */
+  async decode(part: ImagePart, signal: AbortSignal): Promise<Pixels> {
+    const answer = await this.#ask("decode", part, signal);
+    if (answer.type === "decoded") return answer.pixels;
+    throw new Error(`The thread that decodes pictures answered "${answer.type}".`);
+  }
+
+  /** Whether pictures are being decoded, or wait for it. */
+  get isBusy(): boolean {
+    return this.#turn.numTaken > 0;
+  }
+
+  /** Ends the thread. */
+  close(): void {
+    this.#thread?.end();
+    this.#thread = undefined;
+  }
+
+  async #ask(
+    type: "prepare" | "decode",
+    { bytes, param }: ImagePart,
+    signal: AbortSignal,
+  ): Promise<FromPictureThread> {
+    const place = await this.#turn.take(signal);
+    try {
+      const thread = this.#thread ??= await startThread(this.#folder);
+      const answer = await thread.ask({ type, bytes }, [bytes.buffer]);
+      if (answer.type === "failed") throw new Error(answer.reason);
+      if (answer.type !== "refused") return answer;
+      const { kind, message } = answer.error;
+      throw new HearthError(kind, `${param}: ${message}`, { param });
+    } catch (error) {
+      if (!(error instanceof HearthError)) this.close();
+      throw error;
+    } finally {
+      this.#turn.giveBack(place);
+    }
+  }
+}
+
+async function startThread(folder: string | undefined): Promise<Thread> {
+  const worker = new Worker(new URL("./picture_thread.ts", import.meta.url), { type: "module" });
+  const thread: Thread = new AskedThread(worker, "thread that decodes pictures");
+  if (folder === undefined) return thread;
+  const answer = await thread.ask({ type: "load", folder });
+  if (answer.type === "loaded") return thread;
+  thread.end();
+  throw new StartupError(
+    `The image processor of ${folder} cannot be loaded: ${
+      answer.type === "failed" ? answer.reason : `it answered "${answer.type}"`
+    }`,
+  );
+}

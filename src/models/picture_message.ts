@@ -1,0 +1,35 @@
+/**
+ * What crosses between a model and the thread that decodes its pictures: plain data.
+ *
+ * @module
+ */
+import type { WireError } from "../errors.ts";
+import type { Pixels } from "../media/pixels.ts";
+
+/** A picture as a model's first graph takes it. */
+export interface PreparedPicture {
+  /** f32, of these dims. */
+  readonly data: Float32Array<ArrayBuffer>;
+  /** `[1, channels, height, width]`. */
+  readonly dims: readonly number[];
+  /** Of the picture itself. */
+  readonly width: number;
+  readonly height: number;
+}
+
+/** To the thread: the model's folder at first, then one picture at a time. */
+export type ToPictureThread =
+  | { readonly type: "load"; readonly folder: string }
+  /** A file of any format that is known, to be prepared as the folder's image processor does it. */
+  | { readonly type: "prepare"; readonly bytes: Uint8Array<ArrayBuffer> }
+  /** A file whose pixels are wanted, on white ground. */
+  | { readonly type: "decode"; readonly bytes: Uint8Array<ArrayBuffer> };
+
+/** From the thread, one answer to each message. */
+export type FromPictureThread =
+  | { readonly type: "loaded" }
+  | { readonly type: "prepared"; readonly picture: PreparedPicture }
+  | { readonly type: "decoded"; readonly pixels: Pixels }
+  | { readonly type: "refused"; readonly error: WireError }
+  /** It is not the picture's fault. */
+  | { readonly type: "failed"; readonly reason: string };
