@@ -9,6 +9,7 @@ import { HearthError } from "../errors.ts";
 import type { ModelKind, ServerSettings } from "../config.ts";
 import type { ChatMessage, ChatTask, GenerationOptions, MessagePart } from "../models/task.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
+import { BODY_LIMITS } from "./body.ts";
 import { type MediaPart, readPart } from "./media.ts";
 
 const MIXING_FACTOR = 0x9e3779b1;
@@ -27,19 +28,20 @@ export interface ChatTaskOptions {
  * The task of `request`, its pictures read.
  *
  * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
- * `invalid_media` when one cannot be read.
+ * `invalid_media` when one cannot be read; `payload_too_large` when they are too large together.
  */
 export async function chatTask(
   request: ChatRequest,
   options: ChatTaskOptions,
 ): Promise<ChatTask> {
   const messages: ChatMessage[] = [];
+  const meter = new MediaMeter();
   for (const [index, { role, content }] of request.messages.entries()) {
     messages.push({
       role: role === "developer" ? "system" : role,
       content: typeof content === "string"
         ? content
-        : await readContent(content, { ...options, path: `messages[${index}].content` }),
+        : await readContent(content, { ...options, meter, path: `messages[${index}].content` }),
     });
   }
   return {
@@ -52,7 +54,7 @@ export async function chatTask(
 
 async function readContent(
   parts: readonly ContentPart[],
-  options: ChatTaskOptions & { readonly path: string },
+  options: ChatTaskOptions & { readonly path: string; readonly meter: MediaMeter },
 ): Promise<ChatMessage["content"]> {
   const read: MessagePart[] = [];
   for (const [index, part] of parts.entries()) {
@@ -61,11 +63,30 @@ async function readContent(
     else {
       requireSeeing(part, { info: options.info, param });
       const bytes = await readPart(part, { ...options, path: param });
+      options.meter.add(bytes, param);
       read.push({ type: "image", bytes, param });
     }
   }
   if (read.some(({ type }) => type !== "text")) return read;
   return read.map((part) => part.type === "text" ? part.text : "").join("\n");
+}
+
+/** Adds up the media of a request: references are short, and what they name is not. */
+class MediaMeter {
+  #numBytes = 0;
+
+  /** @throws {HearthError} `payload_too_large` when they are too many together. */
+  add({ length }: Uint8Array, param: string): void {
+    this.#numBytes += length;
+    if (this.#numBytes <= BODY_LIMITS.maxBytes) return;
+    throw new HearthError(
+      "payload_too_large",
+      `${param}: the pictures of this request have more than the ${
+        BODY_LIMITS.maxBytes / 2 ** 20
+      } MiB that they may have together.`,
+      { param },
+    );
+  }
 }
 
 /** @throws {HearthError} `unsupported_by_model` unless the model can be shown this part. */

@@ -143,3 +143,21 @@ Deno.test("chat: clients that hang up while pictures are read or answered leave 
   assert.equal(response.status, 200);
   assert.equal((await response.json()).usage.completion_tokens, 6);
 });
+
+Deno.test("chat: pictures that are too large together answer 413 and are let go", async () => {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  await using app = await new TestApp({ folder: folder.path }).ready();
+  const file = `${folder.path}/large.png`;
+  await Deno.writeFile(file, new Uint8Array(40 * 2 ** 20));
+  const part = { type: "image_url", image_url: { url: `file://${file}` } };
+  const response = await app.post("/v1/chat/completions", {
+    model: "hearth-demo-chat",
+    messages: [
+      { role: "user", content: [part, part] },
+      { role: "user", content: [part, { type: "text", text: "What differs?" }] },
+    ],
+  });
+  const { error } = await response.json();
+  assert.deepEqual([response.status, error.code], [413, "payload_too_large"]);
+  assert.match(error.message, /messages\[1\]\.content\[0\]: .* 100 MiB/);
+});
