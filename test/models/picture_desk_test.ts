@@ -1,0 +1,60 @@
+import assert from "node:assert/strict";
+import { HearthError, StartupError } from "../../src/errors.ts";
+import { PictureDesk } from "../../src/models/picture_desk.ts";
+import { makeTinyOcr, ocrPicture } from "../fixtures/tiny_ocr.ts";
+
+const NEVER = new AbortController().signal;
+
+function partOf(bytes: Uint8Array<ArrayBuffer>) {
+  return { type: "image", bytes, param: "messages[0].content[2]" } as const;
+}
+
+Deno.test("PictureDesk prepares and decodes, and names the part that it refuses", async () => {
+  await using tiny = await makeTinyOcr("trocr");
+  const desk = await PictureDesk.open(tiny.folder);
+  try {
+    const { dims, width, height } = await desk.prepare(partOf(await ocrPicture(0)), NEVER);
+    assert.deepEqual([[...dims], width, height], [[1, 3, 48, 64], 64, 48]);
+    await assert.rejects(desk.decode(partOf(new Uint8Array(9)), NEVER), (error: unknown) => {
+      assert.ok(error instanceof HearthError);
+      assert.deepEqual([error.kind, error.param], ["invalid_media", "messages[0].content[2]"]);
+      assert.match(error.message, /^messages\[0\]\.content\[2\]: /);
+      return true;
+    });
+    const { data } = await desk.decode(partOf(await ocrPicture(0)), NEVER);
+    assert.equal(data.length, 64 * 48 * 3);
+    assert.equal(desk.isBusy, false);
+  } finally {
+    desk.close();
+  }
+});
+
+Deno.test("PictureDesk leaves out who goes while waiting, and begins anew when its thread has ended", async () => {
+  const desk = await PictureDesk.open();
+  try {
+    const first = desk.decode(partOf(await ocrPicture(0)), NEVER);
+    const abort = new AbortController();
+    const second = desk.decode(partOf(await ocrPicture(1)), abort.signal);
+    abort.abort(new Error("gone"));
+    await assert.rejects(second, /gone/);
+    assert.equal((await first).width, 64);
+    const large = await ocrPicture(2, { width: 2000, height: 1500 });
+    const cut = desk.decode(partOf(large), NEVER);
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    desk.close();
+    await assert.rejects(cut, /was ended/);
+    assert.equal((await desk.decode(partOf(await ocrPicture(3)), NEVER)).width, 64);
+  } finally {
+    desk.close();
+  }
+});
+
+Deno.test("PictureDesk.open() says which folder has no image processor", async () => {
+  await using tiny = await makeTinyOcr("trocr");
+  await Deno.remove(`${tiny.folder}/preprocessor_config.json`);
+  await assert.rejects(PictureDesk.open(tiny.folder), (error: unknown) => {
+    assert.ok(error instanceof StartupError);
+    assert.ok(error.message.includes(tiny.folder), error.message);
+    return true;
+  });
+});
