@@ -43,6 +43,8 @@ export interface FeatureEncoderOptions {
   readonly maxWholeInputs: number;
 }
 
+/** Beyond this many inputs a device gets no faster, and those that arrive later wait longer. */
+const MAX_INPUTS = 16;
 /** Memory for what crosses between segments, unless one input needs more. */
 const ACTIVATION_BYTES = 2 ** 28;
 
@@ -63,7 +65,7 @@ export async function openFeatureEncoder(
   const { input, output, maxInputs, maxWholeInputs } = options;
   const session = await openChangedGraph(model, options);
   return {
-    maxInputs: Math.min(maxInputs, maxWholeInputs),
+    maxInputs: Math.min(maxInputs, MAX_INPUTS, maxWholeInputs),
     inputs: session.inputs,
     encode: async (features) => (await session.run({ [input]: features }))[output]!,
     release: () => session.release(),
@@ -109,7 +111,7 @@ class CutFeatureEncoder implements FeatureEncoder {
       ACTIVATION_BYTES / perInput,
       backend.maxBufferBytes / Math.max(...pieces),
     );
-    const maxInputs = Math.max(1, Math.min(options.maxInputs, Math.floor(fitting)));
+    const maxInputs = Math.max(1, Math.min(options.maxInputs, MAX_INPUTS, Math.floor(fitting)));
     const attention = backend.openPackedAttention({
       sites: cut.attentions,
       maxRows: maxInputs * cut.numTokens,
