@@ -3,11 +3,13 @@
  *
  * @module
  */
+import { StartupError } from "../errors.ts";
 import { type AsrLoadOptions, AsrModel } from "./asr.ts";
 import { type ModelFolder, readOptionalJson } from "./folder.ts";
 import type { GeneratingFamily } from "./generating_families.ts";
 import { GeneratingRecogniser } from "./generating_recogniser.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";
+import { SpeechMetrics } from "./speech_metrics.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
 /** How to load. */
@@ -22,6 +24,8 @@ export async function loadGenerating(
 ): Promise<AsrModel> {
   const speech = await TransformersSpeech.open(folder, { ...options, ...family });
   const endTokens = await readEndTokens(folder);
+  options.onProgress({ what: "warming up" });
+  await warmUp(speech, folder, family);
   const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
   return new AsrModel({
     maxRecordings,
@@ -42,6 +46,32 @@ export async function loadGenerating(
         dispose: () => speech.dispose(),
       }),
   });
+}
+
+/** Two tokens of silence find out whether the graphs belong together, and compile their kernels. */
+async function warmUp(
+  speech: TransformersSpeech,
+  { path }: ModelFolder,
+  { promptOf }: GeneratingFamily,
+): Promise<void> {
+  try {
+    await speech.generate(new Float32Array(speech.sampleRateHz), {
+      ...promptOf(undefined),
+      language: undefined,
+      temperature: 0,
+      maxTokens: 2,
+      endTokens: [],
+      metrics: new SpeechMetrics(() => ({ running: 0, waiting: 0 })),
+      signal: new AbortController().signal,
+    });
+  } catch (error) {
+    throw new StartupError(
+      `${path}: its graphs do not work together: ${(error as Error).message}`,
+      {
+        cause: error,
+      },
+    );
+  }
 }
 
 async function readEndTokens(folder: ModelFolder): Promise<number[]> {

@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { basename, dirname, join } from "node:path";
 import { setImmediate } from "node:timers";
 import type { InferenceSession } from "onnxruntime-common";
 import { exclusively, runtime, Tensor, type Tensors } from "./ort.ts";
@@ -64,13 +65,16 @@ async function createSession(
   model: unknown,
   given: InferenceSession.SessionOptions,
 ): Promise<InferenceSession> {
-  // Outside a worker it takes itself to be in Node and names the file instead of reading it.
-  const bytes = typeof model === "string" ? await Deno.readFile(model) : model as Uint8Array;
+  // It takes itself to be in Node and names the graph's file instead of reading it, and so those of its weights.
+  const isNamed = typeof model === "string";
+  const bytes = isNamed ? await Deno.readFile(model) : model as Uint8Array;
+  const externalData = isNamed ? await readExternalData(model) : given.externalData ?? [];
   const op = await openTensorOp(bytes);
   if (op !== undefined) return op as InferenceSession;
   const session = await exclusively(() =>
     runtime.InferenceSession.create(bytes, {
       ...given,
+      ...(externalData.length > 0 ? { externalData } : {}),
       ...(device
         ? {
           executionProviders: [{ name: "webgpu", device, validationMode: "disabled" }],
@@ -94,6 +98,19 @@ async function createSession(
     }
   };
   return session;
+}
+
+/** The files of weights beside a graph: `model.onnx_data`, `model.onnx_data_1` … */
+async function readExternalData(path: string): Promise<{ path: string; data: Uint8Array }[]> {
+  const prefix = `${basename(path)}_data`;
+  const names = (await Array.fromAsync(Deno.readDir(dirname(path))))
+    .map(({ name }) => name).filter((name) => name.startsWith(prefix));
+  return await Promise.all(
+    names.map(async (name) => ({
+      path: name,
+      data: await Deno.readFile(join(dirname(path), name)),
+    })),
+  );
 }
 
 /**

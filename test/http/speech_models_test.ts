@@ -107,16 +107,55 @@ Deno.test("transcriptions: temperature draws other words, and 0 the same again",
   });
 });
 
-/** A CTC graph that runs on one length of sound only. */
-function narrowGraph(numSamples: number): Uint8Array<ArrayBuffer> {
+/** A CTC graph of frames beside each other. */
+function addFrames(numFrames: number): GraphBuilder {
   const graph = new GraphBuilder({ seed: 5 });
-  const frames = graph.add("Reshape", ["input_values", graph.ints([1, numSamples / 400, 400])]);
+  const frames = graph.add("Reshape", ["input_values", graph.ints([1, numFrames, 400])]);
   graph.add("MatMul", [frames, graph.weights([400, 32])], { outputs: ["logits"] });
+  return graph;
+}
+
+function buildFrames(graph: GraphBuilder): Uint8Array<ArrayBuffer> {
   return graph.build({
     inputs: [["input_values", "float32", ["batch_size", "sequence_length"]]],
     outputs: [["logits", "float32", ["batch_size", "frames", 32]]],
   });
 }
+
+/** The graph with its weights in files beside it, as large models have them. */
+function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
+  const graph = addFrames(-1);
+  const place = graph.initializers.findIndex(({ dtype }) => dtype === "float32");
+  const weights = graph.initializers[place]!;
+  if (weights.data.kind !== "memory") throw new Error("The weights are made in memory.");
+  const { bytes } = weights.data;
+  const data = {
+    kind: "file",
+    file: "model.onnx_data_1",
+    offset: 0,
+    length: bytes.length,
+  } as const;
+  graph.initializers[place] = { ...weights, data };
+  return {
+    "onnx/model.onnx": buildFrames(graph),
+    // What stands in the first no tensor needs.
+    "onnx/model.onnx_data": new Uint8Array(8),
+    "onnx/model.onnx_data_1": bytes,
+  };
+}
+
+Deno.test("transcriptions: weights may lie in files beside the graph", async () => {
+  const ask = async (app: TestApp) => await (await postSpeech(app, AUDIO)).json();
+  let inside: unknown;
+  await withApp("wav2vec2", async (app) => void (inside = await ask(app)), {
+    "onnx/model.onnx": buildFrames(addFrames(-1)),
+  });
+  await withApp(
+    "wav2vec2",
+    async (app) => assert.deepEqual(await ask(app), inside),
+    framesWithFiles(),
+  );
+});
 
 Deno.test("transcriptions: a run that fails takes its own request with it, and no other", async () => {
   // As long as the warm-up's second.
@@ -128,7 +167,7 @@ Deno.test("transcriptions: a run that fails takes its own request with it, and n
       assert.equal((await bad.json()).error.code, "inference_failed");
       assert.equal((await postSpeech(app, good)).status, 200);
     }
-  }, { "onnx/model.onnx": narrowGraph(16_000) });
+  }, { "onnx/model.onnx": buildFrames(addFrames(16_000 / 400)) });
 });
 
 Deno.test("transcriptions: eight at a time give what each gives alone; clients that leave make room", async () => {
