@@ -87,26 +87,28 @@ export function inputName(node: Node, position: number): string | undefined {
   return node.inputs[position] || undefined;
 }
 
-/** The node that keeps a tensor's shape from being known: what it takes is known, what it makes is not. */
-function findObstacle({ index, probes }: Search, tensor: string): Node | undefined {
+/** What keeps a tensor's shape from being known: a node that takes what is known, or an input of the graph. */
+function findObstacle({ index, probes }: Search, tensor: string): string {
   const run = probes.at(SHORT_LENGTHS[0]);
-  for (let name: string | undefined = tensor; name !== undefined;) {
+  for (let name = tensor;;) {
     const node = index.producers.get(name);
-    const unknown = node?.inputs.find((input) => input !== "" && run.value(input) === undefined);
-    if (unknown === undefined) return node;
+    if (node === undefined) return `the input "${name}"`;
+    const unknown = node.inputs.find((input) => input !== "" && run.value(input) === undefined);
+    if (unknown === undefined) return describeNode(node);
     name = unknown;
   }
-  return undefined;
 }
 
 /** A shape seen in the first short run. @throws {Refusal} when it is not known. */
 export function knownShape(search: Search, tensor: string, node: Node): readonly number[] {
   const value = search.probes.at(SHORT_LENGTHS[0]).value(tensor);
   if (value !== undefined) return value.shape;
-  const obstacle = findObstacle(search, tensor);
   throw new Refusal(
-    `What ${describeNode(node)} takes as "${tensor}" cannot be followed on paper` +
-      (obstacle ? `: nothing is known of ${describeNode(obstacle)}.` : "."),
+    `What ${
+      describeNode(node)
+    } takes as "${tensor}" cannot be followed on paper: nothing is known of ${
+      findObstacle(search, tensor)
+    }.`,
   );
 }
 

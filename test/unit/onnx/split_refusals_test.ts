@@ -182,6 +182,21 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
       })),
     /nothing is known of Conv/,
   ],
+  "numbers of each token that come from elsewhere": [
+    () =>
+      decoder(
+        (graph, layer) => {
+          const own = graph.add("Gather", ["per_layer_inputs", graph.ints([layer.index], [])], {
+            attributes: { axis: 2 },
+          });
+          const added = graph.add("MatMul", [own, graph.weights([8, graph.sizes.hidden])]);
+          const input = graph.add("Add", [layer.input, added]);
+          return gqa()(graph, { ...layer, input });
+        },
+        { inputs: [MASK, ["per_layer_inputs", "float32", ["batch", "tokens", 2, 8]]] },
+      ),
+    /nothing is known of the input "per_layer_inputs"/,
+  ],
   "a mean over the tokens": [
     () =>
       decoder(after((graph, rows) => {
