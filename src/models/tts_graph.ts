@@ -67,9 +67,13 @@ export class TtsGraph {
    * Runs the graph; the caller disposes what comes out.
    *
    * @param feeds by input name; those that the graph does not have are left out.
-   * @param place where its noise begins, for graphs that have some.
+   * @param options.place where its noise begins, for graphs that have some.
+   * @param options.only the one output that is wanted; all if absent.
    */
-  run(feeds: Readonly<Record<string, Feed>>, place = 0): Promise<Tensors> {
+  run(
+    feeds: Readonly<Record<string, Feed>>,
+    { place = 0, only }: { readonly place?: number; readonly only?: string } = {},
+  ): Promise<Tensors> {
     const given: Readonly<Record<string, Feed>> = {
       ...feeds,
       [NOISE_PLACE]: { values: [place], dims: [] },
@@ -79,7 +83,19 @@ export class TtsGraph {
       if (feed === undefined) throw new Error(`The input "${name}" was not given.`);
       return [name, "values" in feed ? makeTensor(feed, type) : feed] as const;
     });
-    return this.#session.run(Object.fromEntries(tensors));
+    return this.#session.run(
+      Object.fromEntries(tensors),
+      only === undefined ? undefined : { [only]: null },
+    );
+  }
+
+  /** Runs the graph for one output. @returns its elements as f32, the caller's. */
+  async read(
+    feeds: Readonly<Record<string, Feed>>,
+    { output, place }: { readonly output: string; readonly place?: number },
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const outputs = await this.run(feeds, { only: output, ...(place !== undefined && { place }) });
+    return await this.take(outputs, output);
   }
 
   /**

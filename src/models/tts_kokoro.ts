@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
 import type { ModelFolder } from "./folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { toPhonemes } from "./tts_phonemes.ts";
@@ -13,6 +12,7 @@ import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
 
 const DEFAULT_RATE_HZ = 24_000;
+const DEFAULT_STYLE_WIDTH = 256;
 /** What the model was trained with; a token at each end is none of the text's. */
 const MAX_TOKENS = 512;
 const NUM_END_TOKENS = 2;
@@ -48,17 +48,14 @@ export class KokoroSynthesizer implements Synthesizer {
   /** @throws {StartupError} when the folder lacks a part, a voice for example. */
   static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<KokoroSynthesizer> {
     const tokenizer = await loadTtsTokenizer(folder);
-    const path = options.pathOf("model");
     const graph = await TtsGraph.open(folder, {
       ...options,
-      path,
+      path: options.pathOf("model"),
       known: /^(input_ids|style|speed)$/,
     });
     try {
-      const width = graph.inputs.find(({ name }) => name === "style")?.shape.at(-1);
-      if (typeof width !== "number") {
-        throw new StartupError(`${path} does not tell the width of its input "style".`);
-      }
+      const declared = graph.inputs.find(({ name }) => name === "style")?.shape.at(-1);
+      const width = typeof declared === "number" ? declared : DEFAULT_STYLE_WIDTH;
       const [first, ...others] = await readVoices(folder, {
         width,
         languageOf: (id) => LANGUAGES[id[0]!],
@@ -91,12 +88,11 @@ export class KokoroSynthesizer implements Synthesizer {
     const { style } = voice as VectorVoice;
     // There is a style for each length of text.
     const row = Math.min(tokens.length - NUM_END_TOKENS, style.length / width - 1);
-    const outputs = await this.#graph.run({
+    return await this.#graph.read({
       input_ids: { values: tokens, dims: [1, tokens.length] },
       style: { values: style.subarray(row * width, (row + 1) * width), dims: [1, width] },
       speed: { values: [speed], dims: [1] },
-    }, noisePlace);
-    return await this.#graph.take(outputs, "waveform");
+    }, { output: "waveform", place: noisePlace });
   }
 
   dispose(): Promise<void> {

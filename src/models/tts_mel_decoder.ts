@@ -100,7 +100,7 @@ export class MelDecoder {
   async step(state: MelState, noisePlace: number): Promise<MelFrames> {
     const { fixed, self, sequence } = state;
     const feeds = { ...fixed, ...self, output_sequence: sequence };
-    const outputs = await this.#step.run(feeds, noisePlace);
+    const outputs = await this.#step.run(feeds, { place: noisePlace });
     state.self = pick(outputs, this.#selfInputs.map(({ name }) => name));
     state.sequence = outputs["output_sequence_out"]!;
     free(self);

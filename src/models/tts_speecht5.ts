@@ -102,7 +102,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
     const { vocoder, melBins } = this.#parts;
     const mel = await this.#decode(tokens, utterance);
     const spectrogram = { values: mel, dims: [mel.length / melBins, melBins] };
-    return await vocoder.take(await vocoder.run({ spectrogram }), "waveform");
+    return await vocoder.read({ spectrogram }, { output: "waveform" });
   }
 
   async dispose(): Promise<void> {

@@ -118,7 +118,7 @@ export class SupertonicSynthesizer implements Synthesizer {
         free(latents);
         latents = next!;
       }
-      const sound = await decoder.take(await decoder.run({ latents }), "waveform");
+      const sound = await decoder.read({ latents }, { output: "waveform" });
       return sound.slice(0, Math.ceil(numSamples));
     } finally {
       encodedText.dispose();

@@ -52,12 +52,10 @@ export class VitsSynthesizer implements Synthesizer {
     { noisePlace }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
     const dims = [1, tokens.length];
-    const outputs = await this.#graph.run({
+    return await this.#graph.read({
       input_ids: { values: tokens, dims },
       attention_mask: { values: tokens.map(() => 1), dims },
-    }, noisePlace);
-    outputs["spectrogram"]?.dispose();
-    return await this.#graph.take(outputs, "waveform");
+    }, { output: "waveform", place: noisePlace });
   }
 
   dispose(): Promise<void> {

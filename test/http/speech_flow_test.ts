@@ -58,3 +58,18 @@ Deno.test("a reader who leaves ends the speech between two sentences", async () 
   assert.equal(again.status, 200);
   await again.bytes();
 });
+
+Deno.test("a short text does not wait for the end of a long one", async () => {
+  await using shared = await openTtsApp();
+  const long = shared.post(PATH, speechBody({ input: "One more sentence is here. ".repeat(400) }));
+  const reader = (await long).body!.getReader();
+  let numPieces = 0;
+  const reading = (async () => {
+    while (!(await reader.read()).done) numPieces++;
+  })();
+  const short = await shared.post(PATH, speechBody({ input: "A short one." }));
+  await short.bytes();
+  assert.ok(numPieces < 200, `${numPieces} of 400 pieces of the long one came first`);
+  await reading;
+  assert.ok(numPieces > 390);
+});

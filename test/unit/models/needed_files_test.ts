@@ -154,3 +154,32 @@ Deno.test("chooseFiles() takes the one graph of a CTC model", () => {
     missed: ["onnx/model_quantized.onnx", "onnx/model_q4.onnx"],
   });
 });
+
+Deno.test("chooseFiles() takes sound in full precision, with the voices and all graphs", () => {
+  const speecht5 = folder(
+    { model_type: "speecht5" },
+    "speaker_embeddings.bin",
+    "spm_char.model",
+    "tokenizer.json",
+    ...["encoder_model", "decoder_model", "decoder_with_past_model", "decoder_model_merged"]
+      .flatMap((name) => [`onnx/${name}.onnx`, `onnx/${name}_quantized.onnx`]),
+    "onnx/decoder_postnet_and_vocoder.onnx",
+  );
+  const files = [
+    "config.json",
+    "onnx/decoder_model_merged.onnx",
+    "onnx/decoder_postnet_and_vocoder.onnx",
+    "onnx/encoder_model.onnx",
+    "speaker_embeddings.bin",
+    "tokenizer.json",
+  ];
+  for (const device of ["cpu", "gpuWithF16"] as const) {
+    const chosen = choose(speecht5, { device });
+    assert.deepEqual(chosen.files, files);
+    assert.equal(chosen.dtype, "fp32");
+    assert.deepEqual(chosen.missed, []);
+  }
+  const small = choose(speecht5, { dtype: "q8" });
+  assert.equal(small.dtype, "q8");
+  assert.ok(small.files.includes("onnx/encoder_model_quantized.onnx"));
+});
