@@ -19,6 +19,7 @@ export const TARGETS = [
 /** What the program reads or starts at run time, and the compiler therefore does not find by itself. */
 export const INCLUDES = [
   "src/worker/worker.ts",
+  "src/models/codec_thread.ts",
   "src/models/encoder_lane.ts",
   "src/models/picture_thread.ts",
   "src/models/vision_thread.ts",

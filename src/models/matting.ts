@@ -13,6 +13,7 @@ import { readImageHeader } from "../media/image_header.ts";
 import type { Pixels } from "../media/pixels.ts";
 import { encodePng } from "../media/png.ts";
 import { Budget } from "./budget.ts";
+import { CodecThreads } from "./codec_threads.ts";
 import { makeCutOut } from "./cut_out.ts";
 import { MattingBatcher } from "./matting_batcher.ts";
 import { MattingMetrics } from "./matting_metrics.ts";
@@ -23,6 +24,9 @@ import type { MatteEvent, MatteOptions, MatteTask, Task } from "./task.ts";
 
 /** As JPEG has it. A line of pixels as long as a whole picture would take a thousand times the work of one. */
 const MAX_SIDE = 65_535;
+
+/** Pictures up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
+const SMALL_PIXELS = 2 ** 18;
 
 /** What the model is made of; it owns the network. */
 export interface MattingModelParts {
@@ -46,6 +50,7 @@ export class MattingModel implements Model {
   readonly #batcher: MattingBatcher;
   /** Pixels in memory at a time: one of the largest pictures, or several that are smaller. */
   readonly #pixels = new Budget(DEFAULT_MAX_IMAGE_PIXELS);
+  readonly #threads = new CodecThreads();
   readonly #running = new Set<Promise<void>>();
 
   constructor({ network, dtype, maxPictures, ...parts }: MattingModelParts) {
@@ -75,6 +80,7 @@ export class MattingModel implements Model {
   async dispose(): Promise<void> {
     await Promise.all(this.#running);
     await this.#batcher.close();
+    this.#threads.close();
     await this.#network.dispose();
   }
 
@@ -104,12 +110,15 @@ export class MattingModel implements Model {
     try {
       signal.throwIfAborted();
       const startMs = performance.now();
-      const pixels = await decodeImage(image, { keepsAlpha: true });
-      signal.throwIfAborted();
+      const isSmall = numPixels <= SMALL_PIXELS;
+      const pixels = isSmall
+        ? await decodeImage(image, { keepsAlpha: true })
+        : await this.#threads.decode(image, signal);
       const result = makeCutOut(await this.#cutOut(pixels, options, signal), options);
-      const png = await encodePng(result);
+      const { width, height } = result;
+      const png = isSmall ? await encodePng(result) : await this.#threads.encode(result, signal);
       this.#metrics.observePicture(numPixels, performance.now() - startMs);
-      return { type: "done", png, width: result.width, height: result.height };
+      return { type: "done", png, width, height };
     } finally {
       giveBack();
     }

@@ -1,0 +1,19 @@
+/**
+ * What crosses between a thread that decodes and encodes pictures and the one that owns the device.
+ *
+ * @module
+ */
+import type { WireError } from "../errors.ts";
+import type { Pixels } from "../media/pixels.ts";
+
+/** What the thread is asked for; the memory of what it is given goes to it. */
+export type ToCodecThread =
+  | { readonly type: "decode"; readonly file: Uint8Array<ArrayBuffer> }
+  | { readonly type: "encode"; readonly pixels: Pixels };
+
+/** What it answers; the memory comes back. */
+export type FromCodecThread =
+  | { readonly type: "decoded"; readonly pixels: Pixels }
+  | { readonly type: "encoded"; readonly png: Uint8Array<ArrayBuffer> }
+  | { readonly type: "refused"; readonly error: WireError }
+  | { readonly type: "failed"; readonly reason: string };
