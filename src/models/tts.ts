@@ -23,6 +23,8 @@ import { nextTurn } from "./turn.ts";
 
 /** Most texts at a time where the user does not say: they take turns, line by line. */
 const MAX_TEXTS = 8;
+/** Lines in work at a time: one on the device, one on its way there or back. */
+const MAX_LINES = 2;
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
@@ -48,7 +50,7 @@ export class TtsModel implements Model {
     this.#synthesizer = synthesizer;
     this.dtype = dtype;
     this.maxSequences = maxSequences;
-    this.#places = new Places(maxSequences);
+    this.#places = new Places(Math.min(MAX_LINES, maxSequences));
     this.#metrics = new TtsMetrics(() => ({
       running: this.#places.numTaken,
       waiting: this.#places.numWaiting,
@@ -103,13 +105,7 @@ export class TtsModel implements Model {
   async #speak(task: SpeakTask, options: SpeakOptions): Promise<void> {
     const { emit, signal } = options;
     try {
-      const startMs = performance.now();
-      const place = await this.#places.take(signal);
-      try {
-        await this.#work(task, { ...options, startMs });
-      } finally {
-        this.#places.giveBack(place);
-      }
+      await this.#work(task, options);
     } catch (error) {
       if (signal.aborted) return;
       const known = HearthError.from(error);
@@ -120,8 +116,9 @@ export class TtsModel implements Model {
 
   async #work(
     task: SpeakTask,
-    { voice, emit, signal, startMs }: SpeakOptions & { readonly startMs: number },
+    { voice, emit, signal }: SpeakOptions,
   ): Promise<void> {
+    const startMs = performance.now();
     const { sampleRateHz } = this.#synthesizer;
     const lines = writeScript(task.text, this.#speaker(voice));
     let next = await lines.next();
@@ -138,8 +135,10 @@ export class TtsModel implements Model {
       for (let number = 0; !next.done; number++) {
         const line: Line = next.value;
         await nextTurn();
-        signal.throwIfAborted();
-        const samples = await this.#speakLine(line, { task, voice, number, signal });
+        // Not for longer than a line: a reader who is behind is not to keep others waiting.
+        const place = await this.#places.take(signal);
+        const samples = await this.#speakLine(line, { task, voice, number, signal })
+          .finally(() => this.#places.giveBack(place));
         // Known before it is sent: whether this is all.
         next = await lines.next();
         const pause = next.done ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
