@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
+import { nextTurn } from "./turn.ts";
 
 /** What waits for its place in a group. */
 export interface GroupJob {
@@ -102,9 +102,4 @@ export class GroupBatcher<Job extends GroupJob> {
     this.#groups.delete(group);
     group.dispose();
   }
-}
-
-/** Lets messages in: a timer would cost a millisecond a step. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

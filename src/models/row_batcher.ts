@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
 import type { GroupJob } from "./group_batcher.ts";
+import { nextTurn } from "./turn.ts";
 
 /** The rows of the jobs in work. */
 export interface JobRows<Job> {
@@ -91,9 +91,4 @@ export class RowBatcher<Job extends GroupJob> {
       for (const job of rows.clear()) job.onError(error);
     }
   }
-}
-
-/** Lets messages in: a timer would cost a millisecond a step. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
 import {
   cutRow,
   type LogMelRow,
@@ -13,6 +12,7 @@ import {
 import type { SpeechKernels } from "../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { TranscriptSegment } from "./task.ts";
+import { nextTurn } from "./turn.ts";
 import type { WhisperBatcher } from "./whisper_batcher.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
 import { temperaturesFrom } from "./whisper_quality.ts";
@@ -128,7 +128,7 @@ class Sections {
     for (const { start, end } of this.speech ?? [{ start: 0, end: this.numFrames }]) {
       for (let frame = start; frame < end; frame += spec.frames) {
         speech.measure([await this.row({ start: frame, end: Math.min(frame + spec.frames, end) })]);
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
         signal.throwIfAborted();
       }
     }
