@@ -58,10 +58,11 @@ export class VisionEncoder {
   /**
    * Encodes a picture.
    *
+   * @param numRows for which the prompt has room.
    * @returns `[…, width]` in the embeddings' dtype, on the device; the caller disposes of it.
-   * @throws {Error} when the encoder has an input that the picture was not prepared with.
+   * @throws {Error} when the encoder has an input that the picture was not prepared with, or gives other rows.
    */
-  async encode(picture: PreparedPicture): Promise<Tensor> {
+  async encode(picture: PreparedPicture, numRows: number): Promise<Tensor> {
     const feeds = Object.fromEntries(this.#session.inputs.map((input) => {
       const prepared = picture.tensors[input.name] ?? picture.tensors[ALIASES[input.name] ?? ""];
       if (prepared === undefined) {
@@ -72,6 +73,11 @@ export class VisionEncoder {
     const { name } = this.#output;
     const outputs = await this.#session.run(feeds, { [name]: null });
     const rows = outputs[name]!;
+    const numGiven = rows.size / rows.dims.at(-1)!;
+    if (numGiven !== numRows) {
+      rows.dispose();
+      throw new Error(`The vision encoder gave ${numGiven} rows for ${numRows} image tokens.`);
+    }
     if (this.#cast === undefined) return rows;
     try {
       return (await this.#cast.run({ given: rows }))["cast"]!;

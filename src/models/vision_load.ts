@@ -73,16 +73,17 @@ async function loadParts(
     );
   }
   const session = await openCompanion(folder, ENCODER_GRAPH, { backend, dtype, onProgress });
+  const encoder = await VisionEncoder.open({ backend, session, embeddings });
+  onProgress({ what: "warming up" });
+  await warmUp(decoder);
+  await lookAtSomething({ preparer, encoder, prompt }, folder);
   const pictures = new VisionPictures({
     preparer,
-    encoder: await VisionEncoder.open({ backend, session, embeddings }),
+    encoder,
     mergeSize: mergeSizeOf(folder.config),
     numRows: (picture) => prompt.numRows(picture),
     maxEncodedBytes: options.maxEncodedBytes,
   });
-  onProgress({ what: "warming up" });
-  await warmUp(decoder);
-  await lookAtSomething(pictures, folder);
   const { prefixCache } = engine;
   return new VisionModel({
     ...{ kind, decoder, pictures, prompt, tokenizer, defaults, dtype, prefixCache },
@@ -90,7 +91,14 @@ async function loadParts(
 }
 
 /** Has a picture encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
-async function lookAtSomething(pictures: VisionPictures, { path }: ModelFolder): Promise<void> {
+async function lookAtSomething(
+  { preparer, encoder, prompt }: {
+    readonly preparer: VisionPreparer;
+    readonly encoder: VisionEncoder;
+    readonly prompt: VisionPrompt;
+  },
+  { path }: ModelFolder,
+): Promise<void> {
   const data = Uint8Array.from(
     { length: PROBE_PIXELS * PROBE_PIXELS * 3 },
     (_, i) => (i * 7 + (i >> 8) * 31) % 256,
@@ -99,14 +107,14 @@ async function lookAtSomething(pictures: VisionPictures, { path }: ModelFolder):
   const bytes = await encodePng({ ...size, channels: 3, data });
   try {
     const { signal } = new AbortController();
-    const { source } = await pictures.open({ type: "image", bytes, param: "a picture" }, signal);
-    await source.rows();
+    // Tiles would take many times as long, and show no more.
+    const picture = await preparer.prepare({ bytes, inOnePiece: true }, signal);
+    (await encoder.encode(picture, prompt.numRows(picture))).dispose();
   } catch (error) {
     throw new StartupError(`${path} cannot be shown pictures: ${(error as Error).message}`, {
       cause: error,
     });
   }
-  pictures.metrics.registry.resetMetrics();
 }
 
 /** The token in whose place a row of a picture goes, where `config.json` says. */

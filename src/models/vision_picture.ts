@@ -13,6 +13,14 @@ export interface PlainTensor {
   readonly dims: readonly number[];
 }
 
+/** A picture as it comes. */
+export interface PictureToPrepare {
+  /** A file of any format that is known. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Whether models that look at a picture in tiles too are to be shown the whole of it alone. */
+  readonly inOnePiece?: boolean | undefined;
+}
+
 /** A picture ready for the encoder. */
 export interface PreparedPicture {
   /** What stands for it in the prompt: among other words one image token for each row that the encoder gives. */
@@ -24,8 +32,7 @@ export interface PreparedPicture {
 /** To the thread that prepares pictures: the model's folder at first, then one picture at a time. */
 export type ToVisionThread =
   | { readonly type: "load"; readonly folder: string }
-  /** The bytes of a file of any format that is known. */
-  | { readonly type: "prepare"; readonly bytes: Uint8Array<ArrayBuffer> };
+  | ({ readonly type: "prepare" } & PictureToPrepare);
 
 /** From that thread, one answer to each message. */
 export type FromVisionThread =

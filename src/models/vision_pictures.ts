@@ -87,14 +87,9 @@ export class VisionPictures {
     if (known !== undefined) return known;
     const prepared = this.#prepared.get(key) ??
       await this.#prepare(key, { bytes, signal: new AbortController().signal });
-    const rows = await this.#parts.encoder.encode(prepared);
+    const rows = await this.#parts.encoder.encode(prepared, this.#parts.numRows(prepared));
     this.metrics.encoderRuns.inc();
     this.#prepared.delete(key);
-    const [got, wanted] = [rows.size / rows.dims.at(-1)!, this.#parts.numRows(prepared)];
-    if (got !== wanted) {
-      rows.dispose();
-      throw new Error(`The vision encoder gave ${got} rows for ${wanted} image tokens.`);
-    }
     this.#encoded.set(key, rows, rows.size * (rows.type === "float16" ? 2 : 4));
     return rows;
   }
@@ -104,7 +99,7 @@ export class VisionPictures {
     { bytes, signal }: { bytes: Uint8Array<ArrayBuffer>; signal: AbortSignal },
   ): Promise<PreparedPicture> {
     const startMs = performance.now();
-    const prepared = await this.#parts.preparer.prepare(bytes, signal);
+    const prepared = await this.#parts.preparer.prepare({ bytes }, signal);
     this.metrics.prepareSeconds.observe((performance.now() - startMs) / 1000);
     this.#prepared.set(key, prepared, bytesOf(prepared));
     this.#known.set(key, this.#knowledgeOf(prepared), 2 * prepared.text.length);

@@ -6,7 +6,12 @@
 import { HearthError, StartupError } from "../errors.ts";
 import { AskedThread } from "./asked_thread.ts";
 import { Places } from "./places.ts";
-import type { FromVisionThread, PreparedPicture, ToVisionThread } from "./vision_picture.ts";
+import type {
+  FromVisionThread,
+  PictureToPrepare,
+  PreparedPicture,
+  ToVisionThread,
+} from "./vision_picture.ts";
 
 type Thread = AskedThread<ToVisionThread, FromVisionThread>;
 
@@ -31,20 +36,17 @@ export class VisionPreparer {
   }
 
   /**
-   * Prepares the picture of a file.
+   * Prepares a picture.
    *
    * @param signal takes it out of the queue; a picture whose turn has come is prepared to its end.
    * @throws {HearthError} `invalid_media` when the file is no picture, or one that the model cannot take.
    * @throws the signal's reason.
    */
-  async prepare(
-    bytes: Uint8Array<ArrayBuffer>,
-    signal: AbortSignal,
-  ): Promise<PreparedPicture> {
+  async prepare(picture: PictureToPrepare, signal: AbortSignal): Promise<PreparedPicture> {
     const place = await this.#turn.take(signal);
     try {
       const thread = this.#thread ??= (await startThread(this.#folder)).thread;
-      const answer = await thread.ask({ type: "prepare", bytes });
+      const answer = await thread.ask({ ...picture, type: "prepare" });
       if (answer.type === "prepared") return answer.picture;
       if (answer.type === "refused") throw HearthError.fromWire(answer.error);
       throw new Error(`The thread that prepares pictures answered "${answer.type}".`);

@@ -12,7 +12,7 @@ import type { Pixels } from "../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import { toRawImage } from "../onnx/raw_image.ts";
 import { type Json, type ModelFolder, openFolder, readJson, readOptionalJson } from "./folder.ts";
-import type { PlainTensor, PreparedPicture } from "./vision_picture.ts";
+import type { PictureToPrepare, PlainTensor, PreparedPicture } from "./vision_picture.ts";
 
 /** Whether a class takes the text first, and the picture then. */
 const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
@@ -29,12 +29,14 @@ const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
   PixtralProcessor: false,
   Lfm2VlProcessor: false,
 };
+/** Classes that show a picture in tiles too, and can be told not to. */
+const HAVE_TILES: ReadonlySet<string> = new Set(["Idefics3Processor", "SmolVLMProcessor"]);
 /** What these classes put in the place of a picture, where neither they nor their configuration say. */
 const DEFAULT_PLACEHOLDER = "<image>";
 
 /** What is used of a processor. Its declaration knows nothing of the classes' own fields. */
 interface Processor {
-  (first: unknown, second: unknown): Promise<Record<string, unknown>>;
+  (...operands: readonly unknown[]): Promise<Record<string, unknown>>;
   readonly config: Json;
   readonly image_token?: unknown;
   readonly boi_token?: unknown;
@@ -54,15 +56,17 @@ export class VisionProcessor {
   readonly placeholder: string;
   readonly #processor: Processor;
   readonly #takesTextFirst: boolean;
+  readonly #hasTiles: boolean;
   readonly #RawImage: typeof RawImage;
 
   private constructor(
     processor: Processor,
-    options: { placeholder: string; takesTextFirst: boolean; RawImage: typeof RawImage },
+    options: { name: string; placeholder: string; RawImage: typeof RawImage },
   ) {
     this.#processor = processor;
     this.placeholder = options.placeholder;
-    this.#takesTextFirst = options.takesTextFirst;
+    this.#takesTextFirst = TAKES_TEXT_FIRST[options.name]!;
+    this.#hasTiles = HAVE_TILES.has(options.name);
     this.#RawImage = options.RawImage;
   }
 
@@ -85,8 +89,8 @@ export class VisionProcessor {
     const image_processor = await loadImageProcessor(folder, { name, config, transformers });
     const processor = new Class(config, { tokenizer, image_processor }, null);
     return new VisionProcessor(processor, {
+      name,
       placeholder: placeholderOf(processor, { name, Class }),
-      takesTextFirst: TAKES_TEXT_FIRST[name]!,
       RawImage: transformers.RawImage,
     });
   }
@@ -96,11 +100,15 @@ export class VisionProcessor {
    *
    * @throws {Error} when the picture has a form that the model's preprocessing refuses.
    */
-  async prepare(pixels: Pixels): Promise<PreparedPicture> {
+  async prepare(
+    pixels: Pixels,
+    { inOnePiece = false }: Pick<PictureToPrepare, "inOnePiece"> = {},
+  ): Promise<PreparedPicture> {
     const image = toRawImage(this.#RawImage, onWhite(pixels)).rgb();
-    const given = this.#takesTextFirst
-      ? await this.#processor(this.placeholder, image)
-      : await this.#processor(image, this.placeholder);
+    const operands = this.#takesTextFirst ? [this.placeholder, image] : [image, this.placeholder];
+    const given = inOnePiece && this.#hasTiles
+      ? await this.#processor(...operands, { do_image_splitting: false })
+      : await this.#processor(...operands);
     const { texts, ...rest } = given;
     const tensors = Object.entries(rest).flatMap(([name, value]) => {
       const tensor = plainTensor(value);

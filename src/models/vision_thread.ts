@@ -6,7 +6,12 @@
 import "../onnx/no_location.ts";
 import { HearthError } from "../errors.ts";
 import { decodeImage } from "../media/image.ts";
-import type { FromVisionThread, PreparedPicture, ToVisionThread } from "./vision_picture.ts";
+import type {
+  FromVisionThread,
+  PictureToPrepare,
+  PreparedPicture,
+  ToVisionThread,
+} from "./vision_picture.ts";
 import { VisionProcessor } from "./vision_processor.ts";
 
 const scope = globalThis as unknown as {
@@ -25,19 +30,21 @@ async function load(folder: string): Promise<void> {
   }
 }
 
-async function prepare(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
+async function prepare(given: PictureToPrepare): Promise<void> {
   try {
-    const picture = await processFile(bytes);
+    const picture = await processFile(given);
     scope.postMessage({ type: "prepared", picture }, buffersOf(picture));
   } catch (error) {
     scope.postMessage({ type: "refused", error: HearthError.from(error).toWire() });
   }
 }
 
-async function processFile(bytes: Uint8Array<ArrayBuffer>): Promise<PreparedPicture> {
+async function processFile(
+  { bytes, inOnePiece = false }: PictureToPrepare,
+): Promise<PreparedPicture> {
   const pixels = await decodeImage(bytes);
   try {
-    return await processor!.prepare(pixels);
+    return await processor!.prepare(pixels, { inOnePiece });
   } catch (error) {
     // The model's preprocessing has shown at the start that it works: it is the picture that it cannot take.
     const size = `${pixels.width} × ${pixels.height}`;
@@ -54,4 +61,4 @@ function buffersOf({ tensors }: PreparedPicture): ArrayBuffer[] {
 }
 
 scope.onmessage = ({ data: message }) =>
-  message.type === "load" ? load(message.folder) : prepare(message.bytes);
+  message.type === "load" ? load(message.folder) : prepare(message);

@@ -113,7 +113,7 @@ Deno.test("VisionEncoder.encode() gives rows in the dtype of the embeddings", as
       session: await backend.openSession(pictureEncoder(TINY, { patch: 14, side: 56 })),
       embeddings: { name: "inputs_embeds", type, shape: ["batch", "tokens", 32] },
     });
-    const rows = await encoder.encode(picture);
+    const rows = await encoder.encode(picture, 16);
     await encoder.dispose();
     assert.equal(rows.type, type);
     return Float32Array.from(rows.data as Float32Array);

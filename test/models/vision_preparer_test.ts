@@ -20,7 +20,10 @@ async function withPreparer(use: (preparer: VisionPreparer) => Promise<void>): P
 Deno.test("VisionPreparer.prepare() gives the encoder's inputs and the picture's words", () =>
   withPreparer(async (preparer) => {
     assert.equal(preparer.placeholder, "<|image_pad|>");
-    const { text, tensors } = await preparer.prepare(await drawPicture(0, [112, 56]), NEVER);
+    const { text, tensors } = await preparer.prepare(
+      { bytes: await drawPicture(0, [112, 56]) },
+      NEVER,
+    );
     assert.equal(text, "<|image_pad|>".repeat(8));
     assert.deepEqual(tensors["pixel_values"]!.dims, [32, 1176]);
     assert.deepEqual([...tensors["image_grid_thw"]!.data], [1n, 4n, 8n]);
@@ -31,7 +34,7 @@ Deno.test("VisionPreparer.prepare() shows what is transparent on white", () =>
     const clear = Uint8Array.fromBase64(
       "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==",
     );
-    const { tensors } = await preparer.prepare(clear, NEVER);
+    const { tensors } = await preparer.prepare({ bytes: clear }, NEVER);
     const white = [0.48145466, 0.4578275, 0.40821073].map((mean, i) =>
       (1 - mean) / [0.26862954, 0.26130258, 0.27577711][i]!
     );
@@ -45,21 +48,21 @@ Deno.test("VisionPreparer.prepare() leaves the queue when it is told to, and goe
   withPreparer(async (preparer) => {
     const picture = await drawPicture(1, [400, 300]);
     const abort = new AbortController();
-    const first = preparer.prepare(picture, NEVER);
-    const second = preparer.prepare(picture, abort.signal);
-    const broken = preparer.prepare(picture.slice(0, 40), NEVER);
+    const first = preparer.prepare({ bytes: picture }, NEVER);
+    const second = preparer.prepare({ bytes: picture }, abort.signal);
+    const broken = preparer.prepare({ bytes: picture.slice(0, 40) }, NEVER);
     abort.abort(new Error("gone"));
     await assert.rejects(second, /gone/);
     await assert.rejects(broken, (error: HearthError) => error.kind === "invalid_media");
-    assert.equal((await first).text, (await preparer.prepare(picture, NEVER)).text);
+    assert.equal((await first).text, (await preparer.prepare({ bytes: picture }, NEVER)).text);
   }));
 
 Deno.test("VisionPreparer.prepare() replaces a thread that has ended", () =>
   withPreparer(async (preparer) => {
     const picture = await drawPicture(1, [800, 600]);
-    const interrupted = preparer.prepare(picture, NEVER);
+    const interrupted = preparer.prepare({ bytes: picture }, NEVER);
     await new Promise((resolve) => setTimeout(resolve, 1));
     preparer.close();
     await assert.rejects(interrupted, /was ended/);
-    assert.ok((await preparer.prepare(picture, NEVER)).text.length > 0);
+    assert.ok((await preparer.prepare({ bytes: picture }, NEVER)).text.length > 0);
   }));
