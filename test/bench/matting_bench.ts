@@ -24,7 +24,8 @@ import { median, printTable, time } from "./report.ts";
 const MODEL = "hearth-demo-matting";
 const FOLDER = findModelFolder(MODEL)!;
 const ROUNDS = 5;
-const NUM_TOGETHER = 8;
+const NUM_TOGETHER = 6;
+const TOGETHER_ROUNDS = 2;
 const FILTERS: readonly ResampleFilter[] = ["nearest", "lanczos", "bilinear", "bicubic", "box"];
 
 /** By name, width and height. */
@@ -33,6 +34,7 @@ const SIZES = {
   "1080p": [1920, 1080],
   "12 megapixels": [4000, 3000],
 } as const;
+const TOGETHER_SIZES = { "320 × 240": [320, 240], "1080p": [1920, 1080] } as const;
 
 /** A subject before a background, both with the grain of a photograph. */
 function makePhoto(width: number, height: number): Pixels {
@@ -134,17 +136,53 @@ async function benchDevice(name: string): Promise<void> {
     ],
     rows,
   );
-  const small = await encodePng(makePhoto(320, 240));
-  const alone = await time(async () => {
-    for (let i = 0; i < NUM_TOGETHER; i++) await ours(small.slice());
-  });
-  const together = await time(() =>
-    Promise.all(Array.from({ length: NUM_TOGETHER }, () => ours(small.slice())))
-  );
+  const together: string[][] = [];
+  for (const [label, [width, height]] of Object.entries(TOGETHER_SIZES)) {
+    const file = await encodePng(makePhoto(width, height));
+    together.push(await compareTogether(label, { ours, theirs }, file));
+  }
   printTable(
-    [`${NUM_TOGETHER} pictures of 320 × 240, ms`, "at once", "one after the other", "ratio"],
-    [["Hearth", together.toFixed(0), alone.toFixed(0), `${(alone / together).toFixed(1)}×`]],
+    [
+      `${NUM_TOGETHER} pictures that come together, ms`,
+      "Hearth",
+      "Hearth, one after the other",
+      "transformers.js",
+      "ratio",
+    ],
+    together,
   );
+}
+
+/** What comes together, to ours at once; transformers.js takes one at a time. */
+async function compareTogether(
+  label: string,
+  { ours, theirs }: Contenders,
+  file: Uint8Array<ArrayBuffer>,
+): Promise<string[]> {
+  const files = () => Array.from({ length: NUM_TOGETHER }, () => file.slice());
+  const inTurn = (cutOut: CutOut) => async () => {
+    for (const each of files()) await cutOut(each);
+  };
+  const works = {
+    atOnce: () => Promise.all(files().map(ours)),
+    inTurn: inTurn(ours),
+    theirs: inTurn(theirs),
+  };
+  const times = { atOnce: [] as number[], inTurn: [] as number[], theirs: [] as number[] };
+  for (let round = 0; round <= TOGETHER_ROUNDS; round++) {
+    for (const name of ["atOnce", "inTurn", "theirs"] as const) {
+      const ms = await time(works[name]);
+      if (round > 0) times[name].push(ms);
+    }
+  }
+  const [atOnce, one, other] = [times.atOnce, times.inTurn, times.theirs].map(median);
+  return [
+    label,
+    atOnce!.toFixed(0),
+    one!.toFixed(0),
+    other!.toFixed(0),
+    `${(other! / atOnce!).toFixed(1)}×`,
+  ];
 }
 
 async function main(): Promise<void> {

@@ -116,10 +116,10 @@ Deno.test("fetch: resident memory does not grow with the pictures that were answ
     }
   };
   // The worker is a thread of this process.
-  await ask(40);
+  await ask(20);
   const before = Deno.memoryUsage().rss;
-  await ask(60);
+  await ask(30);
   const grownMib = (Deno.memoryUsage().rss - before) / 2 ** 20;
   // Each picture takes 10 MiB on its way.
-  assert.ok(grownMib < 150, `${grownMib.toFixed(0)} MiB more after 60 pictures`);
+  assert.ok(grownMib < 120, `${grownMib.toFixed(0)} MiB more after 30 pictures`);
 });
