@@ -7,7 +7,7 @@ import type { Backend } from "../backend/backend.ts";
 import { StartupError } from "../errors.ts";
 import { buildCast } from "../onnx/cast_model.ts";
 import { type Session, Tensor, type ValueInfo } from "../onnx/ort.ts";
-import type { PlainTensor, PreparedPicture } from "./vision_picture.ts";
+import type { PlainTensor, PreparedPicture } from "./prepared_picture.ts";
 
 /** Inputs that some exports call otherwise than the processors of transformers.js. */
 const ALIASES: Readonly<Record<string, string>> = {

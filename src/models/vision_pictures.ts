@@ -10,7 +10,7 @@ import type { ImagePart } from "./task.ts";
 import type { VisionEncoder } from "./vision_encoder.ts";
 import { SharedJobs } from "./shared_jobs.ts";
 import { VisionMetrics } from "./vision_metrics.ts";
-import type { PreparedPicture } from "./vision_picture.ts";
+import type { PreparedPicture } from "./prepared_picture.ts";
 import type { VisionPreparer } from "./vision_preparer.ts";
 import type { PromptPicture } from "./vision_prompt.ts";
 

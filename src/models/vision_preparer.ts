@@ -11,7 +11,7 @@ import type {
   PictureToPrepare,
   PreparedPicture,
   ToVisionThread,
-} from "./vision_picture.ts";
+} from "./prepared_picture.ts";
 
 type Thread = AskedThread<ToVisionThread, FromVisionThread>;
 

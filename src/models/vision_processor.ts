@@ -12,7 +12,7 @@ import type { Pixels } from "../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import { toRawImage } from "../onnx/raw_image.ts";
 import { type Json, type ModelFolder, openFolder, readJson, readOptionalJson } from "./folder.ts";
-import type { PictureToPrepare, PlainTensor, PreparedPicture } from "./vision_picture.ts";
+import type { PictureToPrepare, PlainTensor, PreparedPicture } from "./prepared_picture.ts";
 
 /** Whether a class takes the text first, and the picture then. */
 const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {

@@ -11,7 +11,7 @@ import type {
   PictureToPrepare,
   PreparedPicture,
   ToVisionThread,
-} from "./vision_picture.ts";
+} from "./prepared_picture.ts";
 import { VisionProcessor } from "./vision_processor.ts";
 
 const scope = globalThis as unknown as {
