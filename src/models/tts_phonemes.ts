@@ -32,7 +32,8 @@ export async function toPhonemes(text: string, language: string): Promise<string
   let sounds = "";
   let at = 0;
   const say = async (words: string) => {
-    if (words.trim() !== "") sounds += (await phonemize(words, accent)).join(" ");
+    if (/[\p{L}\p{N}]/u.test(words)) sounds += (await phonemize(words, accent)).join(" ");
+    else sounds += " ";
   };
   for (const match of text.matchAll(PUNCTUATION)) {
     await say(text.slice(at, match.index));

@@ -36,11 +36,18 @@ Deno.test("openai: audio.speech.create in every format decodes to the same speec
   }
 });
 
-Deno.test("openai: audio.speech.create can be read as it comes", async () => {
-  const response = await client.audio.speech.create(request({ response_format: "pcm" }));
-  let numBytes = 0;
-  for await (const piece of response.body!) numBytes += piece.length;
-  assert.ok(numBytes > 20_000);
+Deno.test("openai: audio.speech.create can be read while the rest is spoken", async () => {
+  const NUM_SENTENCES = 300;
+  const before = await server.figure("hearth_prompt_tokens_total");
+  const input = "This sentence is like all the others in a long text. ".repeat(NUM_SENTENCES);
+  const response = await client.audio.speech.create(request({ input, response_format: "pcm" }));
+  const reader = response.body!.getReader();
+  const first = await reader.read();
+  assert.ok(first.value!.length > 1_000);
+  const spoken = await server.figure("hearth_prompt_tokens_total") - before;
+  assert.ok(spoken < 50 * NUM_SENTENCES, `${spoken} tokens when the first sound came`);
+  await reader.cancel();
+  await server.untilIdle();
 });
 
 Deno.test("openai: stream_format sse carries the sound as events; what cannot be spoken is a BadRequestError", async () => {

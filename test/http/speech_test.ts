@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { TestApp } from "../fixtures/server.ts";
 import { decodeAll, openTtsApp, speechBody, VOICE_MODEL } from "../fixtures/tts_server.ts";
 
 const RATE_HZ = 16_000;
@@ -250,64 +251,77 @@ Deno.test("many texts at once sound as each of them alone", async () => {
   for (const [i, text] of texts.entries()) assert.deepEqual(together[i], await say(text));
 });
 
-Deno.test("300 hostile texts: never a 5xx, and always sound or a reason", async () => {
+/** What texts are made of that nobody would say. */
+const HOSTILE = [
+  "\u0000",
+  "\ufffd",
+  "\ud800",
+  "\u202e",
+  "\u200b",
+  "e\u0301",
+  "\u{1f468}\u200d\u{1f469}",
+  "\n\n",
+  "\r",
+  "...",
+  "$$$",
+  "1e308",
+  "-0",
+  "NaN",
+  "00:00",
+  "99/99/9999",
+  "((((",
+  "]]]]",
+  "<b>",
+  "&amp;",
+  "\\",
+  "'",
+  '"',
+  "%s",
+  "${x}",
+  "\u4f60",
+  "\u0627\u0644",
+  "Mr.",
+  "e.g.",
+  "U.S.",
+  "a",
+  "B",
+  " ",
+  "https://x.y/z?q=1",
+  "\u00bd",
+  "1,000,000.01",
+  "#",
+  "*",
+  "_",
+  "`",
+];
+
+/** @returns how many were spoken, and how many refused. */
+async function speakHostile(to: TestApp, count: number): Promise<{ 200: number; 400: number }> {
   let state = 5;
   const next = (n: number) => (state = (state * 48271) % 2147483647) % n;
-  const parts = [
-    "\u0000",
-    "\ufffd",
-    "\ud800",
-    "\u202e",
-    "\u200b",
-    "e\u0301",
-    "\u{1f468}\u200d\u{1f469}",
-    "\n\n",
-    "\r",
-    "...",
-    "$$$",
-    "1e308",
-    "-0",
-    "NaN",
-    "00:00",
-    "99/99/9999",
-    "((((",
-    "]]]]",
-    "<b>",
-    "&amp;",
-    "\\",
-    "'",
-    '"',
-    "%s",
-    "${x}",
-    "\u4f60",
-    "\u0627\u0644",
-    "Mr.",
-    "e.g.",
-    "U.S.",
-    "a",
-    "B",
-    " ",
-    "https://x.y/z?q=1",
-    "\u00bd",
-    "1,000,000.01",
-    "#",
-    "*",
-    "_",
-    "`",
-  ];
   const answered = { 200: 0, 400: 0 };
-  for (let i = 0; i < 300; i++) {
-    const input = Array.from({ length: 1 + next(30) }, () => parts[next(parts.length)]).join("");
+  for (let i = 0; i < count; i++) {
+    const parts = Array.from({ length: 1 + next(30) }, () => HOSTILE[next(HOSTILE.length)]);
+    const input = parts.join("");
     const format = ["mp3", "wav", "opus", "flac", "pcm"][next(5)];
-    const response = await app.post(PATH, speechBody({ input, response_format: format }));
-    assert.ok(
-      response.status === 200 || response.status === 400,
-      `${response.status} ${JSON.stringify(input)}`,
-    );
+    const response = await to.post(PATH, speechBody({ input, response_format: format }));
+    const { status } = response;
+    assert.ok(status === 200 || status === 400, `${status} ${JSON.stringify(input)}`);
     await response.bytes();
-    answered[response.status as 200 | 400]++;
+    answered[status]++;
   }
+  return answered;
+}
+
+Deno.test("300 hostile texts: never a 5xx, and always sound or a reason", async () => {
+  const answered = await speakHostile(app, 300);
   assert.ok(answered[200] > 100 && answered[400] > 5, JSON.stringify(answered));
+});
+
+Deno.test("hostile texts are taken by the rules of eSpeak, too", async () => {
+  await using kokoro = await openTtsApp({ family: "kokoro" });
+  const answered = await speakHostile(kokoro, 40);
+  assert.ok(answered[200] > 20, JSON.stringify(answered));
 });
 
 Deno.test({ name: "the app of these tests is stopped", fn: () => app[Symbol.asyncDispose]() });

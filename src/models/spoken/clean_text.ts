@@ -6,8 +6,9 @@
 
 /** In this order. */
 const RULES: readonly (readonly [RegExp, string])[] = [
-  // What only formats: control characters, joiners, marks of direction, selectors of an emoji's looks.
-  [/[\p{Cc}\p{Cf}\u{fe00}-\u{fe0f}]+/gu, " "],
+  // Joiners, soft hyphens, marks of direction, selectors of an emoji's looks: they stand within words.
+  [/[\p{Cf}\u{fe00}-\u{fe0f}]+/gu, ""],
+  [/\p{Cc}+/gu, " "],
   [/[\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}\u20e3]+/gu, " "],
   [/[\u2018\u2019\u201b\u2032]/g, "'"],
   [/[\u201c\u201d\u201e\u2033]/g, '"'],

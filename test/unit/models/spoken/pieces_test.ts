@@ -100,6 +100,7 @@ Deno.test("cleanText() takes out what is for the eye alone", () => {
     ),
     'Bold and code, a link "q" it\'s',
   );
+  assert.equal(cleanText("co\u00adoperate\ttoday\ufeff"), "cooperate today");
   assert.equal(cleanText("## Title"), "Title");
   assert.equal(cleanText("- 5 < 6 * 7"), "5 < 6 * 7");
   assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
