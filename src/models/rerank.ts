@@ -4,7 +4,9 @@
  * @module
  */
 import { StartupError } from "../errors.ts";
+import type { Model as Graph } from "../onnx/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "./task.ts";
+import type { EncoderForm } from "./encoder_load.ts";
 import type { ModelFolder } from "./folder.ts";
 import { findOutput, keepOutput } from "./graph_output.ts";
 import { type Model, requireTask } from "./model.ts";
@@ -39,9 +41,7 @@ export class RerankModel extends TextModel implements Model {
     const loaded = await loadTexts(folder, options, {
       encoder: (graph, tokenizer) => {
         form = crossEncoderForm(tokenizer);
-        const model = keepOutput(graph, findOutput(graph, ["logits"]), LOGITS);
-        const packing = { model, output: LOGITS, summary: FIRST_TOKEN };
-        return { model, output: LOGITS, packing };
+        return logitsForm(graph);
       },
       decoder: (tokenizer) => {
         const judge = judgeForm(tokenizer);
@@ -86,6 +86,22 @@ export class RerankModel extends TextModel implements Model {
       maxSecond: maxDocumentTokens,
     });
   }
+}
+
+/** A graph with the logits of each pair as its only output. @throws {StartupError} when it gives others. */
+function logitsForm(graph: Graph): EncoderForm {
+  const logits = findOutput(graph, ["logits"]);
+  const shape = graph.graph.outputs.find(({ name }) => name === logits)?.shape ?? [];
+  if (shape.length > 2) {
+    throw new StartupError(
+      `The graph gives logits of shape [${
+        shape.join(", ")
+      }], for each token; a reranker gives 1 or 2 for a pair of texts.`,
+    );
+  }
+  const model = keepOutput(graph, logits, LOGITS);
+  const packing = { model, output: LOGITS, summary: FIRST_TOKEN };
+  return { model, output: LOGITS, packing };
 }
 
 /**
