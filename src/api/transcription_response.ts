@@ -25,7 +25,7 @@ const Segment = z.object({
 /** The long answer. */
 export const VerboseTranscription = z.object({
   task: z.literal("transcribe"),
-  language: z.string().describe("Its English name, in lower case"),
+  language: z.string().describe("Its English name, in lower case; empty where it is not known"),
   duration: z.number().describe("Seconds of sound"),
   text: z.string(),
   segments: z.array(Segment),

@@ -37,7 +37,8 @@ export class WhisperRecogniser implements Recogniser {
     this.dtype = graphs.dtype;
     this.sampleRateHz = spec.sampleRateHz;
     this.maxRecordings = maxRecordings;
-    this.maxSpeechSeconds = spec.frames * spec.hopSamples / spec.sampleRateHz;
+    // Speech begins and ends within frames, and is to fit into a window with both.
+    this.maxSpeechSeconds = (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz;
     this.#parts = parts;
     this.#batcher = new WhisperBatcher({ ...parts, maxRows: maxRecordings });
   }
