@@ -5,8 +5,11 @@ import { HearthError, StartupError } from "../../src/errors.ts";
 import { encodePng } from "../../src/media/png.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
+import { writeHalf } from "../fixtures/half_model.ts";
 import { type OpenModel, openModel } from "../fixtures/model.ts";
 import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
 import { makeTinyOcr, ocrPicture, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
@@ -76,6 +79,29 @@ gpuTest(
     await checkTogether(model);
   },
 );
+
+const GRAPHS = {
+  trocr: ["encoder_model", "decoder_model_merged"],
+  florence: ["vision_encoder", "embed_tokens", "encoder_model", "decoder_model_merged"],
+} as const;
+
+for (const family of ["trocr", "florence"] as const) {
+  gpuTest(`OcrModel in half precision begins as in full precision: ${family}`, async (gpu) => {
+    if (!gpu.hasF16) return;
+    const backend = await WebGpuBackend.create(gpu);
+    await using tiny = await makeTinyOcr(family);
+    for (const graph of GRAPHS[family]) await writeHalf(tiny.folder, graph);
+    await using model = await openModel(tiny.folder, { backend, dtype: "fp16" });
+    assert.equal(model.dtype, "fp16");
+    const { tokenTexts } = await loadTokenizer(await openFolder(tiny.folder));
+    for (const { number, request, tokens } of OCR_GOLDENS[family].slice(0, 3)) {
+      const message = pictureMessage(await ocrPicture(number), request);
+      const { logprobs } = await chat(model, [message], { maxTokens: 4, topLogprobs: 0 });
+      const wanted = tokens.slice(0, 4).map((token) => tokenTexts.of(token).bytes);
+      assert.deepEqual(logprobs[0]!.map(({ bytes }) => bytes), wanted);
+    }
+  });
+}
 
 Deno.test("OcrModel runs requests whose texts are not alike beside each other", () =>
   withModel("florence", async (model) => {
