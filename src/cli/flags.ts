@@ -183,13 +183,14 @@ export const RUN_FLAGS = {
     help:
       "What the model gets: a text, or the path of a file. A text model is asked all of them at " +
       "once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
-      "speech model takes recordings; a background-removal model takes a picture. Without it, " +
-      "standard input.",
+      "speech model takes recordings; a model that speaks takes texts; a background-removal model " +
+      "takes a picture. Without it, standard input.",
   }),
   output: text({
     short: "o",
     placeholder: "<file>",
-    help: "File to write the result to. Default: standard output.",
+    help: "File to write the result to; speech is written as its name says: .wav, .mp3, .flac, " +
+      ".opus. Default: standard output.",
   }),
   temperature: number({
     placeholder: "<number>",
@@ -202,6 +203,16 @@ export const RUN_FLAGS = {
     min: 1,
     max: 1_000_000,
     help: "Most tokens that a text model writes. Default: to the end of its context.",
+  }),
+  voice: text({
+    placeholder: "<name>",
+    help: "Voice of a model that speaks. Default: its first.",
+  }),
+  speed: number({
+    placeholder: "<number>",
+    min: 0.25,
+    max: 4,
+    help: "Pace of a model that speaks; 1 is its own.",
   }),
   ...IMAGE_FLAGS,
   ...WEIGHTS_FLAGS,

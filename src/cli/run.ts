@@ -42,7 +42,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
     ...flags,
     onProgress: (progress) => progressLine.show(progress),
   }).finally(() => progressLine.clear());
-  const { device, dtype, kind, temperature, maxTokens } = flags;
+  const { device, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = { prefixCache: false, maxSequences: 1, maxImagePixels };
   const load = { model, device, dtype, kind, engine, vadFolder, log: logSettings };
@@ -50,7 +50,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   try {
     session.start();
     if (!await untilReady(session, progressLine)) return 1;
-    await writeResult({ session, inputs, temperature, maxTokens }, output);
+    await writeResult({ ...flags, session, inputs }, output);
     return 0;
   } finally {
     await session.stop();

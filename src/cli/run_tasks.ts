@@ -3,11 +3,14 @@
  *
  * @module
  */
+import { extname } from "node:path";
 import type { ModelKind } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import type { ChatTask, MessagePart } from "../models/task.ts";
 import { joinBytes } from "../media/audio/join_bytes.ts";
 import { closeWavHeader } from "../media/sound/wav_header.ts";
+import { SOUND_FORMATS } from "../media/sound_format.ts";
+import { findVoice } from "../http/voices.ts";
 import type { Session } from "../session/session.ts";
 import { isText, type RunInput, textOf } from "./run_input.ts";
 
@@ -17,6 +20,10 @@ export interface RunTask {
   readonly inputs: readonly RunInput[];
   readonly temperature: number | undefined;
   readonly maxTokens: number | undefined;
+  /** Path of the file that is written; standard output if absent. */
+  readonly output: string | undefined;
+  readonly voice: string | undefined;
+  readonly speed: number | undefined;
 }
 
 /**
@@ -151,16 +158,19 @@ async function* writeScores({ session, inputs }: RunTask) {
   }
 }
 
-/** A WAV file, whose header tells its length: it is written when all is spoken. */
-async function* writeSpeech({ session, inputs }: RunTask) {
+/** A sound file of the format that its name says, else WAV; a WAV's header tells its length. */
+async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTask) {
+  const extension = extname(output ?? "").slice(1).toLowerCase();
+  const format = SOUND_FORMATS.find((each) => each === extension) ?? "wav";
   const [{ name: param } = { name: "text" }] = inputs;
   const events = session.stream({
     type: "speak",
     requestId: "run",
     text: inputs.map(textOf).join("\n\n"),
     param,
-    speed: 1,
-    format: "wav",
+    voice: voice && findVoice(session.requireReady(), voice),
+    speed,
+    format,
     seed: 0,
   });
   const parts: Uint8Array[] = [];
@@ -169,6 +179,6 @@ async function* writeSpeech({ session, inputs }: RunTask) {
     if (event.type === "audio") parts.push(event.bytes);
   }
   const file = joinBytes(parts);
-  closeWavHeader(file);
+  if (format === "wav") closeWavHeader(file);
   yield file;
 }

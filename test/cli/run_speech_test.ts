@@ -19,6 +19,26 @@ Deno.test("run of a model that speaks writes a WAV file with its length", async 
   assert.ok(samples.length > 4_000 && samples.some((sample) => Math.abs(sample) > 0.05));
 });
 
+Deno.test("run speaks with a voice, at a pace, in the format of the file", async () => {
+  await using tiny = await makeTinyTts("supertonic");
+  const speak = async (name: string, ...flags: string[]) => {
+    const output = join(tiny.folder, name);
+    const { code, stderr } = await runHearth(
+      ["run", tiny.folder, "--device", "cpu", "-i", TEXT, "-o", output, ...flags],
+    );
+    return { code, stderr, file: code === 0 ? await Deno.readFile(output) : undefined };
+  };
+  const { file } = await speak("usual.flac");
+  const usual = await decodeAll(file!, 44_100);
+  const other = await decodeAll((await speak("other.flac", "--voice", "M1")).file!, 44_100);
+  assert.notDeepEqual(other, usual);
+  const fast = await decodeAll((await speak("fast.wav", "--speed", "2")).file!, 44_100);
+  assert.ok(Math.abs(usual.length / fast.length - 2) < 0.2);
+  const unknown = await speak("x.wav", "--voice", "nobody");
+  assert.equal(unknown.code, 1);
+  assert.match(unknown.stderr, /voice: want one of those of .*F1, M1.*saw "nobody"/);
+});
+
 Deno.test("run says what is missing of a model that speaks", async () => {
   const cases = [
     [
