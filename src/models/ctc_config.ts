@@ -43,7 +43,8 @@ function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): CtcVo
       "The folder is no CTC model: wanted vocab_size and pad_token_id in config.json, and a vocabulary in tokenizer.json.",
     );
   }
-  const delimiter = tokenizerConfig["word_delimiter_token"];
+  const decoder = (tokenizer["decoder"] ?? {}) as Json;
+  const delimiter = tokenizerConfig["word_delimiter_token"] ?? decoder["word_delimiter_token"];
   const texts = new Array<string>(numClasses).fill("");
   for (const [piece, id] of entries) {
     if (id >= numClasses || isSpecial(piece)) continue;

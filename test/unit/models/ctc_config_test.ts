@@ -21,7 +21,10 @@ function read(changes: Partial<CtcFiles> = {}) {
 }
 
 Deno.test("readCtcConfig() takes letters for text, the delimiter for a space and special tokens for nothing", () => {
-  assert.deepEqual(read().vocabulary, { blank: 0, texts: ["", "", " ", "A", "'", "é"] });
+  const expected = { blank: 0, texts: ["", "", " ", "A", "'", "é"] };
+  assert.deepEqual(read().vocabulary, expected);
+  const tokenizer = { ...FILES.tokenizer, decoder: { type: "CTC", word_delimiter_token: "|" } };
+  assert.deepEqual(read({ tokenizer, tokenizerConfig: {} }).vocabulary, expected);
 });
 
 Deno.test("readCtcConfig() reads word pieces, and a blank that is the last class", () => {
