@@ -5,7 +5,12 @@ import { discFile } from "../fixtures/matting.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
+import visionGoldens from "../fixtures/vision/goldens.json" with { type: "json" };
+import { drawPicture, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";
+import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 import { speechTest } from "../fixtures/speech.ts";
 import { CLIP, CLIP_TEXT } from "../fixtures/speech_server.ts";
 import { goldenSound, makeTinySpeech } from "../fixtures/tiny_speech.ts";
@@ -99,6 +104,27 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
     const terminal = await runInTerminal([...words, "-i", picture]);
     assert.equal(terminal.code, 1);
     assert.match(terminal.screen, /name a file for it with -o/);
+  });
+});
+
+Deno.test("run of a vision model answers a message of pictures and texts, and refuses what is neither", async () => {
+  await using model = await makeVisionFolder("idefics3");
+  await withFolder(async (folder) => {
+    const picture = join(folder, "waves.png");
+    await Deno.writeFile(picture, await drawPicture(0, KEPT_SIZES.idefics3));
+    const { completion } = visionGoldens.idefics3["one picture"];
+    const { decode } = await loadTokenizer(await openFolder(model.path));
+    const args = ["run", model.path, ...CPU, "--temperature", "0", "--max-tokens", "16"];
+    const inputs = ["-i", picture, "-i", "What can you tell me?"];
+    const { code, stdout, stderr } = await runHearth([...args, ...inputs]);
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+    assert.equal(stdout, `${decode(completion)}\n`);
+
+    const noise = join(folder, "noise.bin");
+    await Deno.writeFile(noise, Uint8Array.of(0xff, 0xfe, 0, 1, 2, 3));
+    const refused = await runHearth([...args, "-i", noise, "-i", "What is this?"]);
+    assert.deepEqual([refused.code, refused.stdout], [1, ""]);
+    assert.match(refused.stderr, /noise\.bin: The file is no picture that can be read/);
   });
 });
 
