@@ -17,7 +17,7 @@ import type { PromptPicture } from "./vision_prompt.ts";
 /** Rows of encoded pictures on the device, where nothing else is said. */
 const MAX_ENCODED_BYTES = 256 * 2 ** 20;
 /** Encoder inputs of pictures that no step has needed yet. */
-const MAX_PREPARED_BYTES = 256 * 2 ** 20;
+const MAX_PREPARED_BYTES = 128 * 2 ** 20;
 /** What prompts say of pictures, a few kilobytes each. */
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
