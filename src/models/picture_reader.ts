@@ -34,13 +34,24 @@ export class PictureReader {
     return new PictureReader(transformers, processor);
   }
 
-  /** @throws {HearthError} `invalid_media` when it is too long a strip. */
+  /** @throws {HearthError} `invalid_media` when it is too long a strip, or has another form that the processor refuses. */
   async prepare(decoded: Pixels): Promise<PreparedPicture> {
     const { width, height } = decoded;
     this.#checkProportions(width, height);
     const image = toRawImage(this.#transformers.RawImage, onWhite(decoded));
-    const { pixel_values: values } = await this.#processor(image);
-    return { data: values.data as Float32Array<ArrayBuffer>, dims: values.dims, width, height };
+    try {
+      const { pixel_values: { data, dims } } = await this.#processor(image);
+      return { data: data as Float32Array<ArrayBuffer>, dims, width, height };
+    } catch (error) {
+      // The processor has shown at the start that it works: it is the picture that it cannot take.
+      throw new HearthError(
+        "invalid_media",
+        `The model cannot be shown a picture of ${width} × ${height} pixels: ${
+          (error as Error).message
+        }`,
+        { cause: error },
+      );
+    }
   }
 
   #checkProportions(width: number, height: number): void {

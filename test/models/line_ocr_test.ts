@@ -193,3 +193,40 @@ ocrTest("LineOcrModel finds nothing in a picture without text", async () => {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => at % 7 * 30);
   assert.deepEqual(await readText([await encodePng({ width, height, channels: 3, data })]), [""]);
 });
+
+ocrTest(
+  "LineOcrModel says nothing more once it is cancelled, and goes on with others",
+  async () => {
+    await using model = await openModel(FOLDER!);
+    const file = await readPicture("en.jpg");
+    const options = { stop: [], n: 1 };
+    let numHeard = 0;
+    const cancels = Array.from({ length: 6 }, () => {
+      const messages = [pictureMessage(file.slice())];
+      return model.start({ type: "chat", requestId: "test", messages, options }, () => {
+        numHeard++;
+        return Promise.resolve();
+      });
+    });
+    const line = chat(model, [pictureMessage(await readPicture("en_rec.jpg"))]);
+    for (const cancel of cancels.slice(0, 5)) cancel();
+    while (numHeard === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    cancels[5]!();
+    const heardThen = numHeard;
+    assert.match((await line).texts[0]!, /^To facilitate the shot type analysis/);
+    assert.equal(numHeard, heardThen);
+  },
+);
+
+ocrTest(
+  "LineOcrModel refuses more answers than one, and a conversation without a picture",
+  async () => {
+    await using model = await openModel(FOLDER!);
+    const picture = pictureMessage(await readPicture("en_rec.jpg"));
+    await assert.rejects(chat(model, [picture], { n: 2 }), /n: this model gives 1 answer, saw 2/);
+    await assert.rejects(
+      chat(model, [{ role: "user", content: "Hello" }]),
+      /want an image_url part/,
+    );
+  },
+);
