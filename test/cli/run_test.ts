@@ -11,6 +11,7 @@ import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
 import visionGoldens from "../fixtures/vision/goldens.json" with { type: "json" };
 import { drawPicture, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
 import { speechTest } from "../fixtures/speech.ts";
 import { CLIP, CLIP_TEXT } from "../fixtures/speech_server.ts";
 import { goldenSound, makeTinySpeech } from "../fixtures/tiny_speech.ts";
@@ -150,11 +151,18 @@ Deno.test("run of a speech model writes a line per recording", async () => {
   });
 });
 
-speechTest("run of the built-in speech model writes what is said", async (folder) => {
-  const words = ["run", "hearth-demo-asr", ...CPU, "-i", `${folder}/demo/${CLIP.file}`];
-  const { code, stdout, stderr } = await runHearth(words);
-  assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: `${CLIP_TEXT}\n`, stderr: "" });
-});
+speechTest(
+  "run of the built-in speech model writes what is said, with --vad too",
+  async (folder) => {
+    const words = ["run", "hearth-demo-asr", ...CPU, "-i", `${folder}/demo/${CLIP.file}`];
+    const expected = { code: 0, stdout: `${CLIP_TEXT}\n`, stderr: "" };
+    const vad = findModelFolder("silero-vad");
+    for (const more of [[], ...(vad === undefined ? [] : [["--vad", vad]])]) {
+      const { code, stdout, stderr } = await runHearth([...words, ...more]);
+      assert.deepEqual({ code, stdout, stderr }, expected, more.join(" "));
+    }
+  },
+);
 
 Deno.test("run without an input, with a bad output or a broken model says so and exits 1", async () => {
   await withFolder(async (folder) => {
