@@ -12,7 +12,7 @@ const colorWanted = "a colour such as #ffffff or #fff";
 const switchWanted = "true or false";
 
 const Color = z.string({ error: colorWanted })
-  .regex(/^#([\da-f]{3}|[\da-f]{6})$/i, { error: colorWanted })
+  .regex(/^#([\da-fA-F]{3}|[\da-fA-F]{6})$/, { error: colorWanted })
   .describe("Colour to lay behind the subject; transparent if absent");
 
 const TEXTS = {
@@ -57,7 +57,7 @@ export const MattingForm = z.object({
   image: z.unknown().meta({
     type: "string",
     format: "binary",
-    description: "The picture file: JPEG, PNG, WebP, GIF, TIFF or BMP; at most 100 MiB",
+    description: "The picture file: JPEG, PNG, WebP, AVIF, GIF, TIFF or BMP; at most 100 MiB",
   }),
   ...Fields.shape,
 }).meta({ id: "MattingForm" });

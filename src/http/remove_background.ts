@@ -33,7 +33,8 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
     operation: {
       summary: "Cut out the foreground of a picture",
       description: "A JSON request is answered with a chat completion that holds the picture; an " +
-        "upload is answered with the PNG file itself. It has the width and height of the picture.",
+        "upload is answered with the PNG file itself. It has the width and height of the picture, " +
+        "unless `crop` is asked for.",
       request: { "application/json": MattingRequest, "multipart/form-data": MattingForm },
       requestExample: {
         model: "hearth-demo-matting",
