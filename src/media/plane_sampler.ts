@@ -10,43 +10,67 @@ interface Size {
   readonly height: number;
 }
 
+/** For each pixel of a long axis, the pixel of the short one before it, the one after it, and how far it is between. */
+interface Neighbours {
+  readonly before: Int32Array;
+  readonly after: Int32Array;
+  readonly share: Float64Array;
+}
+
 /** Bilinear, with the corners of both sizes in the same places. Move it, then read any number of planes. */
 export class PlaneSampler {
-  readonly #small: Size;
-  readonly #large: Size;
-  readonly #at = new Int32Array(4);
-  readonly #weights = new Float64Array(4);
+  readonly #width: number;
+  readonly #columns: Neighbours;
+  readonly #rows: Neighbours;
+  #left = 0;
+  #right = 0;
+  #top = 0;
+  #bottom = 0;
+  #across = 0;
+  #down = 0;
 
   /** @param sizes.small of the planes. @param sizes.large of the picture. */
   constructor({ small, large }: { readonly small: Size; readonly large: Size }) {
-    this.#small = small;
-    this.#large = large;
+    this.#width = small.width;
+    this.#columns = findNeighbours(small.width, large.width);
+    this.#rows = findNeighbours(small.height, large.height);
   }
 
   /** Goes to a pixel of the picture. */
   moveTo(x: number, y: number): void {
-    const { width, height } = this.#small;
-    const column = Math.min(width - 1, Math.max(0, (x + 0.5) * width / this.#large.width - 0.5));
-    const row = Math.min(height - 1, Math.max(0, (y + 0.5) * height / this.#large.height - 0.5));
-    const [left, top] = [Math.floor(column), Math.floor(row)];
-    const right = Math.min(width - 1, left + 1);
-    const bottom = Math.min(height - 1, top + 1);
-    const [u, v] = [column - left, row - top];
-    const [at, weights] = [this.#at, this.#weights];
-    at[0] = top * width + left;
-    at[1] = top * width + right;
-    at[2] = bottom * width + left;
-    at[3] = bottom * width + right;
-    weights[0] = (1 - u) * (1 - v);
-    weights[1] = u * (1 - v);
-    weights[2] = (1 - u) * v;
-    weights[3] = u * v;
+    this.#left = this.#columns.before[x]!;
+    this.#right = this.#columns.after[x]!;
+    this.#across = this.#columns.share[x]!;
+    this.#top = this.#rows.before[y]! * this.#width;
+    this.#bottom = this.#rows.after[y]! * this.#width;
+    this.#down = this.#rows.share[y]!;
   }
 
   /** The value of a plane there. */
   read({ data }: Plane): number {
-    const [at, weights] = [this.#at, this.#weights];
-    return data[at[0]!]! * weights[0]! + data[at[1]!]! * weights[1]! +
-      data[at[2]!]! * weights[2]! + data[at[3]!]! * weights[3]!;
+    const above = mix(data[this.#top + this.#left]!, data[this.#top + this.#right]!, this.#across);
+    const below = mix(
+      data[this.#bottom + this.#left]!,
+      data[this.#bottom + this.#right]!,
+      this.#across,
+    );
+    return mix(above, below, this.#down);
   }
+}
+
+function mix(a: number, b: number, share: number): number {
+  return a + (b - a) * share;
+}
+
+function findNeighbours(small: number, large: number): Neighbours {
+  const before = new Int32Array(large);
+  const after = new Int32Array(large);
+  const share = new Float64Array(large);
+  for (let i = 0; i < large; i++) {
+    const place = Math.min(small - 1, Math.max(0, (i + 0.5) * small / large - 0.5));
+    before[i] = Math.floor(place);
+    after[i] = Math.min(small - 1, before[i]! + 1);
+    share[i] = place - before[i]!;
+  }
+  return { before, after, share };
 }
