@@ -16,6 +16,7 @@ import { type CrossInputs, nameStepAttentions } from "../onnx/step_attention.ts"
 import { expandQuantized } from "../onnx/expand_quantized.ts";
 import type { FolderFiles } from "../onnx/external_data.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
+import { fuseSkipNorms } from "../onnx/fuse_skip_norms.ts";
 import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
 import type { Model } from "../onnx/proto.ts";
@@ -101,7 +102,8 @@ export class CutDecoder {
     const step = ready(appendInCacheDtype(graphs.step));
     const { model, crossInputs } = nameStepAttentions(step, isCross);
     if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
-    const result = splitGraph(model, { contextLength: options.contextLength });
+    const { contextLength } = options;
+    const result = splitGraph(fuseSkipNorms(model), { contextLength });
     if ("refused" in result) return result;
     const { cut } = result;
     const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);

@@ -49,7 +49,7 @@ type Sized = Search & { readonly sizes: AtomSizes };
 export function findUnmaskedAttentions(
   index: GraphIndex,
 ): { readonly found: readonly UnmaskedAttention[]; readonly run: Evaluation } {
-  const feeds = feedsOf(index);
+  const feeds = probeFeeds(index);
   const run = new Evaluation(index, feeds);
   const [first] = feeds.values();
   const search = { index, run, batch: first?.shape[0] ?? 1 };
@@ -57,7 +57,8 @@ export function findUnmaskedAttentions(
   return { found: softmaxes.flatMap((node) => find(node, search) ?? []), run };
 }
 
-function feedsOf(index: GraphIndex): Map<string, Value> {
+/** Inputs of distinct sizes where the graph leaves them open, without their elements. */
+export function probeFeeds(index: GraphIndex): Map<string, Value> {
   const sizes = new Map<string, number>();
   const sizeOf = (symbol: string) => {
     const size = sizes.get(symbol) ?? PROBE_SIZES[sizes.size % PROBE_SIZES.length]!;
