@@ -1,9 +1,13 @@
 /**
- * `deno task test`: runs `deno test` with the arguments given, says what was skipped and why, and ends with one line
- * of counts. Its exit code is that of `deno test`.
+ * `deno task test`: runs `deno test` with the arguments given, or else all tests, as many processes at a time as
+ * there are cores; says what was skipped and why, and ends with one line of counts. Its exit code is that of
+ * `deno test`.
  *
  * @module
  */
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { quietenVulkan } from "../src/cli/quieten_vulkan.ts";
 import { findAdapter } from "../src/gpu/device.ts";
 
 interface Counts {
@@ -16,35 +20,85 @@ const SUMMARY = /^(?:ok|FAILED) \| (\d+) passed.*? \| (\d+) failed(?:.*?(\d+) ig
 // deno-lint-ignore no-control-regex -- that is what colours are made of
 const COLOUR = /\x1b\[[0-9;]*m/g;
 
-const repository = new URL("../", import.meta.url);
-const runtimeFolder = await Deno.makeTempDir({ prefix: "hearth-test-" });
-// Software Vulkan complains on standard error where this is unset; and servers under test leave their traces here.
-Deno.env.set("XDG_RUNTIME_DIR", runtimeFolder);
-const exitCode = await runTests(Deno.args).finally(() =>
-  Deno.remove(runtimeFolder, { recursive: true })
-);
-Deno.exit(exitCode);
+/** Files of one process: few, so that no process is left working alone for long, and starts cost little. */
+const FILES_PER_PROCESS = 8;
+/** Each may hold a model or two. */
+const MOST_PROCESSES = 4;
+
+const repository = fileURLToPath(new URL("../", import.meta.url));
+quietenVulkan();
+Deno.exit(await runTests(Deno.args));
 
 async function runTests(args: readonly string[]): Promise<number> {
   const missing = await findMissing();
-  const child = new Deno.Command(Deno.execPath(), {
-    // Types are the concern of `deno task ok`.
-    args: ["test", "-A", "--no-check", ...args],
-    cwd: repository,
-    stdout: "piped",
-  }).spawn();
-  const output = await passThrough(child.stdout);
-  const { code } = await child.status;
+  const runs = args.length > 0
+    ? [args]
+    : splitIntoRuns(await listTestFiles(join(repository, "test")));
+  const counts: Counts[] = [];
+  let exitCode = 0;
+  const lane = async () => {
+    for (let run = runs.shift(); run !== undefined; run = runs.shift()) {
+      const { code, output } = await runProcess(run, { isOnly: args.length > 0 });
+      const counted = readCounts(output);
+      if (counted === undefined) {
+        writeLine(`deno test ended with exit code ${code} and no summary.`);
+      } else counts.push(counted);
+      exitCode ||= counted === undefined ? code || 1 : code;
+    }
+  };
+  const numLanes = Math.min(runs.length, MOST_PROCESSES, navigator.hardwareConcurrency);
+  await Promise.all(Array.from({ length: numLanes }, lane));
 
-  const counts = readCounts(output);
-  if (counts === undefined) {
-    writeLine(`deno test ended with exit code ${code} and no summary.`);
-    return code === 0 ? 1 : code;
+  const total = (of: keyof Counts) => counts.reduce((sum, each) => sum + each[of], 0);
+  if (total("skipped") > 0) writeLine(explainSkipped(total("skipped"), missing));
+  writeLine(`${total("passed")} passed, ${total("failed")} failed, ${total("skipped")} skipped`);
+  return exitCode;
+}
+
+/** All test files, in the order of their names. */
+async function listTestFiles(folder: string): Promise<string[]> {
+  const files: string[] = [];
+  for await (const { name, isDirectory } of Deno.readDir(folder)) {
+    const path = join(folder, name);
+    if (isDirectory) files.push(...await listTestFiles(path));
+    else if (name.endsWith("_test.ts")) files.push(path);
   }
-  const { passed, failed, skipped } = counts;
-  if (skipped > 0) writeLine(explainSkipped(skipped, missing));
-  writeLine(`${passed} passed, ${failed} failed, ${skipped} skipped`);
-  return code;
+  return files.sort();
+}
+
+/** Neighbours are of one kind and take about as long: they go to different processes. */
+function splitIntoRuns(files: readonly string[]): string[][] {
+  const numRuns = Math.ceil(files.length / FILES_PER_PROCESS);
+  return Array.from(
+    { length: numRuns },
+    (_, run) => files.filter((_, index) => index % numRuns === run),
+  );
+}
+
+/** Runs `deno test`. What it prints is shown as it comes, or all at once where other processes print too. */
+async function runProcess(
+  args: readonly string[],
+  { isOnly }: { readonly isOnly: boolean },
+): Promise<{ code: number; output: string }> {
+  // Servers under test leave their traces here, and look for those of others.
+  const runtimeFolder = await Deno.makeTempDir({ prefix: "hearth-test-" });
+  try {
+    const child = new Deno.Command(Deno.execPath(), {
+      // Types are the concern of `deno task ok`.
+      args: ["test", "-A", "--no-check", ...args],
+      cwd: repository,
+      env: { XDG_RUNTIME_DIR: runtimeFolder },
+      stdout: "piped",
+    }).spawn();
+    const output = isOnly
+      ? await passThrough(child.stdout)
+      : await new Response(child.stdout).text();
+    const { code } = await child.status;
+    if (!isOnly) await write(output);
+    return { code, output: output.replace(COLOUR, "") };
+  } finally {
+    await Deno.remove(runtimeFolder, { recursive: true });
+  }
 }
 
 /** What some tests need and this machine has not, each with its remedy. */
@@ -56,21 +110,21 @@ async function findMissing(): Promise<string[]> {
     );
   }
   try {
-    await Deno.stat(new URL("../shared/models/", repository));
+    await Deno.stat(join(repository, "../shared/models"));
   } catch {
     missing.push("there is no ../shared beside the repository, with the models some tests read");
   }
   return missing;
 }
 
-/** Copies the stream to standard output and returns what it held, without colours. */
+/** Copies the stream to standard output and returns what it held. */
 async function passThrough(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
   const [shown, kept] = stream.tee();
   const [text] = await Promise.all([
     new Response(kept).text(),
     shown.pipeTo(Deno.stdout.writable, { preventClose: true }),
   ]);
-  return text.replace(COLOUR, "");
+  return text;
 }
 
 function readCounts(output: string): Counts | undefined {
@@ -91,4 +145,9 @@ function explainSkipped(skipped: number, missing: readonly string[]): string {
 
 function writeLine(line: string): void {
   Deno.stdout.writeSync(new TextEncoder().encode(`${line}\n`));
+}
+
+/** A pipe may take less than all at once. */
+async function write(text: string): Promise<void> {
+  await new Blob([text]).stream().pipeTo(Deno.stdout.writable, { preventClose: true });
 }
