@@ -55,7 +55,10 @@ Deno.test("Session loads, serves a request and stops", async () => {
   assert.equal(session.numInFlight, 0);
   await session.stop();
   assert.deepEqual(opened.phases, ["loading", "ready", "stopping"]);
-  assert.throws(() => session.stream(task()), { kind: "model_not_loaded", message: "shutting down" });
+  assert.throws(() => session.stream(task()), {
+    kind: "model_not_loaded",
+    message: "shutting down",
+  });
 });
 
 Deno.test("Session.stream() refuses at once what exceeds the queue, and admits again when there is room", async () => {
@@ -144,7 +147,10 @@ Deno.test("Session.drain() refuses new requests and lets those in flight finish"
   await session.ready();
   const running = session.stream(task());
   session.drain();
-  assert.throws(() => session.stream(task()), { kind: "model_not_loaded", message: "shutting down" });
+  assert.throws(() => session.stream(task()), {
+    kind: "model_not_loaded",
+    message: "shutting down",
+  });
   assert.equal(await finishReason(running), "length");
 });
 
