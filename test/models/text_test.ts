@@ -49,6 +49,7 @@ async function answer(model: Model, task: ChatTask): Promise<Answer> {
       events.push(event as ChatEvent);
       if (event.type === "done") resolve();
       if (event.type === "error") reject(HearthError.fromWire(event.error));
+      return Promise.resolve();
     })
   );
   const texts = Array.from({ length: task.options.n }, () => "");
@@ -134,7 +135,7 @@ Deno.test("TextModel.start() ends with length at max_tokens and at the end of th
 Deno.test("TextModel.start() refuses a prompt longer than the context with both numbers", () =>
   withModel((model) => {
     assert.throws(
-      () => model.start(chatTask("a ".repeat(3000)), () => {}),
+      () => model.start(chatTask("a ".repeat(3000)), () => Promise.resolve()),
       (error: HearthError) =>
         error.kind === "context_length_exceeded" && /3\d\d\d/.test(error.message) &&
         error.message.includes("2048"),
@@ -167,7 +168,7 @@ Deno.test("TextModel.start() follows logit_bias and refuses a token outside the 
     const { texts: [biased] } = await answer(model, task);
     assert.ok(plain!.startsWith("Hello") && !biased!.startsWith("Hello"));
     assert.throws(
-      () => model.start(chatTask("Hello!", { logitBias: [[99_999, 1]] }), () => {}),
+      () => model.start(chatTask("Hello!", { logitBias: [[99_999, 1]] }), () => Promise.resolve()),
       (error: HearthError) => error.kind === "invalid_value" && error.param === "logit_bias.99999",
     );
   }));
@@ -190,11 +191,12 @@ Deno.test("TextModel.start() can be ended while it waits, in prefill and while i
     let isOver = false;
     const heard = (event: TaskEvent) => {
       if (isOver && event.type !== "start") numLate++;
+      return Promise.resolve();
     };
     const first = Promise.withResolvers<void>();
     const endRunning = model.start(chatTask(STORY, { temperature: 0 }), (event) => {
-      heard(event);
       first.resolve();
+      return heard(event);
     });
     const endWaiting = model.start(chatTask(STORY, { temperature: 0 }), heard);
     await first.promise;
