@@ -225,6 +225,7 @@ Deno.test("TextModel.dispose() waits for the step under way and says nothing mor
     model.start(chatTask(STORY, { temperature: 0 }), () => {
       if (isOver) numLate++;
       first.resolve();
+      return Promise.resolve();
     });
     await first.promise;
     isOver = true;
