@@ -16,11 +16,11 @@ export function limitPeaks(samples: Float32Array): void {
   let peak = 0;
   for (let i = 0; i < samples.length; i++) {
     const loudness = Math.abs(samples[i]!);
-    // What is no number is neither more nor less.
-    if (!(loudness <= peak)) peak = loudness;
-    if (peak !== peak) break;
+    if (!Number.isFinite(loudness)) {
+      throw new RangeError("The sound has samples that are no numbers.");
+    }
+    if (loudness > peak) peak = loudness;
   }
-  if (!Number.isFinite(peak)) throw new RangeError("The sound has samples that are no numbers.");
   if (peak <= 1) return;
   const factor = CEILING / peak;
   for (let i = 0; i < samples.length; i++) samples[i]! *= factor;
