@@ -6,7 +6,8 @@
  * plain Deno server around their pipeline (`transformers_server.ts`), each in a process of its own, asked alike. Then
  * resident memory over ten thousand requests.
  *
- *     deno task bench embedding [cpu|webgpu]
+ *     deno task bench embedding
+ *     deno run -A --no-check test/bench/embedding_bench.ts cpu|webgpu
  *
  * @module
  */
@@ -31,7 +32,7 @@ const SHORT = "How do I boil an egg?";
 
 /** What is measured on a device: a software adapter is so slow that it gets less to do. */
 const SIZES = {
-  cpu: { listTexts: 1000, clientTexts: 384, listLength: 250, rounds: 3, numShort: 300 },
+  cpu: { listTexts: 1000, clientTexts: 256, listLength: 250, rounds: 2, numShort: 300 },
   webgpu: { listTexts: 64, clientTexts: 64, listLength: 64, rounds: 2, numShort: 30 },
 } as const;
 

@@ -1,0 +1,103 @@
+/**
+ * Texts one after the other beside texts padded to the longest: the same graph, weights, device and texts, in turn in
+ * one process, medians of several rounds.
+ *
+ *     deno task bench packing
+ *     deno run -A --no-check test/bench/packing_bench.ts cpu|webgpu
+ *
+ * @module
+ */
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { openDevice } from "../../src/gpu/device.ts";
+import type { BatchEncoder } from "../../src/models/encoder.ts";
+import { openEncoder } from "../../src/models/encoder_plan.ts";
+import type { EncodedText } from "../../src/models/encoder_tokenizer.ts";
+import { keepOutput } from "../../src/models/graph_output.ts";
+import { appendPooling, POOLED_OUTPUT, poolingTail } from "../../src/models/pooling.ts";
+import { FolderFiles } from "../../src/onnx/external_data.ts";
+import { readModel } from "../../src/onnx/proto_read.ts";
+import { splitEncoder } from "../../src/onnx/split_encoder.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { median, printTable, time } from "./report.ts";
+
+const HIDDEN = "last_hidden_state";
+const LONGEST_TEXT = 512;
+
+/** Lengths of the texts of a batch. */
+const BATCHES: Readonly<Record<string, readonly number[]>> = {
+  "1 text of 9 tokens": [9],
+  "1 text of 200 tokens": [200],
+  "32 texts of 16 tokens": Array(32).fill(16),
+  "4 texts of 200 tokens": Array(4).fill(200),
+  "10 texts of 5 to 400 tokens": [5, 20, 60, 100, 150, 200, 250, 300, 350, 400],
+  "1 text of 400 tokens and 20 of 9": [400, ...Array(20).fill(9)],
+};
+
+function makeText(length: number): EncodedText {
+  return { ids: Array.from({ length }, (_, i) => 5 + (i * 7919) % 2000) };
+}
+
+async function openBoth(
+  backend: Backend,
+): Promise<Readonly<Record<"packed" | "padded", BatchEncoder>>> {
+  await using files = new FolderFiles(`${findModelFolder("hearth-demo-embed")}/onnx`);
+  const model = await readModel(files, "model.onnx");
+  const wanted = `${HIDDEN}/float32`;
+  const result = splitEncoder(keepOutput(model, HIDDEN, wanted), {
+    wanted,
+    tail: poolingTail,
+    padTokenId: 0,
+    contextLength: LONGEST_TEXT,
+  });
+  if ("refused" in result) throw new Error(result.refused);
+  const packed = await openEncoder({
+    kind: "packed",
+    cut: result.cut,
+    summary: { kind: "sums", modes: ["mean"] },
+    longestText: LONGEST_TEXT,
+  }, { backend, files });
+  const padded = await openEncoder({
+    kind: "padded",
+    model: appendPooling(model, HIDDEN, ["mean"]),
+    output: POOLED_OUTPUT,
+    poolingModes: ["mean"],
+    padTokenId: 0,
+  }, { backend, files });
+  return { packed, padded };
+}
+
+async function benchBackend(backend: Backend, rounds: number): Promise<string[][]> {
+  const { packed, padded } = await openBoth(backend);
+  const rows: string[][] = [];
+  for (const [what, lengths] of Object.entries(BATCHES)) {
+    const texts = lengths.map(makeText);
+    const times: Record<string, number[]> = { packed: [], padded: [] };
+    for (let round = -1; round < rounds; round++) {
+      for (const [name, encoder] of Object.entries({ packed, padded })) {
+        const ms = await time(() => encoder.run(texts));
+        // The first round compiles and fills caches.
+        if (round >= 0) times[name]!.push(ms);
+      }
+    }
+    const [ours, theirs] = [median(times["packed"]!), median(times["padded"]!)];
+    rows.push([
+      `${backend.adapter}: ${what}`,
+      ours.toFixed(2),
+      theirs.toFixed(2),
+      `${(theirs / ours).toFixed(1)}×`,
+    ]);
+  }
+  return rows;
+}
+
+if (import.meta.main) {
+  const chosen = Deno.args[0];
+  const rows: string[][] = [];
+  if (chosen !== "webgpu") rows.push(...await benchBackend(new CpuBackend(), 15));
+  const gpu = chosen === "cpu" ? undefined : await openDevice({ allowFallback: true });
+  if (gpu) rows.push(...await benchBackend(await WebGpuBackend.create(gpu), 4));
+  printTable(["a batch, ms", "packed", "padded", "ratio"], rows);
+  Deno.exit(0);
+}
