@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { basename, dirname } from "node:path";
+import { dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { StartupError } from "../errors.ts";
 import { onWhite } from "../media/on_white.ts";
@@ -78,7 +78,8 @@ export class VisionProcessor {
   static async load(folderPath: string): Promise<VisionProcessor> {
     const folder = await openFolder(folderPath);
     const transformers = await loadTransformers({ modelsFolder: dirname(folderPath) });
-    const { name, Class } = await findClass(folder, transformers);
+    const pictures = await readJson(folder.path, "preprocessor_config.json");
+    const { name, Class } = findClass(folder, { named: pictures["processor_class"], transformers });
     const config = Class.uses_processor_config
       ? await readJson(folder.path, "processor_config.json")
       : {};
@@ -86,7 +87,11 @@ export class VisionProcessor {
     const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
       config: await readOptionalJson(folder, "tokenizer_config.json"),
     });
-    const image_processor = await loadImageProcessor(folder, { name, config, transformers });
+    // Gemma 4 describes its pictures with all the rest, and its class has no type.
+    const settings = name === "Gemma4Processor"
+      ? { ...config["image_processor"] as Json, image_processor_type: "Gemma4ImageProcessor" }
+      : pictures;
+    const image_processor = makeImageProcessor(settings, transformers);
     const processor = new Class(config, { tokenizer, image_processor }, null);
     return new VisionProcessor(processor, {
       name,
@@ -118,33 +123,26 @@ export class VisionProcessor {
   }
 }
 
-async function findClass(
-  folder: ModelFolder,
-  transformers: Transformers,
-): Promise<{ name: string; Class: ProcessorClass }> {
-  const { processor_class: named } = await readJson(folder.path, "preprocessor_config.json");
+function findClass(
+  { path }: ModelFolder,
+  { named, transformers }: { readonly named: unknown; readonly transformers: Transformers },
+): { name: string; Class: ProcessorClass } {
   const name = String(named ?? "");
   const Class = (transformers as unknown as Record<string, ProcessorClass | undefined>)[name];
   if (Class !== undefined && name in TAKES_TEXT_FIRST) return { name, Class };
   throw new StartupError(
-    `${folder.path}/preprocessor_config.json names the processor_class "${name}"; Hearth knows ${
+    `${path}/preprocessor_config.json names the processor_class "${name}"; Hearth knows ${
       Object.keys(TAKES_TEXT_FIRST).join(", ")
     }.`,
   );
 }
 
-async function loadImageProcessor(
-  folder: ModelFolder,
-  { name, config, transformers }: { name: string; config: Json; transformers: Transformers },
-): Promise<unknown> {
-  // The one class whose picture processor has no type of its own.
-  if (name === "Gemma4Processor") {
-    const { Gemma4ImageProcessor } = transformers as unknown as {
-      Gemma4ImageProcessor: new (config: unknown) => unknown;
-    };
-    return new Gemma4ImageProcessor(config["image_processor"] ?? {});
-  }
-  return await transformers.AutoImageProcessor.from_pretrained(basename(folder.path), {});
+/** @param settings as `preprocessor_config.json` has them. */
+function makeImageProcessor(settings: Json, transformers: Transformers): unknown {
+  const classes = transformers as unknown as Record<string, new (settings: Json) => unknown>;
+  const type = settings["image_processor_type"] ?? settings["feature_extractor_type"];
+  const Class = classes[String(type).replace(/Fast$/, "")] ?? classes["ImageProcessor"]!;
+  return new Class(settings);
 }
 
 function placeholderOf(
