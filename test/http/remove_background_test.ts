@@ -7,6 +7,7 @@ import {
   MATTING_MODEL,
   mattingBody,
   mattingForm,
+  mattingTest,
   openMattingApp,
   openMattingServer,
   pngOf,
@@ -17,84 +18,89 @@ import { chatBody, TestApp } from "../fixtures/server.ts";
 const PATH = "/images/remove_background";
 const base64Of = (file: Uint8Array) => `base64://${file.toBase64()}`;
 
-Deno.test("remove_background: a chat completion that holds the picture, at both paths", async () => {
-  await using app = await openMattingApp();
-  const image = await discFile(61, 47);
-  for (const path of [PATH, `/v1${PATH}`]) {
-    const response = await app.post(path, mattingBody(base64Of(image)));
-    assert.equal(response.status, 200);
-    assert.match(response.headers.get("content-type")!, /^application\/json/);
-    const { id, created, choices, ...rest } = await response.json();
-    assert.match(id, /^chatcmpl-/);
-    assert.ok(Math.abs(created - Date.now() / 1000) < 60);
-    assert.deepEqual(rest, {
-      object: "chat.completion",
-      model: MATTING_MODEL,
-      usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
-    });
-    assert.equal(choices.length, 1);
-    const [{ message, ...choice }] = choices;
-    assert.deepEqual(choice, { index: 0, finish_reason: "stop" });
-    assert.equal(message.role, "assistant");
-    assert.equal(message.content.length, 1);
-    assert.equal(message.content[0].type, "image");
-    assert.match(message.content[0].image_url.url, /^data:image\/png;base64,iVBOR/);
-  }
-});
-
-Deno.test("remove_background: every form of reference and part gives the same file", async () => {
-  await using app = await openMattingApp();
-  const image = await discFile();
-  const path = await Deno.makeTempFile({ suffix: ".png" });
-  await Deno.writeFile(path, image);
-  try {
-    const upload = await postPicture(app, image);
-    assert.equal(upload.headers.get("content-type"), "image/png");
-    const want = new Uint8Array(await upload.arrayBuffer());
-    const data = image.toBase64();
-    const parts = [
-      { type: "image", image_url: { url: `base64://${data}` } },
-      { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } },
-      { type: "image", image_url: `base64://${data}` },
-      { type: "image", image_url: { url: `file://${path}` } },
-    ];
-    for (const part of parts) {
-      const content = [{ type: "text", text: "Cut it out." }, part];
-      const messages = [
-        { role: "system", content: "ignored" },
-        { role: "user", content: "an earlier message" },
-        { role: "user", content },
-      ];
-      for (const model of [MATTING_MODEL, `hearth/${MATTING_MODEL}`]) {
-        const response = await app.post(PATH, { model, messages, temperature: 1 });
-        assert.deepEqual(await pngOf(response), want);
-      }
+mattingTest(
+  "remove_background: a chat completion that holds the picture, at both paths",
+  async (app) => {
+    const image = await discFile(61, 47);
+    for (const path of [PATH, `/v1${PATH}`]) {
+      const response = await app.post(path, mattingBody(base64Of(image)));
+      assert.equal(response.status, 200);
+      assert.match(response.headers.get("content-type")!, /^application\/json/);
+      const { id, created, choices, ...rest } = await response.json();
+      assert.match(id, /^chatcmpl-/);
+      assert.ok(Math.abs(created - Date.now() / 1000) < 60);
+      assert.deepEqual(rest, {
+        object: "chat.completion",
+        model: MATTING_MODEL,
+        usage: { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 },
+      });
+      assert.equal(choices.length, 1);
+      const [{ message, ...choice }] = choices;
+      assert.deepEqual(choice, { index: 0, finish_reason: "stop" });
+      assert.equal(message.role, "assistant");
+      assert.equal(message.content.length, 1);
+      assert.equal(message.content[0].type, "image");
+      assert.match(message.content[0].image_url.url, /^data:image\/png;base64,iVBOR/);
     }
-  } finally {
-    await Deno.remove(path);
-  }
-});
+  },
+);
 
-Deno.test("remove_background: the subject is opaque, what is around it is not, colours stay", async () => {
-  await using app = await openMattingApp();
-  const picture = discPicture(120, 90);
-  const response = await postPicture(app, await encodePng(picture));
-  const { width, height, channels, data } = await decodeImage(await response.bytes());
-  assert.deepEqual([width, height, channels], [120, 90, 4]);
-  const alphaAt = (x: number, y: number) => data[4 * (y * width + x) + 3]!;
-  assert.ok(alphaAt(60, 45) > 240, `${alphaAt(60, 45)}`);
-  for (const [x, y] of [[2, 2], [117, 2], [2, 87], [117, 87]] as const) {
-    assert.ok(alphaAt(x, y) < 15, `${alphaAt(x, y)}`);
-  }
-  for (let i = 0; i < width * height; i++) {
-    // What is wholly transparent does not give away what was there.
-    const share = data[4 * i + 3] === 0 ? 0 : 1;
-    for (let c = 0; c < 3; c++) assert.equal(data[4 * i + c], share * picture.data[3 * i + c]!);
-  }
-});
+mattingTest(
+  "remove_background: every form of reference and part gives the same file",
+  async (app) => {
+    const image = await discFile();
+    const path = await Deno.makeTempFile({ suffix: ".png" });
+    await Deno.writeFile(path, image);
+    try {
+      const upload = await postPicture(app, image);
+      assert.equal(upload.headers.get("content-type"), "image/png");
+      const want = new Uint8Array(await upload.arrayBuffer());
+      const data = image.toBase64();
+      const parts = [
+        { type: "image", image_url: { url: `base64://${data}` } },
+        { type: "image_url", image_url: { url: `data:image/png;base64,${data}` } },
+        { type: "image", image_url: `base64://${data}` },
+        { type: "image", image_url: { url: `file://${path}` } },
+      ];
+      for (const part of parts) {
+        const content = [{ type: "text", text: "Cut it out." }, part];
+        const messages = [
+          { role: "system", content: "ignored" },
+          { role: "user", content: "an earlier message" },
+          { role: "user", content },
+        ];
+        for (const model of [MATTING_MODEL, `hearth/${MATTING_MODEL}`]) {
+          const response = await app.post(PATH, { model, messages, temperature: 1 });
+          assert.deepEqual(await pngOf(response), want);
+        }
+      }
+    } finally {
+      await Deno.remove(path);
+    }
+  },
+);
 
-Deno.test("remove_background: the picture's own alpha is respected", async () => {
-  await using app = await openMattingApp();
+mattingTest(
+  "remove_background: the subject is opaque, what is around it is not, colours stay",
+  async (app) => {
+    const picture = discPicture(120, 90);
+    const response = await postPicture(app, await encodePng(picture));
+    const { width, height, channels, data } = await decodeImage(await response.bytes());
+    assert.deepEqual([width, height, channels], [120, 90, 4]);
+    const alphaAt = (x: number, y: number) => data[4 * (y * width + x) + 3]!;
+    assert.ok(alphaAt(60, 45) > 240, `${alphaAt(60, 45)}`);
+    for (const [x, y] of [[2, 2], [117, 2], [2, 87], [117, 87]] as const) {
+      assert.ok(alphaAt(x, y) < 15, `${alphaAt(x, y)}`);
+    }
+    for (let i = 0; i < width * height; i++) {
+      // What is wholly transparent does not give away what was there.
+      const share = data[4 * i + 3] === 0 ? 0 : 1;
+      for (let c = 0; c < 3; c++) assert.equal(data[4 * i + c], share * picture.data[3 * i + c]!);
+    }
+  },
+);
+
+mattingTest("remove_background: the picture's own alpha is respected", async (app) => {
   const opaque = discPicture(64, 64);
   const data = new Uint8Array(4 * 64 * 64);
   for (let i = 0; i < 64 * 64; i++) {
@@ -112,8 +118,7 @@ Deno.test("remove_background: the picture's own alpha is respected", async () =>
   }
 });
 
-Deno.test("remove_background: options, as JSON and as form fields", async () => {
-  await using app = await openMattingApp();
+mattingTest("remove_background: options, as JSON and as form fields", async (app) => {
   const image = await discFile(120, 90);
   const plain = await decodeImage(await (await postPicture(app, image)).bytes());
   const both = async (fields: Record<string, string>, json: Record<string, unknown>) => {
@@ -152,8 +157,7 @@ Deno.test("remove_background: options, as JSON and as form fields", async () => 
   assert.deepEqual([croppedMask.width, croppedMask.height], [cropped.width, cropped.height]);
 });
 
-Deno.test("remove_background: what cannot be asked for is refused by name", async () => {
-  await using app = await openMattingApp();
+mattingTest("remove_background: what cannot be asked for is refused by name", async (app) => {
   const image = await discFile(8, 8);
   const ref = base64Of(image);
   const content = [{ type: "image", image_url: { url: ref } }];
