@@ -21,6 +21,8 @@ export interface LineOcrLoadOptions {
   readonly onProgress: (progress: LoadProgress) => void;
   /** Most requests at a time. */
   readonly maxSequences?: number | undefined;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
 }
 
 /** Most requests at a time where the user does not say. */
@@ -29,7 +31,7 @@ const MAX_REQUESTS = 4;
 /** @throws {StartupError} when the description lacks something. */
 export async function loadLineOcr(
   folder: ModelFolder,
-  { backend, onProgress, maxSequences }: LineOcrLoadOptions,
+  { backend, onProgress, maxSequences, maxImagePixels }: LineOcrLoadOptions,
 ): Promise<LineOcrModel> {
   const config = await readLineOcrConfig(folder);
   const open = async (file: string) => {
@@ -55,7 +57,7 @@ export async function loadLineOcr(
   const reader = new LineReader({ detector, classifier, recognisers });
   onProgress({ what: "warming up" });
   await warmUp(reader);
-  const desk = await PictureDesk.open();
+  const desk = await PictureDesk.open({ maxPixels: maxImagePixels });
   return new LineOcrModel({ reader, desk, maxRequests: maxSequences ?? MAX_REQUESTS });
 }
 

@@ -76,7 +76,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
       return await loadVision(folder, { ...options, kind });
     case "ocr":
       if (hasSeeingDecoder(folder)) return await loadVision(folder, { ...options, kind });
-      return await loadOcr(folder, { ...options, maxSequences: options.engine.maxSequences });
+      return await loadOcr(folder, { ...options, ...options.engine });
     case "tts":
       return await loadTts(folder, { ...options, maxSequences: options.engine.maxSequences });
   }

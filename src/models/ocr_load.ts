@@ -32,6 +32,8 @@ export interface OcrLoadOptions {
   readonly onProgress: (progress: LoadProgress) => void;
   /** Most requests at a time. */
   readonly maxSequences?: number | undefined;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
 }
 
 /** Most requests at a time where the user does not say. */
@@ -68,7 +70,10 @@ export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Pro
   const transformers = await loadTransformers({ modelsFolder: dirname(folder.path) });
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
   const family = openFamily({ config, tokenizer, preprocessor, transformers });
-  const desk = await PictureDesk.open(folder.path);
+  const desk = await PictureDesk.open({
+    folder: folder.path,
+    maxPixels: options.maxImagePixels,
+  });
   try {
     return await loadGraphs(folder, { ...options, config, tokenizer, family, desk });
   } catch (error) {

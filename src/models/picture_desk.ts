@@ -12,21 +12,28 @@ import type { ImagePart } from "./task.ts";
 
 type Thread = AskedThread<ToPictureThread, FromPictureThread>;
 
+/** What pictures a desk takes, and what becomes of them. */
+export interface PictureDeskOptions {
+  /** Of the model whose image processor prepares pictures; absent where only pixels are wanted. */
+  readonly folder?: string | undefined;
+  /** Largest width × height; the decoder's own limit if absent. */
+  readonly maxPixels?: number | undefined;
+}
+
 /** Takes pictures one after the other; a thread that dies is replaced when the next one comes. */
 export class PictureDesk {
-  /** Of the model whose image processor prepares pictures; absent where only pixels are wanted. */
-  readonly #folder: string | undefined;
+  readonly #options: PictureDeskOptions;
   readonly #turn = new Places(1);
   #thread: Thread | undefined;
 
-  private constructor(folder: string | undefined, thread: Thread) {
-    this.#folder = folder;
+  private constructor(options: PictureDeskOptions, thread: Thread) {
+    this.#options = options;
     this.#thread = thread;
   }
 
   /** @throws {StartupError} when the folder has no image processor that is known. */
-  static async open(folder?: string): Promise<PictureDesk> {
-    return new PictureDesk(folder, await startThread(folder));
+  static async open(options: PictureDeskOptions = {}): Promise<PictureDesk> {
+    return new PictureDesk(options, await startThread(options.folder));
   }
 
   /**
@@ -67,8 +74,9 @@ export class PictureDesk {
   ): Promise<FromPictureThread> {
     const place = await this.#turn.take(signal);
     try {
-      const thread = this.#thread ??= await startThread(this.#folder);
-      const answer = await thread.ask({ type, bytes }, [bytes.buffer]);
+      const { folder, maxPixels } = this.#options;
+      const thread = this.#thread ??= await startThread(folder);
+      const answer = await thread.ask({ type, bytes, maxPixels }, [bytes.buffer]);
       if (answer.type === "failed") throw new Error(answer.reason);
       if (answer.type !== "refused") return answer;
       const { kind, message } = answer.error;

@@ -17,13 +17,20 @@ export interface PreparedPicture {
   readonly height: number;
 }
 
+/** A picture as it comes. */
+export interface PictureFile {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Largest width × height that is decoded; the decoder's own limit if absent. */
+  readonly maxPixels: number | undefined;
+}
+
 /** To the thread: the model's folder at first, then one picture at a time. */
 export type ToPictureThread =
   | { readonly type: "load"; readonly folder: string }
   /** A file of any format that is known, to be prepared as the folder's image processor does it. */
-  | { readonly type: "prepare"; readonly bytes: Uint8Array<ArrayBuffer> }
+  | ({ readonly type: "prepare" } & PictureFile)
   /** A file whose pixels are wanted, on white ground. */
-  | { readonly type: "decode"; readonly bytes: Uint8Array<ArrayBuffer> };
+  | ({ readonly type: "decode" } & PictureFile);
 
 /** From the thread, one answer to each message. */
 export type FromPictureThread =

@@ -27,11 +27,11 @@ scope.onmessage = async ({ data: message }) => {
         return scope.postMessage({ type: "loaded" });
       }
       case "prepare": {
-        const picture = await reader!.prepare(await decodeImage(message.bytes));
+        const picture = await reader!.prepare(await decodeImage(message.bytes, message));
         return scope.postMessage({ type: "prepared", picture }, [picture.data.buffer]);
       }
       case "decode": {
-        const pixels = onWhite(await decodeImage(message.bytes));
+        const pixels = onWhite(await decodeImage(message.bytes, message));
         return scope.postMessage({ type: "decoded", pixels }, [pixels.data.buffer]);
       }
     }

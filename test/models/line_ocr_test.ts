@@ -230,3 +230,12 @@ ocrTest(
     );
   },
 );
+
+ocrTest(
+  "LineOcrModel refuses a picture above the limit that was set, naming the flag",
+  async () => {
+    await using model = await openModel(FOLDER!, { engine: { maxImagePixels: 1000 } });
+    const picture = pictureMessage(await readPicture("en_rec.jpg"));
+    await assert.rejects(chat(model, [picture]), /--max-image-megapixels/);
+  },
+);

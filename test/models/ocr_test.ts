@@ -230,6 +230,24 @@ Deno.test("OcrModel asks for a question where the model answers nothing else", (
     assert.deepEqual(seen, { kind: "invalid_value", param: "messages" });
   }));
 
+Deno.test("OcrModel refuses a picture above the limit that was set, naming the flag", async () => {
+  await using tiny = await makeTinyOcr("trocr");
+  // As large as the largest picture of the warm-up.
+  const [width, height] = [96, 64];
+  await using model = await openModel(tiny.folder, {
+    engine: { maxImagePixels: width * height },
+  });
+  const show = async (size: { width: number; height: number }) =>
+    await chat(model, [pictureMessage(await ocrPicture(0, size))], { maxTokens: 1 });
+  await show({ width, height });
+  await assert.rejects(show({ width: width + 1, height }), (error: unknown) => {
+    assert.ok(error instanceof HearthError);
+    assert.equal(error.kind, "invalid_media");
+    assert.match(error.message, /^messages\[0\]\.content\[0\]: .*--max-image-megapixels/);
+    return true;
+  });
+});
+
 Deno.test("OcrModel refuses a strip that its processor would blow up", () =>
   withModel("donut", async (model) => {
     const [width, height] = [2, 60_000];

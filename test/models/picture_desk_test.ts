@@ -11,7 +11,7 @@ function partOf(bytes: Uint8Array<ArrayBuffer>) {
 
 Deno.test("PictureDesk prepares and decodes, and names the part that it refuses", async () => {
   await using tiny = await makeTinyOcr("trocr");
-  const desk = await PictureDesk.open(tiny.folder);
+  const desk = await PictureDesk.open({ folder: tiny.folder });
   try {
     const { dims, width, height } = await desk.prepare(partOf(await ocrPicture(0)), NEVER);
     assert.deepEqual([[...dims], width, height], [[1, 3, 48, 64], 64, 48]);
@@ -52,7 +52,7 @@ Deno.test("PictureDesk leaves out who goes while waiting, and begins anew when i
 Deno.test("PictureDesk.open() says which folder has no image processor", async () => {
   await using tiny = await makeTinyOcr("trocr");
   await Deno.remove(`${tiny.folder}/preprocessor_config.json`);
-  await assert.rejects(PictureDesk.open(tiny.folder), (error: unknown) => {
+  await assert.rejects(PictureDesk.open({ folder: tiny.folder }), (error: unknown) => {
     assert.ok(error instanceof StartupError);
     assert.ok(error.message.includes(tiny.folder), error.message);
     return true;
