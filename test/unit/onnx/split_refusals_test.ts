@@ -180,7 +180,7 @@ const REFUSALS: Readonly<Record<string, readonly [() => Uint8Array, RegExp]>> = 
         });
         return graph.add("Transpose", [conv], { attributes: { perm: [0, 2, 1] } });
       })),
-    /nothing is known of Conv/,
+    /Conv .* may mix tokens/,
   ],
   "numbers of each token that come from elsewhere": [
     () =>
