@@ -12,6 +12,9 @@ import type { Pixels } from "./pixels.ts";
 /** Largest picture that is decoded where nothing else is said, in pixels. */
 export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
 
+/** As JPEG has it. A line of pixels as long as a whole picture would take a thousand times the work of one. */
+const MAX_SIDE = 65_535;
+
 /** What may be decoded. */
 export interface DecodeImageOptions {
   /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
@@ -26,7 +29,8 @@ export interface DecodeImageOptions {
  * without a colour profile. Too large a picture is refused by its header, before memory for it is taken.
  *
  * @returns 3 channels, or 4 when a pixel is not opaque or `keepsAlpha` says so; the caller owns them.
- * @throws {HearthError} `invalid_media` when the file is no picture, damaged, cut off, or over the limit.
+ * @throws {HearthError} `invalid_media` when the file is no picture, damaged, cut off, over the limit, or has a side of
+ * more than 65,535 pixels.
  */
 export async function decodeImage(
   bytes: Uint8Array,
@@ -40,6 +44,12 @@ export async function decodeImage(
     throw invalidImage(
       `The ${header.format.name} picture has ${width} × ${height} pixels, ` +
         `${toMegapixels(width * height)} megapixels; ${limit}.`,
+    );
+  }
+  if (Math.max(width, height) > MAX_SIDE) {
+    throw invalidImage(
+      `The ${header.format.name} picture has ${width} × ${height} pixels; a side may have at most ` +
+        `${MAX_SIDE}.`,
     );
   }
   const pixels = await decode(file, header);

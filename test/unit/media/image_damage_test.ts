@@ -132,6 +132,14 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
   await assertRefused(heic, /seems to be HEIC, which is not read; one of JPEG, PNG/);
 });
 
+Deno.test("decodeImage() refuses a strip out of all proportion, on which resizing would take minutes", async () => {
+  const length = 4_000_000;
+  await assertRefused(pngFile(length, 1, [zeros(length + 1)]), /4000000 × 1 pixels; a side may/);
+  await assertRefused(pngFile(1, length, [zeros(2 * length)]), /1 × 4000000 pixels; a side may/);
+  const longest = await decodeImage(pngFile(65_535, 1, [zeros(65_536)]));
+  assert.equal(longest.width, 65_535);
+});
+
 Deno.test("decodeImage() refuses a picture over the limit by its header, with both numbers", async () => {
   const limit = /60000 × 50000 pixels, 3,000 megapixels; at most 64 are/;
   await assertRefused(pngFile(60_000, 50_000, []), limit);
