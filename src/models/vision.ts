@@ -57,16 +57,10 @@ export class VisionModel implements Model {
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
     const abort = new AbortController();
-    let endGeneration: (() => void) | undefined;
-    const opening = this.#open(task, { emit, signal: abort.signal }).then((end) => {
-      endGeneration = end;
-    });
+    const opening = this.#open(task, { emit, signal: abort.signal });
     this.#opening.add(opening);
     opening.finally(() => this.#opening.delete(opening));
-    return () => {
-      abort.abort();
-      endGeneration?.();
-    };
+    return () => abort.abort();
   }
 
   async dispose(): Promise<void> {
@@ -77,24 +71,25 @@ export class VisionModel implements Model {
     await this.#parts.pictures.dispose();
   }
 
-  /** Reads a request's pictures and queues it. @returns ends it; `undefined` when it has ended already. */
+  /** Reads a request's pictures and queues it. @param options.signal ends it, now or later. */
   async #open(
     task: ChatTask,
     { emit, signal: ended }: { emit: (event: ChatEvent) => void; signal: AbortSignal },
-  ): Promise<(() => void) | undefined> {
+  ): Promise<void> {
     const { pictures, prompt } = this.#parts;
     const signal = AbortSignal.any([ended, this.#closing.signal]);
-    const parts = task.messages.flatMap(({ content }) =>
+    const images = task.messages.flatMap(({ content }) =>
       typeof content === "string" ? [] : content.filter((part) => part.type === "image")
     );
     try {
-      const opened = await Promise.all(parts.map((part) => pictures.open(part, signal)));
+      const opened = await Promise.all(images.map((part) => pictures.open(part, signal)));
       signal.throwIfAborted();
       const made = prompt.build(task.messages, opened);
-      return generateChat({ ...this.#parts, engine: this.#engine }, { task, prompt: made, emit });
+      const parts = { ...this.#parts, engine: this.#engine };
+      const end = generateChat(parts, { task, prompt: made, emit });
+      ended.addEventListener("abort", end, { once: true });
     } catch (error) {
       if (!signal.aborted) emitError(error, { task, emit });
-      return undefined;
     }
   }
 }
