@@ -10,6 +10,8 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   [/[\p{Cf}\u{fe00}-\u{fe0f}]+/gu, ""],
   [/\p{Cc}+/gu, " "],
   [/[\p{Extended_Pictographic}\u{1f3fb}-\u{1f3ff}\u{1f1e6}-\u{1f1ff}\u20e3]+/gu, " "],
+  // Markup: what looks like a comparison stays.
+  [/<\/?[a-z][a-z0-9-]*(?:\s+[\w:-]+=(?:"[^"<>]*"|'[^'<>]*'))*\s*\/?>/gi, " "],
   [/[\u2018\u2019\u201b\u2032]/g, "'"],
   [/[\u201c\u201d\u201e\u2033]/g, '"'],
   [/\u2026/g, "..."],

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { ADDRESS_RULES } from "./english_addresses.ts";
 import { DATE_RULES } from "./english_dates.ts";
 import { MONEY_RULES } from "./english_money.ts";
 import { COMPOUND_NUMBER_RULES, SINGLE_NUMBER_RULES } from "./english_numbers.ts";
@@ -11,6 +12,7 @@ import { applyRules, type Rule } from "./rule.ts";
 
 /** What gives a number its meaning comes before the number itself. */
 const RULES: readonly Rule[] = [
+  ...ADDRESS_RULES,
   ...DATE_RULES,
   ...SHORT_WORD_RULES,
   ...COMPOUND_NUMBER_RULES,

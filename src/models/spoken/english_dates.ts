@@ -40,6 +40,20 @@ function sayNumericDate(match: string, [month, day, year]: readonly string[]): s
   return name !== undefined && isDay ? sayDate(name, String(Number(day)), year) : match;
 }
 
+/** As in the United States, or with the day first where only that is a date. */
+function saySlashedDate(match: string, [first, second, year]: readonly string[]): string {
+  const date = Number(first) > 12 ? [second!, first!, year!] : [first!, second!, year!];
+  return sayNumericDate(match, date);
+}
+
+/** A half of the day. Without a full stop in it, one after it is the sentence's. */
+const HALF = String.raw`([ap])(?:m\b|\.m\b\.?)`;
+
+/** The full stop of a half that also ends the sentence. */
+function endOf(match: string, next: string | undefined): string {
+  return match.endsWith(".") && next === "" ? "." : "";
+}
+
 function sayTime(hour: string, minute: string, half?: string): string {
   const letters = half === undefined ? "" : ` ${half[0]!.toUpperCase()} M`;
   const hours = sayNumber(String(Number(hour)));
@@ -56,7 +70,7 @@ export const DATE_RULES: readonly Rule[] = [
   ],
   [
     /(?<![\d/])(\d{1,2})\/(\d{1,2})\/(\d{4})(?![\d/])/g,
-    (match, month, day, year) => sayNumericDate(match, [month!, day!, year!]),
+    (match, first, second, year) => saySlashedDate(match, [first!, second!, year!]),
   ],
   [
     new RegExp(String.raw`\b${MONTH} ${DAY},? (\d{4})\b`, "g"),
@@ -75,8 +89,16 @@ export const DATE_RULES: readonly Rule[] = [
     (_, day, month) => `the ${sayOrdinal(day!)} of ${nameMonth(month!)}`,
   ],
   [
-    /(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?![:\d])\s?(?:([ap])\.?m\b\.?)?/gi,
-    (match, hour, minute, half) => sayTime(hour!, minute!, half) + (/\s$/.test(match) ? " " : ""),
+    new RegExp(
+      String.raw`(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?![:\d])(?:\s?${HALF})?(?=\s*(\S?))`,
+      "gi",
+    ),
+    (match, hour, minute, half, next) => sayTime(hour!, minute!, half) + endOf(match, next),
   ],
-  [/(?<![\d:.])(1[0-2]|[1-9])\s?([ap])\.?m\b\.?/gi, (_, hour, half) => sayTime(hour!, "00", half)],
+  [
+    new RegExp(String.raw`(?<![\d:.])(1[0-2]|[1-9])\s?${HALF}(?=\s*(\S?))`, "gi"),
+    (match, hour, half, next) => sayTime(hour!, "00", half) + endOf(match, next),
+  ],
+  // Seconds, scores and proportions.
+  [/(?<=\d):(?=\d)/g, () => " "],
 ];

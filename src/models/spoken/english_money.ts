@@ -37,6 +37,8 @@ const AMOUNT = String.raw`(\d+(?:\.\d+)?)(?:\s?(${SCALE})\b)?`;
 
 /** Amounts with the sign before or after them. Groups of digits are joined by then. */
 export const MONEY_RULES: readonly Rule[] = [
+  // As in US$5.
+  [/(?<=\p{L})(?=[$\u20ac\u00a3]\s?\d)/gu, () => " "],
   [
     new RegExp(String.raw`(-)?([$\u20ac\u00a3\u00a5\u20b9\u20a9])\s?${AMOUNT}`, "gi"),
     (_, sign, currency, number, scale) =>

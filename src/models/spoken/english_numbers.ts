@@ -48,6 +48,13 @@ const FRACTIONS: Readonly<Record<string, string>> = {
   "\u215b": "1/8",
 };
 
+/** Whether two numbers with a stroke between them are part of a whole, unlike 9/11, 24/7 and 50/50. */
+function isFraction(above: string, below: string): boolean {
+  const parts = Number(below);
+  if (parts < 2 || (parts > 10 && ![12, 16, 20, 32, 64, 100].includes(parts))) return false;
+  return Number(above) < parts || parts <= 4;
+}
+
 function sayFraction(above: string, below: string): string {
   if (below === "2") return above === "1" ? "one half" : `${sayNumber(above)} halves`;
   const part = below === "4" ? "quarter" : sayOrdinal(below);
@@ -70,9 +77,23 @@ export const COMPOUND_NUMBER_RULES: readonly Rule[] = [
   ],
   [
     /(?<![\d/.])([1-9]\d?)\/([1-9]\d{0,2})(?![\d/])/g,
-    (whole, above, below) => below === "1" ? whole : sayFraction(above!, below!),
+    (whole, above, below) => isFraction(above!, below!) ? sayFraction(above!, below!) : whole,
   ],
-  [/(?<=\d)\s?[-\u2013]\s?(?=\d)/g, () => " to "],
+  // Numbers of books, accounts and the like.
+  [
+    /(?<![\w.$-])\d+(?:-\d+){2,}(?![\w-])/g,
+    (number) => number.split("-").map((part) => sayDigits(part)).join(", "),
+  ],
+  [
+    /(?<![\w.])(\d+(?:\.\d+)?)e([+-]?)(\d+)\b/gi,
+    (_, number, sign, power) =>
+      `${number} times ten to the ${sign === "-" ? "minus " : ""}${power}`,
+  ],
+  [/(?<=\d)\s?-\s?(?=\d+(?:\.\d+)?\s?=)/g, () => " minus "],
+  [
+    /(?<=\d(?:[%\u00b0kM]|bn)?)\s?[-\u2013]\s?(?=[$\u20ac\u00a3]?\d)/g,
+    () => " to ",
+  ],
 ];
 
 /** Single numbers, once all that gives them a meaning was looked at. */

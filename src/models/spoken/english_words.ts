@@ -36,6 +36,7 @@ const SHORT_WORDS: Readonly<Record<string, string>> = {
   fig: "figure",
   No: "Number",
   vol: "volume",
+  pp: "pages",
   vs: "versus",
   approx: "approximately",
   etc: "et cetera",
@@ -73,6 +74,7 @@ const UNITS: Readonly<Record<string, string>> = {
   "\u00b0F": "degrees Fahrenheit",
   "\u00b0": "degrees",
   "%": "percent",
+  "\u00a2": "cents",
 };
 
 const anyOf = (words: Readonly<Record<string, string>>) =>
@@ -83,12 +85,22 @@ const lastStop = (next: string | undefined) => next === "" ? "." : "";
 
 /** Short forms that are no numbers. */
 export const SHORT_WORD_RULES: readonly Rule[] = [
-  [/\be\.\s?g\./gi, () => "for example,"],
-  [/\bi\.\s?e\./gi, () => "that is,"],
+  [/\be\.\s?g\.,?/gi, () => "for example,"],
+  [/\bi\.\s?e\.,?/gi, () => "that is,"],
+  [/\band\/or\b/gi, () => "and or"],
+  [/\bC\+\+/g, () => "C plus plus"],
+  [/\b([CF])#(?!\w)/g, (_, letter) => `${letter} sharp`],
+  [/\bPh\.?\s?D\b(\.?)(?=\s*(\S?))/g, (_, stop, next) => `P H D${stop && lastStop(next)}`],
+  // After a name a road, elsewhere somebody's title.
+  [
+    /(?<=\p{Lu}\p{Ll}{2,}\s)(?<!\b(?:The|This|Our|Your|His|Her|Dear|Yes|Thanks|Hello)\s)Dr\.(?!\s+\p{Lu})(?=\s*(\S?))/gu,
+    (_, next) => `Drive${lastStop(next)}`,
+  ],
   // Before a name a saint, after one a street.
   [/\bSt\.(?=\s+\p{Lu})/gu, () => "Saint"],
   [/\bSt\.(?=\s*(\S?))/g, (_, next) => `Street${lastStop(next)}`],
   [/\bNo\.(?=\s*\d)/g, () => "Number"],
+  [/(?<=\b(?:the|a|at|our|my|your) )no\.(?=\s*\d)/gi, () => "number"],
   [
     new RegExp(String.raw`\b(${anyOf(SHORT_WORDS).replace("|No|", "|")})\.(?=\s*(\S?))`, "g"),
     (match, word, next) => word === "No" ? match : SHORT_WORDS[word!]! + lastStop(next),
@@ -102,6 +114,13 @@ export const SHORT_WORD_RULES: readonly Rule[] = [
 
 /** Units and signs around numbers, which are still in figures. */
 export const UNIT_RULES: readonly Rule[] = [
+  [
+    /(?<![\d'])(\d{1,2})'\s?(\d{1,2})"/g,
+    (_, feet, inches) => `${feet} ${feet === "1" ? "foot" : "feet"} ${inches}`,
+  ],
+  [/(?<![\w.])(\d{2,}|\d+\.\d+)k\b/gi, (_, number) => `${number} thousand`],
+  [/(?<=\d)M\b/g, () => " million"],
+  [/(?<=\d)bn\b/g, () => " billion"],
   [
     new RegExp(String.raw`(?<![\d.])(\d+(?:\.\d+)?)[ -]?(${anyOf(UNITS)})(?![\p{L}\d/])`, "gu"),
     (_, number, unit) => {
@@ -122,7 +141,6 @@ export const SIGN_RULES: readonly Rule[] = [
   [/(?<=[\w)])\s*\+\s*(?=[\w(])/g, () => " plus "],
   [/(?<=[\w)])\s*=\s*(?=[\w(-])/g, () => " equals "],
   [/(?<=\p{L})\/(?=\p{L})/gu, () => " or "],
-  [/(?<=\w)\.(?=(?:com|org|net|io|dev|edu|gov)\b)/g, () => " dot "],
   [/[*_~^|\\<>{}=#+@/]+/g, () => " "],
   [/\s+(?=[,.;:!?])/g, () => ""],
   [/\s+/g, () => " "],

@@ -44,6 +44,8 @@ export function* splitSentences(text: string, language: string): Generator<Sente
 /** Whether a sentence only seems to end. */
 function goesOn(sentence: string): boolean {
   if (sentence.length > MAX_JOINED_CHARS) return false;
+  // As within an address: these end a sentence before a blank.
+  if (/[.?!]$/.test(sentence)) return true;
   const word = LAST_WORD.exec(sentence.slice(-24))?.[1]?.toLowerCase();
   if (word === undefined) return false;
   // An initial, or "e.g." and the like; "U.S." may well end a sentence.

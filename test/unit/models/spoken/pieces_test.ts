@@ -29,6 +29,10 @@ Deno.test("splitPieces() ends sentences where they end, and not at short forms",
   ]);
 });
 
+Deno.test("splitPieces() ends no sentence within an address", () => {
+  assert.deepEqual(textsOf("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
+});
+
 Deno.test("splitPieces() pauses longer after a paragraph than after a sentence", () => {
   const text = "One line\nthat is wrapped. Two.\n\nThree\n- four\n- five";
   const pieces = [...splitPieces(text, { language: "en", maxChars: 300 })];
@@ -113,4 +117,12 @@ Deno.test("writeNumbers() says numbers in other languages", async () => {
     "Es sind eintausendf\u00fcnfhundert und zwei komma f\u00fcnf.",
   );
   assert.equal(await loadToWords("xx"), undefined);
+});
+
+Deno.test("cleanText() takes out tags, and leaves comparisons", () => {
+  assert.equal(
+    cleanText('<speak>Hi <break time="1s"/>there, <b>you</b></speak>'),
+    "Hi there, you",
+  );
+  assert.equal(cleanText("a <b and c> d, <3"), "a <b and c> d, <3");
 });
