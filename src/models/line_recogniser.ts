@@ -4,6 +4,7 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
+import { StartupError } from "../errors.ts";
 import type { Pixels } from "../media/pixels.ts";
 import { resize } from "../media/resample.ts";
 import type { Session } from "../onnx/ort.ts";
@@ -40,6 +41,7 @@ export class LineRecogniser {
    *
    * @param lines pictures of 3 channels, text from left to right.
    * @param numTop likeliest characters to report with each.
+   * @throws {StartupError} when the graph and the dictionary do not fit together: the first line shows it.
    * @throws the signal's reason.
    */
   async read(
@@ -82,6 +84,14 @@ export class LineRecogniser {
     const data = await backend.read(probabilities);
     probabilities.dispose();
     const numClasses = characters.length;
+    if (probabilities.dims.at(-1) !== numClasses) {
+      throw new StartupError(
+        `${this.config.file} tells ${
+          probabilities.dims.at(-1)
+        } characters apart, and its dictionary, with what the ` +
+          `folder's config.json adds, has ${numClasses}.`,
+      );
+    }
     const size = data.length / pictures.length;
     return pictures.map((_, row) =>
       readCtcLine(data.subarray(row * size, (row + 1) * size), { numClasses, blank, numTop })

@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { StartupError } from "../../src/errors.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
@@ -239,3 +240,25 @@ ocrTest(
     await assert.rejects(chat(model, [picture]), /--max-image-megapixels/);
   },
 );
+
+ocrTest("loadModel() refuses a dictionary of another model than the lines' graph", async () => {
+  const folder = await Deno.makeTempDir({ prefix: "hearth-ocr-" });
+  try {
+    for (const name of ["onnx", "dict"]) {
+      await Deno.mkdir(join(folder, name));
+      for await (const file of Deno.readDir(join(FOLDER!, name))) {
+        const path = join(name, file.name);
+        await Deno.writeFile(join(folder, path), await Deno.readFile(join(FOLDER!, path)));
+      }
+    }
+    await Deno.copyFile(join(FOLDER!, "config.json"), join(folder, "config.json"));
+    await Deno.writeTextFile(join(folder, "dict/japan.txt"), "a\nb\nc\n");
+    await assert.rejects(openModel(folder), (error: unknown) => {
+      assert.ok(error instanceof StartupError, String(error));
+      assert.match(error.message, /rec_japan\.onnx tells 4\d+ characters apart, .* has [45]\b/);
+      return true;
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
