@@ -18,7 +18,7 @@ import { Places } from "./places.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
 import type { SpeakEvent, SpeakTask, Task } from "./task.ts";
 import { TtsMetrics } from "./tts_metrics.ts";
-import { type Line, writeScript } from "./tts_script.ts";
+import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
 import { nextTurn } from "./turn.ts";
 
 /** Most texts at a time where the user does not say: they take turns, line by line. */
@@ -69,7 +69,7 @@ export class TtsModel implements Model {
   async warmUp(): Promise<void> {
     const [voice] = this.#synthesizer.voices;
     const { signal } = new AbortController();
-    for await (const { tokens } of writeScript("One two.", { ...this.#speaker(voice) })) {
+    for await (const { tokens } of writeScript("One two.", this.#speaker(voice, signal))) {
       await this.#synthesizer.synthesize(tokens, { voice, speed: 1, noisePlace: 0, signal });
     }
   }
@@ -89,8 +89,8 @@ export class TtsModel implements Model {
     await this.#synthesizer.dispose();
   }
 
-  #speaker(voice: Voice) {
-    return { synthesizer: this.#synthesizer, voice };
+  #speaker(voice: Voice, signal: AbortSignal): ScriptOptions {
+    return { synthesizer: this.#synthesizer, voice, signal };
   }
 
   #findVoice(id: string | undefined): Voice {
@@ -120,7 +120,7 @@ export class TtsModel implements Model {
   ): Promise<void> {
     const startMs = performance.now();
     const { sampleRateHz } = this.#synthesizer;
-    const lines = writeScript(task.text, this.#speaker(voice));
+    const lines = writeScript(task.text, this.#speaker(voice, signal));
     let next = await lines.next();
     if (next.done) {
       throw new HearthError(

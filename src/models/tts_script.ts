@@ -8,6 +8,7 @@ import { spellEnglish } from "./spoken/english.ts";
 import { loadToWords, writeNumbers } from "./spoken/numbers.ts";
 import { halve, type Piece, splitPieces } from "./spoken/pieces.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
+import { nextTurn } from "./turn.ts";
 
 /** Long pieces sound better, short ones are heard sooner. */
 const MAX_CHARS = 240;
@@ -22,14 +23,28 @@ export interface Line {
   readonly pauseSeconds: number;
 }
 
-/** The lines of a text, in order, each made when it is asked for; none where there is nothing to say. */
+/** Who speaks, and for how long anybody wants to hear it. */
+export interface ScriptOptions {
+  readonly synthesizer: Synthesizer;
+  readonly voice: Voice;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The lines of a text, in order, each made when it is asked for; none where there is nothing to say.
+ *
+ * @throws the signal's reason when it is aborted.
+ */
 export async function* writeScript(
   text: string,
-  { synthesizer, voice }: { readonly synthesizer: Synthesizer; readonly voice: Voice },
+  { synthesizer, voice, signal }: ScriptOptions,
 ): AsyncGenerator<Line> {
   const { language } = new Intl.Locale(voice.language);
   const spell = await createSpeller(language);
   for (const piece of splitPieces(text, { language, maxChars: MAX_CHARS })) {
+    // A long text may have nothing to say, and be no line that anything else waits for.
+    await nextTurn();
+    signal.throwIfAborted();
     const said = spell(piece.text);
     // What is written out is longer than what was written.
     const parts = said.length <= MAX_SAID_CHARS
