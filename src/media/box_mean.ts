@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Plane } from "./resample.ts";
+import type { Plane } from "./plane.ts";
 
 /** The mean of all pixels at most `radius` away along either axis, those outside of the plane aside. The result is new. */
 export function boxMean(plane: Plane, radius: number): Plane {

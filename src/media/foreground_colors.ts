@@ -6,7 +6,7 @@
  */
 import { boxMean } from "./box_mean.ts";
 import type { ColorPlanes } from "./guided_filter.ts";
-import type { Plane } from "./resample.ts";
+import type { Plane } from "./plane.ts";
 
 /** Radii of the two rounds, for a picture of 1024 pixels along its longer side. */
 const RADII = [45, 3] as const;

@@ -9,7 +9,7 @@
  * @module
  */
 import { boxMean } from "./box_mean.ts";
-import type { Plane } from "./resample.ts";
+import type { Plane } from "./plane.ts";
 
 /** Red, green and blue, 0 to 1. */
 export type ColorPlanes = readonly [Plane, Plane, Plane];

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Plane } from "./resample.ts";
+import type { Plane } from "./plane.ts";
 
 interface Size {
   readonly width: number;

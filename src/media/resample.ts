@@ -12,7 +12,6 @@ import {
   computeWeights,
   nearestInputs,
   type ResampleFilter,
-  type Weights,
 } from "./resample_filter.ts";
 
 export type { ResampleFilter };
@@ -26,14 +25,6 @@ export interface ResizeOptions {
   readonly filter: ResampleFilter;
   /** The part to take: left, top, right, bottom, in pixels of the source, fractions included. All of it if absent. */
   readonly box?: readonly [number, number, number, number] | undefined;
-}
-
-/** One channel of floats, such as a mask. */
-export interface Plane {
-  readonly width: number;
-  readonly height: number;
-  /** f32 `[height, width]`. */
-  readonly data: Float32Array<ArrayBuffer>;
 }
 
 interface Axes {
@@ -57,32 +48,10 @@ interface Axes {
 export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
   const axes = toAxes(pixels, options);
   if (isWhole(axes.x) && isWhole(axes.y)) return { ...pixels, data: pixels.data.slice() };
-  if (options.filter === "nearest") {
-    const data = new Uint8Array(options.width * options.height * pixels.channels);
-    pickNearest(pixels, { axes, channels: pixels.channels, output: data });
-    return { width: options.width, height: options.height, channels: pixels.channels, data };
-  }
+  if (options.filter === "nearest") return pickNearest(pixels, axes);
   const hasAlpha = pixels.channels % 2 === 0;
   const resized = filterBoth(hasAlpha ? premultiply(pixels) : pixels, axes, options.filter);
   return hasAlpha ? unpremultiply(resized) : resized;
-}
-
-/**
- * Resizes a plane of floats; the result is new, equal to Pillow's for its mode `F`.
- *
- * @throws {RangeError} when a size is not a positive integer or the box leaves the plane.
- */
-export function resizePlane(plane: Plane, options: ResizeOptions): Plane {
-  const { x, y } = toAxes(plane, options);
-  const { width, height, filter } = options;
-  if (isWhole(x) && isWhole(y)) return { ...plane, data: plane.data.slice() };
-  if (filter === "nearest") {
-    const data = new Float32Array(width * height);
-    pickNearest(plane, { axes: { x, y }, channels: 1, output: data });
-    return { width, height, data };
-  }
-  const wide = isWhole(x) ? plane : filterRow(plane, computeWeights(x, filter));
-  return isWhole(y) ? wide : filterColumn(wide, computeWeights(y, filter));
 }
 
 function toAxes(
@@ -112,20 +81,17 @@ function isWhole({ numInputs, start, end, numOutputs }: Axis): boolean {
   return start === 0 && end === numInputs && numOutputs === numInputs;
 }
 
-function pickNearest<T extends Uint8Array | Float32Array>(
-  source: { readonly width: number; readonly data: T },
-  { axes, channels, output }: { axes: Axes; channels: number; output: T },
-): void {
-  const columns = nearestInputs(axes.x);
+function pickNearest({ width, channels, data: from }: Pixels, { x, y }: Axes): Pixels {
+  const data = new Uint8Array(x.numOutputs * y.numOutputs * channels);
+  const columns = nearestInputs(x);
   let to = 0;
-  for (const row of nearestInputs(axes.y)) {
+  for (const row of nearestInputs(y)) {
     for (const column of columns) {
-      const from = (row * source.width + column) * channels;
-      for (let channel = 0; channel < channels; channel++) {
-        output[to++] = source.data[from + channel]!;
-      }
+      const at = (row * width + column) * channels;
+      for (let channel = 0; channel < channels; channel++) data[to++] = from[at + channel]!;
     }
   }
+  return { width: x.numOutputs, height: y.numOutputs, channels, data };
 }
 
 function filterBoth(
@@ -148,35 +114,4 @@ function filterBoth(
   };
   const wide = filterHorizontally(rows, across);
   return filterVertically(wide, { ...down, first: down.first.map((row) => row - firstRow) });
-}
-
-function filterRow(plane: Plane, { first, count, stride, values }: Weights): Plane {
-  const width = first.length;
-  const data = new Float32Array(width * plane.height);
-  for (let y = 0, to = 0; y < plane.height; y++) {
-    for (let x = 0; x < width; x++, to++) {
-      const from = y * plane.width + first[x]!;
-      let sum = 0;
-      for (let k = 0; k < count[x]!; k++) sum += plane.data[from + k]! * values[x * stride + k]!;
-      data[to] = sum;
-    }
-  }
-  return { width, height: plane.height, data };
-}
-
-function filterColumn(plane: Plane, { first, count, stride, values }: Weights): Plane {
-  const { width } = plane;
-  const height = first.length;
-  const data = new Float32Array(width * height);
-  const sums = new Float64Array(width);
-  for (let y = 0; y < height; y++) {
-    sums.fill(0);
-    for (let k = 0; k < count[y]!; k++) {
-      const weight = values[y * stride + k]!;
-      const from = (first[y]! + k) * width;
-      for (let x = 0; x < width; x++) sums[x]! += plane.data[from + x]! * weight;
-    }
-    data.set(sums, y * width);
-  }
-  return { width, height, data };
 }

@@ -10,8 +10,9 @@ import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import { separateColors, unmix } from "../media/foreground_colors.ts";
 import { type ColorPlanes, fitToGuide } from "../media/guided_filter.ts";
 import type { Pixels } from "../media/pixels.ts";
+import type { Plane } from "../media/plane.ts";
 import { PlaneSampler } from "../media/plane_sampler.ts";
-import { type Plane, resize } from "../media/resample.ts";
+import { resize } from "../media/resample.ts";
 
 /** Bounds of the longer side at which edges are looked for; twice the mask's side between them. */
 const LEAST_SIDE = 512;
