@@ -26,7 +26,7 @@ export const SpeechRequest = z.object({
   voice: z.union([text(voiceWanted), z.object({ id: text("the name of a voice") })], {
     error: voiceWanted,
   }).nullish().describe("One of GET /audio/voices; the first of them if absent"),
-  response_format: z.enum(SOUND_FORMATS).nullish()
+  response_format: z.enum(SOUND_FORMATS, { error: `one of ${SOUND_FORMATS.join(", ")}` }).nullish()
     .describe("Default mp3, with messages wav; pcm is 24 kHz, 16 bits, one channel, no header"),
   speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch stays"),
   stream_format: z.enum(["audio", "sse"], { error: "audio or sse" }).nullish()

@@ -148,6 +148,11 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
     "unsupported_format",
     /^response_format: want one of mp3, opus, flac, wav, pcm, saw "aac"/,
   ],
+  "a format that is none": [
+    { response_format: 5 },
+    "invalid_value",
+    /^response_format: want one of mp3, opus, flac, wav, pcm, saw 5/,
+  ],
   "a stream of no kind": [
     { stream_format: "x" },
     "invalid_value",
