@@ -30,6 +30,7 @@ import {
   type ModelFolder,
 } from "./folder.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
+import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 
 /** How to load a decoder. */
 export interface DecoderLoadOptions {
@@ -135,7 +136,7 @@ async function openWhole(options: GraphToOpen): Promise<Decoder> {
       model: await Deno.readFile(join(folder.path, path)),
       externalData: await readExternalData(folder, path),
       contextLength,
-      vocabSize: sizeOf(folder, ["vocab_size"]),
+      vocabSize: vocabSizeOf(folder),
       openEmbedding: options.openEmbedding,
     });
   } catch (error) {
@@ -159,25 +160,4 @@ async function readExternalData(folder: ModelFolder, graphPath: string): Promise
     read.push({ path: file.slice(file.lastIndexOf("/") + 1), data });
   }
   return read;
-}
-
-/** Tokens of the longest sequence a folder's text model was made for. @throws {StartupError} when `config.json` does not say. */
-export function contextLengthOf(folder: ModelFolder): number {
-  return sizeOf(folder, [
-    "max_position_embeddings",
-    "n_positions",
-    "max_sequence_length",
-    "seq_length",
-  ]);
-}
-
-/** A size that config.json gives under one of `names`, its own or its text model's. */
-function sizeOf(folder: ModelFolder, names: readonly string[]): number {
-  const { config } = folder;
-  const text = (config["text_config"] ?? {}) as Json;
-  const found = names.flatMap((name) => [config[name], text[name]]).find((value) =>
-    typeof value === "number"
-  );
-  if (typeof found === "number" && Number.isInteger(found) && found > 0) return found;
-  throw new StartupError(`${folder.path}/config.json gives no ${names.join(" or ")}.`);
 }

@@ -1,0 +1,60 @@
+/**
+ * Sizes of a folder's text model.
+ *
+ * @module
+ */
+import { StartupError } from "../errors.ts";
+import type { Json, ModelFolder } from "./folder.ts";
+
+/** Python's transformers leaves out of `config.json` what equals the default of the model's class; these are they. */
+const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
+  gemma: 8192,
+  gemma2: 8192,
+  gemma3_text: 131_072,
+  gpt_neo: 2048,
+  gpt_neox: 2048,
+  gpt2: 1024,
+  llama: 2048,
+  mistral: 131_072,
+  opt: 2048,
+  phi: 2048,
+  phi3: 4096,
+  qwen2: 32_768,
+  qwen3: 32_768,
+};
+
+/**
+ * Tokens of the longest sequence a folder's text model was made for.
+ *
+ * @throws {StartupError} when `config.json` does not say, and the type of the model does not either.
+ */
+export function contextLengthOf(folder: ModelFolder): number {
+  const type = String(textConfigOf(folder)["model_type"] ?? folder.config["model_type"]);
+  return readSize(folder, [
+    "max_position_embeddings",
+    "n_positions",
+    "max_sequence_length",
+    "seq_length",
+  ]) ?? DEFAULT_CONTEXT_LENGTHS[type] ?? refuse(folder, "max_position_embeddings or n_positions");
+}
+
+/** Rows of a folder's vocabulary. @throws {StartupError} when `config.json` does not say. */
+export function vocabSizeOf(folder: ModelFolder): number {
+  return readSize(folder, ["vocab_size"]) ?? refuse(folder, "vocab_size");
+}
+
+/** A size that config.json gives under one of `names`, its own or its text model's. */
+function readSize(folder: ModelFolder, names: readonly string[]): number | undefined {
+  const text = textConfigOf(folder);
+  const found = names.flatMap((name) => [folder.config[name], text[name]])
+    .find((value) => typeof value === "number");
+  return typeof found === "number" && Number.isInteger(found) && found > 0 ? found : undefined;
+}
+
+function textConfigOf({ config }: ModelFolder): Json {
+  return (config["text_config"] ?? {}) as Json;
+}
+
+function refuse({ path }: ModelFolder, names: string): never {
+  throw new StartupError(`${path}/config.json gives no ${names}.`);
+}
