@@ -93,7 +93,10 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
 }
 
 /** The template's source: a file of its own, or in `tokenizer_config.json`, where it may be one of several. */
-export async function chatTemplateOf(folder: ModelFolder, config: Json): Promise<string | undefined> {
+export async function chatTemplateOf(
+  folder: ModelFolder,
+  config: Json,
+): Promise<string | undefined> {
   if (folder.files.has("chat_template.jinja")) {
     return await Deno.readTextFile(join(folder.path, "chat_template.jinja"));
   }
