@@ -10,6 +10,10 @@ const ACCENTS: Readonly<Record<string, string>> = { "en-US": "en-us", "en-GB": "
 /** It drops these, and Kokoro speaks by them. */
 const PUNCTUATION = /(\s*[;:,.!?\u00a1\u00bf\u2014\u2026"\u00ab\u00bb\u201c\u201d(){}[\]]+\s*)+/g;
 
+/** Among letters that are said one by one eSpeak takes this one for the article. */
+const LETTER_A = /\s*(?:(?<=\b\p{Lu} )A\b|\bA(?= \p{Lu}\b))\s*/u;
+const LETTER_A_SOUNDS = "\u02c8e\u026a";
+
 /** Sounds that Kokoro writes otherwise, or does not know. */
 const RESPELLED: readonly (readonly [RegExp, string])[] = [
   [/\u02b2/g, "j"],
@@ -31,9 +35,13 @@ export async function toPhonemes(text: string, language: string): Promise<string
   const accent = ACCENTS[language] ?? "en-us";
   let sounds = "";
   let at = 0;
-  const say = async (words: string) => {
-    if (/[\p{L}\p{N}]/u.test(words)) sounds += (await phonemize(words, accent)).join(" ");
-    else sounds += " ";
+  const say = async (stretch: string) => {
+    const spoken: string[] = [];
+    for (const [index, words] of stretch.split(LETTER_A).entries()) {
+      if (index > 0) spoken.push(LETTER_A_SOUNDS);
+      if (/[\p{L}\p{N}]/u.test(words)) spoken.push(...await phonemize(words, accent));
+    }
+    sounds += spoken.length > 0 ? spoken.join(" ") : " ";
   };
   for (const match of text.matchAll(PUNCTUATION)) {
     await say(text.slice(at, match.index));
