@@ -22,6 +22,9 @@ const RULES: readonly Rule[] = [
   ...SIGN_RULES,
 ];
 
+/** Three words in capitals, of which those such as IT and US are not short forms where no other letters are. */
+const SHOUTED = /\p{Lu}{2,}[^\p{L}]+\p{Lu}{2,}[^\p{L}]+\p{Lu}{2,}/u;
+
 /**
  * Writes out numbers, amounts, dates, times, short forms and signs.
  *
@@ -33,5 +36,7 @@ const RULES: readonly Rule[] = [
  * ```
  */
 export function spellEnglish(text: string): string {
-  return applyRules(text, RULES).trim();
+  const said = applyRules(text, RULES).trim();
+  if (/\p{Ll}/u.test(text) || !SHOUTED.test(text)) return said;
+  return said.replaceAll(/\p{Lu}{2,}/gu, (word) => word.toLowerCase());
 }
