@@ -52,7 +52,8 @@ export class TtsModel implements Model {
     this.maxSequences = maxSequences;
     this.#places = new Places(Math.min(MAX_LINES, maxSequences));
     this.#metrics = new TtsMetrics(() => ({
-      running: this.#places.numTaken,
+      // Also between two lines, and while its reader is behind.
+      running: this.#running.size - this.#places.numWaiting,
       waiting: this.#places.numWaiting,
     }));
   }

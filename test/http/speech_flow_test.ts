@@ -4,9 +4,13 @@ import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
 
 const PATH = "/v1/audio/speech";
 
-async function tokensSpoken(of: TestApp): Promise<number> {
-  const text = await (await of.request("/metrics")).text();
-  return Number(/^hearth_prompt_tokens_total (\d+)/m.exec(text)?.[1] ?? 0);
+async function figureOf(app: TestApp, name: string): Promise<number> {
+  const text = await (await app.request("/metrics")).text();
+  return Number(new RegExp(`^hearth_${name} (\\d+)`, "m").exec(text)?.[1] ?? 0);
+}
+
+function tokensSpoken(of: TestApp): Promise<number> {
+  return figureOf(of, "prompt_tokens_total");
 }
 
 Deno.test("a text of 100 kB waits for a slow reader, and takes no memory for what is read", async () => {
@@ -50,8 +54,7 @@ Deno.test("a reader who leaves ends the speech between two sentences", async () 
     await reader.cancel();
   }
   while (left.session.numInFlight > 0) await new Promise((resolve) => setTimeout(resolve, 10));
-  const text = async () => await (await left.request("/metrics")).text();
-  while (!/^hearth_sequences_running 0$/m.test(await text()));
+  while (await figureOf(left, "sequences_running") > 0);
   const spoken = await tokensSpoken(left);
   assert.ok(spoken < 100 * 40, `${spoken}`);
   const again = await left.post(PATH, speechBody());
@@ -83,6 +86,9 @@ Deno.test("readers who do not read keep nobody else waiting", async () => {
   const short = await held.post(PATH, speechBody({ input: "A short one." }));
   assert.equal(short.status, 200);
   await short.bytes();
+  // All of them, once none waits for its turn any more.
+  while (await figureOf(held, "sequences_running") < readers.length);
   await Promise.all(readers.map((reader) => reader.cancel()));
   while (held.session.numInFlight > 0) await new Promise((resolve) => setTimeout(resolve, 10));
+  while (await figureOf(held, "sequences_running") > 0);
 });
