@@ -73,6 +73,10 @@ export const DATE_RULES: readonly Rule[] = [
     (match, first, second, year) => saySlashedDate(match, [first!, second!, year!]),
   ],
   [
+    new RegExp(String.raw`\b${MONTH} ${DAY}\s?[-\u2013]\s?${DAY}\b(?![:.,]?\d)`, "g"),
+    (_, month, first, last) => `${sayDate(nameMonth(month!), first!)} to ${sayOrdinal(last!)}`,
+  ],
+  [
     new RegExp(String.raw`\b${MONTH} ${DAY},? (\d{4})\b`, "g"),
     (_, month, day, year) => sayDate(nameMonth(month!), day!, year),
   ],
@@ -87,6 +91,11 @@ export const DATE_RULES: readonly Rule[] = [
   [
     new RegExp(String.raw`\b(?:the )?${DAY} (?:of )?${MONTH}\b`, "g"),
     (_, day, month) => `the ${sayOrdinal(day!)} of ${nameMonth(month!)}`,
+  ],
+  // From one time of day to another.
+  [
+    /(?<=\d(?:\s?[ap]\.?m\.?)?)\s?[-\u2013]\s?(?=\d{1,2}(?::\d\d\b|(?::\d\d)?\s?[ap]\.?m\b))/gi,
+    () => " to ",
   ],
   [
     new RegExp(

@@ -66,6 +66,7 @@ const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = 
     ["4 July 2020", "July fourth, twenty twenty"],
     ["the 3rd of May", "the third of May"],
     ["Sept. 3", "September third"],
+    ["Jan. 5-7, 2024", "January fifth to seventh, twenty twenty-four"],
     ["15/01/2024", "January fifteenth, twenty twenty-four"],
     ["13/45/2024", "thirteen forty-five twenty twenty-four"],
   ],
@@ -76,6 +77,8 @@ const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = 
     ["15:45", "fifteen forty-five"],
     ["at 3 p.m.", "at three P M."],
     ["Meet at 3:05pm.", "Meet at three oh five P M."],
+    ["9am-5:30pm", "nine A M to five thirty P M"],
+    ["10:00 \u2013 11:30", "ten o'clock to eleven thirty"],
     ["12:30:45", "twelve thirty forty-five"],
   ],
   units: [
