@@ -3,17 +3,21 @@
  *
  * @module
  */
-import type { WireError } from "../errors.ts";
 import type { Pixels } from "../media/pixels.ts";
+import type { NoAnswer } from "./queued_thread.ts";
 
 /** What the thread is asked for; the memory of what it is given goes to it. */
 export type ToCodecThread =
-  | { readonly type: "decode"; readonly file: Uint8Array<ArrayBuffer> }
+  | {
+    readonly type: "decode";
+    readonly file: Uint8Array<ArrayBuffer>;
+    /** Largest width × height that is decoded; the decoder's own limit if absent. */
+    readonly maxPixels: number | undefined;
+  }
   | { readonly type: "encode"; readonly pixels: Pixels };
 
 /** What it answers; the memory comes back. */
 export type FromCodecThread =
   | { readonly type: "decoded"; readonly pixels: Pixels }
   | { readonly type: "encoded"; readonly png: Uint8Array<ArrayBuffer> }
-  | { readonly type: "refused"; readonly error: WireError }
-  | { readonly type: "failed"; readonly reason: string };
+  | NoAnswer;

@@ -16,7 +16,10 @@ const scope = globalThis as unknown as {
 scope.onmessage = async ({ data: message }) => {
   try {
     if (message.type === "decode") {
-      const pixels = await decodeImage(message.file, { keepsAlpha: true });
+      const pixels = await decodeImage(message.file, {
+        keepsAlpha: true,
+        maxPixels: message.maxPixels,
+      });
       scope.postMessage({ type: "decoded", pixels }, [pixels.data.buffer]);
     } else {
       const png = await encodePng(message.pixels);

@@ -14,15 +14,27 @@ type Thread = AskedThread<ToCodecThread, FromCodecThread>;
 /** More would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
 
+/** How many threads, for which pictures. */
+export interface CodecThreadsOptions {
+  /** All cores but one if absent, at most 4. */
+  readonly maxThreads?: number | undefined;
+  /** Largest width × height that is decoded; the decoder's own limit if absent. */
+  readonly maxPixels?: number | undefined;
+}
+
 /** Threads are started when they are needed, and kept until this is closed. */
 export class CodecThreads {
   readonly #places: Places;
   /** By place. */
   readonly #threads: (Thread | undefined)[] = [];
+  readonly #maxPixels: number | undefined;
 
-  /** @param maxThreads all cores but one if absent, at most 4. */
-  constructor(maxThreads: number = Math.min(MAX_THREADS, navigator.hardwareConcurrency - 1)) {
+  constructor({
+    maxThreads = Math.min(MAX_THREADS, navigator.hardwareConcurrency - 1),
+    maxPixels,
+  }: CodecThreadsOptions = {}) {
     this.#places = new Places(Math.max(1, maxThreads));
+    this.#maxPixels = maxPixels;
   }
 
   /** Threads that are running. */
@@ -36,7 +48,8 @@ export class CodecThreads {
    * @throws {HearthError} `invalid_media`; the signal's reason, and then nothing works on it any longer.
    */
   async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
-    const answer = await this.#ask({ type: "decode", file }, file.buffer, signal);
+    const question = { type: "decode", file, maxPixels: this.#maxPixels } as const;
+    const answer = await this.#ask(question, file.buffer, signal);
     if (answer.type === "decoded") return answer.pixels;
     throw unexpected(answer);
   }

@@ -68,10 +68,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
         maxSequences: options.engine.maxSequences,
       });
     case "matting":
-      return await loadMatting(folder, {
-        ...options,
-        maxSequences: options.engine.maxSequences,
-      });
+      return await loadMatting(folder, { ...options, ...options.engine });
     case "vision":
       return await loadVision(folder, { ...options, kind });
     case "ocr":

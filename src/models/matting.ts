@@ -22,9 +22,6 @@ import { type Model, requireTask } from "./model.ts";
 import { refineCutOut } from "./refined_cut_out.ts";
 import type { MatteEvent, MatteOptions, MatteTask, Task } from "./task.ts";
 
-/** As JPEG has it. A line of pixels as long as a whole picture would take a thousand times the work of one. */
-const MAX_SIDE = 65_535;
-
 /** Pictures up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
 const SMALL_PIXELS = 2 ** 18;
 
@@ -37,6 +34,8 @@ export interface MattingModelParts {
   readonly device: Backend["kind"];
   /** Most pictures at a time. */
   readonly maxPictures: number;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
 }
 
 /** See the module. */
@@ -49,11 +48,18 @@ export class MattingModel implements Model {
   readonly #metrics: MattingMetrics;
   readonly #batcher: MattingBatcher;
   /** Pixels in memory at a time: one of the largest pictures, or several that are smaller. */
-  readonly #pixels = new Budget(DEFAULT_MAX_IMAGE_PIXELS);
-  readonly #threads = new CodecThreads();
+  readonly #pixels: Budget;
+  readonly #maxImagePixels: number;
+  readonly #threads: CodecThreads;
   readonly #running = new Set<Promise<void>>();
 
-  constructor({ network, dtype, maxPictures, ...parts }: MattingModelParts) {
+  constructor(
+    { network, dtype, maxPictures, maxImagePixels = DEFAULT_MAX_IMAGE_PIXELS, ...parts }:
+      MattingModelParts,
+  ) {
+    this.#maxImagePixels = maxImagePixels;
+    this.#pixels = new Budget(maxImagePixels);
+    this.#threads = new CodecThreads({ maxPixels: maxImagePixels });
     this.#network = network;
     this.dtype = dtype;
     this.maxSequences = maxPictures;
@@ -103,16 +109,17 @@ export class MattingModel implements Model {
   }
 
   async #work({ image, options }: MatteTask, signal: AbortSignal): Promise<MatteEvent> {
-    const numPixels = pixelsOf(image);
+    const { width: storedWidth, height: storedHeight } = readImageHeader(image);
+    const numPixels = storedWidth * storedHeight;
     // No more pictures at a time than the model is said to work on, however small.
-    const share = Math.max(numPixels, DEFAULT_MAX_IMAGE_PIXELS / this.maxSequences);
+    const share = Math.max(numPixels, this.#maxImagePixels / this.maxSequences);
     const giveBack = await this.#pixels.take(share, signal);
     try {
       signal.throwIfAborted();
       const startMs = performance.now();
       const isSmall = numPixels <= SMALL_PIXELS;
       const pixels = isSmall
-        ? await decodeImage(image, { keepsAlpha: true })
+        ? await decodeImage(image, { keepsAlpha: true, maxPixels: this.#maxImagePixels })
         : await this.#threads.decode(image, signal);
       const result = makeCutOut(await this.#cutOut(pixels, options, signal), options);
       const { width, height } = result;
@@ -139,16 +146,6 @@ export class MattingModel implements Model {
       picture.close();
     }
   }
-}
-
-/** @throws {HearthError} `invalid_media` when it is no picture, or one that is out of all proportion. */
-function pixelsOf(image: Uint8Array<ArrayBuffer>): number {
-  const { width, height } = readImageHeader(image);
-  if (Math.max(width, height) <= MAX_SIDE) return width * height;
-  throw new HearthError(
-    "invalid_media",
-    `The picture has ${width} × ${height} pixels; a side may have at most ${MAX_SIDE}.`,
-  );
 }
 
 /** What is wrong with a picture says which it is. */

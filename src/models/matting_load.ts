@@ -33,6 +33,8 @@ export interface MattingLoadOptions {
   readonly dtype?: Dtype | undefined;
   /** Most pictures at a time. */
   readonly maxSequences?: number | undefined;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
@@ -63,6 +65,7 @@ export async function loadMatting(
     takesBatches: graph.takesBatches,
     device: backend.kind,
     maxPictures: options.maxSequences ?? MAX_PICTURES,
+    maxImagePixels: options.maxImagePixels,
   });
 }
 

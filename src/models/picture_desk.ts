@@ -7,10 +7,10 @@ import { HearthError, StartupError } from "../errors.ts";
 import type { Pixels } from "../media/pixels.ts";
 import { AskedThread } from "./asked_thread.ts";
 import type { FromPictureThread, PreparedPicture, ToPictureThread } from "./picture_message.ts";
-import { Places } from "./places.ts";
+import { type NoAnswer, QueuedThread } from "./queued_thread.ts";
 import type { ImagePart } from "./task.ts";
 
-type Thread = AskedThread<ToPictureThread, FromPictureThread>;
+type Thread = AskedThread<ToPictureThread, FromPictureThread | NoAnswer>;
 
 /** What pictures a desk takes, and what becomes of them. */
 export interface PictureDeskOptions {
@@ -20,20 +20,19 @@ export interface PictureDeskOptions {
   readonly maxPixels?: number | undefined;
 }
 
-/** Takes pictures one after the other; a thread that dies is replaced when the next one comes. */
+/** Takes pictures one after the other. */
 export class PictureDesk {
-  readonly #options: PictureDeskOptions;
-  readonly #turn = new Places(1);
-  #thread: Thread | undefined;
+  readonly #maxPixels: number | undefined;
+  readonly #thread: QueuedThread<ToPictureThread, FromPictureThread>;
 
-  private constructor(options: PictureDeskOptions, thread: Thread) {
-    this.#options = options;
-    this.#thread = thread;
+  private constructor(thread: Thread, { folder, maxPixels }: PictureDeskOptions) {
+    this.#maxPixels = maxPixels;
+    this.#thread = new QueuedThread(thread, () => startThread(folder));
   }
 
   /** @throws {StartupError} when the folder has no image processor that is known. */
   static async open(options: PictureDeskOptions = {}): Promise<PictureDesk> {
-    return new PictureDesk(options, await startThread(options.folder));
+    return new PictureDesk(await startThread(options.folder), options);
   }
 
   /**
@@ -46,25 +45,24 @@ export class PictureDesk {
   async prepare(part: ImagePart, signal: AbortSignal): Promise<PreparedPicture> {
     const answer = await this.#ask("prepare", part, signal);
     if (answer.type === "prepared") return answer.picture;
-    throw new Error(`The thread that decodes pictures answered "${answer.type}".`);
+    throw unexpected(answer);
   }
 
   /** The pixels of a file, 3 channels, on white ground. Otherwise as {@linkcode prepare}. */
   async decode(part: ImagePart, signal: AbortSignal): Promise<Pixels> {
     const answer = await this.#ask("decode", part, signal);
     if (answer.type === "decoded") return answer.pixels;
-    throw new Error(`The thread that decodes pictures answered "${answer.type}".`);
+    throw unexpected(answer);
   }
 
   /** Whether pictures are being decoded, or wait for it. */
   get isBusy(): boolean {
-    return this.#turn.numTaken > 0;
+    return this.#thread.isBusy;
   }
 
   /** Ends the thread. */
   close(): void {
-    this.#thread?.end();
-    this.#thread = undefined;
+    this.#thread.close();
   }
 
   async #ask(
@@ -72,22 +70,18 @@ export class PictureDesk {
     { bytes, param }: ImagePart,
     signal: AbortSignal,
   ): Promise<FromPictureThread> {
-    const place = await this.#turn.take(signal);
+    const question = { type, bytes, maxPixels: this.#maxPixels };
     try {
-      const { folder, maxPixels } = this.#options;
-      const thread = this.#thread ??= await startThread(folder);
-      const answer = await thread.ask({ type, bytes, maxPixels }, [bytes.buffer]);
-      if (answer.type === "failed") throw new Error(answer.reason);
-      if (answer.type !== "refused") return answer;
-      const { kind, message } = answer.error;
-      throw new HearthError(kind, `${param}: ${message}`, { param });
+      return await this.#thread.ask(question, { signal, transfer: [bytes.buffer] });
     } catch (error) {
-      if (!(error instanceof HearthError)) this.close();
-      throw error;
-    } finally {
-      this.#turn.giveBack(place);
+      if (!(error instanceof HearthError)) throw error;
+      throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
     }
   }
+}
+
+function unexpected({ type }: FromPictureThread): Error {
+  return new Error(`The thread that decodes pictures answered "${type}".`);
 }
 
 async function startThread(folder: string | undefined): Promise<Thread> {

@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { WireError } from "../errors.ts";
 import type { Pixels } from "../media/pixels.ts";
 
 /** A picture as a model's first graph takes it. */
@@ -32,11 +31,8 @@ export type ToPictureThread =
   /** A file whose pixels are wanted, on white ground. */
   | ({ readonly type: "decode" } & PictureFile);
 
-/** From the thread, one answer to each message. */
+/** From the thread, one answer to each message, unless it refuses or fails. */
 export type FromPictureThread =
   | { readonly type: "loaded" }
   | { readonly type: "prepared"; readonly picture: PreparedPicture }
-  | { readonly type: "decoded"; readonly pixels: Pixels }
-  | { readonly type: "refused"; readonly error: WireError }
-  /** It is not the picture's fault. */
-  | { readonly type: "failed"; readonly reason: string };
+  | { readonly type: "decoded"; readonly pixels: Pixels };

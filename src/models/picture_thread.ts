@@ -9,9 +9,10 @@ import { decodeImage } from "../media/image.ts";
 import { onWhite } from "../media/on_white.ts";
 import type { FromPictureThread, ToPictureThread } from "./picture_message.ts";
 import type { PictureReader } from "./picture_reader.ts";
+import type { NoAnswer } from "./queued_thread.ts";
 
 const scope = globalThis as unknown as {
-  postMessage(message: FromPictureThread, transfer?: Transferable[]): void;
+  postMessage(message: FromPictureThread | NoAnswer, transfer?: Transferable[]): void;
   onmessage: ((event: MessageEvent<ToPictureThread>) => void) | null;
 };
 

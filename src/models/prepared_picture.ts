@@ -3,8 +3,6 @@
  *
  * @module
  */
-import type { WireError } from "../errors.ts";
-
 /** A tensor in ordinary memory. */
 export interface PlainTensor {
   /** Element type as ONNX Runtime names it. */
@@ -32,11 +30,13 @@ export interface PreparedPicture {
 /** To the thread that prepares pictures: the model's folder at first, then one picture at a time. */
 export type ToVisionThread =
   | { readonly type: "load"; readonly folder: string }
-  | ({ readonly type: "prepare" } & PictureToPrepare);
+  | ({
+    readonly type: "prepare";
+    /** Largest width × height that is decoded; the decoder's own limit if absent. */
+    readonly maxPixels: number | undefined;
+  } & PictureToPrepare);
 
-/** From that thread, one answer to each message. */
+/** From that thread, one answer to each message, unless it refuses or fails. */
 export type FromVisionThread =
   | { readonly type: "loaded"; readonly placeholder: string }
-  | { readonly type: "failed"; readonly reason: string }
-  | { readonly type: "prepared"; readonly picture: PreparedPicture }
-  | { readonly type: "refused"; readonly error: WireError };
+  | { readonly type: "prepared"; readonly picture: PreparedPicture };

@@ -3,36 +3,45 @@
  *
  * @module
  */
-import { HearthError, StartupError } from "../errors.ts";
+import { StartupError } from "../errors.ts";
 import { AskedThread } from "./asked_thread.ts";
-import { Places } from "./places.ts";
 import type {
   FromVisionThread,
   PictureToPrepare,
   PreparedPicture,
   ToVisionThread,
 } from "./prepared_picture.ts";
+import { type NoAnswer, QueuedThread } from "./queued_thread.ts";
 
-type Thread = AskedThread<ToVisionThread, FromVisionThread>;
+type Thread = AskedThread<ToVisionThread, FromVisionThread | NoAnswer>;
 
-/** Prepares pictures one after the other; a thread that dies is replaced when the next one comes. */
+/** What pictures are prepared. */
+export interface VisionPreparerOptions {
+  /** Largest width × height; the decoder's own limit if absent. */
+  readonly maxPixels?: number | undefined;
+}
+
+/** Prepares pictures one after the other. */
 export class VisionPreparer {
   /** Stands for a picture in what the chat template makes. */
   readonly placeholder: string;
-  readonly #folder: string;
-  readonly #turn = new Places(1);
-  #thread: Thread | undefined;
+  readonly #maxPixels: number | undefined;
+  readonly #thread: QueuedThread<ToVisionThread, FromVisionThread>;
 
-  private constructor(folder: string, thread: Thread, placeholder: string) {
-    this.#folder = folder;
+  private constructor(
+    thread: QueuedThread<ToVisionThread, FromVisionThread>,
+    { placeholder, maxPixels }: VisionPreparerOptions & { readonly placeholder: string },
+  ) {
     this.#thread = thread;
     this.placeholder = placeholder;
+    this.#maxPixels = maxPixels;
   }
 
   /** @throws {StartupError} when the folder names no processor that is known. */
-  static async start(folder: string): Promise<VisionPreparer> {
+  static async start(folder: string, options: VisionPreparerOptions = {}): Promise<VisionPreparer> {
     const { thread, placeholder } = await startThread(folder);
-    return new VisionPreparer(folder, thread, placeholder);
+    const queued = new QueuedThread(thread, async () => (await startThread(folder)).thread);
+    return new VisionPreparer(queued, { ...options, placeholder });
   }
 
   /**
@@ -43,25 +52,15 @@ export class VisionPreparer {
    * @throws the signal's reason.
    */
   async prepare(picture: PictureToPrepare, signal: AbortSignal): Promise<PreparedPicture> {
-    const place = await this.#turn.take(signal);
-    try {
-      const thread = this.#thread ??= (await startThread(this.#folder)).thread;
-      const answer = await thread.ask({ ...picture, type: "prepare" });
-      if (answer.type === "prepared") return answer.picture;
-      if (answer.type === "refused") throw HearthError.fromWire(answer.error);
-      throw new Error(`The thread that prepares pictures answered "${answer.type}".`);
-    } catch (error) {
-      if (!(error instanceof HearthError)) this.close();
-      throw error;
-    } finally {
-      this.#turn.giveBack(place);
-    }
+    const question = { ...picture, type: "prepare", maxPixels: this.#maxPixels } as const;
+    const answer = await this.#thread.ask(question, { signal });
+    if (answer.type === "prepared") return answer.picture;
+    throw new Error(`The thread that prepares pictures answered "${answer.type}".`);
   }
 
   /** Ends the thread. */
   close(): void {
-    this.#thread?.end();
-    this.#thread = undefined;
+    this.#thread.close();
   }
 }
 

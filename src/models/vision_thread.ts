@@ -6,18 +6,16 @@
 import "../onnx/no_location.ts";
 import { HearthError } from "../errors.ts";
 import { decodeImage } from "../media/image.ts";
-import type {
-  FromVisionThread,
-  PictureToPrepare,
-  PreparedPicture,
-  ToVisionThread,
-} from "./prepared_picture.ts";
+import type { FromVisionThread, PreparedPicture, ToVisionThread } from "./prepared_picture.ts";
+import type { NoAnswer } from "./queued_thread.ts";
 import { VisionProcessor } from "./vision_processor.ts";
 
 const scope = globalThis as unknown as {
-  postMessage(message: FromVisionThread, transfer?: Transferable[]): void;
+  postMessage(message: FromVisionThread | NoAnswer, transfer?: Transferable[]): void;
   onmessage: ((event: MessageEvent<ToVisionThread>) => void) | null;
 };
+
+type Question = Extract<ToVisionThread, { type: "prepare" }>;
 
 let processor: VisionProcessor | undefined;
 
@@ -30,7 +28,7 @@ async function load(folder: string): Promise<void> {
   }
 }
 
-async function prepare(given: PictureToPrepare): Promise<void> {
+async function prepare(given: Question): Promise<void> {
   try {
     const picture = await processFile(given);
     scope.postMessage({ type: "prepared", picture }, buffersOf(picture));
@@ -40,9 +38,9 @@ async function prepare(given: PictureToPrepare): Promise<void> {
 }
 
 async function processFile(
-  { bytes, inOnePiece = false }: PictureToPrepare,
+  { bytes, maxPixels, inOnePiece = false }: Question,
 ): Promise<PreparedPicture> {
-  const pixels = await decodeImage(bytes);
+  const pixels = await decodeImage(bytes, { maxPixels });
   try {
     return await processor!.prepare(pixels, { inOnePiece });
   } catch (error) {

@@ -259,6 +259,18 @@ Deno.test("remove_background: more than 100 MiB is refused while it is read, on 
   assert.match(message, /100 MiB/);
 });
 
+Deno.test("remove_background: a picture above the limit that was set answers 400 and names the flag", async () => {
+  await using app = await openMattingApp({ engine: { prefixCache: true, maxImagePixels: 3e5 } });
+  // One is decoded where the device is, the others on a thread of its own.
+  assert.equal((await postPicture(app, await discFile(500, 400))).status, 200);
+  assert.equal((await postPicture(app, await discFile(600, 500))).status, 200);
+  const { status, code, message } = await errorOf(
+    await postPicture(app, await discFile(601, 500)),
+  );
+  assert.deepEqual([status, code], [400, "invalid_media"]);
+  assert.match(message, /--max-image-megapixels/);
+});
+
 Deno.test("remove_background: a full queue answers 429, and what waits is answered", async () => {
   const engine = { prefixCache: true, maxSequences: 1 };
   await using app = await openMattingApp({ engine, maxQueue: 2 });

@@ -66,3 +66,17 @@ Deno.test("VisionPreparer.prepare() replaces a thread that has ended", () =>
     await assert.rejects(interrupted, /was ended/);
     assert.ok((await preparer.prepare({ bytes: picture }, NEVER)).text.length > 0);
   }));
+
+Deno.test("VisionPreparer.prepare() refuses a picture above the limit that was set, naming the flag", async () => {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  const preparer = await VisionPreparer.start(folder.path, { maxPixels: 112 * 56 });
+  try {
+    await preparer.prepare({ bytes: await drawPicture(0, [112, 56]) }, NEVER);
+    await assert.rejects(
+      preparer.prepare({ bytes: await drawPicture(0, [112, 57]) }, NEVER),
+      { kind: "invalid_media", message: /--max-image-megapixels/ },
+    );
+  } finally {
+    preparer.close();
+  }
+});

@@ -7,7 +7,7 @@ import { discPicture } from "../../fixtures/matting.ts";
 const never = new AbortController().signal;
 
 Deno.test("CodecThreads decodes and encodes as this thread does, several pictures at a time", async () => {
-  const threads = new CodecThreads(2);
+  const threads = new CodecThreads({ maxThreads: 2 });
   const sizes = [[10, 20], [300, 200], [1, 1], [64, 64]] as const;
   await Promise.all(sizes.map(async ([width, height]) => {
     const file = await encodePng(discPicture(width, height));
@@ -20,7 +20,7 @@ Deno.test("CodecThreads decodes and encodes as this thread does, several picture
 });
 
 Deno.test("CodecThreads.decode() tells what is wrong with a file, and the thread goes on", async () => {
-  const threads = new CodecThreads(1);
+  const threads = new CodecThreads({ maxThreads: 1 });
   const text = new TextEncoder().encode("no picture");
   await assert.rejects(threads.decode(text, never), {
     kind: "invalid_media",
@@ -33,7 +33,7 @@ Deno.test("CodecThreads.decode() tells what is wrong with a file, and the thread
 });
 
 Deno.test("CodecThreads ends the thread of who leaves, at work or in the queue, and serves the next", async () => {
-  const threads = new CodecThreads(1);
+  const threads = new CodecThreads({ maxThreads: 1 });
   const large = await encodePng(discPicture(3000, 2000));
   const [first, second] = [new AbortController(), new AbortController()];
   const working = threads.decode(large.slice(), first.signal);
