@@ -19,10 +19,10 @@ export const TARGETS = [
 /** What the program reads or starts at run time, and the compiler therefore does not find by itself. */
 export const INCLUDES = [
   "src/worker/worker.ts",
-  "src/models/codec_thread.ts",
-  "src/models/encoder_lane.ts",
-  "src/models/picture_thread.ts",
-  "src/models/vision_thread.ts",
+  "src/models/matting/codec_thread.ts",
+  "src/models/embedding/encoder_lane.ts",
+  "src/models/ocr/picture_thread.ts",
+  "src/models/vision/vision_thread.ts",
   "models",
 ] as const;
 

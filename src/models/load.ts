@@ -8,23 +8,23 @@ import { warmUp } from "../engine/warm_up.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import type { LoadProgress } from "./progress.ts";
-import { loadAsr } from "./asr_load.ts";
+import { loadAsr } from "./asr/asr_load.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { loadDecoder } from "./decoder.ts";
-import { EmbeddingModel } from "./embedding.ts";
+import { EmbeddingModel } from "./embedding/embedding.ts";
 import { type ModelFolder, openFolder, readOptionalJson } from "./folder.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import { kindOf } from "./kind.ts";
-import { loadMatting } from "./matting_load.ts";
+import { loadMatting } from "./matting/matting_load.ts";
 import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import type { Model } from "./model.ts";
 import { chooseFiles } from "./needed_files.ts";
-import { loadOcr } from "./ocr_load.ts";
-import { RerankModel } from "./rerank.ts";
+import { loadOcr } from "./ocr/ocr_load.ts";
+import { RerankModel } from "./embedding/rerank.ts";
 import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
-import { loadTts } from "./tts_load.ts";
-import { hasSeeingDecoder, loadVision } from "./vision_load.ts";
+import { loadTts } from "./tts/tts_load.ts";
+import { hasSeeingDecoder, loadVision } from "./vision/vision_load.ts";
 
 /** What to load, on what. */
 export interface ModelLoadOptions {

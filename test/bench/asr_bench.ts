@@ -10,7 +10,7 @@
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { findAdapter, openDevice } from "../../src/gpu/device.ts";
-import type { AsrModel } from "../../src/models/asr.ts";
+import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { findSpeechFolder } from "../fixtures/speech.ts";

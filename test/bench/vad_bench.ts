@@ -7,10 +7,10 @@
  * @module
  */
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import type { AsrModel } from "../../src/models/asr.ts";
-import { loadAsr } from "../../src/models/asr_load.ts";
+import type { AsrModel } from "../../src/models/asr/asr.ts";
+import { loadAsr } from "../../src/models/asr/asr_load.ts";
 import { openFolder } from "../../src/models/folder.ts";
-import { VoiceActivity } from "../../src/models/voice_activity.ts";
+import { VoiceActivity } from "../../src/models/asr/voice_activity.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { findSpeechFolder } from "../fixtures/speech.ts";

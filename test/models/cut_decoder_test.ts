@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { CutDecoder, type DecoderGraphs } from "../../src/models/cut_decoder.ts";
+import { CutDecoder, type DecoderGraphs } from "../../src/models/encoder_decoder/cut_decoder.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { keepOutputs } from "../../src/onnx/if_branch.ts";
 import { openSession, type Session, Tensor, type Tensors } from "../../src/onnx/ort.ts";

@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { openFeatureEncoder } from "../../src/models/feature_encoder.ts";
+import { openFeatureEncoder } from "../../src/models/asr/feature_encoder.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { openSession, Tensor } from "../../src/onnx/ort.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";

@@ -7,8 +7,13 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { WebGpuImages } from "../../src/backend/webgpu_images.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { openChangedGraph } from "../../src/models/changed_graph.ts";
-import { mattingFamilyOf } from "../../src/models/matting_family.ts";
-import { inspectMatting, MASKS, PICTURES, unifyMatting } from "../../src/models/matting_graph.ts";
+import { mattingFamilyOf } from "../../src/models/matting/matting_family.ts";
+import {
+  inspectMatting,
+  MASKS,
+  PICTURES,
+  unifyMatting,
+} from "../../src/models/matting/matting_graph.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { Tensor } from "../../src/onnx/ort.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";

@@ -5,7 +5,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { WebGpuImages } from "../../src/backend/webgpu_images.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
-import type { MattingModel } from "../../src/models/matting.ts";
+import type { MattingModel } from "../../src/models/matting/matting.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { alphaOfFile, compareAlpha, discFile, discPicture, matte } from "../fixtures/matting.ts";

@@ -3,7 +3,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/models/folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { PictureReader } from "../../src/models/picture_reader.ts";
+import { PictureReader } from "../../src/models/ocr/picture_reader.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

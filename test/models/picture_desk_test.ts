@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { HearthError, StartupError } from "../../src/errors.ts";
-import { PictureDesk } from "../../src/models/picture_desk.ts";
+import { PictureDesk } from "../../src/models/ocr/picture_desk.ts";
 import { makeTinyOcr, ocrPicture } from "../fixtures/tiny_ocr.ts";
 
 const NEVER = new AbortController().signal;

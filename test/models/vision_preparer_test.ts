@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { HearthError } from "../../src/errors.ts";
-import { VisionPreparer } from "../../src/models/vision_preparer.ts";
+import { VisionPreparer } from "../../src/models/vision/vision_preparer.ts";
 import { drawPicture } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 

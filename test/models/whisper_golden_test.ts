@@ -4,7 +4,7 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
-import type { AsrModel } from "../../src/models/asr.ts";
+import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { disguiseSoftmax } from "../fixtures/disguised_softmax.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

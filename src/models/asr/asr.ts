@@ -1,0 +1,157 @@
+/**
+ * Speech recognition: audio files in, segments of text out.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import { LANGUAGES } from "../../api/languages.ts";
+import type { Backend } from "../../backend/backend.ts";
+import type { Dtype } from "../../config.ts";
+import { HearthError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { AudioReader } from "../../media/audio_reader.ts";
+import { type Model, requireTask } from "../model.ts";
+import { Places } from "../places.ts";
+import type { LoadProgress } from "../progress.ts";
+import type { Recogniser } from "./recogniser.ts";
+import { SpeechMetrics } from "./speech_metrics.ts";
+import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
+import type { VoiceActivity } from "./voice_activity.ts";
+
+/** How a speech model is loaded. */
+export interface AsrLoadOptions {
+  readonly backend: Backend;
+  readonly dtype?: Dtype | undefined;
+  /** Most recordings at a time. */
+  readonly maxSequences?: number | undefined;
+  readonly onProgress: (progress: LoadProgress) => void;
+}
+
+/** What a speech model is made of. */
+export interface AsrModelOptions {
+  /** Most recordings at a time. */
+  readonly maxRecordings: number;
+  /** Makes the recogniser, which then is the model's. */
+  readonly openRecogniser: (metrics: SpeechMetrics) => Recogniser;
+}
+
+/** See the module. */
+export class AsrModel implements Model {
+  readonly kind = "asr";
+  readonly dtype: Dtype;
+  readonly contextLength = undefined;
+  readonly maxSequences: number;
+  readonly #recogniser: Recogniser;
+  readonly #metrics: SpeechMetrics;
+  readonly #places: Places;
+  readonly #running = new Set<Promise<void>>();
+  #voiceActivity: VoiceActivity | undefined;
+
+  constructor({ maxRecordings, openRecogniser }: AsrModelOptions) {
+    this.maxSequences = maxRecordings;
+    this.#places = new Places(maxRecordings);
+    this.#metrics = new SpeechMetrics(() => ({
+      running: this.#places.numTaken,
+      waiting: this.#places.numWaiting,
+    }));
+    this.#recogniser = openRecogniser(this.#metrics);
+    this.dtype = this.#recogniser.dtype;
+  }
+
+  /**
+   * From now on passes over what is no speech.
+   *
+   * @param voiceActivity is the model's, unless this throws.
+   * @throws {StartupError} when it does not work at the sample rate of what is heard.
+   */
+  async listenFor(voiceActivity: VoiceActivity): Promise<void> {
+    await voiceActivity.requireRate(this.#recogniser.sampleRateHz);
+    this.#voiceActivity = voiceActivity;
+  }
+
+  get metrics(): Registry {
+    return this.#metrics.registry;
+  }
+
+  start(task: Task, emit: (event: TranscribeEvent) => void): () => void {
+    requireTask(task, "transcribe");
+    if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
+    const abort = new AbortController();
+    const work = this.#transcribe(task, { emit, signal: abort.signal });
+    this.#running.add(work);
+    work.finally(() => this.#running.delete(work));
+    return () => abort.abort();
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.#running);
+    await this.#recogniser.dispose();
+    await this.#voiceActivity?.dispose();
+  }
+
+  async #transcribe(task: TranscribeTask, options: TranscribeOptions): Promise<void> {
+    const { emit, signal } = options;
+    try {
+      const index = await this.#places.take(signal);
+      try {
+        await this.#work(task, index, options);
+      } finally {
+        this.#places.giveBack(index);
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      const known = HearthError.from(error);
+      if (known !== error) {
+        log.error("transcription failed", { requestId: task.requestId, error });
+      }
+      emit({ type: "error", error: known.toWire() });
+    }
+  }
+
+  async #work(
+    { audio: file, language, temperature }: TranscribeTask,
+    index: number,
+    { emit, signal }: TranscribeOptions,
+  ): Promise<void> {
+    const startMs = performance.now();
+    const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
+    await using audio = new AudioReader(file, { sampleRateHz, signal });
+    const listener = this.#voiceActivity?.listen(sampleRateHz);
+    const numSamples = await audio.scan(async (samples) => {
+      await listener?.push(samples);
+      signal.throwIfAborted();
+    });
+    const speech = await listener?.speech(maxSpeechSeconds);
+    const durationSeconds = numSamples / sampleRateHz;
+    const windows = this.#recogniser.transcribe({
+      audio,
+      numSamples,
+      speech,
+      index,
+      language,
+      temperature,
+      signal,
+    });
+    let [promptTokens, completionTokens] = [0, 0];
+    let hasStarted = false;
+    const begin = (heard: string) => {
+      if (!hasStarted) emit({ type: "start", language: heard, durationSeconds });
+      hasStarted = true;
+    };
+    for await (const window of windows) {
+      begin(window.language);
+      promptTokens += window.numPromptTokens;
+      completionTokens += window.numTokens;
+      for (const segment of window.segments) emit({ type: "segment", segment });
+    }
+    // Where nobody speaks there is nothing to tell a language from.
+    begin(language === undefined ? "" : LANGUAGES[language]!);
+    this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
+    emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
+  }
+}
+
+interface TranscribeOptions {
+  readonly emit: (event: TranscribeEvent) => void;
+  readonly signal: AbortSignal;
+}

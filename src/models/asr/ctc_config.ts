@@ -1,0 +1,94 @@
+/**
+ * What reading a CTC model's output needs to know of its folder.
+ *
+ * @module
+ */
+import { StartupError } from "../../errors.ts";
+import type { CtcVocabulary } from "./ctc.ts";
+import type { Json } from "../folder.ts";
+
+/** See the module. */
+export interface CtcConfig {
+  readonly vocabulary: CtcVocabulary;
+  /** From one frame of the output to the next. */
+  readonly samplesPerFrame: number;
+}
+
+/** The folder's files. */
+export interface CtcFiles {
+  readonly config: Json;
+  readonly preprocessorConfig: Json;
+  readonly tokenizerConfig: Json;
+  readonly tokenizer: Json;
+}
+
+/** Frames of the filter banks, 10 ms each, that wav2vec2-bert takes together. */
+const BERT_HOP_SAMPLES = 160;
+
+/** @throws {StartupError} when a file lacks something. */
+export function readCtcConfig(files: CtcFiles): CtcConfig {
+  return { vocabulary: readVocabulary(files), samplesPerFrame: readSamplesPerFrame(files) };
+}
+
+function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): CtcVocabulary {
+  const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"];
+  // Unigram models list their pieces with scores; others have ids by piece.
+  const entries: [string, number][] = Array.isArray(vocab)
+    ? vocab.map((piece, id) => [String((piece as unknown[])[0]), id])
+    : Object.entries((vocab ?? {}) as Record<string, number>);
+  const numClasses = config["vocab_size"];
+  const blank = config["pad_token_id"];
+  if (entries.length === 0 || typeof numClasses !== "number" || typeof blank !== "number") {
+    throw new StartupError(
+      "The folder is no CTC model: wanted vocab_size and pad_token_id in config.json, and a vocabulary in tokenizer.json.",
+    );
+  }
+  const decoder = (tokenizer["decoder"] ?? {}) as Json;
+  const delimiter = tokenizerConfig["word_delimiter_token"] ?? decoder["word_delimiter_token"];
+  const texts = new Array<string>(numClasses).fill("");
+  for (const [piece, id] of entries) {
+    if (id >= numClasses || isSpecial(piece)) continue;
+    texts[id] = piece === delimiter ? " " : piece.replaceAll("▁", " ");
+  }
+  for (const id of addedSpecials(tokenizer)) if (id < numClasses) texts[id] = "";
+  texts[blank] = "";
+  return { blank, texts };
+}
+
+/** As all these tokenizers write them: `<unk>`, `[PAD]`. */
+function isSpecial(piece: string): boolean {
+  return /^(<.+>|\[[A-Z]+\])$/.test(piece);
+}
+
+function addedSpecials(tokenizer: Json): number[] {
+  const added = tokenizer["added_tokens"];
+  if (!Array.isArray(added)) return [];
+  return (added as { id: number; special?: boolean }[])
+    .filter(({ special }) => special === true).map(({ id }) => id);
+}
+
+function readSamplesPerFrame({ config, preprocessorConfig }: CtcFiles): number {
+  const number = (from: Json, name: string, fallback: number) => {
+    const value = from[name];
+    return typeof value === "number" ? value : fallback;
+  };
+  switch (config["model_type"]) {
+    case "wav2vec2-bert": {
+      const layers = config["add_adapter"] === true ? number(config, "num_adapter_layers", 1) : 0;
+      const together = number(preprocessorConfig, "stride", 2);
+      return BERT_HOP_SAMPLES * together * number(config, "adapter_stride", 2) ** layers;
+    }
+    case "parakeet_ctc": {
+      const encoder = (config["encoder_config"] ?? {}) as Json;
+      return number(preprocessorConfig, "hop_length", 160) *
+        number(encoder, "subsampling_factor", 8);
+    }
+  }
+  const strides = config["conv_stride"];
+  if (Array.isArray(strides) && strides.length > 0 && strides.every((each) => each > 0)) {
+    return strides.reduce((product: number, stride: number) => product * stride, 1);
+  }
+  throw new StartupError(
+    "The folder's config.json has no conv_stride, which says how long a frame of its output is.",
+  );
+}

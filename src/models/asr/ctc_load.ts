@@ -1,0 +1,72 @@
+/**
+ * From a folder of a model with a CTC head to one that transcribes.
+ *
+ * @module
+ */
+import { StartupError } from "../../errors.ts";
+import { type AsrLoadOptions, AsrModel } from "./asr.ts";
+import { readCtcConfig } from "./ctc_config.ts";
+import { CtcRecogniser } from "./ctc_recogniser.ts";
+import { type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { MAX_RECORDINGS } from "./recogniser.ts";
+import { findLanguages } from "./spoken_languages.ts";
+import { TransformersSpeech } from "./transformers_speech.ts";
+
+/** @throws {StartupError} when the folder lacks a part, or its graph is no CTC model. */
+export async function loadCtc(folder: ModelFolder, options: AsrLoadOptions): Promise<AsrModel> {
+  const architectures = [folder.config["architectures"] ?? []].flat().map(String);
+  if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
+    throw new StartupError(
+      `${folder.path} is no speech recogniser: its config.json says ${
+        architectures.join(", ")
+      }, and one that ends in ForCTC is wanted.`,
+    );
+  }
+  const config = readCtcConfig({
+    config: folder.config,
+    preprocessorConfig: await readOptionalJson(folder, "preprocessor_config.json"),
+    tokenizerConfig: await readOptionalJson(folder, "tokenizer_config.json"),
+    tokenizer: await readJson(folder.path, "tokenizer.json"),
+  });
+  const speech = await TransformersSpeech.open(folder, {
+    ...options,
+    modelClass: "AutoModelForCTC",
+    graphs: ["model"],
+  });
+  const numClasses = config.vocabulary.texts.length;
+  const run = async (samples: Float32Array) => {
+    const { logits, dims } = await speech.logits(samples);
+    if (dims.at(-1) === numClasses) return logits;
+    throw new StartupError(
+      `${folder.path}: its graph gives ${
+        dims.at(-1)
+      } classes, and config.json says vocab_size is ${numClasses}.`,
+    );
+  };
+  await warmUp(run, speech, options);
+  const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
+  return new AsrModel({
+    maxRecordings,
+    openRecogniser: (metrics) =>
+      new CtcRecogniser({
+        dtype: speech.dtype,
+        sampleRateHz: speech.sampleRateHz,
+        config,
+        languages: findLanguages(folder),
+        maxRecordings,
+        metrics,
+        run,
+        dispose: () => speech.dispose(),
+      }),
+  });
+}
+
+/** A first run finds out whether the graph is one, and compiles its kernels. */
+async function warmUp(
+  run: (samples: Float32Array) => Promise<unknown>,
+  { sampleRateHz }: TransformersSpeech,
+  { onProgress }: AsrLoadOptions,
+): Promise<void> {
+  onProgress({ what: "warming up" });
+  await run(new Float32Array(sampleRateHz));
+}

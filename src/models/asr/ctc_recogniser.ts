@@ -1,0 +1,176 @@
+/**
+ * Models with a CTC head (wav2vec2, HuBERT, WavLM, UniSpeech, wav2vec2-bert, Parakeet) as recognisers.
+ *
+ * A long recording is heard in windows that overlap, and of each window the frames at its seams are left to its
+ * neighbours, which hear more around them: the frames that are left make one sequence, as if it had been heard whole.
+ *
+ * @see https://huggingface.co/blog/asr-chunking
+ * @module
+ */
+import type { Dtype } from "../../config.ts";
+import { CtcReader, CtcSegments, type CtcToken } from "./ctc.ts";
+import type { CtcConfig } from "./ctc_config.ts";
+import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
+import type { SpeechMetrics } from "./speech_metrics.ts";
+import { languageName, requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
+import type { TranscriptSegment } from "../task.ts";
+import { compressionRatioOf } from "./whisper_quality.ts";
+
+/** What it is made of; it owns the model. */
+export interface CtcParts {
+  readonly dtype: Dtype;
+  readonly sampleRateHz: number;
+  readonly config: CtcConfig;
+  readonly languages: SpokenLanguages;
+  readonly maxRecordings: number;
+  readonly metrics: SpeechMetrics;
+  /** Sound to f32 `[frames, classes]`. */
+  readonly run: (samples: Float32Array) => Promise<Float32Array>;
+  readonly dispose: () => Promise<void>;
+}
+
+const WINDOW_SECONDS = 30;
+/** Of a window, at each seam. */
+const MARGIN_SECONDS = 3;
+/** Too little sound for a frame is made up for with silence. */
+const SHORTEST_SECONDS = 0.1;
+const PAUSE_SECONDS = 0.5;
+const LONGEST_SEGMENT_SECONDS = 10;
+
+/** See the module. */
+export class CtcRecogniser implements Recogniser {
+  readonly dtype: Dtype;
+  readonly sampleRateHz: number;
+  readonly maxRecordings: number;
+  readonly maxSpeechSeconds = WINDOW_SECONDS;
+  readonly #parts: CtcParts;
+
+  constructor(parts: CtcParts) {
+    this.dtype = parts.dtype;
+    this.sampleRateHz = parts.sampleRateHz;
+    this.maxRecordings = parts.maxRecordings;
+    this.#parts = parts;
+  }
+
+  requireLanguage(code: string): void {
+    requireLanguage(this.#parts.languages, code);
+  }
+
+  async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
+    const { languages, config } = this.#parts;
+    const { speech = [{ start: 0, end: recording.numSamples }] } = recording;
+    const transcript = new Transcript(config.samplesPerFrame / this.sampleRateHz);
+    for (const range of speech) {
+      const reader = new CtcReader(config.vocabulary);
+      for (const window of this.#windows(range)) {
+        const tokens = await this.#hear(window, reader, recording);
+        const isLast = window.end === range.end;
+        if (isLast) tokens.push(...reader.end());
+        yield {
+          language: languageName(recording.language ?? languages[0]),
+          numPromptTokens: 0,
+          numTokens: tokens.length,
+          segments: transcript.push(tokens, { isOver: isLast }),
+        };
+      }
+    }
+  }
+
+  async dispose(): Promise<void> {
+    await this.#parts.dispose();
+  }
+
+  /** Runs a window, and reads the frames of it that count. */
+  async #hear(window: Window, reader: CtcReader, recording: Recording): Promise<CtcToken[]> {
+    const { audio, signal } = recording;
+    const { config: { samplesPerFrame, vocabulary }, metrics, run } = this.#parts;
+    signal.throwIfAborted();
+    const heard = await audio.read(window.start, window.end);
+    const samples = new Float32Array(
+      Math.max(heard.length, Math.ceil(SHORTEST_SECONDS * this.sampleRateHz)),
+    );
+    samples.set(heard);
+    const startMs = performance.now();
+    const logits = await run(samples);
+    metrics.observeEncoding(1, performance.now() - startMs);
+    signal.throwIfAborted();
+    const numFrames = logits.length / vocabulary.texts.length;
+    const frameOf = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
+    return reader.push({
+      logits,
+      from: frameOf(window.keep.start),
+      to: window.keep.end === window.end
+        ? numFrames
+        : Math.min(frameOf(window.keep.end), numFrames),
+      firstFrame: Math.round(window.start / samplesPerFrame),
+    });
+  }
+
+  /** Windows begin whole frames apart, so that all of a range's frames stand in one row. */
+  *#windows({ start, end }: SampleRange): Generator<Window> {
+    const { samplesPerFrame } = this.#parts.config;
+    const toSamples = (seconds: number) =>
+      Math.round(seconds * this.sampleRateHz / samplesPerFrame) * samplesPerFrame;
+    const [length, margin] = [toSamples(WINDOW_SECONDS), toSamples(MARGIN_SECONDS)];
+    for (let from = start;; from += length - 2 * margin) {
+      const to = Math.min(end, from + length);
+      const keep = {
+        start: from === start ? from : from + margin,
+        end: to === end ? to : to - margin,
+      };
+      yield { start: from, end: to, keep };
+      if (to === end) return;
+    }
+  }
+}
+
+interface Window extends SampleRange {
+  /** What is not left to the windows beside it. */
+  readonly keep: SampleRange;
+}
+
+/** Tokens of one recording to its segments. */
+class Transcript {
+  readonly #frameSeconds: number;
+  readonly #segments: CtcSegments;
+  #numSegments = 0;
+  /** Whether the next segment begins with a new word, whatever it begins with. */
+  #isApart = true;
+
+  constructor(frameSeconds: number) {
+    this.#frameSeconds = frameSeconds;
+    this.#segments = new CtcSegments({
+      pauseFrames: PAUSE_SECONDS / frameSeconds,
+      maxFrames: LONGEST_SEGMENT_SECONDS / frameSeconds,
+    });
+  }
+
+  /** @param options.isOver whether what follows is no part of the same speech. */
+  push(tokens: readonly CtcToken[], { isOver }: { isOver: boolean }): TranscriptSegment[] {
+    const complete = this.#segments.push(tokens);
+    if (isOver) complete.push(...this.#segments.end());
+    const segments = complete.map((segment) => this.#make(segment));
+    this.#isApart ||= isOver;
+    return segments;
+  }
+
+  #make(tokens: readonly CtcToken[]): TranscriptSegment {
+    const heard = tokens.filter(({ text }) => text.trim() !== "");
+    const whole = tokens.map(({ text }) => text).join("").replaceAll(/\s+/g, " ");
+    const text = `${this.#isApart || whole.startsWith(" ") ? " " : ""}${whole.trim()}`;
+    this.#isApart = whole.endsWith(" ");
+    const startSeconds = heard[0]!.startFrame * this.#frameSeconds;
+    return {
+      id: this.#numSegments++,
+      seekFrame: Math.round(startSeconds * 100),
+      startSeconds,
+      endSeconds: heard.at(-1)!.endFrame * this.#frameSeconds,
+      text,
+      tokens: heard.map(({ id }) => id),
+      temperature: 0,
+      meanLogprob: heard.reduce((sum, { logprob }) => sum + logprob, 0) / heard.length,
+      compressionRatio: compressionRatioOf(text.trim()),
+      noSpeechProbability: 0,
+    };
+  }
+}

@@ -1,0 +1,171 @@
+/**
+ * What families of models that write text token by token differ in: Moonshine, Cohere's, Granite's and Voxtral.
+ *
+ * @module
+ */
+import { Template } from "@huggingface/jinja";
+import { LANGUAGES } from "../../api/languages.ts";
+import { StartupError } from "../../errors.ts";
+import { type Json, type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
+import { chatTemplateOf } from "../tokenizer.ts";
+import type { GenerateOptions, TransformersSpeechOptions } from "./transformers_speech.ts";
+
+/** See the module. */
+export interface GeneratingFamily extends Pick<TransformersSpeechOptions, "modelClass" | "graphs"> {
+  readonly languages: SpokenLanguages;
+  /** What is written where a request names no language; told from the sound if absent. */
+  readonly defaultLanguage?: string | undefined;
+  /** What is heard in one piece. */
+  readonly maxPieceSeconds: number;
+  /** Most tokens that a piece of so many seconds may have. */
+  readonly maxTokensOf: (seconds: number) => number;
+  readonly promptOf: (
+    language: string | undefined,
+  ) => Pick<GenerateOptions, "decoderPrompt" | "textPrompt">;
+}
+
+/** Reads a folder. @throws {StartupError} when it lacks something that the family needs. */
+export type DescribeFamily = (folder: ModelFolder) => Promise<GeneratingFamily>;
+
+/** The decoder's dtype is the model's. */
+const SEQ2SEQ = {
+  modelClass: "AutoModelForSpeechSeq2Seq",
+  graphs: ["decoder_model_merged", "encoder_model"],
+} as const;
+const AUDIO_AND_TEXT = {
+  modelClass: "AutoModelForAudioTextToText",
+  graphs: ["decoder_model_merged", "embed_tokens", "audio_encoder"],
+} as const;
+
+/** What Moonshine's authors allow, so that a text that repeats itself ends. */
+const MOONSHINE_TOKENS_PER_SECOND = 6.5;
+const MOONSHINE_POSITIONS = 194;
+const COHERE_PIECE_SECONDS = 35;
+const COHERE_POSITIONS = 1024;
+/** Nobody speaks faster; a text that repeats itself ends. */
+const TOKENS_PER_SECOND = 10;
+/** What Voxtral's encoder has in one piece. */
+const PIECE_SECONDS = 30;
+/** The question that Granite was taught to answer with a transcript. */
+const GRANITE_QUESTION = "<|audio|>can you transcribe the speech into a written format?";
+const GRANITE_LANGUAGES = ["en", "fr", "de", "es", "pt", "ja"];
+const VOXTRAL_LANGUAGES = ["en", "es", "fr", "pt", "hi", "de", "nl", "it"];
+
+/** @see https://arxiv.org/abs/2410.15608 */
+export function describeMoonshine(folder: ModelFolder): Promise<GeneratingFamily> {
+  const { max_position_embeddings: positions } = folder.config;
+  const languages = findLanguages(folder);
+  return Promise.resolve({
+    ...SEQ2SEQ,
+    languages,
+    defaultLanguage: languages[0],
+    // The start takes one position.
+    maxPieceSeconds: Math.floor(
+      (numberOr(positions, MOONSHINE_POSITIONS) - 1) / MOONSHINE_TOKENS_PER_SECOND,
+    ),
+    maxTokensOf: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
+    promptOf: () => ({}),
+  });
+}
+
+/**
+ * Its decoder is told the language; where a request names none, English is meant.
+ *
+ * @see https://huggingface.co/CohereLabs/cohere-transcribe-03-2026
+ */
+export async function describeCohere(folder: ModelFolder): Promise<GeneratingFamily> {
+  const idOf = tokenIds(await readJson(folder.path, "tokenizer.json"));
+  const languages = Object.keys(LANGUAGES).filter((code) => idOf(`<|${code}|>`) !== undefined);
+  const defaultLanguage = languages.includes("en") ? "en" : languages[0];
+  if (defaultLanguage === undefined) {
+    throw new StartupError(`${folder.path}: its tokenizer has no language, such as <|en|>.`);
+  }
+  const promptOf = (language = defaultLanguage) => ({
+    decoderPrompt: coherePrompt(language).map((token) => {
+      const id = idOf(token);
+      if (id !== undefined) return id;
+      throw new StartupError(`${folder.path}: its tokenizer has no ${token}.`);
+    }),
+  });
+  const { decoderPrompt } = promptOf();
+  const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
+  const positions = numberOr(folder.config["max_position_embeddings"], COHERE_POSITIONS);
+  return {
+    ...SEQ2SEQ,
+    languages,
+    defaultLanguage,
+    maxPieceSeconds: numberOr(preprocessor["max_audio_clip_s"], COHERE_PIECE_SECONDS),
+    maxTokensOf: () => positions - decoderPrompt.length,
+    promptOf,
+  };
+}
+
+/** Punctuation and capitals, numbers as they are said, no times and no speakers. */
+function coherePrompt(language: string): string[] {
+  return [
+    "▁",
+    "<|startofcontext|>",
+    "<|startoftranscript|>",
+    "<|emo:undefined|>",
+    `<|${language}|>`,
+    `<|${language}|>`,
+    "<|pnc|>",
+    "<|noitn|>",
+    "<|notimestamp|>",
+    "<|nodiarize|>",
+  ];
+}
+
+/**
+ * A language model that is asked for a transcript. It is not told the language.
+ *
+ * @see https://huggingface.co/ibm-granite/granite-4.0-1b-speech
+ */
+export async function describeGranite(folder: ModelFolder): Promise<GeneratingFamily> {
+  const tokenizerConfig = await readOptionalJson(folder, "tokenizer_config.json");
+  const source = await chatTemplateOf(folder, tokenizerConfig);
+  if (source === undefined) {
+    throw new StartupError(`${folder.path} has no chat template, by which the model is asked.`);
+  }
+  const textPrompt = new Template(source).render({
+    messages: [{ role: "user", content: GRANITE_QUESTION }],
+    add_generation_prompt: true,
+  });
+  return {
+    ...AUDIO_AND_TEXT,
+    languages: GRANITE_LANGUAGES,
+    maxPieceSeconds: PIECE_SECONDS,
+    maxTokensOf: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
+    promptOf: () => ({ textPrompt }),
+  };
+}
+
+/** @see https://arxiv.org/abs/2507.13264, on transcription */
+export function describeVoxtral(): Promise<GeneratingFamily> {
+  return Promise.resolve({
+    ...AUDIO_AND_TEXT,
+    languages: VOXTRAL_LANGUAGES,
+    maxPieceSeconds: PIECE_SECONDS,
+    maxTokensOf: (seconds) => Math.ceil(seconds * TOKENS_PER_SECOND),
+    promptOf: (language) => ({
+      textPrompt: `<s>[INST][AUDIO][/INST]${
+        language === undefined ? "" : `lang:${language}`
+      }[TRANSCRIBE]`,
+    }),
+  });
+}
+
+/** A token's id by its text. */
+function tokenIds(tokenizer: Json): (token: string) => number | undefined {
+  const added = (tokenizer["added_tokens"] ?? []) as { content: string; id: number }[];
+  const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"] as
+    | Record<string, number>
+    | undefined;
+  const ids = new Map(added.map(({ content, id }) => [content, id]));
+  return (token) => ids.get(token) ?? vocab?.[token];
+}
+
+function numberOr(value: unknown, fallback: number): number {
+  return typeof value === "number" ? value : fallback;
+}

@@ -1,0 +1,81 @@
+/**
+ * From a folder of a model that writes text token by token, and gives no times, to one that transcribes.
+ *
+ * @module
+ */
+import { StartupError } from "../../errors.ts";
+import { type AsrLoadOptions, AsrModel } from "./asr.ts";
+import { type ModelFolder, readOptionalJson } from "../folder.ts";
+import type { GeneratingFamily } from "./generating_families.ts";
+import { GeneratingRecogniser } from "./generating_recogniser.ts";
+import { MAX_RECORDINGS } from "./recogniser.ts";
+import { SpeechMetrics } from "./speech_metrics.ts";
+import { TransformersSpeech } from "./transformers_speech.ts";
+
+/** How to load. */
+export interface GeneratingLoadOptions extends AsrLoadOptions {
+  readonly family: GeneratingFamily;
+}
+
+/** @throws {StartupError} when the folder lacks a part, or a graph is not what the family has. */
+export async function loadGenerating(
+  folder: ModelFolder,
+  { family, ...options }: GeneratingLoadOptions,
+): Promise<AsrModel> {
+  const speech = await TransformersSpeech.open(folder, { ...options, ...family });
+  const endTokens = await readEndTokens(folder);
+  options.onProgress({ what: "warming up" });
+  await warmUp(speech, folder, family);
+  const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
+  return new AsrModel({
+    maxRecordings,
+    openRecogniser: (metrics) =>
+      new GeneratingRecogniser({
+        ...family,
+        dtype: speech.dtype,
+        sampleRateHz: speech.sampleRateHz,
+        maxRecordings,
+        metrics,
+        hear: (samples, asked) =>
+          speech.generate(samples, {
+            ...asked,
+            ...family.promptOf(asked.language),
+            maxTokens: family.maxTokensOf(samples.length / speech.sampleRateHz),
+            endTokens,
+          }),
+        dispose: () => speech.dispose(),
+      }),
+  });
+}
+
+/** Two tokens of silence find out whether the graphs belong together, and compile their kernels. */
+async function warmUp(
+  speech: TransformersSpeech,
+  { path }: ModelFolder,
+  { promptOf }: GeneratingFamily,
+): Promise<void> {
+  try {
+    await speech.generate(new Float32Array(speech.sampleRateHz), {
+      ...promptOf(undefined),
+      language: undefined,
+      temperature: 0,
+      maxTokens: 2,
+      endTokens: [],
+      metrics: new SpeechMetrics(() => ({ running: 0, waiting: 0 })),
+      signal: new AbortController().signal,
+    });
+  } catch (error) {
+    throw new StartupError(
+      `${path}: its graphs do not work together: ${(error as Error).message}`,
+      {
+        cause: error,
+      },
+    );
+  }
+}
+
+async function readEndTokens(folder: ModelFolder): Promise<number[]> {
+  const generationConfig = await readOptionalJson(folder, "generation_config.json");
+  return [generationConfig["eos_token_id"] ?? folder.config["eos_token_id"]].flat()
+    .filter((id) => typeof id === "number");
+}

@@ -1,0 +1,66 @@
+/**
+ * What speech models differ in: how sound becomes text.
+ *
+ * @module
+ */
+import type { Dtype } from "../../config.ts";
+import type { AudioReader } from "../../media/audio_reader.ts";
+import type { TranscriptSegment } from "../task.ts";
+
+/** Most recordings at a time where the user does not say. */
+export const MAX_RECORDINGS = 8;
+
+/** A stretch of a recording, in samples. */
+export interface SampleRange {
+  readonly start: number;
+  /** The sample after its last. */
+  readonly end: number;
+}
+
+/** A recording and what is asked of it. */
+export interface Recording {
+  /** At the recogniser's sample rate. */
+  readonly audio: AudioReader;
+  /** All of the recording's samples, at least one. */
+  readonly numSamples: number;
+  /**
+   * Where somebody speaks, in order and apart, none longer than the recogniser's `maxSpeechSeconds`; unknown if absent.
+   * The rest is not listened to.
+   */
+  readonly speech: readonly SampleRange[] | undefined;
+  /** A free place below `maxRecordings`. */
+  readonly index: number;
+  /** One of the API's codes, which the model knows; told from the sound if absent. */
+  readonly language: string | undefined;
+  /** 0 takes the most likely tokens. */
+  readonly temperature: number;
+  /** Aborting it ends the work before the next step. */
+  readonly signal: AbortSignal;
+}
+
+/** What one window of a recording gave. */
+export interface TranscribedWindow {
+  /** The language's name: `english`; empty where that is not known. */
+  readonly language: string;
+  /** Tokens that the model was given. */
+  readonly numPromptTokens: number;
+  /** Tokens that it chose. */
+  readonly numTokens: number;
+  readonly segments: readonly TranscriptSegment[];
+}
+
+/** Turns recordings into segments, several at a time. */
+export interface Recogniser {
+  readonly dtype: Dtype;
+  readonly sampleRateHz: number;
+  /** Most recordings at a time. */
+  readonly maxRecordings: number;
+  /** What is heard in one piece. */
+  readonly maxSpeechSeconds: number;
+  /** @throws {HearthError} `invalid_value`, saying which languages the model has, when this is none of them. */
+  requireLanguage(code: string): void;
+  /** Listens to a recording from its beginning to its end. @throws the signal's reason. */
+  transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
+  /** Waits for what is under way, and frees the model. */
+  dispose(): Promise<void>;
+}

@@ -1,0 +1,216 @@
+/**
+ * A voice activity model of Silero's kind: tells of one short window after the other how likely somebody speaks in it.
+ *
+ * It runs on the CPU also beside a model on a GPU: each window needs what the one before has left, and reading that
+ * back from a GPU takes longer than the window.
+ *
+ * @module
+ */
+import { setImmediate } from "node:timers";
+import { join } from "node:path";
+import { StartupError } from "../../errors.ts";
+import { openSession, type Session, Tensor } from "../../onnx/ort.ts";
+import { graphFile, type Json, type ModelFolder, openFolder } from "../folder.ts";
+import type { SampleRange } from "./recogniser.ts";
+import { findSpeechRegions } from "./speech_regions.ts";
+
+/** What the graph takes at one sample rate. */
+interface WindowSizes {
+  readonly windowSamples: number;
+  /** Samples of the window before that stand in front of each window. */
+  readonly contextSamples: number;
+}
+
+/** Sizes of Silero's version 5, where `config.json` gives none. */
+const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
+  16_000: { windowSamples: 512, contextSamples: 64 },
+  8_000: { windowSamples: 256, contextSamples: 32 },
+};
+const SILERO_STATE = [2, 1, 128];
+const INPUTS = ["input", "state", "sr"];
+const OUTPUTS = ["output", "stateN"];
+/** Windows after which messages get their turn: some 5 ms. */
+const WINDOWS_PER_TURN = 16;
+
+/** See the module. Serves several recordings at a time. */
+export class VoiceActivity {
+  readonly #session: Session;
+  readonly #config: Json;
+  readonly #folder: string;
+
+  private constructor(session: Session, { path, config }: ModelFolder) {
+    this.#session = session;
+    this.#config = config;
+    this.#folder = path;
+  }
+
+  /** @throws {StartupError} when the folder is not there, or holds no such model. */
+  static async load(path: string): Promise<VoiceActivity> {
+    const folder = await openFolder(path).catch((error: Error) => {
+      throw new StartupError(`--vad: ${error.message}`, { cause: error });
+    });
+    const graph = graphFile("model", "fp32");
+    if (!folder.files.has(graph)) {
+      const found = [...folder.files].filter((file) => file.endsWith(".onnx")).join(", ");
+      throw new StartupError(
+        `--vad: ${path} has no ${graph}; ${found === "" ? "it has no graph" : `it has ${found}`}.`,
+      );
+    }
+    const session = await open(join(path, graph));
+    requireNames(path, "inputs", { seen: session.inputs, wanted: INPUTS });
+    requireNames(path, "outputs", { seen: session.outputs, wanted: OUTPUTS });
+    return new VoiceActivity(session, folder);
+  }
+
+  /**
+   * Makes sure that the model works at a sample rate.
+   *
+   * @throws {StartupError} when it does not.
+   */
+  async requireRate(sampleRateHz: number): Promise<void> {
+    const listener = this.listen(sampleRateHz);
+    try {
+      await listener.push(new Float32Array(sampleRateHz / 10));
+      await listener.likelihoods();
+    } catch (error) {
+      if (error instanceof StartupError) throw error;
+      throw new StartupError(
+        `--vad: ${this.#folder} is no voice activity model: ${(error as Error).message}`,
+        { cause: error },
+      );
+    }
+  }
+
+  /** Begins with a recording. @throws {StartupError} when the model does not take the sample rate. */
+  listen(sampleRateHz: number): VoiceListener {
+    return new VoiceListener(this.#session, { sampleRateHz, ...this.#sizesAt(sampleRateHz) });
+  }
+
+  async dispose(): Promise<void> {
+    await this.#session.release();
+  }
+
+  #sizesAt(sampleRateHz: number): WindowSizes & { readonly stateShape: readonly number[] } {
+    const sizeOf = (name: string) => (this.#config[name] as Json | undefined)?.[sampleRateHz];
+    const windowSamples = sizeOf("window_samples") ?? SILERO_SIZES[sampleRateHz]?.windowSamples;
+    const contextSamples = sizeOf("context_samples") ?? SILERO_SIZES[sampleRateHz]?.contextSamples;
+    const rates = this.#config["sampling_rates"] ?? Object.keys(SILERO_SIZES).map(Number);
+    const stateShape = this.#config["state_shape"] ?? SILERO_STATE;
+    if (
+      isSize(windowSamples) && isSize(contextSamples) && Array.isArray(rates) &&
+      rates.includes(sampleRateHz) && Array.isArray(stateShape) && stateShape.every(isSize)
+    ) {
+      return { windowSamples, contextSamples, stateShape };
+    }
+    throw new StartupError(
+      `--vad: ${this.#folder} does not take sound at ${sampleRateHz} Hz, which the speech model hears; its config.json ` +
+        `gives sampling_rates ${JSON.stringify(rates)}, window_samples and context_samples.`,
+    );
+  }
+}
+
+interface ListenerOptions extends WindowSizes {
+  readonly sampleRateHz: number;
+  readonly stateShape: readonly number[];
+}
+
+/** One recording on its way through the model. */
+export class VoiceListener {
+  readonly #session: Session;
+  readonly #options: ListenerOptions;
+  readonly #rate: Tensor;
+  readonly #likelihoods: number[] = [];
+  /** The context and as much of the next window as there is. */
+  readonly #window: Float32Array;
+  #state: Tensor;
+  #filled: number;
+  #numSamples = 0;
+
+  constructor(session: Session, options: ListenerOptions) {
+    const { contextSamples, windowSamples, stateShape, sampleRateHz } = options;
+    this.#session = session;
+    this.#options = options;
+    this.#rate = new Tensor("int64", BigInt64Array.of(BigInt(sampleRateHz)), []);
+    this.#window = new Float32Array(contextSamples + windowSamples);
+    this.#filled = contextSamples;
+    const numElements = stateShape.reduce((product, size) => product * size, 1);
+    this.#state = new Tensor("float32", new Float32Array(numElements), stateShape);
+  }
+
+  /** Listens to the next samples. */
+  async push(samples: Float32Array): Promise<void> {
+    this.#numSamples += samples.length;
+    for (let at = 0; at < samples.length;) {
+      const part = samples.subarray(at, at + this.#window.length - this.#filled);
+      this.#window.set(part, this.#filled);
+      this.#filled += part.length;
+      at += part.length;
+      if (this.#filled === this.#window.length) await this.#run();
+    }
+  }
+
+  /** How likely somebody speaks, 0 to 1, in each window to the end of the recording, the last filled up with silence. */
+  async likelihoods(): Promise<readonly number[]> {
+    if (this.#filled > this.#options.contextSamples) {
+      this.#window.fill(0, this.#filled);
+      await this.#run();
+    }
+    return this.#likelihoods;
+  }
+
+  /** Where somebody speaks, in pieces of at most so many seconds. */
+  async speech(maxSpeechSeconds: number): Promise<SampleRange[]> {
+    const { sampleRateHz, windowSamples } = this.#options;
+    return findSpeechRegions(await this.likelihoods(), {
+      sampleRateHz,
+      windowSamples,
+      numSamples: this.#numSamples,
+      maxSpeechSeconds,
+    });
+  }
+
+  async #run(): Promise<void> {
+    const { contextSamples } = this.#options;
+    const { output, stateN } = await this.#session.run({
+      input: new Tensor("float32", this.#window, [1, this.#window.length]),
+      state: this.#state,
+      sr: this.#rate,
+    });
+    this.#state = stateN!;
+    this.#likelihoods.push(Number(output!.data[0]));
+    this.#window.copyWithin(0, this.#window.length - contextSamples);
+    this.#filled = contextSamples;
+    if (this.#likelihoods.length % WINDOWS_PER_TURN === 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  }
+}
+
+async function open(path: string): Promise<Session> {
+  try {
+    return await openSession(await Deno.readFile(path));
+  } catch (error) {
+    throw new StartupError(`--vad: ${path} cannot be loaded: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+function requireNames(
+  path: string,
+  what: string,
+  { seen, wanted }: { seen: readonly { readonly name: string }[]; wanted: readonly string[] },
+): void {
+  const names = seen.map(({ name }) => name);
+  if (wanted.every((name) => names.includes(name))) return;
+  throw new StartupError(
+    `--vad: the graph in ${path} is no voice activity model: its ${what} are ${
+      names.join(", ")
+    }; ` +
+      `${wanted.join(", ")} are wanted.`,
+  );
+}
+
+function isSize(value: unknown): value is number {
+  return Number.isInteger(value) && value as number > 0;
+}

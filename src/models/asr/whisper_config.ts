@@ -1,0 +1,135 @@
+/**
+ * What Whisper's decoding needs to know of a model folder: its special tokens, languages and sizes.
+ *
+ * @module
+ */
+import { LANGUAGES } from "../../api/languages.ts";
+import { HearthError, StartupError } from "../../errors.ts";
+import type { Json } from "../folder.ts";
+
+/** See the module. */
+export interface WhisperConfig {
+  readonly vocabSize: number;
+  readonly startToken: number;
+  readonly endToken: number;
+  /** The token whose probability after the start says that nobody speaks, where the model has one. */
+  readonly noSpeechToken: number | undefined;
+  /** What follows the language; absent in models of one language, which have no such prompt. */
+  readonly transcribeToken: number | undefined;
+  /** Token by Whisper's own code; empty in models of one language. */
+  readonly languages: ReadonlyMap<string, number>;
+  /** The first timestamp token: 0 s. */
+  readonly timestampsStart: number;
+  /** The last one that may open a window. */
+  readonly lastFirstTimestamp: number;
+  /** Tokens that are never chosen although they are text. */
+  readonly suppressedTokens: readonly number[];
+  /** Most tokens of one window's text. */
+  readonly maxTokens: number;
+}
+
+/** What timestamp tokens count in. */
+export const TIMESTAMP_SECONDS = 0.02;
+
+/** Whisper may open a window a second after its beginning at the latest. */
+const MAX_INITIAL_TIMESTAMP = 50;
+
+/** Whisper's codes where they are not those of the API. */
+const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl" };
+
+/**
+ * Reads the configuration.
+ *
+ * @param files the folder's `config.json` and `generation_config.json`.
+ * @param idOf a token's id by its text.
+ * @throws {StartupError} when it is no Whisper model.
+ */
+export function readWhisperConfig(
+  { config, generationConfig }: { config: Json; generationConfig: Json },
+  idOf: (token: string) => number | undefined,
+): WhisperConfig {
+  const size = (name: string) => {
+    const value = generationConfig[name] ?? config[name];
+    if (typeof value === "number") return value;
+    throw new StartupError(`The folder's config.json gives no ${name}.`);
+  };
+  const token = (text: string) => {
+    const id = idOf(text);
+    if (id !== undefined) return id;
+    throw new StartupError(`The folder's tokenizer has no ${text}: it is not Whisper's.`);
+  };
+  const noTimestamps = token("<|notimestamps|>");
+  const timestampsStart = noTimestamps + 1;
+  const isMultilingual = generationConfig["is_multilingual"] !== false;
+  const initial = generationConfig["max_initial_timestamp_index"];
+  return {
+    vocabSize: size("vocab_size"),
+    startToken: size("decoder_start_token_id"),
+    endToken: size("eos_token_id"),
+    noSpeechToken: idOf("<|nospeech|>") ?? idOf("<|nocaptions|>"),
+    transcribeToken: isMultilingual ? token("<|transcribe|>") : undefined,
+    languages: isMultilingual ? readLanguages(generationConfig) : new Map(),
+    timestampsStart,
+    lastFirstTimestamp: timestampsStart +
+      (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP),
+    suppressedTokens: readTokens(generationConfig["suppress_tokens"] ?? config["suppress_tokens"]),
+    // Whisper's own half: the other is for the text of earlier windows.
+    maxTokens: Math.floor(size("max_target_positions") / 2),
+  };
+}
+
+/**
+ * The token of a language.
+ *
+ * @param code one of the API's.
+ * @returns `undefined` for a model of one language when it is that language.
+ * @throws {HearthError} `invalid_value` naming the languages that the model has.
+ */
+export function languageTokenOf({ languages }: WhisperConfig, code: string): number | undefined {
+  if (languages.size === 0 && code === "en") return undefined;
+  const token = languages.get(WHISPER_CODES[code] ?? code);
+  if (token !== undefined) return token;
+  const there = languages.size === 0
+    ? ["en"]
+    : Object.keys(LANGUAGES).filter((each) => languages.has(WHISPER_CODES[each] ?? each));
+  throw new HearthError(
+    "invalid_value",
+    `language: the loaded model does not know ${JSON.stringify(code)}; it knows ${
+      there.join(", ")
+    }.`,
+    { param: "language" },
+  );
+}
+
+/** The name of the language with this token: `english`; Whisper's code where the API has no name for it. */
+export function languageNameOf({ languages }: WhisperConfig, token: number | undefined): string {
+  if (token === undefined) return LANGUAGES["en"]!;
+  const code = [...languages].find(([, id]) => id === token)?.[0] ?? "";
+  const own = Object.keys(LANGUAGES).find((each) => (WHISPER_CODES[each] ?? each) === code);
+  return own === undefined ? code : LANGUAGES[own]!;
+}
+
+/** Bit `t % 32` of word `t >> 5` set: token `t` is text that may be chosen. */
+export function plainTokensOf(config: WhisperConfig): Uint32Array<ArrayBuffer> {
+  const bits = new Uint32Array(Math.ceil(config.vocabSize / 32));
+  // Whisper's special tokens follow the end token.
+  for (let id = 0; id < config.endToken; id++) bits[id >>> 5]! |= 1 << (id & 31);
+  for (const id of config.suppressedTokens) bits[id >>> 5]! &= ~(1 << (id & 31));
+  return bits;
+}
+
+function readLanguages(generationConfig: Json): Map<string, number> {
+  const table = generationConfig["lang_to_id"];
+  if (typeof table !== "object" || table === null) {
+    throw new StartupError(
+      "The folder's generation_config.json has no lang_to_id, which a model of several languages needs.",
+    );
+  }
+  return new Map(
+    Object.entries(table as Record<string, number>).map(([text, id]) => [text.slice(2, -2), id]),
+  );
+}
+
+function readTokens(value: unknown): number[] {
+  return Array.isArray(value) ? value.filter((id) => typeof id === "number" && id >= 0) : [];
+}

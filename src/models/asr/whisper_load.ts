@@ -1,0 +1,86 @@
+/**
+ * From a folder of Whisper's architecture to a model that transcribes.
+ *
+ * @module
+ */
+import { Tokenizer } from "@huggingface/tokenizers";
+import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
+import { AsrModel } from "./asr.ts";
+import { type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
+import { MAX_RECORDINGS } from "./recogniser.ts";
+import { WhisperRecogniser } from "./whisper_recogniser.ts";
+import { WhisperGraphs, type WhisperGraphsOptions } from "./whisper_graphs.ts";
+
+/** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
+const MAX_ATTENTION_BYTES = 2 ** 28;
+
+/** How to load. */
+export interface WhisperLoadOptions
+  extends Omit<WhisperGraphsOptions, "maxRows" | "maxWholeInputs"> {
+  /** Most recordings at a time. */
+  readonly maxSequences?: number | undefined;
+}
+
+/** @throws {StartupError} when the folder is no Whisper model, or lacks a part. */
+export async function loadWhisper(
+  folder: ModelFolder,
+  options: WhisperLoadOptions,
+): Promise<AsrModel> {
+  const { config: folderConfig, path } = folder;
+  options.onProgress({ what: "reading the tokenizer" });
+  const tokenizer = new Tokenizer(
+    await readJson(path, "tokenizer.json"),
+    await readOptionalJson(folder, "tokenizer_config.json"),
+  );
+  const generationConfig = await readOptionalJson(folder, "generation_config.json");
+  const config = readWhisperConfig(
+    { config: folderConfig, generationConfig },
+    (token) => tokenizer.token_to_id(token) ?? undefined,
+  );
+  const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
+  const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
+  const graphs = await WhisperGraphs.load(folder, {
+    ...options,
+    maxRows: maxRecordings,
+    maxWholeInputs: maxWindows(folder, spec.frames),
+  });
+  const { logitsDtype, featuresDtype } = graphs;
+  const parts = {
+    graphs,
+    spec,
+    config,
+    decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
+    maxRecordings,
+    maxGroupRows: graphs.maxInputs,
+    sampler: options.backend.openSampler({
+      vocabSize: config.vocabSize,
+      dtype: logitsDtype,
+      maxRows: maxRecordings,
+    }),
+    speech: options.backend.openSpeech({
+      spec,
+      rules: {
+        vocabSize: config.vocabSize,
+        endToken: config.endToken,
+        timestampsStart: config.timestampsStart,
+        plainTokens: plainTokensOf(config),
+      },
+      featuresDtype,
+      logitsDtype,
+      maxRows: maxRecordings,
+      maxRecordings,
+    }),
+  };
+  return new AsrModel({
+    maxRecordings,
+    openRecogniser: (metrics) => new WhisperRecogniser({ ...parts, metrics }),
+  });
+}
+
+/** Windows whose attention weights fit into memory together. */
+function maxWindows({ config }: ModelFolder, frames: number): number {
+  const heads = Number(config["encoder_attention_heads"] ?? 16);
+  const places = frames / 2;
+  return Math.max(1, Math.floor(MAX_ATTENTION_BYTES / (4 * heads * places * places)));
+}

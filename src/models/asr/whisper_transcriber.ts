@@ -1,0 +1,160 @@
+/**
+ * One recording to its segments, window after window.
+ *
+ * @module
+ */
+import {
+  cutRow,
+  type LogMelRow,
+  type LogMelSpec,
+  samplesPerRow,
+} from "../../../kernels/log_mel_spec.ts";
+import type { SpeechKernels } from "../../backend/speech.ts";
+import type { Recording, TranscribedWindow } from "./recogniser.ts";
+import type { TranscriptSegment } from "../task.ts";
+import { nextTurn } from "../turn.ts";
+import type { WhisperBatcher } from "./whisper_batcher.ts";
+import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
+import { temperaturesFrom } from "./whisper_quality.ts";
+import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequential.ts";
+import type { DecodedWindow } from "./whisper_window.ts";
+
+/** What transcribing works with. */
+export interface TranscriberDeps {
+  readonly spec: LogMelSpec;
+  readonly config: WhisperConfig;
+  readonly speech: SpeechKernels;
+  readonly batcher: WhisperBatcher;
+  /** The text of tokens that are text. */
+  readonly decode: (tokens: number[]) => string;
+}
+
+/** Transcribes a recording. */
+export async function* transcribe(
+  deps: TranscriberDeps,
+  recording: Recording,
+): AsyncGenerator<TranscribedWindow, void> {
+  const { spec, config, batcher } = deps;
+  const { language, temperature, signal } = recording;
+  const sections = new Sections(deps, recording);
+  await sections.measure();
+  const sequential = new Sequential({
+    numFrames: sections.numFrames,
+    windowFrames: spec.frames,
+    framesPerSecond: spec.sampleRateHz / spec.hopSamples,
+    timestampsStart: config.timestampsStart,
+    speech: sections.speech,
+  });
+  let languageToken = language === undefined ? undefined : languageTokenOf(config, language);
+  let numSegments = 0;
+  const textOf = (tokens: readonly number[]) =>
+    deps.decode(tokens.filter((token) => token < config.endToken));
+  for (let range = sequential.next(); range !== undefined; range = sequential.next()) {
+    const window = await batcher.decode({
+      row: await sections.row(range),
+      languageToken,
+      temperatures: temperaturesFrom(temperature),
+      // The same recording gives the same text, whoever else is transcribed.
+      seed: range.start,
+      textOf,
+    }, signal);
+    languageToken = window.languageToken;
+    const segments = sequential.accept(window)
+      .map((timed) => ({ timed, text: textOf(timed.tokens) }))
+      .filter(({ text }) => text.trim() !== "")
+      .map(({ timed, text }) => makeSegment(numSegments++, timed, text, window));
+    yield {
+      language: languageNameOf(config, languageToken),
+      numPromptTokens: config.transcribeToken === undefined ? 1 : 3,
+      numTokens: window.tokens.length + 1,
+      segments,
+    };
+  }
+}
+
+function makeSegment(
+  id: number,
+  { startSeconds, endSeconds, tokens, seekFrame }: TimedTokens,
+  text: string,
+  window: DecodedWindow,
+): TranscriptSegment {
+  return {
+    id,
+    seekFrame,
+    startSeconds,
+    endSeconds,
+    text,
+    tokens,
+    temperature: window.temperature,
+    meanLogprob: window.meanLogprob,
+    compressionRatio: window.compressionRatio,
+    noSpeechProbability: window.noSpeechProbability,
+  };
+}
+
+/** Cuts a recording into the rows of the encoder's input. */
+class Sections {
+  readonly numFrames: number;
+  /** Where somebody speaks, if that is known. */
+  readonly speech: readonly FrameRange[] | undefined;
+  readonly #deps: TranscriberDeps;
+  readonly #recording: Recording;
+  /** With the silence that is to follow the recording. */
+  readonly #paddedSamples: number;
+  readonly #isOneWindow: boolean;
+
+  constructor(deps: TranscriberDeps, recording: Recording) {
+    const { hopSamples, frames } = deps.spec;
+    const { numSamples: length } = recording;
+    const windowSamples = frames * hopSamples;
+    this.#deps = deps;
+    this.#recording = recording;
+    this.#isOneWindow = length <= windowSamples;
+    this.#paddedSamples = this.#isOneWindow ? windowSamples : length + windowSamples;
+    this.numFrames = Math.max(1, Math.floor(length / hopSamples));
+    this.speech = recording.speech?.map(({ start, end }) => ({
+      start: Math.floor(start / hopSamples),
+      end: Math.min(this.numFrames, Math.ceil(end / hopSamples)),
+    }));
+  }
+
+  /** Learns how loud the whole recording is: its loudest place bounds the features of all its windows. */
+  async measure(): Promise<void> {
+    const { spec, speech } = this.#deps;
+    const { index, signal } = this.#recording;
+    speech.forget(index);
+    // What a single window needs of it, its own features tell.
+    if (this.#isOneWindow) return;
+    for (const { start, end } of this.speech ?? [{ start: 0, end: this.numFrames }]) {
+      for (let frame = start; frame < end; frame += spec.frames) {
+        speech.measure([await this.row({ start: frame, end: Math.min(frame + spec.frames, end) })]);
+        await nextTurn();
+        signal.throwIfAborted();
+      }
+    }
+  }
+
+  /** A window; past its end is silence, where it ends with what somebody said. */
+  async row({ start, end }: FrameRange): Promise<LogMelRow> {
+    const { spec } = this.#deps;
+    const { audio, index } = this.#recording;
+    const { hopSamples } = spec;
+    // A window reaches back before its first frame, and what lies before the recording mirrors its beginning.
+    const marginFrames = Math.ceil(spec.fftSamples / 2 / hopSamples);
+    const readFrame = Math.max(0, start - marginFrames);
+    const readStart = readFrame * hopSamples;
+    const whole = start * hopSamples + samplesPerRow(spec);
+    const readEnd = this.speech === undefined ? whole : end * hopSamples;
+    return {
+      samples: cutRow(spec, await audio.read(readStart, readEnd), {
+        firstFrame: start - readFrame,
+        paddedSamples: this.speech === undefined ? this.#paddedSamples - readStart : whole,
+      }),
+      recording: index,
+      // Whisper has silence after a short recording, and nothing at all after a long one.
+      contentFrames: this.#isOneWindow || this.speech !== undefined
+        ? spec.frames
+        : this.numFrames - start,
+    };
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * One window on its way through the decoder: its attempts at rising temperatures until one is good enough. Pure.
+ *
+ * @module
+ */
+import type { SampleRow } from "../../../kernels/sample_row.ts";
+import type { SampledToken } from "../../../kernels/sample_row.ts";
+import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
+import type { TokenRule } from "../../../kernels/token_rule.ts";
+import type { GroupJob } from "../encoder_decoder/group_batcher.ts";
+import type { WhisperConfig } from "./whisper_config.ts";
+import { compressionRatioOf, isGoodEnough } from "./whisper_quality.ts";
+import { ruleAfter } from "./whisper_rules.ts";
+import type { WindowResult } from "./whisper_sequential.ts";
+
+/** What is asked of a window. */
+export interface WindowTask {
+  readonly row: LogMelRow;
+  /** Told from the window itself if absent. */
+  readonly languageToken: number | undefined;
+  /** To be tried in turn. */
+  readonly temperatures: readonly number[];
+  readonly seed: number;
+  /** The text of tokens, timestamps left out. */
+  readonly textOf: (tokens: readonly number[]) => string;
+}
+
+/** What a window gave, with its language. */
+export interface DecodedWindow extends WindowResult {
+  readonly languageToken: number | undefined;
+}
+
+/** A window as its owner sees it. */
+export interface WindowJob extends GroupJob {
+  readonly task: WindowTask;
+  readonly onDone: (window: DecodedWindow) => void;
+}
+
+const NO_PENALTIES = {
+  topK: 0,
+  topP: 1,
+  minP: 0,
+  frequencyPenalty: 0,
+  presencePenalty: 0,
+  repetitionPenalty: 1,
+} as const;
+
+/** See the module. */
+export class WindowAttempts {
+  languageToken: number | undefined;
+  noSpeechProbability = 0;
+  readonly #task: WindowTask;
+  readonly #config: WhisperConfig;
+  #attempt = 0;
+  #tokens: number[] = [];
+  #sumLogprobs = 0;
+
+  constructor(task: WindowTask, config: WhisperConfig) {
+    this.#task = task;
+    this.#config = config;
+    this.languageToken = task.languageToken;
+  }
+
+  /** Tokens of the prompt, the start aside. */
+  get prompt(): number[] {
+    const { transcribeToken } = this.#config;
+    return transcribeToken === undefined ? [] : [this.languageToken!, transcribeToken];
+  }
+
+  /** The token last chosen. */
+  get lastToken(): number {
+    return this.#tokens.at(-1)!;
+  }
+
+  /** What the next token may be. */
+  get rule(): TokenRule {
+    return ruleAfter(this.#tokens, this.#config);
+  }
+
+  /** How the next token is chosen. */
+  get sampling(): SampleRow {
+    const { temperatures, seed } = this.#task;
+    const temperature = temperatures[this.#attempt]!;
+    const attemptSeed = (seed + Math.imul(this.#attempt, 0x9e3779b1)) >>> 0;
+    return {
+      params: { ...NO_PENALTIES, temperature, seed: attemptSeed },
+      tokenIndex: this.#tokens.length,
+      topLogprobs: 0,
+    };
+  }
+
+  /**
+   * Takes a token that was chosen.
+   *
+   * @returns `next` while the attempt goes on; `again` when another has to follow from the first token on.
+   */
+  push({ tokenId, logprob }: SampledToken): "next" | "again" | DecodedWindow {
+    this.#sumLogprobs += logprob;
+    const isOver = tokenId === this.#config.endToken;
+    if (!isOver) this.#tokens.push(tokenId);
+    if (!isOver && this.#tokens.length < this.#config.maxTokens) return "next";
+    const result = this.#result();
+    const isLast = this.#attempt === this.#task.temperatures.length - 1;
+    if (isLast || isGoodEnough(result)) return result;
+    this.#attempt++;
+    this.#tokens = [];
+    this.#sumLogprobs = 0;
+    return "again";
+  }
+
+  #result(): DecodedWindow {
+    const tokens = this.#tokens;
+    const text = this.#task.textOf(tokens).trim();
+    return {
+      tokens,
+      temperature: this.#task.temperatures[this.#attempt]!,
+      languageToken: this.languageToken,
+      noSpeechProbability: this.noSpeechProbability,
+      meanLogprob: this.#sumLogprobs / (tokens.length + 1),
+      compressionRatio: compressionRatioOf(text),
+    };
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Texts on a decoder: each is a sequence of the paged engine, which packs them without padding, computes equal
+ * beginnings once, and gives the row of each one's last token.
+ *
+ * @module
+ */
+import type { RowDecoder, RowToken } from "../../decoder/row_decoder.ts";
+import { GREEDY } from "../../decoder/decoder.ts";
+import { EngineLoop } from "../../engine/loop.ts";
+import type { EngineMetrics } from "../../engine/metrics.ts";
+import type { TextJob, TextRunner } from "./text_runner.ts";
+
+/** See the module. */
+export class DecoderTexts implements TextRunner {
+  readonly #decoder: RowDecoder;
+  readonly #engine: EngineLoop<RowToken>;
+
+  /** @param options.prefixCache whether texts of different requests share equal beginnings. */
+  constructor(decoder: RowDecoder, options: { readonly prefixCache: boolean }) {
+    this.#decoder = decoder;
+    this.#engine = new EngineLoop(decoder, options);
+  }
+
+  get metrics(): EngineMetrics {
+    return this.#engine.metrics;
+  }
+
+  add(job: TextJob): () => void {
+    const running = new RunningJob(job, this.#engine);
+    return () => running.end();
+  }
+
+  async dispose(): Promise<void> {
+    await this.#engine.close();
+    await this.#decoder.dispose();
+  }
+}
+
+/** A job under way, with no more of its texts in the engine than fit one step, so that others get their turn. */
+class RunningJob {
+  readonly #job: TextJob;
+  readonly #engine: EngineLoop<RowToken>;
+  /** By text: takes it out of the engine. */
+  readonly #cancels = new Map<number, () => void>();
+  #numStarted = 0;
+  #numAnswered = 0;
+  #numTokens = 0;
+  #isOver = false;
+
+  constructor(job: TextJob, engine: EngineLoop<RowToken>) {
+    this.#job = job;
+    this.#engine = engine;
+    // Whoever adds the job hears nothing before it has got hold of its end.
+    queueMicrotask(() => this.#fill());
+  }
+
+  end(): void {
+    this.#isOver = true;
+    for (const cancel of this.#cancels.values()) cancel();
+    this.#cancels.clear();
+  }
+
+  #fill(): void {
+    const { beginsAlike, numTexts } = this.#job;
+    // The first text goes ahead alone: the others find what they share with it in the cache.
+    const isFirst = beginsAlike === true && this.#numAnswered === 0;
+    const room = isFirst ? 1 : this.#engine.limits.maxSequences;
+    while (!this.#isOver && this.#cancels.size < room && this.#numStarted < numTexts) {
+      this.#start(this.#numStarted++);
+    }
+  }
+
+  #start(index: number): void {
+    try {
+      const { ids } = this.#job.encode(index);
+      this.#numTokens += ids.length;
+      const cancel = this.#engine.add({
+        promptTokens: Int32Array.from(ids),
+        // Nothing is sampled; the engine wants to be told how all the same.
+        samples: [GREEDY],
+        maxTokens: 1,
+        topLogprobs: 0,
+      }, {
+        onToken: (_, { row }) => {
+          this.#answer(index, row);
+          return true;
+        },
+        onDone: () => this.#fill(),
+        onError: (error) => this.#fail(error),
+      });
+      this.#cancels.set(index, cancel);
+    } catch (error) {
+      this.#fail(error);
+    }
+  }
+
+  #answer(index: number, row: Float32Array): void {
+    this.#cancels.delete(index);
+    try {
+      this.#job.onRow(index, row);
+    } catch (error) {
+      return this.#fail(error);
+    }
+    if (++this.#numAnswered < this.#job.numTexts) return;
+    this.#isOver = true;
+    this.#job.onDone(this.#numTokens);
+  }
+
+  #fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.end();
+    this.#job.onError(error);
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * Embedding models: texts in, one vector for each out.
+ *
+ * @module
+ */
+import { HearthError, StartupError } from "../../errors.ts";
+import type { Model as Graph } from "../../onnx/proto.ts";
+import type { EmbedEvent, EmbedTask, Task, TextInput } from "../task.ts";
+import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
+import type { EncoderForm } from "./encoder_load.ts";
+import type { EncodedText } from "./encoder_tokenizer.ts";
+import type { ModelFolder } from "../folder.ts";
+import { findOutput, keepOutput } from "../graph_output.ts";
+import { type Model, requireTask } from "../model.ts";
+import { FIRST_TOKEN } from "./packed_encoder.ts";
+import {
+  appendPooling,
+  areWeightedSums,
+  pickedToken,
+  POOLED_OUTPUT,
+  type PoolingMode,
+} from "./pooling.ts";
+import { fitText } from "./text_fit.ts";
+import type { TextLoadOptions } from "./text_graph.ts";
+import { type LoadedTexts, loadTexts } from "./text_load.ts";
+import { TextModel } from "./text_model.ts";
+
+/** Output that holds a vector per text already. */
+const SENTENCE_OUTPUT = "sentence_embedding";
+/** Outputs that hold a vector per token. */
+const TOKEN_OUTPUTS = ["last_hidden_state", "token_embeddings", "hidden_states"];
+
+/** See the module. */
+export class EmbeddingModel extends TextModel implements Model {
+  readonly kind = "embedding";
+  readonly #loaded: LoadedTexts;
+  readonly #config: EmbeddingConfig;
+
+  private constructor(loaded: LoadedTexts, config: EmbeddingConfig) {
+    super(loaded);
+    this.#loaded = loaded;
+    this.#config = config;
+  }
+
+  /**
+   * Loads a folder.
+   *
+   * @param modelName tells what the folder leaves out.
+   * @throws {StartupError} when the folder lacks what the model needs.
+   */
+  static async load(
+    folder: ModelFolder,
+    options: TextLoadOptions & { readonly modelName: string },
+  ): Promise<EmbeddingModel> {
+    const config = await readEmbeddingConfig(folder, options.modelName);
+    const loaded = await loadTexts(folder, options, {
+      encoder: (graph) => poolGraph(graph, config, folder),
+      decoder: () => requireForDecoder(config, folder),
+    });
+    return new EmbeddingModel(loaded, config);
+  }
+
+  start(task: Task, emit: (event: EmbedEvent) => void): () => void {
+    requireTask(task, "embed");
+    const dimensions = this.#dimensionsOf(task);
+    const numTexts = task.inputs.length;
+    const vectors = new Float32Array(numTexts * dimensions);
+    return this.run(task.requestId, {
+      numTexts,
+      encode: (index) => this.#encode(task, index),
+      onRow: (index, row) => {
+        const vector = row.subarray(0, dimensions);
+        const length = lengthOf(vector);
+        if (this.#config.normalizes || dimensions < row.length) scale(vector, 1 / length);
+        vectors.set(vector, index * dimensions);
+      },
+      onDone: (promptTokens) => emit({ type: "done", vectors, dimensions, promptTokens }),
+    }, emit);
+  }
+
+  #dimensionsOf({ dimensions }: EmbedTask): number {
+    const { width } = this.#loaded;
+    const { canShorten } = this.#config;
+    if (dimensions === undefined || dimensions === width) return width;
+    if (canShorten && dimensions < width) return dimensions;
+    const wanted = canShorten
+      ? `a whole number from 1 to ${width}`
+      : `${width}, since this model's vectors cannot be shortened`;
+    throw new HearthError("invalid_value", `dimensions: want ${wanted}, saw ${dimensions}.`, {
+      param: "dimensions",
+    });
+  }
+
+  #encode(task: EmbedTask, index: number): EncodedText {
+    const { tokenizer, maxTokens } = this.#loaded;
+    const input = task.inputs[index]!;
+    const ids = fitText(this.#tokensOf(input, task, index), {
+      numSpecial: tokenizer.numSpecial,
+      maxTokens,
+      truncation: task.truncation,
+      param: paramOf(task, index),
+    });
+    return tokenizer.frame(ids);
+  }
+
+  #tokensOf(input: TextInput, task: EmbedTask, index: number): readonly number[] {
+    const { tokenizer } = this.#loaded;
+    if (typeof input === "string") {
+      return tokenizer.encode(this.#config.prompts[task.inputType ?? "none"] + input);
+    }
+    const bad = input.findIndex((id) => id >= tokenizer.vocabSize);
+    if (bad < 0) return tokenizer.unframe(input);
+    const param = `${paramOf(task, index)}[${bad}]`;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: want a token id from 0 to ${tokenizer.vocabSize - 1}, saw ${input[bad]}.`,
+      { param },
+    );
+  }
+}
+
+/** How the request names an input; a single one stands for itself. */
+function paramOf({ inputs }: EmbedTask, index: number): string {
+  return inputs.length === 1 ? "input" : `input[${index}]`;
+}
+
+/** A graph with one vector per text as its only output. */
+function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): EncoderForm {
+  const output = POOLED_OUTPUT;
+  if (graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT)) {
+    const model = keepOutput(graph, SENTENCE_OUTPUT, output);
+    const packing = packingBesides(graph, config) ?? { model, output, summary: FIRST_TOKEN };
+    return { model, output, packing };
+  }
+  requireNoLayers(config, folder);
+  const { pooling: poolingModes } = config;
+  const hidden = findOutput(graph, TOKEN_OUTPUTS);
+  const model = appendPooling(graph, hidden, poolingModes);
+  return { model, output, poolingModes, packing: packingOf(graph, hidden, poolingModes) };
+}
+
+/** For a graph that pools itself: how to do the same with the rows it also gives; `undefined` where that is not known. */
+function packingBesides(
+  graph: Graph,
+  { isPoolingGiven, laterLayer, pooling }: EmbeddingConfig,
+): EncoderForm["packing"] | undefined {
+  const { outputs } = graph.graph;
+  const hidden = TOKEN_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
+  if (hidden === undefined || !isPoolingGiven || laterLayer !== undefined) return undefined;
+  return packingOf(graph, hidden, pooling);
+}
+
+/** How the rows of tokens become a text's where texts lie one after the other. */
+function packingOf(
+  graph: Graph,
+  hidden: string,
+  modes: readonly PoolingMode[],
+): EncoderForm["packing"] {
+  if (!areWeightedSums(modes)) return "It pools by the maximum, which takes padded texts.";
+  const which = pickedToken(modes);
+  const output = `${hidden}/float32`;
+  return {
+    model: keepOutput(graph, hidden, output),
+    output,
+    summary: which ? { kind: "token", which } : { kind: "sums", modes },
+  };
+}
+
+/** Of a decoder all of the last token's row is wanted. */
+function requireForDecoder(config: EmbeddingConfig, folder: ModelFolder): undefined {
+  requireNoLayers(config, folder);
+  const { pooling } = config;
+  if (pickedToken(pooling) === "last") return undefined;
+  throw new StartupError(
+    `${folder.path} holds a decoder and wants ${
+      pooling.join(" and ")
+    } pooling; of a decoder Hearth takes the last token.`,
+  );
+}
+
+function requireNoLayers({ laterLayer }: EmbeddingConfig, folder: ModelFolder): void {
+  if (laterLayer === undefined) return;
+  throw new StartupError(
+    `${folder.path}/modules.json names a layer ${laterLayer} after pooling, and the graph has no output ` +
+      `${SENTENCE_OUTPUT} that would hold its result.`,
+  );
+}
+
+/** @throws {Error} when the model failed on numbers: a vector without a direction is of use to nobody. */
+function lengthOf(vector: Float32Array): number {
+  let squares = 0;
+  for (const element of vector) squares += element * element;
+  const length = Math.sqrt(squares);
+  if (length > 0 && length < Infinity) return length;
+  throw new Error(`The model gave a vector of length ${length}.`);
+}
+
+function scale(vector: Float32Array, factor: number): void {
+  for (let at = 0; at < vector.length; at++) vector[at]! *= factor;
+}

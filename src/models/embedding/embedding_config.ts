@@ -1,0 +1,124 @@
+/**
+ * What an embedding model's folder says in the files of sentence-transformers: pooling, normalisation, prompts.
+ *
+ * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html
+ * @module
+ */
+import { join } from "node:path";
+import { StartupError } from "../../errors.ts";
+import { knownDefaults } from "./embedding_known.ts";
+import { type Json, type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import type { PoolingMode } from "./pooling.ts";
+
+/** What texts are put into an embedding model for. */
+export type InputType = "query" | "document";
+
+/** How an embedding model goes from texts to vectors. */
+export interface EmbeddingConfig {
+  /** Their results follow one another in the vector. */
+  readonly pooling: readonly PoolingMode[];
+  /** Whether the folder itself says how to pool, so that a graph which pools does just that. */
+  readonly isPoolingGiven: boolean;
+  /** Whether vectors are given length 1. */
+  readonly normalizes: boolean;
+  /** What to put before a text by its type, and before one without a type. */
+  readonly prompts: Readonly<Record<InputType | "none", string>>;
+  /** Whether vectors may be cut short. */
+  readonly canShorten: boolean;
+  /** A layer that comes after pooling, which the graph must hold itself. */
+  readonly laterLayer: string | undefined;
+}
+
+/** Reads it; what the folder leaves out is filled in from what is known of `modelName`. */
+export async function readEmbeddingConfig(
+  folder: ModelFolder,
+  modelName: string,
+): Promise<EmbeddingConfig> {
+  const known = knownDefaults(modelName);
+  const modules = await readModules(folder);
+  const poolingPath = modules?.find(({ type }) => type === "Pooling")?.path ?? "1_Pooling";
+  const poolingFile = `${poolingPath}/config.json`;
+  const prompts = await readOptionalJson(folder, "config_sentence_transformers.json");
+  const isPoolingGiven = folder.files.has(poolingFile);
+  return {
+    isPoolingGiven,
+    pooling: isPoolingGiven
+      ? readPooling(await readJson(folder.path, poolingFile), poolingFile)
+      : [known.pooling],
+    normalizes: modules?.some(({ type }) => type === "Normalize") ?? true,
+    prompts: readPrompts(prompts, { query: known.query ?? "", document: known.document ?? "" }),
+    canShorten: known.canShorten === true || folder.config["is_matryoshka"] === true ||
+      Array.isArray(folder.config["matryoshka_dimensions"]),
+    laterLayer: modules?.find(({ type }) => !WITHOUT_WEIGHTS.has(type))?.type,
+  };
+}
+
+/** Modules of sentence-transformers that need nothing but the graph. */
+const WITHOUT_WEIGHTS = new Set(["Transformer", "StaticEmbedding", "Pooling", "Normalize"]);
+
+interface SentenceModule {
+  /** The last part of the Python class's name. */
+  readonly type: string;
+  readonly path: string;
+}
+
+async function readModules(folder: ModelFolder): Promise<readonly SentenceModule[] | undefined> {
+  if (!folder.files.has("modules.json")) return undefined;
+  const path = join(folder.path, "modules.json");
+  try {
+    const modules = JSON.parse(await Deno.readTextFile(path)) as { type: string; path: string }[];
+    return modules.map((each) => ({ type: each.type.split(".").at(-1)!, path: each.path }));
+  } catch (error) {
+    throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+/** Switches of a pooling's configuration, in the order in which their results follow one another. */
+const POOLING_SWITCHES: readonly (readonly [string, PoolingMode])[] = [
+  ["pooling_mode_cls_token", "cls"],
+  ["pooling_mode_max_tokens", "max"],
+  ["pooling_mode_mean_tokens", "mean"],
+  ["pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len"],
+  ["pooling_mode_weightedmean_tokens", "weightedmean"],
+  ["pooling_mode_lasttoken", "lasttoken"],
+];
+
+function readPooling(config: Json, file: string): PoolingMode[] {
+  const modes = POOLING_SWITCHES.filter(([name]) => config[name] === true).map(([, mode]) => mode);
+  if (modes.length === 0) {
+    throw new StartupError(
+      `${file} turns no pooling on: wanted one of ${
+        POOLING_SWITCHES.map(([name]) => name).join(", ")
+      }.`,
+    );
+  }
+  if (modes.length > 1 && modes.includes("max")) {
+    throw new StartupError(`${file} wants ${modes.join(" and ")} together; max goes only alone.`);
+  }
+  if (config["include_prompt"] === false) {
+    throw new StartupError(
+      `${file} has include_prompt false, pooling without the prompt's tokens, which Hearth does not do.`,
+    );
+  }
+  return modes;
+}
+
+/** Names under which models keep their prompts. */
+const PROMPT_NAMES: Readonly<Record<InputType, readonly string[]>> = {
+  query: ["query", "search_query", "retrieval.query", "web_search_query", "s2p_query"],
+  document: ["document", "passage", "search_document", "retrieval.passage", "corpus"],
+};
+
+function readPrompts(
+  config: Json,
+  known: Readonly<Record<InputType, string>>,
+): EmbeddingConfig["prompts"] {
+  const prompts = (config["prompts"] ?? {}) as Json;
+  const find = (names: readonly string[]) =>
+    names.map((name) => prompts[name]).find((prompt) => typeof prompt === "string");
+  return {
+    query: find(PROMPT_NAMES.query) ?? known.query,
+    document: find(PROMPT_NAMES.document) ?? known.document,
+    none: find([String(config["default_prompt_name"])]) ?? "",
+  };
+}

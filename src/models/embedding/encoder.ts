@@ -1,0 +1,175 @@
+/**
+ * Encoders: graphs that see all tokens of a text at once and have no cache. Texts of several lengths run in one
+ * padded batch, and one row per text is read back.
+ *
+ * @module
+ */
+import type { Backend, Storage } from "../../backend/backend.ts";
+import { StartupError } from "../../errors.ts";
+import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
+import type { EncodedText } from "./encoder_tokenizer.ts";
+import { fillPooling, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
+
+/** What an encoder is made of; it owns the session. */
+export interface EncoderParts {
+  readonly backend: Backend;
+  readonly session: Session;
+  /** The one output of the graph: f32, one row per text. */
+  readonly output: string;
+  /** What the graph was given for pooling, where it was. */
+  readonly poolingModes?: readonly PoolingMode[] | undefined;
+  readonly padTokenId: number;
+}
+
+/** Runs batches of texts, one at a time. */
+export interface BatchEncoder {
+  /** Most texts in one batch. */
+  readonly maxTexts: number;
+  /** Most tokens in one batch, where memory is there for so many. */
+  readonly maxTokens?: number | undefined;
+  /** Whether the shorter texts of a batch cost as much as its longest. */
+  readonly pads: boolean;
+  /** Elements of a row. */
+  readonly width: number;
+  /**
+   * Runs one batch.
+   *
+   * @param texts 1 to `maxTexts`, each of at least one token.
+   * @returns f32 `[texts, width]`, the caller's.
+   */
+  run(texts: readonly EncodedText[]): Promise<Float32Array>;
+  dispose(): Promise<void>;
+}
+
+/** Most texts in one batch. */
+export const MAX_TEXTS = 256;
+
+/** Inputs that are filled in by token. */
+const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
+
+/** See the module. */
+export class Encoder implements BatchEncoder {
+  readonly maxTexts = MAX_TEXTS;
+  readonly pads = true;
+  readonly width: number;
+  readonly #parts: EncoderParts;
+  readonly #tokenInputs: readonly string[];
+  /** Where rows are written to; `undefined` where ONNX Runtime allocates its outputs. */
+  readonly #rows: Storage | undefined;
+
+  private constructor(parts: EncoderParts, width: number) {
+    this.#parts = parts;
+    this.width = width;
+    this.#tokenInputs = tokenInputsOf(parts.session);
+    this.#rows = parts.backend.allocate(MAX_TEXTS * width * Float32Array.BYTES_PER_ELEMENT);
+  }
+
+  /**
+   * Runs the graph once, which tells the width of its rows and has the device compile its kernels.
+   *
+   * @throws {StartupError} when the graph wants inputs that are not known here.
+   */
+  static async create(parts: EncoderParts): Promise<Encoder> {
+    const { session, output } = parts;
+    const known = [...TOKEN_INPUTS, POOLING_INPUT];
+    const unknown = session.inputs.filter(({ name }) => !known.includes(name));
+    if (unknown.length > 0) {
+      throw new StartupError(
+        `The graph wants inputs that are not known: ${unknown.map(({ name }) => name).join(", ")}.`,
+      );
+    }
+    const probe = { ids: [parts.padTokenId, parts.padTokenId] };
+    const rows = (await session.run(makeFeeds(parts, tokenInputsOf(session), [probe])))[output]!;
+    const width = rows.dims.reduce((product, size) => product * size, 1);
+    rows.dispose();
+    return new Encoder(parts, width);
+  }
+
+  async run(texts: readonly EncodedText[]): Promise<Float32Array> {
+    const { backend, session, output } = this.#parts;
+    const feeds = makeFeeds(this.#parts, this.#tokenInputs, texts);
+    const place = this.#rows?.tensor("float32", this.#rowDims(texts.length));
+    const results = await session.run(feeds, place && { [output]: place });
+    const rows = results[output]!;
+    try {
+      return await backend.read(rows);
+    } finally {
+      if (place === undefined) rows.dispose();
+    }
+  }
+
+  async dispose(): Promise<void> {
+    this.#rows?.dispose();
+    await this.#parts.session.release();
+  }
+
+  #rowDims(numTexts: number): number[] {
+    const { poolingModes, session } = this.#parts;
+    if (poolingModes !== undefined) {
+      return [numTexts, poolingModes.length, this.width / poolingModes.length];
+    }
+    return session.outputs[0]!.shape.length === 1 ? [numTexts] : [numTexts, this.width];
+  }
+}
+
+function tokenInputsOf(session: Session): string[] {
+  return session.inputs.map(({ name }) => name).filter((name) => TOKEN_INPUTS.has(name));
+}
+
+function makeFeeds(
+  { padTokenId, poolingModes }: EncoderParts,
+  tokenInputs: readonly string[],
+  texts: readonly EncodedText[],
+): Tensors {
+  const length = texts.reduce((longest, { ids }) => Math.max(longest, ids.length), 0);
+  const shape = [texts.length, length];
+  const feeds: Record<string, Tensor> = {};
+  for (const name of tokenInputs) {
+    const values = new BigInt64Array(texts.length * length);
+    if (name === "input_ids") values.fill(BigInt(padTokenId));
+    texts.forEach((text, row) => {
+      fillTokens(name, text, values.subarray(row * length, (row + 1) * length));
+    });
+    feeds[name] = new Tensor("int64", values, shape);
+  }
+  if (poolingModes !== undefined) feeds[POOLING_INPUT] = poolingFeed(poolingModes, texts, length);
+  return feeds;
+}
+
+/** Fills in a text's part of a token input; of padding it says nothing but that it is not seen. */
+export function fillTokens(
+  name: string,
+  { ids, typeOneFrom }: EncodedText,
+  row: BigInt64Array,
+): void {
+  switch (name) {
+    case "input_ids":
+      ids.forEach((id, token) => row[token] = BigInt(id));
+      return;
+    case "attention_mask":
+      row.fill(1n, 0, ids.length);
+      return;
+    case "token_type_ids":
+      if (typeOneFrom !== undefined) row.fill(1n, typeOneFrom, ids.length);
+      return;
+    case "position_ids":
+      for (let token = 0; token < row.length; token++) row[token] = BigInt(token);
+  }
+}
+
+function poolingFeed(
+  modes: readonly PoolingMode[],
+  texts: readonly EncodedText[],
+  length: number,
+): Tensor {
+  const perText = modes.length * length;
+  const values = new Float32Array(texts.length * perText);
+  texts.forEach(({ ids }, row) => {
+    fillPooling(modes, values.subarray(row * perText, (row + 1) * perText), ids.length);
+  });
+  // A bias for the maximum goes along the tokens, weights go against them.
+  const shape = modes[0] === "max"
+    ? [texts.length, length, 1]
+    : [texts.length, modes.length, length];
+  return new Tensor("float32", values, shape);
+}

@@ -1,0 +1,108 @@
+/**
+ * Loads an encoder with dynamic batching around it.
+ *
+ * @module
+ */
+import { log } from "../../log.ts";
+import type { FolderFiles } from "../../onnx/external_data.ts";
+import type { Model } from "../../onnx/proto.ts";
+import { splitEncoder } from "../../onnx/split_encoder.ts";
+import { countCores } from "./cpu_cores.ts";
+import type { BatchEncoder } from "./encoder.ts";
+import { EncoderLanes } from "./encoder_lanes.ts";
+import { type EncoderPlan, openEncoder } from "./encoder_plan.ts";
+import type { EncoderTokenizer } from "./encoder_tokenizer.ts";
+import type { TextSummary } from "./packed_encoder.ts";
+import { type PoolingMode, poolingTail } from "./pooling.ts";
+import { TextBatcher } from "./text_batcher.ts";
+import type { TextGraph, TextLoadOptions } from "./text_graph.ts";
+import type { TextRunner } from "./text_runner.ts";
+
+/** What becomes of the graph. */
+export interface EncoderForm {
+  readonly model: Model;
+  /** Its one output: f32, one row per text. */
+  readonly output: string;
+  /** What it was given for pooling, where it was. */
+  readonly poolingModes?: readonly PoolingMode[] | undefined;
+  /** How it would run without padding; or in words why it cannot. */
+  readonly packing: Packing | string;
+}
+
+/** The graph before it was given anything for texts as a whole. */
+export interface Packing {
+  readonly model: Model;
+  /** Its one output: f32, a row per token, or what it makes of each text's first token. */
+  readonly output: string;
+  readonly summary: TextSummary;
+}
+
+/** How to load an encoder. */
+export interface EncoderLoadOptions extends TextLoadOptions {
+  readonly tokenizer: EncoderTokenizer;
+  /** Most tokens of one text; a default where the model has no limit. */
+  readonly maxTokens: number | undefined;
+}
+
+/** Where the folder gives no limit. */
+const DEFAULT_LONGEST_TEXT = 8192;
+
+/** More lanes than this are kept from each other by memory traffic. */
+const MAX_LANES = 8;
+
+/** Opens the graph in its new form. @throws {StartupError} when it wants inputs that are not known. */
+export async function loadEncoder(
+  { path, files }: TextGraph,
+  form: EncoderForm,
+  options: EncoderLoadOptions,
+): Promise<{ texts: TextRunner; width: number; maxTokens: number | undefined }> {
+  const { backend, engine: { maxBatchTokens, cpuThreads } } = options;
+  options.onProgress({ what: `loading ${path}` });
+  const { plan, encoder } = await openBest(files, form, options);
+  const numThreads = cpuThreads ?? Math.min(MAX_LANES, await countCores());
+  const lanes = backend.kind === "cpu" && numThreads > 1
+    ? new EncoderLanes({ plan, folder: files.folder, maxLanes: numThreads - 1 })
+    : undefined;
+  return {
+    texts: new TextBatcher({ encoder, lanes, maxBatchTokens }),
+    width: encoder.width,
+    maxTokens: plan.kind === "packed" ? plan.longestText : options.maxTokens,
+  };
+}
+
+/** Opens the graph cut at its attentions where that can be, and whole where not. */
+async function openBest(
+  files: FolderFiles,
+  form: EncoderForm,
+  { backend, tokenizer: { padTokenId }, maxTokens = DEFAULT_LONGEST_TEXT }: EncoderLoadOptions,
+): Promise<{ plan: EncoderPlan; encoder: BatchEncoder }> {
+  const packed = planPacked(form.packing, { padTokenId, maxTokens });
+  let reason = packed;
+  if (typeof packed !== "string") {
+    try {
+      return { plan: packed, encoder: await openEncoder(packed, { backend, files }) };
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      reason = error.message;
+    }
+  }
+  log.info("texts are padded to the longest of their batch", { reason });
+  const { model, output, poolingModes } = form;
+  const plan: EncoderPlan = { kind: "padded", model, output, poolingModes, padTokenId };
+  return { plan, encoder: await openEncoder(plan, { backend, files }) };
+}
+
+/** A plan for texts that lie one after the other; or in words why there is none. */
+function planPacked(
+  packing: Packing | string,
+  { padTokenId, maxTokens }: { readonly padTokenId: number; readonly maxTokens: number },
+): EncoderPlan & { kind: "packed" } | string {
+  if (typeof packing === "string") return packing;
+  const { model, output: wanted, summary } = packing;
+  const tail = summary.kind === "sums" ? poolingTail : undefined;
+  const result = splitEncoder(model, { wanted, tail, padTokenId, contextLength: maxTokens });
+  if ("refused" in result) return result.refused;
+  const { cut } = result;
+  const longestText = Math.min(maxTokens, cut.maxPositions ?? Infinity);
+  return { kind: "packed", cut, summary, longestText };
+}

@@ -1,0 +1,57 @@
+/**
+ * How an encoder is opened: as data, so that other threads can open the same.
+ *
+ * @module
+ */
+import type { Backend } from "../../backend/backend.ts";
+import type { EncoderCut } from "../../onnx/encoder_cut.ts";
+import { type FolderFiles, storedBytes } from "../../onnx/external_data.ts";
+import type { Model } from "../../onnx/proto.ts";
+import { openChangedGraph } from "../changed_graph.ts";
+import { type BatchEncoder, Encoder } from "./encoder.ts";
+import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
+import type { PoolingMode } from "./pooling.ts";
+
+/** A graph cut at its attentions, or one that runs whole on padded texts. */
+export type EncoderPlan =
+  | {
+    readonly kind: "packed";
+    readonly cut: EncoderCut;
+    readonly summary: TextSummary;
+    /** Tokens of the longest text that will be run. */
+    readonly longestText: number;
+  }
+  | {
+    readonly kind: "padded";
+    readonly model: Model;
+    /** Its one output: f32, one row per text. */
+    readonly output: string;
+    /** What it was given for pooling, where it was. */
+    readonly poolingModes: readonly PoolingMode[] | undefined;
+    readonly padTokenId: number;
+  };
+
+/**
+ * Opens an encoder.
+ *
+ * @throws {RangeError} when the kernel cannot run one of the attentions of a cut.
+ * @throws {StartupError} when the graph wants inputs that are not known.
+ */
+export async function openEncoder(
+  plan: EncoderPlan,
+  { backend, files }: { readonly backend: Backend; readonly files: FolderFiles },
+): Promise<BatchEncoder> {
+  if (plan.kind === "packed") {
+    return await PackedEncoder.open(plan.cut, { ...plan, backend, files });
+  }
+  const session = await openChangedGraph(plan.model, { files, backend });
+  return await Encoder.create({ ...plan, backend, session });
+}
+
+/** Bytes of the weights that every thread has of its own. */
+export function weighPlan(plan: EncoderPlan): number {
+  const tensors = plan.kind === "packed"
+    ? plan.cut.segments.flatMap(({ blobParts }) => blobParts.map(({ tensor }) => tensor))
+    : plan.model.graph.initializers;
+  return tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+}

@@ -1,0 +1,149 @@
+/**
+ * Texts and pairs of texts as an encoder reads them: token ids between the special tokens of its tokenizer.
+ *
+ * @module
+ */
+import { Tokenizer } from "@huggingface/tokenizers";
+import { StartupError } from "../../errors.ts";
+import { type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+
+/** A text, or two, ready for the model. */
+export interface EncodedText {
+  readonly ids: readonly number[];
+  /** Ids from here on are of token type 1; all are of type 0 if absent. */
+  readonly typeOneFrom?: number | undefined;
+}
+
+/** The special tokens around one text, or around and between two. */
+interface Frame {
+  readonly before: readonly number[];
+  readonly between: readonly number[];
+  readonly after: readonly number[];
+  /** How many of `between` are of token type 0; the rest and the second text are of type 1. Absent: all are of type 0. */
+  readonly numBetweenTypeZero?: number | undefined;
+}
+
+const PROBES = ["a", "the dog"] as const;
+
+/** Encodes for one model. */
+export class EncoderTokenizer {
+  /** Ids from 0 to below this exist. */
+  readonly vocabSize: number;
+  /** What fills up the shorter texts of a batch. */
+  readonly padTokenId: number;
+  readonly #tokenizer: Tokenizer;
+  readonly #single: Frame;
+  readonly #pair: Frame | undefined;
+
+  private constructor(tokenizer: Tokenizer, padTokenId: number) {
+    this.#tokenizer = tokenizer;
+    this.padTokenId = padTokenId;
+    this.vocabSize = 1 + [...tokenizer.get_vocab(true).values()].reduce((a, b) => Math.max(a, b));
+    this.#single = findSingleFrame(tokenizer);
+    this.#pair = findPairFrame(tokenizer);
+  }
+
+  /** Reads `tokenizer.json` and `tokenizer_config.json`. @throws {StartupError} when the former is missing. */
+  static async load(folder: ModelFolder): Promise<EncoderTokenizer> {
+    if (!folder.files.has("tokenizer.json")) {
+      throw new StartupError(`${folder.path} has no tokenizer.json, which a model of texts needs.`);
+    }
+    const config = await readOptionalJson(folder, "tokenizer_config.json");
+    const tokenizer = new Tokenizer(await readJson(folder.path, "tokenizer.json"), config);
+    const padToken = config["pad_token"];
+    const padName = typeof padToken === "string"
+      ? padToken
+      : (padToken as { content?: string } | null | undefined)?.content;
+    const configured = folder.config["pad_token_id"];
+    const padTokenId = tokenizer.token_to_id(padName ?? "") ??
+      (typeof configured === "number" ? configured : 0);
+    return new EncoderTokenizer(tokenizer, padTokenId);
+  }
+
+  /** Whether there are special tokens that tell two texts apart. */
+  get encodesPairs(): boolean {
+    return this.#pair !== undefined;
+  }
+
+  /** The special tokens that {@linkcode frame} adds. */
+  get numSpecial(): number {
+    return this.#single.before.length + this.#single.after.length;
+  }
+
+  /** The special tokens that {@linkcode framePair} adds. */
+  get numSpecialOfPair(): number {
+    const { before, between, after } = this.#pair!;
+    return before.length + between.length + after.length;
+  }
+
+  /** The tokens of a text, without special ones. */
+  encode(text: string): number[] {
+    return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
+  }
+
+  /** Takes away the special tokens at the ends of `ids`, where both are there. */
+  unframe(ids: readonly number[]): readonly number[] {
+    const { before, after } = this.#single;
+    const end = ids.length - after.length;
+    const isFramed = ids.length >= this.numSpecial && startsWith(ids, before) &&
+      startsWith(ids.slice(end), after);
+    return isFramed ? ids.slice(before.length, end) : ids;
+  }
+
+  /** Puts the special tokens around the tokens of a text. */
+  frame(ids: readonly number[]): EncodedText {
+    return { ids: [...this.#single.before, ...ids, ...this.#single.after] };
+  }
+
+  /** Puts the special tokens around and between the tokens of two texts. */
+  framePair(first: readonly number[], second: readonly number[]): EncodedText {
+    const { before, between, after, numBetweenTypeZero } = this.#pair!;
+    return {
+      ids: [...before, ...first, ...between, ...second, ...after],
+      typeOneFrom: numBetweenTypeZero === undefined
+        ? undefined
+        : before.length + first.length + numBetweenTypeZero,
+    };
+  }
+}
+
+function startsWith(ids: readonly number[], beginning: readonly number[]): boolean {
+  return beginning.every((id, index) => ids[index] === id);
+}
+
+function findSingleFrame(tokenizer: Tokenizer): Frame {
+  const [probe] = PROBES;
+  const { ids } = tokenizer.encode(probe);
+  const plain = tokenizer.encode(probe, { add_special_tokens: false }).ids;
+  const at = ids.findIndex((_, index) => startsWith(ids.slice(index), plain));
+  return {
+    before: ids.slice(0, Math.max(at, 0)),
+    between: [],
+    after: at < 0 ? [] : ids.slice(at + plain.length),
+  };
+}
+
+/** `undefined` where the tokenizer does not tell two texts apart. */
+function findPairFrame(tokenizer: Tokenizer): Frame | undefined {
+  const [first, second] = PROBES;
+  const { ids, token_type_ids: types } = tokenizer.encode(first, {
+    text_pair: second,
+    return_token_type_ids: true,
+  });
+  const [plainFirst, plainSecond] = PROBES.map((probe) =>
+    tokenizer.encode(probe, { add_special_tokens: false }).ids
+  ) as [number[], number[]];
+  const firstAt = ids.findIndex((_, index) => startsWith(ids.slice(index), plainFirst));
+  const firstEnd = firstAt + plainFirst.length;
+  const secondAt = ids.findIndex((_, index) =>
+    index >= firstEnd && startsWith(ids.slice(index), plainSecond)
+  );
+  if (firstAt < 0 || secondAt <= firstEnd) return undefined;
+  const typeOneFrom = types?.indexOf(1) ?? -1;
+  return {
+    before: ids.slice(0, firstAt),
+    between: ids.slice(firstEnd, secondAt),
+    after: ids.slice(secondAt + plainSecond.length),
+    ...(typeOneFrom >= firstEnd ? { numBetweenTypeZero: typeOneFrom - firstEnd } : {}),
+  };
+}

@@ -1,0 +1,237 @@
+/**
+ * Encoders cut at their attentions: texts of any lengths lie one after the other on one axis of tokens, so that none
+ * is padded.
+ *
+ * @module
+ */
+import type { Backend, Storage } from "../../backend/backend.ts";
+import type { PackedAttention } from "../../backend/packed_attention.ts";
+import { selfBounds } from "../../../kernels/packed_bounds.ts";
+import { planStorage, type StoragePlan } from "../../decoder/storage_plan.ts";
+import type { EncoderCut, EncoderSite } from "../../onnx/encoder_cut.ts";
+import type { ModelFiles } from "../../onnx/external_data.ts";
+import type { Dim, TensorPort } from "../../onnx/graph_cut.ts";
+import { type Session, Tensor } from "../../onnx/ort.ts";
+import { loadSegments } from "../../onnx/segment_loader.ts";
+import { type BatchEncoder, fillTokens, MAX_TEXTS } from "./encoder.ts";
+import type { EncodedText } from "./encoder_tokenizer.ts";
+import { fillPooling, type PoolingMode } from "./pooling.ts";
+
+/** What is wanted of each text: one token's row, or weighted sums of all. */
+export type TextSummary =
+  | { readonly kind: "token"; readonly which: "first" | "last" }
+  | { readonly kind: "sums"; readonly modes: readonly PoolingMode[] };
+
+/** What classifiers look at. */
+export const FIRST_TOKEN: TextSummary = { kind: "token", which: "first" };
+
+/** What to open, and where. */
+export interface PackedEncoderOptions {
+  readonly backend: Backend;
+  readonly files: ModelFiles;
+  /** `cut.answer` is of rows for a token, of a tail for sums. */
+  readonly summary: TextSummary;
+  /** Tokens of the longest text that will be run. */
+  readonly longestText: number;
+}
+
+/** Memory for what crosses between segments, unless one text needs more. */
+const ACTIVATION_BYTES = 256 * 2 ** 20;
+const MAX_TOKENS = 16_384;
+
+type Sizes = Readonly<Record<"tokens" | "rows", number>>;
+
+/** See the module. It owns sessions, attention and memory. */
+export class PackedEncoder implements BatchEncoder {
+  readonly maxTexts = MAX_TEXTS;
+  readonly maxTokens: number;
+  readonly pads = false;
+  readonly width: number;
+  readonly #backend: Backend;
+  readonly #cut: EncoderCut;
+  readonly #summary: TextSummary;
+  readonly #attention: PackedAttention;
+  readonly #plan: StoragePlan;
+  readonly #pieces: readonly (Storage | undefined)[];
+  readonly #sessions: readonly Session[];
+  readonly #sitesAfter: readonly (readonly EncoderSite[])[];
+
+  private constructor(
+    cut: EncoderCut,
+    { backend, summary, longestText }: PackedEncoderOptions,
+    parts: { readonly sessions: readonly Session[]; readonly maxTokens: number },
+  ) {
+    const { maxTokens } = parts;
+    this.#backend = backend;
+    this.#cut = cut;
+    this.#summary = summary;
+    this.#sessions = parts.sessions;
+    this.maxTokens = Math.max(maxTokens, longestText);
+    this.width = rowWidth(cut.output) * rowsPerText(summary);
+    this.#sitesAfter = cut.segments.map(({ index }) =>
+      cut.attentions.filter(({ afterSegment }) => afterSegment === index)
+    );
+    this.#attention = backend.openPackedAttention({
+      sites: cut.attentions,
+      maxRows: this.maxTokens,
+      maxSequences: MAX_TEXTS,
+    });
+    const most = { tokens: this.maxTokens, rows: MAX_TEXTS * rowsPerText(summary) };
+    this.#plan = planStorage(cut, (port) => bytesOf(port, most));
+    this.#pieces = this.#plan.pieces.map((bytes) => backend.allocate(bytes));
+  }
+
+  /**
+   * Opens the segments, and runs a text, which has the device compile its kernels.
+   *
+   * @throws {RangeError} when the kernel cannot run one of the cut's attentions.
+   * @throws {Error} with ONNX Runtime's message when it refuses a segment.
+   */
+  static async open(cut: EncoderCut, options: PackedEncoderOptions): Promise<PackedEncoder> {
+    const { backend, files } = options;
+    const { maxBufferBytes } = backend;
+    // Refuses at once what would be refused after the weights were read.
+    backend.openPackedAttention({ sites: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
+    const { pieces } = planStorage(cut, (port) => bytesOf(port, { tokens: 1, rows: 1 }));
+    const perToken = pieces.reduce((sum, bytes) => sum + bytes, 0);
+    const fitting = Math.min(ACTIVATION_BYTES / perToken, maxBufferBytes / Math.max(...pieces));
+    const maxTokens = Math.min(MAX_TOKENS, Math.floor(fitting));
+    const sessions: Session[] = [];
+    let encoder: PackedEncoder | undefined;
+    try {
+      for await (const { segment, externalData } of loadSegments(cut, files)) {
+        sessions.push(await backend.openSession(segment.model, externalData));
+      }
+      encoder = new PackedEncoder(cut, options, { sessions, maxTokens });
+      await encoder.run([{ ids: [0, 0] }]);
+      return encoder;
+    } catch (error) {
+      if (encoder) await encoder.dispose();
+      else for (const session of sessions) await session.release();
+      throw error;
+    }
+  }
+
+  async run(texts: readonly EncodedText[]): Promise<Float32Array> {
+    const lengths = texts.map(({ ids }) => ids.length);
+    const sizes = {
+      tokens: lengths.reduce((sum, length) => sum + length, 0),
+      rows: texts.length * rowsPerText(this.#summary),
+    };
+    const tensors = this.#inputs(texts, sizes);
+    this.#attention.begin(selfBounds(lengths));
+    for (const { index, inputs, outputs } of this.#cut.segments) {
+      const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
+      const places = outputs.map((port) => [port.name, this.#place(port, sizes)] as const);
+      const fetches = places.every(([, place]) => place !== undefined)
+        ? Object.fromEntries(places) as Record<string, Tensor>
+        : undefined;
+      const results = await this.#sessions[index]!.run(feeds, fetches);
+      for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
+      for (const { layer, output } of this.#sitesAfter[index]!) {
+        tensors.set(
+          output.name,
+          this.#attention.run(layer, tensors, this.#place(output, sizes)),
+        );
+      }
+    }
+    return await this.#backend.read(tensors.get(this.#cut.output.name)!);
+  }
+
+  async dispose(): Promise<void> {
+    for (const piece of this.#pieces) piece?.dispose();
+    this.#attention.dispose();
+    for (const session of this.#sessions) await session.release();
+  }
+
+  #place(port: TensorPort, sizes: Sizes): Tensor | undefined {
+    const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
+    return piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
+  }
+
+  #inputs(texts: readonly EncodedText[], sizes: Sizes): Map<string, Tensor> {
+    const { tokens, positions, uncountedId, types, answer } = this.#cut;
+    const tensors = new Map<string, Tensor>();
+    const fill = (
+      port: TensorPort | undefined,
+      fillText: (text: EncodedText, row: BigInt64Array) => void,
+    ) => {
+      if (port === undefined) return;
+      const values = new BigInt64Array(sizes.tokens);
+      forEachText(texts, (text, start, end) => fillText(text, values.subarray(start, end)));
+      tensors.set(port.name, new Tensor("int64", values, dimsOf(port, sizes)));
+    };
+    fill(tokens, (text, row) => fillTokens("input_ids", text, row));
+    fill(types, (text, row) => fillTokens("token_type_ids", text, row));
+    fill(positions, ({ ids }, row) => fillPositions(ids, row, uncountedId));
+    tensors.set(answer.input.name, this.#answerInput(texts, sizes));
+    return tensors;
+  }
+
+  #answerInput(texts: readonly EncodedText[], sizes: Sizes): Tensor {
+    const { input } = this.#cut.answer;
+    const dims = dimsOf(input, sizes);
+    if (this.#summary.kind === "token") {
+      const { which } = this.#summary;
+      const rows = new BigInt64Array(texts.length);
+      forEachText(texts, (_, start, end, index) => {
+        rows[index] = BigInt(which === "first" ? start : end - 1);
+      });
+      return new Tensor("int64", rows, dims);
+    }
+    const { modes } = this.#summary;
+    const weights = new Float32Array(sizes.rows * sizes.tokens);
+    forEachText(texts, (_, start, end, index) => {
+      const own = new Float32Array(modes.length * (end - start));
+      fillPooling(modes, own, end - start);
+      modes.forEach((_, mode) => {
+        const row = index * modes.length + mode;
+        weights.set(
+          own.subarray(mode * (end - start), (mode + 1) * (end - start)),
+          row * sizes.tokens + start,
+        );
+      });
+    });
+    return new Tensor("float32", weights, dims);
+  }
+}
+
+/** Places in a text, counted without one of its ids. */
+function fillPositions(
+  ids: readonly number[],
+  row: BigInt64Array,
+  uncountedId: number | undefined,
+): void {
+  let position = -1n;
+  ids.forEach((id, token) => row[token] = id === uncountedId ? position : ++position);
+}
+
+/** Calls `visit` with each text and the range of its tokens. */
+function forEachText(
+  texts: readonly EncodedText[],
+  visit: (text: EncodedText, start: number, end: number, index: number) => void,
+): void {
+  let start = 0;
+  texts.forEach((text, index) => visit(text, start, start += text.ids.length, index));
+}
+
+function rowsPerText(summary: TextSummary): number {
+  return summary.kind === "token" ? 1 : summary.modes.length;
+}
+
+/** Elements of the output that belong to one of its rows. */
+function rowWidth({ shape }: TensorPort): number {
+  return shape.reduce<number>(
+    (product, dim) => typeof dim === "number" ? product * dim : product,
+    1,
+  );
+}
+
+function dimsOf({ shape }: TensorPort, sizes: Sizes): number[] {
+  return shape.map((dim: Dim) => typeof dim === "number" ? dim : sizes[dim]);
+}
+
+function bytesOf(port: TensorPort, sizes: Sizes): number {
+  const count = dimsOf(port, sizes).reduce((product, dim) => product * dim, 1);
+  return count * (port.dtype === "float16" ? 2 : 4);
+}

@@ -1,0 +1,116 @@
+/**
+ * Rerankers: query and document are read together, and a few logits say how well the document answers the query.
+ *
+ * @module
+ */
+import { StartupError } from "../../errors.ts";
+import type { Model as Graph } from "../../onnx/proto.ts";
+import type { RerankEvent, RerankTask, Task } from "../task.ts";
+import type { EncoderForm } from "./encoder_load.ts";
+import type { ModelFolder } from "../folder.ts";
+import { findOutput, keepOutput } from "../graph_output.ts";
+import { type Model, requireTask } from "../model.ts";
+import { FIRST_TOKEN } from "./packed_encoder.ts";
+import { crossEncoderForm, judgeForm, type PairForm } from "./rerank_form.ts";
+import { fitPair } from "./text_fit.ts";
+import type { TextLoadOptions } from "./text_graph.ts";
+import { type LoadedTexts, loadTexts } from "./text_load.ts";
+import { TextModel } from "./text_model.ts";
+
+const LOGITS = "logits/float32";
+
+/** See the module. */
+export class RerankModel extends TextModel implements Model {
+  readonly kind = "rerank";
+  readonly #form: PairForm;
+  readonly #maxTokens: number | undefined;
+
+  private constructor(loaded: LoadedTexts, form: PairForm) {
+    super(loaded);
+    this.#form = form;
+    this.#maxTokens = loaded.maxTokens;
+  }
+
+  /**
+   * Loads a folder.
+   *
+   * @throws {StartupError} when the folder lacks what the model needs, or its graph is no reranker's.
+   */
+  static async load(folder: ModelFolder, options: TextLoadOptions): Promise<RerankModel> {
+    let form: PairForm | undefined;
+    const loaded = await loadTexts(folder, options, {
+      encoder: (graph, tokenizer) => {
+        form = crossEncoderForm(tokenizer);
+        return logitsForm(graph);
+      },
+      decoder: (tokenizer) => {
+        const judge = judgeForm(tokenizer);
+        form = judge;
+        return judge.answers;
+      },
+    });
+    if (loaded.width <= 2) return new RerankModel(loaded, form!);
+    await loaded.texts.dispose();
+    throw new StartupError(
+      `The graph gives ${loaded.width} logits for a pair of texts; a reranker gives 1 or 2.`,
+    );
+  }
+
+  start(task: Task, emit: (event: RerankEvent) => void): () => void {
+    requireTask(task, "rerank");
+    const form = this.#form;
+    const numTexts = task.documents.length;
+    const scores = new Float32Array(numTexts);
+    const query = form.encodeQuery(task.query);
+    return this.run(task.requestId, {
+      numTexts,
+      beginsAlike: true,
+      encode: (index) => {
+        const document = form.encodeDocument(task.documents[index]!);
+        return form.frame(...this.#fit(task, { query, document, index }));
+      },
+      onRow: (index, logits) => scores[index] = scoreOf(logits),
+      onDone: (promptTokens) => emit({ type: "done", scores, promptTokens }),
+    }, emit);
+  }
+
+  #fit(
+    { truncation, maxDocumentTokens }: RerankTask,
+    pair: { query: readonly number[]; document: readonly number[]; index: number },
+  ): [readonly number[], readonly number[]] {
+    return fitPair(pair.query, pair.document, {
+      numSpecial: this.#form.numSpecial,
+      maxTokens: this.#maxTokens,
+      truncation,
+      param: `documents[${pair.index}]`,
+      maxSecond: maxDocumentTokens,
+    });
+  }
+}
+
+/** A graph with the logits of each pair as its only output. @throws {StartupError} when it gives others. */
+function logitsForm(graph: Graph): EncoderForm {
+  const logits = findOutput(graph, ["logits"]);
+  const shape = graph.graph.outputs.find(({ name }) => name === logits)?.shape ?? [];
+  if (shape.length > 2) {
+    throw new StartupError(
+      `The graph gives logits of shape [${
+        shape.join(", ")
+      }], for each token; a reranker gives 1 or 2 for a pair of texts.`,
+    );
+  }
+  const model = keepOutput(graph, logits, LOGITS);
+  const packing = { model, output: LOGITS, summary: FIRST_TOKEN };
+  return { model, output: LOGITS, packing };
+}
+
+/**
+ * The probability of relevance: by one logit, or by two of which the second is for relevance.
+ *
+ * @throws {Error} when the model failed on numbers.
+ */
+function scoreOf(logits: Float32Array): number {
+  const logit = logits.length === 1 ? logits[0]! : logits[1]! - logits[0]!;
+  if (Number.isNaN(logit)) throw new Error("The model gave a logit that is not a number.");
+  return 1 / (1 + Math.exp(-logit));
+}

@@ -1,0 +1,84 @@
+/**
+ * What happens to texts longer than the model: refused with both lengths, or cut where the request says so.
+ *
+ * @module
+ */
+import { HearthError } from "../../errors.ts";
+import type { Truncation } from "../task.ts";
+
+/** What a text has to fit into. */
+export interface FitOptions {
+  /** Special tokens that come on top. */
+  readonly numSpecial: number;
+  /** Most tokens the model takes, special ones included; no limit if absent. */
+  readonly maxTokens: number | undefined;
+  readonly truncation: Truncation | undefined;
+  /** How the request names the text. */
+  readonly param: string;
+}
+
+/** Tokens the request or the model allows, special ones included. */
+function roomOf({ maxTokens = Infinity, truncation, numSpecial, param }: FitOptions): number {
+  if (truncation === undefined || truncation === "model") return maxTokens;
+  if (truncation > numSpecial) return Math.min(truncation, maxTokens);
+  throw new HearthError(
+    "invalid_value",
+    `truncate_prompt_tokens: want more than the ${numSpecial} special tokens around ${param}, saw ${truncation}.`,
+    { param: "truncate_prompt_tokens" },
+  );
+}
+
+/**
+ * Cuts the tokens of a text at their end, where they are too many and the request allows it.
+ *
+ * @throws {HearthError} `context_length_exceeded` with both lengths; `invalid_value` for a text without tokens.
+ */
+export function fitText(ids: readonly number[], options: FitOptions): readonly number[] {
+  const { numSpecial, truncation, param } = options;
+  const room = roomOf(options);
+  if (ids.length + numSpecial === 0) {
+    throw new HearthError(
+      "invalid_value",
+      `${param}: want text in which the model knows a token, saw none.`,
+      { param },
+    );
+  }
+  if (ids.length + numSpecial <= room) return ids;
+  if (truncation === undefined) {
+    throw tooLong(`${param} has`, ids.length + numSpecial, options);
+  }
+  return ids.slice(0, room - numSpecial);
+}
+
+/**
+ * Cuts a query and a document: first the document to `maxSecond` tokens, then the longer of both until they fit.
+ *
+ * @throws {HearthError} as {@linkcode fitText}.
+ */
+export function fitPair(
+  first: readonly number[],
+  second: readonly number[],
+  options: FitOptions & { readonly maxSecond: number | undefined },
+): [readonly number[], readonly number[]] {
+  const { numSpecial, truncation, maxSecond = Infinity } = options;
+  const allowed = second.length > maxSecond ? second.slice(0, maxSecond) : second;
+  const room = roomOf(options) - numSpecial;
+  if (first.length + allowed.length <= room) return [first, allowed];
+  if (truncation === undefined) {
+    const numTokens = first.length + allowed.length + numSpecial;
+    throw tooLong(`query and ${options.param} together have`, numTokens, options);
+  }
+  const half = Math.ceil(room / 2);
+  const firstRoom = Math.min(first.length, Math.max(half, room - allowed.length));
+  return [first.slice(0, firstRoom), allowed.slice(0, room - firstRoom)];
+}
+
+function tooLong(subject: string, numTokens: number, options: FitOptions): HearthError {
+  const { maxTokens, param } = options;
+  return new HearthError(
+    "context_length_exceeded",
+    `${subject} ${numTokens} tokens, and the model takes at most ${maxTokens}. ` +
+      "Send less text, or have it cut with truncate.",
+    { param },
+  );
+}

@@ -1,0 +1,77 @@
+/**
+ * What a model of texts tells Prometheus.
+ *
+ * @module
+ */
+import type { Counter, Histogram, Registry } from "prom-client";
+import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
+
+/** A batch that has run. */
+export interface BatchObservation {
+  readonly numTexts: number;
+  /** Padding aside. */
+  readonly numTokens: number;
+  /** Padding included. */
+  readonly numPlaces: number;
+  readonly durationMs: number;
+}
+
+/** Counters and histograms of one batcher. */
+export class TextMetrics {
+  readonly registry: Registry;
+  readonly #promptTokens: Counter;
+  readonly #computedTokens: Counter;
+  readonly #paddingTokens: Counter;
+  readonly #jobSeconds: Histogram;
+  readonly #batchSeconds: Histogram;
+  readonly #batchTexts: Histogram;
+
+  /** @param now what waits to be run, and how many threads run it. */
+  constructor(now: () => { numTexts: number; numTokens: number; numThreads: number }) {
+    const metrics = new MetricSet();
+    this.registry = metrics.registry;
+    this.#promptTokens = metrics.counter(
+      "hearth_prompt_tokens_total",
+      "Tokens of requests that were answered.",
+    );
+    this.#computedTokens = metrics.counter(
+      "hearth_batch_tokens_total",
+      "Tokens that batches held, padding aside.",
+    );
+    this.#paddingTokens = metrics.counter(
+      "hearth_batch_padding_tokens_total",
+      "Places of batches that held no token.",
+    );
+    this.#jobSeconds = metrics.histogram(
+      "hearth_texts_seconds",
+      "From a request's arrival to its answer.",
+    );
+    this.#batchSeconds = metrics.histogram("hearth_batch_seconds", "Duration of a batch.");
+    this.#batchTexts = metrics.histogram(
+      "hearth_batch_texts",
+      "Texts in a batch.",
+      COUNT_BUCKETS,
+    );
+    metrics.gauge(
+      "hearth_texts_waiting",
+      "Texts encoded and not yet run.",
+      () => now().numTexts,
+    );
+    metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => now().numTokens);
+    metrics.gauge("hearth_text_threads", "Threads that run batches.", () => now().numThreads);
+  }
+
+  /** Takes note of a batch that has run. */
+  observeBatch({ numTexts, numTokens, numPlaces, durationMs }: BatchObservation): void {
+    this.#computedTokens.inc(numTokens);
+    this.#paddingTokens.inc(numPlaces - numTokens);
+    this.#batchSeconds.observe(durationMs / 1000);
+    this.#batchTexts.observe(numTexts);
+  }
+
+  /** Takes note of a request that was answered. */
+  observeJob(numTokens: number, durationMs: number): void {
+    this.#promptTokens.inc(numTokens);
+    this.#jobSeconds.observe(durationMs / 1000);
+  }
+}

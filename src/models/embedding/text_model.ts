@@ -1,0 +1,59 @@
+/**
+ * What embedding models and rerankers have in common: requests are texts, and every text gets a row of numbers.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Dtype } from "../../config.ts";
+import { HearthError, type WireError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import type { LoadedTexts } from "./text_load.ts";
+import type { TextJob } from "./text_runner.ts";
+
+/** Requests worked on at once; their texts share batches. */
+const MAX_REQUESTS = 256;
+
+/** The part of a model of texts that is the same for all of them. It owns the runner. */
+export class TextModel {
+  readonly maxSequences = MAX_REQUESTS;
+  readonly dtype: Dtype;
+  readonly contextLength: number | undefined;
+  readonly #texts: LoadedTexts["texts"];
+
+  constructor({ texts, dtype, maxTokens }: Pick<LoadedTexts, "texts" | "dtype" | "maxTokens">) {
+    this.#texts = texts;
+    this.dtype = dtype;
+    this.contextLength = maxTokens;
+  }
+
+  get metrics(): Registry {
+    return this.#texts.metrics.registry;
+  }
+
+  async dispose(): Promise<void> {
+    await this.#texts.dispose();
+  }
+
+  /**
+   * Runs a request's texts.
+   *
+   * @param emitError is told when the request is over without an answer.
+   * @returns ends the request.
+   */
+  protected run(
+    requestId: string,
+    job: Omit<TextJob, "onError">,
+    emitError: (event: { readonly type: "error"; readonly error: WireError }) => void,
+  ): () => void {
+    return this.#texts.add({
+      ...job,
+      onError: (error) => {
+        const known = HearthError.from(error);
+        if (known.kind === "inference_failed") {
+          log.error("texts failed", { requestId, error });
+        }
+        emitError({ type: "error", error: known.toWire() });
+      },
+    });
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * A graph that puts two tensors one behind the other, so that neither leaves the device for it.
+ *
+ * @module
+ */
+import type { Backend } from "../../backend/backend.ts";
+import { codeOfDtype } from "../../onnx/dtype.ts";
+import type { Session } from "../../onnx/ort.ts";
+import { makeNode } from "../../onnx/proto.ts";
+import { makeValueInfo, writeModel } from "../../onnx/proto_write.ts";
+
+type Float = "float32" | "float16";
+
+/** The tensors' names and types. */
+export interface JoinOptions {
+  /** `[rows, places, width]`. */
+  readonly first: readonly [name: string, dtype: Float];
+  /** `[rows, more places, width]`. */
+  readonly second: readonly [name: string, dtype: Float];
+  /** `[rows, all places, width]`, of the second's type. */
+  readonly output: string;
+}
+
+/** Opens the graph. */
+export function openJoinGraph(backend: Backend, options: JoinOptions): Promise<Session> {
+  const { first: [first, firstDtype], second: [second, secondDtype], output } = options;
+  const shape = (places: string) => ["rows", places, "width"];
+  const bytes = writeModel({
+    irVersion: 8,
+    operatorSets: [{ domain: "", version: 17 }],
+    graph: {
+      name: "join",
+      nodes: [
+        makeNode("Cast", [first], ["alike"], { attributes: { to: codeOfDtype(secondDtype) } }),
+        makeNode("Concat", ["alike", second], [output], { attributes: { axis: 1 } }),
+      ],
+      initializers: [],
+      inputs: [
+        makeValueInfo(first, firstDtype, shape("first_places")),
+        makeValueInfo(second, secondDtype, shape("second_places")),
+      ],
+      outputs: [makeValueInfo(output, secondDtype, shape("places"))],
+      valueInfos: [],
+      rest: [],
+    },
+    rest: [],
+  });
+  return backend.openSession(bytes);
+}

@@ -1,0 +1,193 @@
+/**
+ * The decoder of an encoder-decoder model as Optimum exports it, merged of two, with its keys and values on the device.
+ *
+ * Of the merged graph two are made: one projects the encoder's output to keys and values, once per input, and the
+ * other runs one token with all keys and values so far. None holds weights of the other.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import type { Backend } from "../../backend/backend.ts";
+import { StartupError } from "../../errors.ts";
+import { FolderFiles } from "../../onnx/external_data.ts";
+import { hoistTransposes } from "../../onnx/hoist_transposes.ts";
+import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
+import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
+import type { Model } from "../../onnx/proto.ts";
+import { readModel } from "../../onnx/proto_read.ts";
+import { openChangedGraph } from "../changed_graph.ts";
+import type { ModelFolder } from "../folder.ts";
+
+/** Keys and values of inputs that are decoded together, by input name; the first axis of each tensor is the inputs. */
+export interface DecoderState {
+  /** Of the tokens so far. */
+  readonly self: Tensors;
+  /** Of the encoder's output, and that itself where every step wants it. */
+  readonly cross: Tensors;
+  /** Places of the encoder's output, the same for all rows. */
+  readonly numEncoded: number;
+}
+
+/** What a decoder step gives. */
+export interface DecoderStep {
+  /** `[rows, 1, vocabSize]`. */
+  readonly logits: Tensor;
+  readonly state: DecoderState;
+}
+
+const HIDDEN = "encoder_hidden_states";
+const MASKS = ["attention_mask", "encoder_attention_mask"] as const;
+const STEP_INPUT =
+  /^(input_ids|inputs_embeds|encoder_hidden_states|(encoder_)?attention_mask|past_key_values\..*\.(key|value))$/;
+
+/** See the module. */
+export class MergedDecoder {
+  readonly logitsDtype: "float32" | "float16";
+  /** What a token is given as: its id, or its embedding. */
+  readonly tokenInput: "input_ids" | "inputs_embeds";
+  /** Absent where every step attends to the encoder's output itself. */
+  readonly #project: Session | undefined;
+  readonly #step: Session;
+  readonly #selfInputs: Session["inputs"];
+  readonly #crossInputs: readonly string[];
+  readonly #masks: readonly (typeof MASKS)[number][];
+  readonly #wantsHidden: boolean;
+
+  private constructor(project: Session | undefined, step: Session) {
+    const names = step.inputs.map(({ name }) => name);
+    this.#project = project;
+    this.#step = step;
+    this.#selfInputs = step.inputs.filter(({ name }) =>
+      name.startsWith("past_key_values") && !isCross(name)
+    );
+    this.#crossInputs = names.filter(isCross);
+    this.#masks = MASKS.filter((name) => names.includes(name));
+    this.#wantsHidden = names.includes(HIDDEN);
+    this.tokenInput = names.includes("inputs_embeds") ? "inputs_embeds" : "input_ids";
+    this.logitsDtype = step.outputs.find(({ name }) => name === "logits")!.type as "float32";
+  }
+
+  /**
+   * Opens the graph at `path` in the folder.
+   *
+   * @throws {StartupError} when it is not as Optimum exports it.
+   */
+  static async open(
+    folder: ModelFolder,
+    { path, backend }: { readonly path: string; readonly backend: Backend },
+  ): Promise<MergedDecoder> {
+    await using files = new FolderFiles(join(folder.path, "onnx"));
+    const { maker, user } = divide(
+      await readModel(files, path.slice(path.lastIndexOf("/") + 1)),
+      path,
+    );
+    const hasCross = maker.graph.outputs.length > 0;
+    const project = hasCross ? await openChangedGraph(maker, { files, backend }) : undefined;
+    if (project !== undefined) requireInputs(project, path, /^encoder_hidden_states$/);
+    const step = await openChangedGraph(user, { files, backend });
+    requireInputs(step, path, STEP_INPUT);
+    return new MergedDecoder(project, step);
+  }
+
+  /**
+   * The state before the first token.
+   *
+   * @param hidden the encoder's output, `[rows, places, width]`; it is taken over, or freed.
+   */
+  async begin(hidden: Tensor): Promise<DecoderState> {
+    const [numRows = 1, numEncoded = 0] = hidden.dims;
+    const projected = await this.#project?.run({ [HIDDEN]: hidden });
+    const cross: Record<string, Tensor> = projected ? pick(projected, this.#crossInputs) : {};
+    if (this.#wantsHidden) cross[HIDDEN] = hidden;
+    else hidden.dispose();
+    const self = Object.fromEntries(
+      this.#selfInputs.map((input) => [input.name, noTokens(input, numRows)]),
+    );
+    return { self, cross, numEncoded };
+  }
+
+  /**
+   * Runs one more token of each row. The state given stands.
+   *
+   * @param token its id or its embedding, as {@linkcode tokenInput} says: `[rows, 1]` or `[rows, 1, width]`.
+   */
+  async step(state: DecoderState, token: Tensor): Promise<DecoderStep> {
+    const { self, cross, numEncoded } = state;
+    const numRows = token.dims[0]!;
+    const numTokens = Object.values(self)[0]!.dims[2]! + 1;
+    const lengths = { attention_mask: numTokens, encoder_attention_mask: numEncoded };
+    const masks = this.#masks.map((name) => [name, ones(numRows, lengths[name])] as const);
+    const outputs = await this.#step.run({
+      [this.tokenInput]: token,
+      ...Object.fromEntries(masks),
+      ...self,
+      ...cross,
+    });
+    const names = this.#selfInputs.map(({ name }) => name);
+    return { logits: outputs["logits"]!, state: { ...state, self: pick(outputs, names) } };
+  }
+
+  /** Frees the weights. */
+  async release(): Promise<void> {
+    await this.#project?.release();
+    await this.#step.release();
+  }
+}
+
+/** Frees tensors. */
+export function disposeTensors(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose();
+}
+
+/** The graph that makes keys and values of the encoder's output, and the graph of a step that uses them. */
+function divide(model: Model, path: string): { maker: Model; user: Model } {
+  const take = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) => {
+    const taken = takeBranch(model, branch);
+    if (taken !== undefined) {
+      return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(wanted));
+    }
+    throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
+  };
+  // The encoder's keys are transposed once per input instead of once per token.
+  return hoistTransposes({
+    maker: take("else_branch", isCross),
+    user: take("then_branch", (name) => !isCross(name)),
+  }, (input) => isCross(input) ? presentName(input) : undefined);
+}
+
+function isCross(name: string): boolean {
+  return name.includes(".encoder.");
+}
+
+function requireInputs(session: Session, path: string, known: RegExp): void {
+  const unknown = session.inputs.map(({ name }) => name).filter((name) => !known.test(name));
+  if (unknown.length === 0) return;
+  throw new StartupError(
+    `${path} wants inputs that are not known: ${
+      unknown.join(", ")
+    }. Wanted is a merged decoder as Optimum exports it.`,
+  );
+}
+
+/** Keys or values of no token yet. */
+function noTokens({ type, shape }: Session["inputs"][number], numRows: number): Tensor {
+  const dims = shape.map((size, axis) =>
+    axis === 0 ? numRows : typeof size === "number" ? size : 0
+  );
+  return type === "float16"
+    ? new Tensor("float16", new Uint16Array(0), dims)
+    : new Tensor("float32", new Float32Array(0), dims);
+}
+
+function ones(numRows: number, length: number): Tensor {
+  return new Tensor("int64", new BigInt64Array(numRows * length).fill(1n), [numRows, length]);
+}
+
+function pick(outputs: Tensors, inputNames: readonly string[]): Record<string, Tensor> {
+  return Object.fromEntries(inputNames.map((name) => [name, outputs[presentName(name)]!]));
+}
+
+/** The output that continues a cache input: `past_key_values.0.decoder.key` → `present.0.decoder.key`. */
+function presentName(pastName: string): string {
+  return pastName.replace(/^past_key_values/, "present");
+}

@@ -1,0 +1,23 @@
+/**
+ * What crosses between a thread that decodes and encodes pictures and the one that owns the device.
+ *
+ * @module
+ */
+import type { Pixels } from "../../media/pixels.ts";
+import type { NoAnswer } from "../queued_thread.ts";
+
+/** What the thread is asked for; the memory of what it is given goes to it. */
+export type ToCodecThread =
+  | {
+    readonly type: "decode";
+    readonly file: Uint8Array<ArrayBuffer>;
+    /** Largest width × height that is decoded; the decoder's own limit if absent. */
+    readonly maxPixels: number | undefined;
+  }
+  | { readonly type: "encode"; readonly pixels: Pixels };
+
+/** What it answers; the memory comes back. */
+export type FromCodecThread =
+  | { readonly type: "decoded"; readonly pixels: Pixels }
+  | { readonly type: "encoded"; readonly png: Uint8Array<ArrayBuffer> }
+  | NoAnswer;

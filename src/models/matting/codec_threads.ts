@@ -1,0 +1,111 @@
+/**
+ * This side of the threads that decode and encode pictures.
+ *
+ * @module
+ */
+import { HearthError } from "../../errors.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { AskedThread } from "../asked_thread.ts";
+import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
+import { Places } from "../places.ts";
+
+type Thread = AskedThread<ToCodecThread, FromCodecThread>;
+
+/** More would wait for the thread that owns the device. */
+const MAX_THREADS = 4;
+
+/** How many threads, for which pictures. */
+export interface CodecThreadsOptions {
+  /** All cores but one if absent, at most 4. */
+  readonly maxThreads?: number | undefined;
+  /** Largest width × height that is decoded; the decoder's own limit if absent. */
+  readonly maxPixels?: number | undefined;
+}
+
+/** Threads are started when they are needed, and kept until this is closed. */
+export class CodecThreads {
+  readonly #places: Places;
+  /** By place. */
+  readonly #threads: (Thread | undefined)[] = [];
+  readonly #maxPixels: number | undefined;
+
+  constructor({
+    maxThreads = Math.min(MAX_THREADS, navigator.hardwareConcurrency - 1),
+    maxPixels,
+  }: CodecThreadsOptions = {}) {
+    this.#places = new Places(Math.max(1, maxThreads));
+    this.#maxPixels = maxPixels;
+  }
+
+  /** Threads that are running. */
+  get numThreads(): number {
+    return this.#threads.filter((thread) => thread !== undefined).length;
+  }
+
+  /**
+   * Decodes a file, as `decodeImage` does with `keepsAlpha`; its memory goes to a thread.
+   *
+   * @throws {HearthError} `invalid_media`; the signal's reason, and then nothing works on it any longer.
+   */
+  async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
+    const question = { type: "decode", file, maxPixels: this.#maxPixels } as const;
+    const answer = await this.#ask(question, file.buffer, signal);
+    if (answer.type === "decoded") return answer.pixels;
+    throw unexpected(answer);
+  }
+
+  /** Encodes a picture as a PNG file; its memory goes to a thread. Otherwise like {@linkcode decode}. */
+  async encode(pixels: Pixels, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    const answer = await this.#ask({ type: "encode", pixels }, pixels.data.buffer, signal);
+    if (answer.type === "encoded") return answer.png;
+    throw unexpected(answer);
+  }
+
+  /** Ends the threads. */
+  close(): void {
+    for (const place of this.#threads.keys()) this.#end(place);
+  }
+
+  async #ask(
+    question: ToCodecThread,
+    memory: ArrayBuffer,
+    signal: AbortSignal,
+  ): Promise<FromCodecThread> {
+    const place = await this.#places.take(signal);
+    const thread = this.#threads[place] ??= startThread();
+    // There is no other way to stop a decoder in the middle of a picture.
+    const end = () => this.#end(place);
+    signal.addEventListener("abort", end, { once: true });
+    try {
+      signal.throwIfAborted();
+      const answer = await thread.ask(question, [memory]);
+      if (answer.type === "refused") throw HearthError.fromWire(answer.error);
+      return answer;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof HearthError)) this.#end(place);
+      throw error;
+    } finally {
+      signal.removeEventListener("abort", end);
+      this.#places.giveBack(place);
+    }
+  }
+
+  #end(place: number): void {
+    this.#threads[place]?.end();
+    this.#threads[place] = undefined;
+  }
+}
+
+function startThread(): Thread {
+  const worker = new Worker(new URL("./codec_thread.ts", import.meta.url), { type: "module" });
+  return new AskedThread(worker, "thread that decodes and encodes pictures");
+}
+
+function unexpected(answer: FromCodecThread): Error {
+  return new Error(
+    `The thread that decodes and encodes pictures ${
+      answer.type === "failed" ? `failed: ${answer.reason}` : `answered "${answer.type}"`
+    }`,
+  );
+}

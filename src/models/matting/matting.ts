@@ -1,0 +1,155 @@
+/**
+ * Background removal: picture files in, PNG files of what the pictures are of out.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Backend } from "../../backend/backend.ts";
+import type { Dtype } from "../../config.ts";
+import { HearthError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { decodeImage, DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
+import { readImageHeader } from "../../media/image_header.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { encodePng } from "../../media/png.ts";
+import { Budget } from "../budget.ts";
+import { CodecThreads } from "./codec_threads.ts";
+import { makeCutOut } from "./cut_out.ts";
+import { MattingBatcher } from "./matting_batcher.ts";
+import { MattingMetrics } from "./matting_metrics.ts";
+import type { MattingNetwork } from "./matting_network.ts";
+import { type Model, requireTask } from "../model.ts";
+import { refineCutOut } from "./refined_cut_out.ts";
+import type { MatteEvent, MatteOptions, MatteTask, Task } from "../task.ts";
+
+/** Pictures up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
+const SMALL_PIXELS = 2 ** 18;
+
+/** What the model is made of; it owns the network. */
+export interface MattingModelParts {
+  readonly network: MattingNetwork;
+  readonly dtype: Dtype;
+  /** Whether the graph says that it takes several pictures. */
+  readonly takesBatches: boolean;
+  readonly device: Backend["kind"];
+  /** Most pictures at a time. */
+  readonly maxPictures: number;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
+}
+
+/** See the module. */
+export class MattingModel implements Model {
+  readonly kind = "matting";
+  readonly dtype: Dtype;
+  readonly contextLength = undefined;
+  readonly maxSequences: number;
+  readonly #network: MattingNetwork;
+  readonly #metrics: MattingMetrics;
+  readonly #batcher: MattingBatcher;
+  /** Pixels in memory at a time: one of the largest pictures, or several that are smaller. */
+  readonly #pixels: Budget;
+  readonly #maxImagePixels: number;
+  readonly #threads: CodecThreads;
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(
+    { network, dtype, maxPictures, maxImagePixels = DEFAULT_MAX_IMAGE_PIXELS, ...parts }:
+      MattingModelParts,
+  ) {
+    this.#maxImagePixels = maxImagePixels;
+    this.#pixels = new Budget(maxImagePixels);
+    this.#threads = new CodecThreads({ maxPixels: maxImagePixels });
+    this.#network = network;
+    this.dtype = dtype;
+    this.maxSequences = maxPictures;
+    this.#metrics = new MattingMetrics(() => ({
+      running: this.#pixels.numTaken,
+      waiting: this.#pixels.numWaiting,
+    }));
+    this.#batcher = new MattingBatcher({ ...parts, network, metrics: this.#metrics });
+  }
+
+  get metrics(): Registry {
+    return this.#metrics.registry;
+  }
+
+  start(task: Task, emit: (event: MatteEvent) => void): () => void {
+    requireTask(task, "matte");
+    const abort = new AbortController();
+    const work = this.#matte(task, emit, abort.signal);
+    this.#running.add(work);
+    work.finally(() => this.#running.delete(work));
+    return () => abort.abort();
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.#running);
+    await this.#batcher.close();
+    this.#threads.close();
+    await this.#network.dispose();
+  }
+
+  async #matte(
+    task: MatteTask,
+    emit: (event: MatteEvent) => void,
+    signal: AbortSignal,
+  ): Promise<void> {
+    try {
+      const result = await this.#work(task, signal);
+      if (!signal.aborted) emit(result);
+    } catch (error) {
+      if (signal.aborted) return;
+      const known = namePicture(HearthError.from(error), task);
+      if (known.kind === "inference_failed") {
+        log.error("background removal failed", { requestId: task.requestId, error });
+      }
+      emit({ type: "error", error: known.toWire() });
+    }
+  }
+
+  async #work({ image, options }: MatteTask, signal: AbortSignal): Promise<MatteEvent> {
+    const { width: storedWidth, height: storedHeight } = readImageHeader(image);
+    const numPixels = storedWidth * storedHeight;
+    // No more pictures at a time than the model is said to work on, however small.
+    const share = Math.max(numPixels, this.#maxImagePixels / this.maxSequences);
+    const giveBack = await this.#pixels.take(share, signal);
+    try {
+      signal.throwIfAborted();
+      const startMs = performance.now();
+      const isSmall = numPixels <= SMALL_PIXELS;
+      const pixels = isSmall
+        ? await decodeImage(image, { keepsAlpha: true, maxPixels: this.#maxImagePixels })
+        : await this.#threads.decode(image, signal);
+      const result = makeCutOut(await this.#cutOut(pixels, options, signal), options);
+      const { width, height } = result;
+      const png = isSmall ? await encodePng(result) : await this.#threads.encode(result, signal);
+      this.#metrics.observePicture(numPixels, performance.now() - startMs);
+      return { type: "done", png, width, height };
+    } finally {
+      giveBack();
+    }
+  }
+
+  async #cutOut(pixels: Pixels, { refine }: MatteOptions, signal: AbortSignal): Promise<Pixels> {
+    const form = this.#network.formOf(pixels);
+    // Where the result takes the picture's own memory, what it was is kept beside it.
+    const isOverwritten = refine === true && pixels.channels === 4;
+    const original = isOverwritten ? { ...pixels, data: pixels.data.slice() } : pixels;
+    const picture = this.#network.images.open(pixels);
+    try {
+      const cutOut = await this.#batcher.cutOut({ picture, form }, signal);
+      const maskSide = Math.max(form.contentWidth, form.contentHeight);
+      if (refine) refineCutOut(cutOut, { maskSide, original });
+      return cutOut;
+    } finally {
+      picture.close();
+    }
+  }
+}
+
+/** What is wrong with a picture says which it is. */
+function namePicture(error: HearthError, { param }: MatteTask): HearthError {
+  if (error.kind !== "invalid_media") return error;
+  return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
+}

@@ -1,0 +1,135 @@
+/**
+ * Dynamic batching of pictures: those that wait run together, as far as the graph takes them.
+ *
+ * @module
+ */
+import { setImmediate } from "node:timers";
+import type { Backend } from "../../backend/backend.ts";
+import { log } from "../../log.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import type { Tensor } from "../../onnx/ort.ts";
+import type { MattingMetrics } from "./matting_metrics.ts";
+import type { MattingNetwork, MattingRow } from "./matting_network.ts";
+
+/**
+ * Most pixels of a model's input in one batch: what a graph keeps in between grows with them. On the CPU a picture of a
+ * batch takes a twentieth less than one alone, and all wait for the last.
+ */
+const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
+  cpu: 2 ** 17,
+  webgpu: 2 ** 19,
+};
+
+/** What the batcher works with. */
+export interface MattingBatcherOptions {
+  readonly network: MattingNetwork;
+  /** Whether the graph says that it takes several pictures. */
+  readonly takesBatches: boolean;
+  readonly device: Backend["kind"];
+  readonly metrics: MattingMetrics;
+}
+
+interface Job {
+  readonly row: MattingRow;
+  readonly signal: AbortSignal;
+  readonly onDone: (cutOut: Pixels) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+/** See the module. */
+export class MattingBatcher {
+  readonly #options: MattingBatcherOptions;
+  #takesBatches: boolean;
+  #waiting: Job[] = [];
+  #turning: Promise<void> | undefined;
+
+  constructor(options: MattingBatcherOptions) {
+    this.#options = options;
+    this.#takesBatches = options.takesBatches;
+  }
+
+  /**
+   * Multiplies a picture's alpha by its mask; see {@linkcode MattingNetwork.composite}. Aborting `signal` takes it out of the queue.
+   *
+   * @throws the signal's reason; what went wrong on the device.
+   */
+  cutOut(row: MattingRow, signal: AbortSignal): Promise<Pixels> {
+    signal.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<Pixels>();
+    this.#waiting.push({ row, signal, onDone: resolve, onError: reject });
+    this.#turning ??= this.#turn();
+    return promise;
+  }
+
+  /** Waits until nothing is under way. */
+  async close(): Promise<void> {
+    await this.#turning;
+  }
+
+  async #turn(): Promise<void> {
+    // Pictures that come together share the first batch.
+    await nextTurn();
+    while (this.#waiting.length > 0) {
+      const batch = this.#takeBatch();
+      if (batch.length > 0) await this.#run(batch);
+      // Cancellations and new requests come in between batches.
+      await nextTurn();
+    }
+    this.#turning = undefined;
+  }
+
+  /** The first that waits, and those that can run with it. */
+  #takeBatch(): Job[] {
+    for (const { signal, onError } of this.#waiting) {
+      if (signal.aborted) onError(signal.reason);
+    }
+    const waiting = this.#waiting.filter(({ signal }) => !signal.aborted);
+    const form = waiting[0]?.row.form;
+    if (form === undefined) {
+      this.#waiting = [];
+      return [];
+    }
+    const room = Math.floor(MAX_BATCH_PIXELS[this.#options.device] / (form.width * form.height));
+    const most = this.#takesBatches ? Math.max(1, room) : 1;
+    const fits = ({ row }: Job) => row.form.width === form.width && row.form.height === form.height;
+    const batch = waiting.filter(fits).slice(0, most);
+    this.#waiting = waiting.filter((job) => !batch.includes(job));
+    return batch;
+  }
+
+  async #run(batch: readonly Job[]): Promise<void> {
+    const { network, metrics } = this.#options;
+    const startMs = performance.now();
+    let masks: Tensor;
+    try {
+      masks = await network.run(batch.map(({ row }) => row));
+    } catch (error) {
+      return await this.#runOneByOne(batch, error);
+    }
+    for (const [index, job] of batch.entries()) await this.#finish(job, masks, index);
+    masks.dispose();
+    metrics.observeBatch(batch.length, performance.now() - startMs);
+  }
+
+  async #finish({ row, signal, onDone, onError }: Job, masks: Tensor, index: number) {
+    try {
+      signal.throwIfAborted();
+      onDone(await this.#options.network.composite(row, masks, index));
+    } catch (error) {
+      onError(error);
+    }
+  }
+
+  /** Some exports say that they take batches, and have a size of 1 written into their nodes. */
+  async #runOneByOne(batch: readonly Job[], error: unknown): Promise<void> {
+    if (batch.length === 1) return batch[0]!.onError(error);
+    log.warn("a batch of pictures failed: they run one by one from now on", { error });
+    this.#takesBatches = false;
+    for (const job of batch) await this.#run([job]);
+  }
+}
+
+/** Lets messages in. */
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,85 @@
+/**
+ * What is known of families of background-removal models beside what their folders say.
+ *
+ * @module
+ */
+import type { Json } from "../folder.ts";
+
+/** See the module. */
+export interface MattingFamily {
+  readonly name: string;
+  /** Stands in for a `preprocessor_config.json` that the folder lacks. */
+  readonly processor: Json;
+  /** Whether its authors stretch each mask to reach from 0 to 1. */
+  readonly stretches: boolean;
+  /** Which of several outputs is the mask, where none has a telling name. */
+  readonly mask: "first" | "last";
+}
+
+const IMAGENET = {
+  do_normalize: true,
+  image_mean: [0.485, 0.456, 0.406],
+  image_std: [0.229, 0.224, 0.225],
+};
+const CENTERED = { do_normalize: true, image_mean: 0.5, image_std: 1 };
+const SQUARE = { size: { width: 1024, height: 1024 } };
+
+/** Tried in order. */
+const FAMILIES: readonly (MattingFamily & { readonly pattern: RegExp })[] = [
+  {
+    name: "RMBG-1.4",
+    pattern: /BriaRMBG/i,
+    processor: { ...SQUARE, ...CENTERED },
+    stretches: true,
+    mask: "first",
+  },
+  {
+    name: "BiRefNet",
+    pattern: /birefnet/i,
+    processor: { ...SQUARE, ...IMAGENET },
+    stretches: false,
+    // The others are its coarser scales.
+    mask: "last",
+  },
+  {
+    name: "MODNet",
+    pattern: /modnet/i,
+    processor: {
+      size: { shortest_edge: 512 },
+      size_divisibility: 32,
+      do_normalize: true,
+      image_mean: 0.5,
+      image_std: 0.5,
+    },
+    stretches: false,
+    mask: "last",
+  },
+  {
+    name: "BEN",
+    pattern: /^ben2?$|\bBEN/,
+    processor: { ...SQUARE, ...IMAGENET, resample: 1 },
+    stretches: true,
+    mask: "first",
+  },
+  {
+    name: "IS-Net",
+    pattern: /isnet|ormbg/i,
+    processor: { ...SQUARE, ...CENTERED },
+    stretches: false,
+    mask: "first",
+  },
+];
+
+const UNKNOWN: MattingFamily = {
+  name: "unknown",
+  processor: { ...SQUARE, ...CENTERED },
+  stretches: false,
+  mask: "first",
+};
+
+/** The family of a folder, by its configuration. */
+export function mattingFamilyOf(config: Json): MattingFamily {
+  const { model_type: type, architectures } = config;
+  const names = [type, ...Array.isArray(architectures) ? architectures : []].map(String);
+  return FAMILIES.find(({ pattern }) => names.some((name) => pattern.test(name))) ?? UNKNOWN;
+}

@@ -1,0 +1,168 @@
+/**
+ * From a folder to a model that removes backgrounds.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import type { Backend } from "../../backend/backend.ts";
+import type { Dtype } from "../../config.ts";
+import { HearthError, StartupError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { FolderFiles } from "../../onnx/external_data.ts";
+import type { Model as Graph } from "../../onnx/proto.ts";
+import { readModel } from "../../onnx/proto_read.ts";
+import { openChangedGraph } from "../changed_graph.ts";
+import { chooseDtype, graphFile, type ModelFolder, readOptionalJson } from "../folder.ts";
+import { MattingModel } from "./matting.ts";
+import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
+import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
+import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
+import { type PictureProcessor, readPictureProcessor } from "../picture_processor.ts";
+import type { LoadProgress } from "../progress.ts";
+
+const GRAPH = "model";
+/** Most pictures at a time where the user does not say. */
+const MAX_PICTURES = 8;
+/** Values of probabilities may stray so far from 0 and 1 by rounding; logits of a picture stray further. */
+const MAX_STRAY = 0.5;
+
+/** How to load. */
+export interface MattingLoadOptions {
+  readonly backend: Backend;
+  readonly dtype?: Dtype | undefined;
+  /** Most pictures at a time. */
+  readonly maxSequences?: number | undefined;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
+  readonly onProgress: (progress: LoadProgress) => void;
+}
+
+/** @throws {StartupError} when the folder lacks a graph, or holds one of another kind. */
+export async function loadMatting(
+  folder: ModelFolder,
+  options: MattingLoadOptions,
+): Promise<MattingModel> {
+  const { backend } = options;
+  const device = backend.kind === "cpu" ? "cpuInBatches" : backend.hasF16 ? "gpuWithF16" : "gpu";
+  const dtype = chooseDtype(folder, { graph: GRAPH, device, dtype: options.dtype });
+  const path = graphFile(GRAPH, dtype);
+  options.onProgress({ what: `loading ${path}` });
+  await using files = new FolderFiles(join(folder.path, "onnx"));
+  const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
+  const family = mattingFamilyOf(folder.config);
+  const outputName = folder.config["output_name"];
+  const graph = inspectMatting(model, {
+    family,
+    outputName: typeof outputName === "string" ? outputName : undefined,
+  });
+  const opener = new Opener({ model, graph, family, files, backend });
+  const processor = await readProcessor(folder, family);
+  const network = await opener.open(processor);
+  return new MattingModel({
+    network,
+    dtype,
+    takesBatches: graph.takesBatches,
+    device: backend.kind,
+    maxPictures: options.maxSequences ?? MAX_PICTURES,
+    maxImagePixels: options.maxImagePixels,
+  });
+}
+
+async function readProcessor(
+  folder: ModelFolder,
+  family: MattingFamily,
+): Promise<PictureProcessor> {
+  const name = "preprocessor_config.json";
+  if (folder.files.has(name)) {
+    return readPictureProcessor(await readOptionalJson(folder, name));
+  }
+  log.warn("the folder does not say how its model wants pictures to be", {
+    missing: name,
+    assumed: family.name,
+  });
+  return readPictureProcessor(family.processor);
+}
+
+interface OpenerParts {
+  readonly model: Graph;
+  readonly graph: MattingGraph;
+  readonly family: MattingFamily;
+  readonly files: FolderFiles;
+  readonly backend: Backend;
+}
+
+/** Opens a graph in its uniform shape. */
+class Opener {
+  readonly #parts: OpenerParts;
+
+  constructor(parts: OpenerParts) {
+    this.#parts = parts;
+  }
+
+  /** Runs a picture once, which has the device compile its kernels, and tells what the graph's nodes do not. */
+  async open(processor: PictureProcessor): Promise<MattingNetwork> {
+    const { graph: { values }, family: { stretches } } = this.#parts;
+    if (values !== "unknown") {
+      const network = await this.#openAs(processor, { isLogits: values === "logits", stretches });
+      await this.#probe(network);
+      return network;
+    }
+    const asTheyAre = await this.#openAs(processor, { isLogits: false, stretches: false });
+    const isLogits = (await this.#probe(asTheyAre)).some((value) =>
+      value < -MAX_STRAY || value > 1 + MAX_STRAY
+    );
+    if (!isLogits && !stretches) return asTheyAre;
+    await asTheyAre.dispose();
+    return await this.#openAs(processor, { isLogits, stretches });
+  }
+
+  async #openAs(
+    processor: PictureProcessor,
+    form: { readonly isLogits: boolean; readonly stretches: boolean },
+  ): Promise<MattingNetwork> {
+    const { model, graph, files, backend } = this.#parts;
+    const session = await openChangedGraph(unifyMatting(model, graph, form), { files, backend });
+    const images = await backend.openImages();
+    return new MattingNetwork({ session, images, processor, ...graph });
+  }
+
+  /** @throws {StartupError} when the graph does not take pictures, or gives no masks. */
+  async #probe(network: MattingNetwork): Promise<Float32Array> {
+    const pixels = probePicture();
+    const picture = network.images.open(pixels);
+    try {
+      const row = { picture, form: network.formOf(pixels) };
+      const masks = await network.run([row]);
+      maskSizeOf(masks);
+      const values = await this.#parts.backend.read(masks);
+      await network.composite(row, masks, 0);
+      masks.dispose();
+      return values.slice();
+    } catch (error) {
+      const reason = error instanceof HearthError ? error.message : (error as Error).message;
+      throw new StartupError(`The model cannot be used for background removal: ${reason}`, {
+        cause: error,
+      });
+    } finally {
+      picture.close();
+    }
+  }
+}
+
+/** A bright disc before a dark background, with some texture on both. */
+function probePicture(): Pixels {
+  const [width, height] = [96, 64];
+  const data = new Uint8Array(4 * width * height);
+  for (let y = 0, at = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, at += 4) {
+      const isSubject = Math.hypot(x - width / 2, y - height / 2) < height / 3;
+      const texture = (x * 7 + y * 13) % 32;
+      data[at] = (isSubject ? 210 : 20) + texture;
+      data[at + 1] = (isSubject ? 160 : 40) + texture;
+      data[at + 2] = (isSubject ? 120 : 60) + texture;
+      data[at + 3] = 255;
+    }
+  }
+  return { width, height, channels: 4, data };
+}

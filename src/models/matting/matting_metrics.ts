@@ -1,0 +1,53 @@
+/**
+ * What a background-removal model tells Prometheus.
+ *
+ * @module
+ */
+import type { Counter, Histogram, Registry } from "prom-client";
+import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
+
+/** Counters and histograms of one model. */
+export class MattingMetrics {
+  readonly registry: Registry;
+  readonly #pictures: Counter;
+  readonly #pixels: Counter;
+  readonly #pictureSeconds: Histogram;
+  readonly #batchSeconds: Histogram;
+  readonly #batchPictures: Histogram;
+
+  /** @param requests how many are worked on, and how many wait. */
+  constructor(requests: () => { running: number; waiting: number }) {
+    const metrics = new MetricSet();
+    this.registry = metrics.registry;
+    this.#pictures = metrics.counter("hearth_pictures_total", "Pictures that were cut out.");
+    this.#pixels = metrics.counter("hearth_picture_pixels_total", "Their pixels.");
+    this.#pictureSeconds = metrics.histogram(
+      "hearth_picture_seconds",
+      "From the beginning of work on a picture to its PNG file.",
+    );
+    this.#batchSeconds = metrics.histogram(
+      "hearth_batch_seconds",
+      "Duration of a run of the graph, resizing before and after it included.",
+    );
+    this.#batchPictures = metrics.histogram(
+      "hearth_batch_pictures",
+      "Pictures in a run of the graph.",
+      COUNT_BUCKETS,
+    );
+    metrics.gauge("hearth_sequences_running", "Pictures worked on.", () => requests().running);
+    metrics.gauge("hearth_sequences_waiting", "Pictures that wait.", () => requests().waiting);
+  }
+
+  /** Takes note of a run. */
+  observeBatch(numPictures: number, durationMs: number): void {
+    this.#batchPictures.observe(numPictures);
+    this.#batchSeconds.observe(durationMs / 1000);
+  }
+
+  /** Takes note of a picture that was cut out. */
+  observePicture(numPixels: number, durationMs: number): void {
+    this.#pictures.inc();
+    this.#pixels.inc(numPixels);
+    this.#pictureSeconds.observe(durationMs / 1000);
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * Makes a cut-out follow the picture's own edges, which a mask of a few hundred pixels cannot, and takes what is left of
+ * the background out of the subject's rim.
+ *
+ * Both are worked out at a size close to the mask's; of the whole picture only the rim is looked at.
+ *
+ * @module
+ */
+import { resizeNormalize } from "../../../kernels/resize_normalize_reference.ts";
+import { separateColors, unmix } from "../../media/foreground_colors.ts";
+import { type ColorPlanes, fitToGuide } from "../../media/guided_filter.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import type { Plane } from "../../media/plane.ts";
+import { PlaneSampler } from "../../media/plane_sampler.ts";
+import { resize } from "../../media/resample.ts";
+
+/** Bounds of the longer side at which edges are looked for; twice the mask's side between them. */
+const LEAST_SIDE = 512;
+const MOST_SIDE = 1024;
+/** How far a mask's edge may be off, in its own pixels. */
+const MASK_RADIUS = 4;
+/** Variance of colour below which there is no edge. */
+const EPSILON = 1e-4;
+/** Alpha closer than this to 0 or 1 is certain. */
+const CERTAIN = 0.01;
+/** Alpha further than this from 0 and 1 is as the edges say; in between it goes over from one to the other. */
+const UNCERTAIN = 0.05;
+
+/** What is known beside the cut-out. */
+export interface RefineOptions {
+  /** Longer side of the mask that the alpha comes from. */
+  readonly maskSide: number;
+  /** The picture before anything was cut out of it, RGB or RGBA. Its alpha is not exceeded. */
+  readonly original: Pixels;
+}
+
+/** Refines a cut-out in place. @param cutOut RGBA. */
+export function refineCutOut(cutOut: Pixels, { maskSide, original }: RefineOptions): void {
+  const side = Math.min(MOST_SIDE, Math.max(LEAST_SIDE, 2 * maskSide));
+  const colors = shrinkColors(original, fitInto(original, side));
+  const radius = Math.max(2, Math.round(MASK_RADIUS * side / maskSide));
+  refineAlpha({ cutOut, original, colors }, radius);
+  decontaminate({ cutOut, original, colors });
+}
+
+interface Refinement {
+  readonly cutOut: Pixels;
+  readonly original: Pixels;
+  /** Of the original, smaller. */
+  readonly colors: ColorPlanes;
+}
+
+function refineAlpha({ cutOut, original, colors }: Refinement, radius: number): void {
+  const { channels, data: seen } = original;
+  const alpha = shrinkAlpha(cutOut, colors[0]);
+  const { factors, constant } = fitToGuide(colors, alpha, { radius, epsilon: EPSILON });
+  const [red, green, blue] = factors;
+  const visit = (pixel: number, sampler: PlaneSampler) => {
+    const from = channels * pixel;
+    const at = 4 * pixel;
+    const byEdges = (sampler.read(red) * seen[from]! + sampler.read(green) * seen[from + 1]! +
+          sampler.read(blue) * seen[from + 2]!) / 255 + sampler.read(constant);
+    const old = cutOut.data[at + 3]! / 255;
+    const doubt = (Math.min(old, 1 - old) - CERTAIN) / (UNCERTAIN - CERTAIN);
+    const share = Math.min(1, Math.max(0, doubt));
+    const refined = old + share * (Math.min(1, Math.max(0, byEdges)) - old);
+    const most = channels === 4 ? seen[from + 3]! : 255;
+    const level = Math.floor(Math.min(most, 255 * refined + 0.5));
+    cutOut.data[at + 3] = level;
+    // As all that is wholly transparent.
+    if (level === 0) cutOut.data.fill(0, at, at + 3);
+  };
+  const bounds = { low: 255 * CERTAIN, high: 255 * (1 - CERTAIN) };
+  forEachBetween(cutOut, { ...bounds, small: alpha, visit });
+}
+
+function decontaminate({ cutOut, original, colors }: Refinement): void {
+  const { channels, data: seen } = original;
+  const { data } = cutOut;
+  const small = shrinkAlpha(cutOut, colors[0]);
+  const { foreground, background } = separateColors(colors, small);
+  const visit = (pixel: number, sampler: PlaneSampler) => {
+    const at = 4 * pixel;
+    const alpha = data[at + 3]! / 255;
+    for (let c = 0; c < 3; c++) {
+      const color = unmix(seen[channels * pixel + c]! / 255, {
+        alpha,
+        foreground: sampler.read(foreground[c]!),
+        background: sampler.read(background[c]!),
+      });
+      data[at + c] = 255 * color + 0.5;
+    }
+  };
+  forEachBetween(cutOut, { low: 0, high: 255, small, visit });
+}
+
+interface Visits {
+  /** Pixels whose alpha lies between these two are visited. */
+  readonly low: number;
+  readonly high: number;
+  /** A plane of the size that the sampler reads. */
+  readonly small: Plane;
+  /** Gets the sampler moved to the pixel. */
+  readonly visit: (pixel: number, sampler: PlaneSampler) => void;
+}
+
+function forEachBetween(
+  { width, height, data }: Pixels,
+  { low, high, small, visit }: Visits,
+): void {
+  const sampler = new PlaneSampler({ small, large: { width, height } });
+  for (let y = 0, pixel = 0; y < height; y++) {
+    for (let x = 0; x < width; x++, pixel++) {
+      const alpha = data[4 * pixel + 3]!;
+      if (alpha <= low || alpha >= high) continue;
+      sampler.moveTo(x, y);
+      visit(pixel, sampler);
+    }
+  }
+}
+
+/** The largest size of the same ratio whose sides are at most `side`, and not larger than it is. */
+function fitInto(
+  { width, height }: Pixels,
+  side: number,
+): { readonly width: number; readonly height: number } {
+  const factor = Math.min(1, side / Math.max(width, height));
+  const fit = (length: number) => Math.max(1, Math.round(length * factor));
+  return { width: fit(width), height: fit(height) };
+}
+
+function shrinkColors(
+  original: Pixels,
+  { width, height }: { readonly width: number; readonly height: number },
+): ColorPlanes {
+  const size = width * height;
+  const levels = new Float32Array(3 * size);
+  resizeNormalize(original, {
+    layout: "nchw",
+    width,
+    height,
+    contentWidth: width,
+    contentHeight: height,
+    filter: "bilinear",
+    scale: [1 / 255, 1 / 255, 1 / 255],
+    offset: [0, 0, 0],
+  }, levels);
+  const plane = (c: number) => ({ width, height, data: levels.subarray(c * size, (c + 1) * size) });
+  return [plane(0), plane(1), plane(2)];
+}
+
+function shrinkAlpha(
+  { width, height, data }: Pixels,
+  to: { readonly width: number; readonly height: number },
+): Plane {
+  const alpha = new Uint8Array(width * height);
+  for (let i = 0; i < alpha.length; i++) alpha[i] = data[4 * i + 3]!;
+  const size = { width: to.width, height: to.height };
+  const small = resize({ width, height, channels: 1, data: alpha }, {
+    ...size,
+    filter: "bilinear",
+  });
+  return { ...size, data: Float32Array.from(small.data, (level) => level / 255) };
+}

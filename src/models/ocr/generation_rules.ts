@@ -1,0 +1,135 @@
+/**
+ * Tokens that a model's generation_config forbids or forces, by the tokens so far. Pure.
+ *
+ * A forced last token is left out: an answer that reached its limit ends where it is, and says so.
+ *
+ * @see `logits_process.js` of transformers.js, whose tokens a greedy choice under these rules reproduces
+ * @module
+ */
+import type { Json } from "../folder.ts";
+
+/** What a configuration rules. */
+export interface GenerationRules {
+  readonly vocabSize: number;
+  readonly eosTokenIds: ReadonlySet<number>;
+  /** No run of so many tokens may come twice; 0 allows all. */
+  readonly noRepeatNgramSize: number;
+  /** Tokens that are never chosen. */
+  readonly suppressed: readonly number[];
+  /** Tokens that are not chosen first. */
+  readonly suppressedFirst: readonly number[];
+  /** Runs of tokens that never come. */
+  readonly badWords: readonly (readonly number[])[];
+  /** The first token after a prompt of one. */
+  readonly forcedFirst: number | undefined;
+  /** Tokens, the prompt's among them, before an end. */
+  readonly minLength: number;
+  /** Tokens of the completion before an end. */
+  readonly minNewTokens: number;
+}
+
+/** Reads the rules; a merged configuration, as `generate()` makes one of a folder's. */
+export function readGenerationRules(
+  config: Json,
+  { vocabSize, eosTokenIds }: Pick<GenerationRules, "vocabSize" | "eosTokenIds">,
+): GenerationRules {
+  const number = (name: string) => {
+    const value = config[name];
+    return typeof value === "number" ? value : undefined;
+  };
+  const badWords = config["bad_words_ids"];
+  return {
+    vocabSize,
+    eosTokenIds,
+    noRepeatNgramSize: number("no_repeat_ngram_size") ?? 0,
+    suppressed: readTokens(config["suppress_tokens"]),
+    suppressedFirst: readTokens(config["begin_suppress_tokens"]),
+    badWords: (Array.isArray(badWords) ? badWords : []).map(readTokens).filter(({ length }) =>
+      length > 0
+    ),
+    forcedFirst: number("forced_bos_token_id"),
+    minLength: number("min_length") ?? 0,
+    minNewTokens: number("min_new_tokens") ?? 0,
+  };
+}
+
+/**
+ * The tokens that may follow.
+ *
+ * @param tokens prompt and completion.
+ * @param numPromptTokens at least 1.
+ * @returns bit `t % 32` of word `t >> 5` set: token `t` may follow; `undefined` where all may.
+ */
+export function allowedAfter(
+  tokens: readonly number[],
+  numPromptTokens: number,
+  rules: GenerationRules,
+): Uint32Array | undefined {
+  const numNew = tokens.length - numPromptTokens;
+  const isForced = rules.forcedFirst !== undefined && numPromptTokens === 1;
+  if (isForced && numNew === 0) return only(rules.forcedFirst!, rules.vocabSize);
+  const forbidden = [
+    ...rules.suppressed,
+    ...(numNew === (isForced ? 1 : 0) ? rules.suppressedFirst : []),
+    ...endsOfBadWords(tokens, rules.badWords),
+    ...repetitions(tokens, rules.noRepeatNgramSize),
+  ];
+  if (tokens.length < rules.minLength || numNew < rules.minNewTokens) {
+    forbidden.push(...rules.eosTokenIds);
+  }
+  return forbidden.length === 0 ? undefined : allBut(forbidden, rules.vocabSize);
+}
+
+/** The tokens that would end a run of `size` tokens that was there before. */
+function repetitions(tokens: readonly number[], size: number): number[] {
+  if (size < 1) return [];
+  const start = tokens.length - (size - 1);
+  const found: number[] = [];
+  for (let end = size - 1; end < tokens.length; end++) {
+    if (isEqual(tokens, { at: end - (size - 1), other: tokens, from: start, length: size - 1 })) {
+      found.push(tokens[end]!);
+    }
+  }
+  return found;
+}
+
+function endsOfBadWords(
+  tokens: readonly number[],
+  badWords: readonly (readonly number[])[],
+): number[] {
+  return badWords.filter((word) => {
+    const length = word.length - 1;
+    return isEqual(tokens, { at: tokens.length - length, other: word, from: 0, length });
+  }).map((word) => word.at(-1)!);
+}
+
+/** Whether two runs of tokens are equal; one that begins before the first token is not. */
+function isEqual(
+  tokens: readonly number[],
+  { at, other, from, length }: {
+    readonly at: number;
+    readonly other: readonly number[];
+    readonly from: number;
+    readonly length: number;
+  },
+): boolean {
+  if (at < 0 || from < 0) return false;
+  for (let i = 0; i < length; i++) if (tokens[at + i] !== other[from + i]) return false;
+  return true;
+}
+
+function only(token: number, vocabSize: number): Uint32Array {
+  const mask = new Uint32Array(Math.ceil(vocabSize / 32));
+  mask[token >>> 5] = 1 << (token & 31);
+  return mask;
+}
+
+function allBut(tokens: readonly number[], vocabSize: number): Uint32Array {
+  const mask = new Uint32Array(Math.ceil(vocabSize / 32)).fill(0xffffffff);
+  for (const token of tokens) mask[token >>> 5]! &= ~(1 << (token & 31));
+  return mask;
+}
+
+function readTokens(value: unknown): number[] {
+  return Array.isArray(value) ? value.filter((id) => typeof id === "number" && id >= 0) : [];
+}

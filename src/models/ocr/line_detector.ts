@@ -1,0 +1,82 @@
+/**
+ * Finds the lines of text in a picture.
+ *
+ * @module
+ */
+import type { Backend } from "../../backend/backend.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { resize } from "../../media/resample.ts";
+import type { Session } from "../../onnx/ort.ts";
+import type { DetectionConfig } from "./line_ocr_config.ts";
+import { stackPictures } from "./picture_tensor.ts";
+import type { Point, Rectangle } from "./smallest_rectangle.ts";
+import { findRegions } from "./text_regions.ts";
+
+/** The corners of a line in its picture. */
+export interface LineBox {
+  readonly topLeft: Point;
+  readonly topRight: Point;
+  readonly bottomRight: Point;
+  readonly bottomLeft: Point;
+}
+
+/** What it works with; it owns the session. */
+export interface LineDetectorParts {
+  readonly backend: Backend;
+  readonly session: Session;
+  readonly config: DetectionConfig;
+}
+
+/** See the module. */
+export class LineDetector {
+  readonly #parts: LineDetectorParts;
+
+  constructor(parts: LineDetectorParts) {
+    this.#parts = parts;
+  }
+
+  /** The lines, in no order. @param picture of 3 channels. */
+  async detect(picture: Pixels): Promise<LineBox[]> {
+    const { backend, session, config } = this.#parts;
+    const [width, height] = this.#sizeOf(picture);
+    const smaller = resize(picture, { width, height, filter: "bilinear" });
+    const input = stackPictures([smaller], { width, levels: config.levels });
+    const outputs = await session.run({ [session.inputs[0]!.name]: input });
+    const map = outputs[session.outputs[0]!.name]!;
+    const data = await backend.read(map);
+    map.dispose();
+    const toPicture: Point = [picture.width / width, picture.height / height];
+    return findRegions({ width, height, data }, config)
+      .map(({ rectangle }) => boxOf(rectangle, toPicture));
+  }
+
+  async dispose(): Promise<void> {
+    await this.#parts.session.release();
+  }
+
+  /** The picture's own size, or one that the graph takes. */
+  #sizeOf({ width, height }: Pixels): readonly [width: number, height: number] {
+    const { multipleOf, maxSide } = this.#parts.config;
+    const factor = Math.min(1, maxSide / Math.max(width, height));
+    const fit = (length: number) =>
+      Math.max(multipleOf, Math.round(length * factor / multipleOf) * multipleOf);
+    return [fit(width), fit(height)];
+  }
+}
+
+function boxOf(rectangle: Rectangle, [factorX, factorY]: Point): LineBox {
+  const { center: [x, y], direction: [ux, uy], width, height } = rectangle;
+  const corner = (along: -1 | 1, across: -1 | 1): Point => {
+    const [toRight, toBottom] = [along * width / 2, across * height / 2];
+    return [
+      (x + ux * toRight - uy * toBottom) * factorX,
+      (y + uy * toRight + ux * toBottom) * factorY,
+    ];
+  };
+  return {
+    topLeft: corner(-1, -1),
+    topRight: corner(1, -1),
+    bottomRight: corner(1, 1),
+    bottomLeft: corner(-1, 1),
+  };
+}

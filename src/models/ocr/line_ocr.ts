@@ -1,0 +1,98 @@
+/**
+ * OCR models that find lines of text and read each (PP-OCR), through chat: a line of the answer is a row of the picture.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import { HearthError } from "../../errors.ts";
+import { LineOcrMetrics } from "./line_ocr_metrics.ts";
+import type { LineReader } from "./line_reader.ts";
+import type { PictureDesk } from "./picture_desk.ts";
+import { type Model, requireTask } from "../model.ts";
+import { readOcrRequest } from "./ocr_request.ts";
+import { Requests } from "../requests.ts";
+import { RowWriter } from "./row_writer.ts";
+import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
+
+/** What such a model is made of; it owns all of it. */
+export interface LineOcrModelParts {
+  readonly reader: LineReader;
+  readonly desk: PictureDesk;
+  /** Most requests at a time. */
+  readonly maxRequests: number;
+}
+
+/** A request that is worked on. */
+interface Work {
+  readonly task: ChatTask;
+  readonly picture: ImagePart;
+  /** The script that it names. */
+  readonly script: string | undefined;
+  readonly emit: (event: ChatEvent) => void;
+  readonly signal: AbortSignal;
+}
+
+/** See the module. */
+export class LineOcrModel implements Model {
+  readonly kind = "ocr";
+  readonly dtype = "fp32";
+  readonly contextLength = undefined;
+  readonly maxSequences: number;
+  readonly #reader: LineReader;
+  readonly #desk: PictureDesk;
+  readonly #metrics: LineOcrMetrics;
+  readonly #requests: Requests;
+
+  constructor({ reader, desk, maxRequests }: LineOcrModelParts) {
+    this.#reader = reader;
+    this.#desk = desk;
+    this.maxSequences = maxRequests;
+    this.#requests = new Requests(maxRequests);
+    this.#metrics = new LineOcrMetrics(() => this.#requests.counts);
+  }
+
+  get metrics(): Registry {
+    return this.#metrics.registry;
+  }
+
+  start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    requireTask(task, "chat");
+    const { picture, text } = readOcrRequest(task.messages);
+    const { n } = task.options;
+    if (n !== 1) {
+      throw new HearthError("invalid_value", `n: this model gives 1 answer, saw ${n}.`, {
+        param: "n",
+      });
+    }
+    // Any other text is an instruction, and this model takes none.
+    const script = this.#reader.scripts.find((name) => name === text.toLowerCase());
+    return this.#requests.start({
+      requestId: task.requestId,
+      emit,
+      answer: (signal) => this.#answer({ task, picture, script, emit, signal }),
+    });
+  }
+
+  async dispose(): Promise<void> {
+    await this.#requests.close();
+    this.#desk.close();
+    await this.#reader.dispose();
+  }
+
+  async #answer({ task, picture, script, emit, signal }: Work): Promise<void> {
+    const startMs = performance.now();
+    const pixels = await this.#desk.decode(picture, signal);
+    signal.throwIfAborted();
+    const numTop = task.options.topLogprobs ?? 0;
+    const rows = this.#reader.read(pixels, { script, numTop, signal });
+    const writer = new RowWriter(task, emit);
+    let numLines = 0;
+    for await (const row of rows) {
+      signal.throwIfAborted();
+      numLines += row.lines.length;
+      if (!writer.write(row)) break;
+    }
+    writer.end();
+    this.#metrics.observe({ numLines, durationMs: performance.now() - startMs });
+  }
+}

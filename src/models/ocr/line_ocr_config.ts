@@ -1,0 +1,180 @@
+/**
+ * How an OCR model that reads line by line is described: `config.json` of a folder with `"task": "ocr"` and three parts,
+ * `detection`, `recognition` (one or more, by name), and perhaps `classification` of lines that stand upside down.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { StartupError } from "../../errors.ts";
+import type { Json, ModelFolder } from "../folder.ts";
+
+type Triple = readonly [number, number, number];
+
+/** Pixel levels to numbers, by channel in the order that the graph takes them: `level · scale + offset`. */
+export interface Levels {
+  readonly scale: Triple;
+  readonly offset: Triple;
+  /** The channel of an RGB picture that comes first, second, third. */
+  readonly channels: Triple;
+}
+
+/** How lines are found. */
+export interface DetectionConfig {
+  /** The graph, in the folder. */
+  readonly file: string;
+  readonly levels: Levels;
+  /** The graph's input has sides that are multiples of this … */
+  readonly multipleOf: number;
+  /** … and at most so long. */
+  readonly maxSide: number;
+  readonly threshold: number;
+  readonly boxThreshold: number;
+  readonly unclipRatio: number;
+}
+
+/** How lines are told that are upside down. */
+export interface ClassificationConfig {
+  readonly file: string;
+  readonly levels: Levels;
+  readonly width: number;
+  readonly height: number;
+  /** From this probability of being upside down on, a line is turned. */
+  readonly threshold: number;
+}
+
+/** How lines are read in one script. */
+export interface RecognitionConfig {
+  /** What the script is called. */
+  readonly name: string;
+  readonly file: string;
+  readonly levels: Levels;
+  readonly height: number;
+  readonly minWidth: number;
+  /** The class that stands for no character. */
+  readonly blank: number;
+  /** The text of each class. */
+  readonly characters: readonly string[];
+}
+
+/** See the module. */
+export interface LineOcrConfig {
+  readonly detection: DetectionConfig;
+  readonly classification: ClassificationConfig | undefined;
+  /** At least one. */
+  readonly recognition: readonly RecognitionConfig[];
+}
+
+/** Whether a folder is of this layout. */
+export function isLineOcr({ config }: ModelFolder): boolean {
+  return config["task"] === "ocr" && "detection" in config && "recognition" in config;
+}
+
+/** @throws {StartupError} naming what is missing. */
+export async function readLineOcrConfig(folder: ModelFolder): Promise<LineOcrConfig> {
+  const { config } = folder;
+  const isBgr = config["channel_order"] === "bgr";
+  const detection = new Section(folder, "detection", isBgr);
+  const classification = "classification" in config
+    ? new Section(folder, "classification", isBgr)
+    : undefined;
+  const recognition = Object.keys(config["recognition"] as Json)
+    .map((name) => new Section(folder, `recognition.${name}`, isBgr));
+  if (recognition.length === 0) {
+    throw new StartupError(`${folder.path}/config.json names no recognition.`);
+  }
+  return {
+    detection: {
+      ...detection.graph(),
+      multipleOf: detection.number("multiple_of"),
+      maxSide: detection.number("max_side"),
+      threshold: detection.number("threshold"),
+      boxThreshold: detection.number("box_threshold"),
+      unclipRatio: detection.number("unclip_ratio"),
+    },
+    classification: classification && {
+      ...classification.graph(),
+      width: classification.number("width"),
+      height: classification.number("height"),
+      threshold: classification.number("threshold"),
+    },
+    recognition: await Promise.all(recognition.map(async (section) => ({
+      name: section.name,
+      ...section.graph(),
+      height: section.number("height"),
+      minWidth: section.number("min_width"),
+      blank: section.number("blank_id"),
+      characters: await section.characters(),
+    }))),
+  };
+}
+
+/** One part of the configuration. */
+class Section {
+  readonly name: string;
+  readonly #folder: ModelFolder;
+  readonly #path: string;
+  readonly #values: Json;
+  readonly #isBgr: boolean;
+
+  constructor(folder: ModelFolder, path: string, isBgr: boolean) {
+    this.#folder = folder;
+    this.#path = path;
+    this.#isBgr = isBgr;
+    this.name = path.slice(path.lastIndexOf(".") + 1);
+    this.#values = path.split(".").reduce((json, key) => (json[key] ?? {}) as Json, folder.config);
+  }
+
+  number(key: string): number {
+    const value = this.#values[key];
+    if (typeof value === "number") return value;
+    throw this.#missing(key, "a number");
+  }
+
+  graph(): { readonly file: string; readonly levels: Levels } {
+    const rescale = Number(this.#values["rescale_factor"] ?? 1 / 255);
+    const [mean, std] = [this.#triple("image_mean"), this.#triple("image_std")];
+    const perChannel = (compute: (channel: 0 | 1 | 2) => number): Triple => [
+      compute(0),
+      compute(1),
+      compute(2),
+    ];
+    return {
+      file: this.#file("file"),
+      levels: {
+        scale: perChannel((channel) => rescale / std[channel]),
+        offset: perChannel((channel) => -mean[channel] / std[channel]),
+        channels: this.#isBgr ? [2, 1, 0] : [0, 1, 2],
+      },
+    };
+  }
+
+  /** The dictionary's lines, with the blank in its place and a space at the end where the model has one. */
+  async characters(): Promise<string[]> {
+    const text = await Deno.readTextFile(join(this.#folder.path, this.#file("dict")));
+    const characters = text.replace(/\r?\n$/, "").split(/\r?\n/);
+    characters.splice(this.number("blank_id"), 0, "");
+    return this.#values["append_space"] === true ? [...characters, " "] : characters;
+  }
+
+  #file(key: string): string {
+    const file = this.#values[key];
+    if (typeof file === "string" && this.#folder.files.has(file)) return file;
+    throw this.#missing(key, "a file of the folder");
+  }
+
+  #triple(key: string): Triple {
+    const values = this.#values[key];
+    const isTriple = Array.isArray(values) && values.length === 3 &&
+      values.every((value) => typeof value === "number");
+    if (isTriple) return values as unknown as Triple;
+    throw this.#missing(key, "three numbers");
+  }
+
+  #missing(key: string, wanted: string): StartupError {
+    return new StartupError(
+      `${this.#folder.path}/config.json: ${this.#path}.${key} wants ${wanted}, has ${
+        JSON.stringify(this.#values[key])
+      }.`,
+    );
+  }
+}

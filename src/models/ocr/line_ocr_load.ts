@@ -1,0 +1,71 @@
+/**
+ * From a folder that describes a detector and recognisers of lines to a model that reads pictures.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import type { Backend } from "../../backend/backend.ts";
+import type { ModelFolder } from "../folder.ts";
+import { LineClassifier } from "./line_classifier.ts";
+import { LineDetector } from "./line_detector.ts";
+import { LineOcrModel } from "./line_ocr.ts";
+import { readLineOcrConfig } from "./line_ocr_config.ts";
+import { LineReader } from "./line_reader.ts";
+import { LineRecogniser } from "./line_recogniser.ts";
+import { PictureDesk } from "./picture_desk.ts";
+import type { LoadProgress } from "../progress.ts";
+
+/** How to load. */
+export interface LineOcrLoadOptions {
+  readonly backend: Backend;
+  readonly onProgress: (progress: LoadProgress) => void;
+  /** Most requests at a time. */
+  readonly maxSequences?: number | undefined;
+  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  readonly maxImagePixels?: number | undefined;
+}
+
+/** Most requests at a time where the user does not say. */
+const MAX_REQUESTS = 4;
+
+/** @throws {StartupError} when the description lacks something. */
+export async function loadLineOcr(
+  folder: ModelFolder,
+  { backend, onProgress, maxSequences, maxImagePixels }: LineOcrLoadOptions,
+): Promise<LineOcrModel> {
+  const config = await readLineOcrConfig(folder);
+  const open = async (file: string) => {
+    onProgress({ what: `loading ${file}` });
+    return await backend.openSession(await Deno.readFile(join(folder.path, file)));
+  };
+  const { detection, classification, recognition } = config;
+  const detector = new LineDetector({
+    backend,
+    session: await open(detection.file),
+    config: detection,
+  });
+  const classifier = classification && new LineClassifier({
+    backend,
+    session: await open(classification.file),
+    config: classification,
+  });
+  const recognisers: LineRecogniser[] = [];
+  for (const each of recognition) {
+    const session = await open(each.file);
+    recognisers.push(new LineRecogniser({ backend, session, config: each }));
+  }
+  const reader = new LineReader({ detector, classifier, recognisers });
+  onProgress({ what: "warming up" });
+  await warmUp(reader);
+  const desk = await PictureDesk.open({ maxPixels: maxImagePixels });
+  return new LineOcrModel({ reader, desk, maxRequests: maxSequences ?? MAX_REQUESTS });
+}
+
+/** The first run, before anybody waits for it: a blank strip, which is read as a line by every recogniser. */
+async function warmUp(reader: LineReader): Promise<void> {
+  const [width, height] = [320, 32];
+  const data = new Uint8Array(width * height * 3).fill(255);
+  const { signal } = new AbortController();
+  const rows = reader.read({ width, height, channels: 3, data }, { numTop: 0, signal });
+  for await (const _ of rows);
+}

@@ -1,0 +1,205 @@
+/**
+ * Reads the text of a picture line by line: a detector finds the lines, a recogniser reads each.
+ *
+ * @module
+ */
+import type { Pixels } from "../../media/pixels.ts";
+import { rectify } from "../../media/rectify.ts";
+import { confidenceOf, type LineCharacter } from "./ctc_line.ts";
+import type { LineClassifier } from "./line_classifier.ts";
+import type { LineBox, LineDetector } from "./line_detector.ts";
+import type { LineRecogniser } from "./line_recogniser.ts";
+import { rowsOf, type UprightBox } from "./reading_order.ts";
+import type { Point } from "./smallest_rectangle.ts";
+
+/** What it works with; it owns all of it. */
+export interface LineReaderParts {
+  readonly detector: LineDetector;
+  /** Tells lines that are upside down; absent where none are expected. */
+  readonly classifier: LineClassifier | undefined;
+  /** One for each script, at least one. */
+  readonly recognisers: readonly LineRecogniser[];
+}
+
+/** How a picture is read. */
+export interface ReadOptions {
+  /** The script; told from the picture if absent. */
+  readonly script?: string | undefined;
+  /** Likeliest characters to report with each. */
+  readonly numTop: number;
+  readonly signal: AbortSignal;
+}
+
+/** A row of lines side by side, as it was read. */
+export interface TextRow {
+  readonly recogniser: LineRecogniser;
+  /** The characters of each line, from the left. */
+  readonly lines: readonly (readonly LineCharacter[])[];
+}
+
+/** Lines that are read with less confidence are no text. */
+const MIN_CONFIDENCE = 0.5;
+/** So many lines, the longest, tell the script. */
+const MAX_SAMPLES = 4;
+/** Rows that are read before the first are handed out. */
+const ROWS_AT_ONCE = 8;
+/** A line that is so much of the picture's height is all there is in it. */
+const CLOSE_CUT = 0.5;
+/** Pictures that are wider than this, times their height, may be lines. */
+const LINE_ASPECT = 2;
+/** Lines so much higher than wide stand on their side. */
+const STANDING_ASPECT = 1.5;
+
+/** See the module. */
+export class LineReader {
+  readonly #parts: LineReaderParts;
+
+  constructor(parts: LineReaderParts) {
+    this.#parts = parts;
+  }
+
+  /** Names of the scripts. */
+  get scripts(): string[] {
+    return this.#parts.recognisers.map(({ config }) => config.name);
+  }
+
+  /**
+   * Reads a picture, rows from the top; rows without text are left out.
+   *
+   * @param picture of 3 channels.
+   * @throws the signal's reason.
+   */
+  async *read(picture: Pixels, options: ReadOptions): AsyncGenerator<TextRow> {
+    const { signal, numTop } = options;
+    const rows = await this.#findRows(picture);
+    signal.throwIfAborted();
+    const { recogniser, known } = await this.#chooseRecogniser(rows.flat(), options);
+    for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
+      const some = rows.slice(from, from + ROWS_AT_ONCE);
+      const unknown = some.flat().filter((line) => !known.has(line));
+      const read = await recogniser.read(await this.#turn(unknown, signal), { numTop, signal });
+      unknown.forEach((line, i) => known.set(line, read[i]!));
+      for (const row of some) {
+        const lines = row.map((line) => known.get(line)!)
+          .filter((line) => confidenceOf(line) >= MIN_CONFIDENCE);
+        if (lines.length > 0) yield { recogniser, lines };
+      }
+    }
+  }
+
+  async dispose(): Promise<void> {
+    const { detector, classifier, recognisers } = this.#parts;
+    await detector.dispose();
+    await classifier?.dispose();
+    for (const recogniser of recognisers) await recogniser.dispose();
+  }
+
+  /** The lines, cut out, in reading order. */
+  async #findRows(picture: Pixels): Promise<Pixels[][]> {
+    const boxes = await this.#parts.detector.detect(picture);
+    const skew = skewOf(boxes);
+    const rows = rowsOf(boxes, (box) => uprightBoxOf(box, skew));
+    if (isOneLine(picture, rows)) return [[picture]];
+    return rows.map((row) => row.map((box) => cutOut(picture, box)));
+  }
+
+  /** The one asked for, or the one that reads some of the lines with the most confidence; and what it read of them. */
+  async #chooseRecogniser(
+    lines: readonly Pixels[],
+    { script, numTop, signal }: ReadOptions,
+  ): Promise<{ recogniser: LineRecogniser; known: Map<Pixels, LineCharacter[]> }> {
+    const { recognisers } = this.#parts;
+    const [first, ...others] = recognisers;
+    const named = recognisers.find(({ config }) => config.name === script);
+    if (named !== undefined || others.length === 0) {
+      return { recogniser: named ?? first!, known: new Map() };
+    }
+    const longest = lines.toSorted((a, b) => b.width / b.height - a.width / a.height);
+    const samples = longest.slice(0, MAX_SAMPLES);
+    const upright = await this.#turn(samples, signal);
+    let best = { recogniser: first!, read: [] as LineCharacter[][], confidence: -1 };
+    for (const recogniser of recognisers) {
+      const read = await recogniser.read(upright, { numTop, signal });
+      const confidence = read.reduce((sum, line) => sum + confidenceOf(line), 0);
+      if (confidence > best.confidence) best = { recogniser, read, confidence };
+    }
+    const known = new Map(samples.map((line, i) => [line, best.read[i]!]));
+    return { recogniser: best.recogniser, known };
+  }
+
+  async #turn(lines: readonly Pixels[], signal: AbortSignal): Promise<readonly Pixels[]> {
+    return await this.#parts.classifier?.turn(lines, signal) ?? lines;
+  }
+}
+
+/** Whether a picture is one line of text, cut out so closely that a detector that wants margins finds but parts of it. */
+function isOneLine(picture: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
+  const [row, ...others] = rows;
+  if (others.length > 0 || picture.width < LINE_ASPECT * picture.height) return false;
+  const heights = (row ?? []).map((box) => uprightBoxOf(box, 0))
+    .map(({ top, bottom }) => bottom - top);
+  return row === undefined || Math.max(...heights) >= CLOSE_CUT * picture.height;
+}
+
+/** How far a page is turned, in radians: the middle one of its lines, by their lengths. */
+function skewOf(boxes: readonly LineBox[]): number {
+  const lines = boxes.map(({ topLeft, topRight }) => ({
+    angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
+    length: distance(topLeft, topRight),
+  })).sort((a, b) => a.angle - b.angle);
+  let rest = lines.reduce((sum, { length }) => sum + length, 0) / 2;
+  return lines.find(({ length }) => (rest -= length) <= 0)?.angle ?? 0;
+}
+
+/** The box around a line, on the page turned back. */
+function uprightBoxOf(
+  { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
+  skew: number,
+): UprightBox {
+  const corners = [topLeft, topRight, bottomRight, bottomLeft];
+  const [cos, sin] = [Math.cos(skew), Math.sin(skew)];
+  const xs = corners.map(([x, y]) => x * cos + y * sin);
+  const ys = corners.map(([x, y]) => y * cos - x * sin);
+  return {
+    left: Math.min(...xs),
+    top: Math.min(...ys),
+    right: Math.max(...xs),
+    bottom: Math.max(...ys),
+  };
+}
+
+function cutOut(picture: Pixels, box: LineBox): Pixels {
+  const { topLeft, topRight, bottomRight, bottomLeft } = snap(box);
+  const width = Math.max(1, Math.round(distance(topLeft, topRight)));
+  const height = Math.max(1, Math.round(distance(topLeft, bottomLeft)));
+  if (height < STANDING_ASPECT * width) {
+    return rectify(picture, { topLeft, topRight, bottomLeft, width, height });
+  }
+  // Read from below: what was the right side is the top.
+  return rectify(picture, {
+    topLeft: topRight,
+    topRight: bottomRight,
+    bottomLeft: topLeft,
+    width: height,
+    height: width,
+  });
+}
+
+/** Level lines on whole pixels, so that cutting them out does not blur them. */
+function snap(box: LineBox): LineBox {
+  const { topLeft, topRight, bottomRight, bottomLeft } = box;
+  if (Math.abs(topLeft[1] - topRight[1]) >= 0.5) return box;
+  const [left, top] = [Math.round(topLeft[0]), Math.round(topLeft[1])];
+  const [right, bottom] = [Math.round(bottomRight[0]), Math.round(bottomRight[1])];
+  if (Math.abs(topLeft[0] - bottomLeft[0]) >= 0.5) return box;
+  return {
+    topLeft: [left, top],
+    topRight: [right, top],
+    bottomRight: [right, bottom],
+    bottomLeft: [left, bottom],
+  };
+}
+
+function distance([ax, ay]: Point, [bx, by]: Point): number {
+  return Math.hypot(bx - ax, by - ay);
+}

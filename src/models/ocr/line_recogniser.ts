@@ -1,0 +1,100 @@
+/**
+ * Reads cut-out lines of text in one script.
+ *
+ * @module
+ */
+import type { Backend } from "../../backend/backend.ts";
+import { StartupError } from "../../errors.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { resize } from "../../media/resample.ts";
+import type { Session } from "../../onnx/ort.ts";
+import { type LineCharacter, readCtcLine } from "./ctc_line.ts";
+import type { RecognitionConfig } from "./line_ocr_config.ts";
+import { stackPictures } from "./picture_tensor.ts";
+
+/** What it works with; it owns the session. */
+export interface LineRecogniserParts {
+  readonly backend: Backend;
+  readonly session: Session;
+  readonly config: RecognitionConfig;
+}
+
+/** Lines of widths up to the same multiple of this run together, whatever else is asked: so none depends on others. */
+const WIDTH_STEP = 32;
+/** Most lines in one run. */
+const MAX_LINES = 8;
+/** A line is read up to this many times its height. */
+const MAX_ASPECT = 100;
+
+/** See the module. */
+export class LineRecogniser {
+  readonly config: RecognitionConfig;
+  readonly #parts: LineRecogniserParts;
+
+  constructor(parts: LineRecogniserParts) {
+    this.config = parts.config;
+    this.#parts = parts;
+  }
+
+  /**
+   * Reads lines.
+   *
+   * @param lines pictures of 3 channels, text from left to right.
+   * @param numTop likeliest characters to report with each.
+   * @throws {StartupError} when the graph and the dictionary do not fit together: the first line shows it.
+   * @throws the signal's reason.
+   */
+  async read(
+    lines: readonly Pixels[],
+    { numTop, signal }: { readonly numTop: number; readonly signal: AbortSignal },
+  ): Promise<LineCharacter[][]> {
+    const { height, minWidth } = this.config;
+    const scaled = lines.map((line) => {
+      const width = Math.ceil(height * Math.min(MAX_ASPECT, line.width / line.height));
+      return resize(line, { width, height, filter: "bicubic" });
+    });
+    const read = new Array<LineCharacter[]>(lines.length);
+    const paddedWidth = (line: number) =>
+      Math.max(minWidth, Math.ceil(scaled[line]!.width / WIDTH_STEP) * WIDTH_STEP);
+    for (const [width, group] of Map.groupBy(scaled.keys(), paddedWidth)) {
+      for (let from = 0; from < group.length; from += MAX_LINES) {
+        signal.throwIfAborted();
+        const batch = group.slice(from, from + MAX_LINES);
+        const pictures = batch.map((line) => scaled[line]!);
+        const characters = await this.#run(pictures, width, numTop);
+        batch.forEach((line, row) => read[line] = characters[row]!);
+      }
+    }
+    return read;
+  }
+
+  async dispose(): Promise<void> {
+    await this.#parts.session.release();
+  }
+
+  async #run(
+    pictures: readonly Pixels[],
+    width: number,
+    numTop: number,
+  ): Promise<LineCharacter[][]> {
+    const { backend, session, config: { levels, blank, characters } } = this.#parts;
+    const input = stackPictures(pictures, { width, levels });
+    const outputs = await session.run({ [session.inputs[0]!.name]: input });
+    const probabilities = outputs[session.outputs[0]!.name]!;
+    const data = await backend.read(probabilities);
+    probabilities.dispose();
+    const numClasses = characters.length;
+    if (probabilities.dims.at(-1) !== numClasses) {
+      throw new StartupError(
+        `${this.config.file} tells ${
+          probabilities.dims.at(-1)
+        } characters apart, and its dictionary, with what the ` +
+          `folder's config.json adds, has ${numClasses}.`,
+      );
+    }
+    const size = data.length / pictures.length;
+    return pictures.map((_, row) =>
+      readCtcLine(data.subarray(row * size, (row + 1) * size), { numClasses, blank, numTop })
+    );
+  }
+}

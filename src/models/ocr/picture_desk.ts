@@ -1,0 +1,99 @@
+/**
+ * This side of the thread that decodes a model's pictures.
+ *
+ * @module
+ */
+import { HearthError, StartupError } from "../../errors.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { AskedThread } from "../asked_thread.ts";
+import type { FromPictureThread, PreparedPicture, ToPictureThread } from "./picture_message.ts";
+import { type NoAnswer, QueuedThread } from "../queued_thread.ts";
+import type { ImagePart } from "../task.ts";
+
+type Thread = AskedThread<ToPictureThread, FromPictureThread | NoAnswer>;
+
+/** What pictures a desk takes, and what becomes of them. */
+export interface PictureDeskOptions {
+  /** Of the model whose image processor prepares pictures; absent where only pixels are wanted. */
+  readonly folder?: string | undefined;
+  /** Largest width × height; the decoder's own limit if absent. */
+  readonly maxPixels?: number | undefined;
+}
+
+/** Takes pictures one after the other. */
+export class PictureDesk {
+  readonly #maxPixels: number | undefined;
+  readonly #thread: QueuedThread<ToPictureThread, FromPictureThread>;
+
+  private constructor(thread: Thread, { folder, maxPixels }: PictureDeskOptions) {
+    this.#maxPixels = maxPixels;
+    this.#thread = new QueuedThread(thread, () => startThread(folder));
+  }
+
+  /** @throws {StartupError} when the folder has no image processor that is known. */
+  static async open(options: PictureDeskOptions = {}): Promise<PictureDesk> {
+    return new PictureDesk(await startThread(options.folder), options);
+  }
+
+  /**
+   * Prepares the picture of a file, as the model's first graph takes it.
+   *
+   * @param signal takes it out of the queue; a picture whose turn has come is prepared to its end.
+   * @throws {HearthError} `invalid_media`, naming the part, when it is no picture, or one that the model cannot take.
+   * @throws the signal's reason.
+   */
+  async prepare(part: ImagePart, signal: AbortSignal): Promise<PreparedPicture> {
+    const answer = await this.#ask("prepare", part, signal);
+    if (answer.type === "prepared") return answer.picture;
+    throw unexpected(answer);
+  }
+
+  /** The pixels of a file, 3 channels, on white ground. Otherwise as {@linkcode prepare}. */
+  async decode(part: ImagePart, signal: AbortSignal): Promise<Pixels> {
+    const answer = await this.#ask("decode", part, signal);
+    if (answer.type === "decoded") return answer.pixels;
+    throw unexpected(answer);
+  }
+
+  /** Whether pictures are being decoded, or wait for it. */
+  get isBusy(): boolean {
+    return this.#thread.isBusy;
+  }
+
+  /** Ends the thread. */
+  close(): void {
+    this.#thread.close();
+  }
+
+  async #ask(
+    type: "prepare" | "decode",
+    { bytes, param }: ImagePart,
+    signal: AbortSignal,
+  ): Promise<FromPictureThread> {
+    const question = { type, bytes, maxPixels: this.#maxPixels };
+    try {
+      return await this.#thread.ask(question, { signal, transfer: [bytes.buffer] });
+    } catch (error) {
+      if (!(error instanceof HearthError)) throw error;
+      throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
+    }
+  }
+}
+
+function unexpected({ type }: FromPictureThread): Error {
+  return new Error(`The thread that decodes pictures answered "${type}".`);
+}
+
+async function startThread(folder: string | undefined): Promise<Thread> {
+  const worker = new Worker(new URL("./picture_thread.ts", import.meta.url), { type: "module" });
+  const thread: Thread = new AskedThread(worker, "thread that decodes pictures");
+  if (folder === undefined) return thread;
+  const answer = await thread.ask({ type: "load", folder });
+  if (answer.type === "loaded") return thread;
+  thread.end();
+  throw new StartupError(
+    `The image processor of ${folder} cannot be loaded: ${
+      answer.type === "failed" ? answer.reason : `it answered "${answer.type}"`
+    }`,
+  );
+}

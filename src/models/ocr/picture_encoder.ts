@@ -1,0 +1,140 @@
+/**
+ * The encoders of models that read a picture and write text, in two layouts: the picture alone (TrOCR, Donut), or its
+ * features in front of a text's embeddings (Florence-2).
+ *
+ * @module
+ */
+import type { Backend } from "../../backend/backend.ts";
+import { StartupError } from "../../errors.ts";
+import { type Session, Tensor } from "../../onnx/ort.ts";
+import { type CompanionOptions, openCompanion } from "../companion_graph.ts";
+import { dtypesOf, type ModelFolder } from "../folder.ts";
+import { openJoinGraph } from "../encoder_decoder/join_graph.ts";
+
+const ENCODER = "encoder_model";
+const VISION = "vision_encoder";
+const EMBEDDING = "embed_tokens";
+
+/** Prepared pictures of equal size, with the texts that the encoder reads, of equal length. */
+export interface EncoderInput {
+  /** f32 `[pictures, channels, height, width]`. */
+  readonly pixels: Tensor;
+  /** Token ids; empty where the encoder reads none. */
+  readonly texts: readonly (readonly number[])[];
+}
+
+/** What Florence-2 has besides encoder and decoder. */
+interface TextSide {
+  readonly vision: Session;
+  readonly embedding: Session;
+  readonly join: Session;
+}
+
+/** The sessions. */
+export class PictureEncoder {
+  readonly #encoder: Session;
+  readonly #textSide: TextSide | undefined;
+
+  private constructor(encoder: Session, textSide: TextSide | undefined) {
+    this.#encoder = encoder;
+    this.#textSide = textSide;
+  }
+
+  /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
+  static async load(folder: ModelFolder, options: CompanionOptions): Promise<PictureEncoder> {
+    const open = (graph: string) => openCompanion(folder, graph, options);
+    const hasText = dtypesOf(folder, VISION).length > 0;
+    const encoder = await open(ENCODER);
+    requireInputs(
+      encoder,
+      ENCODER,
+      hasText ? ["inputs_embeds", "attention_mask"] : ["pixel_values"],
+    );
+    const textSide = hasText ? await openTextSide(open, options.backend) : undefined;
+    return new PictureEncoder(encoder, textSide);
+  }
+
+  /** Whether it reads a text with the picture, and makes embeddings of tokens. */
+  get readsText(): boolean {
+    return this.#textSide !== undefined;
+  }
+
+  /** Runs the encoder. @returns `[pictures, places, width]`, the caller's. */
+  async encode({ pixels, texts }: EncoderInput): Promise<Tensor> {
+    if (this.#textSide === undefined) {
+      const outputs = await this.#encoder.run({ pixel_values: toTypeOf(pixels, this.#encoder) });
+      return outputs["last_hidden_state"]!;
+    }
+    const { vision, join } = this.#textSide;
+    const seen = await vision.run({ pixel_values: toTypeOf(pixels, vision) });
+    const picture = seen["image_features"]!;
+    const text = await this.embed(texts);
+    const { joined } = await join.run({ picture, text });
+    picture.dispose();
+    text.dispose();
+    const [numRows = 1, numPlaces = 0] = joined!.dims;
+    const ones = new BigInt64Array(numRows * numPlaces).fill(1n);
+    const attention_mask = new Tensor("int64", ones, [numRows, numPlaces]);
+    const outputs = await this.#encoder.run({ inputs_embeds: joined!, attention_mask });
+    joined!.dispose();
+    return outputs["last_hidden_state"]!;
+  }
+
+  /** Embeddings of token ids, where it {@linkcode readsText}. @returns `[rows, tokens, width]`, the caller's. */
+  async embed(ids: readonly (readonly number[])[]): Promise<Tensor> {
+    const outputs = await this.#textSide!.embedding.run({ input_ids: toTensor(ids) });
+    return outputs["inputs_embeds"]!;
+  }
+
+  /** Frees the weights. */
+  async release(): Promise<void> {
+    await this.#encoder.release();
+    for (const session of Object.values(this.#textSide ?? {})) await session.release();
+  }
+}
+
+async function openTextSide(
+  open: (graph: string) => Promise<Session>,
+  backend: Backend,
+): Promise<TextSide> {
+  const vision = await open(VISION);
+  requireInputs(vision, VISION, ["pixel_values"]);
+  const embedding = await open(EMBEDDING);
+  requireInputs(embedding, EMBEDDING, ["input_ids"]);
+  const join = await openJoinGraph(backend, {
+    first: ["picture", typeOf(vision.outputs, "image_features")],
+    second: ["text", typeOf(embedding.outputs, "inputs_embeds")],
+    output: "joined",
+  });
+  return { vision, embedding, join };
+}
+
+function requireInputs(session: Session, graph: string, known: readonly string[]): void {
+  const names = session.inputs.map(({ name }) => name);
+  if (names.length === known.length && known.every((name) => names.includes(name))) return;
+  throw new StartupError(
+    `onnx/${graph} takes ${names.join(", ")}; wanted is ${
+      known.join(", ")
+    }, as Optimum exports it.`,
+  );
+}
+
+function typeOf(values: Session["inputs"], name: string): "float32" | "float16" {
+  const value = values.find((each) => each.name === name);
+  if (value !== undefined) return value.type as "float32";
+  throw new StartupError(
+    `A graph gives ${values.map((each) => each.name).join(", ")}, not ${name}.`,
+  );
+}
+
+function toTypeOf(pixels: Tensor, session: Session): Tensor {
+  if (typeOf(session.inputs, "pixel_values") === "float32") return pixels;
+  const half = Float16Array.from(pixels.data as Float32Array);
+  return new Tensor("float16", new Uint16Array(half.buffer), pixels.dims);
+}
+
+/** Rows of token ids, of equal length. */
+export function toTensor(ids: readonly (readonly number[])[]): Tensor {
+  const dims = [ids.length, ids[0]!.length];
+  return new Tensor("int64", BigInt64Array.from(ids.flat(), BigInt), dims);
+}

@@ -1,0 +1,121 @@
+/**
+ * Rows of text as a chat's answer: a token is a character, and a row comes in one piece.
+ *
+ * @module
+ */
+import type { SampledToken } from "../../decoder/decoder.ts";
+import { Completion, type TokenDecoder } from "../completion.ts";
+import type { LineCharacter } from "./ctc_line.ts";
+import type { TextRow } from "./line_reader.ts";
+import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";
+
+/** Stand for what is between lines, beside the classes of a recogniser. */
+const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
+
+const LEAST_PROBABILITY = 1e-30;
+
+/** See the module. */
+export class RowWriter implements TokenDecoder {
+  readonly #completion: Completion;
+  readonly #maxTokens: number;
+  #characters: readonly string[] = [];
+  #numTokens = 0;
+  #isFirst = true;
+  #hasEnded = false;
+  /** Deltas of the row at hand: one for each character would be many messages. */
+  #pending: { text: string; logprobs: ChosenLogprob[] } = { text: "", logprobs: [] };
+  readonly #emit: (event: ChatEvent) => void;
+
+  constructor({ options }: ChatTask, emit: (event: ChatEvent) => void) {
+    this.#maxTokens = options.maxTokens ?? Infinity;
+    this.#emit = emit;
+    this.#completion = new Completion({
+      tokenizer: this,
+      eosTokenIds: new Set([SEPARATORS.end]),
+      options,
+      numPromptTokens: 0,
+      emit: (event) => this.#collect(event),
+    });
+  }
+
+  readonly tokenTexts = {
+    of: (id: number) => {
+      const token = this.#textOf(id);
+      return { token, bytes: [...new TextEncoder().encode(token)] };
+    },
+  };
+
+  decode(ids: number[]): string {
+    return ids.map((id) => this.#textOf(id)).join("");
+  }
+
+  /** @returns whether there is room for more. */
+  write({ recogniser, lines }: TextRow): boolean {
+    this.#characters = recogniser.config.characters;
+    if (!this.#isFirst) this.#push(certain(SEPARATORS.newline));
+    this.#isFirst = false;
+    lines.forEach((line, place) => {
+      if (place > 0) this.#push(certain(SEPARATORS.space));
+      for (const character of line) this.#push(toToken(character));
+    });
+    this.#flush();
+    return !this.#hasEnded;
+  }
+
+  /** Ends the answer, where it has not ended already. */
+  end(): void {
+    this.#push(certain(SEPARATORS.end));
+    this.#completion.end(0);
+  }
+
+  #push(token: SampledToken): void {
+    if (this.#hasEnded) return;
+    const isLast = ++this.#numTokens === this.#maxTokens;
+    this.#hasEnded = this.#completion.push(0, token, isLast);
+  }
+
+  #collect(event: ChatEvent): void {
+    if (event.type === "delta") {
+      this.#pending.text += event.text;
+      this.#pending.logprobs.push(...event.logprobs ?? []);
+      return;
+    }
+    this.#flush();
+    this.#emit(event);
+  }
+
+  #flush(): void {
+    const { text, logprobs } = this.#pending;
+    if (text === "" && logprobs.length === 0) return;
+    this.#pending = { text: "", logprobs: [] };
+    this.#emit({
+      type: "delta",
+      index: 0,
+      text,
+      logprobs: logprobs.length === 0 ? undefined : logprobs,
+    });
+  }
+
+  #textOf(id: number): string {
+    if (id === SEPARATORS.space) return " ";
+    return id === SEPARATORS.newline ? "\n" : this.#characters[id] ?? "";
+  }
+}
+
+/** A token that no network chose. */
+function certain(tokenId: number): SampledToken {
+  return { tokenId, logprob: 0, top: [] };
+}
+
+function toToken({ id, probability, top }: LineCharacter): SampledToken {
+  return {
+    tokenId: id,
+    logprob: logOf(probability),
+    top: top.map((rival) => ({ tokenId: rival.id, logprob: logOf(rival.probability) })),
+  };
+}
+
+/** Finite, as JSON wants it. */
+function logOf(probability: number): number {
+  return Math.log(Math.max(probability, LEAST_PROBABILITY));
+}

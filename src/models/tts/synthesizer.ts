@@ -1,0 +1,46 @@
+/**
+ * What makes sound of tokens, whatever the family of the model.
+ *
+ * @module
+ */
+
+import type { VoiceInfo } from "../task.ts";
+
+/** Somebody to speak as. */
+export type Voice = VoiceInfo;
+
+/** How a piece of text is to be spoken. */
+export interface Utterance {
+  /** One of the synthesizer's. */
+  readonly voice: Voice;
+  /** 1 is the model's own pace. */
+  readonly speed: number;
+  /** Where the noise begins that the model works with: equal places sound the same. */
+  readonly noisePlace: number;
+  readonly signal: AbortSignal;
+}
+
+/** See the module. */
+export interface Synthesizer {
+  readonly sampleRateHz: number;
+  /** The first is the default. */
+  readonly voices: readonly [Voice, ...Voice[]];
+  /** Most tokens of one utterance. */
+  readonly maxTokens: number;
+  /** Whether the model itself speaks faster and slower; otherwise its sound is stretched. */
+  readonly hasSpeed: boolean;
+  /**
+   * The tokens of a text whose words are written out.
+   *
+   * @returns none where there is nothing in the text that the model can say.
+   */
+  tokenize(text: string, voice: Voice): Promise<readonly number[]>;
+  /**
+   * Speaks 1 to `maxTokens` tokens.
+   *
+   * @returns f32 of one channel, the caller's.
+   * @throws the signal's reason when it is aborted on the way.
+   */
+  synthesize(tokens: readonly number[], utterance: Utterance): Promise<Float32Array<ArrayBuffer>>;
+  dispose(): Promise<void>;
+}

@@ -1,0 +1,209 @@
+/**
+ * Speech synthesis: texts in, files of sound out, piece by piece.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Dtype } from "../../config.ts";
+import { HearthError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import { limitPeaks } from "../../media/limit_peaks.ts";
+import { joinBytes } from "../../media/audio/join_bytes.ts";
+import type { SoundWriter } from "../../media/sound/sound_writer.ts";
+import { stretchTime } from "../../media/time_stretch.ts";
+import { createSoundWriter } from "../../media/write_sound.ts";
+import { noisePlace } from "../../onnx/noise_table.ts";
+import { type Model, requireTask } from "../model.ts";
+import { Places } from "../places.ts";
+import type { Synthesizer, Voice } from "./synthesizer.ts";
+import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
+import { TtsMetrics } from "./tts_metrics.ts";
+import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
+import { nextTurn } from "../turn.ts";
+
+/** Most texts at a time where the user does not say: they take turns, line by line. */
+const MAX_TEXTS = 8;
+/** Lines in work at a time: one on the device, one on its way there or back. */
+const MAX_LINES = 2;
+
+type Emit = (event: SpeakEvent) => Promise<void>;
+
+/** See the module. */
+export class TtsModel implements Model {
+  readonly kind = "tts";
+  readonly dtype: Dtype;
+  readonly contextLength = undefined;
+  readonly maxSequences: number;
+  readonly #synthesizer: Synthesizer;
+  readonly #metrics: TtsMetrics;
+  readonly #places: Places;
+  readonly #running = new Set<Promise<void>>();
+
+  /** Owns the synthesizer from here on. */
+  constructor(
+    synthesizer: Synthesizer,
+    { dtype, maxSequences = MAX_TEXTS }: {
+      readonly dtype: Dtype;
+      readonly maxSequences?: number | undefined;
+    },
+  ) {
+    this.#synthesizer = synthesizer;
+    this.dtype = dtype;
+    this.maxSequences = maxSequences;
+    this.#places = new Places(Math.min(MAX_LINES, maxSequences));
+    this.#metrics = new TtsMetrics(() => ({
+      // Also between two lines, and while its reader is behind.
+      running: this.#running.size - this.#places.numWaiting,
+      waiting: this.#places.numWaiting,
+    }));
+  }
+
+  get metrics(): Registry {
+    return this.#metrics.registry;
+  }
+
+  get voices(): readonly Voice[] {
+    return this.#synthesizer.voices.map(({ id, language }) => ({ id, language }));
+  }
+
+  /** Speaks a word that nobody hears, so that the device has compiled what it needs. */
+  async warmUp(): Promise<void> {
+    const [voice] = this.#synthesizer.voices;
+    const { signal } = new AbortController();
+    for await (const { tokens } of writeScript("One two.", this.#speaker(voice, signal))) {
+      await this.#synthesizer.synthesize(tokens, { voice, speed: 1, noisePlace: 0, signal });
+    }
+  }
+
+  start(task: Task, emit: Emit): () => void {
+    requireTask(task, "speak");
+    const voice = this.#findVoice(task.voice);
+    const abort = new AbortController();
+    const work = this.#speak(task, { voice, emit, signal: abort.signal });
+    this.#running.add(work);
+    work.finally(() => this.#running.delete(work));
+    return () => abort.abort();
+  }
+
+  async dispose(): Promise<void> {
+    await Promise.all(this.#running);
+    await this.#synthesizer.dispose();
+  }
+
+  #speaker(voice: Voice, signal: AbortSignal): ScriptOptions {
+    return { synthesizer: this.#synthesizer, voice, signal };
+  }
+
+  #findVoice(id: string | undefined): Voice {
+    const { voices } = this.#synthesizer;
+    const voice = id === undefined ? voices[0] : voices.find((each) => each.id === id);
+    if (voice !== undefined) return voice;
+    throw new HearthError("invalid_value", `voice: the model has no voice ${JSON.stringify(id)}.`, {
+      param: "voice",
+    });
+  }
+
+  async #speak(task: SpeakTask, options: SpeakOptions): Promise<void> {
+    const { emit, signal } = options;
+    try {
+      await this.#work(task, options);
+    } catch (error) {
+      if (signal.aborted) return;
+      const known = HearthError.from(error);
+      if (known !== error) log.error("speech failed", { requestId: task.requestId, error });
+      emit({ type: "error", error: known.toWire() });
+    }
+  }
+
+  async #work(
+    task: SpeakTask,
+    { voice, emit, signal }: SpeakOptions,
+  ): Promise<void> {
+    const startMs = performance.now();
+    const { sampleRateHz } = this.#synthesizer;
+    const lines = writeScript(task.text, this.#speaker(voice, signal));
+    let next = await lines.next();
+    if (next.done) {
+      throw new HearthError(
+        "invalid_value",
+        `${task.param}: there is nothing in the text that the model can say.`,
+        { param: task.param },
+      );
+    }
+    const writer = await createSoundWriter(task.format, sampleRateHz);
+    let [textTokens, audioSeconds] = [0, 0];
+    try {
+      for (let number = 0; !next.done; number++) {
+        const line: Line = next.value;
+        await nextTurn();
+        // Not for longer than a line: a reader who is behind is not to keep others waiting.
+        const place = await this.#places.take(signal);
+        const samples = await this.#speakLine(line, { task, voice, number, signal })
+          .finally(() => this.#places.giveBack(place));
+        // Known before it is sent: whether this is all.
+        next = await lines.next();
+        const pause = next.done ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
+        const bytes = encode(writer, { samples, pause, isLast: next.done === true });
+        textTokens += line.tokens.length;
+        audioSeconds += (samples.length + pause) / sampleRateHz;
+        signal.throwIfAborted();
+        if (number === 0) this.#metrics.observeFirst(performance.now() - startMs);
+        await emit({ type: "audio", bytes, isLast: next.done === true });
+        signal.throwIfAborted();
+      }
+      emit({ type: "done", textTokens, audioSeconds });
+    } finally {
+      writer.dispose();
+    }
+  }
+
+  async #speakLine(
+    { tokens }: Line,
+    { task, voice, number, signal }: {
+      readonly task: SpeakTask;
+      readonly voice: Voice;
+      /** Of the line in its text. */
+      readonly number: number;
+      readonly signal: AbortSignal;
+    },
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const { hasSpeed, sampleRateHz } = this.#synthesizer;
+    const { speed, seed } = task;
+    const startMs = performance.now();
+    const spoken = await this.#synthesizer.synthesize(tokens, {
+      voice,
+      speed: hasSpeed ? speed : 1,
+      noisePlace: noisePlace(seed, number),
+      signal,
+    });
+    const samples = hasSpeed ? spoken : stretchTime(spoken, { speed, sampleRateHz });
+    limitPeaks(samples);
+    this.#metrics.observePiece({
+      numTokens: tokens.length,
+      audioSeconds: samples.length / sampleRateHz,
+      durationMs: performance.now() - startMs,
+    });
+    return samples;
+  }
+}
+
+interface SpeakOptions {
+  readonly voice: Voice;
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+}
+
+/** A line and the silence after it, as the next bytes of the file. */
+function encode(
+  writer: SoundWriter,
+  { samples, pause, isLast }: {
+    readonly samples: Float32Array;
+    readonly pause: number;
+    readonly isLast: boolean;
+  },
+): Uint8Array<ArrayBuffer> {
+  const parts = [writer.write(samples)];
+  if (pause > 0) parts.push(writer.write(new Float32Array(pause)));
+  if (isLast) parts.push(writer.finish());
+  return joinBytes(parts);
+}

@@ -1,0 +1,140 @@
+/**
+ * One of the graphs of a speech model.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import type { Backend } from "../../backend/backend.ts";
+import { StartupError } from "../../errors.ts";
+import { FolderFiles } from "../../onnx/external_data.ts";
+import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
+import type { Model } from "../../onnx/proto.ts";
+import { readModel } from "../../onnx/proto_read.ts";
+import { NOISE_PLACE, seedNoise } from "../../onnx/seeded_noise.ts";
+import { openChangedGraph } from "../changed_graph.ts";
+import type { ModelFolder } from "../folder.ts";
+import type { LoadProgress } from "../progress.ts";
+
+/** What an input is filled with: a tensor, or numbers that become one of the type that the graph declares. */
+export type Feed = Tensor | {
+  readonly values: ArrayLike<number>;
+  readonly dims: readonly number[];
+};
+
+/** How to open a graph. */
+export interface TtsGraphOptions {
+  readonly backend: Backend;
+  /** In the folder: `onnx/model.onnx`. */
+  readonly path: string;
+  /** Inputs that the caller can fill, beside noise. */
+  readonly known: RegExp;
+  /** What to make of the graph first. @throws {StartupError} when it is not as wanted. */
+  readonly change?: (model: Model) => Model;
+  readonly onProgress: (progress: LoadProgress) => void;
+}
+
+/** See the module. */
+export class TtsGraph {
+  readonly #session: Session;
+  readonly #backend: Backend;
+
+  private constructor(session: Session, backend: Backend) {
+    this.#session = session;
+    this.#backend = backend;
+  }
+
+  /** @throws {StartupError} when the graph wants inputs that are not known. */
+  static async open(
+    folder: ModelFolder,
+    { backend, path, known, onProgress, change = (model) => model }: TtsGraphOptions,
+  ): Promise<TtsGraph> {
+    onProgress({ what: `loading ${path}` });
+    await using files = new FolderFiles(join(folder.path, "onnx"));
+    const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
+    const session = await openChangedGraph(seedNoise(change(model)), { files, backend });
+    const unknown = session.inputs.map(({ name }) => name)
+      .filter((name) => name !== NOISE_PLACE && !known.test(name));
+    if (unknown.length === 0) return new TtsGraph(session, backend);
+    await session.release();
+    throw new StartupError(`${path} wants inputs that are not known: ${unknown.join(", ")}.`);
+  }
+
+  get inputs(): Session["inputs"] {
+    return this.#session.inputs;
+  }
+
+  /**
+   * Runs the graph; the caller disposes what comes out.
+   *
+   * @param feeds by input name; those that the graph does not have are left out.
+   * @param options.place where its noise begins, for graphs that have some.
+   * @param options.only the one output that is wanted; all if absent.
+   */
+  run(
+    feeds: Readonly<Record<string, Feed>>,
+    { place = 0, only }: { readonly place?: number; readonly only?: string } = {},
+  ): Promise<Tensors> {
+    const given: Readonly<Record<string, Feed>> = {
+      ...feeds,
+      [NOISE_PLACE]: { values: [place], dims: [] },
+    };
+    const tensors = this.#session.inputs.map(({ name, type }) => {
+      const feed = given[name];
+      if (feed === undefined) throw new Error(`The input "${name}" was not given.`);
+      return [name, "values" in feed ? makeTensor(feed, type) : feed] as const;
+    });
+    return this.#session.run(
+      Object.fromEntries(tensors),
+      only === undefined ? undefined : { [only]: null },
+    );
+  }
+
+  /** Runs the graph for one output. @returns its elements as f32, the caller's. */
+  async read(
+    feeds: Readonly<Record<string, Feed>>,
+    { output, place }: { readonly output: string; readonly place?: number },
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const outputs = await this.run(feeds, { only: output, ...(place !== undefined && { place }) });
+    return await this.take(outputs, output);
+  }
+
+  /**
+   * Reads an output's elements as f32, the caller's, and frees it.
+   *
+   * @throws {Error} when the graph gives no such output.
+   */
+  async take(outputs: Tensors, name: string): Promise<Float32Array<ArrayBuffer>> {
+    const tensor = outputs[name];
+    if (tensor === undefined) throw new Error(`The graph gives no output "${name}".`);
+    try {
+      if (tensor.type === "float32") {
+        return await this.#backend.read(tensor) as Float32Array<ArrayBuffer>;
+      }
+      return Float32Array.from(await tensor.getData() as ArrayLike<number>);
+    } finally {
+      tensor.dispose();
+    }
+  }
+
+  release(): Promise<void> {
+    return this.#session.release();
+  }
+}
+
+function makeTensor(
+  { values, dims }: Exclude<Feed, Tensor>,
+  type: Session["inputs"][number]["type"],
+): Tensor {
+  switch (type) {
+    case "int64":
+      return new Tensor("int64", BigInt64Array.from(values as number[], BigInt), dims);
+    case "int32":
+      return new Tensor("int32", Int32Array.from(values), dims);
+    case "float16":
+      return new Tensor("float16", Float16Array.from(values) as unknown as Uint16Array, dims);
+    case "bool":
+      return new Tensor("bool", Uint8Array.from(values), dims);
+    default:
+      return new Tensor("float32", Float32Array.from(values), dims);
+  }
+}

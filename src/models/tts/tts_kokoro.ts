@@ -1,0 +1,101 @@
+/**
+ * Kokoro, a StyleTTS 2 without diffusion: one graph from sounds, a style and a speed to sound.
+ *
+ * @module
+ */
+import type { ModelFolder } from "../folder.ts";
+import type { Synthesizer, Utterance } from "./synthesizer.ts";
+import { toPhonemes } from "./tts_phonemes.ts";
+import { TtsGraph } from "./tts_graph.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
+import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
+import { readVoices, type VectorVoice } from "./tts_voices.ts";
+
+const DEFAULT_RATE_HZ = 24_000;
+const DEFAULT_STYLE_WIDTH = 256;
+/** What the model was trained with; a token at each end is none of the text's. */
+const MAX_TOKENS = 512;
+const NUM_END_TOKENS = 2;
+/** By the first letter of a voice's name. Those of other languages need sounds that are not known here. */
+const LANGUAGES: Readonly<Record<string, string>> = { a: "en-US", b: "en-GB" };
+/** The voice that its makers grade best comes first. */
+const BEST_VOICE = "af_heart";
+
+/** See the module. */
+export class KokoroSynthesizer implements Synthesizer {
+  readonly sampleRateHz: number;
+  readonly voices: readonly [VectorVoice, ...VectorVoice[]];
+  readonly maxTokens = MAX_TOKENS;
+  readonly hasSpeed = true;
+  readonly #graph: TtsGraph;
+  readonly #tokenizer: TtsTokenizer;
+  readonly #styleWidth: number;
+
+  private constructor(parts: {
+    readonly graph: TtsGraph;
+    readonly tokenizer: TtsTokenizer;
+    readonly voices: readonly [VectorVoice, ...VectorVoice[]];
+    readonly styleWidth: number;
+    readonly sampleRateHz: number;
+  }) {
+    this.#graph = parts.graph;
+    this.#tokenizer = parts.tokenizer;
+    this.#styleWidth = parts.styleWidth;
+    this.voices = parts.voices;
+    this.sampleRateHz = parts.sampleRateHz;
+  }
+
+  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<KokoroSynthesizer> {
+    const tokenizer = await loadTtsTokenizer(folder);
+    const graph = await TtsGraph.open(folder, {
+      ...options,
+      path: options.pathOf("model"),
+      known: /^(input_ids|style|speed)$/,
+    });
+    try {
+      const declared = graph.inputs.find(({ name }) => name === "style")?.shape.at(-1);
+      const width = typeof declared === "number" ? declared : DEFAULT_STYLE_WIDTH;
+      const [first, ...others] = await readVoices(folder, {
+        width,
+        languageOf: (id) => LANGUAGES[id[0]!],
+      });
+      const best = others.find(({ id }) => id === BEST_VOICE);
+      return new KokoroSynthesizer({
+        graph,
+        tokenizer,
+        voices: best
+          ? [best, first, ...others.filter((voice) => voice !== best)]
+          : [first, ...others],
+        styleWidth: width,
+        sampleRateHz: Number(folder.config["sampling_rate"] ?? DEFAULT_RATE_HZ),
+      });
+    } catch (error) {
+      await graph.release();
+      throw error;
+    }
+  }
+
+  async tokenize(text: string, { language }: VectorVoice): Promise<readonly number[]> {
+    return this.#tokenizer.encode(await toPhonemes(text, language));
+  }
+
+  async synthesize(
+    tokens: readonly number[],
+    { voice, speed, noisePlace }: Utterance,
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const width = this.#styleWidth;
+    const { style } = voice as VectorVoice;
+    // There is a style for each length of text.
+    const row = Math.min(tokens.length - NUM_END_TOKENS, style.length / width - 1);
+    return await this.#graph.read({
+      input_ids: { values: tokens, dims: [1, tokens.length] },
+      style: { values: style.subarray(row * width, (row + 1) * width), dims: [1, width] },
+      speed: { values: [speed], dims: [1] },
+    }, { output: "waveform", place: noisePlace });
+  }
+
+  dispose(): Promise<void> {
+    return this.#graph.release();
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * SpeechT5's decoder as Optimum exports it, merged of two, with its keys and values on the device.
+ *
+ * Of the merged graph two are made: one projects the encoder's output to keys and values, once per text, and the
+ * other adds frames with all keys and values so far.
+ *
+ * @module
+ */
+import { StartupError } from "../../errors.ts";
+import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
+import { Tensor, type Tensors } from "../../onnx/ort.ts";
+import type { Model } from "../../onnx/proto.ts";
+import type { ModelFolder } from "../folder.ts";
+import { type Feed, TtsGraph } from "./tts_graph.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
+
+const DECODER = "decoder_model_merged";
+const KNOWN =
+  /^(output_sequence|encoder_hidden_states|encoder_attention_mask|speaker_embeddings|past_key_values\..*)$/;
+
+/** What was said so far, and by whom; it owns its tensors. */
+export interface MelState {
+  /** What stays the same for all frames. */
+  readonly fixed: Readonly<Record<string, Feed>>;
+  /** Keys and values of frames so far, by input name. */
+  self: Tensors;
+  /** All frames so far, as the decoder wants them back. */
+  sequence: Feed;
+  dispose(): void;
+}
+
+/** What a step adds. */
+export interface MelFrames {
+  /** f32 `[frames, melBins]`. */
+  readonly frames: Float32Array;
+  /** That the sound ends with these: the highest of theirs. */
+  readonly stopProbability: number;
+}
+
+/** See the module. */
+export class MelDecoder {
+  readonly #project: TtsGraph;
+  readonly #step: TtsGraph;
+  readonly #selfInputs: TtsGraph["inputs"];
+  readonly #crossInputs: readonly string[];
+
+  private constructor(project: TtsGraph, step: TtsGraph) {
+    this.#project = project;
+    this.#step = step;
+    const cached = step.inputs.filter(({ name }) => name.startsWith("past_key_values."));
+    this.#selfInputs = cached.filter(({ name }) => !isCross(name));
+    this.#crossInputs = cached.map(({ name }) => name).filter(isCross);
+  }
+
+  /** @throws {StartupError} when the graph is not as Optimum exports it. */
+  static async open(folder: ModelFolder, options: TtsLoadOptions): Promise<MelDecoder> {
+    const path = options.pathOf(DECODER);
+    const open = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) =>
+      TtsGraph.open(folder, {
+        ...options,
+        path,
+        known: KNOWN,
+        change: (model) => takeHalf(model, { branch, wanted, path }),
+      });
+    const project = await open("else_branch", isCross);
+    return new MelDecoder(project, await open("then_branch", (name) => !isCross(name)));
+  }
+
+  /**
+   * The state before the first frame.
+   *
+   * @param encoded what the encoder gives of a text; it stays the caller's, and stays until the state is gone.
+   * @param options.speaker f32 `[width]`.
+   */
+  async begin(
+    encoded: Tensors,
+    { speaker, melBins }: { readonly speaker: Float32Array; readonly melBins: number },
+  ): Promise<MelState> {
+    const given: Readonly<Record<string, Feed>> = {
+      encoder_hidden_states: encoded["encoder_outputs"]!,
+      encoder_attention_mask: encoded["encoder_attention_mask"]!,
+      speaker_embeddings: { values: speaker, dims: [1, speaker.length] },
+    };
+    const projected = await this.#project.run(given);
+    const cross = pick(projected, this.#crossInputs);
+    const state: MelState = {
+      fixed: { ...given, ...cross },
+      self: Object.fromEntries(this.#selfInputs.map((input) => [input.name, nothingYet(input)])),
+      sequence: { values: new Float32Array(melBins), dims: [1, 1, melBins] },
+      dispose: () => {
+        free(state.self);
+        free(cross);
+        if (!("values" in state.sequence)) state.sequence.dispose();
+      },
+    };
+    return state;
+  }
+
+  /** Adds frames to the state. @param noisePlace where the noise of its first layers begins. */
+  async step(state: MelState, noisePlace: number): Promise<MelFrames> {
+    const { fixed, self, sequence } = state;
+    const feeds = { ...fixed, ...self, output_sequence: sequence };
+    const outputs = await this.#step.run(feeds, { place: noisePlace });
+    state.self = pick(outputs, this.#selfInputs.map(({ name }) => name));
+    state.sequence = outputs["output_sequence_out"]!;
+    free(self);
+    if (!("values" in sequence)) sequence.dispose();
+    const stops = await this.#step.take(outputs, "prob");
+    return {
+      frames: await this.#step.take(outputs, "spectrum"),
+      stopProbability: stops.reduce((highest, stop) => Math.max(highest, stop), 0),
+    };
+  }
+
+  /** Frees the weights. */
+  async release(): Promise<void> {
+    await this.#project.release();
+    await this.#step.release();
+  }
+}
+
+function takeHalf(
+  model: Model,
+  { branch, wanted, path }: {
+    readonly branch: "then_branch" | "else_branch";
+    readonly wanted: (name: string) => boolean;
+    readonly path: string;
+  },
+): Model {
+  const taken = takeBranch(model, branch);
+  if (taken !== undefined) {
+    return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(wanted));
+  }
+  throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
+}
+
+function isCross(name: string): boolean {
+  return name.includes(".encoder.");
+}
+
+/** Keys or values of no frame. */
+function nothingYet({ type, shape }: TtsGraph["inputs"][number]): Tensor {
+  const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
+  return type === "float16"
+    ? new Tensor("float16", new Uint16Array(0), dims)
+    : new Tensor("float32", new Float32Array(0), dims);
+}
+
+/** The outputs that continue cache inputs, by the inputs' names. */
+function pick(outputs: Tensors, inputNames: readonly string[]): Record<string, Tensor> {
+  return Object.fromEntries(
+    inputNames.map((name) => [name, outputs[name.replace(/^past_key_values/, "present")]!]),
+  );
+}
+
+function free(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose();
+}

@@ -1,0 +1,62 @@
+/**
+ * What a model that speaks tells Prometheus.
+ *
+ * @module
+ */
+import type { Counter, Histogram, Registry } from "prom-client";
+import { MetricSet } from "../../metric_set.ts";
+
+/** Seconds of work for a second of sound. */
+const FACTOR_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5];
+
+/** Counters and histograms of one model. */
+export class TtsMetrics {
+  readonly registry: Registry;
+  readonly #audioSeconds: Counter;
+  readonly #tokens: Counter;
+  readonly #firstSeconds: Histogram;
+  readonly #realTimeFactor: Histogram;
+
+  /** @param requests how many are worked on, and how many wait. */
+  constructor(requests: () => { running: number; waiting: number }) {
+    const metrics = new MetricSet();
+    this.registry = metrics.registry;
+    this.#audioSeconds = metrics.counter(
+      "hearth_audio_seconds_total",
+      "Seconds of sound that were made.",
+    );
+    this.#tokens = metrics.counter(
+      "hearth_prompt_tokens_total",
+      "Tokens of text that were spoken.",
+    );
+    this.#firstSeconds = metrics.histogram(
+      "hearth_first_audio_seconds",
+      "From a request's arrival to its first sound.",
+    );
+    this.#realTimeFactor = metrics.histogram(
+      "hearth_real_time_factor",
+      "Seconds of work for each second of sound, by pieces of text.",
+      FACTOR_BUCKETS,
+    );
+    metrics.gauge("hearth_sequences_running", "Texts that are spoken.", () => requests().running);
+    metrics.gauge("hearth_sequences_waiting", "Texts that wait.", () => requests().waiting);
+  }
+
+  /** Takes note of the first sound of a request. */
+  observeFirst(durationMs: number): void {
+    this.#firstSeconds.observe(durationMs / 1000);
+  }
+
+  /** Takes note of a piece of text that was spoken. */
+  observePiece(
+    { numTokens, audioSeconds, durationMs }: {
+      readonly numTokens: number;
+      readonly audioSeconds: number;
+      readonly durationMs: number;
+    },
+  ): void {
+    this.#tokens.inc(numTokens);
+    this.#audioSeconds.inc(audioSeconds);
+    if (audioSeconds > 0) this.#realTimeFactor.observe(durationMs / 1000 / audioSeconds);
+  }
+}

@@ -1,0 +1,91 @@
+/**
+ * From a text to what is spoken of it: pieces that the model takes in one go, with the silence between them.
+ *
+ * @module
+ */
+import { cleanText } from "./spoken/clean_text.ts";
+import { spellEnglish } from "./spoken/english.ts";
+import { loadToWords, writeNumbers } from "./spoken/numbers.ts";
+import { halve, type Piece, splitPieces } from "./spoken/pieces.ts";
+import type { Synthesizer, Voice } from "./synthesizer.ts";
+import { nextTurn } from "../turn.ts";
+
+/** Long pieces sound better, short ones are heard sooner. */
+const MAX_CHARS = 240;
+const MAX_SAID_CHARS = 2 * MAX_CHARS;
+/** Languages with a decimal point. */
+const POINT_LANGUAGES: ReadonlySet<string> = new Set(["en", "ko", "hi", "ja", "zh"]);
+
+/** Tokens to speak in one go. */
+export interface Line {
+  readonly tokens: readonly number[];
+  /** Silence after it, if something follows. */
+  readonly pauseSeconds: number;
+}
+
+/** Who speaks, and for how long anybody wants to hear it. */
+export interface ScriptOptions {
+  readonly synthesizer: Synthesizer;
+  readonly voice: Voice;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The lines of a text, in order, each made when it is asked for; none where there is nothing to say.
+ *
+ * @throws the signal's reason when it is aborted.
+ */
+export async function* writeScript(
+  text: string,
+  { synthesizer, voice, signal }: ScriptOptions,
+): AsyncGenerator<Line> {
+  const { language } = new Intl.Locale(voice.language);
+  const spell = await createSpeller(language);
+  for (const piece of splitPieces(text, { language, maxChars: MAX_CHARS })) {
+    // A long text may have nothing to say, and be no line that anything else waits for.
+    await nextTurn();
+    signal.throwIfAborted();
+    const said = spell(piece.text);
+    // What is written out is longer than what was written.
+    const parts = said.length <= MAX_SAID_CHARS
+      ? [{ text: said, pauseSeconds: 0 }]
+      : splitPieces(said, { language, maxChars: MAX_SAID_CHARS });
+    for (const part of endingWith(piece.pauseSeconds, parts)) {
+      yield* fit(part, { synthesizer, voice });
+    }
+  }
+}
+
+/** Gives the last of the parts the pause that is due after all of them. */
+function* endingWith(pauseSeconds: number, parts: Iterable<Piece>): Generator<Piece> {
+  let held: Piece | undefined;
+  for (const part of parts) {
+    if (held !== undefined) yield held;
+    held = part;
+  }
+  if (held !== undefined) yield { ...held, pauseSeconds };
+}
+
+/** One line, or several where the model takes no more than so many tokens at once. */
+async function* fit(
+  { text, pauseSeconds }: Piece,
+  speaker: { readonly synthesizer: Synthesizer; readonly voice: Voice },
+): AsyncGenerator<Line> {
+  const { synthesizer, voice } = speaker;
+  const tokens = await synthesizer.tokenize(text, voice);
+  const halves = tokens.length > synthesizer.maxTokens ? halve(text) : undefined;
+  if (halves !== undefined) {
+    yield* fit({ text: halves[0], pauseSeconds: 0 }, speaker);
+    yield* fit({ text: halves[1], pauseSeconds }, speaker);
+  } else if (tokens.length > 0 && tokens.length <= synthesizer.maxTokens) {
+    yield { tokens, pauseSeconds };
+  }
+}
+
+async function createSpeller(language: string): Promise<(text: string) => string> {
+  if (language === "en") return (text) => spellEnglish(cleanText(text));
+  const toWords = await loadToWords(language);
+  if (toWords === undefined) return cleanText;
+  const decimalSign = POINT_LANGUAGES.has(language) ? "." : ",";
+  return (text) => writeNumbers(cleanText(text), { toWords, decimalSign });
+}

@@ -1,0 +1,204 @@
+/**
+ * SpeechT5: an encoder of characters, a decoder that adds a few frames of a spectrogram at a time, and a vocoder.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { StartupError } from "../../errors.ts";
+import { log } from "../../log.ts";
+import type { ModelFolder } from "../folder.ts";
+import { MelDecoder, type MelState } from "./tts_mel_decoder.ts";
+import type { Synthesizer, Utterance } from "./synthesizer.ts";
+import { TtsGraph } from "./tts_graph.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
+import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
+import { nextTurn } from "../turn.ts";
+import { readVoices, type VectorVoice } from "./tts_voices.ts";
+
+const DEFAULT_RATE_HZ = 16_000;
+const DEFAULT_MAX_TOKENS = 600;
+/** Of a vector that tells speakers apart (x-vector). */
+const DEFAULT_SPEAKER_WIDTH = 512;
+/** A voice at the root of a folder, where there are no others. */
+const ROOT_VOICE = "speaker_embeddings.bin";
+/** The sound ends when the decoder is this sure of it. */
+const STOP_PROBABILITY = 0.5;
+/** Frames for each token, at which a decoder that does not find the end is stopped. */
+const MAX_FRAMES_PER_TOKEN = 20;
+
+interface SpeechT5Parts {
+  readonly tokenizer: TtsTokenizer;
+  readonly encoder: TtsGraph;
+  readonly decoder: MelDecoder;
+  readonly vocoder: TtsGraph;
+  readonly voices: readonly [VectorVoice, ...VectorVoice[]];
+  readonly sampleRateHz: number;
+  readonly maxTokens: number;
+  readonly melBins: number;
+  /** Frames that the decoder adds at a time. */
+  readonly framesPerStep: number;
+}
+
+/** See the module. */
+export class SpeechT5Synthesizer implements Synthesizer {
+  readonly hasSpeed = false;
+  readonly #parts: SpeechT5Parts;
+
+  private constructor(parts: SpeechT5Parts) {
+    this.#parts = parts;
+  }
+
+  get sampleRateHz(): number {
+    return this.#parts.sampleRateHz;
+  }
+
+  get voices(): readonly [VectorVoice, ...VectorVoice[]] {
+    return this.#parts.voices;
+  }
+
+  get maxTokens(): number {
+    return this.#parts.maxTokens;
+  }
+
+  /** @throws {StartupError} when the folder lacks a part, the vocoder for example. */
+  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<SpeechT5Synthesizer> {
+    const { config } = folder;
+    const number = (name: string, fallback: number) => Number(config[name] ?? fallback);
+    const tokenizer = await loadTtsTokenizer(folder);
+    const voices = await readSpeakers(
+      folder,
+      number("speaker_embedding_dim", DEFAULT_SPEAKER_WIDTH),
+    );
+    const vocoderPath = findVocoder(folder, options);
+    return new SpeechT5Synthesizer({
+      tokenizer,
+      voices,
+      encoder: await TtsGraph.open(folder, {
+        ...options,
+        path: options.pathOf("encoder_model"),
+        known: /^(input_ids|attention_mask)$/,
+      }),
+      decoder: await MelDecoder.open(folder, options),
+      vocoder: await TtsGraph.open(folder, {
+        ...options,
+        path: vocoderPath,
+        known: /^spectrogram$/,
+      }),
+      sampleRateHz: number("sampling_rate", DEFAULT_RATE_HZ),
+      maxTokens: number("max_text_positions", DEFAULT_MAX_TOKENS),
+      melBins: number("num_mel_bins", 80),
+      framesPerStep: number("reduction_factor", 2),
+    });
+  }
+
+  tokenize(text: string): Promise<readonly number[]> {
+    return Promise.resolve(this.#parts.tokenizer.encode(text));
+  }
+
+  async synthesize(
+    tokens: readonly number[],
+    utterance: Utterance,
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const { vocoder, melBins } = this.#parts;
+    const mel = await this.#decode(tokens, utterance);
+    const spectrogram = { values: mel, dims: [mel.length / melBins, melBins] };
+    return await vocoder.read({ spectrogram }, { output: "waveform" });
+  }
+
+  async dispose(): Promise<void> {
+    const { encoder, decoder, vocoder } = this.#parts;
+    await encoder.release();
+    await decoder.release();
+    await vocoder.release();
+  }
+
+  /** f32 `[frames, melBins]`. */
+  async #decode(
+    tokens: readonly number[],
+    { voice, noisePlace, signal }: Utterance,
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const { encoder, decoder, melBins, framesPerStep } = this.#parts;
+    const dims = [1, tokens.length];
+    const encoded = await encoder.run({
+      input_ids: { values: tokens, dims },
+      attention_mask: { values: tokens.map(() => 1), dims },
+    });
+    const maxSteps = Math.floor(tokens.length / framesPerStep * MAX_FRAMES_PER_TOKEN);
+    const mel = new GrowingFrames(framesPerStep * melBins * 64);
+    let state: MelState | undefined;
+    try {
+      state = await decoder.begin(encoded, {
+        speaker: (voice as VectorVoice).style,
+        melBins,
+      });
+      for (let step = 0; step < Math.max(1, maxSteps); step++) {
+        await nextTurn();
+        signal.throwIfAborted();
+        const { frames, stopProbability } = await decoder.step(state, noisePlace + step);
+        mel.push(frames);
+        if (stopProbability >= STOP_PROBABILITY) break;
+      }
+    } finally {
+      state?.dispose();
+      for (const tensor of Object.values(encoded)) tensor.dispose();
+    }
+    return mel.all();
+  }
+}
+
+/** Numbers that come a few at a time. */
+class GrowingFrames {
+  #values: Float32Array<ArrayBuffer>;
+  #length = 0;
+
+  constructor(capacity: number) {
+    this.#values = new Float32Array(capacity);
+  }
+
+  push(more: Float32Array): void {
+    if (this.#length + more.length > this.#values.length) {
+      const larger = new Float32Array(2 * this.#values.length + more.length);
+      larger.set(this.#values);
+      this.#values = larger;
+    }
+    this.#values.set(more, this.#length);
+    this.#length += more.length;
+  }
+
+  all(): Float32Array<ArrayBuffer> {
+    return this.#values.subarray(0, this.#length);
+  }
+}
+
+function findVocoder(folder: ModelFolder, { pathOf, graphs }: TtsLoadOptions): string {
+  const name = ["decoder_postnet_and_vocoder", "vocoder"].find((each) => graphs.has(each));
+  if (name !== undefined) return pathOf(name);
+  throw new StartupError(
+    `${folder.path} has no vocoder: wanted is onnx/decoder_postnet_and_vocoder.onnx as Optimum exports it, or a ` +
+      "HiFi-GAN as onnx/vocoder.onnx.",
+  );
+}
+
+/** The folder's voices; one without a character where it has none. */
+async function readSpeakers(
+  folder: ModelFolder,
+  width: number,
+): Promise<[VectorVoice, ...VectorVoice[]]> {
+  const languageOf = () => "en";
+  if ([...folder.files].some((file) => file.startsWith("voices/"))) {
+    return await readVoices(folder, { width, languageOf });
+  }
+  if (folder.files.has(ROOT_VOICE)) {
+    const bytes = await Deno.readFile(join(folder.path, ROOT_VOICE));
+    if (bytes.length === 4 * width) {
+      return [{ id: "default", language: "en", style: new Float32Array(bytes.buffer) }];
+    }
+    throw new StartupError(
+      `${folder.path}/${ROOT_VOICE} has ${bytes.length} bytes; wanted are ${width} numbers of 4 bytes.`,
+    );
+  }
+  log.warn("the folder has no voices: speaking without a speaker's character", {
+    wanted: `voices/<name>.bin with ${width} numbers of 4 bytes`,
+  });
+  return [{ id: "neutral", language: "en", style: new Float32Array(width) }];
+}

@@ -1,0 +1,151 @@
+/**
+ * Supertonic: characters are encoded, and noise is brought step by step to a picture of the sound (flow matching).
+ *
+ * @module
+ */
+import { StartupError } from "../../errors.ts";
+import { normalNoise } from "../../onnx/noise_table.ts";
+import type { Tensor } from "../../onnx/ort.ts";
+import type { ModelFolder } from "../folder.ts";
+import type { Synthesizer, Utterance } from "./synthesizer.ts";
+import { type Feed, TtsGraph } from "./tts_graph.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
+import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
+import { nextTurn } from "../turn.ts";
+import { readVoices, type VectorVoice } from "./tts_voices.ts";
+
+const MAX_TOKENS = 600;
+/** As many as its makers use where quality and pace both count. */
+const NUM_STEPS = 5;
+/** Of the speed that counts as 1. */
+const BASE_SPEED = 1.05;
+
+/** What `config.json` says. */
+interface SupertonicConfig {
+  readonly sampleRateHz: number;
+  readonly styleWidth: number;
+  readonly latentChannels: number;
+  /** Samples of sound for each column of the picture. */
+  readonly latentSamples: number;
+}
+
+/** See the module. */
+export class SupertonicSynthesizer implements Synthesizer {
+  readonly voices: readonly [VectorVoice, ...VectorVoice[]];
+  readonly maxTokens = MAX_TOKENS;
+  readonly hasSpeed = true;
+  readonly #config: SupertonicConfig;
+  readonly #tokenizer: TtsTokenizer;
+  readonly #graphs: Readonly<Record<"encoder" | "denoiser" | "decoder", TtsGraph>>;
+
+  private constructor(parts: {
+    readonly config: SupertonicConfig;
+    readonly tokenizer: TtsTokenizer;
+    readonly graphs: Readonly<Record<"encoder" | "denoiser" | "decoder", TtsGraph>>;
+    readonly voices: readonly [VectorVoice, ...VectorVoice[]];
+  }) {
+    this.#config = parts.config;
+    this.#tokenizer = parts.tokenizer;
+    this.#graphs = parts.graphs;
+    this.voices = parts.voices;
+  }
+
+  get sampleRateHz(): number {
+    return this.#config.sampleRateHz;
+  }
+
+  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<SupertonicSynthesizer> {
+    const config = readConfig(folder);
+    const tokenizer = await loadTtsTokenizer(folder);
+    const voices = await readVoices(folder, {
+      width: config.styleWidth,
+      languageOf: () => "en",
+    });
+    const open = (name: string, known: RegExp) =>
+      TtsGraph.open(folder, { ...options, path: options.pathOf(name), known });
+    const graphs = {
+      encoder: await open("text_encoder", /^(input_ids|attention_mask|style)$/),
+      denoiser: await open(
+        "latent_denoiser",
+        /^(style|noisy_latents|latent_mask|encoder_outputs|attention_mask|timestep|num_inference_steps)$/,
+      ),
+      decoder: await open("voice_decoder", /^latents$/),
+    };
+    return new SupertonicSynthesizer({ config, tokenizer, graphs, voices });
+  }
+
+  tokenize(text: string): Promise<readonly number[]> {
+    return Promise.resolve(this.#tokenizer.encode(text));
+  }
+
+  async synthesize(
+    tokens: readonly number[],
+    { voice, speed, noisePlace, signal }: Utterance,
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const { sampleRateHz, styleWidth, latentChannels, latentSamples } = this.#config;
+    const { encoder, denoiser, decoder } = this.#graphs;
+    const values = (voice as VectorVoice).style;
+    const style = { values, dims: [1, values.length / styleWidth, styleWidth] };
+    const mask = { values: tokens.map(() => 1), dims: [1, tokens.length] };
+    const encoded = await encoder.run({
+      input_ids: { values: tokens, dims: [1, tokens.length] },
+      attention_mask: mask,
+      style,
+    });
+    const encodedText = encoded["last_hidden_state"]!;
+    let latents: Feed | undefined;
+    try {
+      const [seconds = 0] = await encoder.take(encoded, "durations");
+      const numSamples = seconds / (BASE_SPEED * speed) * sampleRateHz;
+      const columns = Math.max(1, Math.ceil(numSamples / latentSamples));
+      latents = {
+        values: normalNoise(noisePlace, latentChannels * columns),
+        dims: [1, latentChannels, columns],
+      };
+      for (let step = 0; step < NUM_STEPS; step++) {
+        await nextTurn();
+        signal.throwIfAborted();
+        const { denoised_latents: next } = await denoiser.run({
+          style,
+          noisy_latents: latents,
+          latent_mask: { values: new Array(columns).fill(1), dims: [1, columns] },
+          encoder_outputs: encodedText,
+          attention_mask: mask,
+          timestep: { values: [step], dims: [1] },
+          num_inference_steps: { values: [NUM_STEPS], dims: [1] },
+        });
+        free(latents);
+        latents = next!;
+      }
+      const sound = await decoder.read({ latents }, { output: "waveform" });
+      return sound.slice(0, Math.ceil(numSamples));
+    } finally {
+      encodedText.dispose();
+      if (latents !== undefined) free(latents);
+    }
+  }
+
+  async dispose(): Promise<void> {
+    for (const graph of Object.values(this.#graphs)) await graph.release();
+  }
+}
+
+function free(feed: Feed): void {
+  if (!("values" in feed)) (feed as Tensor).dispose();
+}
+
+function readConfig({ config, path }: ModelFolder): SupertonicConfig {
+  const number = (name: string) => {
+    const value = config[name];
+    if (typeof value === "number" && value > 0) return value;
+    throw new StartupError(`${path}/config.json has no ${name}, which Supertonic needs.`);
+  };
+  const compress = number("chunk_compress_factor");
+  return {
+    sampleRateHz: number("sampling_rate"),
+    styleWidth: number("style_dim"),
+    latentChannels: number("latent_dim") * compress,
+    latentSamples: number("base_chunk_size") * compress,
+  };
+}

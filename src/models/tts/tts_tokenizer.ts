@@ -1,0 +1,41 @@
+/**
+ * A speech model's own tokenizer: characters or sounds to ids.
+ *
+ * @module
+ */
+import { Tokenizer } from "@huggingface/tokenizers";
+import { StartupError } from "../../errors.ts";
+import { type Json, type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+
+/** Text to ids. */
+export interface TtsTokenizer {
+  /** @returns none where the text has nothing to say: no letter or digit that the tokenizer knows. */
+  encode(text: string): readonly number[];
+  /** `tokenizer_config.json`. */
+  readonly config: Json;
+}
+
+/** @throws {StartupError} when the folder has no tokenizer. */
+export async function loadTtsTokenizer(folder: ModelFolder): Promise<TtsTokenizer> {
+  if (!folder.files.has("tokenizer.json")) {
+    throw new StartupError(`${folder.path} has no tokenizer.json, which a speech model needs.`);
+  }
+  const config = await readOptionalJson(folder, "tokenizer_config.json");
+  const tokenizer = new Tokenizer(await readJson(folder.path, "tokenizer.json"), config);
+  const special = new Set(
+    [...tokenizer.get_added_tokens_decoder().values()].map(({ content }) => content),
+  );
+  const silent = ["pad_token", "unk_token"].map((name) => config[name]);
+  const spoken = new Set<number>();
+  for (const [token, id] of tokenizer.get_vocab()) {
+    if (special.has(token) || silent.includes(token)) continue;
+    if (/[\p{L}\p{N}]/u.test(token)) spoken.add(id);
+  }
+  return {
+    config,
+    encode: (text) => {
+      const { ids } = tokenizer.encode(text);
+      return ids.some((id) => spoken.has(id)) ? ids : [];
+    },
+  };
+}

@@ -1,0 +1,51 @@
+/**
+ * Voices that lie in a folder as vectors: `voices/<name>.bin`, little-endian float32.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { StartupError } from "../../errors.ts";
+import type { ModelFolder } from "../folder.ts";
+import type { Voice } from "./synthesizer.ts";
+
+/** A voice and the numbers that make it. */
+export interface VectorVoice extends Voice {
+  /** f32 `[rows, width]`. */
+  readonly style: Float32Array;
+}
+
+const VOICE_FILE = /^voices\/([\w.-]+)\.bin$/;
+
+/**
+ * Reads a folder's voices, in the order of their names.
+ *
+ * @param options.width numbers in a row.
+ * @param options.languageOf what a voice speaks, by its name; `undefined` leaves it out.
+ * @throws {StartupError} when a file holds no whole rows, or no voice is left.
+ */
+export async function readVoices(
+  folder: ModelFolder,
+  { width, languageOf }: {
+    readonly width: number;
+    readonly languageOf: (id: string) => string | undefined;
+  },
+): Promise<[VectorVoice, ...VectorVoice[]]> {
+  const voices: VectorVoice[] = [];
+  for (const file of [...folder.files].sort()) {
+    const id = VOICE_FILE.exec(file)?.[1];
+    const language = id === undefined ? undefined : languageOf(id);
+    if (id === undefined || language === undefined) continue;
+    const bytes = await Deno.readFile(join(folder.path, file));
+    if (bytes.length === 0 || bytes.length % (4 * width) !== 0) {
+      throw new StartupError(
+        `${folder.path}/${file} has ${bytes.length} bytes; wanted are rows of ${width} numbers of 4 bytes.`,
+      );
+    }
+    voices.push({ id, language, style: new Float32Array(bytes.buffer) });
+  }
+  const [first, ...others] = voices;
+  if (first !== undefined) return [first, ...others];
+  throw new StartupError(
+    `${folder.path} has no voice that can be spoken: wanted are files voices/<name>.bin.`,
+  );
+}

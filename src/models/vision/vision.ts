@@ -1,0 +1,95 @@
+/**
+ * Models that see: conversations with pictures in, text out.
+ *
+ * @module
+ */
+import { Registry } from "prom-client";
+import type { Dtype } from "../../config.ts";
+import type { Decoder } from "../../decoder/decoder.ts";
+import { EngineLoop } from "../../engine/loop.ts";
+import { emitError, generateChat } from "../chat_generation.ts";
+import type { GenerationDefaults } from "../generation_defaults.ts";
+import { type Model, requireTask } from "../model.ts";
+import type { ChatEvent, ChatTask, Task } from "../task.ts";
+import type { TextTokenizer } from "../tokenizer.ts";
+import type { VisionPictures } from "./vision_pictures.ts";
+import type { VisionPrompt } from "./vision_prompt.ts";
+
+/** What a vision model is made of; it owns all of it. */
+export interface VisionModelParts {
+  readonly kind: "vision" | "ocr";
+  readonly decoder: Decoder;
+  readonly pictures: VisionPictures;
+  readonly prompt: VisionPrompt;
+  readonly tokenizer: TextTokenizer;
+  readonly defaults: GenerationDefaults;
+  readonly dtype: Dtype;
+  /** Whether requests share the keys and values of equal beginnings, pictures included. */
+  readonly prefixCache: boolean;
+}
+
+/** See the module. */
+export class VisionModel implements Model {
+  readonly kind: "vision" | "ocr";
+  readonly dtype: Dtype;
+  readonly contextLength: number;
+  readonly maxSequences: number;
+  readonly metrics: Registry;
+  readonly #parts: VisionModelParts;
+  readonly #engine: EngineLoop;
+  /** Requests whose pictures are being read. */
+  readonly #opening = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+
+  constructor(parts: VisionModelParts) {
+    this.#parts = parts;
+    this.#engine = new EngineLoop(parts.decoder, { prefixCache: parts.prefixCache });
+    this.kind = parts.kind;
+    this.dtype = parts.dtype;
+    this.contextLength = this.#engine.limits.contextLength;
+    this.maxSequences = this.#engine.limits.maxSequences;
+    this.metrics = Registry.merge([
+      this.#engine.metrics.registry,
+      parts.pictures.metrics.registry,
+    ]);
+  }
+
+  start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    requireTask(task, "chat");
+    const abort = new AbortController();
+    const opening = this.#open(task, { emit, signal: abort.signal });
+    this.#opening.add(opening);
+    opening.finally(() => this.#opening.delete(opening));
+    return () => abort.abort();
+  }
+
+  async dispose(): Promise<void> {
+    this.#closing.abort();
+    await Promise.all(this.#opening);
+    await this.#engine.close();
+    await this.#parts.decoder.dispose();
+    await this.#parts.pictures.dispose();
+  }
+
+  /** Reads a request's pictures and queues it. @param options.signal ends it, now or later. */
+  async #open(
+    task: ChatTask,
+    { emit, signal: ended }: { emit: (event: ChatEvent) => void; signal: AbortSignal },
+  ): Promise<void> {
+    const { pictures, prompt } = this.#parts;
+    const signal = AbortSignal.any([ended, this.#closing.signal]);
+    const images = task.messages.flatMap(({ content }) =>
+      typeof content === "string" ? [] : content.filter((part) => part.type === "image")
+    );
+    try {
+      const opened = await Promise.all(images.map((part) => pictures.open(part, signal)));
+      signal.throwIfAborted();
+      const made = prompt.build(task.messages, opened);
+      const parts = { ...this.#parts, engine: this.#engine };
+      const end = generateChat(parts, { task, prompt: made, emit });
+      ended.addEventListener("abort", end, { once: true });
+    } catch (error) {
+      if (!signal.aborted) emitError(error, { task, emit });
+    }
+  }
+}

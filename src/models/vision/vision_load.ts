@@ -1,0 +1,132 @@
+/**
+ * From a folder to a model that sees: an encoder for pictures, embeddings, a decoder.
+ *
+ * @module
+ */
+import type { ModelKind } from "../../config.ts";
+import { warmUp } from "../../engine/warm_up.ts";
+import { StartupError } from "../../errors.ts";
+import { encodePng } from "../../media/png.ts";
+import { openCompanion } from "../companion_graph.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "../folder.ts";
+import { readGenerationDefaults } from "../generation_defaults.ts";
+import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
+import { VisionModel } from "./vision.ts";
+import { VisionEncoder } from "./vision_encoder.ts";
+import { VisionPictures } from "./vision_pictures.ts";
+import { VisionPreparer } from "./vision_preparer.ts";
+import { VisionPrompt } from "./vision_prompt.ts";
+
+const ENCODER_GRAPH = "vision_encoder";
+const PROBE_PIXELS = 64;
+
+/** How to load. */
+export interface VisionLoadOptions extends DecoderLoadOptions {
+  readonly kind: Extract<ModelKind, "vision" | "ocr">;
+  /** Device memory for rows of pictures that may be wanted again; 256 MiB if absent. The last one's are always kept. */
+  readonly maxEncodedBytes?: number | undefined;
+}
+
+/** Whether a folder is one of a decoder that sees, and not of an encoder and a decoder that attends to it. */
+export function hasSeeingDecoder({ files }: ModelFolder): boolean {
+  const has = (graph: string) =>
+    [...files].some((file) => file.startsWith(`onnx/${graph}`) && file.endsWith(".onnx"));
+  return has(ENCODER_GRAPH) && !has("encoder_model");
+}
+
+/** @throws {StartupError} when the folder lacks a part, or its parts do not fit together. */
+export async function loadVision(
+  folder: ModelFolder,
+  options: VisionLoadOptions,
+): Promise<VisionModel> {
+  options.onProgress({ what: "reading the tokenizer" });
+  const tokenizer = await loadTokenizer(folder);
+  const preparer = await VisionPreparer.start(folder.path, {
+    maxPixels: options.engine.maxImagePixels,
+  });
+  try {
+    return await loadParts(folder, { ...options, tokenizer, preparer });
+  } catch (error) {
+    preparer.close();
+    throw error;
+  }
+}
+
+async function loadParts(
+  folder: ModelFolder,
+  options: VisionLoadOptions & {
+    readonly tokenizer: TextTokenizer;
+    readonly preparer: VisionPreparer;
+  },
+): Promise<VisionModel> {
+  const { backend, kind, engine, onProgress, tokenizer, preparer } = options;
+  const prompt = new VisionPrompt({
+    tokenizer,
+    placeholder: preparer.placeholder,
+    imageTokenId: imageTokenIdOf(folder.config),
+  });
+  const generationConfig = await readOptionalJson(folder, "generation_config.json");
+  const defaults = readGenerationDefaults(folder.config, generationConfig);
+  const { decoder, dtype, embeddings } = await loadDecoder(folder, options);
+  if (embeddings === undefined) {
+    throw new StartupError(
+      `The decoder in ${folder.path} takes token ids: there is no place where pictures could go in.`,
+    );
+  }
+  const session = await openCompanion(folder, ENCODER_GRAPH, { backend, dtype, onProgress });
+  const encoder = await VisionEncoder.open({ backend, session, embeddings });
+  onProgress({ what: "warming up" });
+  await warmUp(decoder);
+  await lookAtSomething({ preparer, encoder, prompt }, folder);
+  const pictures = new VisionPictures({
+    preparer,
+    encoder,
+    mergeSize: mergeSizeOf(folder.config),
+    numRows: (picture) => prompt.numRows(picture),
+    maxEncodedBytes: options.maxEncodedBytes,
+  });
+  const { prefixCache } = engine;
+  return new VisionModel({
+    ...{ kind, decoder, pictures, prompt, tokenizer, defaults, dtype, prefixCache },
+  });
+}
+
+/** Has a picture encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
+async function lookAtSomething(
+  { preparer, encoder, prompt }: {
+    readonly preparer: VisionPreparer;
+    readonly encoder: VisionEncoder;
+    readonly prompt: VisionPrompt;
+  },
+  { path }: ModelFolder,
+): Promise<void> {
+  const data = Uint8Array.from(
+    { length: PROBE_PIXELS * PROBE_PIXELS * 3 },
+    (_, i) => (i * 7 + (i >> 8) * 31) % 256,
+  );
+  const size = { width: PROBE_PIXELS, height: PROBE_PIXELS };
+  const bytes = await encodePng({ ...size, channels: 3, data });
+  try {
+    const { signal } = new AbortController();
+    // Tiles would take many times as long, and show no more.
+    const picture = await preparer.prepare({ bytes, inOnePiece: true }, signal);
+    (await encoder.encode(picture, prompt.numRows(picture))).dispose();
+  } catch (error) {
+    throw new StartupError(`${path} cannot be shown pictures: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The token in whose place a row of a picture goes, where `config.json` says. */
+export function imageTokenIdOf(config: Json): number | undefined {
+  const id = config["image_token_index"] ?? config["image_token_id"];
+  return typeof id === "number" && id >= 0 ? id : undefined;
+}
+
+/** Qwen2-VL and its kin make one token of a square of so many patches a side. */
+function mergeSizeOf(config: Json): number {
+  const vision = (config["vision_config"] ?? {}) as Json;
+  return Number(vision["spatial_merge_size"] ?? 2);
+}

@@ -1,0 +1,124 @@
+/**
+ * The pictures of requests: known by their content, prepared when they come, encoded when a step needs their rows.
+ *
+ * @module
+ */
+import { HearthError } from "../../errors.ts";
+import type { Tensor } from "../../onnx/ort.ts";
+import { ByteBudgetCache } from "../byte_budget_cache.ts";
+import type { ImagePart } from "../task.ts";
+import type { VisionEncoder } from "./vision_encoder.ts";
+import { SharedJobs } from "../shared_jobs.ts";
+import { VisionMetrics } from "./vision_metrics.ts";
+import type { PreparedPicture } from "../prepared_picture.ts";
+import type { VisionPreparer } from "./vision_preparer.ts";
+import type { PromptPicture } from "./vision_prompt.ts";
+
+/** Rows of encoded pictures on the device, where nothing else is said. */
+const MAX_ENCODED_BYTES = 256 * 2 ** 20;
+/** Encoder inputs of pictures that no step has needed yet. */
+const MAX_PREPARED_BYTES = 128 * 2 ** 20;
+/** What prompts say of pictures, a few kilobytes each. */
+const MAX_KNOWN_BYTES = 16 * 2 ** 20;
+
+/** What pictures go through; owned from here on. */
+export interface VisionPicturesParts {
+  readonly preparer: VisionPreparer;
+  readonly encoder: VisionEncoder;
+  /** Patches along one side of what becomes one token. */
+  readonly mergeSize: number;
+  /** How many rows a picture's words in the prompt have room for. */
+  readonly numRows: (picture: Pick<PromptPicture, "text">) => number;
+  /** Device memory for rows that may be wanted again; 256 MiB if absent. The last picture's are always kept. */
+  readonly maxEncodedBytes?: number | undefined;
+}
+
+/** What is remembered of a picture when its pixels are gone. */
+type Known = Pick<PromptPicture, "text" | "grid">;
+
+/** See the module. */
+export class VisionPictures {
+  readonly metrics = new VisionMetrics(() => this.#encoded.numBytes);
+  readonly #parts: VisionPicturesParts;
+  readonly #known = new ByteBudgetCache<Known>(MAX_KNOWN_BYTES);
+  readonly #preparing = new SharedJobs<PreparedPicture>();
+  readonly #prepared = new ByteBudgetCache<PreparedPicture>(MAX_PREPARED_BYTES);
+  readonly #encoded: ByteBudgetCache<Tensor>;
+
+  constructor(parts: VisionPicturesParts) {
+    const { maxEncodedBytes = MAX_ENCODED_BYTES } = parts;
+    this.#parts = parts;
+    this.#encoded = new ByteBudgetCache(maxEncodedBytes, (rows) => rows.dispose());
+  }
+
+  /**
+   * Reads a picture. One that was seen before is known by its bytes, and not even decoded.
+   *
+   * @throws {HearthError} `invalid_media`, naming the part, when it cannot be read or shown to the model.
+   * @throws the signal's reason.
+   */
+  async open({ bytes, param }: ImagePart, signal: AbortSignal): Promise<PromptPicture> {
+    this.metrics.pictures.inc();
+    const key = await digest(bytes);
+    const source = { rows: () => this.#rowsOf(key, bytes) };
+    const known = this.#known.get(key);
+    if (known !== undefined) return { key, source, ...known };
+    try {
+      const prepared = await this.#preparing.join(
+        key,
+        (signal) => this.#prepare(key, { bytes, signal }),
+        signal,
+      );
+      return { key, source, ...this.#knowledgeOf(prepared) };
+    } catch (error) {
+      if (!(error instanceof HearthError)) throw error;
+      throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
+    }
+  }
+
+  async dispose(): Promise<void> {
+    this.#encoded.clear();
+    this.#parts.preparer.close();
+    await this.#parts.encoder.dispose();
+  }
+
+  async #rowsOf(key: string, bytes: Uint8Array<ArrayBuffer>): Promise<Tensor> {
+    const known = this.#encoded.get(key);
+    if (known !== undefined) return known;
+    const prepared = this.#prepared.get(key) ??
+      await this.#prepare(key, { bytes, signal: new AbortController().signal });
+    const rows = await this.#parts.encoder.encode(prepared, this.#parts.numRows(prepared));
+    this.metrics.encoderRuns.inc();
+    this.#prepared.delete(key);
+    this.#encoded.set(key, rows, rows.size * (rows.type === "float16" ? 2 : 4));
+    return rows;
+  }
+
+  async #prepare(
+    key: string,
+    { bytes, signal }: { bytes: Uint8Array<ArrayBuffer>; signal: AbortSignal },
+  ): Promise<PreparedPicture> {
+    const startMs = performance.now();
+    const prepared = await this.#parts.preparer.prepare({ bytes }, signal);
+    this.metrics.prepareSeconds.observe((performance.now() - startMs) / 1000);
+    this.#prepared.set(key, prepared, bytesOf(prepared));
+    this.#known.set(key, this.#knowledgeOf(prepared), 2 * prepared.text.length);
+    return prepared;
+  }
+
+  #knowledgeOf({ text, tensors }: PreparedPicture): Known {
+    const patches = tensors["image_grid_thw"]?.data;
+    if (patches === undefined) return { text };
+    const [frames, rows, columns] = Array.from<number | bigint, number>(patches, Number);
+    const { mergeSize } = this.#parts;
+    return { text, grid: [frames!, rows! / mergeSize, columns! / mergeSize] };
+  }
+}
+
+async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}
+
+function bytesOf({ tensors }: PreparedPicture): number {
+  return Object.values(tensors).reduce((sum, { data }) => sum + data.byteLength, 0);
+}

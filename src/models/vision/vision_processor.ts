@@ -1,0 +1,163 @@
+/**
+ * A picture as a vision model wants it, by the processor classes of transformers.js: the inputs of its encoder, and what
+ * stands for the picture in the prompt.
+ *
+ * @module
+ */
+import { dirname } from "node:path";
+import type { RawImage } from "@huggingface/transformers";
+import { StartupError } from "../../errors.ts";
+import { onWhite } from "../../media/on_white.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { loadTransformers, type Transformers } from "../../onnx/hook.ts";
+import { toRawImage } from "../../onnx/raw_image.ts";
+import { type Json, type ModelFolder, openFolder, readJson, readOptionalJson } from "../folder.ts";
+import type { PictureToPrepare, PlainTensor, PreparedPicture } from "../prepared_picture.ts";
+
+/** Whether a class takes the text first, and the picture then. */
+const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
+  Qwen2VLProcessor: true,
+  Qwen2_5_VLProcessor: true,
+  Qwen3VLProcessor: true,
+  Glm46VProcessor: true,
+  Idefics3Processor: true,
+  SmolVLMProcessor: true,
+  Gemma3Processor: true,
+  Gemma3nProcessor: true,
+  Gemma4Processor: true,
+  LlavaProcessor: false,
+  PixtralProcessor: false,
+  Lfm2VlProcessor: false,
+};
+/** Classes that show a picture in tiles too, and can be told not to. */
+const HAVE_TILES: ReadonlySet<string> = new Set(["Idefics3Processor", "SmolVLMProcessor"]);
+/** What these classes put in the place of a picture, where neither they nor their configuration say. */
+const DEFAULT_PLACEHOLDER = "<image>";
+
+/** What is used of a processor. Its declaration knows nothing of the classes' own fields. */
+interface Processor {
+  (...operands: readonly unknown[]): Promise<Record<string, unknown>>;
+  readonly config: Json;
+  readonly image_token?: unknown;
+  readonly boi_token?: unknown;
+}
+
+type ProcessorClass =
+  & (new (config: Json, components: Json, chatTemplate: null) => Processor)
+  & {
+    readonly name: string;
+    readonly uses_processor_config: boolean;
+    readonly image_token?: unknown;
+  };
+
+/** See the module. */
+export class VisionProcessor {
+  /** Stands for a picture in what the chat template makes. */
+  readonly placeholder: string;
+  readonly #processor: Processor;
+  readonly #takesTextFirst: boolean;
+  readonly #hasTiles: boolean;
+  readonly #RawImage: typeof RawImage;
+
+  private constructor(
+    processor: Processor,
+    options: { name: string; placeholder: string; RawImage: typeof RawImage },
+  ) {
+    this.#processor = processor;
+    this.placeholder = options.placeholder;
+    this.#takesTextFirst = TAKES_TEXT_FIRST[options.name]!;
+    this.#hasTiles = HAVE_TILES.has(options.name);
+    this.#RawImage = options.RawImage;
+  }
+
+  /**
+   * Loads the processor of a folder, without its tokenizer.
+   *
+   * @throws {StartupError} when the folder names none that is known.
+   */
+  static async load(folderPath: string): Promise<VisionProcessor> {
+    const folder = await openFolder(folderPath);
+    const transformers = await loadTransformers({ modelsFolder: dirname(folderPath) });
+    const pictures = await readJson(folder.path, "preprocessor_config.json");
+    const { name, Class } = findClass(folder, { named: pictures["processor_class"], transformers });
+    const config = Class.uses_processor_config
+      ? await readJson(folder.path, "processor_config.json")
+      : {};
+    // The prompt's tokens are made later, with other messages around them: only the text is wanted.
+    const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
+      config: await readOptionalJson(folder, "tokenizer_config.json"),
+    });
+    // Gemma 4 describes its pictures with all the rest, and its class has no type.
+    const settings = name === "Gemma4Processor"
+      ? { ...config["image_processor"] as Json, image_processor_type: "Gemma4ImageProcessor" }
+      : pictures;
+    const image_processor = makeImageProcessor(settings, transformers);
+    const processor = new Class(config, { tokenizer, image_processor }, null);
+    return new VisionProcessor(processor, {
+      name,
+      placeholder: placeholderOf(processor, { name, Class }),
+      RawImage: transformers.RawImage,
+    });
+  }
+
+  /**
+   * Prepares one picture.
+   *
+   * @throws {Error} when the picture has a form that the model's preprocessing refuses.
+   */
+  async prepare(
+    pixels: Pixels,
+    { inOnePiece = false }: Pick<PictureToPrepare, "inOnePiece"> = {},
+  ): Promise<PreparedPicture> {
+    const image = toRawImage(this.#RawImage, onWhite(pixels)).rgb();
+    const operands = this.#takesTextFirst ? [this.placeholder, image] : [image, this.placeholder];
+    const given = inOnePiece && this.#hasTiles
+      ? await this.#processor(...operands, { do_image_splitting: false })
+      : await this.#processor(...operands);
+    const { texts, ...rest } = given;
+    const tensors = Object.entries(rest).flatMap(([name, value]) => {
+      const tensor = plainTensor(value);
+      return tensor === undefined ? [] : [[name, tensor] as const];
+    });
+    return { text: (texts as string[])[0]!, tensors: Object.fromEntries(tensors) };
+  }
+}
+
+function findClass(
+  { path }: ModelFolder,
+  { named, transformers }: { readonly named: unknown; readonly transformers: Transformers },
+): { name: string; Class: ProcessorClass } {
+  const name = String(named ?? "");
+  const Class = (transformers as unknown as Record<string, ProcessorClass | undefined>)[name];
+  if (Class !== undefined && name in TAKES_TEXT_FIRST) return { name, Class };
+  throw new StartupError(
+    `${path}/preprocessor_config.json names the processor_class "${name}"; Hearth knows ${
+      Object.keys(TAKES_TEXT_FIRST).join(", ")
+    }.`,
+  );
+}
+
+/** @param settings as `preprocessor_config.json` has them. */
+function makeImageProcessor(settings: Json, transformers: Transformers): unknown {
+  const classes = transformers as unknown as Record<string, new (settings: Json) => unknown>;
+  const type = settings["image_processor_type"] ?? settings["feature_extractor_type"];
+  const Class = classes[String(type).replace(/Fast$/, "")] ?? classes["ImageProcessor"]!;
+  return new Class(settings);
+}
+
+function placeholderOf(
+  processor: Processor,
+  { name, Class }: { name: string; Class: ProcessorClass },
+): string {
+  // Gemma 3's template writes the token before a picture, its processor the picture's.
+  if (name === "Gemma3Processor") return String(processor.boi_token);
+  const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
+  return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;
+}
+
+/** A tensor of transformers.js as plain data; `undefined` for anything else. */
+function plainTensor(value: unknown): PlainTensor | undefined {
+  const { type, data, dims } = (value ?? {}) as Partial<PlainTensor>;
+  if (typeof type !== "string" || !ArrayBuffer.isView(data) || dims === undefined) return undefined;
+  return { type, data, dims: [...dims] };
+}

@@ -1,0 +1,180 @@
+/**
+ * From a conversation with pictures to the tokens a model reads, and where among them the pictures stand.
+ *
+ * @module
+ */
+import type { EmbeddingSource } from "../../decoder/embedding_span.ts";
+import type { MediaSpan } from "../../engine/sequence.ts";
+import { HearthError, StartupError } from "../../errors.ts";
+import type { ChatPrompt } from "../chat_generation.ts";
+import type { ChatMessage, MessagePart } from "../task.ts";
+import type { TemplateMessage, TextTokenizer } from "../tokenizer.ts";
+import { type GridSpan, sectionPositionsOf } from "./vision_positions.ts";
+
+/** What of a picture the prompt depends on. */
+export interface PromptPicture {
+  /** Equal keys, equal pictures. */
+  readonly key: string;
+  /** What stands for it in the prompt. */
+  readonly text: string;
+  /** Its tokens along time, height and width, where the model counts them so. */
+  readonly grid?: readonly [number, number, number] | undefined;
+  readonly source: EmbeddingSource;
+}
+
+/** What a model's prompts are made with. */
+export interface VisionPromptOptions {
+  readonly tokenizer: Pick<TextTokenizer, "renderChat" | "encode" | "idOf" | "tokenOf">;
+  /** Stands for a picture in what the chat template makes. */
+  readonly placeholder: string;
+  /** The token in whose place a row of a picture goes; the placeholder's own if absent. */
+  readonly imageTokenId?: number | undefined;
+}
+
+const PROBE = "sphinx of black quartz";
+
+/** See the module. */
+export class VisionPrompt {
+  readonly #tokenizer: VisionPromptOptions["tokenizer"];
+  readonly #placeholder: string;
+  readonly #imageTokenId: number;
+  readonly #imageToken: string;
+  /** Whether the template takes messages in parts, and whether it takes them as strings. */
+  readonly #takes: { readonly parts: boolean; readonly strings: boolean };
+
+  /** @throws {StartupError} when the chat template or the tokenizer does not know of pictures. */
+  constructor({ tokenizer, placeholder, imageTokenId }: VisionPromptOptions) {
+    this.#tokenizer = tokenizer;
+    this.#placeholder = placeholder;
+    const id = imageTokenId ?? tokenizer.idOf(placeholder);
+    const token = id === undefined ? undefined : tokenizer.tokenOf(id);
+    if (id === undefined || token === undefined) {
+      throw new StartupError(
+        `The tokenizer has no token for pictures: neither "${placeholder}" nor the image_token_id of config.json.`,
+      );
+    }
+    this.#imageTokenId = id;
+    this.#imageToken = token;
+    this.#takes = this.#probeTemplate();
+  }
+
+  /** How many rows of its encoder a picture takes. */
+  numRows({ text }: Pick<PromptPicture, "text">): number {
+    return text.split(this.#imageToken).length - 1;
+  }
+
+  /**
+   * Makes a prompt.
+   *
+   * @param pictures those of the messages, in order.
+   * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts hold what stands for
+   * pictures.
+   */
+  build(messages: readonly ChatMessage[], pictures: readonly PromptPicture[]): ChatPrompt {
+    messages.forEach((message, index) => this.#requirePlain(message, index));
+    const rendered = this.#tokenizer.renderChat(
+      messages.map((message) => this.#toTemplate(message)),
+    );
+    const between = rendered.split(this.#placeholder);
+    if (between.length - 1 !== pictures.length) {
+      throw new HearthError(
+        "invalid_value",
+        `The model's chat template shows ${between.length - 1} of ${pictures.length} pictures: ` +
+          "put them into messages of the user.",
+        { param: "messages" },
+      );
+    }
+    const text = between.map((words, i) => words + (pictures[i]?.text ?? "")).join("");
+    const promptTokens = Int32Array.from(this.#tokenizer.encode(text));
+    const spans = pictures.length === 0 ? [] : this.#findSpans(promptTokens, pictures);
+    const grids = spans.flatMap(({ start, picture: { grid }, firstRow }): GridSpan[] =>
+      grid === undefined || firstRow > 0 ? [] : [{ start, grid }]
+    );
+    return {
+      promptTokens,
+      media: spans.map(({ start, end, picture, firstRow }): MediaSpan => ({
+        start,
+        end,
+        // A picture in several runs of tokens: each run shows other rows.
+        key: `${picture.key}+${firstRow}`,
+        source: picture.source,
+        firstRow,
+      })),
+      sectionPositions: grids.length === 0
+        ? undefined
+        : sectionPositionsOf(promptTokens.length, grids),
+    };
+  }
+
+  /** The runs of image tokens, each of one picture. */
+  #findSpans(tokens: Int32Array, pictures: readonly PromptPicture[]) {
+    const spans: { start: number; end: number; picture: PromptPicture; firstRow: number }[] = [];
+    let token = 0;
+    for (const picture of pictures) {
+      const numRows = this.numRows(picture);
+      for (let row = 0; row < numRows; row++, token++) {
+        const next = tokens.indexOf(this.#imageTokenId, token);
+        if (next < 0) throw new Error(`The prompt has fewer image tokens than pictures take.`);
+        const last = spans.at(-1);
+        if (last !== undefined && row > 0 && next === last.end) last.end++;
+        else spans.push({ start: next, end: next + 1, picture, firstRow: row });
+        token = next;
+      }
+    }
+    if (tokens.includes(this.#imageTokenId, token)) {
+      throw new Error("The prompt has more image tokens than pictures take.");
+    }
+    return spans;
+  }
+
+  #toTemplate({ role, content }: ChatMessage): TemplateMessage {
+    const parts: readonly MessagePart[] = typeof content === "string"
+      ? [{ type: "text", text: content }]
+      : content;
+    const hasPictures = parts.some(({ type }) => type === "image");
+    if (this.#takes.parts && (hasPictures || !this.#takes.strings)) {
+      return {
+        role,
+        content: parts.map((part) => part.type === "text" ? { ...part } : { type: "image" }),
+      };
+    }
+    const texts = parts.map((part) => part.type === "text" ? part.text : this.#placeholder);
+    return { role, content: texts.join("\n") };
+  }
+
+  /** @throws {HearthError} when a text would be taken for a picture. */
+  #requirePlain({ content }: ChatMessage, index: number): void {
+    const texts = typeof content === "string"
+      ? [content]
+      : content.flatMap((part) => part.type === "text" ? part.text : []);
+    const token = [this.#placeholder, this.#imageToken].find((token) =>
+      texts.some((text) => text.includes(token))
+    );
+    if (token === undefined) return;
+    const param = `messages[${index}].content`;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: the text holds "${token}", which stands for a picture in this model's prompts.`,
+      { param },
+    );
+  }
+
+  #probeTemplate(): { readonly parts: boolean; readonly strings: boolean } {
+    const shows = (content: TemplateMessage["content"], wanted: readonly string[]) => {
+      try {
+        const rendered = this.#tokenizer.renderChat([{ role: "user", content }]);
+        return wanted.every((each) => rendered.split(each).length === 2);
+      } catch (error) {
+        if (error instanceof HearthError) return false;
+        throw new StartupError((error as Error).message, { cause: error });
+      }
+    };
+    const both = [this.#placeholder, PROBE];
+    const parts = shows([{ type: "image" }, { type: "text", text: PROBE }], both);
+    const strings = shows(PROBE, [PROBE]);
+    if (parts || (strings && shows(both.join("\n"), both))) return { parts, strings };
+    throw new StartupError(
+      `The chat template shows no pictures: it makes no "${this.#placeholder}" of a message with one.`,
+    );
+  }
+}

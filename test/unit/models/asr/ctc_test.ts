@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { CtcReader, CtcSegments, type CtcToken } from "../../../../src/models/asr/ctc.ts";
+
+const CLASSES = ["", " ", "a", "b", "c", ""];
+const VOCABULARY = { blank: 0, texts: CLASSES };
+
+/** Logits that like one class in each frame: `_` the blank, `|` the space, `?` a special token. */
+function logitsOf(path: string): Float32Array {
+  const logits = new Float32Array(path.length * CLASSES.length);
+  [...path].forEach((letter, frame) =>
+    logits[frame * CLASSES.length + "_|abc?".indexOf(letter)] = 9
+  );
+  return logits;
+}
+
+/** Reads a path in pieces of so many frames. */
+function read(path: string, pieceFrames = path.length): CtcToken[] {
+  const reader = new CtcReader(VOCABULARY);
+  const tokens: CtcToken[] = [];
+  for (let from = 0; from < path.length; from += pieceFrames) {
+    const part = path.slice(from, from + pieceFrames);
+    // With neighbours on both sides that do not count.
+    const logits = logitsOf(`cb${part}ac`);
+    tokens.push(...reader.push({ logits, from: 2, to: 2 + part.length, firstFrame: from - 2 }));
+  }
+  return [...tokens, ...reader.end()];
+}
+
+Deno.test("CtcReader takes repetitions as one token and blanks as none, and keeps their frames", () => {
+  const tokens = read("__aaa_ab__b||c");
+  assert.deepEqual(
+    tokens.map(({ text, startFrame, endFrame }) => [text, startFrame, endFrame]),
+    [["a", 2, 5], ["a", 6, 7], ["b", 7, 8], ["b", 10, 11], [" ", 11, 13], ["c", 13, 14]],
+  );
+  for (const { logprob } of tokens) assert.ok(logprob < 0 && logprob > -0.01);
+});
+
+Deno.test("CtcReader reads pieces as the whole", () => {
+  const path = "_aa__ab|||c__cccc_b_aabb__c";
+  for (let pieceFrames = 1; pieceFrames <= path.length; pieceFrames++) {
+    assert.deepEqual(read(path, pieceFrames), read(path), `${pieceFrames} frames at a time`);
+  }
+});
+
+Deno.test("CtcReader gives a token the logarithm of its softmax where it is likeliest", () => {
+  const reader = new CtcReader({ blank: 0, texts: ["", "a"] });
+  const logits = Float32Array.of(0, Math.log(3), 0, Math.log(4));
+  reader.push({ logits, from: 0, to: 2, firstFrame: 0 });
+  const [token] = reader.end();
+  assert.ok(Math.abs(token!.logprob - Math.log(0.8)) < 1e-6);
+});
+
+function segmentsOf(path: string, rules = { pauseFrames: 5, maxFrames: 20 }): string[] {
+  const segments = new CtcSegments(rules);
+  const found = read(path).flatMap((token) => segments.push([token]));
+  return [...found, ...segments.end()].map((tokens) => tokens.map(({ text }) => text).join(""));
+}
+
+Deno.test("CtcSegments begins anew after a pause, wherever in it the space is heard", () => {
+  assert.deepEqual(segmentsOf("ab____c"), ["abc"]);
+  assert.deepEqual(segmentsOf("ab_____c"), ["ab", "c"]);
+  assert.deepEqual(segmentsOf("ab|____c"), ["ab ", "c"]);
+  assert.deepEqual(segmentsOf("ab____|c"), ["ab ", "c"]);
+  assert.deepEqual(segmentsOf("ab|a__|___c"), ["ab a ", "c"]);
+});
+
+Deno.test("CtcSegments ends between words where a segment grows too long, but never within a word", () => {
+  assert.deepEqual(segmentsOf("abcabc|abcabc|abcabc|abc"), ["abcabc abcabc abcabc ", "abc"]);
+  assert.deepEqual(segmentsOf("abcabcabcabcabcabcabcabcabcabc"), [
+    "abcabcabcabcabcabcabcabcabcabc",
+  ]);
+});
+
+Deno.test("CtcSegments leaves out special tokens, and segments without text", () => {
+  assert.deepEqual(segmentsOf("?a?b??"), ["ab"]);
+  assert.deepEqual(segmentsOf("??||__|"), []);
+  assert.deepEqual(segmentsOf(""), []);
+});

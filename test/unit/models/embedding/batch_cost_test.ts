@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { BatchCost } from "../../../../src/models/embedding/batch_cost.ts";
+import { Random } from "../../engine/random.ts";
+
+/** Shows a cost batches of many sizes whose time is `msPerRun + msPerToken * tokens`, give or take a tenth. */
+function teach(cost: BatchCost, { msPerRun, msPerToken }: Record<string, number>): void {
+  const random = new Random(3);
+  for (let batch = 0; batch < 200; batch++) {
+    const numTokens = random.between(10, 2000);
+    const noise = random.between(90, 110) / 100;
+    cost.observe(numTokens, (msPerRun! + msPerToken! * numTokens) * noise);
+  }
+}
+
+Deno.test("BatchCost.limits() makes batches that take about 60 ms", () => {
+  const cost = new BatchCost();
+  teach(cost, { msPerRun: 1, msPerToken: 0.05 });
+  const { maxTokens } = cost.limits(8);
+  assert.ok(maxTokens > 900 && maxTokens < 1300, `${maxTokens}`);
+});
+
+Deno.test("BatchCost.limits() allows as much padding as a run costs", () => {
+  const cost = new BatchCost();
+  teach(cost, { msPerRun: 20, msPerToken: 0.1 });
+  const { maxPadding = 0 } = cost.limits(8);
+  assert.ok(maxPadding > 120 && maxPadding < 280, `${maxPadding}`);
+});
+
+Deno.test("BatchCost.limits() stays within bounds for devices far faster or slower than usual", () => {
+  const fast = new BatchCost();
+  teach(fast, { msPerRun: 1, msPerToken: 1e-6 });
+  assert.deepEqual(fast.limits(8), { maxTexts: 8, maxTokens: 16_384, maxPadding: 512 });
+  const slow = new BatchCost();
+  teach(slow, { msPerRun: 0, msPerToken: 50 });
+  assert.equal(slow.limits(8).maxTokens, 256);
+});
+
+Deno.test("BatchCost.limits() does not let batches grow where the machine is busy with other things at times", () => {
+  const cost = new BatchCost();
+  const random = new Random(5);
+  for (let batch = 0; batch < 300; batch++) {
+    const numTokens = random.between(10, 500);
+    const isDisturbed = random.chance(0.3);
+    cost.observe(numTokens, 0.5 + 0.05 * numTokens + (isDisturbed ? random.between(5, 60) : 0));
+    const { maxTokens, maxPadding = Infinity } = cost.limits(8);
+    assert.ok(batch < 5 || maxPadding < 100, `${maxPadding} after ${batch}`);
+    assert.ok(maxTokens < 1600, `${maxTokens} after ${batch}`);
+  }
+});
+
+Deno.test("BatchCost forgets: a slow start does not count for long", () => {
+  const cost = new BatchCost();
+  for (let batch = 0; batch < 10; batch++) cost.observe(500, 400);
+  teach(cost, { msPerRun: 1, msPerToken: 0.03 });
+  assert.ok(cost.limits(8).maxTokens > 1500);
+});
+
+Deno.test("BatchCost learns nothing of a run's constant cost from batches of one size", () => {
+  const cost = new BatchCost();
+  const { maxPadding = 0 } = cost.limits(8);
+  for (let batch = 0; batch < 50; batch++) cost.observe(500, batch % 2 === 0 ? 20 : 30);
+  assert.equal(cost.limits(8).maxPadding, maxPadding);
+});
+
+Deno.test("BatchCost.limits() keeps to the number of tokens that somebody has chosen", () => {
+  const cost = new BatchCost(64);
+  teach(cost, { msPerRun: 1, msPerToken: 0.01 });
+  assert.equal(cost.limits(8).maxTokens, 64);
+});

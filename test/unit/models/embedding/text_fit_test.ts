@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { fitPair, fitText } from "../../../../src/models/embedding/text_fit.ts";
+
+const WHOLE = { numSpecial: 2, maxTokens: 10, truncation: undefined, param: "input" } as const;
+const CUT = { ...WHOLE, truncation: "model" } as const;
+
+function ids(count: number): number[] {
+  return Array.from({ length: count }, (_, index) => index);
+}
+
+Deno.test("fitText() leaves a text alone that fits with its special tokens, and no longer one", () => {
+  assert.deepEqual(fitText(ids(8), WHOLE), ids(8));
+  assert.throws(() => fitText(ids(9), WHOLE), {
+    kind: "context_length_exceeded",
+    message: /input has 11 tokens, and the model takes at most 10/,
+  });
+  assert.deepEqual(fitText(ids(900), { ...WHOLE, maxTokens: undefined }), ids(900));
+});
+
+Deno.test("fitText() cuts at the model's limit or the request's, whichever is less", () => {
+  assert.deepEqual(fitText(ids(9), CUT), ids(8));
+  assert.deepEqual(fitText(ids(9), { ...WHOLE, truncation: 5 }), ids(3));
+  assert.deepEqual(fitText(ids(9), { ...WHOLE, truncation: 500 }), ids(8));
+  assert.deepEqual(fitText(ids(2), { ...WHOLE, truncation: 5 }), ids(2));
+});
+
+Deno.test("fitText() refuses what leaves the model nothing to read", () => {
+  assert.throws(() => fitText(ids(3), { ...WHOLE, truncation: 2 }), {
+    kind: "invalid_value",
+    param: "truncate_prompt_tokens",
+  });
+  assert.throws(() => fitText([], { ...WHOLE, numSpecial: 0 }), { kind: "invalid_value" });
+  assert.deepEqual(fitText([], WHOLE), []);
+});
+
+Deno.test("fitPair() cuts the longer of the two until both fit", () => {
+  const fit = (first: number, second: number) =>
+    fitPair(ids(first), ids(second), { ...CUT, maxSecond: undefined }).map(({ length }) => length);
+  assert.deepEqual(fit(3, 5), [3, 5]);
+  assert.deepEqual(fit(3, 50), [3, 5]);
+  assert.deepEqual(fit(50, 2), [6, 2]);
+  assert.deepEqual(fit(50, 50), [4, 4]);
+});
+
+Deno.test("fitPair() first cuts the second to its own limit", () => {
+  const pair = fitPair(ids(3), ids(50), { ...WHOLE, maxSecond: 4 });
+  assert.deepEqual(pair, [ids(3), ids(4)]);
+});

@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import {
+  type BatchLimits,
+  type QueuedText,
+  TextQueue,
+} from "../../../../src/models/embedding/text_queue.ts";
+import { Random } from "../../engine/random.ts";
+
+const LIMITS = { maxTexts: 8, maxTokens: 100, maxPadding: 10 } satisfies BatchLimits;
+
+function texts(owner: string, ...lengths: number[]): QueuedText<string>[] {
+  return lengths.map((length, index) => ({ owner, index, text: { ids: Array(length).fill(7) } }));
+}
+
+function lengthsOf(batch: readonly QueuedText<string>[]): number[] {
+  return batch.map(({ text }) => text.ids.length);
+}
+
+Deno.test("TextQueue.take() puts texts of like length together, longest first", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 5, 40, 8, 38, 6, 45));
+  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [45, 40]);
+  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [38]);
+  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [8, 6, 5]);
+  assert.deepEqual(queue.take(LIMITS), []);
+});
+
+Deno.test("TextQueue.take() keeps to the most texts and the most tokens, padding included", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", ...Array(20).fill(4), ...Array(5).fill(30)));
+  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [30, 30, 30]);
+  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [30, 30]);
+  assert.equal(queue.take(LIMITS).length, 8);
+});
+
+Deno.test("TextQueue.take() runs a text longer than the limit by itself", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 300, 295));
+  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [300]);
+  assert.deepEqual(lengthsOf(queue.take(LIMITS)), [295]);
+});
+
+Deno.test("TextQueue.take() takes along a first text shorter than the rest, by as much as a run costs", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 20));
+  queue.add(texts("b", 28, 31));
+  const batch = queue.take(LIMITS);
+  assert.deepEqual(batch.map(({ owner }) => owner), ["b", "a"]);
+  assert.deepEqual(lengthsOf(batch), [28, 20]);
+});
+
+Deno.test("TextQueue.take() lets a newcomer go before the rest of a large request", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("large", ...Array(1000).fill(50)));
+  queue.take(LIMITS);
+  queue.add(texts("small", 5));
+  const next = [queue.take(LIMITS), queue.take(LIMITS)].flat();
+  assert.ok(next.some(({ owner }) => owner === "small"));
+});
+
+Deno.test("TextQueue.take() does not let a stream of newcomers starve a large request", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("large", ...Array(100).fill(90)));
+  let numLarge = 0;
+  for (let round = 0; round < 300; round++) {
+    queue.add(texts(`small ${round}`, 45, 45));
+    const batch = queue.take(LIMITS);
+    numLarge += batch.filter(({ owner }) => owner === "large").length;
+    for (const { owner } of batch) if (owner !== "large") queue.remove(owner);
+  }
+  // Two requests at a time are here, so half of the work is the large one's.
+  assert.ok(numLarge >= 80, `${numLarge} of 100`);
+});
+
+Deno.test("TextQueue.remove() drops an owner's texts and no others", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 5, 6));
+  queue.add(texts("b", 5));
+  queue.remove("a");
+  assert.equal(queue.numTokens, 5);
+  assert.equal(queue.numTexts, 1);
+  assert.deepEqual(queue.take(LIMITS).map(({ owner }) => owner), ["b"]);
+});
+
+Deno.test("TextQueue hands out every text once, whatever comes and goes", () => {
+  const random = new Random(5);
+  const queue = new TextQueue<string>();
+  const open = new Map<string, Set<number>>();
+  let numOwners = 0;
+  for (let round = 0; round < 1500 || queue.numTexts > 0; round++) {
+    const isDraining = round >= 1500;
+    if (!isDraining && random.chance(0.4)) {
+      const owner = `owner ${numOwners++}`;
+      const lengths = Array.from({ length: random.between(1, 30) }, () => random.between(1, 130));
+      queue.add(texts(owner, ...lengths));
+      open.set(owner, new Set(lengths.keys()));
+    }
+    if (!isDraining && random.chance(0.05) && open.size > 0) {
+      const [owner] = open.keys();
+      queue.remove(owner!);
+      open.delete(owner!);
+    }
+    const batch = queue.take(LIMITS);
+    const lengths = lengthsOf(batch);
+    assert.ok(batch.length > 0 || queue.numTexts === 0);
+    assert.ok(batch.length <= LIMITS.maxTexts);
+    assert.ok(batch.length <= 1 || lengths[0]! * batch.length <= LIMITS.maxTokens);
+    assert.ok(batch.length === 0 || lengths[0]! - lengths.at(-1)! <= LIMITS.maxPadding);
+    for (const { owner, index } of batch) {
+      assert.ok(open.get(owner)?.delete(index), `${owner} ${index}`);
+      if (open.get(owner)!.size > 0) continue;
+      open.delete(owner);
+      queue.remove(owner);
+    }
+    const left = [...open.values()].reduce((sum, indices) => sum + indices.size, 0);
+    assert.equal(queue.numTexts, left);
+  }
+  assert.equal(open.size, 0);
+  assert.equal(queue.numTokens, 0);
+});
+
+const UNPADDED: BatchLimits = { maxTexts: 8, maxTokens: 100 };
+
+Deno.test("TextQueue.take() without padding puts texts of any lengths together, owner by owner", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 50, 4, 30));
+  queue.add(texts("b", 9));
+  queue.add(texts("c", 20, 1));
+  const batch = queue.take(UNPADDED);
+  assert.deepEqual(new Set(batch.map(({ owner }) => owner)), new Set(["a", "b", "c"]));
+  const numTokens = lengthsOf(batch).reduce((sum, length) => sum + length, 0);
+  assert.ok(numTokens <= 100 && numTokens >= 80, `${numTokens}`);
+  const rest = queue.take(UNPADDED);
+  assert.equal(batch.length + rest.length, 6);
+  assert.equal(queue.numTokens, 0);
+});
+
+Deno.test("TextQueue.take() without padding runs a text longer than the limit by itself", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("a", 300));
+  queue.add(texts("b", 20));
+  assert.deepEqual(lengthsOf(queue.take(UNPADDED)), [300]);
+  assert.deepEqual(lengthsOf(queue.take(UNPADDED)), [20]);
+});
+
+Deno.test("TextQueue.take() without padding lets a newcomer go before the rest of a large request", () => {
+  const queue = new TextQueue<string>();
+  queue.add(texts("large", ...Array(1000).fill(50)));
+  queue.take(UNPADDED);
+  queue.add(texts("small", 5));
+  assert.ok(queue.take(UNPADDED).some(({ owner }) => owner === "small"));
+});
+
+Deno.test("TextQueue.take() without padding gives every text out once, within its limits", () => {
+  const random = new Random(11);
+  const queue = new TextQueue<string>();
+  const seen = new Set<string>();
+  let numAdded = 0;
+  for (let step = 0; step < 300; step++) {
+    if (random.chance(0.4)) {
+      const added = texts(
+        `owner ${step}`,
+        ...Array.from({ length: random.between(1, 20) }, () => random.between(1, 150)),
+      );
+      numAdded += added.length;
+      queue.add(added);
+    }
+    const batch = queue.take(UNPADDED);
+    const numTokens = lengthsOf(batch).reduce((sum, length) => sum + length, 0);
+    assert.ok(batch.length <= 8 && (batch.length === 1 || numTokens <= 100));
+    for (const { owner, index } of batch) seen.add(`${owner}: ${index}`);
+  }
+  while (queue.numTexts > 0) {
+    for (const { owner, index } of queue.take(UNPADDED)) seen.add(`${owner}: ${index}`);
+  }
+  assert.equal(seen.size, numAdded);
+});

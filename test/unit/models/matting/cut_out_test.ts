@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import type { Pixels } from "../../../../src/media/pixels.ts";
+import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
+
+/** Four columns of two rows, whose alphas are given. */
+function pictureOf(...alphas: number[]): Pixels {
+  const data = Uint8Array.from(alphas.flatMap((alpha, i) => [10 * i, 100, 200, alpha]));
+  return { width: 4, height: 2, channels: 4, data };
+}
+
+const EMPTY = pictureOf(0, 0, 0, 0, 0, 0, 0, 0);
+
+Deno.test("makeCutOut() leaves the picture as it is without options", () => {
+  const picture = pictureOf(0, 1, 2, 3, 4, 5, 6, 7);
+  assert.equal(makeCutOut(picture, {}), picture);
+});
+
+Deno.test("makeCutOut() crops to what is more than a trace of the subject", () => {
+  const picture = pictureOf(0, 7, 8, 0, 0, 0, 255, 0);
+  const { width, height, data } = makeCutOut(picture, { crop: true });
+  assert.deepEqual([width, height], [1, 2]);
+  assert.deepEqual([...data], [20, 100, 200, 8, 60, 100, 200, 255]);
+  const corners = makeCutOut(pictureOf(9, 0, 0, 0, 0, 0, 0, 9), { crop: true });
+  assert.deepEqual([corners.width, corners.height], [4, 2]);
+  assert.equal(makeCutOut(EMPTY, { crop: true }), EMPTY);
+});
+
+Deno.test("makeCutOut() lays a colour behind the subject", () => {
+  const { data } = makeCutOut(pictureOf(0, 255, 128, 1, 0, 0, 0, 0), { background: [255, 0, 50] });
+  assert.deepEqual([...data.subarray(0, 16)], [
+    ...[255, 0, 50, 255],
+    ...[10, 100, 200, 255],
+    ...[137, 50, 125, 255],
+    ...[254, 0, 51, 255],
+  ]);
+});
+
+Deno.test("makeCutOut() gives the alpha alone, cropped too", () => {
+  const mask = makeCutOut(pictureOf(0, 90, 0, 0, 0, 80, 0, 0), { maskOnly: true });
+  assert.deepEqual([mask.channels, ...mask.data], [1, 0, 90, 0, 0, 0, 80, 0, 0]);
+  const options = { maskOnly: true, crop: true };
+  assert.deepEqual([...makeCutOut(pictureOf(0, 90, 0, 0, 0, 80, 0, 0), options).data], [90, 80]);
+});

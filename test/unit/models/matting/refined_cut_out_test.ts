@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import type { Pixels } from "../../../../src/media/pixels.ts";
+import { refineCutOut } from "../../../../src/models/matting/refined_cut_out.ts";
+
+const SUBJECT = [220, 60, 40] as const;
+const BEHIND = [30, 120, 210] as const;
+const [WIDTH, HEIGHT] = [256, 64];
+/** Where the subject ends, exactly. */
+const EDGE = 131;
+
+/** The subject left of the edge. */
+function originalOf(): Pixels {
+  const data = new Uint8Array(3 * WIDTH * HEIGHT);
+  for (let i = 0; i < WIDTH * HEIGHT; i++) data.set(i % WIDTH < EDGE ? SUBJECT : BEHIND, 3 * i);
+  return { width: WIDTH, height: HEIGHT, channels: 3, data };
+}
+
+/** Cut out by a mask whose edge is soft and a little off. */
+function cutOutOf(maskEdge: number): Pixels {
+  const { data: seen } = originalOf();
+  const data = new Uint8Array(4 * WIDTH * HEIGHT);
+  for (let i = 0; i < WIDTH * HEIGHT; i++) {
+    const alpha = Math.min(1, Math.max(0, 0.5 - (i % WIDTH - maskEdge) / 16));
+    if (alpha === 0) continue;
+    data.set([...seen.subarray(3 * i, 3 * i + 3), Math.round(255 * alpha)], 4 * i);
+  }
+  return { width: WIDTH, height: HEIGHT, channels: 4, data };
+}
+
+const OPTIONS = { maskSide: 64, original: originalOf() };
+
+function alphaAt({ data }: Pixels, x: number): number {
+  return data[4 * (32 * WIDTH + x) + 3]!;
+}
+
+Deno.test("refineCutOut() moves a soft edge to the picture's own", () => {
+  for (const maskEdge of [EDGE - 4, EDGE, EDGE + 4]) {
+    const cutOut = cutOutOf(maskEdge);
+    refineCutOut(cutOut, OPTIONS);
+    assert.ok(alphaAt(cutOut, EDGE - 2) > 150, `${alphaAt(cutOut, EDGE - 2)}`);
+    assert.ok(alphaAt(cutOut, EDGE + 1) < 110, `${alphaAt(cutOut, EDGE + 1)}`);
+  }
+});
+
+Deno.test("refineCutOut() leaves alone what is certain", () => {
+  const cutOut = cutOutOf(EDGE);
+  const before = cutOut.data.slice();
+  refineCutOut(cutOut, OPTIONS);
+  for (let at = 0; at < before.length; at += 4) {
+    if (before[at + 3]! > 0 && before[at + 3]! < 255) continue;
+    assert.deepEqual(cutOut.data.subarray(at, at + 4), before.subarray(at, at + 4));
+  }
+});
+
+Deno.test("refineCutOut() takes the background's colour out of what is half transparent", () => {
+  const cutOut = cutOutOf(EDGE);
+  refineCutOut(cutOut, OPTIONS);
+  let numSeen = 0;
+  for (let x = EDGE; x < EDGE + 8; x++) {
+    const at = 4 * (32 * WIDTH + x);
+    if (cutOut.data[at + 3]! < 16) continue;
+    numSeen++;
+    // It was the background's 210.
+    assert.ok(cutOut.data[at + 2]! < 150, `${cutOut.data[at + 2]} at ${x}`);
+  }
+  assert.ok(numSeen > 0);
+});
+
+Deno.test("refineCutOut() makes nothing more opaque than it was", () => {
+  const cutOut = cutOutOf(EDGE);
+  const { width, height, data: seen } = originalOf();
+  const data = new Uint8Array(4 * width * height);
+  for (let i = 0; i < width * height; i++) {
+    const own = i % width < 125 ? 255 : 90;
+    data.set([...seen.subarray(3 * i, 3 * i + 3), own], 4 * i);
+    cutOut.data[4 * i + 3] = Math.round(cutOut.data[4 * i + 3]! * own / 255);
+  }
+  const original: Pixels = { width, height, channels: 4, data };
+  refineCutOut(cutOut, { maskSide: 64, original });
+  for (let at = 3; at < data.length; at += 4) assert.ok(cutOut.data[at]! <= data[at]!);
+});
+
+Deno.test("refineCutOut() takes pictures of any size, also without a subject or a rim", () => {
+  for (const [width, height] of [[1, 1], [1, 700], [900, 2], [3, 3]] as const) {
+    for (const alpha of [0, 128, 255]) {
+      const data = new Uint8Array(4 * width * height).fill(77);
+      for (let i = 3; i < data.length; i += 4) data[i] = alpha;
+      const cutOut: Pixels = { width, height, channels: 4, data };
+      refineCutOut(cutOut, { maskSide: 256, original: { ...cutOut, data: data.slice() } });
+      assert.ok(data.every((level, i) => Math.abs(level - (i % 4 === 3 ? alpha : 77)) <= 1));
+    }
+  }
+});

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { StartupError } from "../../../../src/errors.ts";
+import { openFolder } from "../../../../src/models/folder.ts";
+import { isLineOcr, readLineOcrConfig } from "../../../../src/models/ocr/line_ocr_config.ts";
+
+const LEVELS = { image_mean: [0.5, 0.25, 0], image_std: [0.5, 0.5, 1] };
+const DETECTION = {
+  file: "onnx/det.onnx",
+  multiple_of: 32,
+  max_side: 960,
+  threshold: 0.3,
+  box_threshold: 0.5,
+  unclip_ratio: 1.6,
+  ...LEVELS,
+};
+const RECOGNITION = {
+  file: "onnx/rec.onnx",
+  dict: "dict/en.txt",
+  height: 32,
+  min_width: 320,
+  blank_id: 0,
+  append_space: true,
+  ...LEVELS,
+};
+const CONFIG = { task: "ocr", detection: DETECTION, recognition: { en: RECOGNITION } };
+
+async function withConfig(config: object, use: (folder: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "hearth-ocr-" });
+  try {
+    for (const name of ["onnx", "dict"]) await Deno.mkdir(join(folder, name));
+    for (const name of ["onnx/det.onnx", "onnx/rec.onnx"]) {
+      await Deno.writeFile(join(folder, name), new Uint8Array(1));
+    }
+    await Deno.writeTextFile(join(folder, "dict/en.txt"), "a\r\n \r\né\r\n");
+    await Deno.writeTextFile(join(folder, "config.json"), JSON.stringify(config));
+    await use(folder);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("readLineOcrConfig() reads dictionaries with blank and space, and levels by channel", () =>
+  withConfig({ ...CONFIG, channel_order: "bgr" }, async (path) => {
+    const folder = await openFolder(path);
+    assert.ok(isLineOcr(folder));
+    const { detection, classification, recognition: [recognition] } = await readLineOcrConfig(
+      folder,
+    );
+    assert.equal(classification, undefined);
+    assert.equal(recognition!.name, "en");
+    assert.deepEqual(recognition!.characters, ["", "a", " ", "é", " "]);
+    const { scale, offset, channels } = detection.levels;
+    assert.deepEqual(scale, [2 / 255, 2 / 255, 1 / 255]);
+    assert.deepEqual(offset, [-1, -0.5, -0]);
+    assert.deepEqual(channels, [2, 1, 0]);
+  }));
+
+const WRONG: readonly (readonly [RegExp, object])[] = [
+  [/detection\.max_side wants a number, has undefined/, {
+    ...CONFIG,
+    detection: { ...DETECTION, max_side: undefined },
+  }],
+  [/recognition\.en\.file wants a file of the folder, has "onnx\/no\.onnx"/, {
+    ...CONFIG,
+    recognition: { en: { ...RECOGNITION, file: "onnx/no.onnx" } },
+  }],
+  [/recognition\.en\.image_std wants three numbers, has \[1\]/, {
+    ...CONFIG,
+    recognition: { en: { ...RECOGNITION, image_std: [1] } },
+  }],
+  [/names no recognition/, { ...CONFIG, recognition: {} }],
+  [/classification\.file wants a file of the folder, has undefined/, {
+    ...CONFIG,
+    classification: LEVELS,
+  }],
+];
+
+for (const [message, config] of WRONG) {
+  Deno.test(`readLineOcrConfig() refuses: ${message.source.replaceAll("\\", "")}`, () =>
+    withConfig(config, async (path) => {
+      await assert.rejects(readLineOcrConfig(await openFolder(path)), (error: unknown) => {
+        assert.ok(error instanceof StartupError);
+        assert.match(error.message, message);
+        return true;
+      });
+    }));
+}

@@ -1,0 +1,30 @@
+import assert from "node:assert/strict";
+import { rowsOf, type UprightBox } from "../../../../src/models/ocr/reading_order.ts";
+
+const box = (left: number, top: number, width = 40, height = 10): UprightBox => ({
+  left,
+  top,
+  right: left + width,
+  bottom: top + height,
+});
+
+/** Rows as places in the list of boxes. */
+function order(boxes: readonly UprightBox[]): number[][] {
+  return rowsOf([...boxes.keys()], (place) => boxes[place]!);
+}
+
+Deno.test("rowsOf() puts boxes of one height side by side, from the left", () => {
+  assert.deepEqual(order([box(100, 2), box(0, 0), box(50, 1)]), [[1, 2, 0]]);
+});
+
+Deno.test("rowsOf() keeps lines apart that touch a little", () => {
+  assert.deepEqual(order([box(0, 8), box(0, 0), box(0, 16)]), [[1], [0], [2]]);
+});
+
+Deno.test("rowsOf() puts small print beside a large heading into its row", () => {
+  assert.deepEqual(order([box(0, 0, 200, 40), box(210, 15, 40, 10), box(0, 60)]), [[0, 1], [2]]);
+});
+
+Deno.test("rowsOf() gives no rows of no boxes", () => {
+  assert.deepEqual(order([]), []);
+});

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { findRegions, type ProbabilityMap } from "../../../../src/models/ocr/text_regions.ts";
+
+const OPTIONS = { threshold: 0.3, boxThreshold: 0.5, unclipRatio: 0 };
+
+/** A map of zeros with a turned bar of `level` around its middle. */
+function bar(
+  { width = 120, height = 80, length = 60, thickness = 12, degrees = 0, level = 0.9 } = {},
+): ProbabilityMap {
+  const angle = degrees * Math.PI / 180;
+  const data = new Float32Array(width * height);
+  for (let y = 0; y < height; y++) {
+    for (let x = 0; x < width; x++) {
+      const [dx, dy] = [x + 0.5 - width / 2, y + 0.5 - height / 2];
+      const along = dx * Math.cos(angle) + dy * Math.sin(angle);
+      const across = dy * Math.cos(angle) - dx * Math.sin(angle);
+      if (Math.abs(along) <= length / 2 && Math.abs(across) <= thickness / 2) {
+        data[y * width + x] = level;
+      }
+    }
+  }
+  return { width, height, data };
+}
+
+Deno.test("findRegions() finds a level bar to the pixel", () => {
+  const [region, ...others] = findRegions(bar(), OPTIONS);
+  assert.equal(others.length, 0);
+  const { center, direction, width, height } = region!.rectangle;
+  assert.deepEqual({ center, direction, width, height }, {
+    center: [60, 40],
+    direction: [1, 0],
+    width: 60,
+    height: 12,
+  });
+  assert.ok(Math.abs(region!.score - 0.9) < 1e-6);
+});
+
+for (const degrees of [-40, -12, 7, 33, 80]) {
+  Deno.test(`findRegions() finds a bar that is turned by ${degrees}°`, () => {
+    const [region, ...others] = findRegions(bar({ degrees }), OPTIONS);
+    assert.equal(others.length, 0);
+    const { center, direction, width, height } = region!.rectangle;
+    assert.ok(Math.hypot(center[0] - 60, center[1] - 40) < 1);
+    const isStanding = degrees > 45;
+    const [long, short] = isStanding ? [height, width] : [width, height];
+    assert.ok(Math.abs(long - 60) < 3 && Math.abs(short - 12) < 3, `${long} × ${short}`);
+    const seen = Math.atan2(direction[1], direction[0]) * 180 / Math.PI;
+    const expected = isStanding ? degrees - 90 : degrees;
+    assert.ok(Math.abs(seen - expected) < 3, `${seen}°`);
+  });
+}
+
+Deno.test("findRegions() grows regions by area over perimeter", () => {
+  const [region] = findRegions(bar(), { ...OPTIONS, unclipRatio: 1.6 });
+  const margin = 1.6 * 60 * 12 / (2 * (60 + 12));
+  assert.equal(region!.rectangle.width, 60 + 2 * margin);
+  assert.equal(region!.rectangle.height, 12 + 2 * margin);
+});
+
+Deno.test("findRegions() leaves out specks, faint patches and NaN", () => {
+  assert.deepEqual(findRegions(bar({ length: 2, thickness: 2 }), OPTIONS), []);
+  assert.deepEqual(findRegions(bar({ level: 0.4 }), OPTIONS), []);
+  assert.deepEqual(findRegions(bar({ level: 0.2 }), OPTIONS), []);
+  assert.deepEqual(findRegions(bar({ level: NaN }), OPTIONS), []);
+});
+
+Deno.test("findRegions() parts regions that do not touch, and joins those that touch by a corner", () => {
+  const map = bar({ length: 20, thickness: 10 });
+  for (let y = 0; y < 10; y++) map.data.fill(1, y * 120, y * 120 + 30);
+  assert.equal(findRegions(map, OPTIONS).length, 2);
+  const corners: ProbabilityMap = { width: 20, height: 20, data: new Float32Array(400) };
+  for (let y = 0; y < 20; y++) {
+    corners.data.fill(1, y * 20 + (y < 10 ? 0 : 10), y * 20 + (y < 10 ? 10 : 20));
+  }
+  assert.equal(findRegions(corners, { ...OPTIONS, boxThreshold: 0.4 }).length, 1);
+});
+
+Deno.test("findRegions() bears a map that is all text, and one that is all specks", () => {
+  const [width, height] = [960, 960];
+  const full = { width, height, data: new Float32Array(width * height).fill(1) };
+  assert.equal(findRegions(full, OPTIONS)[0]!.rectangle.width, width);
+  const specks = full.data.map((_, at) => Number(at % 2 === 0 && Math.floor(at / width) % 2 === 0));
+  assert.deepEqual(findRegions({ width, height, data: specks }, OPTIONS), []);
+});

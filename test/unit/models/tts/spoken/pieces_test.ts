@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { cleanText } from "../../../../../src/models/tts/spoken/clean_text.ts";
+import { loadToWords, writeNumbers } from "../../../../../src/models/tts/spoken/numbers.ts";
+import { halve, splitPieces } from "../../../../../src/models/tts/spoken/pieces.ts";
+
+function textsOf(text: string, maxChars = 300): string[] {
+  return [...splitPieces(text, { language: "en", maxChars })].map((piece) => piece.text);
+}
+
+Deno.test("splitPieces() ends sentences where they end, and not at short forms", () => {
+  assert.deepEqual(
+    textsOf(
+      'Dr. J. R. Smith left the U.S. yesterday. He said "Hi." Then (see fig. 3) he paid $5.50! ' +
+        "Version 2.5.1 is out, e.g. Here. What?! Yes",
+    ),
+    [
+      "Dr. J. R. Smith left the U.S. yesterday.",
+      'He said "Hi."',
+      "Then (see fig. 3) he paid $5.50!",
+      "Version 2.5.1 is out, e.g. Here.",
+      "What?!",
+      "Yes",
+    ],
+  );
+  assert.deepEqual(textsOf("Hello\u3002\u4f60\u597d\uff01\u597d\u7684"), [
+    "Hello\u3002",
+    "\u4f60\u597d\uff01",
+    "\u597d\u7684",
+  ]);
+});
+
+Deno.test("splitPieces() ends no sentence within an address", () => {
+  assert.deepEqual(textsOf("See a.com/b?c=1. Then go."), ["See a.com/b?c=1.", "Then go."]);
+});
+
+Deno.test("splitPieces() pauses longer after a paragraph than after a sentence", () => {
+  const text = "One line\nthat is wrapped. Two.\n\nThree\n- four\n- five";
+  const pieces = [...splitPieces(text, { language: "en", maxChars: 300 })];
+  assert.deepEqual(pieces.map((piece) => piece.text), [
+    "One line that is wrapped.",
+    "Two.",
+    "Three",
+    "- four",
+    "- five",
+  ]);
+  assert.ok(pieces[0]!.pauseSeconds < pieces[1]!.pauseSeconds);
+});
+
+Deno.test("splitPieces() cuts long sentences at clauses, then at blanks, then anywhere", () => {
+  const clauses =
+    "When the night had come, and the land was dark; then the moon was the only light we saw";
+  assert.deepEqual(textsOf(clauses, 60), [
+    "When the night had come, and the land was dark;",
+    "then the moon was the only light we saw",
+  ]);
+  assert.deepEqual(textsOf("word ".repeat(30), 40).map((text) => text.length), [39, 39, 39, 29]);
+  const pieces = textsOf("\u{1f600}".repeat(100), 33);
+  assert.equal(pieces.join(""), "\u{1f600}".repeat(100));
+  assert.ok(pieces.every((piece) => piece.length <= 33 && piece.isWellFormed()));
+});
+
+Deno.test("splitPieces() keeps every word of any text, in order", () => {
+  const alphabet = [
+    "Mr. ",
+    "a",
+    "B",
+    ". ",
+    "? ",
+    ", ",
+    "\n",
+    "\n\n",
+    " ",
+    "e.g. ",
+    "\u4f60",
+    "\u3002",
+    "1.5 ",
+  ];
+  let state = 3;
+  const next = (n: number) => (state = (state * 48271) % 2147483647) % n;
+  for (let i = 0; i < 500; i++) {
+    const text = Array.from({ length: next(120) }, () => alphabet[next(alphabet.length)]).join("");
+    const kept = textsOf(text, 20);
+    assert.equal(kept.join("").replaceAll(/\s/g, ""), text.replaceAll(/\s/g, ""));
+    assert.ok(kept.every((piece) => piece.trim() !== "" && piece.length <= 20));
+  }
+});
+
+Deno.test("halve() gives two parts until one character is left", () => {
+  assert.deepEqual(halve("hello there, world of words"), ["hello there,", "world of words"]);
+  assert.deepEqual(halve("ab"), ["a", "b"]);
+  assert.deepEqual(halve("\u{1f600}\u{1f600}"), ["\u{1f600}", "\u{1f600}"]);
+  assert.equal(halve("\u{1f600}"), undefined);
+  for (let text = "x ".repeat(300).trim(); text.length > 1;) {
+    const halves = halve(text)!;
+    assert.ok(halves[0] !== "" && halves[1] !== "");
+    text = halves[0].length > halves[1].length ? halves[0] : halves[1];
+  }
+});
+
+Deno.test("cleanText() takes out what is for the eye alone", () => {
+  assert.equal(
+    cleanText(
+      "**Bold** and `code`, [a link](https://x.y/z) \u{1f600} \u201cq\u201d\u200b\u0000 it\u2019s",
+    ),
+    'Bold and code, a link "q" it\'s',
+  );
+  assert.equal(cleanText("co\u00adoperate\ttoday\ufeff"), "cooperate today");
+  assert.equal(cleanText("## Title"), "Title");
+  assert.equal(cleanText("- 5 < 6 * 7"), "5 < 6 * 7");
+  assert.equal(cleanText("\u{1f468}\u200d\u{1f469}\u200d\u{1f467}\ufe0f"), "");
+});
+
+Deno.test("writeNumbers() says numbers in other languages", async () => {
+  const german = (await loadToWords("de"))!;
+  assert.equal(
+    writeNumbers("Es sind 1.500 und 2,5.", { toWords: german, decimalSign: "," }),
+    "Es sind eintausendf\u00fcnfhundert und zwei komma f\u00fcnf.",
+  );
+  assert.equal(await loadToWords("xx"), undefined);
+});
+
+Deno.test("cleanText() takes out tags, and leaves comparisons", () => {
+  assert.equal(
+    cleanText('<speak>Hi <break time="1s"/>there, <b>you</b></speak>'),
+    "Hi there, you",
+  );
+  assert.equal(cleanText("a <b and c> d, <3"), "a <b and c> d, <3");
+});

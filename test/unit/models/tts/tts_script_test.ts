@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { setImmediate } from "node:timers";
+import type { Synthesizer, Voice } from "../../../../src/models/tts/synthesizer.ts";
+import { writeScript } from "../../../../src/models/tts/tts_script.ts";
+
+const NUM_SENTENCES = 50;
+const VOICE: Voice = { id: "default", language: "en" };
+
+/** Knows no letter at all. */
+const MUTE: Synthesizer = {
+  sampleRateHz: 16_000,
+  voices: [VOICE],
+  maxTokens: 100,
+  hasSpeed: true,
+  tokenize: () => Promise.resolve([]),
+  synthesize: () => Promise.reject(new Error("There is nothing to say.")),
+  dispose: () => Promise.resolve(),
+};
+
+Deno.test("writeScript() lets others have their turn while it looks for what can be said", async () => {
+  const { signal } = new AbortController();
+  let [numTurns, isOver] = [0, false];
+  const count = () => {
+    numTurns++;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  const text = "Nothing here. ".repeat(NUM_SENTENCES);
+  for await (const _line of writeScript(text, { synthesizer: MUTE, voice: VOICE, signal })) {
+    assert.fail("a line of nothing");
+  }
+  isOver = true;
+  assert.ok(numTurns >= NUM_SENTENCES / 2, `${numTurns} turns`);
+});
+
+Deno.test("writeScript() looks no further once nobody wants to hear it", async () => {
+  const abort = new AbortController();
+  let numAsked = 0;
+  const synthesizer: Synthesizer = {
+    ...MUTE,
+    tokenize: () => {
+      if (++numAsked === 3) abort.abort();
+      return Promise.resolve([]);
+    },
+  };
+  const text = "Nothing here. ".repeat(NUM_SENTENCES);
+  const { signal } = abort;
+  await assert.rejects(
+    writeScript(text, { synthesizer, voice: VOICE, signal }).next(),
+    { name: "AbortError" },
+  );
+  assert.equal(numAsked, 3);
+});

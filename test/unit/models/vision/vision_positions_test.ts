@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { sectionPositionsOf } from "../../../../src/models/vision/vision_positions.ts";
+
+function positionsOf(...args: Parameters<typeof sectionPositionsOf>) {
+  const { prompt, offset } = sectionPositionsOf(...args);
+  return { prompt: prompt.map((section) => [...section]), offset };
+}
+
+Deno.test("sectionPositionsOf() counts text on all scales alike", () => {
+  const text = [0, 1, 2];
+  assert.deepEqual(positionsOf(3, []), { prompt: [text, text, text], offset: 0 });
+});
+
+Deno.test("sectionPositionsOf() begins what follows a picture after its longer side, also another picture", () => {
+  const spans = [
+    { start: 1, grid: [1, 2, 3] },
+    { start: 8, grid: [1, 2, 1] },
+  ] as const;
+  assert.deepEqual(positionsOf(12, spans), {
+    prompt: [
+      [0, 1, 1, 1, 1, 1, 1, 4, 5, 5, 7, 8],
+      [0, 1, 1, 1, 2, 2, 2, 4, 5, 6, 7, 8],
+      [0, 1, 2, 3, 1, 2, 3, 4, 5, 5, 7, 8],
+    ],
+    offset: -3,
+  });
+});
+
+Deno.test("sectionPositionsOf() gives the frames of a film their times", () => {
+  assert.deepEqual(positionsOf(5, [{ start: 0, grid: [2, 1, 2] }]), {
+    prompt: [[0, 0, 1, 1, 2], [0, 0, 0, 0, 2], [0, 1, 0, 1, 2]],
+    offset: -2,
+  });
+});
