@@ -6,23 +6,10 @@
 import type { Pixels } from "../pixels.ts";
 import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
 import { toOrientation } from "./orientation.ts";
+import type { TiffLayout } from "./tiff_layout.ts";
 import { colorizeTiff } from "./tiff_colors.ts";
 import { readTiffSamples } from "./tiff_samples.ts";
-import { readTiffTags, TIFF_TAG, tiffByteOrder, type TiffTags } from "./tiff_tags.ts";
-
-/** How the samples of a TIFF file lie and what they mean. */
-export interface TiffLayout {
-  readonly width: number;
-  readonly height: number;
-  /** 1, 2, 4, 8 or 16. */
-  readonly bits: number;
-  readonly numSamples: number;
-  readonly photometric: number;
-  /** Whether the samples of a pixel lie in planes of their own. */
-  readonly isPlanar: boolean;
-  readonly isLittleEndian: boolean;
-  readonly tags: TiffTags;
-}
+import { readTiffTags, TIFF_TAG, tiffByteOrder } from "./tiff_tags.ts";
 
 const UNSIGNED = 1;
 const DEPTHS = [1, 2, 4, 8, 16];

@@ -5,7 +5,7 @@
  */
 import type { Pixels } from "../pixels.ts";
 import { invalidImage } from "./format.ts";
-import type { TiffLayout } from "./tiff.ts";
+import type { TiffLayout } from "./tiff_layout.ts";
 import { TIFF_TAG } from "./tiff_tags.ts";
 
 /** TIFF's numbers of what samples mean. */

@@ -7,7 +7,7 @@ import type { ModelFolder } from "../folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { toPhonemes } from "./tts_phonemes.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
+import type { TtsLoadOptions } from "./tts_folder.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
 

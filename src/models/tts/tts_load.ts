@@ -11,20 +11,11 @@ import { chooseFiles, graphNameOf } from "../needed_files.ts";
 import type { LoadProgress } from "../progress.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsModel } from "./tts.ts";
+import type { TtsLoadOptions } from "./tts_folder.ts";
 import { KokoroSynthesizer } from "./tts_kokoro.ts";
 import { SpeechT5Synthesizer } from "./tts_speecht5.ts";
 import { SupertonicSynthesizer } from "./tts_supertonic.ts";
 import { VitsSynthesizer } from "./tts_vits.ts";
-
-/** What a family's synthesizer is loaded with. */
-export interface TtsLoadOptions {
-  readonly backend: Backend;
-  readonly onProgress: (progress: LoadProgress) => void;
-  /** Names of the graphs there are. */
-  readonly graphs: ReadonlySet<string>;
-  /** The file of a graph, in its dtype. @throws {StartupError} when the folder has no such graph. */
-  readonly pathOf: (graph: string) => string;
-}
 
 type Load = (folder: ModelFolder, options: TtsLoadOptions) => Promise<Synthesizer>;
 

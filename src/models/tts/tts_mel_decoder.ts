@@ -12,7 +12,7 @@ import { Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
 import type { ModelFolder } from "../folder.ts";
 import { type Feed, TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
+import type { TtsLoadOptions } from "./tts_folder.ts";
 
 const DECODER = "decoder_model_merged";
 const KNOWN =

@@ -10,7 +10,7 @@ import type { ModelFolder } from "../folder.ts";
 import { MelDecoder, type MelState } from "./tts_mel_decoder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
+import type { TtsLoadOptions } from "./tts_folder.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";

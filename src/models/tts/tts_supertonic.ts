@@ -9,7 +9,7 @@ import type { Tensor } from "../../onnx/ort.ts";
 import type { ModelFolder } from "../folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { type Feed, TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
+import type { TtsLoadOptions } from "./tts_folder.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";

@@ -6,7 +6,7 @@
 import type { ModelFolder } from "../folder.ts";
 import type { Synthesizer, Utterance, Voice } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
+import type { TtsLoadOptions } from "./tts_folder.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 
 /** Every second is a blank. */
