@@ -1,7 +1,6 @@
 /** PNG files that are written, read back by another decoder. */
 import assert from "node:assert/strict";
 import { decode } from "fast-png";
-import { decodeImage } from "../../../src/media/image.ts";
 import type { Channels } from "../../../src/media/pixels.ts";
 import { encodePng } from "../../../src/media/png.ts";
 
