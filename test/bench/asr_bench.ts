@@ -7,9 +7,10 @@
  *
  * @module
  */
+import { benchEachDevice } from "./each_device.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { openDevice } from "../../src/gpu/device.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
@@ -144,17 +145,4 @@ async function benchDevice(name: string): Promise<void> {
   });
 }
 
-async function main(): Promise<void> {
-  const only = Deno.args.find((argument) => argument !== MEMORY_FLAG);
-  if (only !== undefined) return await benchDevice(only);
-  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
-  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
-    // Which device transformers.js runs on is decided once per process.
-    const args = ["run", "-A", "--no-check", import.meta.filename!, name, ...Deno.args];
-    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
-      .output();
-  }
-}
-
-await main();
-Deno.exit(0);
+await benchEachDevice(import.meta.filename!, benchDevice);

@@ -7,11 +7,12 @@
  * @module
  */
 import type { Backend } from "../../src/backend/backend.ts";
+import { benchEachDevice } from "./each_device.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
-import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { openDevice } from "../../src/gpu/device.ts";
 import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
@@ -209,17 +210,4 @@ async function benchDevice(name: string): Promise<void> {
   printTable([backend.adapter, "", "Hearth", "transformers.js", "ratio"], rows);
 }
 
-async function main(): Promise<void> {
-  const [only] = Deno.args;
-  if (only !== undefined) return await benchDevice(only);
-  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
-  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
-    // Which device transformers.js runs on is decided once per process.
-    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
-    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
-      .output();
-  }
-}
-
-await main();
-Deno.exit(0);
+await benchEachDevice(import.meta.filename!, benchDevice);

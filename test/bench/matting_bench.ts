@@ -7,9 +7,10 @@
  *
  * @module
  */
+import { benchEachDevice } from "./each_device.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
@@ -185,17 +186,4 @@ async function compareTogether(
   ];
 }
 
-async function main(): Promise<void> {
-  const [only] = Deno.args;
-  if (only !== undefined) return await benchDevice(only);
-  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
-  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
-    // Which device transformers.js runs on is decided once per process.
-    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
-    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
-      .output();
-  }
-}
-
-await main();
-Deno.exit(0);
+await benchEachDevice(import.meta.filename!, benchDevice);

@@ -7,13 +7,14 @@
  *
  * @module
  */
+import { benchEachDevice } from "./each_device.ts";
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
 import { toRawImage } from "../../src/onnx/raw_image.ts";
@@ -182,17 +183,4 @@ async function benchDevice(name: string): Promise<void> {
   await benchPages(backend, some === pictures ? PAGES : PAGES.slice(0, 1));
 }
 
-async function main(): Promise<void> {
-  const [only] = Deno.args;
-  if (only !== undefined) return await benchDevice(only);
-  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
-  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
-    // Which device transformers.js runs on is decided once per process.
-    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
-    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
-      .output();
-  }
-}
-
-await main();
-Deno.exit(0);
+await benchEachDevice(import.meta.filename!, benchDevice);

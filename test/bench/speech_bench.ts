@@ -7,11 +7,12 @@
  *
  * @module
  */
+import { benchEachDevice } from "./each_device.ts";
 import { basename, dirname } from "node:path";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/models/folder.ts";
 import type { SpeakEvent } from "../../src/models/task.ts";
 import type { TtsModel } from "../../src/models/tts/tts.ts";
@@ -156,17 +157,6 @@ async function benchDevice(name: string, families: readonly TtsFamily[]): Promis
   printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
 }
 
-async function main(): Promise<void> {
-  const [only, ...wanted] = Deno.args;
-  const families = TTS_FAMILIES.filter((family) => wanted.length === 0 || wanted.includes(family));
-  if (only !== undefined) return await benchDevice(only, families);
-  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
-  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
-    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
-    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
-      .output();
-  }
-}
-
-await main();
-Deno.exit(0);
+const wanted = Deno.args.filter((argument) => TTS_FAMILIES.some((family) => family === argument));
+const families = TTS_FAMILIES.filter((family) => wanted.length === 0 || wanted.includes(family));
+await benchEachDevice(import.meta.filename!, (device) => benchDevice(device, families));

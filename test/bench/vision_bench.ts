@@ -6,11 +6,12 @@
  *
  * @module
  */
+import { benchEachDevice } from "./each_device.ts";
 import { basename, dirname } from "node:path";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { findAdapter, openDevice } from "../../src/gpu/device.ts";
+import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
@@ -157,17 +158,4 @@ async function benchDevice(name: string): Promise<void> {
   printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
 }
 
-async function main(): Promise<void> {
-  const [only] = Deno.args;
-  if (only !== undefined) return await benchDevice(only);
-  const hasAdapter = await findAdapter({ allowFallback: true }) !== undefined;
-  for (const name of hasAdapter ? ["cpu", "webgpu"] : ["cpu"]) {
-    // Its sessions stay where the first of them was opened.
-    const args = ["run", "-A", "--no-check", import.meta.filename!, name];
-    await new Deno.Command(Deno.execPath(), { args, stdout: "inherit", stderr: "inherit" })
-      .output();
-  }
-}
-
-await main();
-Deno.exit(0);
+await benchEachDevice(import.meta.filename!, benchDevice);
