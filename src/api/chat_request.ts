@@ -15,12 +15,14 @@ const TOKEN_ID = /^\d{1,9}$/;
 
 const ROLES = ["system", "developer", "user", "assistant"] as const;
 
+const contentWanted = "a string or an array of content parts that is not empty";
+
 const ChatMessage = z.object({
   role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
   content: cutAtFirstBad(
     ContentPart,
-    z.union([z.string(), z.array(ContentPart).min(1)], {
-      error: "a string or an array of content parts that is not empty",
+    z.union([z.string(), z.array(ContentPart).min(1, { error: contentWanted })], {
+      error: contentWanted,
     }),
   ),
 }, { error: "a message object with role and content" }).meta({ id: "ChatMessage" });

@@ -100,6 +100,11 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
       "messages[1].content: want a string or an array of content parts that is not empty, saw null.",
     ],
     [
+      { messages: [GOOD.messages[0], { role: "assistant", content: [] }] },
+      "messages[1].content",
+      "messages[1].content: want a string or an array of content parts that is not empty, saw an array of 0.",
+    ],
+    [
       { messages: [{ role: "user" }] },
       "messages[0].content",
       "messages[0].content: want a string or an array of content parts that is not empty, saw nothing.",
