@@ -55,7 +55,7 @@ export function chatRoute(deps: AppDeps): Route {
 
 async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
-  session.requireReady();
+  session.requireRoom();
   const request = parseRequest(ChatRequest, await readJson(call.req.raw, bodyLimits));
   const info = session.requireReady();
   requireModelName(info, request.model);

@@ -70,7 +70,7 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
 async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
   const { signal } = call.req.raw;
-  session.requireReady();
+  session.requireRoom();
   const request = parseRequest(MattingRequest, await readJson(call.req.raw, bodyLimits));
   const info = session.requireReady();
   requireModelName(info, request.model);
@@ -89,7 +89,7 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
 
 async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
-  const info = session.requireReady();
+  const info = session.requireRoom();
   requireEndpoint(info, PATH);
   const form = await readMultipart(call.req.raw, { fileName: FIELD, limits: bodyLimits });
   const { model, options } = parseMattingForm(form.fields);

@@ -68,7 +68,7 @@ export function speechRoute(deps: AppDeps): Route {
 }
 
 async function answerSpeech(call: Call, { session, bodyLimits }: AppDeps): Promise<Response> {
-  session.requireReady();
+  session.requireRoom();
   const wish = parseSpeech(await readJson(call.req.raw, bodyLimits));
   const info = session.requireReady();
   requireModelName(info, wish.model);

@@ -70,7 +70,7 @@ async function answerTranscription(
   call: Call,
   { session, bodyLimits }: AppDeps,
 ): Promise<Response> {
-  requireEndpoint(session.requireReady(), PATH);
+  requireEndpoint(session.requireRoom(), PATH);
   const { audio, options } = await readUpload(call.req.raw, bodyLimits);
   const requestId = call.get("requestId");
   const { language, temperature, stream, format } = options;

@@ -132,19 +132,28 @@ export class Session {
   }
 
   /**
+   * The model, if it is ready and would take a request now: asked before the request is read, so that what is refused
+   * takes no memory.
+   *
+   * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
+   */
+  requireRoom(): ModelInfo {
+    const info = this.requireReady();
+    if (this.#streams.size < this.capacity) return info;
+    throw new HearthError(
+      "overloaded",
+      `${this.#streams.size} requests are in work or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
+    );
+  }
+
+  /**
    * Hands a task to the worker, and its media's memory with it. Aborting `signal`, or leaving the iteration early,
    * drops it there before its next step, also while it waits. A `done` or `error` event is always the last.
    *
    * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
    */
   stream<T extends Task>(task: T, { signal }: RequestOptions = {}): TaskStream<EventOf<T>> {
-    this.requireReady();
-    if (this.#streams.size >= this.capacity) {
-      throw new HearthError(
-        "overloaded",
-        `${this.#streams.size} requests are in work or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
-      );
-    }
+    this.requireRoom();
     const { port1, port2 } = new MessageChannel();
     this.#client!.request(task, port2);
     let hasEnded = false;

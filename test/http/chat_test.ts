@@ -207,6 +207,8 @@ Deno.test("chat answers 429 with Retry-After when the queue is full", async () =
   assert.equal(response.status, 429);
   assert.ok(response.headers.has("retry-after"));
   assert.equal((await response.json()).error.code, "overloaded");
+  // At the door: what the request holds is not looked at.
+  assert.equal((await app.post(CHAT, { model: 5 })).status, 429);
   for (const each of running) await each.body!.cancel();
   await complete(app);
 });
