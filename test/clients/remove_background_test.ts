@@ -64,7 +64,7 @@ Deno.test("fetch: a picture of 3 megapixels, its file read alike by another deco
 });
 
 Deno.test("fetch: 80 pictures of which 40 hang up at random moments leave nothing behind", async () => {
-  await using server = await openMattingServer();
+  await using server = await openMattingServer({ maxQueue: 80 });
   const random = new Random(2);
   const images = await Promise.all(
     [[64, 48], [300, 200], [900, 700]].map(([width, height]) => discFile(width, height)),
