@@ -1,0 +1,47 @@
+/**
+ * Reading a text aloud.
+ *
+ * @module
+ */
+import type { SoundFormat } from "../../media/sound_format.ts";
+import type { ErrorEvent } from "./ending.ts";
+
+/** Somebody whom a model can speak as. */
+export interface VoiceInfo {
+  readonly id: string;
+  /** What the voice speaks, as in BCP 47: `en-US`. */
+  readonly language: string;
+}
+
+/** Reads a text aloud. */
+export interface SpeakTask {
+  readonly type: "speak";
+  readonly requestId: string;
+  readonly text: string;
+  /** The text's place in the request, for messages: `input`. */
+  readonly param: string;
+  /** One of the model's voices; its first if absent. */
+  readonly voice?: string | undefined;
+  /** 1 is the model's own pace; 0.25 to 4. */
+  readonly speed: number;
+  readonly format: SoundFormat;
+  /** Unsigned 32-bit: equal tasks with equal seeds sound the same. */
+  readonly seed: number;
+}
+
+/** Worker to server, on a speak task's port, in this order: audio, once per piece of text, and done; or error at any point, which ends it. */
+export type SpeakEvent =
+  | {
+    readonly type: "audio";
+    /** The next bytes of a file; their memory goes to the server. */
+    readonly bytes: Uint8Array<ArrayBuffer>;
+    /** The file is whole with these. */
+    readonly isLast: boolean;
+  }
+  | {
+    readonly type: "done";
+    /** Tokens of all the text. */
+    readonly textTokens: number;
+    readonly audioSeconds: number;
+  }
+  | ErrorEvent;

@@ -1,0 +1,60 @@
+/**
+ * Texts to numbers: vectors, and how well documents answer a query.
+ *
+ * @module
+ */
+import type { ErrorEvent } from "./ending.ts";
+
+/** A text, or the ids of its tokens. */
+export type TextInput = string | readonly number[];
+
+/** Where to cut texts that are too long: at the model's own limit, or at a number of tokens, special ones included. */
+export type Truncation = "model" | number;
+
+/** Turns texts into vectors, all or none. */
+export interface EmbedTask {
+  readonly type: "embed";
+  readonly requestId: string;
+  readonly inputs: readonly TextInput[];
+  /** What the texts are for; the model puts its prompt for that before each. */
+  readonly inputType?: "query" | "document" | undefined;
+  /** Leading elements to keep of each vector; all if absent. */
+  readonly dimensions?: number | undefined;
+  /** A text that is too long is an error if absent. */
+  readonly truncation?: Truncation | undefined;
+}
+
+/** The answer to an embed task, in one piece. */
+export type EmbedEvent =
+  | {
+    readonly type: "done";
+    /** f32 `[inputs, dimensions]`, row-major, each row of length 1 where the model normalises. */
+    readonly vectors: Float32Array;
+    readonly dimensions: number;
+    /** Tokens of all inputs, special ones included. */
+    readonly promptTokens: number;
+  }
+  | ErrorEvent;
+
+/** Scores documents by their relevance to a query. */
+export interface RerankTask {
+  readonly type: "rerank";
+  readonly requestId: string;
+  readonly query: string;
+  readonly documents: readonly string[];
+  /** A query and document that are too long together are an error if absent; else the document is cut first. */
+  readonly truncation?: Truncation | undefined;
+  /** Most tokens of a document; what is beyond is cut. */
+  readonly maxDocumentTokens?: number | undefined;
+}
+
+/** The answer to a rerank task, in one piece. */
+export type RerankEvent =
+  | {
+    readonly type: "done";
+    /** 0 to 1 for each document, in the order of the task. */
+    readonly scores: Float32Array;
+    /** Tokens of all pairs of query and document. */
+    readonly promptTokens: number;
+  }
+  | ErrorEvent;
