@@ -22,7 +22,7 @@ import { int64Tensor, intAttribute, makeNode, type Node } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 
 /** q, k and v of a `MultiHeadAttention`: separate, or packed head by head as `[batch, tokens, heads, 2 or 3, size]`. */
-export function multiHeadOperands(
+function multiHeadOperands(
   node: Node,
   search: Search,
   heads: number,
@@ -69,7 +69,7 @@ export function multiHeadOperands(
 }
 
 /** Puts the bias of the projections, which the operator would add, in front of it. */
-export function addBias(
+function addBias(
   name: string,
   operands: Pick<FoundAttention, "q" | "k" | "v">,
   { bias, heads, headDim, vHeadDim }: {
@@ -93,23 +93,13 @@ export function addBias(
   return { q: q!, k: k!, v: v!, before, constants };
 }
 
-/** `MultiHeadAttention`: as many key-value heads as query heads, a mask as its bias. */
-export function findMultiHeadAttention(
-  node: Node,
-  search: Search,
-): FoundAttention | undefined {
-  if (node.opType !== "MultiHeadAttention" || node.domain !== "com.microsoft") return undefined;
-  requireCache(search, node, inputName(node, 6), inputName(node, 7));
-  refuseInputs(node, { past_sequence_length: 8, cache_indirection: 9 });
+/**
+ * What a `MultiHeadAttention` node says by itself, whatever it may see.
+ *
+ * @throws {Refusal}
+ */
+export function readMultiHead(node: Node, search: Search): Omit<FoundAttention, "maxPositions"> {
   const heads = intAttribute(node, "num_heads") ?? 0;
-  const padding = inputName(node, 4);
-  if (padding !== undefined) {
-    requireValues(search, padding, node, {
-      what: "padding mask",
-      is: ({ data, shape }) =>
-        shape.length === 2 && data !== undefined && data.every((x) => x === 1),
-    });
-  }
   const { before, headDim, vHeadDim, ...operands } = multiHeadOperands(node, search, heads);
   const bias = inputName(node, 3);
   if (bias !== undefined && before.length > 0) {
@@ -126,6 +116,27 @@ export function findMultiHeadAttention(
     headDim,
     vHeadDim,
     scale: scaleOf(node, headDim),
+  };
+}
+
+/** `MultiHeadAttention`: as many key-value heads as query heads, a mask as its bias. */
+export function findMultiHeadAttention(
+  node: Node,
+  search: Search,
+): FoundAttention | undefined {
+  if (node.opType !== "MultiHeadAttention" || node.domain !== "com.microsoft") return undefined;
+  requireCache(search, node, inputName(node, 6), inputName(node, 7));
+  refuseInputs(node, { past_sequence_length: 8, cache_indirection: 9 });
+  const padding = inputName(node, 4);
+  if (padding !== undefined) {
+    requireValues(search, padding, node, {
+      what: "padding mask",
+      is: ({ data, shape }) =>
+        shape.length === 2 && data !== undefined && data.every((x) => x === 1),
+    });
+  }
+  return {
+    ...readMultiHead(node, search),
     ...proveNodeMask(node, search, {
       mask: inputName(node, 5),
       isCausal: intAttribute(node, "unidirectional") === 1,

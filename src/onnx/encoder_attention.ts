@@ -18,7 +18,7 @@ import {
   type Search,
 } from "./attention.ts";
 import { HIDDEN_SCORE, readVisibility, type Visibility } from "./attention_mask.ts";
-import { addBias, multiHeadOperands } from "./attention_mha.ts";
+import { readMultiHead } from "./attention_mha.ts";
 import { findSoftmaxProducts, keepsWeights, readScores } from "./attention_pattern.ts";
 import { proveReach } from "./encoder_mask.ts";
 import { describeNode } from "./graph_index.ts";
@@ -60,23 +60,8 @@ function findMultiHead(node: Node, search: Search): FoundAttention | undefined {
   refuseInputs(node, { past_key: 6, past_value: 7, past_sequence_length: 8, cache_indirection: 9 });
   refuseCausal(node, "unidirectional");
   requireNoPadding(search, node, inputName(node, 4));
-  const heads = intAttribute(node, "num_heads") ?? 0;
-  const { before, headDim, vHeadDim, ...operands } = multiHeadOperands(node, search, heads);
-  const bias = inputName(node, 3);
-  if (bias !== undefined && before.length > 0) {
-    throw new Refusal(`${describeNode(node)} has packed operands and a bias at once.`);
-  }
   return {
-    name: nameOf(node),
-    ...operands,
-    before,
-    ...(bias ? addBias(node.outputs[0]!, operands, { bias, heads, headDim, vHeadDim }) : {}),
-    output: { tensor: node.outputs[0]!, layout: "token_major" },
-    heads,
-    kvHeads: heads,
-    headDim,
-    vHeadDim,
-    scale: scaleOf(node, headDim),
+    ...readMultiHead(node, search),
     reach: reachOf(node, search, inputName(node, 5)),
     maxPositions: Infinity,
   };
