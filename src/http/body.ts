@@ -56,7 +56,7 @@ export async function readJson(
 }
 
 /** Whether the request says that its body is JSON. */
-export function isJson(request: Request): boolean {
+function isJson(request: Request): boolean {
   return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.headers.get("content-type") ?? "");
 }
 

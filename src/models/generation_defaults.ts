@@ -37,7 +37,7 @@ export function readGenerationDefaults(config: Json, generationConfig: Json): Ge
 }
 
 /** The sampling of one choice: the request's wishes over the model's defaults. */
-export function samplingOf(
+function samplingOf(
   options: GenerationOptions,
   defaults: GenerationDefaults,
   seed: number,
@@ -56,7 +56,7 @@ export function samplingOf(
 }
 
 /** Seed of choice `index`: the request's own for the first, and streams of their own for the others. */
-export function choiceSeed(seed: number, index: number): number {
+function choiceSeed(seed: number, index: number): number {
   // An odd multiplier is a bijection on 32 bits, so no two choices share a stream.
   return (seed + Math.imul(index, 0x9e3779b9)) >>> 0;
 }

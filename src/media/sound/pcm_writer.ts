@@ -8,7 +8,7 @@ import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 import { makeWavHeader } from "./wav_header.ts";
 
 /** At which OpenAI's clients expect samples that come without a header. */
-export const BARE_RATE_HZ = 24_000;
+const BARE_RATE_HZ = 24_000;
 
 const NOTHING = new Uint8Array(0);
 

@@ -115,7 +115,7 @@ interface ListenerOptions extends WindowSizes {
 }
 
 /** One recording on its way through the model. */
-export class VoiceListener {
+class VoiceListener {
   readonly #session: Session;
   readonly #options: ListenerOptions;
   readonly #rate: Tensor;

@@ -10,7 +10,7 @@ import type { Rule } from "./rule.ts";
 const MAX_DIGITS = 18;
 
 /** Written digit by digit, as of a telephone. */
-export function sayDigits(digits: string): string {
+function sayDigits(digits: string): string {
   return [...digits.replaceAll(/\D/g, "")].map((digit) => toCardinal(digit)).join(" ");
 }
 
