@@ -7,7 +7,7 @@ import type { SampleRow } from "../../../kernels/sample_row.ts";
 import type { SampledToken } from "../../../kernels/sample_row.ts";
 import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../../kernels/token_rule.ts";
-import type { GroupJob } from "../encoder_decoder/group_batcher.ts";
+import type { GroupJob } from "../encoder_decoder/job_batcher.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 import { compressionRatioOf, isGoodEnough } from "./whisper_quality.ts";
 import { ruleAfter } from "./whisper_rules.ts";

@@ -5,14 +5,7 @@
  * @module
  */
 import { nextTurn } from "../turn.ts";
-
-/** What waits for its place in a group. */
-export interface GroupJob {
-  /** Whether nobody waits for it any more. */
-  readonly isDropped: () => boolean;
-  /** Its group has failed; it hears nothing more. */
-  readonly onError: (error: unknown) => void;
-}
+import { type GroupJob, JobBatcher } from "./job_batcher.ts";
 
 /** Jobs that began together. */
 export interface JobGroup {
@@ -38,48 +31,34 @@ export interface GroupBatcherOptions<Job extends GroupJob> {
 }
 
 /** See the module. */
-export class GroupBatcher<Job extends GroupJob> {
+export class GroupBatcher<Job extends GroupJob> extends JobBatcher<Job> {
   readonly #options: GroupBatcherOptions<Job>;
   readonly #groups = new Map<JobGroup, readonly Job[]>();
-  #waiting: Job[] = [];
-  #turning: Promise<void> | undefined;
 
   constructor(options: GroupBatcherOptions<Job>) {
+    super();
     this.#options = options;
   }
 
-  /** Takes up a job. It is left out of the next step once it is dropped. */
-  add(job: Job): void {
-    this.#waiting.push(job);
-    this.#turning ??= this.#turn();
+  protected get numInWork(): number {
+    return this.#groups.size;
   }
 
-  /** Waits until nothing is under way. */
-  async close(): Promise<void> {
-    await this.#turning;
-  }
-
-  async #turn(): Promise<void> {
-    // Requests that arrive together share the first group.
-    await nextTurn();
-    while (this.#waiting.length + this.#groups.size > 0) {
-      await this.#beginGroup();
-      for (const [group, jobs] of [...this.#groups]) {
-        await this.#stepGroup(group, jobs);
-        // Cancellations and new requests come in between steps.
-        await nextTurn();
-      }
+  protected async advance(): Promise<void> {
+    await this.#beginGroup();
+    for (const [group, jobs] of [...this.#groups]) {
+      await this.#stepGroup(group, jobs);
+      // Cancellations and new requests come in between steps.
+      await nextTurn();
     }
-    this.#turning = undefined;
   }
 
   async #beginGroup(): Promise<void> {
-    this.#waiting = this.#waiting.filter((job) => !job.isDropped());
     const { maxRows, choose, open, onOpened } = this.#options;
     const inWork = [...this.#groups.keys()].reduce((sum, { numRows }) => sum + numRows, 0);
-    const jobs = choose(this.#waiting, Math.max(0, maxRows - inWork));
+    const jobs = choose(this.waiting, Math.max(0, maxRows - inWork));
     if (jobs.length === 0) return;
-    this.#waiting = this.#waiting.filter((job) => !jobs.includes(job));
+    this.waiting = this.waiting.filter((job) => !jobs.includes(job));
     const startMs = performance.now();
     try {
       this.#groups.set(await open(jobs), jobs);

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { GroupJob } from "./group_batcher.ts";
 import { nextTurn } from "../turn.ts";
+import { type GroupJob, JobBatcher } from "./job_batcher.ts";
 
 /** The rows of the jobs in work. */
 export interface JobRows<Job> {
@@ -32,43 +32,28 @@ export interface RowBatcherOptions<Job extends GroupJob> {
 }
 
 /** See the module. */
-export class RowBatcher<Job extends GroupJob> {
+export class RowBatcher<Job extends GroupJob> extends JobBatcher<Job> {
   readonly #options: RowBatcherOptions<Job>;
-  #waiting: Job[] = [];
-  #turning: Promise<void> | undefined;
 
   constructor(options: RowBatcherOptions<Job>) {
+    super();
     this.#options = options;
   }
 
-  /** Takes up a job. It is left out of the next step once it is dropped. */
-  add(job: Job): void {
-    this.#waiting.push(job);
-    this.#turning ??= this.#turn();
+  protected get numInWork(): number {
+    return this.#options.rows.numRows;
   }
 
-  /** Waits until nothing is under way. */
-  async close(): Promise<void> {
-    await this.#turning;
-  }
-
-  async #turn(): Promise<void> {
-    const { rows } = this.#options;
-    // Requests that arrive together are taken in together.
+  protected async advance(): Promise<void> {
+    await this.#admit();
+    await this.#step();
+    // Cancellations and new requests come in between steps.
     await nextTurn();
-    while (this.#waiting.length + rows.numRows > 0) {
-      await this.#admit();
-      await this.#step();
-      // Cancellations and new requests come in between steps.
-      await nextTurn();
-    }
-    this.#turning = undefined;
   }
 
   async #admit(): Promise<void> {
     const { rows, maxAdmitted, onAdmitted } = this.#options;
-    this.#waiting = this.#waiting.filter((job) => !job.isDropped());
-    const jobs = this.#waiting.splice(0, Math.min(rows.numFree, maxAdmitted));
+    const jobs = this.waiting.splice(0, Math.min(rows.numFree, maxAdmitted));
     if (jobs.length === 0) return;
     const startMs = performance.now();
     try {

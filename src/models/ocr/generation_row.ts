@@ -7,7 +7,7 @@ import type { SampledToken, SampleRow, SamplingParams } from "../../decoder/deco
 import { SamplingState } from "../../engine/sampling_state.ts";
 import type { Tensor } from "../../onnx/ort.ts";
 import { allowedAfter, type GenerationRules } from "./generation_rules.ts";
-import type { GroupJob } from "../encoder_decoder/group_batcher.ts";
+import type { GroupJob } from "../encoder_decoder/job_batcher.ts";
 
 /** A picture and what is to be written about it. */
 export interface GenerationJob extends GroupJob {

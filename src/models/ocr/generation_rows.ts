@@ -10,7 +10,7 @@ import { type CutDecoder, MAX_ROW_TOKENS } from "../encoder_decoder/cut_decoder.
 import { encodeRows, type EncodingDeps } from "./generation_encoding.ts";
 import { type GenerationJob, GenerationRow } from "./generation_row.ts";
 import type { GenerationRules } from "./generation_rules.ts";
-import type { GroupJob } from "../encoder_decoder/group_batcher.ts";
+import type { GroupJob } from "../encoder_decoder/job_batcher.ts";
 import type { JobRows } from "../encoder_decoder/row_batcher.ts";
 
 /** One choice of a job. */
