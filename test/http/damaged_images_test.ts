@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { crc32, deflateSync } from "node:zlib";
 import { encodePng } from "../../src/media/png.ts";
+import { damage } from "../fixtures/damage.ts";
 import { discFile } from "../fixtures/matting.ts";
 import { openMattingApp, postPicture } from "../fixtures/matting_server.ts";
 import { PICTURES } from "../fixtures/pictures.ts";
@@ -9,26 +10,6 @@ import { Random } from "../unit/engine/random.ts";
 
 const NUM_FILES = 300;
 const MIB = 2 ** 20;
-
-/** A reproducible damage of a file: cut, bits flipped, bytes overwritten, or its beginning lost. */
-function damage(file: Uint8Array<ArrayBuffer>, random: Random): Uint8Array<ArrayBuffer> {
-  const bytes = file.slice();
-  const last = bytes.length - 1;
-  switch (random.between(0, 4)) {
-    case 0:
-      return bytes.slice(0, random.between(0, last));
-    case 1:
-      return bytes.slice(random.between(1, last));
-    case 2:
-      return bytes.fill(random.between(0, 255), random.between(0, last));
-    default: {
-      // Headers are where damage does most.
-      const reach = random.chance(0.5) ? Math.min(64, last) : last;
-      for (let i = 0; i < 6; i++) bytes[random.between(0, reach)]! ^= 1 << random.between(0, 7);
-      return bytes;
-    }
-  }
-}
 
 /** A PNG file that says it has this size, whatever its data come to. */
 async function pngOfSize(

@@ -1,10 +1,8 @@
 /** Media references that must not be followed, through the endpoint that removes backgrounds. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { ServerSettings } from "../../src/config.ts";
+import { withServer } from "../fixtures/local_server.ts";
 import { discFile } from "../fixtures/matting.ts";
 import { errorOf, mattingBody, mattingTest, openMattingApp } from "../fixtures/matting_server.ts";
 import type { TestApp, TestServerOptions } from "../fixtures/server.ts";
@@ -43,20 +41,6 @@ function refusalTest(
       await fn(app);
     },
   });
-}
-
-async function withServer(
-  listener: RequestListener,
-  use: (base: string) => Promise<void>,
-): Promise<void> {
-  const server = createServer(listener).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  try {
-    await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  } finally {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
 }
 
 /** A media folder with a picture, and one beside it that a link leads to. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
+import { postEndlessUpload } from "../fixtures/endless_upload.ts";
 import { discFile, discPicture } from "../fixtures/matting.ts";
 import {
   errorOf,
@@ -236,24 +237,7 @@ Deno.test("remove_background: no model, and a model of another kind", async () =
 
 Deno.test("remove_background: more than 100 MiB is refused while it is read, on a real port", async () => {
   await using server = await openMattingServer();
-  const form = mattingForm(crypto.getRandomValues(new Uint8Array(65536)));
-  const whole = new Request(server.base, { method: "POST", body: form });
-  const head = new Uint8Array(await whole.clone().arrayBuffer()).slice(0, -60);
-  const piece = head.slice(-65536);
-  let sent = 0;
-  const body = new ReadableStream<Uint8Array>({
-    pull(controller) {
-      controller.enqueue(sent === 0 ? head : piece);
-      sent += piece.length;
-      // What is missing to the end is never sent: the answer does not wait for it.
-      return sent > 101 * 2 ** 20 ? new Promise(() => {}) : undefined;
-    },
-  });
-  const response = await fetch(`${server.base}${PATH}`, {
-    method: "POST",
-    headers: { "content-type": whole.headers.get("content-type")! },
-    body,
-  });
+  const response = await postEndlessUpload(`${server.base}${PATH}`, mattingForm);
   const { status, code, message } = await errorOf(response);
   assert.deepEqual([status, code], [413, "payload_too_large"]);
   assert.match(message, /100 MiB/);

@@ -1,6 +1,7 @@
 /** Speech recognition as a client sees it: the built-in model, the real worker. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { postEndlessUpload } from "../fixtures/endless_upload.ts";
 import {
   CLIP,
   CLIP_TEXT,
@@ -166,24 +167,7 @@ speechTest(
   "transcriptions: more than 100 MiB is refused while it is read, on a real port",
   async () => {
     await using server = await openSpeechServer();
-    const form = speechForm(crypto.getRandomValues(new Uint8Array(65536)));
-    const whole = new Request(server.base, { method: "POST", body: form });
-    const head = new Uint8Array(await whole.clone().arrayBuffer()).slice(0, -60);
-    const piece = head.slice(-65536);
-    let sent = 0;
-    const body = new ReadableStream<Uint8Array>({
-      pull(controller) {
-        controller.enqueue(sent === 0 ? head : piece);
-        sent += piece.length;
-        // What is missing to the end is never sent: the answer does not wait for it.
-        return sent > 101 * 2 ** 20 ? new Promise(() => {}) : undefined;
-      },
-    });
-    const response = await fetch(`${server.base}/v1/audio/transcriptions`, {
-      method: "POST",
-      headers: { "content-type": whole.headers.get("content-type")! },
-      body,
-    });
+    const response = await postEndlessUpload(`${server.base}/v1/audio/transcriptions`, speechForm);
     assert.deepEqual(await errorOf(response), { status: 413, code: "payload_too_large" });
   },
 );

@@ -1,6 +1,7 @@
 /** Chat with pictures by way of HTTP: references of all sorts, hostile files, clients that hang up. */
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { damage } from "../fixtures/damage.ts";
 import { PICTURES } from "../fixtures/pictures.ts";
 import { TestApp, TestServer } from "../fixtures/server.ts";
 import { drawPicture } from "../fixtures/vision/vision_cases.ts";
@@ -22,24 +23,6 @@ function body(url: string, extra: Record<string, unknown> = {}): Record<string, 
   ];
   const messages = [{ role: "user", content }];
   return { model: "hearth-demo-chat", messages, temperature: 0, max_tokens: 6, ...extra };
-}
-
-/** A reproducible damage of a file: cut, bits flipped, bytes overwritten, or its beginning lost. */
-function damage(file: Uint8Array<ArrayBuffer>, random: Random): Uint8Array<ArrayBuffer> {
-  const bytes = file.slice();
-  const last = bytes.length - 1;
-  switch (random.between(0, 4)) {
-    case 0:
-      return bytes.slice(0, random.between(0, last));
-    case 1:
-      return bytes.slice(random.between(1, last));
-    case 2:
-      return bytes.fill(random.between(0, 255), random.between(0, last));
-    default: {
-      for (let i = 0; i < 6; i++) bytes[random.between(0, last)]! ^= 1 << random.between(0, 7);
-      return bytes;
-    }
-  }
 }
 
 Deno.test("chat: the official client shows pictures as data, by address, several, and streamed", async () => {

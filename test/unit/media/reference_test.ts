@@ -1,11 +1,9 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { once } from "node:events";
-import { createServer, type RequestListener } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import type { MediaPolicy } from "../../../src/media/media_policy.ts";
 import { readMedia } from "../../../src/media/reference.ts";
+import { withServer } from "../../fixtures/local_server.ts";
 
 const POLICY: MediaPolicy = {
   isLocal: true,
@@ -109,21 +107,6 @@ Deno.test("readMedia() keeps others in the media folder, by dots and by links", 
       ]
     ) await assertRefused(`file://${path}`, /not below the folder/, policy);
   }));
-
-/** A server of this machine's; `base` is its address. */
-async function withServer(
-  listener: RequestListener,
-  use: (base: string) => Promise<void>,
-): Promise<void> {
-  const server = createServer(listener).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  try {
-    await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  } finally {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  }
-}
 
 const sanitize = { sanitizeOps: false, sanitizeResources: false };
 
