@@ -8,9 +8,10 @@ import { StartupError } from "../errors.ts";
 import { bytesOfStored, type ModelFiles } from "../onnx/external_data.ts";
 import type { GraphCut, StoredTensor } from "../onnx/graph_cut.ts";
 import type { Session } from "../onnx/ort.ts";
-import { loadSegments } from "../onnx/segment_loader.ts";
 import type { DecoderLimits } from "./decoder.ts";
-import { bytesOfPort, type OpenSegment, PagedDecoder } from "./paged_decoder.ts";
+import { openSegments } from "./open_segments.ts";
+import { mostOf, PagedDecoder } from "./paged_decoder.ts";
+import { bytesOf } from "./segment_runner.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
 /** What to open, and where. */
@@ -45,20 +46,12 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     maxBlocksPerSequence: Math.ceil(limits.contextLength / limits.blockSize),
     constants: await readConstants(cut, files),
   });
-  const segments: OpenSegment[] = [];
-  try {
-    for await (const { segment, externalData } of loadSegments(cut, files)) {
-      const session = await backend.openSession(segment.model, externalData);
-      segments.push({ segment, session });
-      options.onProgress(segments.length / cut.segments.length);
-    }
-  } catch (error) {
-    for (const { session } of segments) await session.release();
+  const sessions = await openSegments(cut, options).catch((error) => {
     attention.dispose();
     throw error;
-  }
+  });
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
-  return new PagedDecoder({ backend, cut, embeddings, segments, attention, limits });
+  return new PagedDecoder({ backend, cut, embeddings, sessions, attention, limits });
 }
 
 async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbeddings> {
@@ -72,7 +65,7 @@ async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbedding
         "they are not of one export.",
     );
   }
-  const storage = backend.allocate(bytesOfPort(cut.tokens, limits));
+  const storage = backend.allocate(bytesOf(cut.tokens, mostOf(limits)));
   return new TokenEmbeddings({ backend, session, storage });
 }
 

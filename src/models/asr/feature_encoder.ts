@@ -4,15 +4,14 @@
  * @module
  */
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
-import type { Backend, Storage } from "../../backend/backend.ts";
+import type { Backend } from "../../backend/backend.ts";
 import type { PackedAttention } from "../../backend/packed_attention.ts";
-import { planStorage, type StoragePlan } from "../../decoder/storage_plan.ts";
-import type { EncoderSite } from "../../onnx/encoder_cut.ts";
+import { openSegments } from "../../decoder/open_segments.ts";
+import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
+import { planStorage } from "../../decoder/storage_plan.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
-import type { Segment, TensorPort } from "../../onnx/graph_cut.ts";
 import type { Session, Tensor, ValueInfo } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
-import { loadSegments } from "../../onnx/segment_loader.ts";
 import { type FeatureCut, splitFeatures } from "../../onnx/split_features.ts";
 import { openChangedGraph } from "../changed_graph.ts";
 
@@ -78,34 +77,36 @@ class CutFeatureEncoder implements FeatureEncoder {
   readonly #cut: FeatureCut;
   readonly #input: string;
   readonly #attention: PackedAttention;
-  readonly #plan: StoragePlan;
-  readonly #pieces: readonly (Storage | undefined)[];
-  readonly #sessions: readonly Session[];
-  readonly #sitesAfter: readonly (readonly EncoderSite[])[];
+  readonly #runner: SegmentRunner<FeatureCut>;
 
   private constructor(
     cut: FeatureCut,
     { backend, input, maxInputs }: FeatureEncoderOptions,
-    parts: { readonly sessions: readonly Session[]; readonly attention: PackedAttention },
+    { sessions, attention }: {
+      readonly sessions: readonly Session[];
+      readonly attention: PackedAttention;
+    },
   ) {
-    const { sessions, attention } = parts;
     this.#cut = cut;
     this.#input = input;
-    this.#sessions = sessions;
     this.#attention = attention;
     this.maxInputs = maxInputs;
     this.inputs = sessions[0]!.inputs;
-    this.#plan = planStorage(cut, (port) => bytesPerInput(port) * maxInputs);
-    this.#pieces = this.#plan.pieces.map((bytes) => backend.allocate(bytes));
-    this.#sitesAfter = cut.segments.map(({ index }) =>
-      cut.attentions.filter(({ afterSegment }) => afterSegment === index)
-    );
+    this.#runner = new SegmentRunner({
+      backend,
+      cut,
+      sessions,
+      most: sizesOf(maxInputs),
+      attend: ({ layer, output }, { tensors, place, sizes }) =>
+        attention.run(layer, tensors, place).reshape(dimsOf(output, sizes)),
+      handsOut: true,
+    });
   }
 
   /** @throws {RangeError} when the kernel cannot run one of the cut's attentions. */
   static async open(cut: FeatureCut, options: FeatureEncoderOptions): Promise<CutFeatureEncoder> {
-    const { backend, files } = options;
-    const { pieces } = planStorage(cut, bytesPerInput);
+    const { backend } = options;
+    const { pieces } = planStorage(cut, (port) => bytesOf(port, sizesOf(1)));
     const perInput = pieces.reduce((sum, bytes) => sum + bytes, 0);
     const fitting = Math.min(
       ACTIVATION_BYTES / perInput,
@@ -117,68 +118,29 @@ class CutFeatureEncoder implements FeatureEncoder {
       maxRows: maxInputs * cut.numTokens,
       maxSequences: maxInputs,
     });
-    const sessions: Session[] = [];
-    try {
-      for await (const { segment, externalData } of loadSegments(cut, files)) {
-        sessions.push(await backend.openSession(segment.model, externalData));
-      }
-    } catch (error) {
-      for (const session of sessions) await session.release();
+    const sessions = await openSegments(cut, options).catch((error) => {
       attention.dispose();
       throw error;
-    }
+    });
     return new CutFeatureEncoder(cut, { ...options, maxInputs }, { sessions, attention });
   }
 
   async encode(features: Tensor): Promise<Tensor> {
-    const { segments, numTokens, output } = this.#cut;
+    const { numTokens, output } = this.#cut;
     const numInputs = features.dims[0]!;
     const tensors = new Map([[this.#input, features]]);
     this.#attention.begin(selfBounds(new Array(numInputs).fill(numTokens)));
-    for (const segment of segments) {
-      await this.#runSegment(segment, tensors, numInputs);
-      for (const site of this.#sitesAfter[segment.index]!) {
-        const place = this.#place(site.output, numInputs);
-        const rows = this.#attention.run(site.layer, tensors, place);
-        tensors.set(site.output.name, rows.reshape(dimsOf(site.output, numInputs)));
-      }
-    }
+    await this.#runner.run(tensors, sizesOf(numInputs));
     return tensors.get(output.name)!;
   }
 
   async release(): Promise<void> {
-    for (const piece of this.#pieces) piece?.dispose();
     this.#attention.dispose();
-    for (const session of this.#sessions) await session.release();
-  }
-
-  async #runSegment(
-    { index, inputs, outputs }: Segment,
-    tensors: Map<string, Tensor>,
-    numInputs: number,
-  ): Promise<void> {
-    const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
-    const places = outputs.map((port) =>
-      [port.name, this.#place(port, numInputs) ?? null] as const
-    );
-    const results = await this.#sessions[index]!.run(feeds, Object.fromEntries(places));
-    for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
-  }
-
-  /** Where a tensor goes; the result, which is the caller's, nowhere in particular. */
-  #place(port: TensorPort, numInputs: number): Tensor | undefined {
-    if (port.name === this.#cut.output.name) return undefined;
-    const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
-    return piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, numInputs));
+    await this.#runner.dispose();
   }
 }
 
-function dimsOf({ shape }: TensorPort, numInputs: number): number[] {
-  const [, ...sizes] = shape as [string, ...number[]];
-  return [numInputs, ...sizes];
-}
-
-function bytesPerInput(port: TensorPort): number {
-  const elementBytes = port.dtype === "float16" ? 2 : 4;
-  return dimsOf(port, 1).reduce((product, size) => product * size, elementBytes);
+/** All shapes count inputs. */
+function sizesOf(numInputs: number): AxisSizes {
+  return { tokens: 0, rows: numInputs };
 }

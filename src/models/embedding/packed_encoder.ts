@@ -4,15 +4,16 @@
  *
  * @module
  */
-import type { Backend, Storage } from "../../backend/backend.ts";
+import type { Backend } from "../../backend/backend.ts";
 import type { PackedAttention } from "../../backend/packed_attention.ts";
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
-import { planStorage, type StoragePlan } from "../../decoder/storage_plan.ts";
-import type { EncoderCut, EncoderSite } from "../../onnx/encoder_cut.ts";
+import { openSegments } from "../../decoder/open_segments.ts";
+import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
+import { planStorage } from "../../decoder/storage_plan.ts";
+import type { EncoderCut } from "../../onnx/encoder_cut.ts";
 import type { ModelFiles } from "../../onnx/external_data.ts";
-import type { Dim, TensorPort } from "../../onnx/graph_cut.ts";
+import type { TensorPort } from "../../onnx/graph_cut.ts";
 import { type Session, Tensor } from "../../onnx/ort.ts";
-import { loadSegments } from "../../onnx/segment_loader.ts";
 import { type BatchEncoder, fillTokens, MAX_TEXTS } from "./encoder.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillPooling, type PoolingMode } from "./pooling.ts";
@@ -39,8 +40,6 @@ export interface PackedEncoderOptions {
 const ACTIVATION_BYTES = 256 * 2 ** 20;
 const MAX_TOKENS = 16_384;
 
-type Sizes = Readonly<Record<"tokens" | "rows", number>>;
-
 /** See the module. It owns sessions, attention and memory. */
 export class PackedEncoder implements BatchEncoder {
   readonly maxTexts = MAX_TEXTS;
@@ -51,34 +50,32 @@ export class PackedEncoder implements BatchEncoder {
   readonly #cut: EncoderCut;
   readonly #summary: TextSummary;
   readonly #attention: PackedAttention;
-  readonly #plan: StoragePlan;
-  readonly #pieces: readonly (Storage | undefined)[];
-  readonly #sessions: readonly Session[];
-  readonly #sitesAfter: readonly (readonly EncoderSite[])[];
+  readonly #runner: SegmentRunner<EncoderCut>;
 
   private constructor(
     cut: EncoderCut,
     { backend, summary, longestText }: PackedEncoderOptions,
     parts: { readonly sessions: readonly Session[]; readonly maxTokens: number },
   ) {
-    const { maxTokens } = parts;
+    const { maxTokens, sessions } = parts;
     this.#backend = backend;
     this.#cut = cut;
     this.#summary = summary;
-    this.#sessions = parts.sessions;
     this.maxTokens = Math.max(maxTokens, longestText);
     this.width = rowWidth(cut.output) * rowsPerText(summary);
-    this.#sitesAfter = cut.segments.map(({ index }) =>
-      cut.attentions.filter(({ afterSegment }) => afterSegment === index)
-    );
-    this.#attention = backend.openPackedAttention({
+    const attention = backend.openPackedAttention({
       sites: cut.attentions,
       maxRows: this.maxTokens,
       maxSequences: MAX_TEXTS,
     });
-    const most = { tokens: this.maxTokens, rows: MAX_TEXTS * rowsPerText(summary) };
-    this.#plan = planStorage(cut, (port) => bytesOf(port, most));
-    this.#pieces = this.#plan.pieces.map((bytes) => backend.allocate(bytes));
+    this.#attention = attention;
+    this.#runner = new SegmentRunner({
+      backend,
+      cut,
+      sessions,
+      most: { tokens: this.maxTokens, rows: MAX_TEXTS * rowsPerText(summary) },
+      attend: ({ layer }, { tensors, place }) => attention.run(layer, tensors, place),
+    });
   }
 
   /**
@@ -88,7 +85,7 @@ export class PackedEncoder implements BatchEncoder {
    * @throws {Error} with ONNX Runtime's message when it refuses a segment.
    */
   static async open(cut: EncoderCut, options: PackedEncoderOptions): Promise<PackedEncoder> {
-    const { backend, files } = options;
+    const { backend } = options;
     const { maxBufferBytes } = backend;
     // Refuses at once what would be refused after the weights were read.
     backend.openPackedAttention({ sites: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
@@ -96,12 +93,9 @@ export class PackedEncoder implements BatchEncoder {
     const perToken = pieces.reduce((sum, bytes) => sum + bytes, 0);
     const fitting = Math.min(ACTIVATION_BYTES / perToken, maxBufferBytes / Math.max(...pieces));
     const maxTokens = Math.min(MAX_TOKENS, Math.floor(fitting));
-    const sessions: Session[] = [];
+    const sessions = await openSegments(cut, options);
     let encoder: PackedEncoder | undefined;
     try {
-      for await (const { segment, externalData } of loadSegments(cut, files)) {
-        sessions.push(await backend.openSession(segment.model, externalData));
-      }
       encoder = new PackedEncoder(cut, options, { sessions, maxTokens });
       await encoder.run([{ ids: [0, 0] }]);
       return encoder;
@@ -120,36 +114,16 @@ export class PackedEncoder implements BatchEncoder {
     };
     const tensors = this.#inputs(texts, sizes);
     this.#attention.begin(selfBounds(lengths));
-    for (const { index, inputs, outputs } of this.#cut.segments) {
-      const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
-      const places = outputs.map((port) => [port.name, this.#place(port, sizes)] as const);
-      const fetches = places.every(([, place]) => place !== undefined)
-        ? Object.fromEntries(places) as Record<string, Tensor>
-        : undefined;
-      const results = await this.#sessions[index]!.run(feeds, fetches);
-      for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
-      for (const { layer, output } of this.#sitesAfter[index]!) {
-        tensors.set(
-          output.name,
-          this.#attention.run(layer, tensors, this.#place(output, sizes)),
-        );
-      }
-    }
+    await this.#runner.run(tensors, sizes);
     return await this.#backend.read(tensors.get(this.#cut.output.name)!);
   }
 
   async dispose(): Promise<void> {
-    for (const piece of this.#pieces) piece?.dispose();
     this.#attention.dispose();
-    for (const session of this.#sessions) await session.release();
+    await this.#runner.dispose();
   }
 
-  #place(port: TensorPort, sizes: Sizes): Tensor | undefined {
-    const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
-    return piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
-  }
-
-  #inputs(texts: readonly EncodedText[], sizes: Sizes): Map<string, Tensor> {
+  #inputs(texts: readonly EncodedText[], sizes: AxisSizes): Map<string, Tensor> {
     const { tokens, positions, uncountedId, types, answer } = this.#cut;
     const tensors = new Map<string, Tensor>();
     const fill = (
@@ -168,7 +142,7 @@ export class PackedEncoder implements BatchEncoder {
     return tensors;
   }
 
-  #answerInput(texts: readonly EncodedText[], sizes: Sizes): Tensor {
+  #answerInput(texts: readonly EncodedText[], sizes: AxisSizes): Tensor {
     const { input } = this.#cut.answer;
     const dims = dimsOf(input, sizes);
     if (this.#summary.kind === "token") {
@@ -225,13 +199,4 @@ function rowWidth({ shape }: TensorPort): number {
     (product, dim) => typeof dim === "number" ? product * dim : product,
     1,
   );
-}
-
-function dimsOf({ shape }: TensorPort, sizes: Sizes): number[] {
-  return shape.map((dim: Dim) => typeof dim === "number" ? dim : sizes[dim]);
-}
-
-function bytesOf(port: TensorPort, sizes: Sizes): number {
-  const count = dimsOf(port, sizes).reduce((product, dim) => product * dim, 1);
-  return count * (port.dtype === "float16" ? 2 : 4);
 }

@@ -1,0 +1,39 @@
+/**
+ * The sessions of a cut graph's segments.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import type { ModelFiles } from "../onnx/external_data.ts";
+import type { Session } from "../onnx/ort.ts";
+import { loadSegments } from "../onnx/segment_loader.ts";
+
+/** What to open, and where. */
+export interface OpenSegmentsOptions {
+  readonly backend: Backend;
+  readonly files: ModelFiles;
+  /** Called after each segment with the share that is open, 0 to 1. */
+  readonly onProgress?: (fraction: number) => void;
+}
+
+/**
+ * Opens the segments one by one, so that never more than one's weights are held; the sessions are the caller's.
+ *
+ * @throws {Error} with ONNX Runtime's message when it refuses one; those before it are released.
+ */
+export async function openSegments(
+  cut: Parameters<typeof loadSegments>[0],
+  { backend, files, onProgress }: OpenSegmentsOptions,
+): Promise<Session[]> {
+  const sessions: Session[] = [];
+  try {
+    for await (const { segment, externalData } of loadSegments(cut, files)) {
+      sessions.push(await backend.openSession(segment.model, externalData));
+      onProgress?.(sessions.length / cut.segments.length);
+    }
+  } catch (error) {
+    for (const session of sessions) await session.release();
+    throw error;
+  }
+  return sessions;
+}
