@@ -1,7 +1,7 @@
 /**
  * `deno task test`: runs `deno test` with the arguments given, or else all tests, as many processes at a time as
- * there are cores; says what was skipped and why, and ends with one line of counts. Its exit code is that of
- * `deno test`.
+ * there are cores; says once more what failed, says what was skipped and why, and ends with one line of counts. Its
+ * exit code is that of `deno test`.
  *
  * @module
  */
@@ -17,6 +17,8 @@ interface Counts {
 }
 
 const SUMMARY = /^(?:ok|FAILED) \| (\d+) passed.*? \| (\d+) failed(?:.*?(\d+) ignored)?/m;
+/** What a process says of its failures, after all its tests. */
+const ERRORS = /^ ERRORS $[^]*?(?=^ FAILURES $)/m;
 // deno-lint-ignore no-control-regex -- that is what colours are made of
 const COLOUR = /\x1b\[[0-9;]*m/g;
 
@@ -35,20 +37,24 @@ async function runTests(args: readonly string[]): Promise<number> {
     ? [args]
     : splitIntoRuns(await listTestFiles(join(repository, "test")));
   const counts: Counts[] = [];
+  const failures: string[] = [];
   let exitCode = 0;
   const lane = async () => {
     for (let run = runs.shift(); run !== undefined; run = runs.shift()) {
       const { code, output } = await runProcess(run, { isOnly: args.length > 0 });
       const counted = readCounts(output);
       if (counted === undefined) {
-        writeLine(`deno test ended with exit code ${code} and no summary.`);
+        failures.push(`deno test ${run.join(" ")} ended with exit code ${code} and no summary.\n`);
       } else counts.push(counted);
+      // Other processes' lines may have come after theirs.
+      if (args.length === 0) failures.push(...output.match(ERRORS) ?? []);
       exitCode ||= counted === undefined ? code || 1 : code;
     }
   };
   const numLanes = Math.min(runs.length, MOST_PROCESSES, navigator.hardwareConcurrency);
   await Promise.all(Array.from({ length: numLanes }, lane));
 
+  await write(failures.join(""));
   const total = (of: keyof Counts) => counts.reduce((sum, each) => sum + each[of], 0);
   if (total("skipped") > 0) writeLine(explainSkipped(total("skipped"), missing));
   writeLine(`${total("passed")} passed, ${total("failed")} failed, ${total("skipped")} skipped`);
