@@ -1,0 +1,66 @@
+// Adds a layer's share of an alignment: of each head the median of seven neighbouring keys.
+// See alignment_reference.ts for the formula.
+//
+//   text       u32: tokens, keys
+//   heads      u32 [heads wanted]
+//   weights    f32 [heads wanted, tokens, keys], normalised
+//   alignment  f32 [tokens, keys], added to
+//
+// Invocation (x, t) has key x of token t. No workgroup memory.
+
+struct Text {
+  tokens: u32,
+  keys: u32,
+  first_block: u32,
+}
+
+@group(0) @binding(0) var<storage, read> text: Text;
+@group(0) @binding(1) var<storage, read> heads: array<u32>;
+@group(0) @binding(2) var<storage, read> weights: array<f32>;
+@group(0) @binding(3) var<storage, read_write> alignment: array<f32>;
+
+// One by the heads of all layers.
+override SHARE: f32;
+override WG: u32;
+
+const WIDTH = 7;
+const REACH = 3;
+
+// The keys beyond either end are those before it, mirrored.
+fn mirror(key: i32, keys: i32) -> i32 {
+  let folded = abs(key);
+  return select(folded, 2 * (keys - 1) - folded, folded >= keys);
+}
+
+fn median_around(row: u32, key: i32, keys: i32) -> f32 {
+  if (keys <= REACH) {
+    return weights[row + u32(key)];
+  }
+  var sorted: array<f32, WIDTH>;
+  for (var i = 0; i < WIDTH; i++) {
+    let value = weights[row + u32(mirror(key + i - REACH, keys))];
+    var place = i;
+    while (place > 0) {
+      if (sorted[place - 1] <= value) {
+        break;
+      }
+      sorted[place] = sorted[place - 1];
+      place--;
+    }
+    sorted[place] = value;
+  }
+  return sorted[REACH];
+}
+
+@compute @workgroup_size(WG)
+fn alignment_mean(@builtin(global_invocation_id) place: vec3<u32>) {
+  if (place.x >= text.keys) {
+    return;
+  }
+  var sum = 0.0;
+  for (var head = 0u; head < arrayLength(&heads); head++) {
+    let row = (head * text.tokens + place.y) * text.keys;
+    sum += median_around(row, i32(place.x), i32(text.keys));
+  }
+  alignment[place.y * text.keys + place.x] += sum * SHARE;
+}

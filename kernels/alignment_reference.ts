@@ -1,0 +1,93 @@
+/**
+ * `alignment` on the CPU: the oracle of the WGSL kernels, and the CPU backend's own.
+ *
+ * How the tokens of a text lie along what an encoder made. With `w[t, k]` the softmax over the keys of
+ * `scale * q[t] · k[k]`, its mean `m[k]` and deviation `s[k]` over the tokens, a head's share is
+ *
+ * `median of (w[t, j] - m[j]) / (s[j] + 1e-8) for j = k - 3 … k + 3`
+ *
+ * where keys beyond either end are mirrored, and the alignment is the mean of the shares of all heads. Three keys or
+ * fewer are not smoothed. At keys that no token looks at, the least deviation keeps rounding from becoming a difference.
+ *
+ * @see `find_alignment` in openai/whisper's `timing.py`
+ * @module
+ */
+import { LEAST_DEVIATION } from "./alignment.ts";
+
+/** One head's part of an alignment. */
+export interface AlignmentHead {
+  /** f32 `[numTokens, headSize]`. */
+  readonly queries: Float32Array;
+  /** f32 `[numKeys, headSize]`. */
+  readonly keys: Float32Array;
+  readonly numTokens: number;
+  readonly numKeys: number;
+  readonly headSize: number;
+  readonly scale: number;
+  /** One by the number of all heads. */
+  readonly share: number;
+}
+
+const REACH = 3;
+
+/** Adds a head's share to `alignment`, f32 `[numTokens, numKeys]`. */
+export function addAlignment(alignment: Float32Array, head: AlignmentHead): void {
+  const { numTokens, numKeys, share } = head;
+  const weights = weigh(head);
+  normalize(weights, head);
+  for (let token = 0; token < numTokens; token++) {
+    const row = weights.subarray(token * numKeys, (token + 1) * numKeys);
+    for (let key = 0; key < numKeys; key++) {
+      alignment[token * numKeys + key]! += medianAround(row, key) * share;
+    }
+  }
+}
+
+function weigh(head: AlignmentHead): Float32Array {
+  const { queries, keys, numTokens, numKeys, headSize, scale } = head;
+  const weights = new Float32Array(numTokens * numKeys);
+  for (let token = 0; token < numTokens; token++) {
+    const query = queries.subarray(token * headSize, (token + 1) * headSize);
+    const row = weights.subarray(token * numKeys, (token + 1) * numKeys);
+    let largest = -Infinity;
+    for (let key = 0, at = 0; key < numKeys; key++) {
+      let score = 0;
+      for (let d = 0; d < headSize; d++, at++) score += query[d]! * keys[at]!;
+      row[key] = score * scale;
+      largest = Math.max(largest, row[key]!);
+    }
+    let sum = 0;
+    for (let key = 0; key < numKeys; key++) sum += row[key] = Math.exp(row[key]! - largest);
+    for (let key = 0; key < numKeys; key++) row[key]! /= sum;
+  }
+  return weights;
+}
+
+function normalize(weights: Float32Array, { numTokens, numKeys }: AlignmentHead): void {
+  const means = new Float64Array(numKeys);
+  const deviations = new Float64Array(numKeys);
+  for (let i = 0; i < weights.length; i++) means[i % numKeys]! += weights[i]! / numTokens;
+  for (let i = 0; i < weights.length; i++) {
+    deviations[i % numKeys]! += (weights[i]! - means[i % numKeys]!) ** 2 / numTokens;
+  }
+  for (let key = 0; key < numKeys; key++) {
+    deviations[key] = Math.sqrt(deviations[key]!) + LEAST_DEVIATION;
+  }
+  for (let i = 0; i < weights.length; i++) {
+    weights[i] = (weights[i]! - means[i % numKeys]!) / deviations[i % numKeys]!;
+  }
+}
+
+const sorted = new Float32Array(2 * REACH + 1);
+
+function medianAround(row: Float32Array, key: number): number {
+  if (row.length <= REACH) return row[key]!;
+  for (let i = 0; i < sorted.length; i++) {
+    const folded = Math.abs(key + i - REACH);
+    const value = row[folded < row.length ? folded : 2 * (row.length - 1) - folded]!;
+    let place = i;
+    for (; place > 0 && sorted[place - 1]! > value; place--) sorted[place] = sorted[place - 1]!;
+    sorted[place] = value;
+  }
+  return sorted[REACH]!;
+}
