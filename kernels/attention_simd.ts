@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { checkShape } from "./attention_shape.ts";
+import { type AttentionShape, checkShape } from "./attention_shape.ts";
 import {
   Arena,
   placeLayers,
@@ -44,6 +44,9 @@ interface PlacedLayer {
   /** f32 `[maxTokens, heads * headSize]`. */
   readonly out: Float32Array;
   readonly outWidth: number;
+  readonly shape: AttentionShape;
+  /** f32 `[blocks, kvHeads, blockSize / TILE, headSize, TILE]`. */
+  readonly kCache: Float32Array;
 }
 
 /**
@@ -83,7 +86,7 @@ export class SimdAttention {
       .exports as unknown as Exports;
     const floats = (at: number, length: number) => new Float32Array(memory.buffer, at, length);
     this.#layers = layers.map(({ shape, write }, i) => {
-      const { site, q, k, v, out } = layouts[i]!;
+      const { site, q, k, v, out, kCache } = layouts[i]!;
       const rows = (at: number, width: number) => floats(at, limits.maxTokens * width);
       const outWidth = shape.heads * shape.headSize;
       const inputs = {
@@ -91,7 +94,13 @@ export class SimdAttention {
         k: rows(k, write.k.stride),
         v: rows(v, write.v.stride),
       };
-      return { site, inputs, out: rows(out, outWidth), outWidth };
+      const { kvHeads, blockSize, headSize } = shape;
+      const cacheLength = limits.numBlocks * kvHeads * blockSize * headSize;
+      return {
+        ...{ site, inputs, outWidth, shape },
+        out: rows(out, outWidth),
+        kCache: floats(kCache, cacheLength),
+      };
     });
     this.#step = step.step;
     this.#steps = new StepWriter(memory, step, limits);
@@ -127,5 +136,28 @@ export class SimdAttention {
     const { site, out, outWidth } = this.#layers[layer]!;
     this.#exports.pagedAttention(site, this.#step);
     return out.subarray(0, this.#numTokens * outWidth);
+  }
+
+  /**
+   * The keys of a head that lie in blocks one after the other.
+   *
+   * @param head of keys.
+   * @returns f32 `[numKeys, headSize]`, the caller's.
+   */
+  keysOf(
+    layer: number,
+    head: number,
+    { firstBlock, numKeys }: { readonly firstBlock: number; readonly numKeys: number },
+  ): Float32Array {
+    const { kCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
+    const keys = new Float32Array(numKeys * headSize);
+    for (let key = 0; key < numKeys; key++) {
+      const block = firstBlock + Math.floor(key / blockSize);
+      const tile = Math.floor((key % blockSize) / TILE);
+      const at = ((block * kvHeads + head) * (blockSize / TILE) + tile) * headSize * TILE +
+        key % TILE;
+      for (let d = 0; d < headSize; d++) keys[key * headSize + d] = kCache[at + d * TILE]!;
+    }
+    return keys;
   }
 }

@@ -85,6 +85,7 @@ export interface LayerPlace {
   readonly k: number;
   readonly v: number;
   readonly out: number;
+  readonly kCache: number;
 }
 
 /**
@@ -136,7 +137,7 @@ export function placeLayers(
       scores,
       maxKeys,
     );
-    return { site: arena.place(site), q, k, v, out };
+    return { site: arena.place(site), q, k, v, out, kCache: caches.k };
   });
 }
 

@@ -16,6 +16,9 @@ import {
   stepOfPlaces,
   stepOfTokens,
 } from "./cross_attention.ts";
+import type { SiteParams } from "./attention_params.ts";
+import { CpuCrossAlignment } from "./cpu_cross_alignment.ts";
+import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 
 /** Places that are written at a time: room for all would be as large as the cache itself. */
 const PLACES_AT_ONCE = 64;
@@ -23,6 +26,7 @@ const PLACES_AT_ONCE = 64;
 /** See the module. All its memory is allocated when it is made. */
 export class CpuCrossAttention implements CrossAttention {
   readonly #sites: readonly AttentionSite[];
+  readonly #params: readonly SiteParams[];
   readonly #numPlaces: number;
   #kernels: SimdAttention | undefined;
   #numTokens = 0;
@@ -33,10 +37,11 @@ export class CpuCrossAttention implements CrossAttention {
    */
   constructor({ sites, numPlaces, numSlots, maxTokens }: CrossAttentionOptions) {
     this.#sites = sites;
+    this.#params = sites.map((site) => paramsOfCrossSite(site, "f32"));
     this.#numPlaces = numPlaces;
     const maxBlocksPerSequence = blocksPerSlot(numPlaces);
     this.#kernels = new SimdAttention(
-      sites.map((site) => ({ ...paramsOfCrossSite(site, "f32"), isPacked: false })),
+      this.#params.map((params) => ({ ...params, isPacked: false })),
       {
         maxTokens: Math.max(maxTokens, PLACES_AT_ONCE),
         maxSequences: maxTokens,
@@ -76,6 +81,16 @@ export class CpuCrossAttention implements CrossAttention {
     const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
     if (site.dtype === "float32") return new Tensor("float32", out, dims);
     return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
+  }
+
+  openAlignment(options: CrossAlignmentOptions): CrossAlignment {
+    const numBlocks = blocksPerSlot(this.#numPlaces);
+    const kept = this.#params.map((params, layer) => ({
+      params,
+      keysOf: (head: number, slot: number, numKeys: number) =>
+        this.#kernels!.keysOf(layer, head, { firstBlock: slot * numBlocks, numKeys }),
+    }));
+    return new CpuCrossAlignment(options, kept);
   }
 
   /** Lets go of the memory; the engine frees it. */

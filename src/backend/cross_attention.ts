@@ -9,6 +9,7 @@ import type { Elem } from "../gpu/kernel.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
+import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 
 /** What it is made for. */
 export interface CrossAttentionOptions {
@@ -43,6 +44,8 @@ export interface CrossAttention {
    * @param output where the result goes; allocated here when absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
+  /** What tells how texts lie along the places. It is the caller's. */
+  openAlignment(options: CrossAlignmentOptions): CrossAlignment;
   dispose(): void;
 }
 

@@ -11,6 +11,7 @@ import { sizeOf } from "../gpu/kernel.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import type { SiteParams } from "./attention_params.ts";
+import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 import {
   blocksPerSlot,
   type CrossAttention,
@@ -21,9 +22,11 @@ import {
   stepOfPlaces,
   stepOfTokens,
 } from "./cross_attention.ts";
+import { WebGpuCrossAlignment } from "./webgpu_cross_alignment.ts";
 
 interface Layer {
   readonly site: AttentionSite;
+  readonly params: SiteParams;
   /** Of one input. */
   readonly writeStep: StepBuffer;
   readonly write: KvWrite;
@@ -74,6 +77,11 @@ export class WebGpuCrossAttention implements CrossAttention {
     return output!;
   }
 
+  openAlignment(options: CrossAlignmentOptions): CrossAlignment {
+    const { numPlaces } = this.#options;
+    return new WebGpuCrossAlignment(this.#gpu, options, { kept: this.#layers, numPlaces });
+  }
+
   dispose(): void {
     for (const { kCache, vCache } of this.#layers) {
       kCache.destroy();
@@ -95,6 +103,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     const usage = GPUBufferUsage.STORAGE;
     return {
       site,
+      params,
       writeStep: steps.write,
       write: new KvWrite(this.#gpu, steps.write, params.write),
       attend: new AttentionKernel(this.#gpu, steps.attend, params.attend),

@@ -6,6 +6,7 @@
  */
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionOptions, Backend, PagedAttention } from "../backend/backend.ts";
+import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_alignment.ts";
 import type { CrossAttention, CrossTensors } from "../backend/cross_attention.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/ort.ts";
@@ -21,6 +22,13 @@ export interface EncoderDecoderOptions extends AttentionOptions {
   readonly maxInputs: number;
 }
 
+/** Where queries go. */
+export interface QueryTaking {
+  readonly alignment: CrossAlignment;
+  /** Place of the step's first token in its text. */
+  readonly firstToken: number;
+}
+
 /**
  * See the module. The blocks of the paged cache are dealt out by slot: `maxBlocksPerSequence` to each, in order, so
  * that a sequence's first block tells its slot.
@@ -30,12 +38,15 @@ export class EncoderDecoderAttention implements PagedAttention {
   readonly #cross: CrossAttention;
   /** By site: which of the two, and its place there. */
   readonly #places: readonly { readonly isCross: boolean; readonly layer: number }[];
+  readonly #sites: readonly AttentionSite[];
+  #taking: QueryTaking | undefined;
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */
   constructor({ backend, isCross, numPlaces, maxInputs, ...options }: EncoderDecoderOptions) {
     const { sites, maxTokens, maxSequences } = options;
     const own = sites.filter((site) => !isCross(site));
     const cross = sites.filter(isCross);
+    this.#sites = sites;
     this.#places = sites.map((site) =>
       isCross(site)
         ? { isCross: true, layer: cross.indexOf(site) }
@@ -56,6 +67,16 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#cross.keep(this.#places[site]!.layer, tensors, slots);
   }
 
+  /** What tells how texts lie along what the encoder made. It is the caller's. */
+  openAlignment(options: CrossAlignmentOptions): CrossAlignment {
+    return this.#cross.openAlignment(options);
+  }
+
+  /** Says where the queries to the encoder of the steps to come go, beside what is done with them; nowhere if absent. */
+  takeQueries(taking?: QueryTaking): void {
+    this.#taking = taking;
+  }
+
   begin(step: PackedStep): void {
     this.#own.begin(step);
     this.#cross.begin(slotsOf(step));
@@ -63,7 +84,12 @@ export class EncoderDecoderAttention implements PagedAttention {
 
   run(site: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
     const { isCross, layer } = this.#places[site]!;
-    return (isCross ? this.#cross : this.#own).run(layer, tensors, output);
+    if (!isCross) return this.#own.run(layer, tensors, output);
+    if (this.#taking !== undefined) {
+      const { alignment, firstToken } = this.#taking;
+      alignment.take(layer, tensors.get(this.#sites[site]!.q.tensor)!, firstToken);
+    }
+    return this.#cross.run(layer, tensors, output);
   }
 
   dispose(): void {

@@ -7,7 +7,7 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import { GREEDY, type StepBatch } from "../../decoder/decoder.ts";
+import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { EncoderDecoderAttention } from "../../decoder/encoder_decoder_attention.ts";
 import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../decoder/paged_decoder.ts";
@@ -23,6 +23,8 @@ import type { Model } from "../../onnx/proto.ts";
 import { splitGraph } from "../../onnx/split.ts";
 import { swapHeadsAndTokens } from "../../onnx/swap_outputs.ts";
 import { openChangedGraph } from "../changed_graph.ts";
+import { type DecoderRow, stepOfRows } from "./row_step.ts";
+import { TextAligner } from "./text_aligner.ts";
 
 /** What it is made of. */
 export interface DecoderGraphs {
@@ -46,25 +48,13 @@ export interface CutDecoderOptions {
   readonly maxInputs: number;
 }
 
-/** A row's share of a step. */
-export interface DecoderRow {
-  /** Where its keys and values are. */
-  readonly slot: number;
-  /** At most {@linkcode MAX_ROW_TOKENS}. */
-  readonly tokens: readonly number[];
-  /** Place of the first of them in the row. */
-  readonly position: number;
-}
-
-/** Most tokens that a row may take in one step: a prompt. */
+/** Most tokens that a row may take in a step that all rows share: a prompt. */
 export const MAX_ROW_TOKENS = 4;
 
 const BLOCK_SIZE = 16;
 /** Memory for the keys and values of all rows, unless one needs more. */
 const CACHE_BYTES = 2 ** 30;
 const HIDDEN = "encoder_hidden_states";
-/** A row's token is chosen by whoever runs the step; it only has to be asked for. */
-const SAMPLE = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 } as const;
 
 interface Parts {
   readonly project: Session;
@@ -146,34 +136,19 @@ export class CutDecoder {
 
   /** Runs the tokens of some rows. @returns the logits after each row's last, `[1, rows, vocabSize]`, good until the next step. */
   async step(rows: readonly DecoderRow[]): Promise<Tensor> {
-    return (await this.#parts.decoder.forward(this.#batchOf(rows)))!;
+    return (await this.#parts.decoder.forward(stepOfRows(rows, this.#blocksPerRow)))!;
+  }
+
+  /** What tells how texts lie along what their rows attend to, by where these heads look. It is the caller's. */
+  openAligner(sites: readonly SiteHeads[]): TextAligner {
+    const { decoder, attention } = this.#parts;
+    return new TextAligner({ decoder, attention, sites, blocksPerRow: this.#blocksPerRow });
   }
 
   /** Frees all of it. */
   async release(): Promise<void> {
     await this.#parts.project.release();
     await this.#parts.decoder.dispose();
-  }
-
-  #batchOf(rows: readonly DecoderRow[]): StepBatch {
-    const numBlocks = this.#blocksPerRow;
-    const starts = [0];
-    for (const { tokens } of rows) starts.push(starts.at(-1)! + tokens.length);
-    return {
-      sequences: rows.map(({ slot }) => ({ sequenceId: slot, sample: SAMPLE })),
-      numTokens: starts.at(-1)!,
-      tokenIds: Int32Array.from(rows.flatMap(({ tokens }) => tokens)),
-      positions: Int32Array.from(
-        rows.flatMap(({ tokens, position }) => tokens.map((_, i) => position + i)),
-      ),
-      queryStarts: Int32Array.from(starts),
-      kvLengths: Int32Array.from(rows, ({ tokens, position }) => position + tokens.length),
-      blockTables: Int32Array.from(
-        { length: rows.length * numBlocks },
-        (_, i) => rows[Math.floor(i / numBlocks)]!.slot * numBlocks + i % numBlocks,
-      ),
-      maxBlocksPerSequence: numBlocks,
-    };
   }
 }
 
