@@ -23,6 +23,9 @@ export const NOISE_PLACE = "noise_place";
 /** How far apart the operators of one graph begin. Odd, so that they spread over the tables. */
 const STRIDE = 104_729;
 
+/** Elements that are looked up together: a place of its own for each costs more than the random operator did. */
+const ROW = 64;
+
 const TABLES = {
   normal: { name: "normal_noise", make: normalTable },
   uniform: { name: "uniform_noise", make: uniformTable },
@@ -45,7 +48,7 @@ export function seedNoise(model: Model): Model {
   const tables = [...used].map((kind): Tensor => {
     const { name, make } = TABLES[kind];
     const data = { kind: "memory", bytes: new Uint8Array(make().buffer) } as const;
-    return { name, dtype: "float32", shape: [NOISE_TABLE_SIZE], data, rest: [] };
+    return { name, dtype: "float32", shape: [NOISE_TABLE_SIZE / ROW, ROW], data, rest: [] };
   });
   return {
     ...model,
@@ -80,12 +83,19 @@ function lookUp(
   const dtype = intAttribute(node, "dtype");
   return [
     shape,
-    makeNode("ReduceProd", [value("shape")], [value("count")], { attributes: { keepdims: 0 } }),
-    makeNode("Range", ["noise_0", value("count"), "noise_1"], [value("range")]),
-    makeNode("Add", [value("range"), NOISE_PLACE], [value("moved")]),
-    makeNode("Add", [value("moved"), strideName(number)], [value("places")]),
-    makeNode("Mod", [value("places"), "noise_size"], [value("within")]),
-    makeNode("Gather", [TABLES[kind].name, value("within")], [value("flat")]),
+    makeNode("ReduceProd", [value("shape")], [value("count")], { attributes: { keepdims: 1 } }),
+    makeNode("Add", [NOISE_PLACE, strideName(number)], [value("begin")]),
+    makeNode("Add", [value("begin"), value("count")], [value("end")]),
+    makeNode("Div", [value("begin"), "noise_row"], [value("first")]),
+    makeNode("Div", [value("end"), "noise_row"], [value("last")]),
+    makeNode("Add", [value("last"), "noise_1"], [value("stop")]),
+    makeNode("Range", [value("first"), value("stop"), "noise_1"], [value("rows")]),
+    makeNode("Mod", [value("rows"), "noise_rows"], [value("within")]),
+    makeNode("Gather", [TABLES[kind].name, value("within")], [value("found")]),
+    makeNode("Reshape", [value("found"), "noise_flat"], [value("line")]),
+    makeNode("Mod", [value("begin"), "noise_row"], [value("from")]),
+    makeNode("Add", [value("from"), value("count")], [value("to")]),
+    makeNode("Slice", [value("line"), value("from"), value("to")], [value("flat")]),
     makeNode("Reshape", [value("flat"), value("shape")], [value("standard")]),
     ...scaled(node, { kind, from: value("standard"), to: value("scaled") }),
     dtype === undefined && isLike
@@ -121,11 +131,12 @@ function scaled(
 const strideName = (number: number) => `noise_stride_${number}`;
 
 function numbers(numRandom: number): Tensor[] {
-  const number = (name: string, value: number) => int64Tensor(name, [], [value]);
+  const number = (name: string, value: number) => int64Tensor(name, [1], [value]);
   return [
-    number("noise_0", 0),
     number("noise_1", 1),
-    number("noise_size", NOISE_TABLE_SIZE),
+    number("noise_row", ROW),
+    number("noise_rows", NOISE_TABLE_SIZE / ROW),
+    number("noise_flat", -1),
     ...Array.from({ length: numRandom }, (_, i) => number(strideName(i), i * STRIDE)),
   ];
 }

@@ -23,9 +23,19 @@ const LAST_WORD = /(?:^|[\s(["'])([\p{L}.]+)\.\s*$/u;
 /** What goes on after an abbreviation is one sentence up to here. */
 const MAX_JOINED_CHARS = 1_000;
 
+/** By language: to make one takes longer than all else that is done to a sentence before it is spoken. */
+const segmenters = new Map<string, Intl.Segmenter>();
+
+function segmenterOf(language: string): Intl.Segmenter {
+  return segmenters.getOrInsertComputed(
+    language,
+    () => new Intl.Segmenter(language, { granularity: "sentence" }),
+  );
+}
+
 /** The sentences of a text in order, none of them blank. */
 export function* splitSentences(text: string, language: string): Generator<Sentence> {
-  const segmenter = new Intl.Segmenter(language, { granularity: "sentence" });
+  const segmenter = segmenterOf(language);
   for (const paragraph of text.split(PARAGRAPH_END)) {
     // A line break within a paragraph is a blank, which the segmenter would take for an end.
     const line = paragraph.replaceAll(/\s+/g, " ");
