@@ -4,17 +4,18 @@
  * @module
  */
 import { ChatRequest } from "../api/chat_request.ts";
-import { ChatChunk, ChatCompletion, type CompletionHead } from "../api/chat_response.ts";
+import { ChatChunk, ChatCompletion } from "../api/chat_response.ts";
 import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
 import { parseRequest } from "../api/parse.ts";
-import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { readJson } from "./body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { transcribeChat } from "./chat_audio.ts";
 import { chatTask } from "./chat_task.ts";
+import { newCompletionHead } from "./completion_head.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
+import { untilBegun } from "./task_events.ts";
 
 /** Chat completions, whole or streamed. */
 export function chatRoute(deps: AppDeps): Route {
@@ -62,18 +63,13 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   requireEndpoint(info, "/chat/completions");
   const requestId = call.get("requestId");
   const { signal } = call.req.raw;
-  const events = info.kind === "asr"
-    ? await transcribeChat(request, { ...deps, info, requestId, signal })
-    : session.stream(await chatTask(request, { ...deps, info, requestId, signal }), { signal });
-  // Until the model has taken the prompt, what goes wrong can still be a status of its own.
-  const first = await events.next();
-  if (!first.done && first.value.type === "error") throw HearthError.fromWire(first.value.error);
-
-  const head: CompletionHead = {
-    id: `chatcmpl-${crypto.randomUUID()}`,
-    createdSeconds: Math.floor(Date.now() / 1000),
-    model: info.id,
-  };
+  const options = { ...deps, info, requestId, signal };
+  const events = await untilBegun(
+    info.kind === "asr"
+      ? await transcribeChat(request, options)
+      : session.stream(await chatTask(request, options), { signal }),
+  );
+  const head = newCompletionHead(info.id);
   if (!request.stream) {
     const hasLogprobs = request.logprobs === true;
     return call.json(await completeChat(events, { head, n: request.n ?? 1, hasLogprobs }));

@@ -12,6 +12,7 @@ import type { ChatEvent, TranscribeEvent } from "../models/task.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { readPart } from "./media.ts";
 import { findOnlyMedia } from "./only_media.ts";
+import type { TaskEvents } from "./task_events.ts";
 
 /** What a chat with a speech model needs. */
 export interface AudioChatOptions {
@@ -21,11 +22,6 @@ export interface AudioChatOptions {
   readonly requestId: string;
   readonly signal: AbortSignal;
 }
-
-/** Events of a chat, which end with the request or by `return()`. */
-export type ChatEvents =
-  & AsyncIterable<ChatEvent>
-  & Required<Pick<AsyncIterator<ChatEvent>, "next" | "return">>;
 
 /**
  * Has the audio part of the last user message written down. Text parts are passed over: a recogniser takes no
@@ -37,7 +33,7 @@ export type ChatEvents =
 export async function transcribeChat(
   request: ChatRequest,
   options: AudioChatOptions,
-): Promise<ChatEvents> {
+): Promise<TaskEvents<ChatEvent>> {
   const { part, path } = findOnlyMedia(request.messages, {
     wants: "audio",
     info: options.info,
@@ -55,7 +51,7 @@ export async function transcribeChat(
 }
 
 /** Shows a transcription's events as those of a chat. */
-class TranscriptAsChat implements ChatEvents {
+class TranscriptAsChat implements TaskEvents<ChatEvent> {
   readonly #events: TaskStream<TranscribeEvent>;
   readonly #ready: ChatEvent[] = [];
   #hasText = false;

@@ -16,6 +16,7 @@ import { parseRequest } from "../api/parse.ts";
 import { HearthError } from "../errors.ts";
 import type { MatteTask } from "../models/task.ts";
 import { readJson } from "./body.ts";
+import { newCompletionHead } from "./completion_head.ts";
 import { readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import { findOnlyMedia } from "./only_media.ts";
@@ -79,12 +80,7 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   const image = await readPart(part, { ...deps, path, signal });
   const options = mattingOptions(request);
   const png = await matte(call, deps, { image, param: path, options });
-  const head = {
-    id: `chatcmpl-${crypto.randomUUID()}`,
-    createdSeconds: Math.floor(Date.now() / 1000),
-    model: info.id,
-  };
-  return call.json(imageCompletion(head, png));
+  return call.json(imageCompletion(newCompletionHead(info.id), png));
 }
 
 async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {

@@ -20,6 +20,7 @@ import { readJson } from "./body.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { streamEvents } from "./sse.ts";
+import { untilBegun } from "./task_events.ts";
 import { findVoice } from "./voices.ts";
 
 const PATH = "/audio/speech";
@@ -78,21 +79,15 @@ async function answerSpeech(call: Call, { session, bodyLimits }: AppDeps): Promi
   const requestId = call.get("requestId");
   const { format, speed, seed } = wish;
   const voice = wish.voice === undefined ? undefined : findVoice(info, wish.voice);
-  const events = session.stream(
-    { type: "speak", requestId, text, param, voice, speed, format, seed },
-    { signal: call.req.raw.signal },
-  );
-  // Until the first sentence is spoken, what goes wrong can still be a status of its own.
-  const { value: first } = await events.next();
-  if (first === undefined) throw new Error("A speech ended without an event.");
-  if (first.type === "error") throw HearthError.fromWire(first.error);
+  const task = { type: "speak", requestId, text, param, voice, speed, format, seed } as const;
+  const events = await untilBegun(session.stream(task, { signal: call.req.raw.signal }));
   const onError = (error: HearthError) =>
     log.warn("a stream ended in an error", { requestId, error });
   if (wish.messages !== undefined) {
-    return call.json(await speechAsJson(first, events, { model: info.id, format }));
+    return call.json(await speechAsJson(events, { model: info.id, format }));
   }
-  if (!wish.isEvents) return await speechAsSound(first, events, { format, onError });
-  return streamEvents(withFirst(first, events), createSpeechFormat({ onError }));
+  if (!wish.isEvents) return await speechAsSound(events, { format, onError });
+  return streamEvents(events, createSpeechFormat({ onError }));
 }
 
 /** The text to speak, and its place in the request. */
@@ -128,20 +123,4 @@ function refuseMedia(
     `${param}: the loaded model ${info.id} (${info.kind}) ${why}.`,
     { param },
   );
-}
-
-/** An iterator with one event in front of its own. */
-function withFirst<T>(
-  first: T,
-  rest: Required<Pick<AsyncIterator<T>, "next" | "return">>,
-): Required<Pick<AsyncIterator<T>, "next" | "return">> {
-  let isNext = true;
-  return {
-    next: () => {
-      if (!isNext) return rest.next();
-      isNext = false;
-      return Promise.resolve({ done: false, value: first });
-    },
-    return: () => rest.return(),
-  };
 }

@@ -7,33 +7,29 @@ import { nestedError } from "../api/error_body.ts";
 import { type AudioCompletion, audioCompletion } from "../api/media_completion.ts";
 import type { SpeechEvent } from "../api/speech_response.ts";
 import { HearthError } from "../errors.ts";
+import { joinBytes } from "../media/audio/join_bytes.ts";
 import { closeWavHeader } from "../media/sound/wav_header.ts";
 import { CONTENT_TYPES, type SoundFormat } from "../media/sound_format.ts";
 import type { SpeakEvent } from "../models/task.ts";
+import { newCompletionHead } from "./completion_head.ts";
 import { formatEvent } from "./sse.ts";
+import { type TaskEvents, withFirst } from "./task_events.ts";
 
+const MIB = 1024 * 1024;
 /** As base64 within JSON, more than this would not fit into one string of JavaScript with room to spare. */
-const MAX_JSON_BYTES = 100 * 1024 * 1024;
-
-type Events = Required<Pick<AsyncIterator<SpeakEvent>, "next" | "return">>;
+const MAX_WHOLE_BYTES = 100 * MIB;
 
 /**
  * Reads all the sound and puts it into a chat completion.
  *
- * @param first the event read already.
  * @throws {HearthError} the one of an error event; `invalid_value` when the sound is too long for JSON.
  */
 export async function speechAsJson(
-  first: SpeakEvent,
-  events: Events,
+  events: TaskEvents<SpeakEvent>,
   { model, format }: { readonly model: string; readonly format: SoundFormat },
 ): Promise<AudioCompletion> {
-  const { file, numTokens } = await readWhole(first, events, format);
-  const head = {
-    id: `chatcmpl-${crypto.randomUUID()}`,
-    createdSeconds: Math.floor(Date.now() / 1000),
-    model,
-  };
+  const { file, numTokens } = await readWhole(events, format);
+  const head = newCompletionHead(model);
   return audioCompletion(head, { file, contentType: CONTENT_TYPES[format], numTokens });
 }
 
@@ -43,31 +39,31 @@ export async function speechAsJson(
  * @param options.onError told of an error after the first sound, which breaks the answer off.
  */
 export async function speechAsSound(
-  first: SpeakEvent,
-  events: Events,
+  events: TaskEvents<SpeakEvent>,
   { format, onError }: {
     readonly format: SoundFormat;
     readonly onError: (error: HearthError) => void;
   },
 ): Promise<Response> {
   const headers = { "content-type": CONTENT_TYPES[format] };
+  const { done, value: first } = await events.next();
+  if (done) throw endedEarly();
+  const all = withFirst(first, events);
   if (first.type !== "audio" || first.isLast) {
-    const { file } = await readWhole(first, events, format);
+    const { file } = await readWhole(all, format);
     return new Response(file, { headers: { ...headers, "content-length": `${file.length}` } });
   }
-  let waiting: SpeakEvent | undefined = first;
   const body = new ReadableStream<Uint8Array>({
     async pull(controller) {
-      const event = waiting ?? (await events.next()).value as SpeakEvent | undefined;
-      waiting = undefined;
-      if (event?.type === "audio") return controller.enqueue(event.bytes);
-      if (event?.type !== "error") return controller.close();
+      const { done, value: event } = await all.next();
+      if (done || event.type === "done") return controller.close();
+      if (event.type === "audio") return controller.enqueue(event.bytes);
       const error = HearthError.fromWire(event.error);
       onError(error);
       controller.error(error);
     },
     async cancel() {
-      await events.return();
+      await all.return();
     },
   }, { highWaterMark: 0 });
   return new Response(body, {
@@ -104,33 +100,33 @@ export function createSpeechFormat(
 
 /** All the sound, whose header says how long it is where the format's can. */
 async function readWhole(
-  first: SpeakEvent,
-  events: Events,
+  events: TaskEvents<SpeakEvent>,
   format: SoundFormat,
 ): Promise<{ file: Uint8Array<ArrayBuffer>; numTokens: number }> {
   const parts: Uint8Array[] = [];
   let numBytes = 0;
-  for (let event: SpeakEvent | undefined = first; event !== undefined;) {
+  for await (const event of events) {
     if (event.type === "error") throw HearthError.fromWire(event.error);
     if (event.type === "done") {
-      const file = new Uint8Array(numBytes);
-      parts.reduce((at, part) => (file.set(part, at), at + part.length), 0);
+      const file = joinBytes(parts);
       if (format === "wav") closeWavHeader(file);
       return { file, numTokens: event.textTokens };
     }
     parts.push(event.bytes);
     numBytes += event.bytes.length;
-    if (numBytes > MAX_JSON_BYTES) {
-      await events.return();
-      throw new HearthError(
-        "invalid_value",
-        `The speech is longer than the ${
-          MAX_JSON_BYTES / 1024 / 1024
-        } MiB that one piece may have. ` +
-          "Send the text as input, whose answer comes as it is spoken, or ask for mp3 or opus.",
-      );
-    }
-    event = (await events.next()).value as SpeakEvent | undefined;
+    if (numBytes > MAX_WHOLE_BYTES) throw tooLong();
   }
-  throw new HearthError("inference_failed", "The model ended this request without a result.");
+  throw endedEarly();
+}
+
+function tooLong(): HearthError {
+  return new HearthError(
+    "invalid_value",
+    `The speech is longer than the ${MAX_WHOLE_BYTES / MIB} MiB that one piece may have. ` +
+      "Send the text as input, whose answer comes as it is spoken, or ask for mp3 or opus.",
+  );
+}
+
+function endedEarly(): HearthError {
+  return new HearthError("inference_failed", "The model ended this request without a result.");
 }

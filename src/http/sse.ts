@@ -3,6 +3,8 @@
  *
  * @module
  */
+import type { TaskEvents } from "./task_events.ts";
+
 const encoder = new TextEncoder();
 
 /** One event. `data` has no line break. */
@@ -15,7 +17,7 @@ export function formatEvent(data: string): string {
  * writes nothing. When the client goes away, `events.return()` is called, also while a `next()` is pending.
  */
 export function streamEvents<T>(
-  events: Required<Pick<AsyncIterator<T>, "next" | "return">>,
+  events: TaskEvents<T>,
   format: (event: T) => string,
 ): Response {
   const body = new ReadableStream<Uint8Array>({

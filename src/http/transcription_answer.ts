@@ -8,10 +8,10 @@ import type { TranscriptionOptions } from "../api/transcription_request.ts";
 import {
   type HeardSegment,
   type HeardTranscript,
+  type TranscriptionEvent,
   transcriptText,
   verboseTranscription,
 } from "../api/transcription_response.ts";
-import type { TranscriptionEvent } from "../api/transcription_response.ts";
 import { HearthError } from "../errors.ts";
 import { formatSrt, formatVtt } from "../media/subtitles.ts";
 import type { TranscribeEvent } from "../models/task.ts";
@@ -20,21 +20,28 @@ import { formatEvent } from "./sse.ts";
 /**
  * Reads all events and puts the transcript together.
  *
- * @param first the event read already.
  * @throws {HearthError} the one of an error event.
  */
 export async function readTranscript(
-  first: TranscribeEvent,
   events: AsyncIterable<TranscribeEvent>,
 ): Promise<HeardTranscript> {
   const segments: HeardSegment[] = [];
-  const { language, durationSeconds } = first.type === "start"
-    ? first
-    : { language: "", durationSeconds: 0 };
+  let recording = { language: "", durationSeconds: 0 };
   for await (const event of events) {
-    if (event.type === "segment") segments.push(event.segment);
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    if (event.type === "done") return { language, durationSeconds, segments };
+    switch (event.type) {
+      case "start":
+        recording = event;
+        break;
+      case "segment":
+        segments.push(event.segment);
+        break;
+      case "error":
+        throw HearthError.fromWire(event.error);
+      case "done": {
+        const { language, durationSeconds } = recording;
+        return { language, durationSeconds, segments };
+      }
+    }
   }
   throw new HearthError("inference_failed", "The model ended this request without a result.");
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { z } from "zod";
 import { requireEndpoint } from "../api/endpoints.ts";
 import {
   parseTranscription,
@@ -16,10 +17,10 @@ import {
 } from "../api/transcription_response.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
-import { z } from "zod";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
+import { untilBegun } from "./task_events.ts";
 import {
   createTranscriptFormat,
   readTranscript,
@@ -75,12 +76,8 @@ async function answerTranscription(
   const requestId = call.get("requestId");
   const { language, temperature, stream, format } = options;
   const task = { type: "transcribe", requestId, audio, language, temperature } as const;
-  const events = session.stream(task, { signal: call.req.raw.signal });
-  // Until the first window is heard, what goes wrong can still be a status of its own.
-  const first = await events.next();
-  if (first.done) throw new Error("A transcription ended without an event.");
-  if (first.value.type === "error") throw HearthError.fromWire(first.value.error);
-  if (!stream) return transcriptAnswer(await readTranscript(first.value, events), format);
+  const events = await untilBegun(session.stream(task, { signal: call.req.raw.signal }));
+  if (!stream) return transcriptAnswer(await readTranscript(events), format);
   return streamEvents(
     events,
     createTranscriptFormat({
