@@ -8,7 +8,7 @@ import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 import { Tensor } from "../onnx/ort.ts";
 import type { DecoderLimits, StepBatch } from "./decoder.ts";
 
-/** One int64 input: its values on the host, and where the backend wants them, on the device. */
+/** One int64 input: its values on the host, and on the device where the backend runs what reads them there. */
 interface Input {
   readonly port: TensorPort;
   readonly values: BigInt64Array<ArrayBuffer>;
@@ -28,7 +28,9 @@ export class StepInputs {
     const allocate = (port: TensorPort, length: number): Input => ({
       port,
       values: new BigInt64Array(length),
-      storage: backend.allocate(length * BigInt64Array.BYTES_PER_ELEMENT),
+      storage: port.isIndex
+        ? backend.allocate(length * BigInt64Array.BYTES_PER_ELEMENT)
+        : undefined,
     });
     this.#tokens = allocate(ports.tokens, limits.maxBatchTokens);
     this.#positions = ports.positions &&

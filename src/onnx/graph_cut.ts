@@ -20,6 +20,8 @@ export interface TensorPort {
   readonly name: string;
   readonly dtype: Dtype;
   readonly shape: readonly Dim[];
+  /** Of an int64 input: whether only such nodes read it as run on a GPU with it. */
+  readonly isIndex?: boolean | undefined;
 }
 
 /** Where the bytes of a stored tensor are, little-endian, row-major. */

@@ -15,7 +15,12 @@ const INLINE_BYTES = 1024;
 const ALIGNMENT = 64;
 
 /** Input of the last segment: the rows to answer for. */
-export const ROWS: TensorPort = { name: "logit_rows", dtype: "int64", shape: ["rows"] };
+export const ROWS: TensorPort = {
+  name: "logit_rows",
+  dtype: "int64",
+  shape: ["rows"],
+  isIndex: true,
+};
 
 /** An output of the last segment: it has a row per wanted row. */
 export function rowsOf(port: TensorPort): TensorPort {

@@ -6,6 +6,7 @@
 import { elementsOf } from "./dtype.ts";
 import type { EncoderSite } from "./encoder_cut.ts";
 import type { AttentionSite, HeadRows, TensorPort } from "./graph_cut.ts";
+import type { GraphIndex } from "./graph_index.ts";
 import type { TokenwiseGraph } from "./prepare_graph.ts";
 import { type Probes, SHORT_LENGTHS } from "./probes.ts";
 import type { Node } from "./proto.ts";
@@ -27,6 +28,19 @@ export function portOf(name: string, probes: Probes, axes: TokenAxes): TensorPor
   const { dtype } = probes.at(SHORT_LENGTHS[0]).value(name)!;
   const shape = axes.shape(name).map((size, axis) => axis === tokens?.axis ? "tokens" : size);
   return { name, dtype, shape };
+}
+
+/** What ONNX Runtime has for WebGPU that takes int64 elements: all as their second input. */
+const INDEXED = new Set(["Gather", "GatherBlockQuantized", "RotaryEmbedding"]);
+
+/**
+ * Whether an int64 input is read on a GPU where the graph runs on one. All other arithmetic on int64 ONNX Runtime does on
+ * the CPU: it would wait for all work on the GPU to fetch an input back that had been put there.
+ */
+export function isIndex(input: string, graph: GraphIndex): boolean {
+  return graph.consumers(input).every(({ opType, inputs }) =>
+    INDEXED.has(opType) && inputs.every((name, place) => name !== input || place === 1)
+  );
 }
 
 /** Positions that the tables of position embeddings reach. */

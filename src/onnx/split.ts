@@ -11,7 +11,7 @@ import type { Model } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
 import { dealSegments, type Dealt } from "./segments.ts";
-import { describeSites, portOf, tableLimit } from "./site_ports.ts";
+import { describeSites, isIndex, portOf, tableLimit } from "./site_ports.ts";
 
 /** What the cut may rely on. */
 export interface SplitOptions {
@@ -68,12 +68,16 @@ function cutGraph(model: Model, contextLength: number): GraphCut {
   const crossing = new Map(
     segments.flatMap((segment) => segment.inputs.map((port) => [port.name, port])),
   );
+  const inputPort = (port: TensorPort): TensorPort =>
+    isIndex(port.name, probes.index) ? { ...port, isIndex: true } : port;
+  const positions = inputs.positions && crossing.get(inputs.positions.name);
+  const tokens = portOf(inputs.tokens.name, probes, proof.axes);
   const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions));
   return {
     segments,
     attentions: describeSites(prepared, dealt.siteLevels),
-    tokens: { ...portOf(inputs.tokens.name, probes, proof.axes), kind: inputs.kind },
-    positions: inputs.positions && crossing.get(inputs.positions.name),
+    tokens: { ...inputPort(tokens), kind: inputs.kind },
+    positions: positions && inputPort(positions),
     rows: ROWS,
     output: { ...output, width },
     kvDtype: prepared.kvDtype,

@@ -72,6 +72,25 @@ function assertClose(got: Float32Array, want: Float32Array, what: string): void 
   });
 }
 
+/** Counts a method's calls as long as it is held. */
+function countCalls<Name extends string>(
+  owner: Record<Name, (...args: never[]) => unknown>,
+  name: Name,
+): Disposable & { readonly count: number } {
+  const method = owner[name];
+  let count = 0;
+  owner[name] = function (this: unknown, ...args) {
+    count++;
+    return method.apply(this, args);
+  };
+  return {
+    get count() {
+      return count;
+    },
+    [Symbol.dispose]: () => owner[name] = method,
+  };
+}
+
 async function readGraphs(
   files: FolderFiles,
   attention: string,
@@ -132,6 +151,25 @@ for (const attention of ["sdpa", "eager"]) {
     await assertSameAsWhole(await WebGpuBackend.create(gpu), attention);
   });
 }
+
+gpuTest("CutDecoder.step() waits for nothing on the GPU", async (gpu) => {
+  await using files = new FolderFiles(EXPORTS);
+  const backend = await WebGpuBackend.create(gpu);
+  const options = { contextLength: 24, numPlaces: NUM_PLACES, maxRows: 1, maxInputs: 1 };
+  const decoder = await CutDecoder.open(await readGraphs(files, "sdpa"), {
+    ...{ backend, files },
+    ...options,
+  });
+  assert.ok(decoder instanceof CutDecoder);
+  const hidden = new Float32Array(NUM_PLACES * WIDTH).fill(1);
+  await decoder.keep(new Tensor("float32", hidden, [1, NUM_PLACES, WIDTH]), [0]);
+  using map = countCalls(GPUBuffer.prototype, "mapAsync");
+  const logits = await decoder.step([{ slot: 0, tokens: [51], position: 0 }]);
+  assert.equal(map.count, 0);
+  await backend.read(logits);
+  assert.equal(map.count, 1);
+  await decoder.release();
+});
 
 Deno.test("CutDecoder.open() makes room for as many rows as a buffer of the device holds", async () => {
   class SmallBackend extends CpuBackend {

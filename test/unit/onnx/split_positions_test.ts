@@ -77,7 +77,12 @@ function fromCache(graph: DecoderBuilder): string {
 Deno.test("splitGraph() leaves position_ids an input where segments use them", async () => {
   const attention = rotatedBefore(() => "position_ids");
   const cut = await assertSameAsWhole(decoder(attention, { inputs: [MASK, POSITIONS] }));
-  assert.deepEqual(cut.positions, { name: "position_ids", dtype: "int64", shape: [1, "tokens"] });
+  assert.deepEqual(cut.positions, {
+    name: "position_ids",
+    dtype: "int64",
+    shape: [1, "tokens"],
+    isIndex: true,
+  });
   assert.equal(cut.attentions[0]!.rotary, undefined);
 });
 
