@@ -6,8 +6,9 @@
  */
 import type { Pixels } from "./pixels.ts";
 
-/** Straight to premultiplied alpha; the last of 2 or 4 channels is alpha. The result is new. */
+/** Straight to premultiplied alpha; the last of 2 or 4 channels is alpha. Only what is opaque is returned as it is. */
 export function premultiply(pixels: Pixels): Pixels {
+  if (isOpaque(pixels)) return pixels;
   const { channels } = pixels;
   const data = pixels.data.slice();
   for (let alphaAt = channels - 1; alphaAt < data.length; alphaAt += channels) {
@@ -21,8 +22,9 @@ export function premultiply(pixels: Pixels): Pixels {
   return { ...pixels, data };
 }
 
-/** Premultiplied to straight alpha; the last of 2 or 4 channels is alpha. The result is new. */
+/** Premultiplied to straight alpha; the last of 2 or 4 channels is alpha. Only what is opaque is returned as it is. */
 export function unpremultiply(pixels: Pixels): Pixels {
+  if (isOpaque(pixels)) return pixels;
   const { channels } = pixels;
   const data = pixels.data.slice();
   for (let alphaAt = channels - 1; alphaAt < data.length; alphaAt += channels) {
@@ -33,4 +35,9 @@ export function unpremultiply(pixels: Pixels): Pixels {
     }
   }
   return { ...pixels, data };
+}
+
+function isOpaque({ channels, data }: Pixels): boolean {
+  for (let at = channels - 1; at < data.length; at += channels) if (data[at] !== 255) return false;
+  return true;
 }

@@ -46,12 +46,22 @@ interface Axes {
  * @throws {RangeError} when a size is not a positive integer or the box leaves the picture.
  */
 export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
+  const { filter } = options;
   const axes = toAxes(pixels, options);
+  const mixesPixels = filter !== "nearest" && !(isWhole(axes.x) && isWhole(axes.y));
+  return mixesPixels && pixels.channels % 2 === 0
+    ? unpremultiply(resample(premultiply(pixels), axes, filter))
+    : resample(pixels, axes, filter);
+}
+
+/** Like {@linkcode resize}, but alpha is a channel like the others, which leaves the colours alone. */
+export function resizeChannels(pixels: Pixels, options: ResizeOptions): Pixels {
+  return resample(pixels, toAxes(pixels, options), options.filter);
+}
+
+function resample(pixels: Pixels, axes: Axes, filter: ResampleFilter): Pixels {
   if (isWhole(axes.x) && isWhole(axes.y)) return { ...pixels, data: pixels.data.slice() };
-  if (options.filter === "nearest") return pickNearest(pixels, axes);
-  const hasAlpha = pixels.channels % 2 === 0;
-  const resized = filterBoth(hasAlpha ? premultiply(pixels) : pixels, axes, options.filter);
-  return hasAlpha ? unpremultiply(resized) : resized;
+  return filter === "nearest" ? pickNearest(pixels, axes) : filterBoth(pixels, axes, filter);
 }
 
 function toAxes(

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { AttentionShape } from "../../kernels/attention_shape.ts";
 import { SimdAttention } from "../../kernels/attention_simd.ts";
 import binary from "../../kernels/attention_simd.wasm.base64" with { type: "text" };
-import { compileKernels } from "../../kernels/attention_simd_build.ts";
+import { compileWasm, WASM_MODULES } from "../../build/wasm.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import { StartupError } from "../../src/errors.ts";
 import { Contenders, makeLayer, type SimdOptions } from "./attention_simd_case.ts";
@@ -159,5 +159,5 @@ Deno.test("SimdAttention says how much memory it wants when that is too much", (
 });
 
 Deno.test("attention_simd.wasm.base64 is what its sources compile to", async () => {
-  assert.equal((await compileKernels()).toBase64(), binary);
+  assert.equal((await compileWasm(WASM_MODULES.attention)).toBase64(), binary);
 });

@@ -1,0 +1,65 @@
+/**
+ * A row of a picture with its alpha times that of a mask, from 0 to 1: rounded half up; what is no number counts as 0.
+ * Where alpha comes to 0 so do the colours. Four pixels at a time: up to 3 after the last are read and written.
+ */
+
+/** `upper * above + lower * below`. */
+export function mixRows(
+  above: usize,
+  upper: f32,
+  below: usize,
+  lower: f32,
+  numPixels: usize,
+  output: usize,
+): void {
+  const first = f32x4.splat(upper);
+  const second = f32x4.splat(lower);
+  for (let at: usize = 0; at < numPixels * 4; at += 16) {
+    const sum = f32x4.add(
+      f32x4.mul(first, v128.load(above + at)),
+      f32x4.mul(second, v128.load(below + at)),
+    );
+    v128.store(output + at, sum);
+  }
+}
+
+/** @param output RGBA. */
+export function compositeRgb(colors: usize, mask: usize, numPixels: usize, output: usize): void {
+  for (const end = output + numPixels * 4; output < end; colors += 12, mask += 16, output += 16) {
+    const alpha = round(f32x4.mul(clamp(v128.load(mask)), f32x4.splat(255)));
+    // deno-fmt-ignore
+    const rgba = i8x16.swizzle(
+      v128.load(colors), i8x16(0, 1, 2, -1, 3, 4, 5, -1, 6, 7, 8, -1, 9, 10, 11, -1));
+    store4(output, rgba, alpha);
+  }
+}
+
+/** In place. */
+export function compositeRgba(pixels: usize, mask: usize, numPixels: usize): void {
+  for (const end = pixels + numPixels * 4; pixels < end; mask += 16, pixels += 16) {
+    const rgba = v128.load(pixels);
+    const own = f32x4.convert_i32x4_s(i32x4.shr_u(rgba, 24));
+    const alpha = round(f32x4.mul(clamp(v128.load(mask)), own));
+    store4(pixels, v128.and(rgba, i32x4.splat(0xffffff)), alpha);
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function clamp(sum: v128): v128 {
+  const isPositive = f32x4.gt(sum, f32x4.splat(0));
+  return f32x4.pmin(f32x4.splat(1), v128.and(sum, isPositive));
+}
+
+// @ts-ignore: decorator
+@inline
+function round(level: v128): v128 {
+  return i32x4.trunc_sat_f32x4_s(f32x4.add(level, f32x4.splat(0.5)));
+}
+
+// @ts-ignore: decorator
+@inline
+function store4(at: usize, colors: v128, alpha: v128): void {
+  const seen = v128.and(colors, i32x4.gt_s(alpha, i32x4.splat(0)));
+  v128.store(at, v128.or(seen, i32x4.shl(alpha, 24)));
+}
