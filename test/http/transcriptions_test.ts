@@ -12,7 +12,7 @@ import {
   speechForm,
 } from "../fixtures/speech_server.ts";
 import { MODEL, TestApp } from "../fixtures/server.ts";
-import { readFixture } from "../fixtures/audio_files.ts";
+import { decodeWhole, makeWav, readFixture } from "../fixtures/audio_files.ts";
 import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import { readSpeechGoldens } from "../fixtures/transcribe.ts";
 
@@ -190,7 +190,9 @@ speechTest("transcriptions: three uploads at once give what each gives alone", a
 
 speechTest("transcriptions: a client that hangs up frees everything", async () => {
   await using server = await openSpeechServer({ engine: { prefixCache: true, maxSequences: 1 } });
-  const audio = await readRecording("long_40s.wav");
+  const samples = await decodeWhole(await readRecording("long_40s.wav"));
+  // Three minutes, so that no machine is done before the last hangs up.
+  const audio = makeWav(Array.from({ length: 5 }, () => [...samples]).flat());
   // One is worked on and one waits when both hang up, at whatever point each is.
   for (const afterMs of [0, 30, 300]) {
     const controller = new AbortController();

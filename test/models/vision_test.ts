@@ -263,7 +263,7 @@ Deno.test("VisionModel refuses texts that would be taken for pictures", () =>
 Deno.test("VisionModel leaves nothing of requests that end while their pictures are read", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     const heard: TaskEvent[] = [];
-    const picture = await drawPicture(3, [1200, 900]);
+    const picture = await drawPicture(3, [4000, 3000]);
     const start = (bytes: Uint8Array<ArrayBuffer>) =>
       model.start({
         type: "chat",
