@@ -76,6 +76,7 @@ export class AsrModel implements Model {
   start(task: Task, emit: (event: TranscribeEvent) => void): () => void {
     requireTask(task, "transcribe");
     if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
+    if (task.timesWords) this.#recogniser.requireWordTimes();
     const abort = new AbortController();
     const work = this.#transcribe(task, { emit, signal: abort.signal });
     this.#running.add(work);
@@ -109,7 +110,7 @@ export class AsrModel implements Model {
   }
 
   async #work(
-    { audio: file, language, temperature }: TranscribeTask,
+    { audio: file, language, temperature, timesWords = false }: TranscribeTask,
     index: number,
     { emit, signal }: TranscribeOptions,
   ): Promise<void> {
@@ -130,6 +131,7 @@ export class AsrModel implements Model {
       index,
       language,
       temperature,
+      timesWords,
       signal,
     });
     let [promptTokens, completionTokens] = [0, 0];

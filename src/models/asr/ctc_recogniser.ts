@@ -10,9 +10,15 @@
 import type { Dtype } from "../../config.ts";
 import { CtcReader, CtcSegments, type CtcToken } from "./ctc.ts";
 import type { CtcConfig } from "./ctc_config.ts";
+import { type CtcReading, wordsOfCtc } from "./ctc_words.ts";
 import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
-import { languageName, requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
+import {
+  languageName,
+  requireLanguage,
+  type SpokenLanguages,
+  UNSPACED_LANGUAGES,
+} from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
@@ -56,10 +62,18 @@ export class CtcRecogniser implements Recogniser {
     requireLanguage(this.#parts.languages, code);
   }
 
+  /** Tokens have the frames that they were heard in. */
+  requireWordTimes(): void {}
+
   async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
     const { languages, config } = this.#parts;
     const { speech = [{ start: 0, end: recording.numSamples }] } = recording;
-    const transcript = new Transcript(config.samplesPerFrame / this.sampleRateHz);
+    const language = recording.language ?? languages[0] ?? "";
+    const transcript = new Transcript({
+      frameSeconds: config.samplesPerFrame / this.sampleRateHz,
+      hasSpaces: !UNSPACED_LANGUAGES.includes(language),
+      timesWords: recording.timesWords,
+    });
     for (const range of speech) {
       const reader = new CtcReader(config.vocabulary);
       for (const window of this.#windows(range)) {
@@ -67,7 +81,7 @@ export class CtcRecogniser implements Recogniser {
         const isLast = window.end === range.end;
         if (isLast) tokens.push(...reader.end());
         yield {
-          language: languageName(recording.language ?? languages[0]),
+          language: languageName(language),
           numPromptTokens: 0,
           numTokens: tokens.length,
           segments: transcript.push(tokens, { isOver: isLast }),
@@ -129,16 +143,21 @@ interface Window extends SampleRange {
   readonly keep: SampleRange;
 }
 
+interface TranscriptReading extends CtcReading {
+  readonly timesWords: boolean;
+}
+
 /** Tokens of one recording to its segments. */
 class Transcript {
-  readonly #frameSeconds: number;
+  readonly #reading: TranscriptReading;
   readonly #segments: CtcSegments;
   #numSegments = 0;
   /** Whether the next segment begins with a new word, whatever it begins with. */
   #isApart = true;
 
-  constructor(frameSeconds: number) {
-    this.#frameSeconds = frameSeconds;
+  constructor(reading: TranscriptReading) {
+    const { frameSeconds } = reading;
+    this.#reading = reading;
     this.#segments = new CtcSegments({
       pauseFrames: PAUSE_SECONDS / frameSeconds,
       maxFrames: LONGEST_SEGMENT_SECONDS / frameSeconds,
@@ -159,18 +178,20 @@ class Transcript {
     const whole = tokens.map(({ text }) => text).join("").replaceAll(/\s+/g, " ");
     const text = `${this.#isApart || whole.startsWith(" ") ? " " : ""}${whole.trim()}`;
     this.#isApart = whole.endsWith(" ");
-    const startSeconds = heard[0]!.startFrame * this.#frameSeconds;
+    const { frameSeconds, timesWords } = this.#reading;
+    const startSeconds = heard[0]!.startFrame * frameSeconds;
     return {
       id: this.#numSegments++,
       seekFrame: Math.round(startSeconds * 100),
       startSeconds,
-      endSeconds: heard.at(-1)!.endFrame * this.#frameSeconds,
+      endSeconds: heard.at(-1)!.endFrame * frameSeconds,
       text,
       tokens: heard.map(({ id }) => id),
       temperature: 0,
       meanLogprob: heard.reduce((sum, { logprob }) => sum + logprob, 0) / heard.length,
       compressionRatio: compressionRatioOf(text.trim()),
       noSpeechProbability: 0,
+      ...(timesWords && { words: wordsOfCtc(tokens, this.#reading) }),
     };
   }
 }

@@ -6,9 +6,20 @@
  */
 import type { Dtype } from "../../config.ts";
 import { findQuietCut } from "./quiet_cut.ts";
-import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
+import {
+  noWordTimes,
+  type Recogniser,
+  type Recording,
+  type SampleRange,
+  type TranscribedWindow,
+} from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
-import { languageName, requireLanguage, type SpokenLanguages } from "./spoken_languages.ts";
+import {
+  languageName,
+  requireLanguage,
+  type SpokenLanguages,
+  UNSPACED_LANGUAGES,
+} from "./spoken_languages.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
 /** What a model writes of a piece. */
@@ -44,9 +55,6 @@ export interface GeneratingParts {
   readonly dispose: () => Promise<void>;
 }
 
-/** Their texts follow each other without a space. */
-const UNSPACED_LANGUAGES: readonly string[] = ["ja", "th", "yue", "zh"];
-
 /** See the module. */
 export class GeneratingRecogniser implements Recogniser {
   readonly dtype: Dtype;
@@ -65,6 +73,10 @@ export class GeneratingRecogniser implements Recogniser {
 
   requireLanguage(code: string): void {
     requireLanguage(this.#parts.languages, code);
+  }
+
+  requireWordTimes(): void {
+    throw noWordTimes("its architecture writes text without any times");
   }
 
   async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Dtype } from "../../config.ts";
+import { HearthError } from "../../errors.ts";
 import type { AudioReader } from "../../media/audio_reader.ts";
 import type { TranscriptSegment } from "../task.ts";
 
@@ -34,8 +35,19 @@ export interface Recording {
   readonly language: string | undefined;
   /** 0 takes the most likely tokens. */
   readonly temperature: number;
+  /** Whether segments are to come with the times of their words. */
+  readonly timesWords: boolean;
   /** Aborting it ends the work before the next step. */
   readonly signal: AbortSignal;
+}
+
+/** The refusal of a recogniser that cannot tell the times of words; `why` goes on "since …". */
+export function noWordTimes(why: string): HearthError {
+  return new HearthError(
+    "unsupported_by_model",
+    `timestamp_granularities: the loaded model cannot tell the times of words, since ${why}; it tells those of "segment".`,
+    { param: "timestamp_granularities" },
+  );
 }
 
 /** What one window of a recording gave. */
@@ -59,6 +71,8 @@ export interface Recogniser {
   readonly maxSpeechSeconds: number;
   /** @throws {HearthError} `invalid_value`, saying which languages the model has, when this is none of them. */
   requireLanguage(code: string): void;
+  /** @throws {HearthError} `unsupported_by_model`, saying why, when it cannot tell the times of words. */
+  requireWordTimes(): void;
   /** Listens to a recording from its beginning to its end. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
   /** Waits for what is under way, and frees the model. */

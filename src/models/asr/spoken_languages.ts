@@ -1,5 +1,5 @@
 /**
- * The languages that a speech model other than Whisper writes.
+ * The languages that speech models write; of Whisper's own its configuration knows more.
  *
  * @module
  */
@@ -11,6 +11,9 @@ import type { ModelFolder } from "../folder.ts";
 
 /** Codes of the API; none where the folder does not tell. */
 export type SpokenLanguages = readonly string[];
+
+/** Languages that put no spaces between words, Whisper's among them that are not the API's. */
+export const UNSPACED_LANGUAGES: readonly string[] = ["ja", "lo", "my", "th", "yue", "zh"];
 
 /** What a model family writes unless its name says otherwise. */
 const BY_TYPE: Readonly<Record<string, string>> = { moonshine: "en" };

@@ -3,9 +3,11 @@
  *
  * @module
  */
+import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { GroupBatcher } from "../encoder_decoder/group_batcher.ts";
 import { RowBatcher } from "../encoder_decoder/row_batcher.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
+import { WhisperAligner } from "./whisper_aligner.ts";
 import { type GroupDeps, WindowGroup } from "./whisper_group.ts";
 import { WindowRows } from "./whisper_rows.ts";
 import type { DecodedWindow, WindowJob, WindowTask } from "./whisper_window.ts";
@@ -16,6 +18,8 @@ export interface BatcherOptions extends Omit<GroupDeps, "decoder"> {
   readonly maxRows: number;
   /** Most windows that the encoder takes in one piece. */
   readonly maxGroupRows: number;
+  /** Those that tell when tokens are spoken. */
+  readonly alignmentHeads: readonly SiteHeads[];
   readonly metrics: SpeechMetrics;
 }
 
@@ -60,7 +64,8 @@ function openBatcher(options: BatcherOptions): RowBatcher<WindowJob> | GroupBatc
   const onStep = (numRows: number, durationMs: number) => metrics.observeStep(numRows, durationMs);
   const { cutDecoder, wholeDecoder } = graphs;
   if (cutDecoder !== undefined) {
-    const rows = new WindowRows({ ...options, decoder: cutDecoder });
+    const aligner = new WhisperAligner({ ...options, decoder: cutDecoder });
+    const rows = new WindowRows({ ...options, decoder: cutDecoder, aligner });
     return new RowBatcher({ rows, maxAdmitted: maxGroupRows, onAdmitted: onOpened, onStep });
   }
   return new GroupBatcher({

@@ -6,6 +6,7 @@
 import { LANGUAGES } from "../../api/languages.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { Json } from "../folder.ts";
+import { UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 
 /** See the module. */
 export interface WhisperConfig {
@@ -99,6 +100,21 @@ export function languageTokenOf({ languages }: WhisperConfig, code: string): num
     }.`,
     { param: "language" },
   );
+}
+
+/** What stands before a text without timestamps. */
+export function promptOf(
+  { startToken, transcribeToken, timestampsStart }: WhisperConfig,
+  languageToken: number | undefined,
+): number[] {
+  const task = transcribeToken === undefined ? [] : [languageToken!, transcribeToken];
+  // The timestamps follow the token that says there are none.
+  return [startToken, ...task, timestampsStart - 1];
+}
+
+/** Whether a language with this token puts spaces between words. */
+export function hasSpaces({ languages }: WhisperConfig, token: number | undefined): boolean {
+  return !UNSPACED_LANGUAGES.some((code) => token !== undefined && languages.get(code) === token);
 }
 
 /** The name of the language with this token: `english`; Whisper's code where the API has no name for it. */

@@ -5,6 +5,7 @@
  */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
+import { readAlignmentHeads } from "./alignment_heads.ts";
 import { AsrModel } from "./asr.ts";
 import { type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
 import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
@@ -50,6 +51,7 @@ export async function loadWhisper(
     graphs,
     spec,
     config,
+    alignmentHeads: readAlignmentHeads({ config: folderConfig, generationConfig }),
     decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
     maxRecordings,
     maxGroupRows: graphs.maxInputs,

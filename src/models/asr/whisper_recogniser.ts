@@ -3,9 +3,15 @@
  *
  * @module
  */
+import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import type { Sampler } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
-import type { Recogniser, Recording, TranscribedWindow } from "./recogniser.ts";
+import {
+  noWordTimes,
+  type Recogniser,
+  type Recording,
+  type TranscribedWindow,
+} from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
 import { WhisperBatcher } from "./whisper_batcher.ts";
 import { languageTokenOf } from "./whisper_config.ts";
@@ -20,6 +26,8 @@ export interface WhisperParts extends Omit<TranscriberDeps, "batcher"> {
   readonly maxRecordings: number;
   /** Most windows that the encoder takes in one piece. */
   readonly maxGroupRows: number;
+  /** Those that tell when tokens are spoken. */
+  readonly alignmentHeads: readonly SiteHeads[];
   readonly metrics: SpeechMetrics;
 }
 
@@ -45,6 +53,11 @@ export class WhisperRecogniser implements Recogniser {
 
   requireLanguage(code: string): void {
     languageTokenOf(this.#parts.config, code);
+  }
+
+  requireWordTimes(): void {
+    if (this.#parts.graphs.cutDecoder !== undefined) return;
+    throw noWordTimes("its decoder's graph is not cut, which hides where the model looks");
   }
 
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {

@@ -7,10 +7,11 @@ import type { Sampler } from "../../backend/backend.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Tensor } from "../../onnx/ort.ts";
 import type { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
+import type { WhisperAligner } from "./whisper_aligner.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 import type { WhisperGraphs } from "./whisper_graphs.ts";
 import { listen } from "./whisper_listen.ts";
-import { WindowAttempts, type WindowJob } from "./whisper_window.ts";
+import { type DecodedWindow, WindowAttempts, type WindowJob } from "./whisper_window.ts";
 
 /** What they work with. */
 export interface RowDeps {
@@ -19,6 +20,7 @@ export interface RowDeps {
   readonly speech: SpeechKernels;
   readonly sampler: Sampler;
   readonly config: WhisperConfig;
+  readonly aligner: WhisperAligner;
 }
 
 interface Row {
@@ -117,21 +119,26 @@ export class WindowRows {
       logits,
       this.#rows.map(({ attempts }) => attempts.sampling),
     );
-    const ended = this.#rows.filter((row, i) => {
-      if (!choosing[i] || row.job.isDropped()) return false;
+    const ended = this.#rows.flatMap((row, i) => {
       const { attempts, job } = row;
+      if (!choosing[i] || job.isDropped()) return [];
       const outcome = attempts.push(chosen[i]!);
       if (outcome === "next") row.pending = [attempts.lastToken];
       else if (outcome === "again") {
         row.position = 0;
         row.pending = [config.startToken, ...attempts.prompt];
-      } else {
-        job.onDone(outcome);
-        return true;
-      }
-      return false;
+      } else return [{ row, window: outcome }];
+      return [];
     });
-    this.#leave(ended);
+    for (const { row, window } of ended) row.job.onDone(await this.#timed(row, window));
+    this.#leave(ended.map(({ row }) => row));
+  }
+
+  /** The window with the times of its tokens, where they are asked for. */
+  async #timed({ job, slot }: Row, window: DecodedWindow): Promise<DecodedWindow> {
+    const { timedSeconds: seconds } = job.task;
+    if (seconds === undefined) return window;
+    return { ...window, begins: await this.#deps.aligner.begins({ slot, window, seconds }) };
   }
 
   #leave(rows: readonly Row[]): void {

@@ -11,13 +11,20 @@ import {
 } from "../../../kernels/log_mel_spec.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
-import type { TranscriptSegment } from "../task.ts";
+import type { TranscriptSegment, TranscriptWord } from "../task.ts";
 import { nextTurn } from "../turn.ts";
+import { timeWords } from "./timed_words.ts";
 import type { WhisperBatcher } from "./whisper_batcher.ts";
-import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
+import {
+  hasSpaces,
+  languageNameOf,
+  languageTokenOf,
+  type WhisperConfig,
+} from "./whisper_config.ts";
 import { temperaturesFrom } from "./whisper_quality.ts";
 import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./whisper_window.ts";
+import { groupWords } from "./word_groups.ts";
 
 /** What transcribing works with. */
 export interface TranscriberDeps {
@@ -35,13 +42,14 @@ export async function* transcribe(
   recording: Recording,
 ): AsyncGenerator<TranscribedWindow, void> {
   const { spec, config, batcher } = deps;
-  const { language, temperature, signal } = recording;
+  const { language, temperature, timesWords, signal } = recording;
   const sections = new Sections(deps, recording);
   await sections.measure();
+  const framesPerSecond = spec.sampleRateHz / spec.hopSamples;
   const sequential = new Sequential({
     numFrames: sections.numFrames,
     windowFrames: spec.frames,
-    framesPerSecond: spec.sampleRateHz / spec.hopSamples,
+    framesPerSecond,
     timestampsStart: config.timestampsStart,
     speech: sections.speech,
   });
@@ -57,12 +65,21 @@ export async function* transcribe(
       // The same recording gives the same text, whoever else is transcribed.
       seed: range.start,
       textOf,
+      timedSeconds: timesWords ? (range.end - range.start) / framesPerSecond : undefined,
     }, signal);
     languageToken = window.languageToken;
-    const segments = sequential.accept(window)
-      .map((timed) => ({ timed, text: textOf(timed.tokens) }))
+    const pieces = sequential.accept(window);
+    const words = wordsOf(pieces, window, {
+      ...deps,
+      offsetSeconds: range.start / framesPerSecond,
+    });
+    const segments = pieces
+      .map((timed, i) => ({ timed, text: textOf(timed.tokens), words: words?.[i] }))
       .filter(({ text }) => text.trim() !== "")
-      .map(({ timed, text }) => makeSegment(numSegments++, timed, text, window));
+      .map(({ timed, text, words }) => ({
+        ...makeSegment(numSegments++, timed, text, window),
+        ...(words && { words }),
+      }));
     yield {
       language: languageNameOf(config, languageToken),
       numPromptTokens: config.transcribeToken === undefined ? 1 : 3,
@@ -70,6 +87,22 @@ export async function* transcribe(
       segments,
     };
   }
+}
+
+/** The words of a window's pieces, where their times were asked for. */
+function wordsOf(
+  pieces: readonly TimedTokens[],
+  { begins, languageToken }: DecodedWindow,
+  { config, decode, offsetSeconds }: TranscriberDeps & { readonly offsetSeconds: number },
+): TranscriptWord[][] | undefined {
+  if (begins === undefined) return undefined;
+  const reading = { decode, hasSpaces: hasSpaces(config, languageToken) };
+  const segments = pieces.map(({ tokens, startSeconds, endSeconds }) => ({
+    startSeconds,
+    endSeconds,
+    words: groupWords(tokens.filter((token) => token < config.endToken), reading),
+  }));
+  return timeWords(segments, begins.map((seconds) => offsetSeconds + seconds));
 }
 
 function makeSegment(

@@ -21,6 +21,8 @@ export interface WindowTask {
   /** To be tried in turn. */
   readonly temperatures: readonly number[];
   readonly seed: number;
+  /** Where the times of its tokens are asked for: how long its sound is. */
+  readonly timedSeconds?: number | undefined;
   /** The text of tokens, timestamps left out. */
   readonly textOf: (tokens: readonly number[]) => string;
 }
@@ -28,6 +30,11 @@ export interface WindowTask {
 /** What a window gave, with its language. */
 export interface DecodedWindow extends WindowResult {
   readonly languageToken: number | undefined;
+  /**
+   * Where asked for: seconds from the window's beginning at which each token of its text begins, timestamps not among
+   * them, and after them the end of the last.
+   */
+  readonly begins?: readonly number[] | undefined;
 }
 
 /** A window as its owner sees it. */

@@ -57,6 +57,7 @@ const CACHE_BYTES = 2 ** 30;
 const HIDDEN = "encoder_hidden_states";
 
 interface Parts {
+  readonly backend: Backend;
   readonly project: Session;
   readonly decoder: PagedDecoder;
   readonly attention: EncoderDecoderAttention;
@@ -69,6 +70,7 @@ interface Parts {
 export class CutDecoder {
   readonly #parts: Parts;
   readonly #blocksPerRow: number;
+  readonly #aligners: TextAligner[] = [];
 
   private constructor(parts: Parts) {
     const { contextLength, blockSize } = parts.decoder.limits;
@@ -106,7 +108,7 @@ export class CutDecoder {
       if (inputs === undefined) return [];
       return [[layer, { keys: presentName(inputs.keys), values: presentName(inputs.values) }]];
     }));
-    return new CutDecoder({ project, decoder, attention, outputsOf, maxRows });
+    return new CutDecoder({ backend, project, decoder, attention, outputsOf, maxRows });
   }
 
   /** Rows that have room at a time: slots 0 to this, exclusive. */
@@ -139,14 +141,18 @@ export class CutDecoder {
     return (await this.#parts.decoder.forward(stepOfRows(rows, this.#blocksPerRow)))!;
   }
 
-  /** What tells how texts lie along what their rows attend to, by where these heads look. It is the caller's. */
+  /** What tells how texts lie along what their rows attend to, by where these heads look. It is freed with the decoder. */
   openAligner(sites: readonly SiteHeads[]): TextAligner {
-    const { decoder, attention } = this.#parts;
-    return new TextAligner({ decoder, attention, sites, blocksPerRow: this.#blocksPerRow });
+    const { backend, decoder, attention } = this.#parts;
+    const blocksPerRow = this.#blocksPerRow;
+    const aligner = new TextAligner({ backend, decoder, attention, sites, blocksPerRow });
+    this.#aligners.push(aligner);
+    return aligner;
   }
 
   /** Frees all of it. */
   async release(): Promise<void> {
+    for (const aligner of this.#aligners) aligner.dispose();
     await this.#parts.project.release();
     await this.#parts.decoder.dispose();
   }

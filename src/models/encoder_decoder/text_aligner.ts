@@ -4,14 +4,15 @@
  *
  * @module
  */
+import type { Backend } from "../../backend/backend.ts";
 import type { CrossAlignment, SiteHeads } from "../../backend/cross_alignment.ts";
 import type { EncoderDecoderAttention } from "../../decoder/encoder_decoder_attention.ts";
 import type { PagedDecoder } from "../../decoder/paged_decoder.ts";
-import type { Tensor } from "../../onnx/ort.ts";
 import { stepOfRows } from "./row_step.ts";
 
 /** What it works with. */
 export interface TextAlignerOptions {
+  readonly backend: Backend;
   readonly decoder: PagedDecoder;
   readonly attention: EncoderDecoderAttention;
   /** Heads that look at where in the sound each token is spoken. */
@@ -40,9 +41,9 @@ export class TextAligner {
     this.#options = options;
   }
 
-  /** @returns f32 `[tokens, numPlaces]` on the device, good until the next call: how much more than other tokens each looks at each place. */
-  async align({ slot, tokens, numPlaces }: RowText): Promise<Tensor> {
-    const { decoder, attention, sites, blocksPerRow } = this.#options;
+  /** @returns f32 `[tokens, numPlaces]`: how much more than other tokens each looks at each place. */
+  async align({ slot, tokens, numPlaces }: RowText): Promise<Float32Array> {
+    const { backend, decoder, attention, sites, blocksPerRow } = this.#options;
     const { contextLength, maxBatchTokens } = decoder.limits;
     const alignment = this.#alignment ??= attention.openAlignment({
       sites,
@@ -58,7 +59,7 @@ export class TextAligner {
     } finally {
       attention.takeQueries();
     }
-    return alignment.align({ slot, numTokens: tokens.length, numPlaces });
+    return await backend.read(alignment.align({ slot, numTokens: tokens.length, numPlaces }));
   }
 
   /** Frees its memory. */

@@ -15,6 +15,8 @@ export interface TranscribeTask {
   readonly language?: string | undefined;
   /** 0 always takes the most likely token at first; parts that go wrong are tried again at higher ones. */
   readonly temperature: number;
+  /** Whether segments come with the times of their words. */
+  readonly timesWords?: boolean | undefined;
 }
 
 /** Worker to server, on a transcribe task's port, in this order: start, segments, done; or error at any point, which ends it. */
@@ -45,4 +47,14 @@ export interface TranscriptSegment {
   readonly meanLogprob: number;
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
+  /** Where they are asked for: in order, apart, and within the segment. */
+  readonly words?: readonly TranscriptWord[] | undefined;
+}
+
+/** A word of a transcript. */
+export interface TranscriptWord {
+  /** With the punctuation that belongs to it, and no space around it. */
+  readonly text: string;
+  readonly startSeconds: number;
+  readonly endSeconds: number;
 }
