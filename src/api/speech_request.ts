@@ -95,8 +95,9 @@ export function parseSpeech(body: unknown): SpeechWish {
 
 /** @throws {HearthError} `invalid_value` when there is no text, or more than is taken; `param` is its place. */
 export function requireSpeakable(text: string, param: string): void {
-  const seen = text.trim() === "" ? "nothing" : `${text.length}`;
-  if (seen !== "nothing" && text.length <= MAX_CHARS) return;
+  const isEmpty = text.trim() === "";
+  if (!isEmpty && text.length <= MAX_CHARS) return;
+  const seen = isEmpty ? "nothing" : `${text.length}`;
   throw new HearthError(
     "invalid_value",
     `${param}: want a text of 1 to ${MAX_CHARS} characters, saw ${seen}.`,

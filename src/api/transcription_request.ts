@@ -72,8 +72,8 @@ export function parseTranscription(fields: ReadonlyMap<string, string>): Transcr
   if (stream && !STREAMED_FORMATS.includes(format)) {
     throw unsupported(format, STREAMED_FORMATS, "with stream=true ");
   }
-  const { language, temperature = 0 } = parseRequest(Fields, given);
-  return { language, format: format as TranscriptionOptions["format"], temperature, stream };
+  const { language, temperature = 0, response_format = "json" } = parseRequest(Fields, given);
+  return { language, format: response_format, temperature, stream };
 }
 
 function unsupported(seen: string, wanted: readonly string[], when = ""): HearthError {

@@ -143,7 +143,8 @@ function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
 
 function answerError(thrown: unknown, call: Call): Response {
   const requestId = call.get("requestId");
-  if (call.req.raw.signal.aborted || (thrown as Error).name === "AbortError") {
+  const isAbort = thrown instanceof Error && thrown.name === "AbortError";
+  if (call.req.raw.signal.aborted || isAbort) {
     return new Response(null, { status: CLIENT_GONE });
   }
   const error = HearthError.from(thrown);

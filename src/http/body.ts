@@ -4,6 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
+import { joinBytes } from "../media/audio/join_bytes.ts";
 import { TextMeter } from "./text_meter.ts";
 
 const MIB = 1024 * 1024;
@@ -79,7 +80,8 @@ async function readBytes(request: Request, limits: BodyLimits): Promise<Uint8Arr
     }
     chunks.push(chunk);
   }
-  return join(chunks, numBytes);
+  const [whole] = chunks;
+  return whole !== undefined && chunks.length === 1 ? whole : joinBytes(chunks);
 }
 
 /** @throws {HearthError} `payload_too_large`, naming the limit. */
@@ -132,15 +134,4 @@ function tooSlow({ maxPauseMs, maxTotalMs }: BodyLimits): HearthError {
     `The request body did not arrive in time: at most ${maxPauseMs / 1000} s may pass between ` +
       `its bytes, and ${maxTotalMs / 1000} s until the last.`,
   );
-}
-
-function join(chunks: readonly Uint8Array[], numBytes: number): Uint8Array {
-  if (chunks.length === 1) return chunks[0]!;
-  const whole = new Uint8Array(numBytes);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
-  }
-  return whole;
 }

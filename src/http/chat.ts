@@ -13,7 +13,7 @@ import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { transcribeChat } from "./chat_audio.ts";
 import { chatTask } from "./chat_task.ts";
 import { newCompletionHead } from "./completion_head.ts";
-import type { AppDeps, Call, Route } from "./route.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
 import { untilBegun } from "./task_events.ts";
 
@@ -35,20 +35,7 @@ export function chatRoute(deps: AppDeps): Route {
         description: "The completion",
         content: { "application/json": ChatCompletion, "text/event-stream": ChatChunk },
       },
-      errors: [
-        "invalid_json",
-        "invalid_value",
-        "unsupported_by_model",
-        "invalid_media",
-        "context_length_exceeded",
-        "model_not_found",
-        "request_timeout",
-        "payload_too_large",
-        "unsupported_media_type",
-        "overloaded",
-        "inference_failed",
-        "model_not_loaded",
-      ],
+      errors: [...JSON_ERRORS, "invalid_media", "context_length_exceeded", "model_not_found"],
     },
     handle: (call) => answerChat(call, deps),
   };

@@ -4,23 +4,18 @@
  * @module
  */
 import type { ChatRequest } from "../api/chat_request.ts";
-import type { ServerSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import type { Session } from "../session/session.ts";
 import type { TaskStream } from "../session/task_stream.ts";
 import type { ChatEvent, TranscribeEvent } from "../models/task.ts";
-import type { ModelInfo } from "../worker/protocol.ts";
+import type { ChatTaskOptions } from "./chat_task.ts";
 import { readPart } from "./media.ts";
 import { findOnlyMedia } from "./only_media.ts";
 import type { TaskEvents } from "./task_events.ts";
 
 /** What a chat with a speech model needs. */
-export interface AudioChatOptions {
+export interface AudioChatOptions extends ChatTaskOptions {
   readonly session: Session;
-  readonly settings: ServerSettings;
-  readonly info: ModelInfo;
-  readonly requestId: string;
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -34,7 +29,7 @@ export async function transcribeChat(
   request: ChatRequest,
   options: AudioChatOptions,
 ): Promise<TaskEvents<ChatEvent>> {
-  const { part, path } = findOnlyMedia(request.messages, {
+  const { part, param } = findOnlyMedia(request.messages, {
     wants: "audio",
     info: options.info,
   });
@@ -44,7 +39,7 @@ export async function transcribeChat(
     });
   }
   const { session, requestId, signal } = options;
-  const audio = await readPart(part, { ...options, path });
+  const audio = await readPart(part, { ...options, param });
   const temperature = request.temperature ?? 0;
   const task = { type: "transcribe", requestId, audio, temperature } as const;
   return new TranscriptAsChat(session.stream(task, { signal }));

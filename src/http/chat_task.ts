@@ -6,22 +6,20 @@
 import type { ChatRequest } from "../api/chat_request.ts";
 import type { ContentPart } from "../api/content_part.ts";
 import { HearthError } from "../errors.ts";
-import type { ModelKind, ServerSettings } from "../config.ts";
+import type { ModelKind } from "../config.ts";
 import type { ChatMessage, ChatTask, GenerationOptions, MessagePart } from "../models/task.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { BODY_LIMITS } from "./body.ts";
-import { type MediaPart, readPart } from "./media.ts";
+import { type MediaDeps, type MediaPart, readPart } from "./media.ts";
 
 const MIXING_FACTOR = 0x9e3779b1;
 /** Kinds that take pictures. */
 const SEEING: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
 
 /** What a task is made with, beside the request. */
-export interface ChatTaskOptions {
+export interface ChatTaskOptions extends MediaDeps {
   readonly info: ModelInfo;
   readonly requestId: string;
-  readonly settings: ServerSettings;
-  readonly signal: AbortSignal;
 }
 
 /**
@@ -41,7 +39,7 @@ export async function chatTask(
       role: role === "developer" ? "system" : role,
       content: typeof content === "string"
         ? content
-        : await readContent(content, { ...options, meter, path: `messages[${index}].content` }),
+        : await readContent(content, { ...options, meter, param: `messages[${index}].content` }),
     });
   }
   return {
@@ -54,15 +52,15 @@ export async function chatTask(
 
 async function readContent(
   parts: readonly ContentPart[],
-  options: ChatTaskOptions & { readonly path: string; readonly meter: MediaMeter },
+  options: ChatTaskOptions & { readonly param: string; readonly meter: MediaMeter },
 ): Promise<ChatMessage["content"]> {
   const read: MessagePart[] = [];
   for (const [index, part] of parts.entries()) {
-    const param = `${options.path}[${index}]`;
+    const param = `${options.param}[${index}]`;
     if (part.type === "text") read.push({ type: "text", text: part.text });
     else {
       requireSeeing(part, { info: options.info, param });
-      const bytes = await readPart(part, { ...options, path: param });
+      const bytes = await readPart(part, { ...options, param });
       options.meter.add(bytes, param);
       read.push({ type: "image", bytes, param });
     }

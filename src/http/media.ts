@@ -16,14 +16,18 @@ export type MediaLimits = Pick<MediaPolicy, "maxBytes" | "maxTotalMs">;
 
 const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 30_000 };
 
-/** How a part is read. */
-export interface ReadPartOptions {
-  /** Of the part in the request, for messages. */
-  readonly path: string;
+/** On whose behalf media are read, and how much of them. */
+export interface MediaDeps {
   readonly settings: ServerSettings;
   readonly signal: AbortSignal;
   /** 100 MiB and 30 s if absent. */
   readonly mediaLimits?: MediaLimits | undefined;
+}
+
+/** How a part is read. */
+export interface ReadPartOptions extends MediaDeps {
+  /** The part's place in the request, for messages: `messages[0].content[1]`. */
+  readonly param: string;
 }
 
 /** A content part that holds media. */
@@ -36,7 +40,7 @@ export type MediaPart = Exclude<ContentPart, { type: "text" }>;
  */
 export async function readPart(
   part: MediaPart,
-  { path, settings, signal, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
+  { param, settings, signal, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const policy = {
     isLocal: isLoopback(settings.host),
@@ -50,7 +54,7 @@ export async function readPart(
       : await readMedia(referenceOf(part), { policy, signal });
   } catch (error) {
     if (!(error instanceof HearthError)) throw error;
-    throw new HearthError(error.kind, `${path}: ${error.message}.`, { param: path, cause: error });
+    throw new HearthError(error.kind, `${param}: ${error.message}.`, { param, cause: error });
   }
 }
 

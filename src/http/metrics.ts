@@ -5,11 +5,13 @@
  */
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { z } from "zod";
+import { MetricSet } from "../metric_set.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
+/** Whole answers take up to minutes. */
 const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 /** An answered request. */
@@ -25,7 +27,8 @@ export interface Observation {
 /** The server's own figures, and the way to the worker's. */
 export class ServerMetrics {
   readonly #session: Session;
-  readonly #registry = new Registry();
+  readonly #metrics = new MetricSet();
+  readonly #registry = this.#metrics.registry;
   readonly #requests = new Counter({
     name: "hearth_http_requests_total",
     help: "Requests answered; status 499 are those whose client went away first",
@@ -42,13 +45,22 @@ export class ServerMetrics {
 
   constructor(session: Session) {
     this.#session = session;
-    this.#addGauge("hearth_requests_in_flight", "Requests admitted and not at their end", () => {
-      return session.numInFlight;
-    });
-    this.#addGauge("hearth_queue_room", "Requests that would be admitted now", () => {
-      return Math.max(0, session.capacity - session.numInFlight);
-    });
-    this.#addGauge("hearth_worker_losses", "Workers lost since the start", () => session.numLosses);
+    const metrics = this.#metrics;
+    metrics.gauge(
+      "hearth_requests_in_flight",
+      "Requests admitted and not at their end",
+      () => session.numInFlight,
+    );
+    metrics.gauge(
+      "hearth_queue_room",
+      "Requests that would be admitted now",
+      () => Math.max(0, session.capacity - session.numInFlight),
+    );
+    metrics.gauge(
+      "hearth_worker_losses",
+      "Workers lost since the start",
+      () => session.numLosses,
+    );
     new Gauge({
       name: "hearth_phase",
       help: "1 for the phase the session is in, 0 for the others",
@@ -72,17 +84,6 @@ export class ServerMetrics {
       this.#session.metrics(),
     ]);
     return await AggregatorRegistry.aggregate([own, workers]).metrics();
-  }
-
-  #addGauge(name: string, help: string, read: () => number): void {
-    new Gauge({
-      name,
-      help,
-      registers: [this.#registry],
-      collect() {
-        this.set(read());
-      },
-    });
   }
 }
 

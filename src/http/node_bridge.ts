@@ -8,6 +8,7 @@
  */
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { joinBytes } from "../media/audio/join_bytes.ts";
 
 /** How long a client may go on sending a body that was answered without being read to its end. */
 const LINGER_MS = 3_000;
@@ -34,6 +35,8 @@ export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerRe
     });
     // That a client has gone while it was written to is told by `close`.
     outgoing.on("error", () => {});
+    // A small body that came with the head is there whole by then.
+    await undefined;
     const request = readRequest(incoming, gone.signal);
     if (request === undefined) return void outgoing.writeHead(400).end();
     const callerAddress = incoming.socket.remoteAddress ?? "";
@@ -68,8 +71,18 @@ function readHeaders(raw: readonly string[]): Headers {
   return headers;
 }
 
-/** The body, taken from the client no faster than it is read. */
-function readBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
+/** The body: whole if it is there, else taken from the client no faster than it is read. */
+function readBody(incoming: IncomingMessage): BodyInit {
+  return incoming.complete ? readWhole(incoming) : streamBody(incoming);
+}
+
+function readWhole(incoming: IncomingMessage): Uint8Array<ArrayBuffer> {
+  const chunks: Uint8Array[] = [];
+  for (let chunk = incoming.read(); chunk !== null; chunk = incoming.read()) chunks.push(chunk);
+  return joinBytes(chunks);
+}
+
+function streamBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
   return new ReadableStream<Uint8Array>({
     start(controller) {
       const fail = () => controller.error(new Error("the client went away"));

@@ -11,7 +11,7 @@ import type { MediaPart } from "./media.ts";
 /** A content part and its place in the request: `messages[0].content[1]`. */
 export interface PlacedPart {
   readonly part: MediaPart;
-  readonly path: string;
+  readonly param: string;
 }
 
 /** What a model may be given. */
@@ -33,17 +33,17 @@ export function findOnlyMedia(
   const found: PlacedPart[] = [];
   (typeof content === "string" ? [] : content).forEach((part, place) => {
     if (part.type === "text") return;
-    const path = `messages[${index}].content[${place}]`;
+    const param = `messages[${index}].content[${place}]`;
     if (mediumOf(part) !== wants) {
       throw new HearthError(
         "unsupported_by_model",
-        `${path}: the loaded model ${info.id} (${info.kind}) takes ${
+        `${param}: the loaded model ${info.id} (${info.kind}) takes ${
           PLURALS[wants]
         }, saw a part of type ${part.type}.`,
-        { param: path },
+        { param },
       );
     }
-    found.push({ part, path });
+    found.push({ part, param });
   });
   const [first] = found;
   if (first !== undefined && found.length === 1) return first;

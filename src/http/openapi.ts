@@ -86,12 +86,10 @@ function describeOperation(operation: Operation, place: Place): Json {
       },
     }),
     responses: {
-      ...(response && {
-        200: {
-          description: response.description,
-          content: describeContent(response.content, place),
-        },
-      }),
+      200: {
+        description: response.description,
+        content: describeContent(response.content, place),
+      },
       ...describeErrors([...operation.errors, ...COMMON_ERRORS], place),
     },
   };

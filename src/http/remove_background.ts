@@ -20,7 +20,7 @@ import { newCompletionHead } from "./completion_head.ts";
 import { readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import { findOnlyMedia } from "./only_media.ts";
-import type { AppDeps, Call, Route } from "./route.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
 
 const PATH = "/images/remove_background";
 /** Name of the form's file. */
@@ -48,20 +48,7 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
         description: "The picture with an alpha channel",
         content: { "application/json": ImageCompletion, "image/png": z.string() },
       },
-      errors: [
-        "invalid_json",
-        "invalid_value",
-        "invalid_media",
-        "missing_file",
-        "unsupported_by_model",
-        "model_not_found",
-        "request_timeout",
-        "payload_too_large",
-        "unsupported_media_type",
-        "overloaded",
-        "inference_failed",
-        "model_not_loaded",
-      ],
+      errors: [...JSON_ERRORS, ...UPLOAD_ERRORS, "model_not_found"],
     },
     handle: (call) =>
       isMultipart(call.req.raw) ? answerUpload(call, deps) : answerMessages(call, deps),
@@ -76,10 +63,10 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);
-  const { part, path } = findOnlyMedia(request.messages, { wants: "image", info });
-  const image = await readPart(part, { ...deps, path, signal });
+  const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
+  const image = await readPart(part, { ...deps, param, signal });
   const options = mattingOptions(request);
-  const png = await matte(call, deps, { image, param: path, options });
+  const png = await matte(call, deps, { image, param, options });
   return call.json(imageCompletion(newCompletionHead(info.id), png));
 }
 

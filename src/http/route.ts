@@ -46,14 +46,38 @@ export interface Operation {
   readonly request?: Readonly<Record<string, z.ZodType>>;
   /** A body that the endpoint takes. */
   readonly requestExample?: unknown;
-  /** Absent while no model kind that is served has it. */
-  readonly response?: {
+  readonly response: {
     readonly description: string;
     /** Body by media type. */
     readonly content: Readonly<Record<string, z.ZodType>>;
   };
   readonly errors: readonly ErrorKind[];
 }
+
+/** What can go wrong with a request that the model is to answer, whatever its body. */
+const MODEL_ERRORS = [
+  "invalid_value",
+  "unsupported_by_model",
+  "request_timeout",
+  "payload_too_large",
+  "overloaded",
+  "inference_failed",
+  "model_not_loaded",
+] as const satisfies readonly ErrorKind[];
+
+/** Of a request in JSON. */
+export const JSON_ERRORS: readonly ErrorKind[] = [
+  "invalid_json",
+  "unsupported_media_type",
+  ...MODEL_ERRORS,
+];
+
+/** Of a request that uploads a file. */
+export const UPLOAD_ERRORS: readonly ErrorKind[] = [
+  "missing_file",
+  "invalid_media",
+  ...MODEL_ERRORS,
+];
 
 /** One endpoint; it also answers below `/v1`. */
 export interface Route {

@@ -6,12 +6,11 @@
 import type { MiddlewareHandler } from "hono";
 import { z } from "zod";
 import { HearthError } from "../errors.ts";
+import { writeText } from "../write_text.ts";
 import { isLoopback } from "./guard.ts";
 import type { AppDeps, Env, Route } from "./route.ts";
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
-
-const encoder = new TextEncoder();
 
 /**
  * Writes the specification's line for every shutdown request, whatever becomes of it. It goes to standard error
@@ -19,9 +18,9 @@ const encoder = new TextEncoder();
  */
 export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> {
   return async (_call, next) => {
-    const line =
-      `[SHUTDOWN] Shutdown requested (remote_allowed: ${settings.allowRemoteShutdown})\n`;
-    Deno.stderr.writeSync(encoder.encode(line));
+    const { allowRemoteShutdown } = settings;
+    const line = `[SHUTDOWN] Shutdown requested (remote_allowed: ${allowRemoteShutdown})\n`;
+    writeText(Deno.stderr, line);
     await next();
   };
 }

@@ -17,7 +17,7 @@ import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { readJson } from "./body.ts";
-import type { AppDeps, Call, Route } from "./route.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { streamEvents } from "./sse.ts";
 import { untilBegun } from "./task_events.ts";
@@ -50,19 +50,7 @@ export function speechRoute(deps: AppDeps): Route {
           "text/event-stream": SpeechEvent,
         },
       },
-      errors: [
-        "invalid_json",
-        "invalid_value",
-        "unsupported_format",
-        "unsupported_by_model",
-        "model_not_found",
-        "request_timeout",
-        "payload_too_large",
-        "unsupported_media_type",
-        "overloaded",
-        "inference_failed",
-        "model_not_loaded",
-      ],
+      errors: [...JSON_ERRORS, "unsupported_format", "model_not_found"],
     },
     handle: (call) => answerSpeech(call, deps),
   };

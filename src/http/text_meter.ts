@@ -7,6 +7,10 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 const SPACE = 0x20;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
 
 const MEDIA_PREFIXES = ["base64://", "data:"];
 const MAX_PREFIX_BYTES = 9;
@@ -77,9 +81,9 @@ export class TextMeter {
 
   #readToken(byte: number): void {
     this.#isDataValueNext = false;
-    if (byte === 0x7b /* { */ || byte === 0x5b /* [ */) {
+    if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
       this.#maxDepth = Math.max(this.#maxDepth, ++this.#depth);
-    } else if (byte === 0x7d /* } */ || byte === 0x5d /* ] */) {
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
       this.#depth--;
     }
   }

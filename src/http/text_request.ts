@@ -9,29 +9,22 @@ import { parseRequest } from "../api/parse.ts";
 import type { ErrorKind } from "../errors.ts";
 import type { Truncation } from "../models/task.ts";
 import { readJson } from "./body.ts";
-import type { AppDeps, Call } from "./route.ts";
+import { type AppDeps, type Call, JSON_ERRORS } from "./route.ts";
 
 /** What such a request may be answered with instead. */
-export const TEXT_ERRORS: readonly ErrorKind[] = [
-  "invalid_json",
-  "invalid_value",
-  "unsupported_by_model",
-  "context_length_exceeded",
-  "request_timeout",
-  "payload_too_large",
-  "unsupported_media_type",
-  "overloaded",
-  "inference_failed",
-  "model_not_loaded",
-];
+export const TEXT_ERRORS: readonly ErrorKind[] = [...JSON_ERRORS, "context_length_exceeded"];
 
-/** Reads a request for the loaded model. @throws {HearthError} when there is none, or it serves other endpoints. */
+/**
+ * Reads a request for the loaded model.
+ *
+ * @throws {HearthError} when there is none, it serves other endpoints or has no room; and what is wrong with the body.
+ */
 export async function readTextRequest<S extends z.ZodType>(
   call: Call,
   { session, bodyLimits }: AppDeps,
   { path, schema }: { readonly path: InferencePath; readonly schema: S },
 ): Promise<{ readonly modelId: string; readonly request: z.output<S> }> {
-  const info = session.requireReady();
+  const info = session.requireRoom();
   requireEndpoint(info, path);
   const request = parseRequest(schema, await readJson(call.req.raw, bodyLimits));
   return { modelId: info.id, request };

@@ -18,7 +18,7 @@ import {
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
-import type { AppDeps, Call, Route } from "./route.ts";
+import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "./route.ts";
 import { streamEvents } from "./sse.ts";
 import { untilBegun } from "./task_events.ts";
 import {
@@ -50,18 +50,7 @@ export function transcriptionsRoute(deps: AppDeps): Route {
           "text/event-stream": TranscriptionEvent,
         },
       },
-      errors: [
-        "missing_file",
-        "unsupported_format",
-        "invalid_value",
-        "invalid_media",
-        "unsupported_by_model",
-        "request_timeout",
-        "payload_too_large",
-        "overloaded",
-        "inference_failed",
-        "model_not_loaded",
-      ],
+      errors: [...UPLOAD_ERRORS, "unsupported_format"],
     },
     handle: (call) => answerTranscription(call, deps),
   };
