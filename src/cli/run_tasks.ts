@@ -7,7 +7,7 @@ import { extname } from "node:path";
 import type { ModelKind } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import type { ChatTask, MessagePart } from "../models/task.ts";
-import { joinBytes } from "../media/audio/join_bytes.ts";
+import { joinBytes } from "../join_bytes.ts";
 import { closeWavHeader } from "../media/sound/wav_header.ts";
 import { SOUND_FORMATS } from "../media/sound_format.ts";
 import { findVoice } from "../http/voices.ts";

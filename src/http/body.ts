@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
-import { joinBytes } from "../media/audio/join_bytes.ts";
+import { joinBytes } from "../join_bytes.ts";
 import { TextMeter } from "./text_meter.ts";
 
 const MIB = 1024 * 1024;

@@ -50,7 +50,7 @@ function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
   return typeof input[0] === "number" ? [input as number[]] : input as string[] | number[][];
 }
 
-/** A JSON answer from its pieces; of a large one, no more is made than the client takes. */
+/** A JSON answer from its pieces; other requests are answered between those of a large one. */
 function jsonOf(pieces: Generator<string>): Response {
   const first = pieces.next().value!;
   const second = pieces.next();

@@ -8,7 +8,8 @@
  */
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { joinBytes } from "../media/audio/join_bytes.ts";
+import { log } from "../log.ts";
+import { joinBytes } from "../join_bytes.ts";
 
 /** How long a client may go on sending a body that was answered without being read to its end. */
 const LINGER_MS = 3_000;
@@ -41,7 +42,13 @@ export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerRe
     if (request === undefined) return void outgoing.writeHead(400).end();
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const response = await app(request, { callerAddress, completed: completed.promise });
-    await writeResponse(response, { incoming, outgoing, gone: gone.signal });
+    try {
+      await writeResponse(response, { incoming, outgoing, gone: gone.signal });
+    } catch (error) {
+      log.error("an answer could not be sent", { error });
+      if (outgoing.headersSent) outgoing.destroy();
+      else outgoing.writeHead(500).end();
+    }
     if (!incoming.complete) discardRest(incoming);
   };
 }

@@ -7,7 +7,7 @@ import { nestedError } from "../api/error_body.ts";
 import { type AudioCompletion, audioCompletion } from "../api/media_completion.ts";
 import type { SpeechEvent } from "../api/speech_response.ts";
 import { HearthError } from "../errors.ts";
-import { joinBytes } from "../media/audio/join_bytes.ts";
+import { joinBytes } from "../join_bytes.ts";
 import { closeWavHeader } from "../media/sound/wav_header.ts";
 import { CONTENT_TYPES, type SoundFormat } from "../media/sound_format.ts";
 import type { SpeakEvent } from "../models/task.ts";

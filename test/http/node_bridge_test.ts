@@ -186,3 +186,15 @@ Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () =
   assert.match(await readAll(connection), /^HTTP\/1\.1 400 /);
   assert.equal(await (await fetch(server.base)).text(), "ok");
 });
+
+Deno.test("bridge() answers 500 where an answer cannot be made to its end, and goes on", async () => {
+  await using server = await listen((request) => {
+    if (!request.url.endsWith("/broken")) return Promise.resolve(new Response("ok"));
+    const body = new ReadableStream({ pull: (controller) => controller.error(new Error("boom")) });
+    return Promise.resolve(new Response(body));
+  });
+  const broken = await fetch(`${server.base}/broken`);
+  assert.equal(broken.status, 500);
+  assert.equal(await broken.text(), "");
+  assert.equal(await (await fetch(server.base)).text(), "ok");
+});

@@ -6,7 +6,7 @@
 import { decodeAac } from "./aac.ts";
 import { parseAacConfig } from "./aac/config.ts";
 import { decodeFlac } from "./flac.ts";
-import { joinBytes } from "./join_bytes.ts";
+import { joinBytes } from "../../join_bytes.ts";
 import { readMp3 } from "./mp3.ts";
 import { Box } from "./mp4_boxes.ts";
 import { readMp4Frames } from "./mp4_samples.ts";

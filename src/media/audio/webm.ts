@@ -7,7 +7,7 @@ import { decodeAac } from "./aac.ts";
 import { parseAacConfig } from "./aac/config.ts";
 import { readEbmlNumber, readEbmlUint, walkEbml } from "./ebml.ts";
 import { decodeFlac } from "./flac.ts";
-import { joinBytes } from "./join_bytes.ts";
+import { joinBytes } from "../../join_bytes.ts";
 import { readMp3 } from "./mp3.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { invalidAudio, type Sound } from "./sound.ts";

@@ -8,7 +8,7 @@ import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import { limitPeaks } from "../../media/limit_peaks.ts";
-import { joinBytes } from "../../media/audio/join_bytes.ts";
+import { joinBytes } from "../../join_bytes.ts";
 import type { SoundWriter } from "../../media/sound/sound_writer.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
