@@ -46,11 +46,11 @@ export interface PixelKernels {
     output: number,
   ): void;
   compositeRgb(colors: number, mask: number, numPixels: number, output: number): void;
-  compositeRgba(pixels: number, mask: number, numPixels: number): void;
+  compositeRgba(pixels: number, mask: number, numPixels: number, output: number): void;
 }
 
-/** The kernels and the memory they work on. */
-export interface PixelMemory {
+/** The kernels and a memory they work on; whoever opened it disposes it, and then looks at it no more. */
+export interface PixelMemory extends Disposable {
   readonly kernels: PixelKernels;
   readonly buffer: ArrayBuffer;
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -62,16 +62,13 @@ export const BAND_BYTES = 2 ** 17;
 const PAGE_BYTES = 2 ** 16;
 /** No kernel goes further beyond what it is given, on either side. */
 const MARGIN_BYTES = 64;
-/** A memory never shrinks: a larger one is not kept. */
+/** A memory never shrinks: a larger one is not kept for the next. */
 const MAX_KEPT_BYTES = 16 * 2 ** 20;
 
 const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
 let kept: PixelMemory | undefined;
 
-/**
- * Hands out addresses, then a memory that has them. It is this thread's only one: what is in it lasts until the next is
- * opened, and may be anything at first.
- */
+/** Hands out addresses, then a memory that has them. */
 export class PixelRoom {
   #end = MARGIN_BYTES;
 
@@ -82,19 +79,28 @@ export class PixelRoom {
     return at;
   }
 
-  /** @throws {RangeError} when so much memory cannot be had. */
+  /** @returns a memory that holds anything at first. @throws {RangeError} when so much cannot be had. */
   open(): PixelMemory {
-    if (kept !== undefined && kept.buffer.byteLength >= this.#end) return kept;
-    const memory = createMemory(Math.ceil(this.#end / PAGE_BYTES));
-    if (memory.buffer.byteLength <= MAX_KEPT_BYTES) kept = memory;
+    const memory = kept;
+    if (memory === undefined || memory.buffer.byteLength < this.#end) return create(this.#end);
+    kept = undefined;
     return memory;
   }
 }
 
-function createMemory(pages: number): PixelMemory {
+function create(numBytes: number): PixelMemory {
+  const pages = Math.ceil(numBytes / PAGE_BYTES);
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages });
   const instance = new WebAssembly.Instance(module, { env: { memory } });
-  const kernels = instance.exports as unknown as PixelKernels;
   const buffer = memory.buffer as ArrayBuffer;
-  return { kernels, buffer, bytes: new Uint8Array(buffer) };
+  const opened: PixelMemory = {
+    kernels: instance.exports as unknown as PixelKernels,
+    buffer,
+    bytes: new Uint8Array(buffer),
+    [Symbol.dispose]() {
+      const keptBytes = kept?.buffer.byteLength ?? 0;
+      if (buffer.byteLength > keptBytes && buffer.byteLength <= MAX_KEPT_BYTES) kept = opened;
+    },
+  };
+  return opened;
 }

@@ -33,7 +33,8 @@ export function filterHorizontally(pixels: Pixels, weights: Weights): Pixels {
   const output = room.reserve(bandRows * toRowBytes);
   const spansAt = room.reserve(spans.byteLength);
   const weightsAt = room.reserve(values.byteLength);
-  const { kernels, buffer, bytes } = room.open();
+  using memory = room.open();
+  const { kernels, buffer, bytes } = memory;
   new Int32Array(buffer, spansAt).set(spans);
   new Int16Array(buffer, weightsAt).set(values);
 
@@ -95,7 +96,8 @@ export function filterVertically(pixels: Pixels, weights: Weights): Pixels {
   const sums = room.reserve(rowBytes * Int32Array.BYTES_PER_ELEMENT);
   const output = room.reserve(rowBytes);
   const weightsAt = room.reserve(values.byteLength);
-  const { kernels, buffer, bytes } = room.open();
+  using memory = room.open();
+  const { kernels, buffer, bytes } = memory;
   new Int16Array(buffer, weightsAt).set(values);
   bytes.fill(0, sums, output);
 

@@ -72,7 +72,12 @@ function decode(file: Uint8Array<ArrayBuffer>): Pixels {
   const rows = inflate(packed, passes);
   const pixelBytes = Math.max(1, PNG_SAMPLES[header.colorType] * header.depth / 8);
   let start = 0;
-  for (const pass of passes) start = unfilter(rows, { pass, start, pixelBytes });
+  let to = 0;
+  for (const pass of passes) {
+    unfilter(rows, { pass, start, to, pixelBytes });
+    start += pass.height * (pass.rowBytes + 1);
+    to += pass.height * pass.rowBytes;
+  }
   return expandPng({ header, passes, rows, palette, transparency });
 }
 
@@ -85,7 +90,7 @@ function check({ type, data, checksum }: Chunk): void {
 function inflate(
   packed: readonly Uint8Array<ArrayBuffer>[],
   passes: readonly PngPass[],
-): Uint8Array {
+): Uint8Array<ArrayBuffer> {
   const wanted = passes.reduce((sum, { height, rowBytes }) => sum + height * (rowBytes + 1), 0);
   const numBytes = packed.reduce((sum, { length }) => sum + length, 0);
   if (numBytes * MAX_DEFLATE_RATIO < wanted) {
@@ -100,5 +105,5 @@ function inflate(
   // One buffer of the whole size spares putting small ones together.
   const rows = inflateSync(stream, { maxOutputLength: wanted, chunkSize: Math.max(64, wanted) });
   if (rows.length < wanted) throw invalidImage("The PNG file holds fewer pixels than it says.");
-  return rows;
+  return new Uint8Array(rows.buffer as ArrayBuffer, rows.byteOffset, rows.length);
 }

@@ -10,8 +10,8 @@ import { PNG_SAMPLES, type PngHeader, type PngPass } from "./png_header.ts";
 interface PngSamples {
   readonly header: PngHeader;
   readonly passes: readonly PngPass[];
-  /** The rows of all passes, each after one byte that no longer matters. */
-  readonly rows: Uint8Array;
+  /** The rows of all passes, one after the other; they become the pixels' where they are alike. */
+  readonly rows: Uint8Array<ArrayBuffer>;
   readonly palette: Uint8Array | undefined;
   /** The `tRNS` chunk: alphas of the palette, or the one colour that is transparent. */
   readonly transparency: Uint8Array | undefined;
@@ -28,26 +28,32 @@ export function expandPng({ header, passes, rows, palette, transparency }: PngSa
   const { width, height, depth, colorType } = header;
   const numSamples = PNG_SAMPLES[colorType];
   const channels = numSamples % 2 === 0 || transparency !== undefined ? 4 : 3;
-  const output = new Uint8Array(width * height * channels);
-  const isPlain = depth === 8 && numSamples === channels && !header.isInterlaced;
+  const numBytes = width * height * channels;
+  if (depth === 8 && numSamples === channels && !header.isInterlaced) {
+    return { width, height, channels, data: ownBytes(rows, numBytes) };
+  }
+  const output = new Uint8Array(numBytes);
   const write = colorType === 3
     ? paletteWriter(palette, transparency)
     : colorWriter(header, transparency);
   const buffer = new Uint16Array(width * numSamples);
   let at = 0;
   for (const pass of passes) {
-    for (let y = 0; y < pass.height; y++, at += pass.rowBytes + 1) {
-      const row = rows.subarray(at + 1, at + 1 + pass.rowBytes);
+    for (let y = 0; y < pass.height; y++, at += pass.rowBytes) {
+      const row = rows.subarray(at, at + pass.rowBytes);
       const start = ((pass.top + y * pass.stepY) * width + pass.left) * channels;
-      if (isPlain) output.set(row, start);
-      else {
-        const samples = buffer.subarray(0, pass.width * numSamples);
-        unpack(row, depth, samples);
-        write(samples, { output, start, step: pass.stepX * channels });
-      }
+      const samples = buffer.subarray(0, pass.width * numSamples);
+      unpack(row, depth, samples);
+      write(samples, { output, start, step: pass.stepX * channels });
     }
   }
   return { width, height, channels, data: output };
+}
+
+/** The first bytes, of a memory that nothing else lies in: small ones may share that of other buffers. */
+function ownBytes(rows: Uint8Array<ArrayBuffer>, numBytes: number): Uint8Array<ArrayBuffer> {
+  const isShared = rows.length < rows.buffer.byteLength;
+  return isShared ? rows.slice(0, numBytes) : rows.subarray(0, numBytes);
 }
 
 /** The samples of a row, the uppermost bits of a byte first. */

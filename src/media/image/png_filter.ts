@@ -3,72 +3,56 @@
  *
  * @module
  */
+import { BAND_BYTES, PixelRoom } from "../pixel_simd.ts";
 import { invalidImage } from "./format.ts";
 import type { PngPass } from "./png_header.ts";
 
-/**
- * Undoes the filters of a pass in its place.
- *
- * @returns where the next pass starts.
- */
-export function unfilter(
-  rows: Uint8Array,
-  { pass: { height, rowBytes }, start, pixelBytes }: {
-    pass: PngPass;
-    start: number;
-    pixelBytes: number;
-  },
-): number {
-  let at = start;
-  for (let row = 0; row < height; row++, at += rowBytes + 1) {
-    const first = at + 1;
-    // Above the first row, and left of each, is black.
-    const previous = row === 0 ? new Uint8Array(rowBytes) : rows.subarray(at - rowBytes, at);
-    unfilterRow(rows[at]!, { row: rows.subarray(first, first + rowBytes), previous, pixelBytes });
-  }
-  return at;
-}
-
-interface FilteredRow {
-  readonly row: Uint8Array;
-  readonly previous: Uint8Array;
+/** Where a pass lies, and where its rows go. */
+export interface PassPlace {
+  readonly pass: PngPass;
+  /** Where its first row starts, with the number of its filter. */
+  readonly start: number;
+  /** Where its rows go, which then follow one another without such numbers; not after `start`. */
+  readonly to: number;
   readonly pixelBytes: number;
 }
 
-function unfilterRow(filter: number, { row, previous, pixelBytes }: FilteredRow): void {
-  const { length } = row;
-  switch (filter) {
-    case 0:
-      return;
-    case 1:
-      for (let i = pixelBytes; i < length; i++) row[i]! += row[i - pixelBytes]!;
-      return;
-    case 2:
-      for (let i = 0; i < length; i++) row[i]! += previous[i]!;
-      return;
-    case 3:
-      for (let i = 0; i < pixelBytes && i < length; i++) row[i]! += previous[i]! >> 1;
-      for (let i = pixelBytes; i < length; i++) {
-        row[i]! += (row[i - pixelBytes]! + previous[i]!) >> 1;
-      }
-      return;
-    case 4:
-      for (let i = 0; i < pixelBytes && i < length; i++) row[i]! += previous[i]!;
-      for (let i = pixelBytes; i < length; i++) {
-        const left = row[i - pixelBytes]!;
-        const above = previous[i]!;
-        const corner = previous[i - pixelBytes]!;
-        const toLeft = Math.abs(above - corner);
-        const toAbove = Math.abs(left - corner);
-        const toCorner = Math.abs(left + above - 2 * corner);
-        row[i]! += toLeft <= toAbove && toLeft <= toCorner
-          ? left
-          : toAbove <= toCorner
-          ? above
-          : corner;
-      }
-      return;
-    default:
+/** Undoes the filters of a pass. @throws {HearthError} `invalid_media` when there is no such filter. */
+export function unfilter(rows: Uint8Array, { pass, start, to, pixelBytes }: PassPlace): void {
+  const { height, rowBytes } = pass;
+  const storedBytes = rowBytes + 1;
+  const bandRows = Math.max(1, Math.floor(BAND_BYTES / storedBytes));
+
+  const room = new PixelRoom();
+  const input = room.reserve(bandRows * storedBytes);
+  // The last row of a band comes before the first of the next.
+  const above = room.reserve((bandRows + 1) * rowBytes);
+  using memory = room.open();
+  const { kernels, bytes } = memory;
+  bytes.fill(0, above, above + rowBytes);
+
+  for (let row = 0; row < height; row += bandRows) {
+    const numRows = Math.min(bandRows, height - row);
+    const from = start + row * storedBytes;
+    bytes.set(rows.subarray(from, from + numRows * storedBytes), input);
+    for (let i = 0; i < numRows; i++) {
+      const at = input + i * storedBytes;
+      const rowAbove = above + i * rowBytes;
+      const filter = bytes[at]!;
+      const isKnown = kernels.unfilterRow(
+        filter,
+        at + 1,
+        rowAbove,
+        rowAbove + rowBytes,
+        rowBytes,
+        pixelBytes,
+      );
+      if (isKnown) continue;
       throw invalidImage(`The PNG file is damaged: no row filter has the number ${filter}.`);
+    }
+    const first = above + rowBytes;
+    const end = first + numRows * rowBytes;
+    rows.set(bytes.subarray(first, end), to + row * rowBytes);
+    bytes.copyWithin(above, end - rowBytes, end);
   }
 }

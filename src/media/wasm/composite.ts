@@ -34,13 +34,13 @@ export function compositeRgb(colors: usize, mask: usize, numPixels: usize, outpu
   }
 }
 
-/** In place. */
-export function compositeRgba(pixels: usize, mask: usize, numPixels: usize): void {
-  for (const end = pixels + numPixels * 4; pixels < end; mask += 16, pixels += 16) {
+/** @param output RGBA, not the input. */
+export function compositeRgba(pixels: usize, mask: usize, numPixels: usize, output: usize): void {
+  for (const end = output + numPixels * 4; output < end; pixels += 16, mask += 16, output += 16) {
     const rgba = v128.load(pixels);
     const own = f32x4.convert_i32x4_s(i32x4.shr_u(rgba, 24));
     const alpha = round(f32x4.mul(clamp(v128.load(mask)), own));
-    store4(pixels, v128.and(rgba, i32x4.splat(0xffffff)), alpha);
+    store4(output, v128.and(rgba, i32x4.splat(0xffffff)), alpha);
   }
 }
 

@@ -1,8 +1,10 @@
 /** PNG files that are written, read back by another decoder. */
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { inflateSync } from "node:zlib";
 import { decode } from "fast-png";
 import type { Channels } from "../../../src/media/pixels.ts";
-import { encodePng } from "../../../src/media/png.ts";
+import { bandsOf, encodePng, joinPng, packPngStripe } from "../../../src/media/png.ts";
 
 function noise(width: number, height: number, channels: Channels) {
   let state = width * 31 + height * 17 + channels;
@@ -13,11 +15,11 @@ function noise(width: number, height: number, channels: Channels) {
   return { width, height, channels, data };
 }
 
-Deno.test("encodePng() writes what another decoder reads, for all channels and odd sizes", async () => {
+Deno.test("encodePng() writes what another decoder reads, for all channels and odd sizes", () => {
   for (const channels of [1, 2, 3, 4] as const) {
     for (const [width, height] of [[1, 1], [1, 9], [7, 1], [13, 5], [640, 481]] as const) {
       const pixels = noise(width, height, channels);
-      const { data, ...file } = decode(await encodePng(pixels));
+      const { data, ...file } = decode(encodePng(pixels));
       assert.deepEqual([file.width, file.height, file.channels, file.depth], [
         width,
         height,
@@ -29,15 +31,40 @@ Deno.test("encodePng() writes what another decoder reads, for all channels and o
   }
 });
 
-Deno.test("encodePng() writes rows longer than it filters at a time, and pictures of more rows than that", async () => {
+Deno.test("encodePng() writes rows longer than it filters at a time, and pictures of more rows than that", () => {
   for (const [width, height] of [[700_000, 2], [3, 900_000]] as const) {
     const pixels = noise(width, height, 3);
-    assert.deepEqual(new Uint8Array(decode(await encodePng(pixels)).data), pixels.data);
+    assert.deepEqual(new Uint8Array(decode(encodePng(pixels)).data), pixels.data);
   }
 });
 
-Deno.test("encodePng() makes a picture of one colour small", async () => {
+Deno.test("encodePng() makes a picture of one colour small", () => {
   const data = new Uint8Array(1000 * 1000 * 4);
-  const png = await encodePng({ width: 1000, height: 1000, channels: 4, data });
+  const png = encodePng({ width: 1000, height: 1000, channels: 4, data });
   assert.ok(png.length < 20_000, `${png.length} bytes`);
+});
+
+/** What the IDAT chunks hold; zlib refuses a wrong checksum. */
+function unpack(png: Uint8Array): Uint8Array {
+  const view = new DataView(png.buffer);
+  const parts: Uint8Array[] = [];
+  for (let at = 8; at < png.length; at += 12 + view.getUint32(at)) {
+    if (view.getUint32(at + 4) !== 0x49_44_41_54) continue;
+    parts.push(png.subarray(at + 8, at + 8 + view.getUint32(at)));
+  }
+  return inflateSync(Buffer.concat(parts));
+}
+
+Deno.test("joinPng() makes one file of stripes of any height, with the checksum of the whole", () => {
+  const pixels = noise(601, 999, 4);
+  pixels.data.fill(255, 601 * 4 * 500);
+  const heights = [1, 0, 2, 497, 300, 199];
+  let row = 0;
+  const stripes = heights.map((height) => {
+    const data = pixels.data.subarray(601 * 4 * row, 601 * 4 * (row += height));
+    return packPngStripe(pixels, bandsOf({ ...pixels, height, data }));
+  });
+  const png = joinPng(pixels, stripes);
+  assert.deepEqual(new Uint8Array(decode(png).data), pixels.data);
+  assert.deepEqual(unpack(png), unpack(encodePng(pixels)));
 });
