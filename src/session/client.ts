@@ -19,6 +19,14 @@ export interface WorkerListener {
   onLost(reason: string): void;
 }
 
+/** What a worker is to do, and who hears of it. */
+export interface WorkerClientOptions {
+  readonly load: LoadOptions;
+  readonly listener: WorkerListener;
+  /** Whether the process ends right after `stop()`, and the thread with it. */
+  readonly exitsAfterStop: boolean;
+}
+
 /** Talks to one worker from its start to its end. */
 export class WorkerClient {
   readonly #worker: Worker;
@@ -30,13 +38,9 @@ export class WorkerClient {
   #isOver = false;
 
   /** Owns `worker` from here on and loads the model at once. */
-  constructor(
-    worker: Worker,
-    options: LoadOptions,
-    listener: WorkerListener & { readonly exitsAfterStop: boolean },
-  ) {
+  constructor(worker: Worker, { load, listener, exitsAfterStop }: WorkerClientOptions) {
     this.#worker = worker;
-    this.#exitsAfterStop = listener.exitsAfterStop;
+    this.#exitsAfterStop = exitsAfterStop;
     this.#listener = listener;
     worker.onmessage = (event: MessageEvent<FromWorker>) => this.#receive(event.data);
     worker.onmessageerror = () => this.#lose("a message from the worker could not be read");
@@ -44,7 +48,7 @@ export class WorkerClient {
       event.preventDefault();
       this.#lose(`the worker died: ${event.message}`);
     };
-    this.#send({ type: "load", options });
+    this.#send({ type: "load", options: load });
   }
 
   /** Hands a request over; its events arrive on the other end of `port`, which goes to the worker. */

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/errors.ts";
-import { type Prepare, Session } from "../../../src/session/session.ts";
+import { Session } from "../../../src/session/session.ts";
 import { explainNotReady } from "../../../src/session/session_state.ts";
+import type { Prepare } from "../../../src/session/supervisor.ts";
 import { loadOptions } from "../../fixtures/server.ts";
 
 function noWorker(): Worker {

@@ -1,0 +1,160 @@
+/**
+ * Keeps a worker for the model: finds out what it is to load, starts it, and puts another in its place when it is lost.
+ *
+ * @module
+ */
+import type { MetricObject } from "prom-client";
+import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
+import type { LoadProgress } from "../models/progress.ts";
+import type { Task } from "../models/task.ts";
+import type { LoadOptions } from "../worker/protocol.ts";
+import { WorkerClient } from "./client.ts";
+import { RestartPolicy } from "./restart_policy.ts";
+import type { SessionState } from "./session_state.ts";
+
+const METRICS_TIMEOUT_MS = 1_000;
+const STOP_TIMEOUT_MS = 500;
+
+/** What is known of a model's loading before there is a worker. */
+export interface PrepareOptions {
+  readonly onProgress: (progress: LoadProgress) => void;
+  /** Aborted when the session stops. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Finds out what the worker is to load, and downloads it if need be.
+ *
+ * @throws {StartupError} when it cannot be had.
+ */
+export type Prepare = (options: PrepareOptions) => Promise<LoadOptions>;
+
+/** What workers are started with. */
+export interface SupervisorOptions {
+  readonly load: LoadOptions | Prepare;
+  /** Starts the thread that owns the device. */
+  readonly spawnWorker?: () => Worker;
+  /** Whether the process ends right after `stop()`, and the thread with it. */
+  readonly exitsAfterStop?: boolean;
+}
+
+/** Hears of the worker; of nothing but losses once the supervisor was retired. */
+export interface SupervisorListener {
+  onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
+  /** What the worker was doing will not be finished; the state that follows from it was told before. */
+  onLost(reason: string): void;
+}
+
+function spawnModelWorker(): Worker {
+  return new Worker(new URL("../worker/worker.ts", import.meta.url), { type: "module" });
+}
+
+/** See the module. */
+export class WorkerSupervisor {
+  readonly #load: LoadOptions | Prepare;
+  readonly #spawnWorker: () => Worker;
+  readonly #exitsAfterStop: boolean;
+  readonly #listener: SupervisorListener;
+  readonly #restarts = new RestartPolicy();
+  readonly #retirement = new AbortController();
+  #client: WorkerClient | undefined;
+  #restartTimer: ReturnType<typeof setTimeout> | undefined;
+  #numLosses = 0;
+
+  constructor(options: SupervisorOptions, listener: SupervisorListener) {
+    this.#load = options.load;
+    this.#spawnWorker = options.spawnWorker ?? spawnModelWorker;
+    this.#exitsAfterStop = options.exitsAfterStop ?? false;
+    this.#listener = listener;
+  }
+
+  /** Workers lost since the start. */
+  get numLosses(): number {
+    return this.#numLosses;
+  }
+
+  /** Starts the loading of the model, and the worker for it. To be called once. */
+  start(): void {
+    if (typeof this.#load === "function") this.#prepare(this.#load);
+    else this.#startWorker(this.#load);
+  }
+
+  /** Hands a request to the worker, which must be ready; its events arrive on the other end of `port`. */
+  request(task: Task, port: MessagePort): void {
+    if (this.#client === undefined) {
+      throw new Error("A request was made before there was a worker.");
+    }
+    this.#client.request(task, port);
+  }
+
+  /** The worker's metrics; none where it does not answer in time. */
+  async metrics(): Promise<MetricObject[]> {
+    if (this.#client === undefined) return [];
+    const metrics = await this.#client.metrics(METRICS_TIMEOUT_MS);
+    if (metrics === undefined) log.warn("the worker did not report its metrics in time");
+    return metrics ?? [];
+  }
+
+  /** Starts no worker from now on; the one there is goes on. */
+  retire(): void {
+    clearTimeout(this.#restartTimer);
+    this.#retirement.abort();
+  }
+
+  /** Retires, and ends the worker. */
+  async stop(): Promise<void> {
+    this.retire();
+    await this.#client?.stop(STOP_TIMEOUT_MS);
+  }
+
+  async #prepare(prepare: Prepare): Promise<void> {
+    const { signal } = this.#retirement;
+    const onProgress = (progress: LoadProgress) => this.#tell({ phase: "loading", progress });
+    try {
+      const load = await prepare({ onProgress, signal });
+      if (!signal.aborted) this.#startWorker(load);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof StartupError)) log.error("preparing the model failed", { error });
+      this.#fail((error as Error).message);
+    }
+  }
+
+  #startWorker(load: LoadOptions): void {
+    this.#client = new WorkerClient(this.#spawnWorker(), {
+      load,
+      exitsAfterStop: this.#exitsAfterStop,
+      listener: {
+        onProgress: (progress) => this.#tell({ phase: "loading", progress }),
+        onReady: (info) => this.#tell({ phase: "ready", info }),
+        onFailed: (reason) => this.#fail(reason),
+        onLost: (reason) => this.#replaceWorker(load, reason),
+      },
+    });
+  }
+
+  #fail(reason: string): void {
+    log.error("the model could not be loaded", { reason });
+    this.#tell({ phase: "failed", reason });
+  }
+
+  #replaceWorker(load: LoadOptions, reason: string): void {
+    this.#numLosses++;
+    const isRetired = this.#retirement.signal.aborted;
+    const waitMs = isRetired ? undefined : this.#restarts.recordLoss(performance.now());
+    if (waitMs === undefined) {
+      log.error("the worker is lost and will not be replaced", { reason });
+      this.#tell({ phase: "failed", reason: `lost again and again, at last because ${reason}` });
+    } else {
+      log.error("the worker is lost and will be replaced", { reason, waitMs });
+      this.#tell({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
+      this.#restartTimer = setTimeout(() => this.#startWorker(load), waitMs);
+    }
+    this.#listener.onLost(reason);
+  }
+
+  #tell(state: Exclude<SessionState, { phase: "stopping" }>): void {
+    if (!this.#retirement.signal.aborted) this.#listener.onState(state);
+  }
+}
