@@ -9,6 +9,8 @@ interface ErrorShape {
   /** OpenAI's `error.type`. */
   readonly type: string;
   readonly retryAfterSeconds?: number;
+  /** How a client may say who it is (RFC 9110, `WWW-Authenticate`). */
+  readonly challenge?: string;
 }
 
 /** Every kind of error a client can see; the key is the `code` of the nested error shape. */
@@ -20,7 +22,7 @@ export const ERROR_KINDS = {
   unsupported_format: { status: 400, type: "invalid_request_error" },
   unsupported_by_model: { status: 400, type: "invalid_request_error" },
   context_length_exceeded: { status: 400, type: "invalid_request_error" },
-  invalid_api_key: { status: 401, type: "authentication_error" },
+  invalid_api_key: { status: 401, type: "authentication_error", challenge: "Bearer" },
   forbidden: { status: 403, type: "permission_error" },
   not_found: { status: 404, type: "invalid_request_error" },
   model_not_found: { status: 404, type: "invalid_request_error" },

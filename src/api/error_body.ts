@@ -55,9 +55,10 @@ export function errorAnswer(path: string, error: HearthError): {
   headers: Record<string, string>;
 } {
   const { status, ...kind } = ERROR_KINDS[error.kind];
-  const headers: Record<string, string> = "retryAfterSeconds" in kind
-    ? { "retry-after": String(kind.retryAfterSeconds) }
-    : {};
+  const headers: Record<string, string> = {
+    ...("retryAfterSeconds" in kind && { "retry-after": String(kind.retryAfterSeconds) }),
+    ...("challenge" in kind && { "www-authenticate": kind.challenge }),
+  };
   const shape = errorSchema(path, status);
   if (shape === NestedError) return { status, body: nestedError(error), headers };
   if (shape === FlatError) return { status, body: { error: error.message }, headers };

@@ -27,6 +27,8 @@ import { voicesRoute } from "./voices.ts";
 /** nginx's number for a client that went away before it was answered; nobody receives it. */
 const CLIENT_GONE = 499;
 
+const MAX_SHOWN_PATH = 100;
+
 const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 
 /** All endpoints around `deps`, each also below `/v1`. */
@@ -38,8 +40,11 @@ export function createApp(deps: AppDeps): App {
   app.use(guard(deps), requireApiKey(deps));
   for (const route of createRoutes(deps, metrics)) addRoute(app, route);
   app.notFound((call) => {
-    const { method, path } = call.req;
-    throw new HearthError("not_found", `There is no endpoint ${method} ${path}; see /docs.`);
+    const { method } = call.req;
+    throw new HearthError(
+      "not_found",
+      `There is no endpoint ${method} ${shownPath(call)}; see /docs.`,
+    );
   });
   app.onError(answerError);
   return async (request, exchange) => await app.fetch(request, exchange);
@@ -81,10 +86,15 @@ function addRoute(app: Hono<Env>, route: Route): void {
       if (call.req.method === "OPTIONS") return call.body(null, 204);
       throw new HearthError(
         "method_not_allowed",
-        `${call.req.path} does not take ${call.req.method}; it takes ${allowed}.`,
+        `${shownPath(call)} does not take ${call.req.method}; it takes ${allowed}.`,
       );
     });
   }
+}
+
+/** A request's path as messages and log lines have it: what a client sends does not come back at any length. */
+function shownPath({ req: { path } }: Call): string {
+  return path.length <= MAX_SHOWN_PATH ? path : `${path.slice(0, MAX_SHOWN_PATH)}…`;
 }
 
 /** Gives each request an id, and takes note of it when it is answered. */
@@ -98,15 +108,31 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
     const { status, headers } = call.res;
     headers.set("x-request-id", requestId);
     headers.set("x-content-type-options", "nosniff");
-    const route = call.get("route") ?? "none";
-    const { method, path } = call.req;
     call.env.completed.then(() => {
+      const { method, raw: { signal } } = call.req;
+      const route = call.get("route") ?? "none";
       const seconds = (performance.now() - startMs) / 1000;
-      metrics.observe({ route, method, status, seconds });
+      // Also of a stream that was begun with a status of its own.
+      const ending = signal.aborted ? CLIENT_GONE : status;
+      metrics.observe({ route, method, status: ending, seconds });
       const write = method === "POST" ? log.info : log.debug;
-      write("request", { requestId, method, path, status, seconds: Number(seconds.toFixed(3)) });
+      write("request", {
+        requestId,
+        method,
+        path: shownPath(call),
+        status: ending,
+        ...(signal.aborted ? {} : refusalOf(call)),
+        seconds: Number(seconds.toFixed(3)),
+      });
     });
   };
+}
+
+/** What the log says of a request that was not done: enough to find the fault by, and nothing of what was sent. */
+function refusalOf({ error }: Call): { code?: string; param?: string | undefined } {
+  if (error === undefined) return {};
+  const { kind, param } = HearthError.from(error);
+  return { code: kind, param };
 }
 
 /** Turns away who may not ask, and answers the browser that asks first whether a page may. */

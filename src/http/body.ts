@@ -47,6 +47,7 @@ export async function readJson(
       `Content-Type: want application/json, saw ${seen}.`,
     );
   }
+  requirePlain(request);
   const bytes = await readBytes(request, limits);
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
@@ -54,6 +55,20 @@ export async function readJson(
     const why = cause instanceof SyntaxError ? cause.message : "it is not valid UTF-8";
     throw new HearthError("invalid_json", `The request body is not JSON: ${why}`, { cause });
   }
+}
+
+/**
+ * Refuses bodies that come packed: a few of their bytes could stand for more than any limit.
+ *
+ * @throws {HearthError} `unsupported_media_type`.
+ */
+export function requirePlain(request: Request): void {
+  const encoding = request.headers.get("content-encoding") ?? "identity";
+  if (encoding.toLowerCase() === "identity") return;
+  throw new HearthError(
+    "unsupported_media_type",
+    `Content-Encoding: want none, saw ${encoding.slice(0, 100)}; send the body as it is.`,
+  );
 }
 
 /** Whether the request says that its body is JSON. */

@@ -6,13 +6,13 @@
  */
 import { Buffer } from "node:buffer";
 import { HearthError } from "../errors.ts";
-import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost } from "./body.ts";
+import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain } from "./body.ts";
 import { ByteCollector } from "./byte_collector.ts";
 
 /** A form as it was sent. */
 export interface MultipartForm {
-  /** Text by field name, the last where a name came more than once. */
-  readonly fields: ReadonlyMap<string, string>;
+  /** Names and texts, in their order; a name may come more than once. */
+  readonly fields: readonly (readonly [name: string, value: string])[];
   /** Bytes of the file; `undefined` where there is no part of its name. */
   readonly file: Uint8Array<ArrayBuffer> | undefined;
 }
@@ -30,12 +30,14 @@ export function isMultipart(request: Request): boolean {
  * Reads a form.
  *
  * @param options.fileName name of the one field that is kept as bytes; files of other names are passed over.
- * @throws {HearthError} `payload_too_large`, `request_timeout`, `invalid_value` when the body is no such form.
+ * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `request_timeout`, `invalid_value` when the body
+ * is no such form.
  */
 export async function readMultipart(
   request: Request,
   { fileName, limits = BODY_LIMITS }: { fileName: string; limits?: BodyLimits | undefined },
 ): Promise<MultipartForm> {
+  requirePlain(request);
   const boundary = boundaryOf(request.headers.get("content-type") ?? "");
   const declared = Number(request.headers.get("content-length") ?? 0);
   requireAtMost(declared - limits.maxTextBytes, limits.maxBytes, "uploaded file");
@@ -67,7 +69,7 @@ type State = "preamble" | "delimiter" | "headers" | "content" | "epilogue";
 class Parser {
   readonly #options: ParserOptions;
   readonly #delimiter: Buffer;
-  readonly #fields = new Map<string, string>();
+  readonly #fields: [name: string, value: string][] = [];
   #file: Uint8Array<ArrayBuffer> | undefined;
   #state: State = "preamble";
   /** Not yet understood; the first delimiter need not have the line break in front that all others have. */
@@ -179,7 +181,7 @@ class Parser {
     if (part?.content === undefined) return;
     const bytes = part.content.finish();
     if (part.name === this.#options.fileName) this.#file = bytes;
-    else this.#fields.set(part.name, new TextDecoder().decode(bytes));
+    else this.#fields.push([part.name, new TextDecoder().decode(bytes)]);
   }
 
   #skip(numBytes: number): void {

@@ -8,6 +8,8 @@
  */
 import { once } from "node:events";
 import type { IncomingMessage, ServerResponse } from "node:http";
+import { errorAnswer } from "../api/error_body.ts";
+import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { joinBytes } from "../join_bytes.ts";
 
@@ -39,7 +41,7 @@ export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerRe
     // A small body that came with the head is there whole by then.
     await undefined;
     const request = readRequest(incoming, gone.signal);
-    if (request === undefined) return void outgoing.writeHead(400).end();
+    if (request === undefined) return refuse(incoming, outgoing);
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const response = await app(request, { callerAddress, completed: completed.promise });
     try {
@@ -70,6 +72,17 @@ function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | 
   } catch {
     return undefined;
   }
+}
+
+/** Answers what is for no endpoint: `TRACE`, and the server as a whole (`OPTIONS *`). */
+function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
+  const message = `This server does not take ${method}; it takes GET, HEAD, POST, OPTIONS.`;
+  const { status, body } = errorAnswer(url, new HearthError("method_not_allowed", message));
+  outgoing.writeHead(status, {
+    allow: "GET, HEAD, POST, OPTIONS",
+    "content-type": "application/json",
+    "x-request-id": crypto.randomUUID(),
+  }).end(JSON.stringify(body));
 }
 
 function readHeaders(raw: readonly string[]): Headers {

@@ -60,17 +60,14 @@ const MODEL_ERRORS = [
   "unsupported_by_model",
   "request_timeout",
   "payload_too_large",
+  "unsupported_media_type",
   "overloaded",
   "inference_failed",
   "model_not_loaded",
 ] as const satisfies readonly ErrorKind[];
 
 /** Of a request in JSON. */
-export const JSON_ERRORS: readonly ErrorKind[] = [
-  "invalid_json",
-  "unsupported_media_type",
-  ...MODEL_ERRORS,
-];
+export const JSON_ERRORS: readonly ErrorKind[] = ["invalid_json", ...MODEL_ERRORS];
 
 /** Of a request that uploads a file. */
 export const UPLOAD_ERRORS: readonly ErrorKind[] = [

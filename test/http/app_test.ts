@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { chatBody, TestApp } from "../fixtures/server.ts";
+import { configureLog } from "../../src/log.ts";
+import { CapturedStderr } from "../fixtures/capture_stderr.ts";
+import { chatBody, ENDLESS, TestApp, TestServer } from "../fixtures/server.ts";
 
 Deno.test("app: a wrong method is answered 405 with Allow", async () => {
   const app = new TestApp();
@@ -116,3 +118,66 @@ Deno.test("metrics are there without a model", async () => {
   assert.match(text, /^hearth_phase\{phase="loading"\} 1$/m);
   assert.match(text, /^hearth_queue_room 0$/m);
 });
+
+Deno.test("app: a long path comes back cut", async () => {
+  const app = new TestApp();
+  const long = "x".repeat(10_000);
+  for (const [method, path] of [["GET", `/${long}`], ["DELETE", `/models/${long}`]] as const) {
+    const text = await (await app.request(path, { method })).text();
+    assert.ok(text.length < 500, text.slice(0, 500));
+  }
+});
+
+Deno.test("app: the log has a line for each request, with what it was refused for and nothing of what it said", async () => {
+  await using app = await new TestApp().ready();
+  const secret = "my mother's maiden name";
+  const messages = [{ role: "user", content: secret }];
+  const bodies = [
+    chatBody({ messages, max_tokens: 1 }),
+    chatBody({ messages, temperature: secret }),
+    `{"${secret}"`,
+  ];
+  using stderr = logging();
+  const headers = { "x-request-id": "req-1" };
+  for (const body of bodies) await app.post("/v1/chat/completions", body, { headers });
+  await Promise.resolve();
+  const lines = stderr.lines.map((line) => JSON.parse(line));
+  const line = { level: "info", message: "request", requestId: "req-1", method: "POST" };
+  const path = "/v1/chat/completions";
+  assert.partialDeepStrictEqual(lines, [
+    { ...line, path, status: 200 },
+    { ...line, path, status: 400, code: "invalid_value", param: "temperature" },
+    { ...line, path, status: 400, code: "invalid_json" },
+  ]);
+  assert.equal(lines.length, 3);
+  assert.ok(!stderr.lines.join().includes("mother"));
+});
+
+Deno.test("app: a stream whose client hangs up is one of 499, for the log and the metrics", async () => {
+  await using server = await TestServer.start();
+  using stderr = logging();
+  const response = await fetch(`${server.base}/v1/chat/completions`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify(chatBody({ stream: true, ...ENDLESS })),
+  });
+  assert.equal(response.status, 200);
+  await response.body!.cancel();
+  await server.untilIdle();
+  const metrics = await (await fetch(`${server.base}/metrics`)).text();
+  assert.match(metrics, /\{route="\/chat\/completions",method="POST",status="499"\} 1/);
+  assert.equal(stderr.lines.length, 1);
+  assert.equal(JSON.parse(stderr.lines[0]!).status, 499);
+});
+
+/** Has the log written, and taken down, until it is disposed of. */
+function logging(): CapturedStderr {
+  configureLog({ level: "info", format: "json" });
+  const stderr = new CapturedStderr();
+  const stop = stderr[Symbol.dispose].bind(stderr);
+  stderr[Symbol.dispose] = () => {
+    stop();
+    configureLog({ level: "error", format: "text" });
+  };
+  return stderr;
+}

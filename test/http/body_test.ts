@@ -37,6 +37,16 @@ Deno.test("readJson() refuses other media types by name", async () => {
   }
 });
 
+Deno.test("readJson() refuses a body that comes packed", async () => {
+  await readJson(post("{}", { ...JSON_TYPE, "content-encoding": "identity" }));
+  for (const encoding of ["gzip", "br", "GZIP, identity"]) {
+    await assert.rejects(readJson(post("{}", { ...JSON_TYPE, "content-encoding": encoding })), {
+      kind: "unsupported_media_type",
+      message: `Content-Encoding: want none, saw ${encoding}; send the body as it is.`,
+    });
+  }
+});
+
 Deno.test("readJson() refuses what is not JSON", async () => {
   const notUtf8 = new Uint8Array([0x22, 0xff, 0x22]);
   for (const body of ["", "{", "{'a':1}", '{"a":1}x', "undefined", notUtf8]) {

@@ -131,6 +131,7 @@ Deno.test("guard: with an API key everything but health wants it", async () => {
   }
   const refused = await app.request("/models", { headers: { authorization: "Bearer wrong" } });
   assert.equal(refused.status, 401);
+  assert.equal(refused.headers.get("www-authenticate"), "Bearer");
   assert.equal((await refused.json()).error.code, "invalid_api_key");
   assert.equal(await status(app, { authorization: "Bearer secret" }), 200);
   assert.equal(await status(app, { authorization: "bearer secret" }), 200);

@@ -26,6 +26,12 @@ function inPieces(bytes: Uint8Array, size: number): ReadableStream<Uint8Array> {
 
 const read = (request: Request) => readMultipart(request, { fileName: "file" });
 
+Deno.test("readMultipart() refuses a form that comes packed", async () => {
+  await assert.rejects(read(post("--b--", "b", { "content-encoding": "gzip" })), {
+    kind: "unsupported_media_type",
+  });
+});
+
 Deno.test("readMultipart() reads what FormData writes, in pieces of any size", async () => {
   const content = Uint8Array.from({ length: 3000 }, (_, i) => i * 7 % 256);
   content.set(encoder.encode("\r\n--"), 100);

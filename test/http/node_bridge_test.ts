@@ -180,10 +180,14 @@ Deno.test("bridge() claims no length for an answer to HEAD whose body is gone", 
 
 Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () => {
   await using server = await listen(() => Promise.resolve(new Response("ok")));
-  const connection = await send(server.port, [
-    "TRACE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-  ]);
-  assert.match(await readAll(connection), /^HTTP\/1\.1 400 /);
+  for (const line of ["TRACE / HTTP/1.1", "OPTIONS * HTTP/1.1"]) {
+    const connection = await send(server.port, [`${line}\r\nHost: x\r\nConnection: close\r\n\r\n`]);
+    const answer = await readAll(connection);
+    assert.match(answer, /^HTTP\/1\.1 405 /);
+    assert.match(answer, /^allow: GET, HEAD, POST, OPTIONS\r$/m);
+    assert.match(answer, /^x-request-id: [\da-f-]{36}\r$/m);
+    assert.match(answer, /"code":"method_not_allowed"/);
+  }
   assert.equal(await (await fetch(server.base)).text(), "ok");
 });
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { startServer } from "../../src/http/server.ts";
 import { chatBody, ENDLESS, LOCAL_CALLER, TestApp, TestServer } from "../fixtures/server.ts";
 
@@ -41,22 +42,13 @@ Deno.test("POST /shutdown answers first, then begins the shutdown, which announc
   const begun = Promise.withResolvers<void>();
   const app = new TestApp({ requestShutdown: begun.resolve });
   const server = await startServer(app.deps);
-  const written: string[] = [];
-  const { writeSync } = Deno.stderr;
-  Deno.stderr.writeSync = (bytes) => {
-    written.push(new TextDecoder().decode(bytes));
-    return bytes.length;
-  };
-  try {
-    const url = `http://127.0.0.1:${server.address.port}/shutdown`;
-    const response = await fetch(url, { method: "POST" });
-    assert.equal(response.status, 200);
-    assert.equal(typeof (await response.json()).message, "string");
-    await begun.promise;
-  } finally {
-    Deno.stderr.writeSync = writeSync;
-  }
-  assert.deepEqual(written, ["[SHUTDOWN] Shutdown requested (remote_allowed: false)\n"]);
+  using stderr = new CapturedStderr();
+  const url = `http://127.0.0.1:${server.address.port}/shutdown`;
+  const response = await fetch(url, { method: "POST" });
+  assert.equal(response.status, 200);
+  assert.equal(typeof (await response.json()).message, "string");
+  await begun.promise;
+  assert.deepEqual(stderr.lines, ["[SHUTDOWN] Shutdown requested (remote_allowed: false)"]);
   await server.stop();
 });
 
