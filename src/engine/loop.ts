@@ -8,15 +8,9 @@ import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EmbeddingError } from "../decoder/embedding_span.ts";
 import { EngineMetrics } from "./metrics.ts";
-import {
-  type CommittedToken,
-  type GenerationRequest,
-  type ScheduledSequence,
-  type ScheduledStep,
-  Scheduler,
-  type SchedulerOptions,
-} from "./scheduler.ts";
+import { type GenerationRequest, Scheduler, type SchedulerOptions } from "./scheduler.ts";
 import type { Sequence } from "./sequence.ts";
+import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 import { StepBuilder } from "./step_builder.ts";
 
 /** Hears of one request's tokens. Calls come between steps, never while the request is being cancelled. */
@@ -135,7 +129,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.#noteToken(running, index);
     const ends = running.listener.onToken(index, token, sequence.isFull);
     if (!ends && !sequence.isFull) return;
-    this.#scheduler.finish(sequence.id);
+    this.#scheduler.end(sequence.id);
     this.#running.delete(sequence.id);
     if (--running.numUnfinished > 0) return;
     running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0);
@@ -152,7 +146,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
 
   #drop(running: Running<Token>): void {
     for (const { id } of running.sequences) {
-      this.#scheduler.cancel(id);
+      this.#scheduler.end(id);
       this.#running.delete(id);
     }
   }

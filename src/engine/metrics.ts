@@ -5,7 +5,8 @@
  */
 import type { Counter, Histogram, Registry } from "prom-client";
 import { COUNT_BUCKETS, MetricSet } from "../metric_set.ts";
-import type { ScheduledStep, SchedulerStats } from "./scheduler.ts";
+import type { SchedulerStats } from "./scheduler.ts";
+import type { ScheduledStep } from "./step.ts";
 
 /** Counters and histograms of one engine. */
 export class EngineMetrics {

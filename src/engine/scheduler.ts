@@ -7,6 +7,7 @@ import type { DecoderLimits, SampledToken, SamplingParams } from "../decoder/dec
 import { HearthError } from "../errors.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import { type MediaSpan, type SectionPositions, Sequence } from "./sequence.ts";
+import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
 /** The cache scope of all sequences while the prefix cache is on. */
 const SHARED_SCOPE = 0;
@@ -26,27 +27,6 @@ export interface GenerationRequest {
   readonly media?: readonly MediaSpan[] | undefined;
   /** Where the tokens are, for a rotary embedding in sections; at their places in the sequence if absent. */
   readonly sectionPositions?: SectionPositions | undefined;
-}
-
-/** One sequence's part in a step. */
-export interface ScheduledSequence {
-  readonly sequence: Sequence;
-  /** Tokens to compute, from `sequence.numComputed` on; at least 1. */
-  readonly numTokens: number;
-  /** Whether they reach the sequence's last token, so that a new one is due. */
-  readonly samples: boolean;
-}
-
-/** What one step computes: sequences in order of arrival, which puts next tokens before prompts. */
-export interface ScheduledStep {
-  readonly scheduled: readonly ScheduledSequence[];
-  readonly numTokens: number;
-}
-
-/** A new token and the sequence that got it. */
-export interface CommittedToken<Token extends SampledToken = SampledToken> {
-  readonly sequence: Sequence;
-  readonly token: Token;
 }
 
 /** Counts since the start, and states now. */
@@ -157,7 +137,7 @@ export class Scheduler {
    * Takes note that a step has run. Sequences that ended while it ran are left out.
    *
    * @param sampled the new tokens, in the order of the scheduled sequences that sample.
-   * @returns the same with their sequences. The caller ends those that are done with {@linkcode finish}.
+   * @returns the same with their sequences. The caller ends those that are done with {@linkcode end}.
    */
   commit<Token extends SampledToken>(
     step: ScheduledStep,
@@ -180,14 +160,21 @@ export class Scheduler {
     return committed;
   }
 
-  /** Ends a sequence that has all its tokens: its blocks are free, and findable, at once. */
-  finish(sequenceId: number): void {
-    this.#end(sequenceId);
-  }
-
-  /** Ends a sequence wherever it stands; one that has ended already, or never was, is no error. */
-  cancel(sequenceId: number): void {
-    this.#end(sequenceId);
+  /**
+   * Ends a sequence wherever it stands, done or cancelled: its blocks are free, and findable, at once. One that has
+   * ended already, or never was, is no error.
+   */
+  end(sequenceId: number): void {
+    const sequence = this.#sequences.get(sequenceId);
+    if (sequence === undefined) return;
+    this.#sequences.delete(sequenceId);
+    const queue = sequence.status === "running" ? this.#running : this.#waiting;
+    queue.splice(queue.indexOf(sequence), 1);
+    sequence.status = "ended";
+    this.#blocks.release(sequence);
+    if (!this.#prefixCache && !this.#hasSequencesOf(sequence.requestId)) {
+      this.#blocks.forget(sequence.cacheScope);
+    }
   }
 
   stats(): SchedulerStats {
@@ -244,19 +231,6 @@ export class Scheduler {
     return this.#running.some((other) =>
       other.requestId === sequence.requestId && other.numComputed < numShared
     );
-  }
-
-  #end(sequenceId: number): void {
-    const sequence = this.#sequences.get(sequenceId);
-    if (sequence === undefined) return;
-    this.#sequences.delete(sequenceId);
-    const queue = sequence.status === "running" ? this.#running : this.#waiting;
-    queue.splice(queue.indexOf(sequence), 1);
-    sequence.status = "ended";
-    this.#blocks.release(sequence);
-    if (!this.#prefixCache && !this.#hasSequencesOf(sequence.requestId)) {
-      this.#blocks.forget(sequence.cacheScope);
-    }
   }
 
   #hasSequencesOf(requestId: number): boolean {

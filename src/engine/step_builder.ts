@@ -1,7 +1,7 @@
 import type { DecoderLimits, StepBatch } from "../decoder/decoder.ts";
 import type { EmbeddingSpan } from "../decoder/embedding_span.ts";
-import type { ScheduledStep } from "./scheduler.ts";
 import type { Sequence } from "./sequence.ts";
+import type { ScheduledStep } from "./step.ts";
 
 /** Packs scheduled steps for the decoder into arrays that are allocated once, for the largest step. */
 export class StepBuilder {

@@ -5,12 +5,9 @@
  */
 import assert from "node:assert/strict";
 import type { DecoderLimits, StepBatch } from "../../../src/decoder/decoder.ts";
-import type {
-  GenerationRequest,
-  ScheduledStep,
-  SchedulerStats,
-} from "../../../src/engine/scheduler.ts";
+import type { GenerationRequest, SchedulerStats } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
+import type { ScheduledStep } from "../../../src/engine/step.ts";
 import { GREEDY, nextToken, type SimulatedDecoder } from "./simulated_decoder.ts";
 
 /** A sequence that has not ended, and what was seen of it. */

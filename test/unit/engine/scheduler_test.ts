@@ -44,7 +44,7 @@ class Server {
     for (let step = this.scheduler.schedule(); step; step = this.scheduler.schedule()) {
       const sampled = step.scheduled.filter(({ samples }) => samples).map(() => TOKEN);
       for (const { sequence } of this.scheduler.commit(step, sampled)) {
-        if (sequence.isFull) this.scheduler.finish(sequence.id);
+        if (sequence.isFull) this.scheduler.end(sequence.id);
       }
     }
   }
@@ -114,7 +114,7 @@ Deno.test("Scheduler.schedule() runs no more sequences than the decoder takes", 
   const server = new Server({ maxSequences: 2 });
   const [a, b, c] = [1, 2, 3].map((first) => server.addOne([first]));
   assert.deepEqual(server.step(), [[a!.id, 1], [b!.id, 1]]);
-  server.scheduler.finish(a!.id);
+  server.scheduler.end(a!.id);
   assert.deepEqual(server.step(), [[b!.id, 1], [c!.id, 1]]);
 });
 
@@ -126,7 +126,7 @@ Deno.test("Scheduler.schedule() lets nobody pass one that waits for blocks", () 
   const small = server.addOne([200]);
   assert.deepEqual(server.step(), [[a.id, 1]]);
   assert.deepEqual([large.status, small.status], ["waiting", "waiting"]);
-  server.scheduler.finish(a.id);
+  server.scheduler.end(a.id);
   assert.deepEqual(server.step(), [[large.id, 16], [small.id, 1]]);
 });
 
@@ -143,7 +143,7 @@ Deno.test("Scheduler.schedule() preempts the newest sequence when blocks run out
   assert.equal(b.blockIds.length, 0);
   assert.equal(server.scheduler.stats().numPreemptions, 1);
 
-  server.scheduler.finish(a.id);
+  server.scheduler.end(a.id);
   // Its two full blocks are still there, and it comes before what arrived later.
   assert.deepEqual(server.step(), [[b.id, 1], [late.id, 1]]);
   assert.equal(b.length, 10);
@@ -185,7 +185,7 @@ for (const prefixCache of [true, false]) {
     const server = new Server({ maxBatchTokens: 8 }, { prefixCache });
     const [a, b] = server.add(countFrom(0, 15), { samples: [GREEDY, GREEDY] });
     assert.deepEqual(server.step(), [[a!.id, 8]]);
-    server.scheduler.cancel(a!.id);
+    server.scheduler.end(a!.id);
     assert.deepEqual(server.step(), [[b!.id, 7]]);
   });
 
@@ -194,7 +194,7 @@ for (const prefixCache of [true, false]) {
     const [a, b] = server.add(countFrom(0, 9), { samples: [GREEDY, GREEDY] });
     assert.deepEqual(server.step(), [[a!.id, 9]]);
     assert.deepEqual(server.step(), [[a!.id, 1]]);
-    server.scheduler.finish(a!.id);
+    server.scheduler.end(a!.id);
     assert.deepEqual(server.step(), [[b!.id, 9]]);
   });
 }
@@ -224,38 +224,38 @@ Deno.test("Scheduler tells prompts apart by the media in them", () => {
   const withMedia = (key: string) => {
     const sequence = server.addOne(countFrom(0, 9), { media: [{ start: 2, end: 6, key }] });
     server.step();
-    server.scheduler.finish(sequence.id);
+    server.scheduler.end(sequence.id);
     return sequence.numCachedTokens;
   };
   assert.deepEqual(["cat", "dog", "cat"].map(withMedia), [0, 0, 8]);
 });
 
-Deno.test("Scheduler.cancel() frees a sequence's blocks at once, in the middle of its prompt", () => {
+Deno.test("Scheduler.end() frees a sequence's blocks at once, in the middle of its prompt", () => {
   const server = new Server({ maxBatchTokens: 6 });
   const sequence = server.addOne(countFrom(0, 20));
   server.step();
   assert.equal(server.scheduler.stats().numUsedBlocks, 5);
-  server.scheduler.cancel(sequence.id);
+  server.scheduler.end(sequence.id);
   const { numUsedBlocks, numCachedBlocks, numRunning } = server.scheduler.stats();
   assert.deepEqual([numUsedBlocks, numCachedBlocks, numRunning], [0, 1, 0]);
   assert.deepEqual(server.step(), []);
 });
 
-Deno.test("Scheduler.cancel() takes a waiting sequence out of the queue, and may come too late", () => {
+Deno.test("Scheduler.end() takes a waiting sequence out of the queue, and may come too late", () => {
   const server = new Server({ maxSequences: 1 });
   const [a, b, c] = [1, 2, 3].map((first) => server.addOne([first]));
   server.step();
-  for (let i = 0; i < 2; i++) server.scheduler.cancel(b!.id);
-  server.scheduler.finish(a!.id);
-  server.scheduler.cancel(a!.id);
-  server.scheduler.cancel(12345);
+  for (let i = 0; i < 2; i++) server.scheduler.end(b!.id);
+  server.scheduler.end(a!.id);
+  server.scheduler.end(a!.id);
+  server.scheduler.end(12345);
   assert.deepEqual(server.step(), [[c!.id, 1]]);
 });
 
 Deno.test("Scheduler.commit() leaves out what was cancelled while the step ran, and only that", () => {
   const server = new Server();
   const [a, b] = [server.addOne(countFrom(0, 5)), server.addOne(countFrom(100, 5))];
-  server.step(() => server.scheduler.cancel(a.id));
+  server.step(() => server.scheduler.end(a.id));
   assert.deepEqual([a.length, b.length], [5, 6]);
   const { numUsedBlocks, numCachedBlocks } = server.scheduler.stats();
   assert.deepEqual([numUsedBlocks, numCachedBlocks], [2, 0], "nothing half-written is kept");

@@ -131,7 +131,7 @@ export class Workload {
       if (token.tokenId !== END_TOKEN && !sequence.isFull) continue;
       this.#invariants.checkCompletion(tracked);
       this.#coverage.finished++;
-      this.#end(tracked, "finish");
+      this.#end(tracked);
     }
     this.#invariants.checkBlocks(this.#scheduler.stats());
   }
@@ -144,13 +144,13 @@ export class Workload {
     else if (sequence.status === "waiting") this.#coverage.cancelledWaiting++;
     else if (sequence.numComputed < sequence.numPromptTokens) this.#coverage.cancelledInPrompt++;
     else this.#coverage.cancelledInCompletion++;
-    this.#end(tracked, "cancel");
+    this.#end(tracked);
   }
 
-  #end({ sequence }: Tracked, how: "finish" | "cancel"): void {
+  #end({ sequence }: Tracked): void {
     this.#live.delete(sequence.id);
     // Clients hang up twice, and when all is over.
-    for (let i = 0; i < 2; i++) this.#scheduler[how](sequence.id);
+    for (let i = 0; i < 2; i++) this.#scheduler.end(sequence.id);
     assert.equal(sequence.status, "ended");
     this.#invariants.checkBlocks(this.#scheduler.stats());
   }

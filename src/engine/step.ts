@@ -1,0 +1,28 @@
+/**
+ * What one step of the decoder computes, and what comes of it.
+ *
+ * @module
+ */
+import type { SampledToken } from "../decoder/decoder.ts";
+import type { Sequence } from "./sequence.ts";
+
+/** One sequence's part in a step. */
+export interface ScheduledSequence {
+  readonly sequence: Sequence;
+  /** Tokens to compute, from `sequence.numComputed` on; at least 1. */
+  readonly numTokens: number;
+  /** Whether they reach the sequence's last token, so that a new one is due. */
+  readonly samples: boolean;
+}
+
+/** What one step computes: sequences in order of arrival, which puts next tokens before prompts. */
+export interface ScheduledStep {
+  readonly scheduled: readonly ScheduledSequence[];
+  readonly numTokens: number;
+}
+
+/** A new token and the sequence that got it. */
+export interface CommittedToken<Token extends SampledToken = SampledToken> {
+  readonly sequence: Sequence;
+  readonly token: Token;
+}
