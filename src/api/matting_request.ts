@@ -87,7 +87,7 @@ function isMaskOrBackground({ background, mask_only }: Wishes): boolean {
  * @throws {HearthError} `invalid_value`.
  */
 export function parseMattingForm(
-  fields: ReadonlyMap<string, string>,
+  fields: Iterable<readonly [name: string, value: string]>,
 ): { readonly model: string | undefined; readonly options: MattingOptions } {
   const given = Object.fromEntries([...fields].filter(([, value]) => value !== ""));
   const { model, ...wishes } = parseRequest(Fields, given);

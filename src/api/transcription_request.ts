@@ -7,6 +7,11 @@ import { z } from "zod";
 import { HearthError } from "../errors.ts";
 import { LANGUAGES } from "./languages.ts";
 import { parseRequest } from "./parse.ts";
+import {
+  type Granularity,
+  GranularityFields,
+  readGranularities,
+} from "./timestamp_granularities.ts";
 
 const FORMATS = ["json", "text", "verbose_json", "srt", "vtt"] as const;
 
@@ -35,8 +40,6 @@ const Fields = z.object({
   }),
   stream: z.enum(["true", "false"], { error: streamWanted }).optional()
     .describe("Answer as server-sent events; default false"),
-  "timestamp_granularities[]": z.literal("segment", { error: `"segment"` }).optional()
-    .describe("Times are those of segments"),
   model: z.string().optional().describe("Ignored: the loaded model is used"),
   prompt: z.string().optional().describe("Accepted and ignored"),
 });
@@ -49,6 +52,7 @@ export const TranscriptionRequest = z.object({
     description: "The audio file: wav, mp3, m4a, ogg, flac, webm; at most 100 MiB",
   }),
   ...Fields.shape,
+  ...GranularityFields,
 }).meta({ id: "TranscriptionRequest" });
 
 /** What a request asks for. */
@@ -57,15 +61,21 @@ export interface TranscriptionOptions {
   readonly format: typeof FORMATS[number];
   readonly temperature: number;
   readonly stream: boolean;
+  /** What `verbose_json` has the times of. */
+  readonly granularities: ReadonlySet<Granularity>;
 }
 
 /**
- * Checks a form's fields; one that is empty counts as absent.
+ * Checks a form's fields; one that is empty counts as absent, and of several with one name the last counts, but for
+ * granularities.
  *
  * @throws {HearthError} `unsupported_format` for the format, `invalid_value` for any other field.
  */
-export function parseTranscription(fields: ReadonlyMap<string, string>): TranscriptionOptions {
-  const given = Object.fromEntries([...fields].filter(([, value]) => value !== ""));
+export function parseTranscription(
+  fields: readonly (readonly [name: string, value: string])[],
+): TranscriptionOptions {
+  const present = fields.filter(([, value]) => value !== "");
+  const given = Object.fromEntries(present);
   const format = given["response_format"] ?? "json";
   const stream = given["stream"] === "true";
   if (!(FORMATS as readonly string[]).includes(format)) throw unsupported(format, FORMATS);
@@ -73,7 +83,8 @@ export function parseTranscription(fields: ReadonlyMap<string, string>): Transcr
     throw unsupported(format, STREAMED_FORMATS, "with stream=true ");
   }
   const { language, temperature = 0, response_format = "json" } = parseRequest(Fields, given);
-  return { language, format: response_format, temperature, stream };
+  const granularities = readGranularities(present, response_format);
+  return { language, format: response_format, temperature, stream, granularities };
 }
 
 function unsupported(seen: string, wanted: readonly string[], when = ""): HearthError {

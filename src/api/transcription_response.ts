@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
+import type { Granularity } from "./timestamp_granularities.ts";
 
 /** The short answer. */
 export const Transcription = z.object({ text: z.string() }).meta({ id: "Transcription" });
@@ -22,13 +23,20 @@ const Segment = z.object({
   no_speech_prob: z.number(),
 }).meta({ id: "TranscriptionSegment" });
 
+const Word = z.object({
+  word: z.string().describe("With the punctuation that belongs to it"),
+  start: z.number().describe("Seconds"),
+  end: z.number().describe("Seconds"),
+}).meta({ id: "TranscriptionWord" });
+
 /** The long answer. */
 export const VerboseTranscription = z.object({
   task: z.literal("transcribe"),
   language: z.string().describe("Its English name, in lower case; empty where it is not known"),
   duration: z.number().describe("Seconds of sound"),
   text: z.string(),
-  segments: z.array(Segment),
+  words: z.array(Word).optional().describe("With timestamp_granularities word"),
+  segments: z.array(Segment).optional().describe("Left out where only words are asked for"),
 }).meta({ id: "VerboseTranscription" });
 
 /** One event of a stream. */
@@ -54,6 +62,14 @@ export interface HeardSegment {
   readonly meanLogprob: number;
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
+  readonly words?: readonly HeardWord[] | undefined;
+}
+
+/** A word of a transcript, as the model gives it. */
+export interface HeardWord {
+  readonly text: string;
+  readonly startSeconds: number;
+  readonly endSeconds: number;
 }
 
 /** A whole transcript, as the model gives it. */
@@ -68,26 +84,40 @@ export function transcriptText(segments: readonly Pick<HeardSegment, "text">[]):
   return segments.map(({ text }) => text).join("").trimStart();
 }
 
-/** The long answer. */
-export function verboseTranscription(transcript: HeardTranscript): VerboseTranscription {
+/** The long answer, with the times of what is asked for. */
+export function verboseTranscription(
+  transcript: HeardTranscript,
+  granularities: ReadonlySet<Granularity>,
+): VerboseTranscription {
   const { language, durationSeconds, segments } = transcript;
   return {
     task: "transcribe",
     language,
     duration: roundTo(durationSeconds, 3),
     text: transcriptText(segments),
-    segments: segments.map((segment) => ({
-      id: segment.id,
-      seek: segment.seekFrame,
-      start: roundTo(segment.startSeconds, 2),
-      end: roundTo(segment.endSeconds, 2),
-      text: segment.text,
-      tokens: [...segment.tokens],
-      temperature: roundTo(segment.temperature, 2),
-      avg_logprob: segment.meanLogprob,
-      compression_ratio: segment.compressionRatio,
-      no_speech_prob: segment.noSpeechProbability,
-    })),
+    ...(granularities.has("word") && {
+      words: segments.flatMap(({ words = [] }) => words.map(describeWord)),
+    }),
+    ...(granularities.has("segment") && { segments: segments.map(describeSegment) }),
+  };
+}
+
+function describeWord({ text, startSeconds, endSeconds }: HeardWord): z.output<typeof Word> {
+  return { word: text, start: roundTo(startSeconds, 2), end: roundTo(endSeconds, 2) };
+}
+
+function describeSegment(segment: HeardSegment): z.output<typeof Segment> {
+  return {
+    id: segment.id,
+    seek: segment.seekFrame,
+    start: roundTo(segment.startSeconds, 2),
+    end: roundTo(segment.endSeconds, 2),
+    text: segment.text,
+    tokens: [...segment.tokens],
+    temperature: roundTo(segment.temperature, 2),
+    avg_logprob: segment.meanLogprob,
+    compression_ratio: segment.compressionRatio,
+    no_speech_prob: segment.noSpeechProbability,
   };
 }
 

@@ -46,10 +46,10 @@ export async function readTranscript(
   throw new HearthError("inference_failed", "The model ended this request without a result.");
 }
 
-/** The transcript in a format. */
+/** The transcript in the format asked for. */
 export function transcriptAnswer(
   transcript: HeardTranscript,
-  format: TranscriptionOptions["format"],
+  { format, granularities }: TranscriptionOptions,
 ): Response {
   const { segments } = transcript;
   const text = (body: string, type: string) =>
@@ -58,7 +58,7 @@ export function transcriptAnswer(
     case "json":
       return Response.json({ text: transcriptText(segments) });
     case "verbose_json":
-      return Response.json(verboseTranscription(transcript));
+      return Response.json(verboseTranscription(transcript, granularities));
     case "text":
       return text(transcriptText(segments), "text/plain");
     case "srt":

@@ -63,10 +63,11 @@ async function answerTranscription(
   requireEndpoint(session.requireRoom(), PATH);
   const { audio, options } = await readUpload(call.req.raw, bodyLimits);
   const requestId = call.get("requestId");
-  const { language, temperature, stream, format } = options;
-  const task = { type: "transcribe", requestId, audio, language, temperature } as const;
+  const { language, temperature, granularities } = options;
+  const timesWords = granularities.has("word");
+  const task = { type: "transcribe", requestId, audio, language, temperature, timesWords } as const;
   const events = await untilBegun(session.stream(task, { signal: call.req.raw.signal }));
-  if (!stream) return transcriptAnswer(await readTranscript(events), format);
+  if (!options.stream) return transcriptAnswer(await readTranscript(events), options);
   return streamEvents(
     events,
     createTranscriptFormat({

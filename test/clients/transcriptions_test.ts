@@ -21,6 +21,25 @@ speechTest("openai: transcriptions in all formats, streamed, aborted and refused
   });
   assert.equal(verbose.language, "english");
   assert.equal(verbose.segments![1]!.start, 2.32);
+  const withWords = await transcriptions.create({
+    ...ask,
+    response_format: "verbose_json",
+    timestamp_granularities: ["word", "segment"],
+  });
+  assert.deepEqual(withWords.segments, verbose.segments);
+  assert.equal(withWords.words!.map(({ word }) => word).join(" "), CLIP_TEXT);
+  assert.ok(withWords.words!.every(({ start, end }) => start <= end && end <= withWords.duration));
+  const onlyWords = await transcriptions.create({
+    ...ask,
+    response_format: "verbose_json",
+    timestamp_granularities: ["word"],
+  });
+  assert.deepEqual(onlyWords.words, withWords.words);
+  assert.equal(onlyWords.segments, undefined);
+  await assert.rejects(
+    transcriptions.create({ ...ask, timestamp_granularities: ["word"] }),
+    (error) => error instanceof BadRequestError && error.param === "timestamp_granularities[]",
+  );
   assert.match(await transcriptions.create({ ...ask, response_format: "srt" }), /^1\n00:00:00,460/);
   assert.match(await transcriptions.create({ ...ask, response_format: "vtt" }), /^WEBVTT/);
 

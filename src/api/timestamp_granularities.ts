@@ -1,0 +1,57 @@
+/**
+ * Of what a transcript is to have the times.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { HearthError } from "../errors.ts";
+
+const GRANULARITIES = ["word", "segment"] as const;
+/** As clients name the field; they send it once for each of its values. */
+const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
+
+/** What times are of. */
+export type Granularity = typeof GRANULARITIES[number];
+
+const Granularities = z.array(z.enum(GRANULARITIES)).optional();
+
+/** The fields of a form. */
+export const GranularityFields = {
+  [NAMES[0]]: Granularities.describe(
+    "What times are of, with response_format verbose_json: default segment",
+  ),
+  [NAMES[1]]: Granularities.describe("The same, for clients that send it without brackets"),
+};
+
+/**
+ * Reads them.
+ *
+ * @param fields of a form, in their order.
+ * @returns `segment` alone where none is asked for.
+ * @throws {HearthError} `invalid_value` for one that is not known, and with another format than `verbose_json`.
+ */
+export function readGranularities(
+  fields: readonly (readonly [name: string, value: string])[],
+  format: string,
+): ReadonlySet<Granularity> {
+  const given = fields.filter(([name]) => (NAMES as readonly string[]).includes(name));
+  for (const [param, value] of given) {
+    if ((GRANULARITIES as readonly string[]).includes(value)) continue;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: want one of ${GRANULARITIES.join(", ")}, saw ${
+        JSON.stringify(value.slice(0, 40))
+      }; for both send the field twice.`,
+      { param },
+    );
+  }
+  if (given.length > 0 && format !== "verbose_json") {
+    throw new HearthError(
+      "invalid_value",
+      `${given[0]![0]}: want response_format verbose_json with it, saw ${JSON.stringify(format)}.`,
+      { param: given[0]![0] },
+    );
+  }
+  const asked = given.map(([, value]) => value as Granularity);
+  return new Set(asked.length > 0 ? asked : ["segment"]);
+}
