@@ -5,6 +5,9 @@
  */
 import type { LogFormat, LogLevel } from "./log.ts";
 
+/** The process's environment, or a part of it. */
+export type Environment = Readonly<Record<string, string>>;
+
 /** Where a model may run. `auto` takes a hardware WebGPU adapter if there is one and the CPU otherwise. */
 export type DeviceChoice = "auto" | "webgpu" | "cpu";
 

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { statfs } from "node:fs/promises";
 import manifest from "../../deno.json" with { type: "json" };
 import { formatBytes } from "../format_bytes.ts";
 import { canTakeRangeEarly } from "../gpu/readback.ts";
 import { askHub } from "../hub/answer.ts";
 import { measureFolder } from "../hub/cache_scan.ts";
 import { listCachedIds } from "../hub/cache.ts";
+import { readFreeBytes } from "../hub/download.ts";
 import { readHubSettings } from "../hub/settings.ts";
 
 /** One thing that was looked at. */
@@ -56,10 +56,8 @@ export async function checkCache(): Promise<Check> {
   const numModels = (await listCachedIds(cacheFolder)).length;
   const models = numModels === 1 ? "1 model" : `${numModels} models`;
   const size = formatBytes(await measureFolder(cacheFolder));
-  const free = await statfs(cacheFolder).then(
-    ({ bavail, bsize }) => `, ${formatBytes(bavail * bsize)} free`,
-    () => "",
-  );
+  const freeBytes = await readFreeBytes(cacheFolder);
+  const free = freeBytes === undefined ? "" : `, ${formatBytes(freeBytes)} free`;
   return { name, status: "ok", text: `${cacheFolder}: ${models}, ${size}${free}` };
 }
 

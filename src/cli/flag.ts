@@ -174,16 +174,12 @@ export function toggle(options: FlagOptions & { readonly fallback?: boolean }): 
   };
 }
 
-function splitWords(key: string): string {
-  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-}
-
 /** `maxQueue` → `max-queue`. */
 export function flagName(key: string): string {
-  return splitWords(key);
+  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 }
 
 /** `maxQueue` → `HEARTH_MAX_QUEUE`. */
 export function environmentName(key: string): string {
-  return `HEARTH_${splitWords(key).replaceAll("-", "_").toUpperCase()}`;
+  return `HEARTH_${flagName(key).replaceAll("-", "_").toUpperCase()}`;
 }

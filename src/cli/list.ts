@@ -8,7 +8,7 @@ import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { BUILT_IN_OWNER, findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
 import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
-import { CATALOGUE, HUB_ID_OF_ALIAS } from "../hub/catalogue.ts";
+import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
 import { graphFile, openFolder } from "../models/folder.ts";
 import { kindOf } from "../models/kind.ts";
@@ -77,13 +77,11 @@ async function listOfCache(): Promise<LocalModel[]> {
 /** `undefined` for a model of other tools, which has no graph. */
 async function describeCached({ id, bytes, folder }: CachedModel): Promise<LocalModel | undefined> {
   const hubId = `${id.owner}/${id.name}`;
-  const aliases = [...HUB_ID_OF_ALIAS].filter(([, known]) => known === hubId)
-    .map(([alias]) => alias);
   const facts = folder === undefined
     ? { kind: undefined, dtypes: [] }
     : await describeFolder(folder);
   if (folder !== undefined && facts.dtypes.length === 0) return undefined;
-  return { id: hubId, aliases, source: "cache", ...facts, bytes, folder };
+  return { id: hubId, aliases: aliasesOf(hubId), source: "cache", ...facts, bytes, folder };
 }
 
 async function describeFolder(path: string): Promise<Pick<LocalModel, "kind" | "dtypes">> {

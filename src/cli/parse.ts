@@ -4,6 +4,7 @@
  * @module
  */
 import { parseArgs } from "node:util";
+import type { Environment } from "../config.ts";
 import { findNearNames } from "../near_names.ts";
 import type { Call, Command } from "./command.ts";
 import {
@@ -15,9 +16,6 @@ import {
   UsageError,
 } from "./flag.ts";
 import { COMMON_FLAGS } from "./flags.ts";
-
-/** The process's environment, or a part of it. */
-export type Environment = Readonly<Record<string, string>>;
 
 /** Which command is meant, and the words left for it. */
 export interface CommandWords {

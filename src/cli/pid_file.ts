@@ -5,6 +5,7 @@
  * @module
  */
 import { dirname, join } from "node:path";
+import type { Environment } from "../config.ts";
 import { log } from "../log.ts";
 
 /** What a process-id file says. */
@@ -20,7 +21,7 @@ export interface PidRecord {
 /** The path of the file for a port: below `$XDG_RUNTIME_DIR`, else the home folder; on Windows below `%LOCALAPPDATA%`. */
 export function pidFilePath(
   port: number,
-  environment: Readonly<Record<string, string>> = Deno.env.toObject(),
+  environment: Environment = Deno.env.toObject(),
   os: typeof Deno.build.os = Deno.build.os,
 ): string {
   return join(runFolder(environment, os), `${port}.pid`);
@@ -28,7 +29,7 @@ export function pidFilePath(
 
 /** The folder of all these files. */
 export function runFolder(
-  environment: Readonly<Record<string, string>> = Deno.env.toObject(),
+  environment: Environment = Deno.env.toObject(),
   os: string = Deno.build.os,
 ): string {
   const { XDG_RUNTIME_DIR, LOCALAPPDATA, HOME, USERPROFILE } = environment;

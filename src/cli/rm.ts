@@ -3,10 +3,9 @@
  *
  * @module
  */
-import { join } from "node:path";
 import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
-import { repositoryFolder } from "../hub/cache.ts";
+import { lockFolder, repositoryFolder } from "../hub/cache.ts";
 import { scanModel } from "../hub/cache_scan.ts";
 import { nameModel } from "../hub/resolve.ts";
 import { readHubSettings } from "../hub/settings.ts";
@@ -43,7 +42,7 @@ export async function rm(name: string, { yes }: { readonly yes: boolean }): Prom
   }
   if (!yes && !ask(`Remove ${model.id} (${formatBytes(bytes)}) from ${cacheFolder}?`)) return 1;
   await Deno.remove(folder, { recursive: true });
-  const locks = join(cacheFolder, ".locks", `models--${model.hubId.owner}--${model.hubId.name}`);
+  const locks = lockFolder(cacheFolder, model.hubId);
   await Deno.remove(locks, { recursive: true }).catch(() => {});
   printLine(`Removed ${model.id}: ${formatBytes(bytes)} are free again.`);
   return 0;

@@ -36,6 +36,8 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const named = await nameModel(name);
   const inputs = await readInputs(flags.input);
   const vadFolder = await findFolder("--vad", flags.vad);
+  const speakerEncoderFolder = await findFolder("--speaker-encoder", flags.speakerEncoder);
+  const companions = { vadFolder, speakerEncoderFolder };
   using output = openOutput(flags.output);
   const progressLine = new ProgressLine(named.id);
   const model = await getModel(named, {
@@ -45,7 +47,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const { device, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = { prefixCache: false, maxSequences: 1, maxImagePixels };
-  const load = { model, device, dtype, kind, engine, vadFolder, log: logSettings };
+  const load = { model, device, dtype, kind, engine, ...companions, log: logSettings };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {
     session.start();
@@ -69,13 +71,9 @@ async function untilReady(session: Session, progressLine: ProgressLine): Promise
 }
 
 async function writeResult(task: RunTask, output: Output): Promise<void> {
-  const { id, kind } = task.session.requireReady();
-  const runner = RUNNERS[kind];
-  if (runner === undefined) {
-    throw new StartupError(`run does not take ${id}, a model of kind ${kind}.`);
-  }
+  const { kind } = task.session.requireReady();
   try {
-    for await (const piece of runner(task)) output.write(piece);
+    for await (const piece of RUNNERS[kind](task)) output.write(piece);
   } catch (error) {
     if (!(error instanceof HearthError)) throw error;
     throw new StartupError(error.message, { cause: error });

@@ -1,12 +1,12 @@
 /**
- * What `run` does with a model of each kind. A kind that is served gets its function here.
+ * What `run` does with a model of each kind.
  *
  * @module
  */
 import { extname } from "node:path";
 import type { ModelKind } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
-import type { ChatTask, MessagePart } from "../models/task.ts";
+import type { ChatMessage, MessagePart } from "../models/task.ts";
 import { joinBytes } from "../join_bytes.ts";
 import { closeWavHeader } from "../media/sound/wav_header.ts";
 import { SOUND_FORMATS } from "../media/sound_format.ts";
@@ -34,7 +34,7 @@ export interface RunTask {
 export type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 
 /** By the kind of the loaded model. */
-export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
+export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
   text: writeReply,
   vision: writeReplyToPictures,
   ocr: writeReadings,
@@ -45,38 +45,24 @@ export const RUNNERS: Partial<Record<ModelKind, Runner>> = {
   rerank: writeScores,
 };
 
-async function* writeReply({ session, inputs, temperature, maxTokens }: RunTask) {
-  const content = inputs.map(textOf).join("\n\n");
-  yield* streamReply(session, {
-    messages: [{ role: "user", content }],
-    options: { temperature, maxTokens, stop: [], n: 1 },
-  });
-}
-
-/** The text of an answer as it comes, and the end of its line. */
-async function* streamReply(session: Session, chat: Pick<ChatTask, "messages" | "options">) {
-  for await (const event of session.stream({ type: "chat", requestId: "run", ...chat })) {
-    if (event.type === "error") throw HearthError.fromWire(event.error);
-    if (event.type === "delta") yield event.text;
-  }
-  yield "\n";
+/** The answer to all texts as one message. */
+async function* writeReply(task: RunTask) {
+  yield* streamReply(task, task.inputs.map(textOf).join("\n\n"));
 }
 
 /** The answer to one message of texts and pictures, in their order. */
-async function* writeReplyToPictures({ session, inputs, temperature, maxTokens }: RunTask) {
-  const content = inputs.map((input): MessagePart =>
+async function* writeReplyToPictures(task: RunTask) {
+  const content = task.inputs.map((input): MessagePart =>
     isText(input)
       ? { type: "text", text: textOf(input) }
       : { type: "image", bytes: input.bytes, param: input.name }
   );
-  yield* streamReply(session, {
-    messages: [{ role: "user", content }],
-    options: { temperature, maxTokens, stop: [], n: 1 },
-  });
+  yield* streamReply(task, content);
 }
 
 /** A reading of each picture, under the same instruction. */
-async function* writeReadings({ session, inputs, temperature, maxTokens }: RunTask) {
+async function* writeReadings(task: RunTask) {
+  const { inputs } = task;
   const pictures = inputs.filter(({ isFile }) => isFile);
   const texts = inputs.filter(({ isFile }) => !isFile);
   if (pictures.length === 0) {
@@ -88,12 +74,26 @@ async function* writeReadings({ session, inputs, temperature, maxTokens }: RunTa
   }
   const instruction = texts.map((input) => ({ type: "text", text: textOf(input) }) as const);
   for (const { name: param, bytes } of pictures) {
-    const content = [{ type: "image", bytes, param } as const, ...instruction];
-    yield* streamReply(session, {
-      messages: [{ role: "user", content }],
-      options: { temperature, maxTokens, stop: [], n: 1 },
-    });
+    yield* streamReply(task, [{ type: "image", bytes, param }, ...instruction]);
   }
+}
+
+/** The text of the answer to a message as it comes, and the end of its line. */
+async function* streamReply(
+  { session, temperature, maxTokens }: RunTask,
+  content: ChatMessage["content"],
+) {
+  const events = session.stream({
+    type: "chat",
+    requestId: "run",
+    messages: [{ role: "user", content }],
+    options: { temperature, maxTokens, stop: [], n: 1 },
+  });
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "delta") yield event.text;
+  }
+  yield "\n";
 }
 
 async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) {

@@ -91,7 +91,7 @@ export class Kernel<B extends Bindings> {
   static get<B extends Bindings>(gpu: GpuContext, spec: KernelSpec<B>): Kernel<B> {
     let kernels = kernelsOf.get(gpu);
     if (kernels === undefined) kernelsOf.set(gpu, kernels = new Map());
-    const key = JSON.stringify([spec.source, spec.constants]);
+    const key = JSON.stringify([spec.name, spec.source, spec.constants]);
     let kernel = kernels.get(key);
     if (kernel === undefined) kernels.set(key, kernel = new Kernel(gpu, spec) as AnyKernel);
     return kernel as Kernel<B>;

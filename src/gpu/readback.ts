@@ -31,17 +31,19 @@ export class Readback {
   readonly maxBytes: number;
   readonly #gpu: GpuContext;
   readonly #takesRangeEarly: boolean;
+  readonly #staging: readonly GPUBuffer[];
   readonly #free: GPUBuffer[];
   readonly #waiting: ((staging: GPUBuffer) => void)[] = [];
   #isLost = false;
 
   private constructor(
     gpu: GpuContext,
-    staging: GPUBuffer[],
+    staging: readonly GPUBuffer[],
     options: { maxBytes: number; takesRangeEarly: boolean },
   ) {
     this.#gpu = gpu;
-    this.#free = staging;
+    this.#staging = staging;
+    this.#free = [...staging];
     this.maxBytes = options.maxBytes;
     this.#takesRangeEarly = options.takesRangeEarly;
     gpu.lost.then(() => this.#isLost = true);
@@ -115,7 +117,7 @@ export class Readback {
 
   /** Frees the staging buffers; reads under way fail. */
   dispose(): void {
-    for (const staging of this.#free) staging.destroy();
+    for (const staging of this.#staging) staging.destroy();
   }
 
   async #map(staging: GPUBuffer, size: number): Promise<Uint8Array<ArrayBuffer>> {

@@ -16,7 +16,8 @@ export class HubError extends StartupError {
 
   constructor(
     message: string,
-    details: { status?: number; retryAfterMs?: number | undefined; cause?: unknown } = {},
+    details: { status?: number | undefined; retryAfterMs?: number | undefined; cause?: unknown } =
+      {},
   ) {
     super(message, { cause: details.cause });
     this.status = details.status;

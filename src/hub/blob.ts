@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { askHub, HubError } from "./answer.ts";
-import { repositoryFolder, showHubId } from "./cache.ts";
+import { lockFolder, repositoryFolder, showHubId } from "./cache.ts";
 import { Draft } from "./draft.ts";
 import { FileLock } from "./lock.ts";
 import type { HubFile, Repository } from "./repository.ts";
@@ -65,7 +65,7 @@ export async function downloadBlob(options: BlobOptions): Promise<string> {
     });
     // Whoever had the lock before may have done it.
     if (await sizeOf(path) !== file.bytes) {
-      await using draft = await Draft.open(incompletePath(path), file);
+      using draft = await Draft.open(incompletePath(path), file);
       await fill(draft, options);
       await draft.moveTo(path);
     }
@@ -79,7 +79,7 @@ function incompletePath(blob: string): string {
 }
 
 function lockPath({ cacheFolder }: HubSettings, { id }: Repository, { digest }: HubFile): string {
-  return join(cacheFolder, ".locks", `models--${id.owner}--${id.name}`, `${digest.hex}.lock`);
+  return join(lockFolder(cacheFolder, id), `${digest.hex}.lock`);
 }
 
 async function sizeOf(path: string): Promise<number | undefined> {

@@ -7,9 +7,7 @@
  * @module
  */
 import { join } from "node:path";
-
-/** The process's environment, or a part of it. */
-export type Environment = Readonly<Record<string, string>>;
+import type { Environment } from "../config.ts";
 
 /** A model as the hub names it. */
 export interface HubId {
@@ -57,8 +55,17 @@ export function findCacheFolder(environment: Environment): string {
 }
 
 /** Where the cache keeps all revisions of a model. */
-export function repositoryFolder(cacheFolder: string, { owner, name }: HubId): string {
-  return join(cacheFolder, `models--${owner}--${name}`);
+export function repositoryFolder(cacheFolder: string, id: HubId): string {
+  return join(cacheFolder, folderName(id));
+}
+
+/** Where the locks of a model's blobs lie. */
+export function lockFolder(cacheFolder: string, id: HubId): string {
+  return join(cacheFolder, ".locks", folderName(id));
+}
+
+function folderName({ owner, name }: HubId): string {
+  return `models--${owner}--${name}`;
 }
 
 /** The folder with the files of one revision of a model; `undefined` where the cache has not got it. */

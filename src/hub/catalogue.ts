@@ -53,6 +53,7 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
     "voxtral-mini-3b": "onnx-community/Voxtral-Mini-3B-2507-ONNX",
   },
   tts: {
+    "chatterbox": "onnx-community/chatterbox-ONNX",
     "kokoro-82m": "onnx-community/Kokoro-82M-v1.0-ONNX",
     "supertonic": "onnx-community/Supertonic-TTS-ONNX",
     "speecht5": "Xenova/speecht5_tts",
@@ -84,3 +85,8 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
 export const HUB_ID_OF_ALIAS: ReadonlyMap<string, string> = new Map(
   Object.values(CATALOGUE).flatMap((aliases) => Object.entries(aliases)),
 );
+
+/** The aliases of a model of the hub, by its `owner/name`. */
+export function aliasesOf(hubId: string): string[] {
+  return [...HUB_ID_OF_ALIAS].filter(([, known]) => known === hubId).map(([alias]) => alias);
+}

@@ -88,12 +88,12 @@ async function requireRoom(
   );
 }
 
-async function readFreeBytes(folder: string): Promise<number | undefined> {
+/** Bytes that are free on the disk of a folder; `undefined` where the file system does not tell. */
+export async function readFreeBytes(folder: string): Promise<number | undefined> {
   try {
     const { bavail, bsize } = await statfs(folder);
     return bavail * bsize;
   } catch {
-    // Some file systems do not tell.
     return undefined;
   }
 }

@@ -10,7 +10,7 @@ import type { HubFile } from "./repository.ts";
 const READ_BYTES = 1 << 20;
 
 /** The file as far as it is there, with its digest so far. */
-export class Draft implements AsyncDisposable {
+export class Draft implements Disposable {
   /** Written so far. */
   bytes = 0;
   readonly #path: string;
@@ -67,9 +67,8 @@ export class Draft implements AsyncDisposable {
     await Deno.rename(this.#path, path);
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
+  [Symbol.dispose](): void {
     this.#close();
-    return Promise.resolve();
   }
 
   #close(): void {

@@ -67,7 +67,8 @@ export async function fetchRepository(
     const { status } = error;
     const near = status === 401 || status === 404 ? await searchNear(settings, id) : [];
     if (near.length === 0) throw error;
-    throw new HubError(`${error.message} Near names: ${near.join(", ")}.`, { status: status! });
+    const message = `${error.message} Near names: ${near.join(", ")}.`;
+    throw new HubError(message, { status, cause: error });
   }
 }
 

@@ -4,13 +4,12 @@
  * @module
  */
 import { basename, isAbsolute, resolve } from "node:path";
-import type { ResolvedModel } from "../config.ts";
+import type { Environment, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { findNearNames } from "../near_names.ts";
 import { PROGRAM } from "../version.ts";
 import { BUILT_IN_OWNER, findBuiltIn, listBuiltIn } from "./built_in.ts";
 import {
-  type Environment,
   findCacheFolder,
   findSnapshot,
   type HubId,
@@ -21,7 +20,7 @@ import {
   repositoryFolder,
   showHubId,
 } from "./cache.ts";
-import { HUB_ID_OF_ALIAS } from "./catalogue.ts";
+import { aliasesOf, HUB_ID_OF_ALIAS } from "./catalogue.ts";
 
 /** A model of the hub, wherever its files are. */
 export interface HubModel extends Omit<ResolvedModel, "folder"> {
@@ -84,8 +83,7 @@ async function resolveFolder(name: string): Promise<ResolvedModel | undefined> {
 
 function describeHubModel({ owner, name }: HubId): Omit<ResolvedModel, "folder"> {
   const id = `${owner}/${name}`;
-  const aliases = [...HUB_ID_OF_ALIAS].filter(([, known]) => known === id).map(([alias]) => alias);
-  return { id, aliases: [...aliases, name, ...otherSpellings(name)], ownedBy: owner };
+  return { id, aliases: [...aliasesOf(id), name, ...otherSpellings(name)], ownedBy: owner };
 }
 
 /** The kebab-case spelling of a name, if that is another. */

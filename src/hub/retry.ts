@@ -35,7 +35,7 @@ export class Retries {
   }
 
   /**
-   * Waits before the next try: half a second, one, two, four, with some chance in it; or as long as the hub asks.
+   * Waits before the next try: half a second, one, two, four, with jitter; or as long as the hub asks.
    *
    * @throws the error itself when it is not for trying again, or one too many in a row.
    */

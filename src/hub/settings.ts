@@ -6,7 +6,8 @@
  * @module
  */
 import { join } from "node:path";
-import { type Environment, findCacheFolder, findHubHome } from "./cache.ts";
+import type { Environment } from "../config.ts";
+import { findCacheFolder, findHubHome } from "./cache.ts";
 
 const DEFAULT_ENDPOINT = "https://huggingface.co";
 const DEFAULT_TIMEOUT_SECONDS = 30;
