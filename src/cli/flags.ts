@@ -58,13 +58,19 @@ const IMAGE_FLAGS = {
   }),
 } satisfies FlagTable;
 
-/** How a speech model listens. */
+/** What helps a model to listen or to speak. */
 const SPEECH_FLAGS = {
   vad: text({
     placeholder: "<folder>",
     help:
       "Folder of a voice activity model (Silero VAD in ONNX): a speech model then passes over " +
       "what is no speech. Default: all of a recording is listened to.",
+  }),
+  speakerEncoder: text({
+    placeholder: "<folder>",
+    help:
+      "Folder of a model that tells speakers apart (x-vector, in ONNX): SpeechT5 then takes on " +
+      "the voice of a recording. Default: it has the voices of its folder alone.",
   }),
 } satisfies FlagTable;
 

@@ -51,10 +51,12 @@ export async function serve(flags: ServeFlags): Promise<number> {
   };
   const wishes = { device, dtype, kind };
   const vadFolder = await findFolder("--vad", flags.vad);
+  const speakerEncoderFolder = await findFolder("--speaker-encoder", flags.speakerEncoder);
+  const companions = { vadFolder, speakerEncoderFolder };
   const session = new Session({
     load: async (options) => {
       const found = await getModel(model, { ...wishes, offline, ...options });
-      return { model: found, ...wishes, engine, vadFolder, log: logSettings };
+      return { model: found, ...wishes, engine, ...companions, log: logSettings };
     },
     maxQueue,
     exitsAfterStop: true,

@@ -24,7 +24,13 @@ const ASR_TYPES = new Set([
   "parakeet_ctc",
   "lite-whisper",
 ]);
-const TTS_TYPES = new Set(["style_text_to_speech_2", "supertonic", "vits", "speecht5"]);
+const TTS_TYPES = new Set([
+  "chatterbox",
+  "style_text_to_speech_2",
+  "supertonic",
+  "vits",
+  "speecht5",
+]);
 const OCR_TYPES = new Set([
   "vision-encoder-decoder",
   "florence2",

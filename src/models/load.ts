@@ -36,6 +36,8 @@ export interface ModelLoadOptions {
   readonly engine: EngineSettings;
   /** Folder of a model that tells speech from silence, for speech models. */
   readonly vadFolder?: string | undefined;
+  /** Folder of a model that tells speakers apart, for models that speak. */
+  readonly speakerEncoderFolder?: string | undefined;
   readonly backend: Backend;
   readonly onProgress: (progress: LoadProgress) => void;
 }
@@ -51,6 +53,11 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   if (options.vadFolder !== undefined && kind !== "asr") {
     throw new StartupError(
       `--vad is for speech models, and ${options.model.id} is a model of kind ${kind}.`,
+    );
+  }
+  if (options.speakerEncoderFolder !== undefined && kind !== "tts") {
+    throw new StartupError(
+      `--speaker-encoder is for models that speak, and ${options.model.id} is a model of kind ${kind}.`,
     );
   }
   // Of a decoder that is cut, more is known.

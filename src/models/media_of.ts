@@ -16,6 +16,8 @@ function filesOf(message: Task | TaskEvent): Uint8Array<ArrayBuffer>[] {
       return [message.audio];
     case "matte":
       return [message.image];
+    case "speak":
+      return message.recording === undefined ? [] : [message.recording.audio];
     case "chat":
       return message.messages.flatMap(({ content }) =>
         typeof content === "string"

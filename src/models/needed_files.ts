@@ -39,7 +39,7 @@ export interface NeededFiles {
 /** Configuration, tokenizer, templates. */
 const SETTINGS_FILES =
   /^((generation_|tokenizer_|preprocessor_|processor_|video_preprocessor_)?config|tokenizer|special_tokens_map|added_tokens|modules|sentence_bert_config|config_sentence_transformers)\.json$|^chat_template\.(jinja|json)$|^\d+_[A-Z]\w*\/config\.json$/;
-const VOICES = /^(voices\/|speaker_embeddings\.bin$)/;
+const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
 /** Kinds that run one graph, by its possible names. */
 const SINGLE_GRAPHS: Partial<Record<ModelKind, readonly string[]>> = {
@@ -50,6 +50,8 @@ const SINGLE_GRAPHS: Partial<Record<ModelKind, readonly string[]>> = {
 };
 /** Half decoders that a merged one stands for. */
 const MERGED = "decoder_model_merged";
+/** By far the largest of a model's graphs: their dtype is the model's. */
+const DECODERS = [MERGED, "language_model"];
 const HALVES = ["decoder_model", "decoder_with_past_model"];
 /** Models that see may hear too, which is not asked of them. */
 const HEARING = "audio_encoder";
@@ -124,7 +126,6 @@ function graphNames(folder: ModelFolder, kind: ModelKind): string[] {
   );
 }
 
-/** The decoder is by far the largest: its dtype is the model's. */
 function byDecoder(a: string, b: string): number {
-  return Number(b === MERGED) - Number(a === MERGED) || (a < b ? -1 : 1);
+  return Number(DECODERS.includes(b)) - Number(DECODERS.includes(a)) || (a < b ? -1 : 1);
 }

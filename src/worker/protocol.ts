@@ -14,7 +14,7 @@ import type {
   ResolvedModel,
 } from "../config.ts";
 import type { LoadProgress } from "../models/progress.ts";
-import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
+import type { RecordingSupport, Task, TaskEvent, VoiceInfo } from "../models/task.ts";
 
 /** What the worker is to load, and how. */
 export interface LoadOptions {
@@ -27,6 +27,8 @@ export interface LoadOptions {
   readonly engine: EngineSettings;
   /** Folder of a model that tells speech from silence, for speech models. */
   readonly vadFolder?: string | undefined;
+  /** Folder of a model that tells speakers apart, for models that speak as somebody of whom they know such numbers. */
+  readonly speakerEncoderFolder?: string | undefined;
   readonly log: LogSettings;
 }
 
@@ -46,6 +48,8 @@ export interface ModelInfo {
   readonly maxSequences: number;
   /** Whom the model can speak as, the default first; absent where it does not speak. */
   readonly voices?: readonly VoiceInfo[] | undefined;
+  /** Whether the model takes on the voices of recordings; absent where it does not speak. */
+  readonly recordings?: RecordingSupport | undefined;
 }
 
 /** Server to worker. */

@@ -3,13 +3,20 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openFolder } from "../../src/models/folder.ts";
-import type { Synthesizer, Voice } from "../../src/models/tts/synthesizer.ts";
+import { readReference } from "../../src/models/tts/reference_recording.ts";
+import type { Synthesizer, Voice, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
 import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
 import { openSynthesizer } from "../../src/models/tts/tts_load.ts";
 import { loadTtsTokenizer } from "../../src/models/tts/tts_tokenizer.ts";
 import { openTestDevice } from "../fixtures/gpu.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { makeTinyTts, TTS_FAMILIES, type TtsFamily } from "../fixtures/tiny_tts.ts";
+import { recordSomebody } from "../fixtures/recordings.ts";
+import {
+  makeSpeakerEncoder,
+  makeTinyTts,
+  TTS_FAMILIES,
+  type TtsFamily,
+} from "../fixtures/tiny_tts.ts";
 
 /** What transformers.js and kokoro-js gave: see `goldens/make_tts.mjs`. */
 interface Goldens {
@@ -37,9 +44,14 @@ const goldens: Goldens = JSON.parse(
 
 async function compare(family: TtsFamily, backend: Backend): Promise<void> {
   await using tiny = await makeTinyTts(family);
+  await using speakers = await makeSpeakerEncoder();
   const folder = await openFolder(tiny.folder);
   const tokenizer = await loadTtsTokenizer(folder);
-  const { synthesizer } = await openSynthesizer(folder, { backend, onProgress: () => {} });
+  const { synthesizer } = await openSynthesizer(folder, {
+    backend,
+    onProgress: () => {},
+    ...(family === "speecht5" && { speakerEncoderFolder: speakers.folder }),
+  });
   try {
     for (const golden of goldens.spoken.filter((each) => each.family === family)) {
       assert.deepEqual([...tokenizer.encode(golden.text)], golden.tokens);
@@ -58,13 +70,22 @@ async function compare(family: TtsFamily, backend: Backend): Promise<void> {
   }
 }
 
-function speak(
+async function speak(
   synthesizer: Synthesizer,
   { tokens, voice: id, speed }: Goldens["spoken"][number],
 ): Promise<Float32Array> {
-  const voice: Voice = synthesizer.voices.find((each) => each.id === id)!;
+  const voice = id === "recording"
+    ? await cloneVoice(synthesizer.cloner!)
+    : synthesizer.voices.find((each) => each.id === id)!;
   const { signal } = new AbortController();
-  return synthesizer.synthesize(tokens, { voice, speed, noisePlace: 0, signal });
+  return await synthesizer.synthesize(tokens, { voice, speed, noisePlace: 0, signal });
+}
+
+/** Whose recording transformers.js was given. */
+async function cloneVoice(cloner: VoiceCloner): Promise<Voice> {
+  const { sampleRateHz } = cloner;
+  const recording = recordSomebody({ pitchHz: 210, seconds: 1.5, sampleRateHz });
+  return (await cloner.clone(await readReference(recording, { sampleRateHz }))).voice;
 }
 
 for (const family of TTS_FAMILIES) {

@@ -13,6 +13,21 @@ export interface VoiceInfo {
   readonly language: string;
 }
 
+/** An audio file of somebody speaking. */
+export interface Recording {
+  /** The file's bytes; their memory goes to the worker. */
+  readonly audio: Uint8Array<ArrayBuffer>;
+  /** The recording's place in the request, for messages: `messages[0].content[1]`. */
+  readonly param: string;
+}
+
+/** Whether a model takes on the voices of recordings. */
+export interface RecordingSupport {
+  readonly isTaken: boolean;
+  /** What it lacks for that, and how it gets it; absent where nothing helps. */
+  readonly lack?: string | undefined;
+}
+
 /** Reads a text aloud. */
 export interface SpeakTask {
   readonly type: "speak";
@@ -22,6 +37,8 @@ export interface SpeakTask {
   readonly param: string;
   /** One of the model's voices; its first if absent. */
   readonly voice?: string | undefined;
+  /** Somebody whose voice is taken on, in place of one of the model's. */
+  readonly recording?: Recording | undefined;
   /** 1 is the model's own pace; 0.25 to 4. */
   readonly speed: number;
   readonly format: SoundFormat;

@@ -20,11 +20,33 @@ export interface Utterance {
   readonly signal: AbortSignal;
 }
 
+/** A voice made of a recording. */
+export interface ClonedVoice {
+  readonly voice: Voice;
+  /** Memory that it takes. */
+  readonly numBytes: number;
+}
+
+/** Makes voices of recordings. */
+export interface VoiceCloner {
+  /** Of the samples that it takes. */
+  readonly sampleRateHz: number;
+  /**
+   * @param samples f32 of one channel, seconds of somebody speaking.
+   * @throws {HearthError} `invalid_media` when no voice can be made of them.
+   */
+  clone(samples: Float32Array<ArrayBuffer>): Promise<ClonedVoice>;
+}
+
 /** See the module. */
 export interface Synthesizer {
   readonly sampleRateHz: number;
-  /** The first is the default. */
-  readonly voices: readonly [Voice, ...Voice[]];
+  /** The first is the default. None where the model speaks with the voices of recordings only. */
+  readonly voices: readonly Voice[];
+  /** Absent where the model has voices of its own only. */
+  readonly cloner?: VoiceCloner | undefined;
+  /** What the model lacks to take on the voice of a recording, and how it gets that; absent where nothing helps. */
+  readonly clonerWanted?: string | undefined;
   /** Most tokens of one utterance. */
   readonly maxTokens: number;
   /** Whether the model itself speaks faster and slower; otherwise its sound is stretched. */

@@ -12,11 +12,12 @@ import { joinBytes } from "../../join_bytes.ts";
 import type { SoundWriter } from "../../media/sound/sound_writer.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
-import { noisePlace } from "../../onnx/noise_table.ts";
+import { noisePlace, normalNoise } from "../../onnx/noise_table.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Places } from "../places.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
-import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
+import { RecordedVoices } from "./recorded_voices.ts";
+import type { RecordingSupport, SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { TtsMetrics } from "./tts_metrics.ts";
 import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
 import { nextTurn } from "../turn.ts";
@@ -25,6 +26,8 @@ import { nextTurn } from "../turn.ts";
 const MAX_TEXTS = 8;
 /** Lines in work at a time: one on the device, one on its way there or back. */
 const MAX_LINES = 2;
+/** Of the noise that stands for somebody's voice while a model without voices warms up. */
+const WARM_UP_SECONDS = 2;
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
@@ -37,6 +40,7 @@ export class TtsModel implements Model {
   readonly #synthesizer: Synthesizer;
   readonly #metrics: TtsMetrics;
   readonly #places: Places;
+  readonly #recordedVoices: RecordedVoices | undefined;
   readonly #running = new Set<Promise<void>>();
 
   /** Owns the synthesizer from here on. */
@@ -56,6 +60,9 @@ export class TtsModel implements Model {
       running: this.#running.size - this.#places.numWaiting,
       waiting: this.#places.numWaiting,
     }));
+    const { cloner } = synthesizer;
+    this.#recordedVoices = cloner &&
+      new RecordedVoices(cloner, () => this.#metrics.observeClonedVoice());
   }
 
   get metrics(): Registry {
@@ -66,9 +73,17 @@ export class TtsModel implements Model {
     return this.#synthesizer.voices.map(({ id, language }) => ({ id, language }));
   }
 
+  get recordings(): RecordingSupport {
+    return {
+      isTaken: this.#recordedVoices !== undefined,
+      lack: this.#synthesizer.clonerWanted,
+    };
+  }
+
   /** Speaks a word that nobody hears, so that the device has compiled what it needs. */
   async warmUp(): Promise<void> {
-    const [voice] = this.#synthesizer.voices;
+    const voice = this.#synthesizer.voices[0] ?? await this.#anyVoice();
+    if (voice === undefined) return;
     const { signal } = new AbortController();
     for await (const { tokens } of writeScript("One two.", this.#speaker(voice, signal))) {
       await this.#synthesizer.synthesize(tokens, { voice, speed: 1, noisePlace: 0, signal });
@@ -77,9 +92,9 @@ export class TtsModel implements Model {
 
   start(task: Task, emit: Emit): () => void {
     requireTask(task, "speak");
-    const voice = this.#findVoice(task.voice);
+    const findVoice = this.#voiceFinder(task);
     const abort = new AbortController();
-    const work = this.#speak(task, { voice, emit, signal: abort.signal });
+    const work = this.#speak(task, { findVoice, emit, signal: abort.signal });
     this.#running.add(work);
     work.finally(() => this.#running.delete(work));
     return () => abort.abort();
@@ -94,13 +109,31 @@ export class TtsModel implements Model {
     return { synthesizer: this.#synthesizer, voice, signal };
   }
 
-  #findVoice(id: string | undefined): Voice {
+  async #anyVoice(): Promise<Voice | undefined> {
+    const { cloner } = this.#synthesizer;
+    if (cloner === undefined) return undefined;
+    const noise = normalNoise(0, WARM_UP_SECONDS * cloner.sampleRateHz);
+    return (await cloner.clone(noise.map((sample) => 0.1 * sample))).voice;
+  }
+
+  /** @throws {HearthError} when there is no such voice, which shows before any work is done. */
+  #voiceFinder({ voice: id, recording }: SpeakTask): () => Promise<Voice> {
+    if (recording !== undefined) {
+      const recorded = this.#recordedVoices;
+      if (recorded !== undefined) return () => recorded.voiceOf(recording);
+      throw new HearthError(
+        "unsupported_by_model",
+        `${recording.param}: the model cannot take on the voice of a recording.`,
+        { param: recording.param },
+      );
+    }
     const { voices } = this.#synthesizer;
     const voice = id === undefined ? voices[0] : voices.find((each) => each.id === id);
-    if (voice !== undefined) return voice;
-    throw new HearthError("invalid_value", `voice: the model has no voice ${JSON.stringify(id)}.`, {
-      param: "voice",
-    });
+    if (voice !== undefined) return () => Promise.resolve(voice);
+    const message = id === undefined
+      ? "the model has no voice of its own; send a recording of somebody beside the text."
+      : `the model has no voice ${JSON.stringify(id)}.`;
+    throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
   }
 
   async #speak(task: SpeakTask, options: SpeakOptions): Promise<void> {
@@ -117,10 +150,12 @@ export class TtsModel implements Model {
 
   async #work(
     task: SpeakTask,
-    { voice, emit, signal }: SpeakOptions,
+    { findVoice, emit, signal }: SpeakOptions,
   ): Promise<void> {
     const startMs = performance.now();
     const { sampleRateHz } = this.#synthesizer;
+    const voice = await findVoice();
+    signal.throwIfAborted();
     const lines = writeScript(task.text, this.#speaker(voice, signal));
     let next = await lines.next();
     if (next.done) {
@@ -188,7 +223,7 @@ export class TtsModel implements Model {
 }
 
 interface SpeakOptions {
-  readonly voice: Voice;
+  readonly findVoice: () => Promise<Voice>;
   readonly emit: Emit;
   readonly signal: AbortSignal;
 }

@@ -10,6 +10,8 @@ import type { LoadProgress } from "../progress.ts";
 export interface TtsLoadOptions {
   readonly backend: Backend;
   readonly onProgress: (progress: LoadProgress) => void;
+  /** Folder of a model that tells speakers apart, for a family that speaks with such numbers. */
+  readonly speakerEncoderFolder?: string | undefined;
   /** Names of the graphs there are. */
   readonly graphs: ReadonlySet<string>;
   /** The file of a graph, in its dtype. @throws {StartupError} when the folder has no such graph. */

@@ -63,6 +63,10 @@ export class TtsGraph {
     return this.#session.inputs;
   }
 
+  get outputs(): Session["outputs"] {
+    return this.#session.outputs;
+  }
+
   /**
    * Runs the graph; the caller disposes what comes out.
    *
@@ -110,7 +114,7 @@ export class TtsGraph {
       if (tensor.type === "float32") {
         return await this.#backend.read(tensor) as Float32Array<ArrayBuffer>;
       }
-      return Float32Array.from(await tensor.getData() as ArrayLike<number>);
+      return Float32Array.from(await tensor.getData() as ArrayLike<number>, Number);
     } finally {
       tensor.dispose();
     }

@@ -12,6 +12,7 @@ import type { LoadProgress } from "../progress.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsModel } from "./tts.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
+import { ChatterboxSynthesizer } from "./tts_chatterbox.ts";
 import { KokoroSynthesizer } from "./tts_kokoro.ts";
 import { SpeechT5Synthesizer } from "./tts_speecht5.ts";
 import { SupertonicSynthesizer } from "./tts_supertonic.ts";
@@ -21,6 +22,7 @@ type Load = (folder: ModelFolder, options: TtsLoadOptions) => Promise<Synthesize
 
 /** By `model_type`. */
 const FAMILIES: Readonly<Record<string, Load>> = {
+  chatterbox: ChatterboxSynthesizer.load,
   style_text_to_speech_2: KokoroSynthesizer.load,
   supertonic: SupertonicSynthesizer.load,
   vits: VitsSynthesizer.load,
@@ -34,6 +36,8 @@ export interface TtsModelOptions {
   readonly dtype?: Dtype | undefined;
   /** Most texts at a time. */
   readonly maxSequences?: number | undefined;
+  /** Folder of a model that tells speakers apart, for SpeechT5. */
+  readonly speakerEncoderFolder?: string | undefined;
 }
 
 /** @throws {StartupError} when the folder's family is not known, or it lacks a part. */
@@ -48,7 +52,7 @@ export async function loadTts(folder: ModelFolder, options: TtsModelOptions): Pr
 /** Opens the graphs of a folder, in the dtype asked for or the one that suits best. @throws {StartupError} as {@linkcode loadTts} does. */
 export async function openSynthesizer(
   folder: ModelFolder,
-  { backend, onProgress, dtype: wish }: TtsModelOptions,
+  { backend, onProgress, dtype: wish, speakerEncoderFolder }: TtsModelOptions,
 ): Promise<{ synthesizer: Synthesizer; dtype: Dtype }> {
   const type = String(folder.config["model_type"] ?? "");
   const load = FAMILIES[type];
@@ -59,12 +63,18 @@ export async function openSynthesizer(
       }.`,
     );
   }
+  if (speakerEncoderFolder !== undefined && type !== "speecht5") {
+    throw new StartupError(
+      `--speaker-encoder is for SpeechT5, and ${folder.path} is a speech model of type "${type}".`,
+    );
+  }
   const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
   const { dtype, graphs } = chooseFiles(folder, { kind: "tts", device, dtype: wish });
   const paths = new Map(graphs.map((path) => [graphNameOf(path), path]));
   const synthesizer = await load(folder, {
     backend,
     onProgress,
+    speakerEncoderFolder,
     graphs: new Set(paths.keys()),
     pathOf: (graph) => {
       const path = paths.get(graph);

@@ -8,9 +8,10 @@
  */
 import { StartupError } from "../../errors.ts";
 import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
-import { Tensor, type Tensors } from "../../onnx/ort.ts";
+import type { Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
 import type { ModelFolder } from "../folder.ts";
+import { emptyCache, freeAll, pickCache } from "./tts_cache.ts";
 import { type Feed, TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
 
@@ -82,14 +83,14 @@ export class MelDecoder {
       speaker_embeddings: { values: speaker, dims: [1, speaker.length] },
     };
     const projected = await this.#project.run(given);
-    const cross = pick(projected, this.#crossInputs);
+    const cross = pickCache(projected, this.#crossInputs);
     const state: MelState = {
       fixed: { ...given, ...cross },
-      self: Object.fromEntries(this.#selfInputs.map((input) => [input.name, nothingYet(input)])),
+      self: emptyCache(this.#selfInputs),
       sequence: { values: new Float32Array(melBins), dims: [1, 1, melBins] },
       dispose: () => {
-        free(state.self);
-        free(cross);
+        freeAll(state.self);
+        freeAll(cross);
         if (!("values" in state.sequence)) state.sequence.dispose();
       },
     };
@@ -101,9 +102,9 @@ export class MelDecoder {
     const { fixed, self, sequence } = state;
     const feeds = { ...fixed, ...self, output_sequence: sequence };
     const outputs = await this.#step.run(feeds, { place: noisePlace });
-    state.self = pick(outputs, this.#selfInputs.map(({ name }) => name));
+    state.self = pickCache(outputs, this.#selfInputs.map(({ name }) => name));
     state.sequence = outputs["output_sequence_out"]!;
-    free(self);
+    freeAll(self);
     if (!("values" in sequence)) sequence.dispose();
     const stops = await this.#step.take(outputs, "prob");
     return {
@@ -136,23 +137,4 @@ function takeHalf(
 
 function isCross(name: string): boolean {
   return name.includes(".encoder.");
-}
-
-/** Keys or values of no frame. */
-function nothingYet({ type, shape }: TtsGraph["inputs"][number]): Tensor {
-  const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
-  return type === "float16"
-    ? new Tensor("float16", new Uint16Array(0), dims)
-    : new Tensor("float32", new Float32Array(0), dims);
-}
-
-/** The outputs that continue cache inputs, by the inputs' names. */
-function pick(outputs: Tensors, inputNames: readonly string[]): Record<string, Tensor> {
-  return Object.fromEntries(
-    inputNames.map((name) => [name, outputs[name.replace(/^past_key_values/, "present")]!]),
-  );
-}
-
-function free(tensors: Tensors): void {
-  for (const tensor of Object.values(tensors)) tensor.dispose();
 }

@@ -14,6 +14,7 @@ export class TtsMetrics {
   readonly registry: Registry;
   readonly #audioSeconds: Counter;
   readonly #tokens: Counter;
+  readonly #clonedVoices: Counter;
   readonly #firstSeconds: Histogram;
   readonly #realTimeFactor: Histogram;
 
@@ -28,6 +29,10 @@ export class TtsMetrics {
     this.#tokens = metrics.counter(
       "hearth_prompt_tokens_total",
       "Tokens of text that were spoken.",
+    );
+    this.#clonedVoices = metrics.counter(
+      "hearth_cloned_voices_total",
+      "Voices that were made of recordings; one that is kept is not made again.",
     );
     this.#firstSeconds = metrics.histogram(
       "hearth_first_audio_seconds",
@@ -45,6 +50,11 @@ export class TtsMetrics {
   /** Takes note of the first sound of a request. */
   observeFirst(durationMs: number): void {
     this.#firstSeconds.observe(durationMs / 1000);
+  }
+
+  /** Takes note of a voice that was made of a recording. */
+  observeClonedVoice(): void {
+    this.#clonedVoices.inc();
   }
 
   /** Takes note of a piece of text that was spoken. */

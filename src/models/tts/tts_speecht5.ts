@@ -8,13 +8,15 @@ import { StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { ModelFolder } from "../folder.ts";
 import { MelDecoder, type MelState } from "./tts_mel_decoder.ts";
-import type { Synthesizer, Utterance } from "./synthesizer.ts";
+import { SpeakerEncoder } from "./speaker_encoder.ts";
+import type { Synthesizer, Utterance, VoiceCloner } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
 
+const LANGUAGE = "en";
 const DEFAULT_RATE_HZ = 16_000;
 const DEFAULT_MAX_TOKENS = 600;
 /** Of a vector that tells speakers apart (x-vector). */
@@ -31,6 +33,7 @@ interface SpeechT5Parts {
   readonly encoder: TtsGraph;
   readonly decoder: MelDecoder;
   readonly vocoder: TtsGraph;
+  readonly speakerEncoder: SpeakerEncoder | undefined;
   readonly voices: readonly [VectorVoice, ...VectorVoice[]];
   readonly sampleRateHz: number;
   readonly maxTokens: number;
@@ -60,19 +63,35 @@ export class SpeechT5Synthesizer implements Synthesizer {
     return this.#parts.maxTokens;
   }
 
+  get cloner(): VoiceCloner | undefined {
+    return this.#parts.speakerEncoder;
+  }
+
+  get clonerWanted(): string | undefined {
+    if (this.cloner !== undefined) return undefined;
+    return "it has no speaker encoder: start Hearth with --speaker-encoder and the folder of an x-vector model in ONNX";
+  }
+
   /** @throws {StartupError} when the folder lacks a part, the vocoder for example. */
   static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<SpeechT5Synthesizer> {
     const { config } = folder;
     const number = (name: string, fallback: number) => Number(config[name] ?? fallback);
     const tokenizer = await loadTtsTokenizer(folder);
-    const voices = await readSpeakers(
-      folder,
-      number("speaker_embedding_dim", DEFAULT_SPEAKER_WIDTH),
-    );
+    const width = number("speaker_embedding_dim", DEFAULT_SPEAKER_WIDTH);
+    const voices = await readSpeakers(folder, width);
     const vocoderPath = findVocoder(folder, options);
+    const { speakerEncoderFolder } = options;
     return new SpeechT5Synthesizer({
       tokenizer,
       voices,
+      // Before the larger ones: what is wrong with it shows at once.
+      speakerEncoder: speakerEncoderFolder === undefined
+        ? undefined
+        : await SpeakerEncoder.load(speakerEncoderFolder, {
+          ...options,
+          width,
+          language: LANGUAGE,
+        }),
       encoder: await TtsGraph.open(folder, {
         ...options,
         path: options.pathOf("encoder_model"),
@@ -106,7 +125,8 @@ export class SpeechT5Synthesizer implements Synthesizer {
   }
 
   async dispose(): Promise<void> {
-    const { encoder, decoder, vocoder } = this.#parts;
+    const { encoder, decoder, vocoder, speakerEncoder } = this.#parts;
+    await speakerEncoder?.dispose();
     await encoder.release();
     await decoder.release();
     await vocoder.release();
@@ -184,14 +204,14 @@ async function readSpeakers(
   folder: ModelFolder,
   width: number,
 ): Promise<[VectorVoice, ...VectorVoice[]]> {
-  const languageOf = () => "en";
+  const languageOf = () => LANGUAGE;
   if ([...folder.files].some((file) => file.startsWith("voices/"))) {
     return await readVoices(folder, { width, languageOf });
   }
   if (folder.files.has(ROOT_VOICE)) {
     const bytes = await Deno.readFile(join(folder.path, ROOT_VOICE));
     if (bytes.length === 4 * width) {
-      return [{ id: "default", language: "en", style: new Float32Array(bytes.buffer) }];
+      return [{ id: "default", language: LANGUAGE, style: new Float32Array(bytes.buffer) }];
     }
     throw new StartupError(
       `${folder.path}/${ROOT_VOICE} has ${bytes.length} bytes; wanted are ${width} numbers of 4 bytes.`,
@@ -200,5 +220,5 @@ async function readSpeakers(
   log.warn("the folder has no voices: speaking without a speaker's character", {
     wanted: `voices/<name>.bin with ${width} numbers of 4 bytes`,
   });
-  return [{ id: "neutral", language: "en", style: new Float32Array(width) }];
+  return [{ id: "neutral", language: LANGUAGE, style: new Float32Array(width) }];
 }

@@ -1,0 +1,134 @@
+/**
+ * A model that tells speakers apart (x-vector): from a recording to a few hundred numbers that stand for the voice,
+ * with the inputs and outputs of transformers.js's `WavLMForXVector`.
+ *
+ * @module
+ */
+import type { Backend } from "../../backend/backend.ts";
+import { StartupError } from "../../errors.ts";
+import { invalidAudio } from "../../media/audio/sound.ts";
+import { chooseDtype, graphFile, openFolder, readOptionalJson } from "../folder.ts";
+import type { LoadProgress } from "../progress.ts";
+import type { ClonedVoice, VoiceCloner } from "./synthesizer.ts";
+import { TtsGraph } from "./tts_graph.ts";
+import type { VectorVoice } from "./tts_voices.ts";
+
+const DEFAULT_RATE_HZ = 16_000;
+const OUTPUT = "embeddings";
+/** As the feature extractor of these models adds it to the variance. */
+const EPSILON = 1e-7;
+
+/** How to load. */
+export interface SpeakerEncoderOptions {
+  readonly backend: Backend;
+  /** Numbers that the speaking model takes for a speaker. */
+  readonly width: number;
+  /** What the recorded are taken to speak, as in BCP 47. */
+  readonly language: string;
+  readonly onProgress: (progress: LoadProgress) => void;
+}
+
+/** See the module. */
+export class SpeakerEncoder implements VoiceCloner {
+  readonly sampleRateHz: number;
+  readonly #graph: TtsGraph;
+  readonly #isNormalised: boolean;
+  readonly #language: string;
+
+  private constructor(
+    graph: TtsGraph,
+    { sampleRateHz, isNormalised, language }: {
+      readonly sampleRateHz: number;
+      readonly isNormalised: boolean;
+      readonly language: string;
+    },
+  ) {
+    this.#graph = graph;
+    this.sampleRateHz = sampleRateHz;
+    this.#isNormalised = isNormalised;
+    this.#language = language;
+  }
+
+  /** @throws {StartupError} when the folder holds no such model, or one of another width. */
+  static async load(path: string, options: SpeakerEncoderOptions): Promise<SpeakerEncoder> {
+    const { backend, width, language, onProgress } = options;
+    try {
+      const folder = await openFolder(path);
+      const dtype = chooseDtype(folder, { graph: "model", device: "sound" });
+      const settings = await readOptionalJson(folder, "preprocessor_config.json");
+      const graph = await TtsGraph.open(folder, {
+        backend,
+        path: graphFile("model", dtype),
+        known: /^(input_values|attention_mask)$/,
+        onProgress,
+      });
+      const encoder = new SpeakerEncoder(graph, {
+        sampleRateHz: Number(settings["sampling_rate"] ?? DEFAULT_RATE_HZ),
+        isNormalised: settings["do_normalize"] === true,
+        language,
+      });
+      await encoder.#requireWidth(width).catch(async (error) => {
+        await graph.release();
+        throw error;
+      });
+      return encoder;
+    } catch (error) {
+      throw new StartupError(`--speaker-encoder: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  async clone(samples: Float32Array<ArrayBuffer>): Promise<ClonedVoice> {
+    const style = toUnitLength(await this.#embed(samples));
+    const voice: VectorVoice = { id: "recording", language: this.#language, style };
+    return { voice, numBytes: style.byteLength };
+  }
+
+  async dispose(): Promise<void> {
+    await this.#graph.release();
+  }
+
+  async #embed(samples: Float32Array): Promise<Float32Array<ArrayBuffer>> {
+    const values = this.#isNormalised ? normalise(samples) : samples;
+    const dims = [1, values.length];
+    return await this.#graph.read({
+      input_values: { values, dims },
+      attention_mask: { values: new Int32Array(values.length).fill(1), dims },
+    }, { output: OUTPUT });
+  }
+
+  /** A second of a tone finds out what comes of it, and has the device compile what it needs. */
+  async #requireWidth(width: number): Promise<void> {
+    const names = this.#graph.outputs.map(({ name }) => name);
+    if (!names.includes(OUTPUT)) {
+      throw new StartupError(
+        `the graph tells no speakers apart: its outputs are ${
+          names.join(", ")
+        }; ${OUTPUT} is wanted.`,
+      );
+    }
+    const tone = Float32Array.from(
+      { length: this.sampleRateHz },
+      (_, i) => 0.1 * Math.sin(i / 20),
+    );
+    const { length } = await this.#embed(tone);
+    if (length === width) return;
+    throw new StartupError(
+      `the model gives ${length} numbers for a speaker; the one that speaks takes ${width}.`,
+    );
+  }
+}
+
+/** Mean 0 and variance 1. */
+function normalise(samples: Float32Array): Float32Array<ArrayBuffer> {
+  const mean = samples.reduce((sum, sample) => sum + sample, 0) / samples.length;
+  const variance = samples.reduce((sum, sample) => sum + (sample - mean) ** 2, 0) / samples.length;
+  const factor = 1 / Math.sqrt(variance + EPSILON);
+  return Float32Array.from(samples, (sample) => (sample - mean) * factor);
+}
+
+/** @throws {HearthError} `invalid_media` for what has no length. */
+function toUnitLength(vector: Float32Array): Float32Array<ArrayBuffer> {
+  const length = Math.hypot(...vector);
+  if (length > 0 && Number.isFinite(length)) return vector.map((value) => value / length);
+  throw invalidAudio("The recording gives nothing to tell a voice by.");
+}

@@ -1,0 +1,154 @@
+/**
+ * The language model of Chatterbox: it goes on after a voice and the tokens of a text with the tokens of the sound.
+ *
+ * @module
+ */
+import type { Tensors } from "../../onnx/ort.ts";
+import { nextTurn } from "../turn.ts";
+import { emptyCache, freeAll, pickCache } from "./tts_cache.ts";
+import type { Feed, TtsGraph } from "./tts_graph.ts";
+
+/** Text comes before these in the vocabulary; this one begins the sound, and others after it are signs too. */
+const START_OF_SPEECH = 6_561;
+/** How lively the speech is: the model's own measure, in the middle of 0 to 1. */
+const EXAGGERATION = { values: [0.5], dims: [1] } as const;
+/** 40 seconds; the lines that are spoken last half of that at most. */
+const MAX_NEW_TOKENS = 1_000;
+
+/** What it is made of; the graphs are its own from then on. */
+export interface SpeechTokenWriterParts {
+  /** Token ids to vectors. */
+  readonly embedder: TtsGraph;
+  /** Vectors, keys and values to logits. */
+  readonly decoder: TtsGraph;
+  /** Any of these ends the sound. */
+  readonly endTokens: readonly number[];
+  /** Above 1, what was there before becomes less likely. */
+  readonly repetitionPenalty: number;
+}
+
+/** What stands before the text. */
+export interface VoicePrefix {
+  /** f32 `[1, rows, width]`. */
+  readonly values: Float32Array;
+  readonly dims: readonly number[];
+}
+
+/** See the module. */
+export class SpeechTokenWriter {
+  readonly #parts: SpeechTokenWriterParts;
+  readonly #cacheInputs: TtsGraph["inputs"];
+
+  constructor(parts: SpeechTokenWriterParts) {
+    this.#parts = parts;
+    this.#cacheInputs = parts.decoder.inputs.filter(({ name }) =>
+      name.startsWith("past_key_values.")
+    );
+  }
+
+  /**
+   * The most likely tokens of the sound, without the one that ends it.
+   *
+   * @param tokens of the text, with the signs around it.
+   * @throws the signal's reason.
+   */
+  async write(
+    tokens: readonly number[],
+    { prefix, signal }: { readonly prefix: VoicePrefix; readonly signal: AbortSignal },
+  ): Promise<number[]> {
+    const { endTokens, repetitionPenalty } = this.#parts;
+    const seen = new Set(tokens);
+    const written: number[] = [];
+    let embeds: Feed = join(prefix, await this.#embed(tokens, positionsOf(tokens)));
+    let cache = emptyCache(this.#cacheInputs);
+    let numSeen = 0;
+    try {
+      while (written.length < MAX_NEW_TOKENS) {
+        await nextTurn();
+        signal.throwIfAborted();
+        const outputs = await this.#step(embeds, { cache, numSeen });
+        freeAll(cache);
+        cache = pickCache(outputs, this.#cacheInputs.map(({ name }) => name));
+        numSeen += embeds.dims[1]!;
+        const vocabSize = outputs["logits"]!.dims.at(-1)!;
+        const logits = (await this.#parts.decoder.take(outputs, "logits")).subarray(-vocabSize);
+        const token = likeliest(logits, { seen, repetitionPenalty });
+        if (endTokens.includes(token)) break;
+        seen.add(token);
+        written.push(token);
+        embeds = await this.#embed([token], [written.length]);
+      }
+    } finally {
+      freeAll(cache);
+    }
+    return written;
+  }
+
+  async dispose(): Promise<void> {
+    await this.#parts.embedder.release();
+    await this.#parts.decoder.release();
+  }
+
+  async #embed(tokens: readonly number[], positions: readonly number[]): Promise<VoicePrefix> {
+    const dims = [1, tokens.length];
+    const values = await this.#parts.embedder.read({
+      input_ids: { values: tokens, dims },
+      position_ids: { values: positions, dims },
+      exaggeration: EXAGGERATION,
+    }, { output: "inputs_embeds" });
+    return { values, dims: [1, tokens.length, values.length / tokens.length] };
+  }
+
+  #step(
+    embeds: Feed,
+    { cache, numSeen }: { readonly cache: Tensors; readonly numSeen: number },
+  ): Promise<Tensors> {
+    const numNew = embeds.dims[1]!;
+    return this.#parts.decoder.run({
+      ...cache,
+      inputs_embeds: embeds,
+      attention_mask: {
+        values: new Int32Array(numSeen + numNew).fill(1),
+        dims: [1, numSeen + numNew],
+      },
+      position_ids: {
+        values: Int32Array.from({ length: numNew }, (_, i) => numSeen + i),
+        dims: [1, numNew],
+      },
+      num_logits_to_keep: { values: [1], dims: [] },
+    });
+  }
+}
+
+/** Places in the text; the signs of speech begin anew. */
+function positionsOf(tokens: readonly number[]): number[] {
+  let place = 0;
+  return tokens.map((token) => token >= START_OF_SPEECH ? 0 : place++);
+}
+
+function join(first: VoicePrefix, second: VoicePrefix): VoicePrefix {
+  const values = new Float32Array(first.values.length + second.values.length);
+  values.set(first.values);
+  values.set(second.values, first.values.length);
+  return { values, dims: [1, first.dims[1]! + second.dims[1]!, second.dims[2]!] };
+}
+
+/** The first of the tokens with the highest logit, once those seen before are held back (Keskar et al. 2019). */
+function likeliest(
+  logits: Float32Array,
+  { seen, repetitionPenalty }: {
+    readonly seen: ReadonlySet<number>;
+    readonly repetitionPenalty: number;
+  },
+): number {
+  for (const token of seen) {
+    const logit = logits[token];
+    if (logit === undefined) continue;
+    logits[token] = logit < 0 ? logit * repetitionPenalty : logit / repetitionPenalty;
+  }
+  let best = 0;
+  for (let token = 1; token < logits.length; token++) {
+    if (logits[token]! > logits[best]!) best = token;
+  }
+  return best;
+}

@@ -1,0 +1,34 @@
+/**
+ * Keys and values that a decoder of speech gives back after each step, and gets with the next.
+ *
+ * @module
+ */
+import { Tensor, type Tensors } from "../../onnx/ort.ts";
+import type { TtsGraph } from "./tts_graph.ts";
+
+/** Of the keys and values of no step so far: empty tensors, by input name. */
+export function emptyCache(inputs: TtsGraph["inputs"]): Tensors {
+  return Object.fromEntries(inputs.map((input) => [input.name, nothingYet(input)]));
+}
+
+/** The outputs that continue cache inputs, by the inputs' names. */
+export function pickCache(
+  outputs: Tensors,
+  inputNames: readonly string[],
+): Record<string, Tensor> {
+  return Object.fromEntries(
+    inputNames.map((name) => [name, outputs[name.replace(/^past_key_values/, "present")]!]),
+  );
+}
+
+/** Frees tensors. */
+export function freeAll(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose();
+}
+
+function nothingYet({ type, shape }: TtsGraph["inputs"][number]): Tensor {
+  const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
+  return type === "float16"
+    ? new Tensor("float16", new Uint16Array(0), dims)
+    : new Tensor("float32", new Float32Array(0), dims);
+}

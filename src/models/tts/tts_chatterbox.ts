@@ -1,0 +1,172 @@
+/**
+ * Chatterbox: a language model writes the sound of a text, as tokens, in the voice of a recording, and a decoder
+ * makes sound of them.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { StartupError } from "../../errors.ts";
+import { invalidAudio } from "../../media/audio/sound.ts";
+import type { Tensors } from "../../onnx/ort.ts";
+import { type ModelFolder, readOptionalJson } from "../folder.ts";
+import { readReference } from "./reference_recording.ts";
+import { SpeechTokenWriter, type VoicePrefix } from "./speech_token_writer.ts";
+import type { ClonedVoice, Synthesizer, Utterance, Voice, VoiceCloner } from "./synthesizer.ts";
+import type { TtsLoadOptions } from "./tts_folder.ts";
+import { TtsGraph } from "./tts_graph.ts";
+import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
+
+const DEFAULT_RATE_HZ = 24_000;
+const MAX_TOKENS = 1_000;
+const LANGUAGE = "en";
+/** The recording whose voice is spoken with where a request brings none. */
+const DEFAULT_VOICE = "default_voice.wav";
+/** Ends the sound where the folder names no other. */
+const END_OF_SPEECH = 6_562;
+/** A little silence, after which the decoder comes to rest. */
+const REST = [4_299, 4_299, 4_299];
+
+/** What the speech encoder tells of a recording, f32. */
+interface ChatterboxVoice extends Voice {
+  /** What stands before a text. */
+  readonly prefix: VoicePrefix;
+  /** Tokens of the recording, which go before those that are written. */
+  readonly tokens: readonly number[];
+  readonly embeddings: VoicePrefix;
+  readonly features: VoicePrefix;
+}
+
+interface ChatterboxParts {
+  readonly tokenizer: TtsTokenizer;
+  readonly encoder: TtsGraph;
+  readonly writer: SpeechTokenWriter;
+  readonly decoder: TtsGraph;
+  readonly sampleRateHz: number;
+}
+
+/** See the module. */
+export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
+  readonly maxTokens = MAX_TOKENS;
+  readonly hasSpeed = false;
+  readonly #parts: ChatterboxParts;
+  #voices: readonly Voice[] = [];
+
+  private constructor(parts: ChatterboxParts) {
+    this.#parts = parts;
+  }
+
+  /** @throws {StartupError} when the folder lacks a part, or its default voice is no recording. */
+  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<ChatterboxSynthesizer> {
+    const tokenizer = await loadTtsTokenizer(folder);
+    const generation = await readOptionalJson(folder, "generation_config.json");
+    const sound = await readOptionalJson(folder, "preprocessor_config.json");
+    const open = (name: string, known: RegExp) =>
+      TtsGraph.open(folder, { ...options, path: options.pathOf(name), known });
+    const endTokens = [generation["eos_token_id"] ?? folder.config["eos_token_id"]].flat();
+    const synthesizer = new ChatterboxSynthesizer({
+      tokenizer,
+      encoder: await open("speech_encoder", /^audio_values$/),
+      writer: new SpeechTokenWriter({
+        embedder: await open("embed_tokens", /^(input_ids|position_ids|exaggeration)$/),
+        decoder: await open(
+          "language_model",
+          /^(inputs_embeds|attention_mask|position_ids|num_logits_to_keep|past_key_values\..*)$/,
+        ),
+        endTokens: endTokens.map((token) => Number(token ?? END_OF_SPEECH)),
+        repetitionPenalty: Number(generation["repetition_penalty"] ?? 1),
+      }),
+      decoder: await open(
+        "conditional_decoder",
+        /^(speech_tokens|speaker_features|speaker_embeddings)$/,
+      ),
+      sampleRateHz: Number(sound["sampling_rate"] ?? DEFAULT_RATE_HZ),
+    });
+    if (folder.files.has(DEFAULT_VOICE)) await synthesizer.#learnDefault(folder.path);
+    return synthesizer;
+  }
+
+  get sampleRateHz(): number {
+    return this.#parts.sampleRateHz;
+  }
+
+  get voices(): readonly Voice[] {
+    return this.#voices;
+  }
+
+  get cloner(): VoiceCloner {
+    return this;
+  }
+
+  async clone(samples: Float32Array<ArrayBuffer>): Promise<ClonedVoice> {
+    return await this.#clone("recording", samples);
+  }
+
+  tokenize(text: string): Promise<readonly number[]> {
+    return Promise.resolve(this.#parts.tokenizer.encode(text));
+  }
+
+  async synthesize(
+    tokens: readonly number[],
+    { voice, noisePlace, signal }: Utterance,
+  ): Promise<Float32Array<ArrayBuffer>> {
+    const { prefix, tokens: before, embeddings, features } = voice as ChatterboxVoice;
+    const written = await this.#parts.writer.write(tokens, { prefix, signal });
+    const all = [...before, ...written, ...REST];
+    return await this.#parts.decoder.read({
+      speech_tokens: { values: all, dims: [1, all.length] },
+      speaker_embeddings: embeddings,
+      speaker_features: features,
+    }, { output: "waveform", place: noisePlace });
+  }
+
+  async dispose(): Promise<void> {
+    const { encoder, writer, decoder } = this.#parts;
+    await encoder.release();
+    await writer.dispose();
+    await decoder.release();
+  }
+
+  async #learnDefault(path: string): Promise<void> {
+    const file = join(path, DEFAULT_VOICE);
+    try {
+      const samples = await readReference(await Deno.readFile(file), {
+        sampleRateHz: this.sampleRateHz,
+        isCut: true,
+      });
+      this.#voices = [(await this.#clone("default", samples)).voice];
+    } catch (error) {
+      throw new StartupError(`${file} gives no voice: ${(error as Error).message}`, {
+        cause: error,
+      });
+    }
+  }
+
+  async #clone(id: string, samples: Float32Array): Promise<ClonedVoice> {
+    const { encoder } = this.#parts;
+    const outputs = await encoder.run({
+      audio_values: { values: samples, dims: [1, samples.length] },
+    });
+    const prefix = await take(encoder, outputs, "audio_features");
+    const { values: tokens } = await take(encoder, outputs, "audio_tokens");
+    const embeddings = await take(encoder, outputs, "speaker_embeddings");
+    const features = await take(encoder, outputs, "speaker_features");
+    const voice: ChatterboxVoice = {
+      id,
+      language: LANGUAGE,
+      prefix,
+      tokens: [...tokens],
+      embeddings,
+      features,
+    };
+    const numbers = [prefix.values, embeddings.values, features.values];
+    return { voice, numBytes: numbers.reduce((sum, { byteLength }) => sum + byteLength, 0) };
+  }
+}
+
+/** An output and its sizes. @throws {HearthError} `invalid_media` when the recording makes no numbers of it. */
+async function take(graph: TtsGraph, outputs: Tensors, name: string): Promise<VoicePrefix> {
+  const dims = [...outputs[name]?.dims ?? []];
+  const values = await graph.take(outputs, name);
+  if (values.every(Number.isFinite)) return { values, dims };
+  throw invalidAudio("The recording gives nothing to tell a voice by.");
+}
