@@ -31,7 +31,8 @@ export interface WorkerClientOptions {
 export class WorkerClient {
   readonly #worker: Worker;
   readonly #listener: WorkerListener;
-  readonly #metricsWaiting = new Map<number, (metrics: MetricObject[]) => void>();
+  readonly #metricsWaiting = new Map<number, () => void>();
+  #metrics: MetricObject[] = [];
   readonly #stopped = Promise.withResolvers<void>();
   readonly #exitsAfterStop: boolean;
   #lastMetricsId = 0;
@@ -57,19 +58,20 @@ export class WorkerClient {
     this.#worker.postMessage(message, [port, ...mediaOf(task)]);
   }
 
-  /** The worker's metrics; `undefined` when it does not answer in time. */
-  async metrics(timeoutMs: number): Promise<MetricObject[] | undefined> {
+  /**
+   * The worker's metrics: those it reported last, none if never, when it does not answer in time. A thread that runs a
+   * model on the CPU hears nothing for as long as that takes, and counters must not vanish then.
+   */
+  async metrics(timeoutMs: number): Promise<MetricObject[]> {
     const id = ++this.#lastMetricsId;
-    const answer = Promise.withResolvers<MetricObject[] | undefined>();
+    const answer = Promise.withResolvers<void>();
     this.#metricsWaiting.set(id, answer.resolve);
-    const timer = setTimeout(answer.resolve, timeoutMs, undefined);
+    const timer = setTimeout(answer.resolve, timeoutMs);
     this.#send({ type: "metrics", id });
-    try {
-      return await answer.promise;
-    } finally {
-      clearTimeout(timer);
-      this.#metricsWaiting.delete(id);
-    }
+    await answer.promise;
+    clearTimeout(timer);
+    this.#metricsWaiting.delete(id);
+    return this.#metrics;
   }
 
   /** Asks the worker to free what it holds, and terminates it when it has or when the time is up. */
@@ -111,7 +113,10 @@ export class WorkerClient {
 
   #receive(message: FromWorker): void {
     if (message.type === "stopped") this.#stopped.resolve();
-    if (message.type === "metrics") this.#metricsWaiting.get(message.id)?.(message.metrics);
+    if (message.type === "metrics") {
+      this.#metrics = message.metrics;
+      this.#metricsWaiting.get(message.id)?.();
+    }
     if (this.#isOver) return;
     switch (message.type) {
       case "progress":

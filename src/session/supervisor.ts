@@ -88,12 +88,9 @@ export class WorkerSupervisor {
     this.#client.request(task, port);
   }
 
-  /** The worker's metrics; none where it does not answer in time. */
+  /** The worker's metrics, the last it reported where it does not answer in time. */
   async metrics(): Promise<MetricObject[]> {
-    if (this.#client === undefined) return [];
-    const metrics = await this.#client.metrics(METRICS_TIMEOUT_MS);
-    if (metrics === undefined) log.warn("the worker did not report its metrics in time");
-    return metrics ?? [];
+    return await this.#client?.metrics(METRICS_TIMEOUT_MS) ?? [];
   }
 
   /** Starts no worker from now on; the one there is goes on. */

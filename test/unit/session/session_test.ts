@@ -118,12 +118,15 @@ Deno.test("Session.metrics() does without a worker that does not answer", async 
   assert.deepEqual(await opened.session.metrics(), []);
 });
 
-Deno.test("Session.metrics() brings the worker's figures", async () => {
+Deno.test("Session.metrics() brings the worker's figures, the last it told when it tells none", async () => {
   await using opened = openSession();
-  await opened.session.ready();
-  await finishReason(opened.session.stream(task()));
-  const names = (await opened.session.metrics()).map(({ name }) => name);
-  assert.ok(names.includes("hearth_completion_tokens_total"));
+  const { session, workers } = opened;
+  await session.ready();
+  await finishReason(session.stream(task()));
+  const figures = await session.metrics();
+  assert.ok(figures.some(({ name }) => name === "hearth_completion_tokens_total"));
+  workers[0]!.postMessage({ type: "go-deaf", to: "metrics" });
+  assert.deepEqual(await session.metrics(), figures);
 });
 
 Deno.test("Session.stop() ends requests with an error, and a worker that does not want to", async () => {
