@@ -11,129 +11,169 @@
  *
  * @module
  */
+import { BAND_BYTES, type PixelMemory, PixelRoom } from "../src/media/pixel_simd.ts";
 import type { Pixels } from "../src/media/pixels.ts";
 import type { Weights } from "../src/media/resample_filter.ts";
 import { type MaskForm, weighAxis } from "./picture_form.ts";
+
+const CHANNELS = 4;
+const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
+
+/** A mask. */
+export interface Mask {
+  /** f32 `[height, width]`, after the form. */
+  readonly values: Float32Array;
+  readonly form: MaskForm;
+}
+
+/** A mask of a picture of which only some rows are at hand. */
+export interface RowsMask extends Mask {
+  /** Where the rows begin in the picture. */
+  readonly firstRow: number;
+  /** Of the whole picture. */
+  readonly height: number;
+}
 
 /**
  * Multiplies a picture's alpha by a mask.
  *
  * @param picture RGBA, which is changed in place, or RGB, which is opaque and left as it is.
- * @param mask f32 `[height, width]`, after the form.
  * @returns RGBA.
  */
-export function compositeAlpha(picture: Pixels, mask: Float32Array, form: MaskForm): Pixels {
+export function compositeAlpha(picture: Pixels, mask: Mask): Pixels {
   const { width, height, channels } = picture;
-  const data = channels === 4 ? picture.data : new Uint8Array(4 * width * height);
-  const across = weighAxis(form.contentWidth, width, form.filter);
-  const down = weighAxis(form.contentHeight, height, form.filter);
-  const blend = height < form.contentHeight
-    ? shrinkThenStretch(mask, form, { across, down })
-    : stretchThenBlend(mask, form, { across, down });
-  const sums = new Float32Array(width);
-  for (let y = 0; y < height; y++) {
-    blend(y, sums);
-    const at = 4 * y * width;
-    if (channels === 4) multiplyAlpha(data.subarray(at, at + 4 * width), sums);
-    else addAlpha(data.subarray(at, at + 4 * width), picture.data.subarray(3 * y * width), sums);
+  const data = channels === CHANNELS ? picture.data : new Uint8Array(CHANNELS * width * height);
+  let at = 0;
+  for (const band of compositeBands(picture, { ...mask, firstRow: 0, height })) {
+    data.set(band, at);
+    at += band.length;
   }
-  return { width, height, channels: 4, data };
+  return { width, height, channels: CHANNELS, data };
 }
 
-function multiplyAlpha(row: Uint8Array, sums: Float32Array): void {
-  for (let x = 0, at = 0; x < sums.length; x++, at += 4) {
-    const alpha = Math.floor(clampAlpha(sums[x]!) * row[at + 3]! + 0.5);
-    row[at + 3] = alpha;
-    if (alpha !== 0) continue;
-    row[at] = 0;
-    row[at + 1] = 0;
-    row[at + 2] = 0;
+/**
+ * Like {@linkcode compositeAlpha}, of some rows and a few at a time.
+ *
+ * @param rows RGB or RGBA; they stay as they are.
+ * @returns RGBA, whole rows; what is given holds until the next is asked for.
+ */
+export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Array<ArrayBuffer>> {
+  const { width, height, channels, data } = rows;
+  const rowBytes = channels * width;
+  const toRowBytes = CHANNELS * width;
+  const bandRows = Math.max(1, Math.floor(BAND_BYTES / toRowBytes));
+  const room = new PixelRoom();
+  const input = room.reserve(bandRows * rowBytes);
+  const output = room.reserve(bandRows * toRowBytes);
+  const placed = placeMask(room, width, mask);
+  using memory = room.open();
+  const { kernels, bytes } = memory;
+  const writeMask = maskWriter(memory, placed, mask);
+
+  for (let first = 0; first < height; first += bandRows) {
+    const numRows = Math.min(bandRows, height - first);
+    bytes.set(data.subarray(first * rowBytes, (first + numRows) * rowBytes), input);
+    for (let row = 0; row < numRows; row++) {
+      writeMask(mask.firstRow + first + row);
+      const [from, to] = [input + row * rowBytes, output + row * toRowBytes];
+      if (channels === CHANNELS) kernels.compositeRgba(from, placed.sums, width, to);
+      else kernels.compositeRgb(from, placed.sums, width, to);
+    }
+    yield bytes.subarray(output, output + numRows * toRowBytes);
   }
 }
 
-/** @param row new, and therefore 0. */
-function addAlpha(row: Uint8Array, colors: Uint8Array, sums: Float32Array): void {
-  for (let x = 0, from = 0, to = 0; x < sums.length; x++, from += 3, to += 4) {
-    const alpha = Math.floor(clampAlpha(sums[x]!) * 255 + 0.5);
-    if (alpha === 0) continue;
-    row[to] = colors[from]!;
-    row[to + 1] = colors[from + 1]!;
-    row[to + 2] = colors[from + 2]!;
-    row[to + 3] = alpha;
-  }
-}
-
-/** Written so that NaN comes out as 0. */
-function clampAlpha(sum: number): number {
-  return sum > 0 ? sum < 1 ? sum : 1 : 0;
-}
-
-/** Writes a row of the mask at the picture's size. */
-type RowMaker = (row: number, into: Float32Array) => void;
-
-interface Axes {
+/** Where a mask's rows of the picture's width lie, and what they are made of. */
+interface PlacedMask {
+  /** The row that is worked with. */
+  readonly sums: number;
+  /** Rows of the mask that are as wide as the picture. */
+  readonly kept: readonly number[];
+  readonly width: number;
   readonly across: Weights;
   readonly down: Weights;
 }
 
-/** Makes the mask's rows as wide as the picture, each once, and blends neighbours: the less work where masks grow. */
-function stretchThenBlend(mask: Float32Array, form: MaskForm, { across, down }: Axes): RowMaker {
+function placeMask(room: PixelRoom, width: number, { form, height }: RowsMask): PlacedMask {
+  const across = weighAxis(form.contentWidth, width, form.filter);
+  const down = weighAxis(form.contentHeight, height, form.filter);
+  const reserveRow = () => room.reserve(F32_BYTES * width);
   // As many as any row of the picture is made of.
-  const numKept = Math.min(down.stride, form.height);
-  const kept = Array.from({ length: numKept }, () => new Float32Array(across.first.length));
-  const keptRows = new Int32Array(numKept).fill(-1);
+  const numKept = height < form.contentHeight ? 0 : Math.min(down.stride, form.height);
+  const sums = reserveRow();
+  return { sums, kept: Array.from({ length: numKept }, reserveRow), width, across, down };
+}
+
+/** Writes a row of the mask at the picture's size. */
+type MaskWriter = (row: number) => void;
+
+function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWriter {
+  return placed.kept.length === 0
+    ? shrinkThenStretch(memory, placed, mask)
+    : stretchThenBlend(memory, placed, mask);
+}
+
+/** Makes the mask's rows as wide as the picture, each once, and blends neighbours: the less work where masks grow. */
+function stretchThenBlend(
+  { kernels, buffer }: PixelMemory,
+  { sums, kept, width, across, down }: PlacedMask,
+  { values, form }: Mask,
+): MaskWriter {
+  const keptRows = new Int32Array(kept.length).fill(-1);
   const stretched = (row: number) => {
-    const place = row % numKept;
-    if (keptRows[place] !== row) stretchRow(mask, row * form.width, across, kept[place]!);
-    keptRows[place] = row;
-    return kept[place]!;
+    const place = row % kept.length;
+    const at = kept[place]!;
+    if (keptRows[place] !== row) {
+      stretchRow(values.subarray(row * form.width), across, new Float32Array(buffer, at, width));
+      keptRows[place] = row;
+    }
+    return at;
   };
-  return (y, into) => {
-    const rows = Array.from({ length: down.count[y]! }, (_, k) => stretched(down.first[y]! + k));
-    const weights = down.values.subarray(y * down.stride, y * down.stride + rows.length);
-    const [above, below = above!] = rows;
-    const [upper = 0, lower = 0] = weights;
-    blendRows(into, [above!, upper], [below, lower]);
-    for (let k = 2; k < rows.length; k++) addRow(into, rows[k]!, weights[k]!);
+  return (y) => {
+    const first = down.first[y]!;
+    const weightOf = (k: number) => down.values[y * down.stride + k]!;
+    const isOne = down.count[y] === 1;
+    const below = isOne ? first : first + 1;
+    kernels.mixRows(
+      stretched(first),
+      weightOf(0),
+      stretched(below),
+      isOne ? 0 : weightOf(1),
+      width,
+      sums,
+    );
+    for (let k = 2; k < down.count[y]!; k++) {
+      kernels.mixRows(sums, 1, stretched(first + k), weightOf(k), width, sums);
+    }
   };
 }
 
 /** Makes the mask as high as the picture first: it has few rows then, and a long row is made once. */
-function shrinkThenStretch(mask: Float32Array, form: MaskForm, { across, down }: Axes): RowMaker {
+function shrinkThenStretch(
+  { buffer }: PixelMemory,
+  { sums, width, across, down }: PlacedMask,
+  { values, form }: Mask,
+): MaskWriter {
   const low = new Float32Array(form.width);
-  return (y, into) => {
+  return (y) => {
     low.fill(0);
     for (let k = 0; k < down.count[y]!; k++) {
-      const start = (down.first[y]! + k) * form.width;
-      addRow(low, mask.subarray(start, start + form.width), down.values[y * down.stride + k]!);
+      const weight = down.values[y * down.stride + k]!;
+      const row = values.subarray((down.first[y]! + k) * form.width);
+      for (let x = 0; x < low.length; x++) low[x]! += weight * row[x]!;
     }
-    stretchRow(low, 0, across, into);
+    stretchRow(low, across, new Float32Array(buffer, sums, width));
   };
 }
 
-function blendRows(
-  into: Float32Array,
-  [above, upper]: readonly [row: Float32Array, weight: number],
-  [below, lower]: readonly [row: Float32Array, weight: number],
-): void {
-  for (let x = 0; x < into.length; x++) into[x] = upper * above[x]! + lower * below[x]!;
-}
-
-function addRow(sums: Float32Array, row: Float32Array, weight: number): void {
-  for (let x = 0; x < sums.length; x++) sums[x]! += weight * row[x]!;
-}
-
 function stretchRow(
-  mask: Float32Array,
-  start: number,
+  row: Float32Array,
   { first, count, stride, values }: Weights,
   into: Float32Array,
 ): void {
   for (let x = 0; x < into.length; x++) {
     let sum = 0;
-    for (let k = 0; k < count[x]!; k++) {
-      sum += values[x * stride + k]! * mask[start + first[x]! + k]!;
-    }
+    for (let k = 0; k < count[x]!; k++) sum += values[x * stride + k]! * row[first[x]! + k]!;
     into[x] = sum;
   }
 }

@@ -65,7 +65,7 @@ export interface EngineSettings {
   readonly maxBatchTokens?: number | undefined;
   /** Most sequences in one step. */
   readonly maxSequences?: number | undefined;
-  /** Most threads that run batches of texts on the CPU; as many as it has cores if absent. */
+  /** Most threads that run batches of texts on the CPU, or decode and encode pictures; as many as it has cores if absent. */
   readonly cpuThreads?: number | undefined;
   /** Whether requests share the keys and values of equal beginnings. */
   readonly prefixCache: boolean;

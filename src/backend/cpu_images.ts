@@ -1,14 +1,13 @@
 /**
- * The kernels of pictures on the CPU: their references.
+ * The kernels of pictures on the CPU: their references. Masks are left to whoever goes through the pixels next.
  *
  * @module
  */
-import { compositeAlpha } from "../../kernels/composite_alpha_reference.ts";
 import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import type { Pixels } from "../media/pixels.ts";
 import { Tensor } from "../onnx/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
-import type { ImageKernels, MaskRow, OpenPicture, TensorRow } from "./images.ts";
+import type { ImageKernels, MaskedPicture, MaskRow, OpenPicture, TensorRow } from "./images.ts";
 
 /** See the module. */
 export class CpuImages implements ImageKernels {
@@ -31,11 +30,11 @@ export class CpuImages implements ImageKernels {
     return new Tensor("float32", elements, tensorDims(rows));
   }
 
-  compositeAlpha({ pixels }: OpenPicture, { masks, index, form }: MaskRow): Promise<Pixels> {
+  mask({ pixels }: OpenPicture, { masks, index, form }: MaskRow): Promise<MaskedPicture> {
     const size = form.width * form.height;
     const elements = masks.data as Float32Array;
-    const mask = elements.subarray(index * size, (index + 1) * size);
-    return Promise.resolve(compositeAlpha(pixels, mask, form));
+    const values = elements.slice(index * size, (index + 1) * size);
+    return Promise.resolve({ pixels, mask: { values, form } });
   }
 
   dispose(): void {}

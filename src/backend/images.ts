@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { Mask } from "../../kernels/composite_alpha_reference.ts";
 import type { MaskForm, TensorForm } from "../../kernels/picture_form.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "../onnx/ort.ts";
@@ -27,6 +28,14 @@ export interface MaskRow {
   readonly form: MaskForm;
 }
 
+/** A picture that has been given a mask. */
+export interface MaskedPicture {
+  /** RGB or RGBA. */
+  readonly pixels: Pixels;
+  /** What their alpha is still to be multiplied by; absent where the device has done it, and they are RGBA. */
+  readonly mask?: Mask | undefined;
+}
+
 /** Work on pictures. */
 export interface ImageKernels {
   /** Takes a picture in, where it stays until it is closed. @param pixels RGB or RGBA, the caller's. */
@@ -38,7 +47,7 @@ export interface ImageKernels {
    * @param rows at least one, their forms of one layout and size.
    */
   toTensor(rows: readonly TensorRow[]): Tensor;
-  /** Multiplies a picture's alpha by a mask. @returns RGBA: the picture's own pixels, changed, where they were RGBA. */
-  compositeAlpha(picture: OpenPicture, mask: MaskRow): Promise<Pixels>;
+  /** Gives a picture a mask; where the device multiplies its alpha by it, pixels that are RGBA are changed. */
+  mask(picture: OpenPicture, mask: MaskRow): Promise<MaskedPicture>;
   dispose(): void;
 }

@@ -4,7 +4,6 @@
  * @module
  */
 import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
-import { compositeAlpha } from "../../kernels/composite_alpha_reference.ts";
 import {
   intermediateBytes,
   type PictureBuffer,
@@ -18,7 +17,7 @@ import type { Pixels } from "../media/pixels.ts";
 import { toRgba } from "../media/rgba.ts";
 import { Tensor } from "../onnx/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
-import type { ImageKernels, MaskRow, OpenPicture, TensorRow } from "./images.ts";
+import type { ImageKernels, MaskedPicture, MaskRow, OpenPicture, TensorRow } from "./images.ts";
 
 const STAGING_BYTES = 2 ** 24;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
@@ -99,18 +98,18 @@ export class WebGpuImages implements ImageKernels {
     return Tensor.fromGpuBuffer(this.#tensor, { dataType: "float32", dims: tensorDims(rows) });
   }
 
-  async compositeAlpha(picture: OpenPicture, { masks, index, form }: MaskRow): Promise<Pixels> {
+  async mask(picture: OpenPicture, { masks, index, form }: MaskRow): Promise<MaskedPicture> {
     const { pixels, onDevice } = picture as DevicePicture;
     const size = form.width * form.height;
-    const mask: TensorPlace = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
+    const place: TensorPlace = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
     if (onDevice === undefined) {
       const bytes = new Uint8Array(size * F32_BYTES);
-      await this.#read(mask.buffer, { offset: mask.start * F32_BYTES, into: bytes });
-      return compositeAlpha(pixels, new Float32Array(bytes.buffer), form);
+      await this.#read(place.buffer, { offset: place.start * F32_BYTES, into: bytes });
+      return { pixels, mask: { values: new Float32Array(bytes.buffer), form } };
     }
-    this.#submit((pass) => this.#composite.encode(pass, { picture: onDevice, mask, form }));
+    this.#submit((pass) => this.#composite.encode(pass, { picture: onDevice, mask: place, form }));
     await this.#read(onDevice.buffer, { offset: 0, into: pixels.data });
-    return pixels;
+    return { pixels };
   }
 
   dispose(): void {

@@ -134,7 +134,8 @@ export const SERVE_FLAGS = {
     max: 64,
     help:
       "Most threads that run batches of texts (embeddings, rerank) on the CPU, each with its own " +
-      "copy of the weights. Default: one per core, up to 8.",
+      "copy of the weights, or that decode and encode pictures (background removal). " +
+      "Default: one per core, up to 8 for texts and 4 for pictures.",
   }),
   prefixCache: toggle({
     fallback: true,
@@ -189,8 +190,8 @@ export const RUN_FLAGS = {
     help:
       "What the model gets: a text, or the path of a file. A text model is asked all of them at " +
       "once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
-      "speech model takes recordings; a model that speaks takes texts; a background-removal model " +
-      "takes a picture. Without it, standard input.",
+      "speech model takes recordings; a model that speaks takes texts, and perhaps a recording of " +
+      "somebody to speak as; a background-removal model takes a picture. Without it, standard input.",
   }),
   output: text({
     short: "o",

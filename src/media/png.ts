@@ -40,7 +40,7 @@ export function encodePng(pixels: Pixels): Uint8Array<ArrayBuffer> {
 }
 
 /** The rows of a picture as `packPngStripe` takes them. */
-export function* bandsOf({ width, channels, data }: Pixels): Generator<Uint8Array> {
+export function* bandsOf({ width, channels, data }: Pixels): Generator<Uint8Array<ArrayBuffer>> {
   const rowBytes = width * channels;
   const bandBytes = Math.max(1, Math.floor(BAND_BYTES / rowBytes)) * rowBytes;
   for (let at = 0; at < data.length; at += bandBytes) yield data.subarray(at, at + bandBytes);

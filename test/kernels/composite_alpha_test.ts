@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
-import { compositeAlpha } from "../../kernels/composite_alpha_reference.ts";
+import { compositeAlpha, compositeBands } from "../../kernels/composite_alpha_reference.ts";
 import { type MaskForm, weighAxis } from "../../kernels/picture_form.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
@@ -89,7 +90,7 @@ for (const { name, picture, form } of CASES) {
   Deno.test(`compositeAlpha() follows its formula: ${name}`, () => {
     const mask = maskOf(form);
     const got = { ...picture, data: picture.data.slice() };
-    compositeAlpha(got, mask, form);
+    compositeAlpha(got, { values: mask, form });
     assertAlpha(got, byTheFormula(picture, mask, form), name);
     assertColors(got, picture);
   });
@@ -101,14 +102,32 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
   const before = rgb.data.slice();
   const form = formOf(5, 6);
-  const got = compositeAlpha(rgb, maskOf(form), form);
+  const mask = { values: maskOf(form), form };
+  const got = compositeAlpha(rgb, mask);
   assert.deepEqual(rgb.data, before);
-  assert.deepEqual(got, compositeAlpha(opaque, maskOf(form), form));
+  assert.deepEqual(got, compositeAlpha(opaque, mask));
+});
+
+Deno.test("compositeBands() makes of some rows what they are in the whole picture", () => {
+  for (const { name, picture, form } of CASES) {
+    const { width, height, channels, data } = picture;
+    const mask = { values: maskOf(form), form };
+    const whole = compositeAlpha({ ...picture, data: data.slice() }, mask).data;
+    for (const [firstRow, endRow] of [[0, 1], [Math.floor(height / 3), height]] as const) {
+      const [start, end] = [channels * width * firstRow, channels * width * endRow];
+      const rows = { ...picture, height: endRow - firstRow, data: data.subarray(start, end) };
+      const bands = Array.from(
+        compositeBands(rows, { ...mask, firstRow, height }),
+        (band) => band.slice(),
+      );
+      assert.deepEqual(new Uint8Array(Buffer.concat(bands)), whole.slice(start, end), name);
+    }
+  }
 });
 
 Deno.test("compositeAlpha() takes what is no number for 0", () => {
   const picture = noisePicture(4, 4);
-  compositeAlpha(picture, new Float32Array(4).fill(NaN), formOf(2, 2));
+  compositeAlpha(picture, { values: new Float32Array(4).fill(NaN), form: formOf(2, 2) });
   assert.ok(picture.data.every((level, i) => i % 4 !== 3 || level === 0));
 });
 

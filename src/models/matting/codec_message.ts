@@ -4,7 +4,9 @@
  * @module
  */
 import type { Pixels } from "../../media/pixels.ts";
+import type { PngStripe } from "../../media/png.ts";
 import type { NoAnswer } from "../queued_thread.ts";
+import type { CutOutStripe } from "./cut_out_stripe.ts";
 
 /** What the thread is asked for; the memory of what it is given goes to it. */
 export type ToCodecThread =
@@ -14,10 +16,10 @@ export type ToCodecThread =
     /** Largest width × height that is decoded; the decoder's own limit if absent. */
     readonly maxPixels: number | undefined;
   }
-  | { readonly type: "encode"; readonly pixels: Pixels };
+  | { readonly type: "pack"; readonly stripe: CutOutStripe };
 
 /** What it answers; the memory comes back. */
 export type FromCodecThread =
   | { readonly type: "decoded"; readonly pixels: Pixels }
-  | { readonly type: "encoded"; readonly png: Uint8Array<ArrayBuffer> }
+  | { readonly type: "packed"; readonly stripe: PngStripe }
   | NoAnswer;

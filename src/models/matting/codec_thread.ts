@@ -5,8 +5,8 @@
  */
 import { HearthError } from "../../errors.ts";
 import { decodeImage } from "../../media/image.ts";
-import { encodePng } from "../../media/png.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
+import { packCutOutStripe } from "./cut_out_stripe.ts";
 
 const scope = globalThis as unknown as {
   postMessage(message: FromCodecThread, transfer?: Transferable[]): void;
@@ -22,8 +22,8 @@ scope.onmessage = async ({ data: message }) => {
       });
       scope.postMessage({ type: "decoded", pixels }, [pixels.data.buffer]);
     } else {
-      const png = await encodePng(message.pixels);
-      scope.postMessage({ type: "encoded", png }, [png.buffer]);
+      const stripe = packCutOutStripe(message.stripe);
+      scope.postMessage({ type: "packed", stripe }, [stripe.chunks.buffer]);
     }
   } catch (error) {
     scope.postMessage(

@@ -7,16 +7,20 @@ import { HearthError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { AskedThread } from "../asked_thread.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
+import { type CutOut, type CutOutStripe, joinCutOut, splitCutOut } from "./cut_out_stripe.ts";
+import type { PngStripe } from "../../media/png.ts";
 import { Places } from "../places.ts";
 
 type Thread = AskedThread<ToCodecThread, FromCodecThread>;
 
 /** More would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
+/** Stripes of fewer pixels are not worth a thread's time. */
+const STRIPE_PIXELS = 2 ** 17;
 
 /** How many threads, for which pictures. */
 export interface CodecThreadsOptions {
-  /** All cores but one if absent, at most 4. */
+  /** All cores if absent, at most 4: the thread that owns the device waits meanwhile, or works on another picture. */
   readonly maxThreads?: number | undefined;
   /** Largest width × height that is decoded; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
@@ -25,15 +29,17 @@ export interface CodecThreadsOptions {
 /** Threads are started when they are needed, and kept until this is closed. */
 export class CodecThreads {
   readonly #places: Places;
+  readonly #maxThreads: number;
   /** By place. */
   readonly #threads: (Thread | undefined)[] = [];
   readonly #maxPixels: number | undefined;
 
   constructor({
-    maxThreads = Math.min(MAX_THREADS, navigator.hardwareConcurrency - 1),
+    maxThreads = Math.min(MAX_THREADS, navigator.hardwareConcurrency),
     maxPixels,
   }: CodecThreadsOptions = {}) {
-    this.#places = new Places(Math.max(1, maxThreads));
+    this.#maxThreads = maxThreads;
+    this.#places = new Places(maxThreads);
     this.#maxPixels = maxPixels;
   }
 
@@ -54,16 +60,24 @@ export class CodecThreads {
     throw unexpected(answer);
   }
 
-  /** Encodes a picture as a PNG file; its memory goes to a thread. Otherwise like {@linkcode decode}. */
-  async encode(pixels: Pixels, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    const answer = await this.#ask({ type: "encode", pixels }, pixels.data.buffer, signal);
-    if (answer.type === "encoded") return answer.png;
-    throw unexpected(answer);
+  /** Makes a PNG file of a picture, several threads at it; its memory goes to them. Otherwise like {@linkcode decode}. */
+  async encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
+    const { width, height } = cutOut.pixels;
+    const most = Math.ceil(width * height / STRIPE_PIXELS);
+    const stripes = splitCutOut(cutOut, Math.min(this.#maxThreads, most));
+    const packed = await Promise.all(stripes.map((stripe) => this.#pack(stripe, signal)));
+    return joinCutOut(cutOut, packed);
   }
 
   /** Ends the threads. */
   close(): void {
     for (const place of this.#threads.keys()) this.#end(place);
+  }
+
+  async #pack(stripe: CutOutStripe, signal: AbortSignal): Promise<PngStripe> {
+    const answer = await this.#ask({ type: "pack", stripe }, stripe.rows.data.buffer, signal);
+    if (answer.type === "packed") return answer.stripe;
+    throw unexpected(answer);
   }
 
   async #ask(

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Registry } from "prom-client";
+import { compositeAlpha } from "../../../kernels/composite_alpha_reference.ts";
 import type { Backend } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
@@ -11,10 +12,10 @@ import { log } from "../../log.ts";
 import { decodeImage, DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { encodePng } from "../../media/png.ts";
 import { Budget } from "../budget.ts";
 import { CodecThreads } from "./codec_threads.ts";
 import { makeCutOut } from "./cut_out.ts";
+import { type CutOut, joinCutOut, packCutOutStripe, splitCutOut } from "./cut_out_stripe.ts";
 import { MattingBatcher } from "./matting_batcher.ts";
 import { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork } from "./matting_network.ts";
@@ -34,6 +35,8 @@ export interface MattingModelParts {
   readonly device: Backend["kind"];
   /** Most pictures at a time. */
   readonly maxPictures: number;
+  /** Most threads that decode and encode; see {@linkcode CodecThreads}. */
+  readonly maxThreads?: number | undefined;
   /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
 }
@@ -54,12 +57,18 @@ export class MattingModel implements Model {
   readonly #running = new Set<Promise<void>>();
 
   constructor(
-    { network, dtype, maxPictures, maxImagePixels = DEFAULT_MAX_IMAGE_PIXELS, ...parts }:
-      MattingModelParts,
+    {
+      network,
+      dtype,
+      maxPictures,
+      maxThreads,
+      maxImagePixels = DEFAULT_MAX_IMAGE_PIXELS,
+      ...parts
+    }: MattingModelParts,
   ) {
     this.#maxImagePixels = maxImagePixels;
     this.#pixels = new Budget(maxImagePixels);
-    this.#threads = new CodecThreads({ maxPixels: maxImagePixels });
+    this.#threads = new CodecThreads({ maxThreads, maxPixels: maxImagePixels });
     this.#network = network;
     this.dtype = dtype;
     this.maxSequences = maxPictures;
@@ -121,9 +130,11 @@ export class MattingModel implements Model {
       const pixels = isSmall
         ? await decodeImage(image, { keepsAlpha: true, maxPixels: this.#maxImagePixels })
         : await this.#threads.decode(image, signal);
-      const result = makeCutOut(await this.#cutOut(pixels, options, signal), options);
-      const { width, height } = result;
-      const png = isSmall ? await encodePng(result) : await this.#threads.encode(result, signal);
+      const cutOut = await this.#cutOut(pixels, options, signal);
+      const { width, height } = cutOut.pixels;
+      const png = isSmall
+        ? joinCutOut(cutOut, splitCutOut(cutOut, 1).map(packCutOutStripe))
+        : await this.#threads.encode(cutOut, signal);
       this.#metrics.observePicture(numPixels, performance.now() - startMs);
       return { type: "done", png, width, height };
     } finally {
@@ -131,17 +142,20 @@ export class MattingModel implements Model {
     }
   }
 
-  async #cutOut(pixels: Pixels, { refine }: MatteOptions, signal: AbortSignal): Promise<Pixels> {
+  async #cutOut(pixels: Pixels, options: MatteOptions, signal: AbortSignal): Promise<CutOut> {
+    const { refine, crop, background, maskOnly } = options;
     const form = this.#network.formOf(pixels);
     // Where the result takes the picture's own memory, what it was is kept beside it.
     const isOverwritten = refine === true && pixels.channels === 4;
     const original = isOverwritten ? { ...pixels, data: pixels.data.slice() } : pixels;
     const picture = this.#network.images.open(pixels);
     try {
-      const cutOut = await this.#batcher.cutOut({ picture, form }, signal);
+      const masked = await this.#batcher.mask({ picture, form }, signal);
+      if (!refine && !crop) return { ...masked, options: { background, maskOnly } };
+      const whole = masked.mask ? compositeAlpha(masked.pixels, masked.mask) : masked.pixels;
       const maskSide = Math.max(form.contentWidth, form.contentHeight);
-      if (refine) refineCutOut(cutOut, { maskSide, original });
-      return cutOut;
+      if (refine) refineCutOut(whole, { maskSide, original });
+      return { pixels: makeCutOut(whole, options), options: {} };
     } finally {
       picture.close();
     }

@@ -5,8 +5,8 @@
  */
 import { setImmediate } from "node:timers";
 import type { Backend } from "../../backend/backend.ts";
+import type { MaskedPicture } from "../../backend/images.ts";
 import { log } from "../../log.ts";
-import type { Pixels } from "../../media/pixels.ts";
 import type { Tensor } from "../../onnx/ort.ts";
 import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
@@ -32,7 +32,7 @@ export interface MattingBatcherOptions {
 interface Job {
   readonly row: MattingRow;
   readonly signal: AbortSignal;
-  readonly onDone: (cutOut: Pixels) => void;
+  readonly onDone: (masked: MaskedPicture) => void;
   readonly onError: (error: unknown) => void;
 }
 
@@ -49,13 +49,13 @@ export class MattingBatcher {
   }
 
   /**
-   * Multiplies a picture's alpha by its mask; see {@linkcode MattingNetwork.composite}. Aborting `signal` takes it out of the queue.
+   * Gives a picture its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` takes it out of the queue.
    *
    * @throws the signal's reason; what went wrong on the device.
    */
-  cutOut(row: MattingRow, signal: AbortSignal): Promise<Pixels> {
+  mask(row: MattingRow, signal: AbortSignal): Promise<MaskedPicture> {
     signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<Pixels>();
+    const { promise, resolve, reject } = Promise.withResolvers<MaskedPicture>();
     this.#waiting.push({ row, signal, onDone: resolve, onError: reject });
     this.#turning ??= this.#turn();
     return promise;
@@ -114,7 +114,7 @@ export class MattingBatcher {
   async #finish({ row, signal, onDone, onError }: Job, masks: Tensor, index: number) {
     try {
       signal.throwIfAborted();
-      onDone(await this.#options.network.composite(row, masks, index));
+      onDone(await this.#options.network.mask(row, masks, index));
     } catch (error) {
       onError(error);
     }

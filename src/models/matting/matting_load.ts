@@ -33,6 +33,8 @@ export interface MattingLoadOptions {
   readonly dtype?: Dtype | undefined;
   /** Most pictures at a time. */
   readonly maxSequences?: number | undefined;
+  /** Most threads that decode and encode pictures; all cores if absent, at most 4. */
+  readonly cpuThreads?: number | undefined;
   /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
@@ -65,6 +67,7 @@ export async function loadMatting(
     takesBatches: graph.takesBatches,
     device: backend.kind,
     maxPictures: options.maxSequences ?? MAX_PICTURES,
+    maxThreads: options.cpuThreads,
     maxImagePixels: options.maxImagePixels,
   });
 }
@@ -136,7 +139,7 @@ class Opener {
       const masks = await network.run([row]);
       maskSizeOf(masks);
       const values = await this.#parts.backend.read(masks);
-      await network.composite(row, masks, 0);
+      await network.mask(row, masks, 0);
       masks.dispose();
       return values.slice();
     } catch (error) {

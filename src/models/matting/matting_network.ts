@@ -1,12 +1,11 @@
 /**
- * A background-removal graph with the work around it: pictures in, their alpha multiplied by the graph's masks.
+ * A background-removal graph with the work around it: pictures in, masks for them out.
  *
  * @module
  */
 import type { MaskForm, TensorForm } from "../../../kernels/picture_form.ts";
-import type { ImageKernels, OpenPicture } from "../../backend/images.ts";
+import type { ImageKernels, MaskedPicture, OpenPicture } from "../../backend/images.ts";
 import { HearthError } from "../../errors.ts";
-import type { Pixels } from "../../media/pixels.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import type { Session, Tensor } from "../../onnx/ort.ts";
 import { MASKS, PICTURES } from "./matting_graph.ts";
@@ -54,10 +53,10 @@ export class MattingNetwork {
     return (await session.run({ [PICTURES]: images.toTensor(rows) }))[MASKS]!;
   }
 
-  /** Multiplies a picture's alpha by one of the masks of a run. @returns RGBA; RGBA was changed in place. */
-  async composite({ picture, form }: MattingRow, masks: Tensor, index: number): Promise<Pixels> {
+  /** Gives a picture one of the masks of a run. */
+  async mask({ picture, form }: MattingRow, masks: Tensor, index: number): Promise<MaskedPicture> {
     const size = maskSizeOf(masks);
-    return await this.images.compositeAlpha(picture, { masks, index, form: maskForm(form, size) });
+    return await this.images.mask(picture, { masks, index, form: maskForm(form, size) });
   }
 
   async dispose(): Promise<void> {

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
+import { decode } from "fast-png";
+import { compositeAlpha } from "../../../../kernels/composite_alpha_reference.ts";
 import { decodeImage } from "../../../../src/media/image.ts";
 import { encodePng } from "../../../../src/media/png.ts";
+import { toRgba } from "../../../../src/media/rgba.ts";
 import { CodecThreads } from "../../../../src/models/matting/codec_threads.ts";
+import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
 import { discPicture } from "../../../fixtures/matting.ts";
+import { Random } from "../../engine/random.ts";
 
 const never = new AbortController().signal;
 
@@ -13,9 +18,41 @@ Deno.test("CodecThreads decodes and encodes as this thread does, several picture
     const file = await encodePng(discPicture(width, height));
     const pixels = await threads.decode(file.slice(), never);
     assert.deepEqual(pixels, await decodeImage(file, { keepsAlpha: true }));
-    assert.deepEqual(await threads.encode(pixels, never), file);
+    assert.deepEqual(await threads.encode({ pixels, options: {} }, never), file);
   }));
   assert.equal(threads.numThreads, 2);
+  threads.close();
+});
+
+Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one go", async () => {
+  const threads = new CodecThreads({ maxThreads: 3 });
+  const form = {
+    width: 9,
+    height: 7,
+    contentWidth: 9,
+    contentHeight: 6.5,
+    filter: "bilinear",
+  } as const;
+  const random = new Random(5);
+  const values = Float32Array.from({ length: 63 }, () => random.between(-200, 1200) / 1000);
+  const mask = { values, form };
+  const disc = discPicture(801, 599);
+  const background = [10, 200, 30] as const;
+  for (const options of [{}, { background }, { maskOnly: true }]) {
+    for (const masked of [disc, toRgba(disc)]) {
+      const want = makeCutOut(
+        compositeAlpha({ ...masked, data: masked.data.slice() }, mask),
+        options,
+      );
+      const pixels = { ...masked, data: masked.data.slice() };
+      const png = await threads.encode({ pixels, mask, options }, never);
+      assert.deepEqual(new Uint8Array(decode(png).data), want.data);
+    }
+    const pixels = toRgba(disc);
+    const png = await threads.encode({ pixels, options }, never);
+    assert.deepEqual(new Uint8Array(decode(png).data), makeCutOut(toRgba(disc), options).data);
+  }
+  assert.equal(threads.numThreads, 3);
   threads.close();
 });
 
