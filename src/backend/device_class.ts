@@ -1,15 +1,22 @@
 /**
- * What the device of a model will be able to do, before it is opened.
+ * What the device of a model can do, as far as the choice of weights goes.
  *
  * @module
  */
 import type { DeviceChoice } from "../config.ts";
 import { findAdapter } from "../gpu/device.ts";
+import type { Backend } from "./backend.ts";
 
-/** As far as the choice of weights goes. */
+/** See the module. */
 export type DeviceClass = "gpuWithF16" | "gpu" | "cpu";
 
-/** The device that `openBackend` would take for a choice; the CPU where it would refuse. */
+/** The class of an open device. */
+export function deviceClassOf({ kind, hasF16 }: Pick<Backend, "kind" | "hasF16">): DeviceClass {
+  if (kind === "cpu") return "cpu";
+  return hasF16 ? "gpuWithF16" : "gpu";
+}
+
+/** That of the device that `openBackend` would take for a choice; the CPU where it would refuse. */
 export async function classifyDevice(choice: DeviceChoice): Promise<DeviceClass> {
   if (choice === "cpu") return "cpu";
   const adapter = await findAdapter({ allowFallback: choice === "webgpu" });

@@ -113,5 +113,5 @@ export function dimsOf({ shape }: TensorPort, sizes: AxisSizes): number[] {
 /** Bytes of a tensor in a run of these sizes. */
 export function bytesOf(port: TensorPort, sizes: AxisSizes): number {
   const count = dimsOf(port, sizes).reduce((product, size) => product * size, 1);
-  return count * (port.dtype === "float16" ? 2 : 4);
+  return count * (port.dtype === "float16" ? 2 : port.dtype === "int64" ? 8 : 4);
 }

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EmbeddingError } from "../decoder/embedding_span.ts";
+import { nextTurn } from "../next_turn.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { type GenerationRequest, Scheduler, type SchedulerOptions } from "./scheduler.ts";
 import type { Sequence } from "./sequence.ts";
@@ -174,9 +174,4 @@ function blame({ scheduled }: ScheduledStep, error: unknown): readonly Scheduled
   if (!(error instanceof NothingToSampleError)) return scheduled;
   const sampling = scheduled.filter(({ samples }) => samples);
   return error.rows.flatMap((row) => sampling[row] ?? []);
-}
-
-/** Lets messages in: a timer would cost a millisecond a step. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

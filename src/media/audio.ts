@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
 import { HearthError } from "../errors.ts";
+import { nextTurn } from "../next_turn.ts";
 import { isAdts, readAdts } from "./audio/adts.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
 import { mixDown } from "./audio/mix.ts";
@@ -68,7 +68,7 @@ export async function* decodeAudio(
   let resumedMs = performance.now();
   for await (const { channels, sampleRateHz: rateHz } of cutLong(guard(format, file))) {
     if (performance.now() - resumedMs > MAX_BUSY_MS) {
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
       resumedMs = performance.now();
     }
     signal?.throwIfAborted();

@@ -10,6 +10,8 @@ import { lookup } from "node:dns/promises";
 import { type IncomingMessage, request as requestHttp } from "node:http";
 import { request as requestHttps } from "node:https";
 import { isIP } from "node:net";
+import { HearthError } from "../errors.ts";
+import { joinBytes } from "../join_bytes.ts";
 import { kindOfAddress } from "./address.ts";
 import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
 
@@ -145,14 +147,8 @@ async function readBody(
     }
   } catch (error) {
     response.destroy();
-    if ((error as Error).name === "HearthError") throw error;
+    if (error instanceof HearthError) throw error;
     throw invalidMedia("the connection ended before its last byte", error);
   }
-  const bytes = new Uint8Array(numBytes);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return joinBytes(chunks);
 }

@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
+import { deviceClassOf } from "../backend/device_class.ts";
 import type { Dtype } from "../config.ts";
 import { expandQuantized } from "../onnx/expand_quantized.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
@@ -34,7 +35,7 @@ export async function openCompanion(
 ): Promise<Session> {
   const chosen = chooseDtype(folder, {
     graph,
-    device: backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu",
+    device: deviceClassOf(backend),
     dtype: dtypesOf(folder, graph).includes(dtype) ? dtype : undefined,
   });
   const path = graphFile(graph, chosen);

@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
+import { deviceClassOf } from "../backend/device_class.ts";
 import type { Dtype, EngineSettings } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
@@ -24,6 +25,10 @@ import { readAvailableBytes } from "./available_memory.ts";
 import { chooseDtype, dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
+
+/** Names of the graph, the first that is there. */
+const TEXT_GRAPHS = ["model", "decoder_model_merged"] as const;
+const EMBEDDING_GRAPH = "embed_tokens";
 
 /** How to load a decoder. */
 export interface DecoderLoadOptions {
@@ -54,7 +59,7 @@ export async function loadDecoder(
   const graph = TEXT_GRAPHS.find((name) => dtypesOf(folder, name).length > 0) ?? TEXT_GRAPHS[0];
   const dtype = chooseDtype(folder, {
     graph,
-    device: deviceOf(backend),
+    device: deviceClassOf(backend),
     dtype: options.dtype,
   });
   const path = graphFile(graph, dtype);
@@ -137,14 +142,6 @@ async function openWhole(options: GraphToOpen): Promise<Decoder> {
     throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });
   }
 }
-
-function deviceOf(backend: Backend): "cpu" | "gpu" | "gpuWithF16" {
-  if (backend.kind === "cpu") return "cpu";
-  return backend.hasF16 ? "gpuWithF16" : "gpu";
-}
-
-const TEXT_GRAPHS = ["model", "decoder_model_merged"] as const;
-const EMBEDDING_GRAPH = "embed_tokens";
 
 async function readExternalData(folder: ModelFolder, graphPath: string): Promise<ExternalData[]> {
   const read: ExternalData[] = [];

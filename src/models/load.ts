@@ -4,6 +4,7 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
+import { deviceClassOf } from "../backend/device_class.ts";
 import { warmUp } from "../engine/warm_up.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
@@ -91,7 +92,7 @@ async function requireRoomForFiles(
   kind: ModelKind,
   { backend, dtype }: ModelLoadOptions,
 ): Promise<void> {
-  const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
+  const device = deviceClassOf(backend);
   const { files } = chooseFiles(folder, { kind, dtype, device });
   const graphs = files.filter((file) => file.startsWith("onnx/"));
   requireMemory(

@@ -8,12 +8,14 @@ import { join } from "node:path";
 import type { Backend } from "../backend/backend.ts";
 import type { Dtype } from "../config.ts";
 import type { DecoderLimits } from "../decoder/decoder.ts";
+import { mostOf } from "../decoder/paged_decoder.ts";
+import { bytesOf } from "../decoder/segment_runner.ts";
 import { planStorage } from "../decoder/storage_plan.ts";
 import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { log } from "../log.ts";
 import { storedBytes } from "../onnx/external_data.ts";
-import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
+import type { GraphCut } from "../onnx/graph_cut.ts";
 import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
 
 /** ONNX Runtime's CPU provider keeps weights in the memory of one WebAssembly module. */
@@ -61,7 +63,7 @@ export function needsOfCut(
       sum + kvHeads * (headDim + vHeadDim) * elementBytes(dtype),
     0,
   );
-  const { pieces } = planStorage(cut, (port) => bytesOfPort(port, limits));
+  const { pieces } = planStorage(cut, (port) => bytesOf(port, mostOf(limits)));
   return {
     weightsBytes: sizes.reduce((sum, bytes) => sum + bytes, 0),
     largestWeightBytes: sizes.reduce((most, bytes) => Math.max(most, bytes), 0),
@@ -89,15 +91,6 @@ export async function weighFiles(
 ): Promise<number> {
   const sizes = files.map(async (file) => (await Deno.stat(join(folder.path, file))).size);
   return (await Promise.all(sizes)).reduce((sum, bytes) => sum + bytes, 0);
-}
-
-function bytesOfPort({ dtype, shape }: TensorPort, limits: DecoderLimits): number {
-  const sizes = { tokens: limits.maxBatchTokens, rows: limits.maxSequences };
-  const elements = shape.reduce<number>(
-    (product, dim) => product * (typeof dim === "number" ? dim : sizes[dim]),
-    1,
-  );
-  return elements * (dtype === "float16" ? 2 : dtype === "int64" ? 8 : 4);
 }
 
 /**

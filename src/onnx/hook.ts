@@ -7,8 +7,8 @@
  * @module
  */
 import { basename, dirname, join } from "node:path";
-import { setImmediate } from "node:timers";
 import type { InferenceSession } from "onnxruntime-common";
+import { nextTurn } from "../next_turn.ts";
 import { exclusively, runtime, Tensor, type Tensors } from "./ort.ts";
 import { replaceCanvas } from "./raw_image.ts";
 import { openTensorOp } from "./tensor_ops.ts";
@@ -94,7 +94,7 @@ async function createSession(
       return failure(error);
     } finally {
       // Its loops would let no message in until a text is complete.
-      await new Promise((resolve) => setImmediate(resolve));
+      await nextTurn();
     }
   };
   return session;

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { joinBytes } from "../../join_bytes.ts";
 import { AudioResampler } from "../resample_audio.ts";
 import { clip, type SoundWriter } from "./sound_writer.ts";
 
@@ -36,11 +37,7 @@ export async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter
     write: (samples) => encode(resampler?.push(samples) ?? samples),
     finish: () => {
       const last = resampler === undefined ? new Uint8Array(0) : encode(resampler.flush());
-      const end = encoder.finalize();
-      const bytes = new Uint8Array(last.length + end.length);
-      bytes.set(last);
-      bytes.set(end, last.length);
-      return bytes;
+      return joinBytes([last, encoder.finalize()]);
     },
     dispose: () => void idle.push(encoder),
   };

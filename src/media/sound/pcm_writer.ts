@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { joinBytes } from "../../join_bytes.ts";
 import { AudioResampler } from "../resample_audio.ts";
 import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 import { makeWavHeader } from "./wav_header.ts";
@@ -25,11 +26,7 @@ export class WavWriter implements SoundWriter {
     const data = toBytes(toInt16(samples));
     if (this.#hasBegun) return data;
     this.#hasBegun = true;
-    const header = makeWavHeader(this.#sampleRateHz);
-    const file = new Uint8Array(header.length + data.length);
-    file.set(header);
-    file.set(data, header.length);
-    return file;
+    return joinBytes([makeWavHeader(this.#sampleRateHz), data]);
   }
 
   finish(): Uint8Array<ArrayBuffer> {

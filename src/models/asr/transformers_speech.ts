@@ -5,6 +5,7 @@
  */
 import { basename, dirname } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
+import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import type { Transformers } from "../../onnx/hook.ts";
@@ -95,7 +96,7 @@ export class TransformersSpeech {
   ): Promise<TransformersSpeech> {
     const { backend, graphs, modelClass, onProgress } = options;
     requireFiles(folder, ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"]);
-    const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
+    const device = deviceClassOf(backend);
     const dtypes = graphs.map((graph, index) => {
       // Only the first has to be of the dtype asked for: its companions often come in fewer.
       const isWish = index === 0 || dtypesOf(folder, graph).includes(options.dtype!);

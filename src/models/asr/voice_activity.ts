@@ -6,8 +6,8 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
 import { join } from "node:path";
+import { nextTurn } from "../../next_turn.ts";
 import { StartupError } from "../../errors.ts";
 import { openSession, type Session, Tensor } from "../../onnx/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../folder.ts";
@@ -180,9 +180,7 @@ class VoiceListener {
     this.#likelihoods.push(Number(output!.data[0]));
     this.#window.copyWithin(0, this.#window.length - contextSamples);
     this.#filled = contextSamples;
-    if (this.#likelihoods.length % WINDOWS_PER_TURN === 0) {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+    if (this.#likelihoods.length % WINDOWS_PER_TURN === 0) await nextTurn();
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
+import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
@@ -70,7 +71,7 @@ export class WhisperGraphs {
   /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
   static async load(folder: ModelFolder, options: WhisperGraphsOptions): Promise<WhisperGraphs> {
     const { backend } = options;
-    const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
+    const device = deviceClassOf(backend);
     const choose = (graph: string) => {
       const dtype = chooseDtype(folder, { graph, device, dtype: options.dtype });
       const path = graphFile(graph, dtype);

@@ -12,7 +12,7 @@ import {
 import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { TranscriptSegment, TranscriptWord } from "../task.ts";
-import { nextTurn } from "../turn.ts";
+import { nextTurn } from "../../next_turn.ts";
 import { timeWords } from "./timed_words.ts";
 import type { WhisperBatcher } from "./whisper_batcher.ts";
 import {

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
+import { nextTurn } from "../../next_turn.ts";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { BatchEncoder } from "./encoder.ts";
@@ -240,9 +240,4 @@ export class TextBatcher implements TextRunner {
 
 function textsOf(batch: Batch): EncodedText[] {
   return batch.map(({ text }) => text);
-}
-
-/** Lets messages in: a timer would cost a millisecond a batch. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
+import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype, EngineSettings } from "../../config.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model } from "../../onnx/proto.ts";
@@ -41,7 +42,7 @@ export async function readTextGraph(
   options: TextLoadOptions,
 ): Promise<TextGraph> {
   const { backend } = options;
-  const device = backend.kind === "cpu" ? "cpuInBatches" : backend.hasF16 ? "gpuWithF16" : "gpu";
+  const device = backend.kind === "cpu" ? "cpuInBatches" : deviceClassOf(backend);
   const dtype = chooseDtype(folder, { graph: GRAPH, device, dtype: options.dtype });
   const path = graphFile(GRAPH, dtype);
   options.onProgress({ what: `reading ${path}` });

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { nextTurn } from "../turn.ts";
+import { nextTurn } from "../../next_turn.ts";
 
 /** What waits for its place in a batch. */
 export interface GroupJob {

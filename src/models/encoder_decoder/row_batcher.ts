@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { nextTurn } from "../turn.ts";
+import { nextTurn } from "../../next_turn.ts";
 import { type GroupJob, JobBatcher } from "./job_batcher.ts";
 
 /** The rows of the jobs in work. */

@@ -5,6 +5,7 @@
  */
 import { dirname } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
+import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import { loadTransformers } from "../../onnx/hook.ts";
@@ -101,7 +102,7 @@ async function loadGraphs(folder: ModelFolder, settings: LoadedSettings): Promis
   const maxDecoderTokens = readPositions(config);
   const dtype = chooseDtype(folder, {
     graph: DECODER,
-    device: backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu",
+    device: deviceClassOf(backend),
     dtype: settings.dtype,
   });
   const encoder = await PictureEncoder.load(folder, { ...settings, dtype });

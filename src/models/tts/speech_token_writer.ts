@@ -4,7 +4,7 @@
  * @module
  */
 import type { Tensors } from "../../onnx/ort.ts";
-import { nextTurn } from "../turn.ts";
+import { nextTurn } from "../../next_turn.ts";
 import { emptyCache, freeAll, pickCache } from "./tts_cache.ts";
 import type { Feed, TtsGraph } from "./tts_graph.ts";
 

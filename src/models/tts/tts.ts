@@ -20,7 +20,7 @@ import { RecordedVoices } from "./recorded_voices.ts";
 import type { RecordingSupport, SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { TtsMetrics } from "./tts_metrics.ts";
 import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
-import { nextTurn } from "../turn.ts";
+import { nextTurn } from "../../next_turn.ts";
 
 /** Most texts at a time where the user does not say: they take turns, line by line. */
 const MAX_TEXTS = 8;

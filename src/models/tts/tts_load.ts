@@ -4,6 +4,7 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
+import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../folder.ts";
@@ -68,7 +69,7 @@ export async function openSynthesizer(
       `--speaker-encoder is for SpeechT5, and ${folder.path} is a speech model of type "${type}".`,
     );
   }
-  const device = backend.kind === "cpu" ? "cpu" : backend.hasF16 ? "gpuWithF16" : "gpu";
+  const device = deviceClassOf(backend);
   const { dtype, graphs } = chooseFiles(folder, { kind: "tts", device, dtype: wish });
   const paths = new Map(graphs.map((path) => [graphNameOf(path), path]));
   const synthesizer = await load(folder, {

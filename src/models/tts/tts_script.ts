@@ -8,7 +8,7 @@ import { spellEnglish } from "./spoken/english.ts";
 import { loadToWords, writeNumbers } from "./spoken/numbers.ts";
 import { halve, type Piece, splitPieces } from "./spoken/pieces.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
-import { nextTurn } from "../turn.ts";
+import { nextTurn } from "../../next_turn.ts";
 
 /** Long pieces sound better, short ones are heard sooner. */
 const MAX_CHARS = 240;

@@ -11,7 +11,7 @@ import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { type Feed, TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
-import { nextTurn } from "../turn.ts";
+import { nextTurn } from "../../next_turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
 
 const MAX_TOKENS = 600;
