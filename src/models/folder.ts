@@ -84,6 +84,9 @@ export async function readJson(folderPath: string, name: string): Promise<Json> 
     const value: unknown = JSON.parse(await Deno.readTextFile(path));
     if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Json;
   } catch (error) {
+    if (error instanceof Deno.errors.NotFound) {
+      throw new StartupError(`${folderPath} has no ${name}, which this model needs.`);
+    }
     throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
   }
   throw new StartupError(`${path} holds no JSON object.`);

@@ -3,13 +3,14 @@
  *
  * @module
  */
+import { StartupError } from "../errors.ts";
 import type { StoredTensor } from "./graph_cut.ts";
 
 /** Where a graph and its external data are read from; files are named as the graph names them. */
 export interface ModelFiles {
-  /** Bytes of a file. @throws {Error} when it cannot be read. */
+  /** Bytes of a file. @throws {StartupError} when it cannot be read. */
   size(file: string): Promise<number>;
-  /** Fills `into` from `offset` on. @throws {Error} when the file is shorter or cannot be read. */
+  /** Fills `into` from `offset` on. @throws {StartupError} when the file is shorter or cannot be read. */
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
 }
 
@@ -30,7 +31,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   #path(file: string): string {
     const parts = file.split(/[\\/]/);
     if (file === "" || /^[\\/]|^[a-zA-Z]:/.test(file) || parts.includes("..")) {
-      throw new Error(
+      throw new StartupError(
         `The graph names the external data file "${file}", which is not inside the model's folder.`,
       );
     }
@@ -42,7 +43,9 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     if (opened === undefined) {
       const path = this.#path(file);
       opened = Deno.open(path).catch((cause) => {
-        throw new Error(`Cannot read ${path}, which the model needs: ${cause.message}`, { cause });
+        throw new StartupError(`Cannot read ${path}, which the model needs: ${cause.message}`, {
+          cause,
+        });
       });
       this.#open.set(file, opened);
     }
@@ -65,7 +68,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     for (let done = 0; done < into.length;) {
       const count = await handle.read(into.subarray(done));
       if (count === null) {
-        throw new Error(
+        throw new StartupError(
           `${this.#path(file)} ends at byte ${offset + done}, but the graph wants ` +
             `${into.length} bytes from ${offset} on; the download may be incomplete.`,
         );

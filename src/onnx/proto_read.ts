@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { StartupError } from "../errors.ts";
 import { isIndexDtype } from "./dtype.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "./external_data.ts";
 import type { Graph, Model, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
@@ -91,7 +92,7 @@ class FieldWalker {
       };
       offset = place.offset + place.length;
       if (offset > end) {
-        throw new Error(
+        throw new StartupError(
           `${this.#file} is damaged or incomplete: at byte ${place.offset} it promises ` +
             `${place.length} bytes, but only ${end - place.offset} follow.`,
         );
@@ -171,9 +172,19 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
  * Reads a model; of its weights only where they are.
  *
  * @param file name of the graph among `files`.
- * @throws {Error} when the file is not an ONNX model, or ends early.
+ * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.
  */
 export async function readModel(files: ModelFiles, file: string): Promise<Model> {
+  try {
+    return await readWhole(files, file);
+  } catch (error) {
+    if (error instanceof StartupError) throw error;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new StartupError(`${file} is not an ONNX model: ${reason}`, { cause: error });
+  }
+}
+
+async function readWhole(files: ModelFiles, file: string): Promise<Model> {
   const walker = new FieldWalker(files, file);
   const operatorSets: OperatorSet[] = [];
   const rest: Field[] = [];
@@ -189,7 +200,7 @@ export async function readModel(files: ModelFiles, file: string): Promise<Model>
     else if (field.number === 8) operatorSets.push(decodeOperatorSet(field.payload));
     else rest.push(field);
   }
-  if (graph === undefined) throw new Error(`${file} is not an ONNX model: it holds no graph.`);
+  if (graph === undefined) throw new Error("it holds no graph.");
   const initializers: Tensor[] = [];
   for (const tensor of graph.initializers) initializers.push(await readConstant(tensor, files));
   return { irVersion, operatorSets, graph: { ...graph, initializers }, rest };

@@ -241,24 +241,32 @@ ocrTest(
   },
 );
 
-ocrTest("loadModel() refuses a dictionary of another model than the lines' graph", async () => {
-  const folder = await Deno.makeTempDir({ prefix: "hearth-ocr-" });
-  try {
-    for (const name of ["onnx", "dict"]) {
-      await Deno.mkdir(join(folder, name));
-      for await (const file of Deno.readDir(join(FOLDER!, name))) {
-        const path = join(name, file.name);
-        await Deno.writeFile(join(folder, path), await Deno.readFile(join(FOLDER!, path)));
+ocrTest(
+  "loadModel() names a graph that is damaged, and one whose dictionary is another's",
+  async () => {
+    const folder = await Deno.makeTempDir({ prefix: "hearth-ocr-" });
+    try {
+      for (const name of ["onnx", "dict"]) {
+        await Deno.mkdir(join(folder, name));
+        for await (const file of Deno.readDir(join(FOLDER!, name))) {
+          const path = join(name, file.name);
+          await Deno.writeFile(join(folder, path), await Deno.readFile(join(FOLDER!, path)));
+        }
       }
+      await Deno.copyFile(join(FOLDER!, "config.json"), join(folder, "config.json"));
+      await Deno.writeTextFile(join(folder, "dict/japan.txt"), "a\nb\nc\n");
+      await assert.rejects(openModel(folder), (error: unknown) => {
+        assert.ok(error instanceof StartupError, String(error));
+        assert.match(error.message, /rec_japan\.onnx tells 4\d+ characters apart, .* has [45]\b/);
+        return true;
+      });
+      await Deno.truncate(join(folder, "onnx/cls.onnx"), 1_000);
+      await assert.rejects(openModel(folder), {
+        name: "StartupError",
+        message: /^onnx\/cls\.onnx cannot be loaded: /,
+      });
+    } finally {
+      await Deno.remove(folder, { recursive: true });
     }
-    await Deno.copyFile(join(FOLDER!, "config.json"), join(folder, "config.json"));
-    await Deno.writeTextFile(join(folder, "dict/japan.txt"), "a\nb\nc\n");
-    await assert.rejects(openModel(folder), (error: unknown) => {
-      assert.ok(error instanceof StartupError, String(error));
-      assert.match(error.message, /rec_japan\.onnx tells 4\d+ characters apart, .* has [45]\b/);
-      return true;
-    });
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-});
+  },
+);

@@ -5,6 +5,7 @@
  */
 import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
+import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../folder.ts";
 import { LineClassifier } from "./line_classifier.ts";
 import { LineDetector } from "./line_detector.ts";
@@ -36,7 +37,12 @@ export async function loadLineOcr(
   const config = await readLineOcrConfig(folder);
   const open = async (file: string) => {
     onProgress({ what: `loading ${file}` });
-    return await backend.openSession(await Deno.readFile(join(folder.path, file)));
+    try {
+      return await backend.openSession(await Deno.readFile(join(folder.path, file)));
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new StartupError(`${file} cannot be loaded: ${reason}`, { cause: error });
+    }
   };
   const { detection, classification, recognition } = config;
   const detector = new LineDetector({

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { StartupError } from "../../../src/errors.ts";
 import {
   floatAttribute,
   hasSubgraph,
@@ -111,18 +112,27 @@ Deno.test("decodeTensorMessage() takes elements from typed fields, packed or not
 Deno.test("readModel() says where a file that was cut short ends", async () => {
   const bytes = smallModel();
   const short = bytes.subarray(0, bytes.length - 20);
-  await assert.rejects(
-    readModel(inMemory(short), "model.onnx"),
-    /model\.onnx is damaged or incomplete/,
-  );
+  await assert.rejects(readModel(inMemory(short), "model.onnx"), {
+    name: "StartupError",
+    message: /^model\.onnx is damaged or incomplete: at byte \d+ it promises/,
+  });
 });
 
 Deno.test("readModel() refuses what is no ONNX model", async () => {
-  await assert.rejects(
-    readModel(inMemory(encode("<!doctype html>")), "model.onnx"),
-    /model\.onnx|Protocol Buffers/,
-  );
-  await assert.rejects(readModel(inMemory(new Uint8Array()), "model.onnx"), /it holds no graph/);
+  for (
+    const [bytes, reason] of [
+      [encode("<!doctype html>"), /Protocol Buffers/],
+      [Uint8Array.of(0x0b, 0x0c), /wire type 3/],
+      [new Uint8Array(), /it holds no graph/],
+    ] as const
+  ) {
+    await assert.rejects(readModel(inMemory(bytes), "model.onnx"), (error: unknown) => {
+      assert.ok(error instanceof StartupError, String(error));
+      assert.match(error.message, /^model\.onnx is not an ONNX model: /);
+      assert.match(error.message, reason);
+      return true;
+    });
+  }
 });
 
 Deno.test("MessageWriter.int() and the varint readers agree on negative and large numbers", () => {
