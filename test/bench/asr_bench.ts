@@ -3,11 +3,12 @@
  * device, medians of several rounds.
  *
  *     deno task bench asr
+ *     deno run -A test/bench/asr_bench.ts webgpu "30 s"
  *     deno run -A test/bench/asr_bench.ts --memory
  *
  * @module
  */
-import { benchEachDevice } from "./each_device.ts";
+import { benchEachDevice, type IsWanted } from "./each_device.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
@@ -123,7 +124,7 @@ async function measureMemory(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Pro
   ];
 }
 
-async function benchDevice(name: string): Promise<void> {
+async function benchDevice(name: string, isWanted: IsWanted): Promise<void> {
   const speech = `${findSpeechFolder()}/demo`;
   const long = await Deno.readFile(`${speech}/long_40s.wav`);
   const clip = await Deno.readFile(`${speech}/04_voice.wav`);
@@ -133,13 +134,16 @@ async function benchDevice(name: string): Promise<void> {
   await withAsr({ backend, dtype: "fp32" }, async (model) => {
     const ours: Transcribe = async (wav) =>
       (await transcribeFile(model, wav, { language: "en" })).text;
-    const rows = [
-      await compare("30 s of speech", { ours, theirs }, cutWav(long, 30)),
-      await compare("a clip of 1.6 s", { ours, theirs }, clip),
-      await timeTogether(model, clip),
-    ];
-    if (gpu?.isFallbackAdapter !== true || Deno.args.includes(MEMORY_FLAG)) {
-      rows.push(await measureMemory(model, clip));
+    const looksAtMemory = gpu?.isFallbackAdapter !== true || Deno.args.includes(MEMORY_FLAG);
+    const parts: Readonly<Record<string, (label: string) => Promise<string[]>>> = {
+      "30 s of speech": (label) => compare(label, { ours, theirs }, cutWav(long, 30)),
+      "a clip of 1.6 s": (label) => compare(label, { ours, theirs }, clip),
+      "clips at once": () => timeTogether(model, clip),
+      ...(looksAtMemory ? { memory: () => measureMemory(model, clip) } : {}),
+    };
+    const rows: string[][] = [];
+    for (const [label, part] of Object.entries(parts)) {
+      if (isWanted(label)) rows.push(await part(label));
     }
     printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
   });

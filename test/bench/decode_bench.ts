@@ -3,11 +3,12 @@
  * device, medians of several rounds.
  *
  *     deno task bench decode
+ *     deno run -A test/bench/decode_bench.ts webgpu stories
  *
  * @module
  */
 import type { Backend } from "../../src/backend/backend.ts";
-import { benchEachDevice } from "./each_device.ts";
+import { benchEachDevice, type IsWanted } from "./each_device.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
@@ -202,11 +203,13 @@ async function benchCase(
   });
 }
 
-async function benchDevice(name: string): Promise<void> {
+async function benchDevice(name: string, isWanted: IsWanted): Promise<void> {
   const gpu = name === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
   const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
   const rows: string[][] = [];
-  for (const one of CASES[name] ?? []) rows.push(...await benchCase(one, backend, gpu?.device));
+  for (const one of CASES[name]!.filter(({ model }) => isWanted(model))) {
+    rows.push(...await benchCase(one, backend, gpu?.device));
+  }
   printTable([backend.adapter, "", "Hearth", "transformers.js", "ratio"], rows);
 }
 
