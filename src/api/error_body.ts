@@ -7,7 +7,7 @@ import { z } from "zod";
 import { ERROR_KINDS, type HearthError } from "../errors.ts";
 
 /** The usual shape, OpenAI's. */
-export const NestedError = z.object({
+const NestedError = z.object({
   error: z.object({
     message: z.string(),
     type: z.string(),
@@ -17,10 +17,10 @@ export const NestedError = z.object({
 }).meta({ id: "NestedError" });
 
 /** The short shape. */
-export const FlatError = z.object({ error: z.string() }).meta({ id: "FlatError" });
+const FlatError = z.object({ error: z.string() }).meta({ id: "FlatError" });
 
 /** The shape of a health check that failed. */
-export const HealthFailure = z.object({ status: z.literal("unhealthy"), error: z.string() })
+const HealthFailure = z.object({ status: z.literal("unhealthy"), error: z.string() })
   .meta({ id: "HealthFailure" });
 
 const FLAT: Readonly<Record<string, readonly number[]>> = {

@@ -17,7 +17,7 @@ const COMPONENTS = "#/components/schemas/";
 const COMMON_ERRORS: readonly ErrorKind[] = ["invalid_api_key", "forbidden"];
 
 /** The description of `routes`, as OpenAPI 3.1. */
-export function describeApi(routes: readonly Route[]): Json {
+function describeApi(routes: readonly Route[]): Json {
   const components = new Map<string, Json>();
   const paths: Record<string, Json> = {};
   for (const { path, method, operation } of routes) {

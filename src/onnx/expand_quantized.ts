@@ -9,7 +9,7 @@ import type { StoredTensor } from "./graph_cut.ts";
 import { intAttribute, makeNode, type Model, type Node, type Tensor } from "./proto.ts";
 
 /** Above this many expanded bytes the model stays packed: memory then matters more than speed. */
-export const MAX_EXPANDED_BYTES = 2 ** 30;
+const MAX_EXPANDED_BYTES = 2 ** 30;
 
 /** A matrix in blocks of 4-bit values along its rows, two to a byte, the lower half first. */
 interface PackedMatrix {

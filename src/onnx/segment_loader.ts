@@ -14,7 +14,7 @@ export interface LoadedSegment {
 }
 
 /** Reads the weights of one segment into one piece of memory. */
-export async function loadSegment(segment: Segment, files: ModelFiles): Promise<LoadedSegment> {
+async function loadSegment(segment: Segment, files: ModelFiles): Promise<LoadedSegment> {
   if (segment.blobBytes === 0) return { segment, externalData: [] };
   const data = new Uint8Array(segment.blobBytes);
   for (const { tensor, blobOffset } of segment.blobParts) {

@@ -16,7 +16,7 @@ export const SMALL: LogMelSpec = {
 };
 
 /** Mel energies of every frame of a row, `[mels][frames]`, by a sum over all samples for every bin. */
-export function energiesOf(spec: LogMelSpec, samples: Float32Array): number[][] {
+function energiesOf(spec: LogMelSpec, samples: Float32Array): number[][] {
   const { fftSamples: size, hopSamples, frames } = spec;
   const bins = Array.from(
     { length: frames },

@@ -161,7 +161,7 @@ function cumSum(call: Call): readonly [Value] {
 }
 
 /** The axes a reduction works on: an input in newer operator sets, an attribute in older ones. */
-export function reducedAxes(call: Call): number[] {
+function reducedAxes(call: Call): number[] {
   const rank = need(call, 0).shape.length;
   const axes = optionalInts(call, 1) ?? intsAttribute(call.node, "axes") ?? [];
   if (axes.length > 0) return axes.map((axis) => axisOf(axis, rank));

@@ -38,7 +38,7 @@ export function broadcastStrides(shape: readonly number[], to: readonly number[]
 }
 
 /** Calls `visit` for every element of `shape` in order, with its offset in a tensor of these strides. */
-export function forEachOffset(
+function forEachOffset(
   shape: readonly number[],
   strides: readonly number[],
   visit: (offset: number, i: number) => void,

@@ -33,7 +33,7 @@ export class UnknownValue extends Error {
 }
 
 /** More elements than this are not computed; a mask of 2,048 × 2,048 is. */
-export const MAX_ELEMENTS = 2 ** 22;
+const MAX_ELEMENTS = 2 ** 22;
 
 /** The input, or the news that nothing can be said without it. */
 export function need(call: Call, index: number): Value {

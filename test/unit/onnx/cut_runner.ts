@@ -47,7 +47,7 @@ function floatTensor(port: TensorPort, shape: readonly number[], data: Float64Ar
 }
 
 /** The elements of a stored table as numbers. */
-export async function readTable(tensor: StoredTensor, files: ModelFiles): Promise<Float64Array> {
+async function readTable(tensor: StoredTensor, files: ModelFiles): Promise<Float64Array> {
   const bytes = (await bytesOfStored(tensor, files)).slice();
   return Float64Array.from(
     tensor.dtype === "float16" ? new Float16Array(bytes.buffer) : new Float32Array(bytes.buffer),

@@ -124,7 +124,7 @@ function angles(graph: DecoderBuilder): [string, string] {
 }
 
 /** Rotates heads by their positions, with the halves taken by slices to "the end". */
-export function rotateHeads(graph: DecoderBuilder, heads: string): string {
+function rotateHeads(graph: DecoderBuilder, heads: string): string {
   const [cos, sin] = angles(graph);
   const half = graph.ints([graph.sizes.headDim / 2]);
   const end = graph.constant(constant("int64_max", [1], BigInt64Array.of(INT64_MAX)));
