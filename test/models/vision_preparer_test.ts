@@ -9,7 +9,7 @@ const { signal: NEVER } = new AbortController();
 /** Starts a preparer and ends it after use. */
 async function withPreparer(use: (preparer: VisionPreparer) => Promise<void>): Promise<void> {
   await using folder = await makeVisionFolder("qwen2_5_vl");
-  const preparer = await VisionPreparer.start(folder.path);
+  const preparer = await VisionPreparer.open(folder.path);
   try {
     await use(preparer);
   } finally {
@@ -69,7 +69,7 @@ Deno.test("VisionPreparer.prepare() replaces a thread that has ended", () =>
 
 Deno.test("VisionPreparer.prepare() refuses a picture above the limit that was set, naming the flag", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
-  const preparer = await VisionPreparer.start(folder.path, { maxPixels: 112 * 56 });
+  const preparer = await VisionPreparer.open(folder.path, { maxPixels: 112 * 56 });
   try {
     await preparer.prepare({ bytes: await drawPicture(0, [112, 56]) }, NEVER);
     await assert.rejects(

@@ -3,33 +3,21 @@
  *
  * @module
  */
-import { HearthError } from "../../errors.ts";
 import { decodeImage } from "../../media/image.ts";
+import { answerQuestions } from "../answer_questions.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
 import { packCutOutStripe } from "./cut_out_stripe.ts";
 
-const scope = globalThis as unknown as {
-  postMessage(message: FromCodecThread, transfer?: Transferable[]): void;
-  onmessage: ((event: MessageEvent<ToCodecThread>) => void) | null;
-};
-
-scope.onmessage = async ({ data: message }) => {
-  try {
-    if (message.type === "decode") {
-      const pixels = await decodeImage(message.file, {
-        keepsAlpha: true,
-        maxPixels: message.maxPixels,
-      });
-      scope.postMessage({ type: "decoded", pixels }, [pixels.data.buffer]);
-    } else {
-      const stripe = packCutOutStripe(message.stripe);
-      scope.postMessage({ type: "packed", stripe }, [stripe.chunks.buffer]);
+answerQuestions<ToCodecThread, FromCodecThread>(async (question) => {
+  switch (question.type) {
+    case "decode": {
+      const { file, maxPixels } = question;
+      const pixels = await decodeImage(file, { keepsAlpha: true, maxPixels });
+      return { message: { type: "decoded", pixels }, transfer: [pixels.data.buffer] };
     }
-  } catch (error) {
-    scope.postMessage(
-      error instanceof HearthError
-        ? { type: "refused", error: error.toWire() }
-        : { type: "failed", reason: (error as Error).message },
-    );
+    case "pack": {
+      const stripe = packCutOutStripe(question.stripe);
+      return { message: { type: "packed", stripe }, transfer: [stripe.chunks.buffer] };
+    }
   }
-};
+});

@@ -42,7 +42,7 @@ export async function loadVision(
 ): Promise<VisionModel> {
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
-  const preparer = await VisionPreparer.start(folder.path, {
+  const preparer = await VisionPreparer.open(folder.path, {
     maxPixels: options.engine.maxImagePixels,
   });
   try {

@@ -38,7 +38,7 @@ export class VisionPreparer {
   }
 
   /** @throws {StartupError} when the folder names no processor that is known. */
-  static async start(folder: string, options: VisionPreparerOptions = {}): Promise<VisionPreparer> {
+  static async open(folder: string, options: VisionPreparerOptions = {}): Promise<VisionPreparer> {
     const { thread, placeholder } = await startThread(folder);
     const queued = new QueuedThread(thread, async () => (await startThread(folder)).thread);
     return new VisionPreparer(queued, { ...options, placeholder });

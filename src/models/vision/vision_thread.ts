@@ -6,39 +6,27 @@
 import "../../onnx/no_location.ts";
 import { HearthError } from "../../errors.ts";
 import { decodeImage } from "../../media/image.ts";
+import { answerQuestions } from "../answer_questions.ts";
 import type { FromVisionThread, PreparedPicture, ToVisionThread } from "../prepared_picture.ts";
-import type { NoAnswer } from "../queued_thread.ts";
 import { VisionProcessor } from "./vision_processor.ts";
-
-const scope = globalThis as unknown as {
-  postMessage(message: FromVisionThread | NoAnswer, transfer?: Transferable[]): void;
-  onmessage: ((event: MessageEvent<ToVisionThread>) => void) | null;
-};
-
-type Question = Extract<ToVisionThread, { type: "prepare" }>;
 
 let processor: VisionProcessor | undefined;
 
-async function load(folder: string): Promise<void> {
-  try {
-    processor = await VisionProcessor.load(folder);
-    scope.postMessage({ type: "loaded", placeholder: processor.placeholder });
-  } catch (error) {
-    scope.postMessage({ type: "failed", reason: (error as Error).message });
+answerQuestions<ToVisionThread, FromVisionThread>(async (question) => {
+  switch (question.type) {
+    case "load": {
+      processor = await VisionProcessor.load(question.folder);
+      return { message: { type: "loaded", placeholder: processor.placeholder } };
+    }
+    case "prepare": {
+      const picture = await prepare(question);
+      return { message: { type: "prepared", picture }, transfer: buffersOf(picture) };
+    }
   }
-}
+});
 
-async function prepare(given: Question): Promise<void> {
-  try {
-    const picture = await processFile(given);
-    scope.postMessage({ type: "prepared", picture }, buffersOf(picture));
-  } catch (error) {
-    scope.postMessage({ type: "refused", error: HearthError.from(error).toWire() });
-  }
-}
-
-async function processFile(
-  { bytes, maxPixels, inOnePiece = false }: Question,
+async function prepare(
+  { bytes, maxPixels, inOnePiece = false }: Extract<ToVisionThread, { type: "prepare" }>,
 ): Promise<PreparedPicture> {
   const pixels = await decodeImage(bytes, { maxPixels });
   try {
@@ -57,6 +45,3 @@ async function processFile(
 function buffersOf({ tensors }: PreparedPicture): ArrayBuffer[] {
   return [...new Set(Object.values(tensors).map(({ data }) => data.buffer as ArrayBuffer))];
 }
-
-scope.onmessage = ({ data: message }) =>
-  message.type === "load" ? load(message.folder) : prepare(message);

@@ -1,0 +1,38 @@
+/**
+ * The inner side of a thread that is asked.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import type { NoAnswer } from "./queued_thread.ts";
+
+/** An answer, and the memory that goes with it and is not copied. */
+export interface ThreadAnswer<Answer> {
+  readonly message: Answer;
+  readonly transfer?: Transferable[];
+}
+
+/**
+ * Answers each message to this thread with one message. What `answer` throws is told too: a `HearthError` as the fault
+ * of what was asked, anything else as the thread's own.
+ */
+export function answerQuestions<Question, Answer>(
+  answer: (question: Question) => Promise<ThreadAnswer<Answer>>,
+): void {
+  const scope = globalThis as unknown as {
+    postMessage(message: Answer | NoAnswer, transfer?: Transferable[]): void;
+    onmessage: ((event: MessageEvent<Question>) => void) | null;
+  };
+  scope.onmessage = async ({ data: question }) => {
+    try {
+      const { message, transfer } = await answer(question);
+      scope.postMessage(message, transfer);
+    } catch (error) {
+      scope.postMessage(
+        error instanceof HearthError
+          ? { type: "refused", error: error.toWire() }
+          : { type: "failed", reason: error instanceof Error ? error.message : String(error) },
+      );
+    }
+  };
+}
