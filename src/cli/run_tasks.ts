@@ -103,8 +103,14 @@ async function* writeTranscripts({ session, inputs, temperature = 0 }: RunTask) 
       `A speech model takes audio files, and there is no file "${text.name}".`,
     );
   }
-  for (const { bytes: audio } of inputs) {
-    const events = session.stream({ type: "transcribe", requestId: "run", audio, temperature });
+  for (const { bytes: audio, name: param } of inputs) {
+    const events = session.stream({
+      type: "transcribe",
+      requestId: "run",
+      audio,
+      param,
+      temperature,
+    });
     let isFirst = true;
     for await (const event of events) {
       if (event.type === "error") throw HearthError.fromWire(event.error);

@@ -41,7 +41,7 @@ export async function transcribeChat(
   const { session, requestId, signal } = options;
   const audio = await readPart(part, { ...options, param });
   const temperature = request.temperature ?? 0;
-  const task = { type: "transcribe", requestId, audio, temperature } as const;
+  const task = { type: "transcribe", requestId, audio, param, temperature } as const;
   return new TranscriptAsChat(session.stream(task, { signal }));
 }
 

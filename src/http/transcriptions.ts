@@ -28,6 +28,8 @@ import {
 } from "./transcription_answer.ts";
 
 const PATH = "/audio/transcriptions";
+/** Name of the form's file. */
+const FIELD = "file";
 
 /** Transcriptions of uploaded files, whole or streamed. */
 export function transcriptionsRoute(deps: AppDeps): Route {
@@ -64,9 +66,15 @@ async function answerTranscription(
   const { audio, options } = await readUpload(call.req.raw, bodyLimits);
   const requestId = call.get("requestId");
   const { language, temperature, granularities } = options;
-  const timesWords = granularities.has("word");
-  const task = { type: "transcribe", requestId, audio, language, temperature, timesWords } as const;
-  const events = await untilBegun(session.stream(task, { signal: call.req.raw.signal }));
+  const events = await untilBegun(session.stream({
+    type: "transcribe",
+    requestId,
+    audio,
+    param: FIELD,
+    language,
+    temperature,
+    timesWords: granularities.has("word"),
+  }, { signal: call.req.raw.signal }));
   if (!options.stream) return transcriptAnswer(await readTranscript(events), options);
   return streamEvents(
     events,
@@ -85,13 +93,13 @@ async function readUpload(
     throw new HearthError(
       "missing_file",
       `No file was sent: want multipart/form-data with a part named file, saw Content-Type ${seen}.`,
-      { param: "file" },
+      { param: FIELD },
     );
   }
-  const { fields, file } = await readMultipart(request, { fileName: "file", limits });
+  const { fields, file } = await readMultipart(request, { fileName: FIELD, limits });
   const options = parseTranscription(fields);
   if (file !== undefined) return { audio: file, options };
   throw new HearthError("missing_file", "No file was sent: the form has no part named file.", {
-    param: "file",
+    param: FIELD,
   });
 }

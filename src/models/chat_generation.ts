@@ -77,6 +77,6 @@ export function requireKnownTokens({ options }: ChatTask, vocabSize: number): vo
     `logit_bias names token ${outside[0]}; the model's vocabulary has tokens 0 to ${
       vocabSize - 1
     }.`,
-    { param: `logit_bias.${outside[0]}` },
+    { param: `logit_bias["${outside[0]}"]` },
   );
 }

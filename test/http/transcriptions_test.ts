@@ -103,16 +103,25 @@ speechTest("transcriptions: what cannot be asked for is refused by name", async 
     [{ temperature: "warm" }, "invalid_value", "temperature"],
     [{ temperature: "0x1" }, "invalid_value", "temperature"],
     [{ stream: "maybe" }, "invalid_value", "stream"],
+    [{ "timestamp_granularities[]": "word" }, "invalid_value", "timestamp_granularities[]"],
     [
-      { "timestamp_granularities[]": "word" },
+      { "timestamp_granularities[]": "letter", response_format: "verbose_json" },
       "invalid_value",
-      '["timestamp_granularities[]"]',
+      "timestamp_granularities[]",
+    ],
+    [
+      { timestamp_granularities: "segment", stream: "true" },
+      "invalid_value",
+      "timestamp_granularities",
     ],
   ];
   for (const [fields, code, param] of cases) {
     const error = await errorOf(await postSpeech(app, audio, fields));
     assert.deepEqual(error, { status: 400, code, param }, JSON.stringify(fields));
   }
+  const noWords = { "timestamp_granularities[]": "word", response_format: "srt" };
+  const { error } = await (await postSpeech(app, audio, noWords)).json();
+  assert.match(error.message, /timestamp_granularities\[\].*verbose_json.*"srt"/);
   const unknown = await (await postSpeech(app, audio, { language: "fil" })).json();
   assert.match(unknown.error.message, /it knows zh, en, de, fr, es, it, ja/);
 });
@@ -126,7 +135,7 @@ speechTest("transcriptions: no file, no audio, and bodies of other types", async
   assert.deepEqual(await errorOf(empty), missing);
   for (const bytes of ["", "no audio", '{"a":1}', "RIFF\0\0\0\0WAVE"]) {
     const error = await errorOf(await postSpeech(app, new TextEncoder().encode(bytes)));
-    assert.deepEqual(error, { status: 400, code: "invalid_media" }, bytes);
+    assert.deepEqual(error, { status: 400, code: "invalid_media", param: "file" }, bytes);
   }
   const broken = await app.request("/audio/transcriptions", {
     method: "POST",
@@ -270,5 +279,5 @@ speechTest("chat: a message without one audio part is refused by name", async ()
     code: "invalid_media",
     param: `${param}[0]`,
   });
-  assert.deepEqual(await ask([audio]), { status, code: "invalid_media" });
+  assert.deepEqual(await ask([audio]), { status, code: "invalid_media", param: `${param}[0]` });
 });

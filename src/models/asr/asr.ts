@@ -105,7 +105,7 @@ export class AsrModel implements Model {
       if (known !== error) {
         log.error("transcription failed", { requestId: task.requestId, error });
       }
-      emit({ type: "error", error: known.toWire() });
+      emit({ type: "error", error: nameRecording(known, task).toWire() });
     }
   }
 
@@ -151,6 +151,12 @@ export class AsrModel implements Model {
     this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
   }
+}
+
+/** What is wrong with a recording is said of its place in the request. */
+function nameRecording(error: HearthError, { param }: TranscribeTask): HearthError {
+  if (error.kind !== "invalid_media") return error;
+  return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
 }
 
 interface TranscribeOptions {

@@ -11,6 +11,8 @@ export interface TranscribeTask {
   readonly requestId: string;
   /** The file's bytes, of any format that is known; its memory goes to the worker. */
   readonly audio: Uint8Array<ArrayBuffer>;
+  /** The recording's place in the request, for messages: `messages[0].content[1]`. */
+  readonly param: string;
   /** One of the API's codes; told from the sound if absent. */
   readonly language?: string | undefined;
   /** 0 always takes the most likely token at first; parts that go wrong are tried again at higher ones. */
