@@ -164,17 +164,27 @@ async function* writeScores({ session, inputs }: RunTask) {
   }
 }
 
-/** A sound file of the format that its name says, else WAV; a WAV's header tells its length. */
+/**
+ * A sound file of the format that its name says, else WAV; a WAV's header tells its length. An input that is no text is
+ * a recording, whose voice is taken on.
+ */
 async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTask) {
   const extension = extname(output ?? "").slice(1).toLowerCase();
   const format = SOUND_FORMATS.find((each) => each === extension) ?? "wav";
-  const [{ name: param } = { name: "text" }] = inputs;
+  const texts = inputs.filter(isText);
+  const [recording, another] = inputs.filter((input) => !isText(input));
+  if (texts.length === 0 || another !== undefined || (recording && voice !== undefined)) {
+    throw new StartupError(
+      "A model that speaks takes texts, and a --voice or one recording of somebody to speak as.",
+    );
+  }
   const events = session.stream({
     type: "speak",
     requestId: "run",
-    text: inputs.map(textOf).join("\n\n"),
-    param,
+    text: texts.map(textOf).join("\n\n"),
+    param: texts[0]!.name,
     voice: voice && findVoice(session.requireReady(), voice),
+    recording: recording && { audio: recording.bytes, param: recording.name },
     speed,
     format,
     seed: 0,

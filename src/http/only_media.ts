@@ -55,6 +55,7 @@ export function findOnlyMedia(
   );
 }
 
-function mediumOf({ type }: MediaPart): Medium {
+/** What a part holds. */
+export function mediumOf({ type }: MediaPart): Medium {
   return type === "image" || type === "image_url" ? "image" : "audio";
 }

@@ -33,7 +33,7 @@ export function voicesRoute({ session }: AppDeps): Route {
  * The id of the voice with this name: its id in any case, or what follows the `_` in an id that is the only one of its
  * kind, so that `alloy` is `af_alloy`. `default` is the first voice.
  *
- * @throws {HearthError} `invalid_value`, naming the voices there are.
+ * @throws {HearthError} `invalid_value`, naming the voices there are, if any.
  */
 export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): string {
   const wanted = name.toLowerCase();
@@ -42,6 +42,13 @@ export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): 
   const found = exact ?? (similar.length === 1 ? similar[0] : undefined) ??
     (wanted === "default" ? voices[0] : undefined);
   if (found !== undefined) return found.id;
+  if (voices.length === 0) {
+    throw new HearthError(
+      "invalid_value",
+      `voice: ${model} has no voice of its own; send a recording beside the text, in messages.`,
+      { param: "voice" },
+    );
+  }
   const shown = voices.slice(0, MAX_SHOWN).map(({ id }) => id).join(", ");
   const more = voices.length > MAX_SHOWN ? ` and ${voices.length - MAX_SHOWN} more` : "";
   throw new HearthError(

@@ -6,7 +6,7 @@
 import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../config.ts";
 import { HearthError } from "../errors.ts";
-import type { RecordingSupport, Task, TaskEvent, VoiceInfo } from "./task.ts";
+import type { Task, TaskEvent, VoiceInfo } from "./task.ts";
 
 /** A model ready to work. */
 export interface Model {
@@ -18,8 +18,8 @@ export interface Model {
   readonly maxSequences: number;
   /** Whom it can speak as, the default first; absent where it does not speak. */
   readonly voices?: readonly VoiceInfo[] | undefined;
-  /** Whether it takes on the voices of recordings; absent where it does not speak. */
-  readonly recordings?: RecordingSupport | undefined;
+  /** Why a model that speaks does not take on the voices of recordings; absent where it does. */
+  readonly noRecordings?: string | undefined;
   readonly metrics: Registry;
   /**
    * Takes up a task. Its events reach `emit` in order, the last being `done` or `error`. A model that makes long answers

@@ -14,7 +14,7 @@ import type {
   ResolvedModel,
 } from "../config.ts";
 import type { LoadProgress } from "../models/progress.ts";
-import type { RecordingSupport, Task, TaskEvent, VoiceInfo } from "../models/task.ts";
+import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
 
 /** What the worker is to load, and how. */
 export interface LoadOptions {
@@ -48,8 +48,8 @@ export interface ModelInfo {
   readonly maxSequences: number;
   /** Whom the model can speak as, the default first; absent where it does not speak. */
   readonly voices?: readonly VoiceInfo[] | undefined;
-  /** Whether the model takes on the voices of recordings; absent where it does not speak. */
-  readonly recordings?: RecordingSupport | undefined;
+  /** Why a model that speaks does not take on the voices of recordings; absent where it does. */
+  readonly noRecordings?: string | undefined;
 }
 
 /** Server to worker. */

@@ -52,7 +52,7 @@ async function load(options: LoadOptions): Promise<void> {
     // Announced also where it happened during the last moments of loading.
     backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
     const { id, aliases, ownedBy } = options.model;
-    const { kind, dtype, contextLength, maxSequences, voices, recordings } = model;
+    const { kind, dtype, contextLength, maxSequences, voices, noRecordings } = model;
     scope.postMessage({
       type: "ready",
       info: {
@@ -66,7 +66,7 @@ async function load(options: LoadOptions): Promise<void> {
         contextLength,
         maxSequences,
         voices,
-        recordings,
+        noRecordings,
       },
     });
   } catch (error) {

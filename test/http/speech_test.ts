@@ -190,7 +190,10 @@ Deno.test("POST /audio/speech refuses a recording to imitate, and says what ther
   const { error } = await response.json();
   assert.equal(error.code, "unsupported_by_model");
   assert.equal(error.param, "messages[0].content[1]");
-  assert.match(error.message, /tiny-voice \(tts\) speaks in voices of its own.*Kokoro/);
+  assert.match(
+    error.message,
+    /tiny-voice \(tts\) does not take on the voice of a recording: .*Chatterbox, and SpeechT5/,
+  );
 });
 
 Deno.test("POST /audio/speech with another model's name is 404", async () => {

@@ -21,13 +21,6 @@ export interface Recording {
   readonly param: string;
 }
 
-/** Whether a model takes on the voices of recordings. */
-export interface RecordingSupport {
-  readonly isTaken: boolean;
-  /** What it lacks for that, and how it gets it; absent where nothing helps. */
-  readonly lack?: string | undefined;
-}
-
 /** Reads a text aloud. */
 export interface SpeakTask {
   readonly type: "speak";

@@ -43,9 +43,9 @@ export interface Synthesizer {
   readonly sampleRateHz: number;
   /** The first is the default. None where the model speaks with the voices of recordings only. */
   readonly voices: readonly Voice[];
-  /** Absent where the model has voices of its own only. */
+  /** Absent where the model does not take on the voices of recordings. */
   readonly cloner?: VoiceCloner | undefined;
-  /** What the model lacks to take on the voice of a recording, and how it gets that; absent where nothing helps. */
+  /** What it lacks for that, and how it gets it; absent where nothing helps. */
   readonly clonerWanted?: string | undefined;
   /** Most tokens of one utterance. */
   readonly maxTokens: number;

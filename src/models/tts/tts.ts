@@ -17,7 +17,7 @@ import { type Model, requireTask } from "../model.ts";
 import { Places } from "../places.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
 import { RecordedVoices } from "./recorded_voices.ts";
-import type { RecordingSupport, SpeakEvent, SpeakTask, Task } from "../task.ts";
+import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { TtsMetrics } from "./tts_metrics.ts";
 import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
 import { nextTurn } from "../../next_turn.ts";
@@ -28,6 +28,9 @@ const MAX_TEXTS = 8;
 const MAX_LINES = 2;
 /** Of the noise that stands for somebody's voice while a model without voices warms up. */
 const WARM_UP_SECONDS = 2;
+
+const NO_CLONER =
+  "it has voices of its own, as all families but Chatterbox, and SpeechT5 with --speaker-encoder";
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
@@ -73,11 +76,9 @@ export class TtsModel implements Model {
     return this.#synthesizer.voices.map(({ id, language }) => ({ id, language }));
   }
 
-  get recordings(): RecordingSupport {
-    return {
-      isTaken: this.#recordedVoices !== undefined,
-      lack: this.#synthesizer.clonerWanted,
-    };
+  get noRecordings(): string | undefined {
+    if (this.#recordedVoices !== undefined) return undefined;
+    return this.#synthesizer.clonerWanted ?? NO_CLONER;
   }
 
   /** Speaks a word that nobody hears, so that the device has compiled what it needs. */
@@ -123,7 +124,7 @@ export class TtsModel implements Model {
       if (recorded !== undefined) return () => recorded.voiceOf(recording);
       throw new HearthError(
         "unsupported_by_model",
-        `${recording.param}: the model cannot take on the voice of a recording.`,
+        `${recording.param}: the model does not take on the voice of a recording: ${this.noRecordings}.`,
         { param: recording.param },
       );
     }

@@ -69,7 +69,8 @@ export class SpeechT5Synthesizer implements Synthesizer {
 
   get clonerWanted(): string | undefined {
     if (this.cloner !== undefined) return undefined;
-    return "it has no speaker encoder: start Hearth with --speaker-encoder and the folder of an x-vector model in ONNX";
+    return "SpeechT5 needs a speaker encoder for that: start Hearth with --speaker-encoder and the folder of an x-vector " +
+      "model in ONNX, or with another model, Chatterbox";
   }
 
   /** @throws {StartupError} when the folder lacks a part, the vocoder for example. */

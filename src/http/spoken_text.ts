@@ -1,0 +1,68 @@
+/**
+ * What a speech request wants spoken, and with whose voice.
+ *
+ * @module
+ */
+import type { SpeechWish } from "../api/speech_request.ts";
+import { HearthError } from "../errors.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
+import { mediumOf, type PlacedPart } from "./only_media.ts";
+
+/** A text and its place in the request. */
+export interface SpokenText {
+  readonly text: string;
+  readonly param: string;
+  /** A recording of somebody whose voice is to be taken on. */
+  readonly recording?: PlacedPart | undefined;
+}
+
+/**
+ * Finds the text to speak: `input`, or the text parts of the last user message, beside which an audio part may stand.
+ *
+ * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or a voice beside one;
+ * `unsupported_by_model` for pictures, and for recordings where the model cannot take on their voices.
+ */
+export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
+  const { input, messages = [] } = wish;
+  if (input !== undefined) return { text: input, param: "input" };
+  const index = messages.findLastIndex(({ role }) => role === "user");
+  const content = messages[index]?.content;
+  if (content === undefined) throw invalid("messages", "want a user message, saw none");
+  const param = `messages[${index}].content`;
+  if (typeof content === "string") return { text: content, param };
+  const texts: string[] = [];
+  const recordings: PlacedPart[] = [];
+  for (const [place, part] of content.entries()) {
+    if (part.type === "text") texts.push(part.text);
+    else recordings.push({ part, param: `${param}[${place}]` });
+  }
+  const [recording, another] = recordings;
+  for (const each of recordings) requireRecordings(each, info);
+  if (another !== undefined) {
+    throw invalid(another.param, `want one recording at most, saw ${recordings.length}`);
+  }
+  if (recording !== undefined && wish.voice !== undefined) {
+    throw invalid("voice", "want nothing beside a recording, whose voice is taken on");
+  }
+  return { text: texts.join("\n\n"), param, recording };
+}
+
+/** @throws {HearthError} `unsupported_by_model` when the model does not take on the voice of such a part. */
+function requireRecordings(
+  { part, param }: PlacedPart,
+  { id, kind, noRecordings }: ModelInfo,
+): void {
+  const why = mediumOf(part) === "image"
+    ? `takes text and recordings, saw a part of type ${part.type}`
+    : noRecordings && `does not take on the voice of a recording: ${noRecordings}`;
+  if (why === undefined) return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `${param}: the loaded model ${id} (${kind}) ${why}.`,
+    { param },
+  );
+}
+
+function invalid(param: string, message: string): HearthError {
+  return new HearthError("invalid_value", `${param}: ${message}.`, { param });
+}
