@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Environment } from "../config.ts";
 import { log } from "../log.ts";
@@ -35,7 +36,7 @@ export function runFolder(
   const { XDG_RUNTIME_DIR, LOCALAPPDATA, HOME, USERPROFILE } = environment;
   if (os === "windows" && LOCALAPPDATA) return join(LOCALAPPDATA, "hearth", "run");
   if (XDG_RUNTIME_DIR) return join(XDG_RUNTIME_DIR, "hearth");
-  return join(HOME || USERPROFILE || ".", ".hearth", "run");
+  return join(HOME || USERPROFILE || homedir(), ".hearth", "run");
 }
 
 /** The file of this server. A server can do without: where it cannot be written, the log says so. */
@@ -61,7 +62,7 @@ export class PidFile {
       Deno.writeTextFileSync(draft, `${pid}\n${JSON.stringify(served)}\n`, { mode: 0o600 });
       Deno.renameSync(draft, path);
     } catch (error) {
-      log.warn("the process-id file cannot be written", { path, error });
+      log.warn("the process-id file cannot be written", { path, reason: (error as Error).message });
     }
     return new PidFile(path, pid);
   }
@@ -72,8 +73,14 @@ export class PidFile {
       const [pid] = Deno.readTextFileSync(this.#path).split("\n", 1);
       if (Number(pid) === this.#pid) Deno.removeSync(this.#path);
     } catch (error) {
-      if (error instanceof Deno.errors.NotFound) return;
-      log.warn("the process-id file cannot be removed", { path: this.#path, error });
+      if (isAbsence(error)) return;
+      const reason = (error as Error).message;
+      log.warn("the process-id file cannot be removed", { path: this.#path, reason });
     }
   }
+}
+
+/** Whether a file is not there, be it that what should be its folder is none. */
+export function isAbsence(error: unknown): boolean {
+  return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }

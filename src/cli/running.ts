@@ -5,8 +5,9 @@
  */
 import { join } from "node:path";
 import process from "node:process";
+import { StartupError } from "../errors.ts";
 import { formatUrl } from "./format_url.ts";
-import { type PidRecord, runFolder } from "./pid_file.ts";
+import { isAbsence, type PidRecord, runFolder } from "./pid_file.ts";
 
 const HEALTH_TIMEOUT_MS = 2_000;
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
@@ -59,8 +60,8 @@ async function listFiles(folder: string): Promise<string[]> {
   try {
     return (await Array.fromAsync(Deno.readDir(folder))).map(({ name }) => name);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
+    if (isAbsence(error)) return [];
+    throw new StartupError(`${folder} cannot be read: ${(error as Error).message}`);
   }
 }
 

@@ -6,6 +6,7 @@
  * @see https://huggingface.co/docs/huggingface_hub/guides/manage-cache
  * @module
  */
+import { homedir } from "node:os";
 import { join } from "node:path";
 import type { Environment } from "../config.ts";
 
@@ -45,7 +46,7 @@ export function showHubId({ owner, name, revision }: HubId): string {
 /** The folder of everything of the hub's on this machine: `HF_HOME`, else below `XDG_CACHE_HOME` or the home folder. */
 export function findHubHome(environment: Environment): string {
   const { HF_HOME, XDG_CACHE_HOME, HOME, USERPROFILE } = environment;
-  const caches = XDG_CACHE_HOME || join(HOME || USERPROFILE || ".", ".cache");
+  const caches = XDG_CACHE_HOME || join(HOME || USERPROFILE || homedir(), ".cache");
   return HF_HOME || join(caches, "huggingface");
 }
 

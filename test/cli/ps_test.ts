@@ -30,6 +30,18 @@ Deno.test("ps without servers says so, and cleans up after those that were kille
   });
 });
 
+Deno.test("ps where a file stands in the run folder's place finds no server", async () => {
+  await withRunFolder(async (env) => {
+    await Deno.writeTextFile(join(env["XDG_RUNTIME_DIR"]!, "hearth"), "");
+    const { code, stdout, stderr } = await runHearth(["ps"], { env });
+    assert.deepEqual({ code, stdout, stderr }, {
+      code: 0,
+      stdout: "No server runs.\n",
+      stderr: "",
+    });
+  });
+});
+
 Deno.test("ps shows each server with process, model, address, uptime and state; stop ends one", async () => {
   await withRunFolder(async (env) => {
     await using first = new HearthProcess(CPU, { env });

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
 import { PidFile, pidFilePath } from "../../../src/cli/pid_file.ts";
+import { configureLog } from "../../../src/log.ts";
+import { CapturedStderr } from "../../fixtures/capture_stderr.ts";
 
 const RECORD = {
   pid: 4711,
@@ -34,6 +37,25 @@ Deno.test("pidFilePath() follows the platform's own place", () => {
     pidFilePath(8, { LOCALAPPDATA: "/users/ada/local" }, "windows"),
     join("/users/ada/local", "hearth", "run", "8.pid"),
   );
+});
+
+Deno.test("pidFilePath() asks the system for the home of a service that is started without one", () => {
+  assert.equal(pidFilePath(8, {}, "linux"), join(homedir(), ".hearth", "run", "8.pid"));
+});
+
+Deno.test("PidFile.write() says in one line that a file cannot be written, and goes on without", async () => {
+  await withFile((path) => {
+    Deno.writeTextFileSync(dirname(path), "a file where the folder should be");
+    configureLog({ level: "warn", format: "text" });
+    using stderr = new CapturedStderr();
+    PidFile.write(RECORD, path).remove();
+    configureLog({ level: "info", format: "text" });
+    assert.equal(stderr.lines.length, 1);
+    assert.match(
+      stderr.lines[0]!,
+      /WARN {2}the process-id file cannot be written path=\S+ reason="/,
+    );
+  });
 });
 
 Deno.test("PidFile.write() puts the process id alone on the first line, in place of a file left behind", async () => {
