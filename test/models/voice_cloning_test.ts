@@ -1,0 +1,197 @@
+/** Models that speak with the voices of recordings, on their own. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { loadModel } from "../../src/models/load.ts";
+import { SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
+import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";
+import { openSynthesizer } from "../../src/models/tts/tts_load.ts";
+import type { VectorVoice } from "../../src/models/tts/tts_voices.ts";
+import { GraphBuilder } from "../fixtures/graph_builder.ts";
+import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
+import { writeHalf } from "../fixtures/half_model.ts";
+import { recordSomebody } from "../fixtures/recordings.ts";
+import {
+  makeSpeakerEncoder,
+  makeTinyTts,
+  speakerEncoderFiles,
+  type TtsFamily,
+  type TtsFiles,
+} from "../fixtures/tiny_tts.ts";
+
+const WIDTH = 8;
+const never = () => new AbortController().signal;
+const onProgress = () => {};
+
+async function withChatterbox(
+  use: (synthesizer: Synthesizer) => Promise<void>,
+  { changes = {}, backend = new CpuBackend() }: {
+    readonly changes?: TtsFiles;
+    readonly backend?: Backend;
+  } = {},
+): Promise<void> {
+  await using tiny = await makeTinyTts("chatterbox", { changes });
+  const folder = await openFolder(tiny.folder);
+  const { synthesizer } = await openSynthesizer(folder, { backend, onProgress });
+  try {
+    await use(synthesizer);
+  } finally {
+    await synthesizer.dispose();
+  }
+}
+
+async function withEncoder(
+  use: (encoder: SpeakerEncoder) => Promise<void>,
+  files = speakerEncoderFiles(),
+): Promise<void> {
+  await using speakers = await makeSpeakerEncoder(files);
+  const encoder = await SpeakerEncoder.load(speakers.folder, {
+    backend: new CpuBackend(),
+    width: WIDTH,
+    language: "en",
+    onProgress,
+  });
+  try {
+    await use(encoder);
+  } finally {
+    await encoder.dispose();
+  }
+}
+
+Deno.test("SpeakerEncoder.clone() gives a vector of length 1, however loud the recording is", async () => {
+  await withEncoder(async (encoder) => {
+    const tone = (loudness: number) =>
+      Float32Array.from(
+        { length: 16_000 },
+        (_, i) => loudness * Math.sin(i / 9) * Math.cos(i / 700),
+      );
+    const styleOf = async (loudness: number) =>
+      ((await encoder.clone(tone(loudness))).voice as VectorVoice).style;
+    const [loud, soft] = [await styleOf(0.8), await styleOf(0.1)];
+    assert.equal(loud.length, WIDTH);
+    assert.ok(Math.abs(Math.hypot(...loud) - 1) < 1e-5);
+    assert.ok(loud.every((value, i) => Math.abs(value - soft[i]!) < 1e-3));
+  });
+});
+
+Deno.test("SpeakerEncoder.clone() refuses what its numbers overflow on", async () => {
+  const files = {
+    ...speakerEncoderFiles(),
+    "preprocessor_config.json": { do_normalize: false },
+  };
+  await withEncoder(async (encoder) => {
+    const samples = new Float32Array(16_000).fill(3e38);
+    await assert.rejects(() => encoder.clone(samples), /nothing to tell a voice by/);
+  }, files);
+});
+
+const WRONG_ENCODERS: Readonly<Record<string, readonly [TtsFiles, RegExp]>> = {
+  "no configuration": [{ "config.json": undefined }, /has no config.json/],
+  "no graph": [{ "onnx/model.onnx": undefined }, /has no onnx\/model\*\.onnx/],
+  "another width": [speakerEncoderFiles(12), /gives 12 numbers.*takes 8/],
+  "other inputs": [
+    { "onnx/model.onnx": buildPassing("sound") },
+    /inputs that are not known: sound/,
+  ],
+  "other outputs": [
+    { "onnx/model.onnx": buildPassing("input_values") },
+    /tells no speakers apart: its outputs are y; embeddings is wanted/,
+  ],
+};
+for (const [what, [changes, message]] of Object.entries(WRONG_ENCODERS)) {
+  Deno.test(`SpeakerEncoder.load() refuses a folder with ${what}`, async () => {
+    const files = { ...speakerEncoderFiles(), ...changes };
+    await assert.rejects(() => withEncoder(() => Promise.resolve(), files), (error: Error) => {
+      assert.equal(error.constructor.name, "StartupError");
+      assert.match(error.message, /^--speaker-encoder: /);
+      assert.match(error.message, message);
+      return true;
+    });
+  });
+}
+
+/** A graph that gives back what it gets. */
+function buildPassing(input: string): Uint8Array<ArrayBuffer> {
+  const graph = new GraphBuilder();
+  graph.add("Identity", [input], { outputs: ["y"] });
+  return graph.build({
+    inputs: [[input, "float32", [1, "length"]]],
+    outputs: [["y", "float32", [1, "length"]]],
+  });
+}
+
+Deno.test("--speaker-encoder is for SpeechT5 alone", async () => {
+  await using speakers = await makeSpeakerEncoder();
+  const load = async (family: TtsFamily, kind?: "embedding") => {
+    await using tiny = await makeTinyTts(family);
+    const model = { id: "tiny", aliases: [], ownedBy: "test", folder: tiny.folder };
+    await loadModel({
+      model,
+      kind,
+      engine: { prefixCache: false },
+      speakerEncoderFolder: speakers.folder,
+      backend: new CpuBackend(),
+      onProgress,
+    });
+  };
+  await assert.rejects(() => load("vits"), /--speaker-encoder is for SpeechT5.*of type "vits"/);
+  await assert.rejects(
+    () => load("vits", "embedding"),
+    /--speaker-encoder is for models that speak/,
+  );
+});
+
+Deno.test("ChatterboxSynthesizer stops writing when nobody wants to hear it", async () => {
+  // A sign that never comes: the sound would go on to its utmost length.
+  const changes = { "generation_config.json": { eos_token_id: 6_563 } };
+  await withChatterbox(async (synthesizer) => {
+    const [voice] = synthesizer.voices;
+    const tokens = await synthesizer.tokenize("So be it.", voice!);
+    const abort = new AbortController();
+    setTimeout(() => abort.abort(new Error("enough")), 20);
+    const options = { voice: voice!, speed: 1, noisePlace: 0, signal: abort.signal };
+    await assert.rejects(() => synthesizer.synthesize(tokens, options), /enough/);
+  }, { changes });
+});
+
+Deno.test("ChatterboxSynthesizer takes the beginning of a default voice that is long", async () => {
+  const long = recordSomebody({ pitchHz: 140, seconds: 40, sampleRateHz: 8_000 });
+  await withChatterbox((synthesizer) => {
+    assert.deepEqual(synthesizer.voices.map(({ id }) => id), ["default"]);
+    return Promise.resolve();
+  }, { changes: { "default_voice.wav": long } });
+});
+
+Deno.test("ChatterboxSynthesizer.load() says what is wrong with a folder", async () => {
+  const load = (changes: TtsFiles) => withChatterbox(() => Promise.resolve(), { changes });
+  await assert.rejects(
+    () => load({ "default_voice.wav": new TextEncoder().encode("no sound") }),
+    /default_voice\.wav gives no voice: The file is no audio/,
+  );
+  await assert.rejects(
+    () => load({ "onnx/speech_encoder.onnx": undefined }),
+    /has no onnx\/speech_encoder\*\.onnx/,
+  );
+});
+
+gpuTest("a language model of Chatterbox in half precision speaks on WebGPU", async () => {
+  await using tiny = await makeTinyTts("chatterbox");
+  await writeHalf(tiny.folder, "language_model");
+  const folder = await openFolder(tiny.folder);
+  const backend = await WebGpuBackend.create(await openTestDevice());
+  try {
+    const options = { backend, onProgress, dtype: "fp16" } as const;
+    const { synthesizer, dtype } = await openSynthesizer(folder, options);
+    assert.equal(dtype, "fp16");
+    const [voice] = synthesizer.voices;
+    const tokens = await synthesizer.tokenize("So be it.", voice!);
+    const utterance = { voice: voice!, speed: 1, noisePlace: 0, signal: never() };
+    const samples = await synthesizer.synthesize(tokens, utterance);
+    assert.ok(samples.length > 300 && samples.some((sample) => Math.abs(sample) > 0.05));
+    await synthesizer.dispose();
+  } finally {
+    backend.dispose();
+  }
+});

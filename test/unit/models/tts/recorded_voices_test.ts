@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { RecordedVoices } from "../../../../src/models/tts/recorded_voices.ts";
+import type { VoiceCloner } from "../../../../src/models/tts/synthesizer.ts";
+import { recordSomebody } from "../../../fixtures/recordings.ts";
+
+const MIB = 1024 * 1024;
+
+/** Voices that take so much memory each. */
+function openVoices(numBytes: number) {
+  const made: number[] = [];
+  const cloner: VoiceCloner = {
+    sampleRateHz: 16_000,
+    clone: async (samples) => {
+      await Promise.resolve();
+      return { voice: { id: `${samples.length}`, language: "en" }, numBytes };
+    },
+  };
+  const voices = new RecordedVoices(cloner, () => made.push(made.length));
+  const voiceOf = (pitchHz: number) => {
+    const audio = recordSomebody({ pitchHz, seconds: 1, sampleRateHz: 8_000 });
+    return voices.voiceOf({ audio, param: "x" });
+  };
+  return { made, voiceOf };
+}
+
+Deno.test("RecordedVoices.voiceOf() makes one voice of one recording, also of several at once", async () => {
+  const { made, voiceOf } = openVoices(MIB);
+  const [first, second] = await Promise.all([voiceOf(100), voiceOf(100)]);
+  assert.equal(first, second);
+  assert.equal(await voiceOf(100), first);
+  assert.equal(made.length, 1);
+  assert.notEqual(await voiceOf(101), first);
+  assert.equal(made.length, 2);
+});
+
+Deno.test("RecordedVoices.voiceOf() forgets the voice that was unused for longest", async () => {
+  const { made, voiceOf } = openVoices(30 * MIB);
+  for (const pitchHz of [100, 101, 100, 102]) await voiceOf(pitchHz);
+  assert.equal(made.length, 3);
+  await voiceOf(100);
+  assert.equal(made.length, 3);
+  await voiceOf(101);
+  assert.equal(made.length, 4);
+});
+
+Deno.test("RecordedVoices.voiceOf() tries a recording again that failed, and names the place of each", async () => {
+  const voices = new RecordedVoices({
+    sampleRateHz: 16_000,
+    clone: () => Promise.reject(new Error("not reached")),
+  }, () => {});
+  const audio = recordSomebody({ pitchHz: 100, seconds: 0.2, sampleRateHz: 8_000 });
+  const seen = await Promise.allSettled(
+    ["one", "two", "three"].map((param) => voices.voiceOf({ audio, param })),
+  );
+  for (const [index, param] of ["one", "two", "three"].entries()) {
+    const result = seen[index]!;
+    assert.equal(result.status, "rejected");
+    assert.equal(result.reason.param, param);
+    assert.match(result.reason.message, new RegExp(`^${param}: The recording lasts 0.20 s`));
+  }
+});
