@@ -15,6 +15,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/models/folder.ts";
 import type { SpeakEvent } from "../../src/models/task.ts";
+import { readReference } from "../../src/models/tts/reference_recording.ts";
 import type { TtsModel } from "../../src/models/tts/tts.ts";
 import { loadTts } from "../../src/models/tts/tts_load.ts";
 import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
@@ -82,12 +83,31 @@ async function makeTheirs(
         return await speaker(model).generate_speech(input_ids, embedding, { vocoder });
       };
     }
+    case "chatterbox": {
+      const model = await transformers.ChatterboxModel.from_pretrained(name, options);
+      const recording = await readReference(await Deno.readFile(`${folder}/default_voice.wav`), {
+        sampleRateHz: 24_000,
+      });
+      const speech = await writer(model).encode_speech(
+        new Tensor("float32", recording, [1, recording.length]),
+      );
+      return async (text) =>
+        await writer(model).generate({ ...tokenizer(text), ...speech, max_new_tokens: 1_000 });
+    }
   }
 }
 
 /** What its models are not declared to have. */
 function speaker(model: unknown): { generate_speech(...args: unknown[]): Promise<unknown> } {
   return model as ReturnType<typeof speaker>;
+}
+
+/** As {@linkcode speaker}. */
+function writer(model: unknown): {
+  encode_speech(samples: unknown): Promise<Record<string, unknown>>;
+  generate(options: Record<string, unknown>): Promise<unknown>;
+} {
+  return model as ReturnType<typeof writer>;
 }
 
 /** @returns milliseconds to the first sound and to the last. */
