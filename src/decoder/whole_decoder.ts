@@ -5,6 +5,7 @@
  * @module
  */
 import type { Backend, Sampler } from "../backend/backend.ts";
+import { presentName } from "../onnx/cache_names.ts";
 import {
   type ExternalData,
   type Session,
@@ -205,11 +206,6 @@ function requireKnown(session: Session, embedded: readonly string[]): void {
   const faults = [...unknown.map(({ name }) => `its input "${name}" is not known`), ...cacheless];
   if (faults.length === 0) return;
   throw new UnsupportedGraphError(`The decoder graph cannot be run: ${faults.join(", ")}.`);
-}
-
-/** The output that continues a cache input: `past_key_values.0.key` → `present.0.key`. */
-function presentName(pastName: string): string {
-  return pastName.replace(/^past_key_values/, "present").replace(/^past/, "present");
 }
 
 /** State of a sequence that has not begun: no keys yet, other state zero. */

@@ -12,6 +12,7 @@ import { EncoderDecoderAttention } from "../../decoder/encoder_decoder_attention
 import { openPagedDecoder } from "../../decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../decoder/paged_decoder.ts";
 import { appendInCacheDtype } from "../../onnx/cache_dtype.ts";
+import { isCrossCache, presentName } from "../../onnx/cache_names.ts";
 import { type CrossInputs, nameStepAttentions } from "../../onnx/step_attention.ts";
 import { expandQuantized } from "../../onnx/expand_quantized.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
@@ -92,7 +93,7 @@ export class CutDecoder {
     // The CPU lacks some operators on quantised weights.
     const ready = backend.kind === "cpu" ? expandQuantized : (model: Model) => model;
     const step = ready(appendInCacheDtype(graphs.step));
-    const { model, crossInputs } = nameStepAttentions(step, isCross);
+    const { model, crossInputs } = nameStepAttentions(step, isCrossCache);
     if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
     const { contextLength } = options;
     const result = splitGraph(fuseSkipNorms(model), { contextLength });
@@ -209,15 +210,6 @@ export function divideMerged(merged: Model): DecoderGraphs | undefined {
   const project = takeBranch(merged, "else_branch");
   const step = takeBranch(merged, "then_branch");
   if (project === undefined || step === undefined) return undefined;
-  const crossOutputs = project.graph.outputs.map(({ name }) => name).filter(isCross);
+  const crossOutputs = project.graph.outputs.map(({ name }) => name).filter(isCrossCache);
   return { project: keepOutputs(project, crossOutputs), step: keepOutputs(step, ["logits"]) };
-}
-
-function isCross(name: string): boolean {
-  return name.includes(".encoder.");
-}
-
-/** The output that makes a cache input: `past_key_values.0.encoder.key` → `present.0.encoder.key`. */
-function presentName(pastName: string): string {
-  return pastName.replace(/^past_key_values/, "present");
 }

@@ -10,6 +10,7 @@ import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
+import { isCrossCache, presentName } from "../../onnx/cache_names.ts";
 import { hoistTransposes } from "../../onnx/hoist_transposes.ts";
 import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
 import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
@@ -58,9 +59,9 @@ export class MergedDecoder {
     this.#project = project;
     this.#step = step;
     this.#selfInputs = step.inputs.filter(({ name }) =>
-      name.startsWith("past_key_values") && !isCross(name)
+      name.startsWith("past_key_values") && !isCrossCache(name)
     );
-    this.#crossInputs = names.filter(isCross);
+    this.#crossInputs = names.filter(isCrossCache);
     this.#masks = MASKS.filter((name) => names.includes(name));
     this.#wantsHidden = names.includes(HIDDEN);
     this.tokenInput = names.includes("inputs_embeds") ? "inputs_embeds" : "input_ids";
@@ -150,13 +151,9 @@ function divide(model: Model, path: string): { maker: Model; user: Model } {
   };
   // The encoder's keys are transposed once per input instead of once per token.
   return hoistTransposes({
-    maker: take("else_branch", isCross),
-    user: take("then_branch", (name) => !isCross(name)),
-  }, (input) => isCross(input) ? presentName(input) : undefined);
-}
-
-function isCross(name: string): boolean {
-  return name.includes(".encoder.");
+    maker: take("else_branch", isCrossCache),
+    user: take("then_branch", (name) => !isCrossCache(name)),
+  }, (input) => isCrossCache(input) ? presentName(input) : undefined);
 }
 
 function requireInputs(session: Session, path: string, known: RegExp): void {
@@ -185,9 +182,4 @@ function ones(numRows: number, length: number): Tensor {
 
 function pick(outputs: Tensors, inputNames: readonly string[]): Record<string, Tensor> {
   return Object.fromEntries(inputNames.map((name) => [name, outputs[presentName(name)]!]));
-}
-
-/** The output that continues a cache input: `past_key_values.0.decoder.key` → `present.0.decoder.key`. */
-function presentName(pastName: string): string {
-  return pastName.replace(/^past_key_values/, "present");
 }

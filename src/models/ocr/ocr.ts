@@ -190,18 +190,17 @@ export class OcrModel implements Model {
 
   #checkLengths({ text, prompt }: OcrPrompt): void {
     const { maxTextTokens, maxDecoderTokens } = this.#parts;
-    for (
-      const [length, most] of [[text.length, maxTextTokens], [
-        prompt.length,
-        maxDecoderTokens - 1,
-      ]] as const
-    ) {
-      if (length <= most) continue;
-      throw new HearthError(
-        "context_length_exceeded",
-        `The text has ${length} tokens; with a picture the model takes at most ${most}.`,
-        { param: "messages" },
-      );
-    }
+    requireAtMost(text.length, maxTextTokens);
+    requireAtMost(prompt.length, maxDecoderTokens - 1);
   }
+}
+
+/** @throws {HearthError} `context_length_exceeded` for a text of more tokens. */
+function requireAtMost(numTokens: number, most: number): void {
+  if (numTokens <= most) return;
+  throw new HearthError(
+    "context_length_exceeded",
+    `The text has ${numTokens} tokens; with a picture the model takes at most ${most}.`,
+    { param: "messages" },
+  );
 }

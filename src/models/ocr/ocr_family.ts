@@ -6,6 +6,7 @@
 import { StartupError } from "../../errors.ts";
 import type { Transformers } from "../../onnx/hook.ts";
 import type { Json } from "../folder.ts";
+import type { Size } from "../picture_processor.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 
 /** A request's text in the model's terms. */
@@ -17,13 +18,7 @@ export interface OcrPrompt {
   /** A token that ends the answer besides the model's own. */
   readonly endToken?: number | undefined;
   /** Makes the answer of the model's text, once it is whole; it is the answer if absent. */
-  readonly finish?: ((text: string, picture: PictureSize) => string) | undefined;
-}
-
-/** Pixels of a picture. */
-export interface PictureSize {
-  readonly width: number;
-  readonly height: number;
+  readonly finish?: ((text: string, picture: Size) => string) | undefined;
 }
 
 /** See the module. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { presentName } from "../../onnx/cache_names.ts";
 import { Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { TtsGraph } from "./tts_graph.ts";
 
@@ -17,7 +18,7 @@ export function pickCache(
   inputNames: readonly string[],
 ): Record<string, Tensor> {
   return Object.fromEntries(
-    inputNames.map((name) => [name, outputs[name.replace(/^past_key_values/, "present")]!]),
+    inputNames.map((name) => [name, outputs[presentName(name)]!]),
   );
 }
 

@@ -7,6 +7,7 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
+import { isCrossCache } from "../../onnx/cache_names.ts";
 import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
 import type { Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
@@ -49,8 +50,8 @@ export class MelDecoder {
     this.#project = project;
     this.#step = step;
     const cached = step.inputs.filter(({ name }) => name.startsWith("past_key_values."));
-    this.#selfInputs = cached.filter(({ name }) => !isCross(name));
-    this.#crossInputs = cached.map(({ name }) => name).filter(isCross);
+    this.#selfInputs = cached.filter(({ name }) => !isCrossCache(name));
+    this.#crossInputs = cached.map(({ name }) => name).filter(isCrossCache);
   }
 
   /** @throws {StartupError} when the graph is not as Optimum exports it. */
@@ -63,8 +64,8 @@ export class MelDecoder {
         known: KNOWN,
         change: (model) => takeHalf(model, { branch, wanted, path }),
       });
-    const project = await open("else_branch", isCross);
-    return new MelDecoder(project, await open("then_branch", (name) => !isCross(name)));
+    const project = await open("else_branch", isCrossCache);
+    return new MelDecoder(project, await open("then_branch", (name) => !isCrossCache(name)));
   }
 
   /**
@@ -133,8 +134,4 @@ function takeHalf(
     return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(wanted));
   }
   throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
-}
-
-function isCross(name: string): boolean {
-  return name.includes(".encoder.");
 }
