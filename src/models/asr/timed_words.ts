@@ -14,6 +14,8 @@ export interface WordSegment {
   readonly words: readonly WordGroup[];
 }
 
+/** Where a speaker may pause. */
+const PAUSE = /[\p{Po}\p{Pd}]["'\p{Pe}\p{Pf}]*\s*$/u;
 /** No word is usually longer. */
 const LONGEST_USUAL_SECONDS = 0.7;
 
@@ -30,24 +32,25 @@ export function timeWords(
 ): TranscriptWord[][] {
   let first = 0;
   const spans = segments.map(({ words }) =>
-    words.map(({ numSpoken, numTokens }) => {
-      const span = { start: begins[first]!, end: begins[first + numSpoken]! };
+    words.map(({ numTokens }) => {
+      const start = begins[first]!;
       first += numTokens;
-      return span;
+      return { start, end: begins[first]! };
     })
   );
   const longest = 2 * usualSeconds(spans.flat());
   return segments.map(({ startSeconds, endSeconds, words }, index) => {
     const within = (seconds: number) => Math.min(Math.max(seconds, startSeconds), endSeconds);
     return words.map(({ text }, place) => {
-      const { start, end } = spans[index]![place]!;
-      // Silence around a segment falls to its first and its last word.
-      const isFirst = place === 0;
-      const isLast = place === words.length - 1;
+      const span = spans[index]![place]!;
+      const [start, end] = [within(span.start), within(span.end)];
+      // A pause falls to one of the words beside it.
+      const isBefore = place === words.length - 1 || PAUSE.test(text);
+      const isAfter = place === 0 || PAUSE.test(words[place - 1]!.text);
       return {
         text: text.trim(),
-        startSeconds: within(isFirst ? Math.max(start, end - longest) : start),
-        endSeconds: within(isLast ? Math.min(end, start + longest) : end),
+        startSeconds: isAfter && !isBefore ? Math.max(start, end - longest) : start,
+        endSeconds: isBefore ? Math.min(end, start + longest) : end,
       };
     });
   });

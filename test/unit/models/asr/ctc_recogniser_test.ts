@@ -95,6 +95,7 @@ async function hear(samples: Float32Array, speech?: readonly SampleRange[]): Pro
     speech,
     index: 0,
     language: undefined,
+    timesWords: true,
   };
   const { signal } = new AbortController();
   for await (const window of recogniser.transcribe({ ...recording, temperature: 0, signal })) {
@@ -109,6 +110,12 @@ function assertHeard({ segments }: Heard, spelt: readonly Word[]): void {
     spelt.map(({ text }) => ` ${text}`).join(""),
   );
   assert.deepEqual(segments.map(({ id }) => id), [...segments.keys()]);
+  const timed = segments.flatMap(({ words }) => words!);
+  assert.deepEqual(timed.map(({ text }) => text), spelt.map(({ text }) => text));
+  for (const [i, { text, startSeconds, endSeconds }] of timed.entries()) {
+    assert.ok(Math.abs(startSeconds - spelt[i]!.start) < 0.05, `${startSeconds}: ${text}`);
+    assert.ok(Math.abs(endSeconds - spelt[i]!.end) < 0.05, `${endSeconds}: ${text}`);
+  }
   const words = segments.flatMap(({ text }) => text.trim().split(" "));
   let at = 0;
   for (const { text, startSeconds, endSeconds } of segments) {
