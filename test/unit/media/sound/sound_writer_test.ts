@@ -131,7 +131,7 @@ Deno.test("WavWriter leaves the length open, closeWavHeader() writes it in", asy
   assert.equal(view.getUint32(40, true), 3_200);
 });
 
-Deno.test("createSoundWriter() frees encoders of files that were not ended", async () => {
+Deno.test("createSoundWriter() lets files be given up before their end, again and again", async () => {
   for (const format of SOUND_FORMATS) {
     for (let i = 0; i < 50; i++) {
       const writer = await createSoundWriter(format, 24_000);
