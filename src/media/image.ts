@@ -7,6 +7,7 @@ import { HearthError } from "../errors.ts";
 import { type ImageHeader, readImageHeader } from "./image_header.ts";
 import { invalidImage } from "./image/format.ts";
 import { applyOrientation } from "./image/orientation.ts";
+import { dropOpaqueAlpha } from "./opaque.ts";
 import type { Pixels } from "./pixels.ts";
 
 /** Largest picture that is decoded where nothing else is said, in pixels. */
@@ -53,7 +54,8 @@ export async function decodeImage(
     );
   }
   const pixels = await decode(file, header);
-  return applyOrientation(keepsAlpha ? pixels : dropOpaqueAlpha(pixels), orientation);
+  const upright = applyOrientation(pixels, orientation);
+  return keepsAlpha ? upright : dropOpaqueAlpha(upright);
 }
 
 function toMegapixels(numPixels: number): string {
@@ -72,17 +74,4 @@ async function decode(file: Uint8Array<ArrayBuffer>, header: ImageHeader): Promi
       error,
     );
   }
-}
-
-function dropOpaqueAlpha(pixels: Pixels): Pixels {
-  const { width, height, channels, data } = pixels;
-  if (channels !== 4) return pixels;
-  for (let i = 3; i < data.length; i += 4) if (data[i] !== 255) return pixels;
-  const opaque = new Uint8Array(width * height * 3);
-  for (let from = 0, to = 0; to < opaque.length; from += 4) {
-    opaque[to++] = data[from]!;
-    opaque[to++] = data[from + 1]!;
-    opaque[to++] = data[from + 2]!;
-  }
-  return { width, height, channels: 3, data: opaque };
 }

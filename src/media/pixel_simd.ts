@@ -8,6 +8,9 @@ import binary from "./pixel_simd.wasm.base64" with { type: "text" };
 
 /** Addresses and lengths are in bytes; each kernel says in its source what it reads and writes beyond them. */
 export interface PixelKernels {
+  /** 1 or 0. */
+  isOpaque(pixels: number, numPixels: number): number;
+  dropAlpha(pixels: number, numPixels: number, output: number): void;
   shrinkRows(
     input: number,
     inputBytes: number,
@@ -29,6 +32,7 @@ export interface PixelKernels {
     output: number,
   ): void;
   sumBytes(checksum: number, at: number, numBytes: number): number;
+  /** 1, or 0 where there is no such filter. */
   unfilterRow(
     filter: number,
     input: number,

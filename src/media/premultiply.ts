@@ -4,11 +4,12 @@
  *
  * @module
  */
+import { isOpaque } from "./opaque.ts";
 import type { Pixels } from "./pixels.ts";
 
-/** Straight to premultiplied alpha; the last of 2 or 4 channels is alpha. Only what is opaque is returned as it is. */
+/** Straight to premultiplied alpha; the last of 2 or 4 channels is alpha. RGBA that is opaque is returned as it is. */
 export function premultiply(pixels: Pixels): Pixels {
-  if (isOpaque(pixels)) return pixels;
+  if (pixels.channels === 4 && isOpaque(pixels)) return pixels;
   const { channels } = pixels;
   const data = pixels.data.slice();
   for (let alphaAt = channels - 1; alphaAt < data.length; alphaAt += channels) {
@@ -22,9 +23,9 @@ export function premultiply(pixels: Pixels): Pixels {
   return { ...pixels, data };
 }
 
-/** Premultiplied to straight alpha; the last of 2 or 4 channels is alpha. Only what is opaque is returned as it is. */
+/** Premultiplied to straight alpha; the last of 2 or 4 channels is alpha. RGBA that is opaque is returned as it is. */
 export function unpremultiply(pixels: Pixels): Pixels {
-  if (isOpaque(pixels)) return pixels;
+  if (pixels.channels === 4 && isOpaque(pixels)) return pixels;
   const { channels } = pixels;
   const data = pixels.data.slice();
   for (let alphaAt = channels - 1; alphaAt < data.length; alphaAt += channels) {
@@ -35,9 +36,4 @@ export function unpremultiply(pixels: Pixels): Pixels {
     }
   }
   return { ...pixels, data };
-}
-
-function isOpaque({ channels, data }: Pixels): boolean {
-  for (let at = channels - 1; at < data.length; at += channels) if (data[at] !== 255) return false;
-  return true;
 }
