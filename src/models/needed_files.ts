@@ -50,8 +50,10 @@ const SINGLE_GRAPHS: Partial<Record<ModelKind, readonly string[]>> = {
 };
 /** Half decoders that a merged one stands for. */
 const MERGED = "decoder_model_merged";
+/** Writes tokens of sound. */
+const LANGUAGE_MODEL = "language_model";
 /** By far the largest of a model's graphs: their dtype is the model's. */
-const DECODERS = [MERGED, "language_model"];
+const DECODERS = [MERGED, LANGUAGE_MODEL];
 const HALVES = ["decoder_model", "decoder_with_past_model"];
 /** Models that see may hear too, which is not asked of them. */
 const HEARING = "audio_encoder";
@@ -64,11 +66,11 @@ const BATCHED: ReadonlySet<ModelKind> = new Set(["embedding", "matting", "rerank
  */
 export function chooseFiles(folder: ModelFolder, options: NeedOptions): NeededFiles {
   const kind = options.kind ?? kindOf(folder);
-  const device = preferenceOf(kind, options.device);
   const names = graphNames(folder, kind);
   const graphs: string[] = [];
   const missed: string[] = [];
   const dtypes = names.map((graph) => {
+    const device = preferenceOf(graph, { kind, device: options.device });
     // Only the first has to be of the dtype asked for: its companions often come in fewer.
     const isHere = options.dtype !== undefined && dtypesOf(folder, graph).includes(options.dtype);
     const wish = graph === names[0] || isHere ? options.dtype : undefined;
@@ -85,8 +87,12 @@ export function chooseFiles(folder: ModelFolder, options: NeedOptions): NeededFi
 }
 
 /** Which dtypes come first. */
-function preferenceOf(kind: ModelKind, device: DeviceClass): keyof typeof PREFERRED {
-  if (kind === "tts") return "sound";
+function preferenceOf(
+  graph: string,
+  { kind, device }: { readonly kind: ModelKind; readonly device: DeviceClass },
+): keyof typeof PREFERRED {
+  // What a language model writes is no sound yet.
+  if (kind === "tts" && graph !== LANGUAGE_MODEL) return "sound";
   return device === "cpu" && BATCHED.has(kind) ? "cpuInBatches" : device;
 }
 

@@ -6,6 +6,7 @@
 import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
+import { expandQuantized } from "../../onnx/expand_quantized.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
 import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
@@ -51,7 +52,8 @@ export class TtsGraph {
     onProgress({ what: `loading ${path}` });
     await using files = new FolderFiles(join(folder.path, "onnx"));
     const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
-    const session = await openChangedGraph(seedNoise(change(model)), { files, backend });
+    const wanted = seedNoise(change(backend.kind === "cpu" ? expandQuantized(model) : model));
+    const session = await openChangedGraph(wanted, { files, backend });
     const unknown = session.inputs.map(({ name }) => name)
       .filter((name) => name !== NOISE_PLACE && !known.test(name));
     if (unknown.length === 0) return new TtsGraph(session, backend);

@@ -122,6 +122,30 @@ Deno.test("chooseFiles() of a speech synthesiser takes its voices, of an embedde
   assert.equal(dtype, "fp32");
 });
 
+Deno.test("chooseFiles() of Chatterbox takes its voice, and saves on the language model alone", () => {
+  const graphs = ["conditional_decoder", "embed_tokens", "language_model", "speech_encoder"];
+  const chatterbox = folder(
+    { model_type: "chatterbox" },
+    "default_voice.wav",
+    ...graphs.map((name) => `onnx/${name}.onnx`),
+    ...graphs.map((name) => `onnx/${name}_q4.onnx`),
+    "onnx/language_model_q4.onnx_data",
+    "onnx/language_model_q4f16.onnx",
+  );
+  const chosen = choose(chatterbox);
+  assert.equal(chosen.dtype, "q4");
+  assert.deepEqual(chosen.graphs, [
+    "onnx/language_model_q4.onnx",
+    "onnx/conditional_decoder.onnx",
+    "onnx/embed_tokens.onnx",
+    "onnx/speech_encoder.onnx",
+  ]);
+  assert.ok(chosen.files.includes("default_voice.wav"));
+  assert.ok(chosen.files.includes("onnx/language_model_q4.onnx_data"));
+  assert.equal(choose(chatterbox, { device: "gpuWithF16" }).dtype, "q4f16");
+  assert.equal(choose(chatterbox, { dtype: "fp32" }).graphs[0], "onnx/language_model.onnx");
+});
+
 Deno.test("chooseFiles() refuses a folder without graphs, and a dtype it has not", () => {
   assert.throws(() => choose(folder({ architectures: ["XForCausalLM"] })), StartupError);
   assert.throws(() => choose(TEXT, { dtype: "int8" }), /no graph of dtype int8: it has fp32, fp16/);
