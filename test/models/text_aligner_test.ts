@@ -1,0 +1,156 @@
+/** How a text lies along what it attends to, against the attention weights that ONNX Runtime computes of a whole graph. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { LEAST_DEVIATION } from "../../kernels/alignment.ts";
+import type { Backend } from "../../src/backend/backend.ts";
+import type { SiteHeads } from "../../src/backend/cross_alignment.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { openChangedGraph } from "../../src/models/changed_graph.ts";
+import { CutDecoder } from "../../src/models/encoder_decoder/cut_decoder.ts";
+import { FolderFiles } from "../../src/onnx/external_data.ts";
+import { keepOutputs } from "../../src/onnx/if_branch.ts";
+import { type Session, Tensor, type Tensors } from "../../src/onnx/ort.ts";
+import type { Model } from "../../src/onnx/proto.ts";
+import { readModel } from "../../src/onnx/proto_read.ts";
+import { makeValueInfo } from "../../src/onnx/proto_write.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { makeNormal } from "../kernels/exact_sampling.ts";
+
+const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const [NUM_PLACES, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
+const SITES: readonly SiteHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
+/** One of the decoder's steps has room for twelve tokens. */
+const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50];
+const OTHER = [51, 8, 21];
+
+/** The graph with its attention weights as outputs: of each layer those of its own tokens and those of the encoder. */
+function withWeights(step: Model): { model: Model; crossNames: readonly string[] } {
+  const names = step.graph.nodes.filter(({ opType }) => opType === "Softmax")
+    .map(({ outputs }) => outputs[0]!);
+  assert.equal(names.length, 2 * LAYERS);
+  const crossNames = names.filter((_, i) => i % 2 === 1);
+  const added = crossNames.map((name) => makeValueInfo(name, "float32", ["a", "b", "c", "d"]));
+  const outputs = [...step.graph.outputs, ...added];
+  return { model: { ...step, graph: { ...step.graph, outputs } }, crossNames };
+}
+
+/** The weights of each token at each place, by layer and head, one token after the other. */
+async function weighWhole(
+  { project, step }: { readonly project: Session; readonly step: Session },
+  hidden: Tensor,
+  crossNames: readonly string[],
+): Promise<number[][][][]> {
+  const renamed = (present: Tensors) =>
+    Object.fromEntries(
+      Object.entries(present).map(([name, tensor]) => [
+        name.replace("present", "past_key_values"),
+        tensor,
+      ]),
+    );
+  const isCache = ([name]: [string, Tensor]) => name.startsWith("present");
+  const cross = renamed(await project.run({ encoder_hidden_states: hidden }));
+  let own: Tensors = Object.fromEntries(
+    Array.from({ length: LAYERS }, (_, layer) =>
+      ["key", "value"].map((half) => [
+        `past_key_values.${layer}.decoder.${half}`,
+        new Tensor("float32", new Float32Array(0), [1, HEADS, 0, WIDTH / HEADS]),
+      ])).flat(),
+  );
+  const weights: number[][][][] = crossNames.map(() => Array.from({ length: HEADS }, () => []));
+  for (const token of TEXT) {
+    const input_ids = new Tensor("int64", BigInt64Array.of(BigInt(token)), [1, 1]);
+    const outputs = await step.run({ input_ids, ...own, ...cross });
+    own = renamed(Object.fromEntries(Object.entries(outputs).filter(isCache)));
+    for (const [layer, name] of crossNames.entries()) {
+      const row = [...outputs[name]!.data as Float32Array];
+      for (let head = 0; head < HEADS; head++) {
+        weights[layer]![head]!.push(row.slice(head * NUM_PLACES, (head + 1) * NUM_PLACES));
+      }
+    }
+  }
+  return weights;
+}
+
+/** The alignment that weights of tokens at places make, written out plainly. */
+function alignPlainly(heads: readonly number[][][]): number[][] {
+  const shares = heads.map((weights) => {
+    const normal = weights.map((row) => [...row]);
+    for (let place = 0; place < NUM_PLACES; place++) {
+      const column = weights.map((row) => row[place]!);
+      const mean = column.reduce((sum, x) => sum + x) / column.length;
+      const variance = column.reduce((sum, x) => sum + (x - mean) ** 2, 0) / column.length;
+      column.forEach((x, token) =>
+        normal[token]![place] = (x - mean) / (Math.sqrt(variance) + LEAST_DEVIATION)
+      );
+    }
+    return normal.map((row) => {
+      const mirrored = [3, 2, 1].map((i) => row[i]!).concat(row, [2, 3, 4].map((i) => row.at(-i)!));
+      return row.map((_, i) => mirrored.slice(i, i + 7).sort((a, b) => a - b)[3]!);
+    });
+  });
+  return shares[0]!.map((row, token) =>
+    row.map((_, place) => shares.reduce((sum, share) => sum + share[token]![place]!, 0) / 3)
+  );
+}
+
+async function assertAligned(backend: Backend): Promise<void> {
+  await using files = new FolderFiles(EXPORTS);
+  const step = await readModel(files, "whisper_step_eager_17.onnx");
+  const project = await readModel(files, "whisper_project_eager_17.onnx");
+  const normal = makeNormal(8);
+  const draw = () => new Float32Array(NUM_PLACES * WIDTH).map(() => normal());
+  const tensor = (data: Float32Array) => new Tensor("float32", data, [1, NUM_PLACES, WIDTH]);
+  const [sound, otherSound] = [draw(), draw()];
+
+  const cpu = new CpuBackend();
+  const { model, crossNames } = withWeights(step);
+  const whole = {
+    project: await openChangedGraph(project, { files, backend: cpu }),
+    step: await openChangedGraph(model, { files, backend: cpu }),
+  };
+  const weights = await weighWhole(whole, tensor(sound), crossNames);
+  const want = alignPlainly(
+    SITES.flatMap(({ layer, heads }) => heads.map((head) => weights[layer]![head]!)),
+  );
+
+  const decoder = await CutDecoder.open(
+    { project, step: keepOutputs(step, ["logits"]) },
+    { backend, files, contextLength: 24, numPlaces: NUM_PLACES, maxRows: 3, maxInputs: 2 },
+  );
+  assert.ok(decoder instanceof CutDecoder);
+  await decoder.keep(tensor(sound), [1]);
+  await decoder.keep(tensor(otherSound), [2]);
+  const aligner = decoder.openAligner(SITES);
+  const stepOther = async (tokens: readonly number[], position: number) => {
+    const logits = await decoder.step([{ slot: 2, tokens, position }]);
+    return (await backend.read(logits)).slice();
+  };
+  const alone = await stepOther(OTHER, 0);
+  await stepOther(OTHER.slice(0, 2), 0);
+  // Between two steps of another row, which notices nothing; and again, as the first time.
+  for (let round = 0; round < 2; round++) {
+    const got = await aligner.align({ slot: 1, tokens: TEXT, numPlaces: NUM_PLACES });
+    assert.equal(got.length, TEXT.length * NUM_PLACES);
+    want.flat().forEach((x, i) => {
+      assert.ok(
+        Math.abs(got[i]! - x) < 2e-3,
+        `token ${Math.floor(i / NUM_PLACES)}, place ${i % NUM_PLACES}: ${got[i]} for ${x}`,
+      );
+    });
+  }
+  const beside = await stepOther(OTHER.slice(2), 2);
+  alone.forEach((x, i) => assert.ok(Math.abs(beside[i]! - x) < 1e-4));
+
+  const short = await aligner.align({ slot: 1, tokens: TEXT.slice(0, 5), numPlaces: 7 });
+  assert.equal(short.length, 5 * 7);
+  assert.ok(short.every(Number.isFinite));
+  await decoder.release();
+}
+
+Deno.test("TextAligner sees what the graph's own attention sees, on the CPU", () =>
+  assertAligned(new CpuBackend()));
+
+gpuTest("TextAligner sees what the graph's own attention sees, on WebGPU", async (gpu) => {
+  await assertAligned(await WebGpuBackend.create(gpu));
+});
