@@ -5,9 +5,16 @@
  */
 import "./no_location.ts";
 import * as ort from "onnxruntime-web/jspi";
+import { quickenProducts } from "./quick_products.ts";
 
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = "error";
+
+/** The build's WebAssembly, as it came. */
+export const RUNTIME_WASM = new URL(
+  "ort-wasm-simd-threaded.jspi.wasm",
+  import.meta.resolve("onnxruntime-web/jspi"),
+);
 
 /** Makes CPU tensors and wraps GPU buffers (`Tensor.fromGpuBuffer`). */
 export const Tensor = ort.Tensor;
@@ -57,13 +64,33 @@ export interface Session {
 /** It takes Deno for Node, and puts Node's Worker in the place of the global one when it starts. */
 const { Worker } = globalThis;
 
-let lastCall: Promise<unknown> = Promise.resolve();
+let lastCall: Promise<unknown> | undefined;
 
 /** ONNX Runtime takes one call at a time ("Session already started"); later ones wait here. */
 export function exclusively<T>(call: () => Promise<T>): Promise<T> {
-  const result = lastCall.then(call);
+  const result = lastCall === undefined ? callFirst(call) : lastCall.then(call);
   lastCall = result.catch(() => {});
   return result;
+}
+
+/** The first call loads the runtime's WebAssembly; somebody may have named another. */
+async function callFirst<T>(call: () => Promise<T>): Promise<T> {
+  const { wasm } = ort.env;
+  if (wasm.wasmPaths !== undefined) return await call();
+  const url = URL.createObjectURL(new Blob([await readRuntime()], { type: "application/wasm" }));
+  wasm.wasmPaths = { wasm: url };
+  try {
+    return await call();
+  } finally {
+    delete wasm.wasmPaths;
+    URL.revokeObjectURL(url);
+  }
+}
+
+/** The runtime's WebAssembly, its products quickened where that can be. */
+async function readRuntime(): Promise<Uint8Array<ArrayBuffer>> {
+  const bytes = await Deno.readFile(RUNTIME_WASM);
+  return quickenProducts(bytes) ?? bytes;
 }
 
 function describe(values: readonly ort.InferenceSession.ValueMetadata[]): ValueInfo[] {
