@@ -75,7 +75,7 @@ if (import.meta.main) {
   const rgba = toRgba(photograph);
   const jpeg = await encodePhotograph(rgba, false);
   const progressive = await encodePhotograph(rgba, true);
-  const png = await encodePng(photograph);
+  const png = encodePng(photograph);
   const image = new Image(WIDTH, HEIGHT);
   image.bitmap.set(rgba);
   const size = { width: SIDE, height: SIDE };

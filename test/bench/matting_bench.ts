@@ -69,7 +69,7 @@ async function makeTheirs(device: GPUDevice | undefined): Promise<CutOut> {
   return async (file) => {
     const { data, width, height, channels } = await decodeImage(file);
     const cut = await remove(new RawImage(data, width, height, channels)) as unknown as Image;
-    return await encodePng(cut as Pixels);
+    return encodePng(cut as Pixels);
   };
 }
 
@@ -124,7 +124,7 @@ async function benchDevice(name: string): Promise<void> {
   const ours: CutOut = async (file) => (await matte(model, file)).png;
   const rows: string[][] = [];
   for (const [label, [width, height]] of Object.entries(SIZES)) {
-    rows.push(await compare(label, { ours, theirs }, await encodePng(makePhoto(width, height))));
+    rows.push(await compare(label, { ours, theirs }, encodePng(makePhoto(width, height))));
   }
   printTable(
     [
@@ -139,7 +139,7 @@ async function benchDevice(name: string): Promise<void> {
   );
   const together: string[][] = [];
   for (const [label, [width, height]] of Object.entries(TOGETHER_SIZES)) {
-    const file = await encodePng(makePhoto(width, height));
+    const file = encodePng(makePhoto(width, height));
     together.push(await compareTogether(label, { ours, theirs }, file));
   }
   printTable(

@@ -122,7 +122,7 @@ async function measure(contenders: Readonly<Record<Name, Contender>>) {
   };
   for (let round = 0; round <= ROUNDS; round++) {
     // Another picture each round: none of it is cached.
-    const picture = await drawPicture(round, [SIDE, SIDE]);
+    const picture = drawPicture(round, [SIDE, SIDE]);
     for (const name of ["ours", "theirs"] as const) {
       const contender = contenders[name];
       let before = "";

@@ -10,7 +10,7 @@ Deno.test("run of an OCR model reads each picture, under the instruction that go
   const inputs: string[] = [];
   for (const { number } of goldens) {
     const path = join(tiny.folder, `${number}.png`);
-    await Deno.writeFile(path, await ocrPicture(number));
+    await Deno.writeFile(path, ocrPicture(number));
     inputs.push("-i", path);
   }
   const words = ["run", tiny.folder, "--device", "cpu", "--max-tokens", "40"];

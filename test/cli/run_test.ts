@@ -89,7 +89,7 @@ Deno.test("run of a background-removal model writes a PNG file, and refuses what
   await withFolder(async (folder) => {
     const words = ["run", "hearth-demo-matting", ...CPU];
     const picture = join(folder, "disc.png");
-    await Deno.writeFile(picture, await discFile(40, 30));
+    await Deno.writeFile(picture, discFile(40, 30));
     const output = join(folder, "cut out.png");
     const { code, stdout, stderr } = await runHearth([...words, "-i", picture, "-o", output]);
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: "", stderr: "" });
@@ -112,7 +112,7 @@ Deno.test("run of a vision model answers a message of pictures and texts, and re
   await using model = await makeVisionFolder("idefics3");
   await withFolder(async (folder) => {
     const picture = join(folder, "waves.png");
-    await Deno.writeFile(picture, await drawPicture(0, KEPT_SIZES.idefics3));
+    await Deno.writeFile(picture, drawPicture(0, KEPT_SIZES.idefics3));
     const { completion } = visionGoldens.idefics3["one picture"];
     const { decode } = await loadTokenizer(await openFolder(model.path));
     const args = ["run", model.path, ...CPU, "--temperature", "0", "--max-tokens", "16"];

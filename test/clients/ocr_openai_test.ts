@@ -46,7 +46,7 @@ for (const family of ["trocr", "florence"] as const) {
     withFamily(family, async ({ client }) => {
       const [golden] = OCR_GOLDENS[family];
       const { number, request, tokens, text } = golden!;
-      const body = ask(await ocrPicture(number), { text: request, max_tokens: tokens.length });
+      const body = ask(ocrPicture(number), { text: request, max_tokens: tokens.length });
       const whole = await client.chat.completions.create(body);
       assert.equal(whole.choices[0]!.message.content, text);
       assert.equal(whole.choices[0]!.finish_reason, "length");
@@ -101,7 +101,7 @@ Deno.test(`openai: ${NUM_HOSTILE} hostile pictures are read or refused, and the 
     }
     assert.deepEqual([...codes.keys()].sort(), ["invalid_media", "read"]);
     const [golden] = OCR_GOLDENS.donut;
-    const body = ask(await ocrPicture(golden!.number), { max_tokens: golden!.tokens.length });
+    const body = ask(ocrPicture(golden!.number), { max_tokens: golden!.tokens.length });
     const answer = await client.chat.completions.create(body);
     assert.equal(answer.choices[0]!.message.content, golden!.text);
     assert.equal(await server.figure("hearth_worker_losses"), 0);
@@ -137,7 +137,7 @@ function spoil(random: Random): Uint8Array {
 Deno.test("openai: clients that hang up on an OCR model leave nothing behind", () =>
   withFamily("trocr", async ({ client, server }) => {
     const random = new Random(3);
-    const picture = await ocrPicture(0);
+    const picture = ocrPicture(0);
     const one = async (index: number) => {
       const hangsUp = index < NUM_HANG_UPS;
       const options = hangsUp ? { signal: AbortSignal.timeout(random.between(0, 800)) } : {};

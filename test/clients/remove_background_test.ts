@@ -32,7 +32,7 @@ Deno.test({
     const folder = await Deno.makeTempDir();
     try {
       const picture = join(folder, "disc.png");
-      await Deno.writeFile(picture, await discFile(50, 40));
+      await Deno.writeFile(picture, discFile(50, 40));
       const output = join(folder, "cut.png");
       const url = `${server.base}/v1/images/remove_background`;
       await curl(url, "-F", `image=@${picture}`, "-F", `model=${MATTING_MODEL}`, "-o", output);
@@ -50,7 +50,7 @@ Deno.test({
 
 Deno.test("fetch: a picture of 3 megapixels, its file read alike by another decoder", async () => {
   await using server = await openMattingServer();
-  const image = await discFile(2000, 1500);
+  const image = discFile(2000, 1500);
   const response = await fetch(`${server.base}/images/remove_background`, {
     method: "POST",
     body: mattingForm(image),
@@ -107,7 +107,7 @@ Deno.test("fetch: 80 pictures of which 40 hang up at random moments leave nothin
 
 Deno.test("fetch: resident memory does not grow with the pictures that were answered", async () => {
   await using server = await openMattingServer();
-  const image = await discFile(1000, 800);
+  const image = discFile(1000, 800);
   const ask = async (count: number) => {
     for (let i = 0; i < count; i++) {
       const body = mattingForm(image);

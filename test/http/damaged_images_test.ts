@@ -12,12 +12,12 @@ const NUM_FILES = 300;
 const MIB = 2 ** 20;
 
 /** A PNG file that says it has this size, whatever its data come to. */
-async function pngOfSize(
+function pngOfSize(
   width: number,
   height: number,
   data = new Uint8Array(8),
-): Promise<Uint8Array<ArrayBuffer>> {
-  const file = await encodePng({ width: 1, height: 1, channels: 1, data: Uint8Array.of(0) });
+): Uint8Array<ArrayBuffer> {
+  const file = encodePng({ width: 1, height: 1, channels: 1, data: Uint8Array.of(0) });
   const view = new DataView(file.buffer);
   view.setUint32(16, width);
   view.setUint32(20, height);
@@ -32,7 +32,7 @@ async function pngOfSize(
   return new Uint8Array([...file.subarray(0, 33), ...chunk, ...file.subarray(-12)]);
 }
 
-async function hostileFiles(): Promise<Uint8Array<ArrayBuffer>[]> {
+function hostileFiles(): Uint8Array<ArrayBuffer>[] {
   const text = (words: string) => new TextEncoder().encode(words);
   return [
     new Uint8Array(),
@@ -42,15 +42,15 @@ async function hostileFiles(): Promise<Uint8Array<ArrayBuffer>[]> {
     text("BM" + "\xff".repeat(60)),
     new Uint8Array(100_000).fill(0xff),
     // Larger than may be decoded, and larger than could be.
-    await pngOfSize(60_000, 60_000),
-    await pngOfSize(0x7fffffff, 0x7fffffff),
-    await pngOfSize(64_001, 1_000),
-    await pngOfSize(0, 5),
-    await pngOfSize(65_536, 4),
+    pngOfSize(60_000, 60_000),
+    pngOfSize(0x7fffffff, 0x7fffffff),
+    pngOfSize(64_001, 1_000),
+    pngOfSize(0, 5),
+    pngOfSize(65_536, 4),
     // Ten megabytes of zeros in ten kilobytes, for a picture of four pixels.
-    await pngOfSize(2, 2, new Uint8Array(10 * MIB)),
+    pngOfSize(2, 2, new Uint8Array(10 * MIB)),
     // A picture that may be decoded, and has hardly any data.
-    await pngOfSize(7_000, 7_000),
+    pngOfSize(7_000, 7_000),
   ];
 }
 
@@ -72,7 +72,7 @@ async function assertRefusedOrCutOut(response: Response, what: string): Promise<
 
 Deno.test(`remove_background: ${NUM_FILES} damaged or hostile pictures give 400 or a cut-out`, async () => {
   await using app = await openMattingApp();
-  const hostile = await hostileFiles();
+  const hostile = hostileFiles();
   const random = new Random(5);
   for (const [index, file] of hostile.entries()) {
     const isCutOut = await assertRefusedOrCutOut(await postPicture(app, file), `file ${index}`);
@@ -86,7 +86,7 @@ Deno.test(`remove_background: ${NUM_FILES} damaged or hostile pictures give 400 
     if (await assertRefusedOrCutOut(response, `${name}, damage ${i}`)) numCutOut++;
   }
   assert.ok(numCutOut > 0 && numCutOut < NUM_FILES / 2, `${numCutOut} cut out`);
-  assert.equal((await postPicture(app, await discFile())).status, 200);
+  assert.equal((await postPicture(app, discFile())).status, 200);
   assert.equal(app.session.numInFlight, 0);
   assert.equal(app.session.numLosses, 0);
 });

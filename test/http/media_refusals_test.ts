@@ -51,7 +51,7 @@ async function withFolder(use: (media: string, outside: string) => Promise<void>
     await Deno.mkdir(media);
     const outside = join(root, "secret.png");
     for (const path of [outside, join(media, "inside.png")]) {
-      await Deno.writeFile(path, await discFile());
+      await Deno.writeFile(path, discFile());
     }
     await Deno.symlink(outside, join(media, "link.png"));
     await use(media, outside);
@@ -112,7 +112,7 @@ refusalTest("base64:// and data: hold pictures or are refused", {}, async (app) 
 });
 
 refusalTest("http:// is fetched for callers on this machine", {}, async (app) => {
-  const picture = await discFile();
+  const picture = discFile();
   await withServer((request, response) => {
     if (request.url === "/text") response.end("words");
     else if (request.url === "/none") response.writeHead(404).end();
@@ -148,7 +148,7 @@ refusalTest(
   "private addresses are fetched from where that is allowed",
   { settings: { ...OPEN, allowPrivateMedia: true } },
   async (app) => {
-    const picture = await discFile();
+    const picture = discFile();
     await withServer((_, response) => response.end(picture), (base) => assertServed(app, base));
   },
 );

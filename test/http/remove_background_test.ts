@@ -22,7 +22,7 @@ const base64Of = (file: Uint8Array) => `base64://${file.toBase64()}`;
 mattingTest(
   "remove_background: a chat completion that holds the picture, at both paths",
   async (app) => {
-    const image = await discFile(61, 47);
+    const image = discFile(61, 47);
     for (const path of [PATH, `/v1${PATH}`]) {
       const response = await app.post(path, mattingBody(base64Of(image)));
       assert.equal(response.status, 200);
@@ -49,7 +49,7 @@ mattingTest(
 mattingTest(
   "remove_background: every form of reference and part gives the same file",
   async (app) => {
-    const image = await discFile();
+    const image = discFile();
     const path = await Deno.makeTempFile({ suffix: ".png" });
     await Deno.writeFile(path, image);
     try {
@@ -85,7 +85,7 @@ mattingTest(
   "remove_background: the subject is opaque, what is around it is not, colours stay",
   async (app) => {
     const picture = discPicture(120, 90);
-    const response = await postPicture(app, await encodePng(picture));
+    const response = await postPicture(app, encodePng(picture));
     const { width, height, channels, data } = await decodeImage(await response.bytes());
     assert.deepEqual([width, height, channels], [120, 90, 4]);
     const alphaAt = (x: number, y: number) => data[4 * (y * width + x) + 3]!;
@@ -110,8 +110,8 @@ mattingTest("remove_background: the picture's own alpha is respected", async (ap
   }
   const cut = async (file: Uint8Array<ArrayBuffer>) =>
     await decodeImage(await (await postPicture(app, file)).bytes());
-  const whole = await cut(await encodePng(opaque));
-  const half = await cut(await encodePng({ ...opaque, channels: 4, data }));
+  const whole = await cut(encodePng(opaque));
+  const half = await cut(encodePng({ ...opaque, channels: 4, data }));
   for (let i = 0; i < 64 * 64; i++) {
     const own = data[4 * i + 3]! / 255;
     const error = Math.abs(half.data[4 * i + 3]! - own * whole.data[4 * i + 3]!);
@@ -120,7 +120,7 @@ mattingTest("remove_background: the picture's own alpha is respected", async (ap
 });
 
 mattingTest("remove_background: options, as JSON and as form fields", async (app) => {
-  const image = await discFile(120, 90);
+  const image = discFile(120, 90);
   const plain = await decodeImage(await (await postPicture(app, image)).bytes());
   const both = async (fields: Record<string, string>, json: Record<string, unknown>) => {
     const upload = await (await postPicture(app, image, fields)).bytes();
@@ -159,7 +159,7 @@ mattingTest("remove_background: options, as JSON and as form fields", async (app
 });
 
 mattingTest("remove_background: what cannot be asked for is refused by name", async (app) => {
-  const image = await discFile(8, 8);
+  const image = discFile(8, 8);
   const ref = base64Of(image);
   const content = [{ type: "image", image_url: { url: ref } }];
   const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
@@ -246,10 +246,10 @@ Deno.test("remove_background: more than 100 MiB is refused while it is read, on 
 Deno.test("remove_background: a picture above the limit that was set answers 400 and names the flag", async () => {
   await using app = await openMattingApp({ engine: { prefixCache: true, maxImagePixels: 3e5 } });
   // One is decoded where the device is, the others on a thread of its own.
-  assert.equal((await postPicture(app, await discFile(500, 400))).status, 200);
-  assert.equal((await postPicture(app, await discFile(600, 500))).status, 200);
+  assert.equal((await postPicture(app, discFile(500, 400))).status, 200);
+  assert.equal((await postPicture(app, discFile(600, 500))).status, 200);
   const { status, code, message } = await errorOf(
-    await postPicture(app, await discFile(601, 500)),
+    await postPicture(app, discFile(601, 500)),
   );
   assert.deepEqual([status, code], [400, "invalid_media"]);
   assert.match(message, /--max-image-megapixels/);
@@ -258,7 +258,7 @@ Deno.test("remove_background: a picture above the limit that was set answers 400
 Deno.test("remove_background: a full queue answers 429, and what waits is answered", async () => {
   const engine = { prefixCache: true, maxSequences: 1 };
   await using app = await openMattingApp({ engine, maxQueue: 2 });
-  const image = await discFile(600, 400);
+  const image = discFile(600, 400);
   const responses = await Promise.all(Array.from({ length: 6 }, () => postPicture(app, image)));
   const statuses = responses.map(({ status }) => status).sort();
   assert.deepEqual(statuses, [200, 200, 200, 429, 429, 429]);

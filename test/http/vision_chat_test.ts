@@ -29,7 +29,7 @@ Deno.test("chat: the official client shows pictures as data, by address, several
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
-  const [first, second] = [await drawPicture(0, SIZE), await drawPicture(1, SIZE)];
+  const [first, second] = [drawPicture(0, SIZE), drawPicture(1, SIZE)];
   await using files = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen: () => {} },
     (request) => new Response(request.url.endsWith("/0.png") ? first : second),
@@ -69,7 +69,7 @@ Deno.test(`chat: ${NUM_FILES} damaged pictures give 400 or an answer, and hurt n
   await using folder = await makeVisionFolder("idefics3");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const random = new Random(5);
-  const sound = dataUrl(await drawPicture(0, SIZE));
+  const sound = dataUrl(drawPicture(0, SIZE));
   const ask = async (url: string) => {
     const response = await app.post("/v1/chat/completions", body(url));
     return { status: response.status, json: await response.json() };
@@ -97,7 +97,7 @@ Deno.test("chat: clients that hang up while pictures are read or answered leave 
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const random = new Random(3);
-  const picture = await drawPicture(2, [500, 500]);
+  const picture = drawPicture(2, [500, 500]);
   const requests = Array.from({ length: 40 }, async (_, i) => {
     // Other bytes each time: every picture is read.
     const file = new Uint8Array(picture.length + i % 10);
@@ -121,7 +121,7 @@ Deno.test("chat: clients that hang up while pictures are read or answered leave 
   const response = await fetch(`${server.base}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify(body(dataUrl(await drawPicture(0, SIZE)))),
+    body: JSON.stringify(body(dataUrl(drawPicture(0, SIZE)))),
   });
   assert.equal(response.status, 200);
   assert.equal((await response.json()).usage.completion_tokens, 6);

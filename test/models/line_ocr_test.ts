@@ -134,7 +134,7 @@ ocrTest("LineOcrModel reads a line that is cut out closely, upright and upside d
   for (let from = 0; from < data.length; from += channels) {
     turned.set(data.subarray(from, from + channels), data.length - channels - from);
   }
-  const upsideDown = await encodePng({ width, height, channels, data: turned });
+  const upsideDown = encodePng({ width, height, channels, data: turned });
   const wanted = readGoldens().what_the_images_say["testdata/ocr/en_rec.jpg"];
   assert.deepEqual(await readText([file, upsideDown]), [wanted, wanted]);
 });
@@ -192,7 +192,7 @@ ocrTest(
 ocrTest("LineOcrModel finds nothing in a picture without text", async () => {
   const [width, height] = [300, 200];
   const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => at % 7 * 30);
-  assert.deepEqual(await readText([await encodePng({ width, height, channels: 3, data })]), [""]);
+  assert.deepEqual(await readText([encodePng({ width, height, channels: 3, data })]), [""]);
 });
 
 ocrTest(

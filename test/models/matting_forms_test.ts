@@ -48,7 +48,7 @@ async function levelsOf(
   const options = { config: { model_type: "isnet", ...config }, processor: PROCESSOR };
   await using folder = await MattingFolder.create(mattingGraph(graph), options);
   await using model = await openModel(folder.path);
-  const { png } = await matte(model, await encodePng(greyRamp()), { maskOnly: true });
+  const { png } = await matte(model, encodePng(greyRamp()), { maskOnly: true });
   return (await alphaOfFile(png)).data;
 }
 
@@ -113,7 +113,7 @@ Deno.test("MattingModel does not stretch noise into a subject", async () => {
   await using model = await openModel(folder.path, { kind: "matting" });
   const dark = greyRamp();
   dark.data.forEach((_, i) => dark.data[i] = Math.floor(i / 3) % 16);
-  const { png } = await matte(model, await encodePng(dark), { maskOnly: true });
+  const { png } = await matte(model, encodePng(dark), { maskOnly: true });
   assert.ok((await alphaOfFile(png)).data.every((alpha) => alpha <= 3));
 });
 
@@ -136,7 +136,7 @@ Deno.test("MattingModel keeps the sides' ratio and puts a border, where its proc
     for (let i = 0; i < width * height; i++) {
       data.fill(i % width < width / 2 ? 250 : 5, 3 * i, 3 * i + 3);
     }
-    const file = await encodePng({ width, height, channels: 3, data });
+    const file = encodePng({ width, height, channels: 3, data });
     const { png } = await matte(model, file, { maskOnly: true });
     const alpha = (await alphaOfFile(png)).data;
     for (let i = 0; i < alpha.length; i++) {
@@ -165,7 +165,7 @@ Deno.test("MattingModel assumes what its family does where the folder has no pro
   const graph = mattingGraph({ height: SIZE, width: SIZE });
   await using folder = await MattingFolder.create(graph, { config: { model_type: "modnet" } });
   await using model = await openModel(folder.path);
-  const { png } = await matte(model, await encodePng(greyRamp()), { maskOnly: true });
+  const { png } = await matte(model, encodePng(greyRamp()), { maskOnly: true });
   // MODNet's own levels are those of the processor above.
   assertAlpha((await alphaOfFile(png)).data, PROBABILITY);
 });
@@ -175,7 +175,7 @@ Deno.test("MattingModel runs pictures one by one where a graph takes no batches 
     const options = { processor: PROCESSOR };
     await using folder = await MattingFolder.create(mattingGraph(graph), options);
     await using model = await openModel(folder.path);
-    const file = await encodePng(greyRamp());
+    const file = encodePng(greyRamp());
     const results = await Promise.all(
       Array.from({ length: 4 }, () => matte(model, file.slice(), { maskOnly: true })),
     );

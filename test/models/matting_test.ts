@@ -22,7 +22,7 @@ async function assertSizes(
   sizes: readonly (readonly [number, number])[] = SIZES,
 ): Promise<void> {
   for (const [width, height] of sizes) {
-    const result = await matte(model, await discFile(width, height));
+    const result = await matte(model, discFile(width, height));
     const pixels = await decodeImage(result.png);
     assert.deepEqual([pixels.width, pixels.height], [width, height]);
     assert.deepEqual([result.width, result.height], [width, height]);
@@ -71,7 +71,7 @@ Deno.test("MattingModel cuts 48 megapixels out", async () => {
       for (let c = 0; c < 3; c++) data[row + 3 * x + c] = small.data[from + c]!;
     }
   }
-  const file = await encodePng({ width, height, channels: 3, data });
+  const file = encodePng({ width, height, channels: 3, data });
   const { png } = await matte(model, file);
   const cut = await decodeImage(png);
   assert.deepEqual([cut.width, cut.height, cut.channels], [width, height, 4]);
@@ -96,7 +96,7 @@ gpuTest(
     await using whole = await openModel(DEMO, { backend: new CpuBackend() });
     // The first does not fit, of the second only what lies between the shaders does not, the third does.
     for (const [width, height] of [[100, 90], [10, 200], [40, 30]] as const) {
-      const file = await discFile(width, height);
+      const file = discFile(width, height);
       const got = await alphaOfFile((await matte(model, file.slice())).png);
       const want = await alphaOfFile((await matte(whole, file)).png);
       assert.ok(compareAlpha(got, want).mae < 0.002);
@@ -135,7 +135,7 @@ Deno.test("MattingModel tells nothing of what was cancelled, and goes on", async
   const random = new Random(9);
   const events: string[] = [];
   for (let i = 0; i < 30; i++) {
-    const image = await discFile(120, 80);
+    const image = discFile(120, 80);
     const task = { type: "matte", requestId: `${i}`, image, param: "image", options: {} } as const;
     const end = model.start(task, (event) => {
       events.push(`${i} ${event.type}`);
@@ -148,7 +148,7 @@ Deno.test("MattingModel tells nothing of what was cancelled, and goes on", async
     assert.equal(events.length, before);
   }
   const told = events.length;
-  const { png } = await matte(model, await discFile());
+  const { png } = await matte(model, discFile());
   assert.equal((await decodeImage(png)).channels, 4);
   assert.equal(events.length, told);
   const figures = await model.metrics.metrics();

@@ -23,7 +23,7 @@ for (const family of OCR_FAMILIES) {
     await using tiny = await makeTinyOcr(family);
     const reader = await PictureReader.load(tiny.folder);
     for (const { number, pixels: { dims, step, values } } of OCR_GOLDENS[family]) {
-      const prepared = await reader.prepare(await decodeImage(await ocrPicture(number)));
+      const prepared = await reader.prepare(await decodeImage(ocrPicture(number)));
       assert.deepEqual([...prepared.dims], dims);
       values.forEach((value, spot) => {
         const ours = prepared.data[spot * step]!;
@@ -50,7 +50,7 @@ for (const family of OCR_FAMILIES) {
 async function checkGoldens(folder: string, family: TinyOcrFamily, model: Model): Promise<void> {
   const { tokenTexts } = await loadTokenizer(await openFolder(folder));
   for (const { number, request, tokens, text, encoderTokens } of OCR_GOLDENS[family]) {
-    const message = pictureMessage(await ocrPicture(number), request);
+    const message = pictureMessage(ocrPicture(number), request);
     const result = await chat(model, [message], { maxTokens: tokens.length, topLogprobs: 0 });
     const chosen = result.logprobs[0]!.map(({ bytes }) => bytes);
     const hasEnded = tokens.at(-1) === END_TOKEN;

@@ -45,9 +45,7 @@ async function checkTogether(
   model: Model,
   { numTokens, maxSteps }: { readonly numTokens: number; readonly maxSteps: number },
 ): Promise<void> {
-  const messages = await Promise.all(
-    Array.from({ length: 8 }, async (_, number) => pictureMessage(await ocrPicture(number))),
-  );
+  const messages = Array.from({ length: 8 }, (_, number) => pictureMessage(ocrPicture(number)));
   const endless = { logitBias: [[2, -100]] } as const;
   const alone: string[] = [];
   for (const message of messages) {
@@ -103,7 +101,7 @@ for (const family of ["trocr", "florence"] as const) {
     assert.equal(model.dtype, "fp16");
     const { tokenTexts } = await loadTokenizer(await openFolder(tiny.folder));
     for (const { number, request, tokens } of OCR_GOLDENS[family].slice(0, 3)) {
-      const message = pictureMessage(await ocrPicture(number), request);
+      const message = pictureMessage(ocrPicture(number), request);
       const { logprobs } = await chat(model, [message], { maxTokens: 4, topLogprobs: 0 });
       const wanted = tokens.slice(0, 4).map((token) => tokenTexts.of(token).bytes);
       assert.deepEqual(logprobs[0]!.map(({ bytes }) => bytes), wanted);
@@ -116,7 +114,7 @@ Deno.test("OcrModel runs requests whose texts are not alike beside each other", 
     const goldens = OCR_GOLDENS.florence;
     const answers = await Promise.all(
       goldens.map(async ({ number, request, tokens }) =>
-        await chat(model, [pictureMessage(await ocrPicture(number), request)], {
+        await chat(model, [pictureMessage(ocrPicture(number), request)], {
           maxTokens: tokens.length,
         })
       ),
@@ -127,7 +125,7 @@ Deno.test("OcrModel runs requests whose texts are not alike beside each other", 
 Deno.test("OcrModel gives choices of their own, the same again under the same seed", () =>
   withModel("trocr", async (model) => {
     const ask = async (n: number, seed: number) =>
-      await chat(model, [pictureMessage(await ocrPicture(1))], {
+      await chat(model, [pictureMessage(ocrPicture(1))], {
         n,
         seed,
         temperature: 1.5,
@@ -145,7 +143,7 @@ Deno.test("OcrModel gives choices of their own, the same again under the same se
 Deno.test("OcrModel reads greedily where neither the request nor the folder says otherwise", () =>
   withModel("trocr", async (model) => {
     const [golden] = OCR_GOLDENS.trocr;
-    const result = await chat(model, [pictureMessage(await ocrPicture(golden!.number))], {
+    const result = await chat(model, [pictureMessage(ocrPicture(golden!.number))], {
       maxTokens: golden!.tokens.length,
       temperature: undefined,
     });
@@ -156,7 +154,7 @@ Deno.test("OcrModel ends at a stop string, at max_tokens and at the end of the c
   withModel("donut", async (model) => {
     const [golden] = OCR_GOLDENS.donut;
     const ask = async (extra: object) =>
-      await chat(model, [pictureMessage(await ocrPicture(golden!.number))], extra);
+      await chat(model, [pictureMessage(ocrPicture(golden!.number))], extra);
     const stopped = await ask({ stop: ["ii<"] });
     assert.equal(stopped.texts[0], golden!.text.slice(0, golden!.text.indexOf("ii<")));
     assert.deepEqual(stopped.reasons, ["stop"]);
@@ -168,7 +166,7 @@ Deno.test("OcrModel ends at a stop string, at max_tokens and at the end of the c
 
 Deno.test("OcrModel ends an answer to a question where its tag ends", () =>
   withModel("docvqa", async (model) => {
-    const message = pictureMessage(await ocrPicture(0), "What does it cost?");
+    const message = pictureMessage(ocrPicture(0), "What does it cost?");
     const forced = { logitBias: [[ANSWER_END, 100]], maxTokens: 5 } as const;
     const result = await chat(model, [message], forced);
     assert.deepEqual([result.texts, result.reasons], [[""], ["stop"]]);
@@ -177,7 +175,7 @@ Deno.test("OcrModel ends an answer to a question where its tag ends", () =>
 
 Deno.test("OcrModel answers a task with places in one piece, log-probabilities with it", () =>
   withModel("florence", async (model) => {
-    const message = pictureMessage(await ocrPicture(0), "<OCR_WITH_REGION>");
+    const message = pictureMessage(ocrPicture(0), "<OCR_WITH_REGION>");
     const result = await chat(model, [message], { maxTokens: 40, topLogprobs: 2 });
     assert.equal(result.numDeltas, 1);
     assert.equal(result.logprobs[0]!.length, 40);
@@ -189,7 +187,7 @@ Deno.test("OcrModel answers a task with places in one piece, log-probabilities w
 
 Deno.test("OcrModel refuses what it cannot read, naming the part", () =>
   withModel("florence", async (model) => {
-    const picture = await ocrPicture(0);
+    const picture = ocrPicture(0);
     const image = (param: string, bytes = picture.slice()) =>
       ({ type: "image", bytes, param }) as const;
     const user = (content: Parameters<typeof chat>[1][number]["content"]) =>
@@ -217,16 +215,16 @@ Deno.test("OcrModel reads the picture of the last user message", () =>
     const [first, second] = OCR_GOLDENS.trocr;
     const read = await chat(model, [
       { role: "system", content: "You read." },
-      pictureMessage(await ocrPicture(first!.number)),
+      pictureMessage(ocrPicture(first!.number)),
       { role: "assistant", content: first!.text },
-      pictureMessage(await ocrPicture(second!.number)),
+      pictureMessage(ocrPicture(second!.number)),
     ], { maxTokens: second!.tokens.length });
     assert.equal(read.texts[0], second!.text);
   }));
 
 Deno.test("OcrModel asks for a question where the model answers nothing else", () =>
   withModel("docvqa", async (model) => {
-    const seen = await refusal(chat(model, [pictureMessage(await ocrPicture(0))]));
+    const seen = await refusal(chat(model, [pictureMessage(ocrPicture(0))]));
     assert.deepEqual(seen, { kind: "invalid_value", param: "messages" });
   }));
 
@@ -238,7 +236,7 @@ Deno.test("OcrModel refuses a picture above the limit that was set, naming the f
     engine: { maxImagePixels: width * height },
   });
   const show = async (size: { width: number; height: number }) =>
-    await chat(model, [pictureMessage(await ocrPicture(0, size))], { maxTokens: 1 });
+    await chat(model, [pictureMessage(ocrPicture(0, size))], { maxTokens: 1 });
   await show({ width, height });
   await assert.rejects(show({ width: width + 1, height }), (error: unknown) => {
     assert.ok(error instanceof HearthError);
@@ -252,14 +250,14 @@ Deno.test("OcrModel refuses a strip that its processor would blow up", () =>
   withModel("donut", async (model) => {
     const [width, height] = [2, 60_000];
     const data = new Uint8Array(width * height * 3);
-    const strip = await encodePng({ width, height, channels: 3, data });
+    const strip = encodePng({ width, height, channels: 3, data });
     const seen = await refusal(chat(model, [pictureMessage(strip)]));
     assert.deepEqual(seen, { kind: "invalid_media", param: "messages[0].content[0]" });
   }));
 
 Deno.test("OcrModel lets go of requests that are cancelled, wherever they are", () =>
   withModel("trocr", async (model) => {
-    const picture = await ocrPicture(0);
+    const picture = ocrPicture(0);
     const heard: ChatEvent[] = [];
     const options = { stop: [], n: 2, temperature: 0, logitBias: [[2, -100]] } as const;
     const cancels = Array.from({ length: 20 }, () => {
@@ -291,7 +289,7 @@ for (const family of ["trocr", "captioner"] as const) {
     const ask = async (level: number) => {
       const [width, height] = [64, 48];
       const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => level + at % 50);
-      const picture = await encodePng({ width, height, channels: 3, data });
+      const picture = encodePng({ width, height, channels: 3, data });
       return await chat(model, [pictureMessage(picture)], { maxTokens: 6, n: 2 });
     };
     const [bright, white] = [await ask(160), await ask(200)];

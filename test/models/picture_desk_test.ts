@@ -13,7 +13,7 @@ Deno.test("PictureDesk prepares and decodes, and names the part that it refuses"
   await using tiny = await makeTinyOcr("trocr");
   const desk = await PictureDesk.open({ folder: tiny.folder });
   try {
-    const { dims, width, height } = await desk.prepare(partOf(await ocrPicture(0)), NEVER);
+    const { dims, width, height } = await desk.prepare(partOf(ocrPicture(0)), NEVER);
     assert.deepEqual([[...dims], width, height], [[1, 3, 48, 64], 64, 48]);
     await assert.rejects(desk.decode(partOf(new Uint8Array(9)), NEVER), (error: unknown) => {
       assert.ok(error instanceof HearthError);
@@ -21,7 +21,7 @@ Deno.test("PictureDesk prepares and decodes, and names the part that it refuses"
       assert.match(error.message, /^messages\[0\]\.content\[2\]: /);
       return true;
     });
-    const { data } = await desk.decode(partOf(await ocrPicture(0)), NEVER);
+    const { data } = await desk.decode(partOf(ocrPicture(0)), NEVER);
     assert.equal(data.length, 64 * 48 * 3);
     assert.equal(desk.isBusy, false);
   } finally {
@@ -32,18 +32,18 @@ Deno.test("PictureDesk prepares and decodes, and names the part that it refuses"
 Deno.test("PictureDesk leaves out who goes while waiting, and begins anew when its thread has ended", async () => {
   const desk = await PictureDesk.open();
   try {
-    const first = desk.decode(partOf(await ocrPicture(0)), NEVER);
+    const first = desk.decode(partOf(ocrPicture(0)), NEVER);
     const abort = new AbortController();
-    const second = desk.decode(partOf(await ocrPicture(1)), abort.signal);
+    const second = desk.decode(partOf(ocrPicture(1)), abort.signal);
     abort.abort(new Error("gone"));
     await assert.rejects(second, /gone/);
     assert.equal((await first).width, 64);
-    const large = await ocrPicture(2, { width: 2000, height: 1500 });
+    const large = ocrPicture(2, { width: 2000, height: 1500 });
     const cut = desk.decode(partOf(large), NEVER);
     await new Promise((resolve) => setTimeout(resolve, 0));
     desk.close();
     await assert.rejects(cut, /was ended/);
-    assert.equal((await desk.decode(partOf(await ocrPicture(3)), NEVER)).width, 64);
+    assert.equal((await desk.decode(partOf(ocrPicture(3)), NEVER)).width, 64);
   } finally {
     desk.close();
   }

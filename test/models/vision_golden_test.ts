@@ -49,7 +49,7 @@ async function assertSameTokens(
     const { prompt, completion } = GOLDENS[family][one.name]!;
     const { logprobs: [chosen], usage } = await chat(
       model,
-      await messagesOf(one, KEPT_SIZES[family]),
+      messagesOf(one, KEPT_SIZES[family]),
       { maxTokens: completion.length, topLogprobs: 0 },
     );
     const wanted = completion.map((id) => tokenTexts.of(id).token);
@@ -69,7 +69,7 @@ for (const family of VISION_FAMILIES) {
     const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
     for (const one of visionCases(family)) {
       const golden = GOLDENS[family][one.name]!;
-      const messages = await messagesOf(one, KEPT_SIZES[family]);
+      const messages = messagesOf(one, KEPT_SIZES[family]);
       const files = messages.flatMap(({ content }) =>
         typeof content === "string"
           ? []

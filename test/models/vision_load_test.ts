@@ -106,7 +106,7 @@ Deno.test("VisionEncoder.encode() gives rows in the dtype of the embeddings", as
   await using folder = await makeVisionFolder("llava_qwen2");
   const backend = new CpuBackend();
   const processor = await VisionProcessor.load(folder.path);
-  const picture = await processor.prepare(await decodeImage(await drawPicture(0, [56, 56])));
+  const picture = await processor.prepare(await decodeImage(drawPicture(0, [56, 56])));
   const rowsAs = async (type: "float32" | "float16") => {
     const encoder = await VisionEncoder.open({
       backend,

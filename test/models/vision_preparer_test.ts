@@ -21,7 +21,7 @@ Deno.test("VisionPreparer.prepare() gives the encoder's inputs and the picture's
   withPreparer(async (preparer) => {
     assert.equal(preparer.placeholder, "<|image_pad|>");
     const { text, tensors } = await preparer.prepare(
-      { bytes: await drawPicture(0, [112, 56]) },
+      { bytes: drawPicture(0, [112, 56]) },
       NEVER,
     );
     assert.equal(text, "<|image_pad|>".repeat(8));
@@ -46,7 +46,7 @@ Deno.test("VisionPreparer.prepare() shows what is transparent on white", () =>
 
 Deno.test("VisionPreparer.prepare() leaves the queue when it is told to, and goes on after a refusal", () =>
   withPreparer(async (preparer) => {
-    const picture = await drawPicture(1, [400, 300]);
+    const picture = drawPicture(1, [400, 300]);
     const abort = new AbortController();
     const first = preparer.prepare({ bytes: picture }, NEVER);
     const second = preparer.prepare({ bytes: picture }, abort.signal);
@@ -59,7 +59,7 @@ Deno.test("VisionPreparer.prepare() leaves the queue when it is told to, and goe
 
 Deno.test("VisionPreparer.prepare() replaces a thread that has ended", () =>
   withPreparer(async (preparer) => {
-    const picture = await drawPicture(1, [800, 600]);
+    const picture = drawPicture(1, [800, 600]);
     const interrupted = preparer.prepare({ bytes: picture }, NEVER);
     await new Promise((resolve) => setTimeout(resolve, 1));
     preparer.close();
@@ -71,9 +71,9 @@ Deno.test("VisionPreparer.prepare() refuses a picture above the limit that was s
   await using folder = await makeVisionFolder("qwen2_5_vl");
   const preparer = await VisionPreparer.open(folder.path, { maxPixels: 112 * 56 });
   try {
-    await preparer.prepare({ bytes: await drawPicture(0, [112, 56]) }, NEVER);
+    await preparer.prepare({ bytes: drawPicture(0, [112, 56]) }, NEVER);
     await assert.rejects(
-      preparer.prepare({ bytes: await drawPicture(0, [112, 57]) }, NEVER),
+      preparer.prepare({ bytes: drawPicture(0, [112, 57]) }, NEVER),
       { kind: "invalid_media", message: /--max-image-megapixels/ },
     );
   } finally {

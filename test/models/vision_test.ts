@@ -33,25 +33,25 @@ async function metricOf(model: Model, name: string): Promise<number> {
   return values.reduce((sum, { value }) => sum + value, 0);
 }
 
-async function show(number: number, text = QUESTION): Promise<ChatMessage> {
-  return pictureMessage(await drawPicture(number, SIZE), text);
+function show(number: number, text = QUESTION): ChatMessage {
+  return pictureMessage(drawPicture(number, SIZE), text);
 }
 
 /** Conversations of one or two pictures, some alike, and some without any. */
-async function mixedConversations(): Promise<ChatMessage[][]> {
-  const two = async (a: number, b: number): Promise<ChatMessage> => {
-    const [first, second] = [await show(a), await show(b, "And this one?")];
+function mixedConversations(): ChatMessage[][] {
+  const two = (a: number, b: number): ChatMessage => {
+    const [first, second] = [show(a), show(b, "And this one?")];
     return { role: "user", content: [...first.content, ...second.content] as [] };
   };
   return [
-    [await show(0)],
-    [await show(1)],
-    [await two(0, 1)],
+    [show(0)],
+    [show(1)],
+    [two(0, 1)],
     [{ role: "user", content: QUESTION }],
-    [await two(1, 0)],
-    [await show(2), { role: "assistant", content: "Red." }, await show(0, "And here?")],
+    [two(1, 0)],
+    [show(2), { role: "assistant", content: "Red." }, show(0, "And here?")],
     [{ role: "user", content: "Tell me a story about a fox." }],
-    [await show(2)],
+    [show(2)],
   ];
 }
 
@@ -61,7 +61,7 @@ async function assertSameTogether(
   engines: readonly Partial<EngineSettings>[],
   numConversations = 8,
 ): Promise<void> {
-  const conversations = (await mixedConversations()).slice(0, numConversations);
+  const conversations = (mixedConversations()).slice(0, numConversations);
   // What tells apart: tokens, and how sure the model was of them.
   const answer = async (model: Model, messages: ChatMessage[]) => {
     const { logprobs, usage } = await chat(model, messages, { maxTokens: 40, topLogprobs: 0 });
@@ -117,7 +117,7 @@ gpuTest(
 for (const family of MAIN_FAMILIES) {
   Deno.test(`VisionModel neither encodes nor computes a picture again in a second turn, ${family}`, () =>
     withModel(family, {}, async (model) => {
-      const first = [await show(0)];
+      const first = [show(0)];
       const { texts: [reply], usage } = await chat(model, first, { maxTokens: 4 });
       assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
       const second = await chat(model, [
@@ -129,7 +129,7 @@ for (const family of MAIN_FAMILIES) {
       const numFull = Math.floor(usage.promptTokens / 16) * 16;
       assert.ok(second.usage.cachedTokens >= numFull, `${second.usage.cachedTokens} of ${numFull}`);
       // Equal tokens, another picture: nothing of it may come from the cache.
-      const other = await chat(model, [await show(1)], { maxTokens: 4 });
+      const other = await chat(model, [show(1)], { maxTokens: 4 });
       assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
       assert.equal(other.usage.promptTokens, usage.promptTokens);
       assert.ok(other.usage.cachedTokens < usage.promptTokens / 2);
@@ -138,7 +138,7 @@ for (const family of MAIN_FAMILIES) {
 
 Deno.test("VisionModel encodes a picture once for the choices of a request, and for requests at once", () =>
   withModel("idefics3", { engine: { prefixCache: false } }, async (model) => {
-    const { texts, usage } = await chat(model, [await show(0)], {
+    const { texts, usage } = await chat(model, [show(0)], {
       n: 3,
       temperature: 1.5,
       seed: 3,
@@ -146,7 +146,7 @@ Deno.test("VisionModel encodes a picture once for the choices of a request, and 
     });
     assert.equal(new Set(texts).size, 3);
     assert.equal(usage.completionTokens, 18);
-    await Promise.all([0, 1, 1, 1].map(async (number) => await chat(model, [await show(number)])));
+    await Promise.all([0, 1, 1, 1].map(async (number) => await chat(model, [show(number)])));
     assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
     assert.equal(await metricOf(model, "hearth_pictures_total"), 5);
     const metrics = await model.metrics.getMetricsAsJSON();
@@ -180,9 +180,9 @@ async function withForgetfulModel(
 
 Deno.test("VisionModel needs no rows of a picture whose tokens are all in the prefix cache", () =>
   withForgetfulModel({ prefixCache: true }, async (model) => {
-    const first = [await show(0)];
+    const first = [show(0)];
     const { texts: [reply] } = await chat(model, first, { maxTokens: 4 });
-    await chat(model, [await show(1)], { maxTokens: 4 });
+    await chat(model, [show(1)], { maxTokens: 4 });
     assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
     const { usage } = await chat(model, [
       ...first,
@@ -194,7 +194,7 @@ Deno.test("VisionModel needs no rows of a picture whose tokens are all in the pr
   }));
 
 Deno.test("VisionModel encodes pictures again whose rows it could not keep", async () => {
-  const conversation = (await mixedConversations())[2]!;
+  const conversation = (mixedConversations())[2]!;
   const options = { maxTokens: 12, topLogprobs: 0 };
   let wanted: readonly string[] = [];
   await withModel("qwen2_5_vl", { engine: { prefixCache: false } }, async (model) => {
@@ -212,14 +212,14 @@ Deno.test("VisionModel encodes pictures again whose rows it could not keep", asy
 
 Deno.test("VisionModel hands out text as it comes", () =>
   withModel("llava_qwen2", {}, async (model) => {
-    const { numDeltas, usage } = await chat(model, [await show(0)], { maxTokens: 12 });
+    const { numDeltas, usage } = await chat(model, [show(0)], { maxTokens: 12 });
     assert.equal(usage.completionTokens, 12);
     assert.ok(numDeltas > 6);
   }));
 
 Deno.test("VisionModel names the part that is no picture", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
-    const good = await drawPicture(0, SIZE);
+    const good = drawPicture(0, SIZE);
     for (const bytes of [new Uint8Array(), new TextEncoder().encode("hello"), good.slice(0, 60)]) {
       const content = [
         { type: "image", bytes: good, param: "messages[0].content[0]" },
@@ -234,7 +234,7 @@ Deno.test("VisionModel names the part that is no picture", () =>
     }
     // The model refuses pictures more than 200 times as wide as high.
     await assert.rejects(
-      chat(model, [pictureMessage(await drawPicture(0, [4000, 2]), QUESTION)]),
+      chat(model, [pictureMessage(drawPicture(0, [4000, 2]), QUESTION)]),
       (error: HearthError) => error.kind === "invalid_media" && error.message.includes("4000 × 2"),
     );
   }));
@@ -242,7 +242,7 @@ Deno.test("VisionModel names the part that is no picture", () =>
 Deno.test("VisionModel refuses pictures that the context has no room for, with both numbers", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     await assert.rejects(
-      chat(model, [pictureMessage(await drawPicture(0, [28 * 30, 28 * 20]), QUESTION)]),
+      chat(model, [pictureMessage(drawPicture(0, [28 * 30, 28 * 20]), QUESTION)]),
       (error: HearthError) =>
         error.kind === "context_length_exceeded" && error.message.includes("616") &&
         error.message.includes("512"),
@@ -251,7 +251,7 @@ Deno.test("VisionModel refuses pictures that the context has no room for, with b
 
 Deno.test("VisionModel refuses texts that would be taken for pictures", () =>
   withModel("idefics3", {}, async (model) => {
-    const messages = [await show(0), { role: "user", content: "What does <image> mean?" } as const];
+    const messages = [show(0), { role: "user", content: "What does <image> mean?" } as const];
     await assert.rejects(
       chat(model, messages),
       (error: HearthError) =>
@@ -263,7 +263,7 @@ Deno.test("VisionModel refuses texts that would be taken for pictures", () =>
 Deno.test("VisionModel leaves nothing of requests that end while their pictures are read", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     const heard: TaskEvent[] = [];
-    const picture = await drawPicture(3, [4000, 3000]);
+    const picture = drawPicture(3, [4000, 3000]);
     const start = (bytes: Uint8Array<ArrayBuffer>) =>
       model.start({
         type: "chat",
@@ -284,7 +284,7 @@ Deno.test("VisionModel leaves nothing of requests that end while their pictures 
       if (i > 2) await new Promise((resolve) => setTimeout(resolve, 10 * i));
       end();
     }
-    const { usage } = await chat(model, [await show(0)], { maxTokens: 3 });
+    const { usage } = await chat(model, [show(0)], { maxTokens: 3 });
     assert.equal(usage.completionTokens, 3);
     assert.deepEqual(heard, []);
     for (const name of ["hearth_sequences_running", "hearth_sequences_waiting"]) {
@@ -295,8 +295,8 @@ Deno.test("VisionModel leaves nothing of requests that end while their pictures 
 
 Deno.test("VisionModel.dispose() does not wait for pictures that are in the queue", async () => {
   let numLate = 0;
-  await withModel("qwen2_5_vl", {}, async (model) => {
-    const picture = await drawPicture(3, [800, 600]);
+  await withModel("qwen2_5_vl", {}, (model) => {
+    const picture = drawPicture(3, [800, 600]);
     for (let i = 0; i < 20; i++) {
       const bytes = new Uint8Array(picture.length + i);
       bytes.set(picture);
@@ -310,6 +310,7 @@ Deno.test("VisionModel.dispose() does not wait for pictures that are in the queu
         return Promise.resolve();
       });
     }
+    return Promise.resolve();
   });
   assert.equal(numLate, 0);
 });

@@ -68,7 +68,7 @@ export async function probeDecoder(
 
 async function prepareBlank(desk: PictureDesk, width: number, height: number): Promise<Tensor> {
   const pixels = new Uint8Array(width * height * 3).fill(WHITE);
-  const bytes = await encodePng({ width, height, channels: 3, data: pixels });
+  const bytes = encodePng({ width, height, channels: 3, data: pixels });
   const part = { type: "image", bytes, param: "warm-up" } as const;
   const { data, dims } = await desk.prepare(part, new AbortController().signal);
   return new Tensor("float32", data, dims);

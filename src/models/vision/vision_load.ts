@@ -106,7 +106,7 @@ async function lookAtSomething(
     (_, i) => (i * 7 + (i >> 8) * 31) % 256,
   );
   const size = { width: PROBE_PIXELS, height: PROBE_PIXELS };
-  const bytes = await encodePng({ ...size, channels: 3, data });
+  const bytes = encodePng({ ...size, channels: 3, data });
   try {
     const { signal } = new AbortController();
     // Tiles would take many times as long, and show no more.

@@ -15,7 +15,7 @@ Deno.test("CodecThreads decodes and encodes as this thread does, several picture
   const threads = new CodecThreads({ maxThreads: 2 });
   const sizes = [[10, 20], [300, 200], [1, 1], [64, 64]] as const;
   await Promise.all(sizes.map(async ([width, height]) => {
-    const file = await encodePng(discPicture(width, height));
+    const file = encodePng(discPicture(width, height));
     const pixels = await threads.decode(file.slice(), never);
     assert.deepEqual(pixels, await decodeImage(file, { keepsAlpha: true }));
     assert.deepEqual(await threads.encode({ pixels, options: {} }, never), file);
@@ -64,14 +64,14 @@ Deno.test("CodecThreads.decode() tells what is wrong with a file, and the thread
     message: /no picture that can be read/,
   });
   assert.equal(threads.numThreads, 1);
-  const file = await encodePng(discPicture(9, 9));
+  const file = encodePng(discPicture(9, 9));
   assert.equal((await threads.decode(file, never)).width, 9);
   threads.close();
 });
 
 Deno.test("CodecThreads ends the thread of who leaves, at work or in the queue, and serves the next", async () => {
   const threads = new CodecThreads({ maxThreads: 1 });
-  const large = await encodePng(discPicture(3000, 2000));
+  const large = encodePng(discPicture(3000, 2000));
   const [first, second] = [new AbortController(), new AbortController()];
   const working = threads.decode(large.slice(), first.signal);
   const queued = threads.decode(large.slice(), second.signal);
