@@ -47,7 +47,7 @@ export interface ImageKernels {
    * @param rows at least one, their forms of one layout and size.
    */
   toTensor(rows: readonly TensorRow[]): Tensor;
-  /** Gives a picture a mask; where the device multiplies its alpha by it, pixels that are RGBA are changed. */
+  /** Gives a picture a mask. Its pixels stay as they are: what the device makes of them lies elsewhere. */
   mask(picture: OpenPicture, mask: MaskRow): Promise<MaskedPicture>;
   dispose(): void;
 }

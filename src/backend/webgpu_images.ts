@@ -108,8 +108,9 @@ export class WebGpuImages implements ImageKernels {
       return { pixels, mask: { values: new Float32Array(bytes.buffer), form } };
     }
     this.#submit((pass) => this.#composite.encode(pass, { picture: onDevice, mask: place, form }));
-    await this.#read(onDevice.buffer, { offset: 0, into: pixels.data });
-    return { pixels };
+    const cutOut = { ...pixels, data: new Uint8Array(pixels.data.length) };
+    await this.#read(onDevice.buffer, { offset: 0, into: cutOut.data });
+    return { pixels: cutOut };
   }
 
   dispose(): void {

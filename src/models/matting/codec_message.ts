@@ -7,6 +7,7 @@ import type { Pixels } from "../../media/pixels.ts";
 import type { PngStripe } from "../../media/png.ts";
 import type { NoAnswer } from "../queued_thread.ts";
 import type { CutOutStripe } from "./cut_out_stripe.ts";
+import type { WholeCutOut } from "./whole_cut_out.ts";
 
 /** What the thread is asked for; the memory of what it is given goes to it. */
 export type ToCodecThread =
@@ -16,10 +17,12 @@ export type ToCodecThread =
     /** Largest width × height that is decoded; the decoder's own limit if absent. */
     readonly maxPixels: number | undefined;
   }
+  | { readonly type: "make"; readonly cutOut: WholeCutOut }
   | { readonly type: "pack"; readonly stripe: CutOutStripe };
 
 /** What it answers; the memory comes back. */
 export type FromCodecThread =
   | { readonly type: "decoded"; readonly pixels: Pixels }
+  | { readonly type: "made"; readonly pixels: Pixels }
   | { readonly type: "packed"; readonly stripe: PngStripe }
   | NoAnswer;

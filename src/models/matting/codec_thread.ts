@@ -7,6 +7,7 @@ import { decodeImage } from "../../media/image.ts";
 import { answerQuestions } from "../answer_questions.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
 import { packCutOutStripe } from "./cut_out_stripe.ts";
+import { makeWholeCutOut } from "./whole_cut_out.ts";
 
 answerQuestions<ToCodecThread, FromCodecThread>(async (question) => {
   switch (question.type) {
@@ -14,6 +15,10 @@ answerQuestions<ToCodecThread, FromCodecThread>(async (question) => {
       const { file, maxPixels } = question;
       const pixels = await decodeImage(file, { keepsAlpha: true, maxPixels });
       return { message: { type: "decoded", pixels }, transfer: [pixels.data.buffer] };
+    }
+    case "make": {
+      const pixels = makeWholeCutOut(question.cutOut);
+      return { message: { type: "made", pixels }, transfer: [pixels.data.buffer] };
     }
     case "pack": {
       const stripe = packCutOutStripe(question.stripe);

@@ -6,10 +6,12 @@
 import { HearthError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { AskedThread } from "../asked_thread.ts";
+import type { Codec } from "./codec.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
 import { type CutOut, type CutOutStripe, joinCutOut, splitCutOut } from "./cut_out_stripe.ts";
 import type { PngStripe } from "../../media/png.ts";
 import { Places } from "../places.ts";
+import type { WholeCutOut } from "./whole_cut_out.ts";
 
 type Thread = AskedThread<ToCodecThread, FromCodecThread>;
 
@@ -27,7 +29,7 @@ export interface CodecThreadsOptions {
 }
 
 /** Threads are started when they are needed, and kept until this is closed. */
-export class CodecThreads {
+export class CodecThreads implements Codec {
   readonly #places: Places;
   readonly #maxThreads: number;
   /** By place. */
@@ -48,19 +50,21 @@ export class CodecThreads {
     return this.#threads.filter((thread) => thread !== undefined).length;
   }
 
-  /**
-   * Decodes a file, as `decodeImage` does with `keepsAlpha`; its memory goes to a thread.
-   *
-   * @throws {HearthError} `invalid_media`; the signal's reason, and then nothing works on it any longer.
-   */
   async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
     const question = { type: "decode", file, maxPixels: this.#maxPixels } as const;
-    const answer = await this.#ask(question, file.buffer, signal);
+    const answer = await this.#ask(question, [file.buffer], signal);
     if (answer.type === "decoded") return answer.pixels;
     throw unexpected(answer);
   }
 
-  /** Makes a PNG file of a picture, several threads at it; its memory goes to them. Otherwise like {@linkcode decode}. */
+  async make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels> {
+    const memory = [cutOut.original, cutOut.masked.pixels].map(({ data }) => data.buffer);
+    const answer = await this.#ask({ type: "make", cutOut }, memory, signal);
+    if (answer.type === "made") return answer.pixels;
+    throw unexpected(answer);
+  }
+
+  /** All threads are at it. */
   async encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const { width, height } = cutOut.pixels;
     const most = Math.ceil(width * height / STRIPE_PIXELS);
@@ -75,14 +79,15 @@ export class CodecThreads {
   }
 
   async #pack(stripe: CutOutStripe, signal: AbortSignal): Promise<PngStripe> {
-    const answer = await this.#ask({ type: "pack", stripe }, stripe.rows.data.buffer, signal);
+    const answer = await this.#ask({ type: "pack", stripe }, [stripe.rows.data.buffer], signal);
     if (answer.type === "packed") return answer.stripe;
     throw unexpected(answer);
   }
 
+  /** @param memory what goes to the thread and is not copied. */
   async #ask(
     question: ToCodecThread,
-    memory: ArrayBuffer,
+    memory: readonly ArrayBuffer[],
     signal: AbortSignal,
   ): Promise<FromCodecThread> {
     const place = await this.#places.take(signal);
@@ -92,7 +97,7 @@ export class CodecThreads {
     signal.addEventListener("abort", end, { once: true });
     try {
       signal.throwIfAborted();
-      const answer = await thread.ask(question, [memory]);
+      const answer = await thread.ask(question, [...new Set(memory)]);
       if (answer.type === "refused") throw HearthError.fromWire(answer.error);
       return answer;
     } catch (error) {

@@ -25,21 +25,29 @@ export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
   return kept;
 }
 
-/** The smallest box that holds the subject; `undefined` where there is none. */
+/** The smallest box that holds the subject; `undefined` where there is none. Most of what is inside is never looked at. */
 function subjectBox(
   { width, height, data }: Pixels,
 ): [left: number, top: number, right: number, bottom: number] | undefined {
-  let [left, top, right, bottom] = [width, height, 0, 0];
-  for (let y = 0, at = 3; y < height; y++) {
-    for (let x = 0; x < width; x++, at += 4) {
-      if (data[at]! < LEAST_ALPHA) continue;
-      if (x < left) left = x;
-      if (x >= right) right = x + 1;
-      if (y < top) top = y;
-      bottom = y + 1;
-    }
+  const isSubject = (x: number, y: number) => data[4 * (y * width + x) + 3]! >= LEAST_ALPHA;
+  /** The first column from `from` on, short of `to`; `to` if there is none. */
+  const find = (y: number, from: number, to: number) => {
+    const step = from < to ? 1 : -1;
+    let x = from;
+    while (x !== to && !isSubject(x, y)) x += step;
+    return x;
+  };
+  const isEmpty = (y: number) => find(y, 0, width) === width;
+  let [top, bottom] = [0, height];
+  while (top < height && isEmpty(top)) top++;
+  if (top === height) return undefined;
+  while (isEmpty(bottom - 1)) bottom--;
+  let [left, last] = [width, -1];
+  for (let y = top; y < bottom; y++) {
+    left = find(y, 0, left);
+    last = find(y, width - 1, last);
   }
-  return right === 0 ? undefined : [left, top, right, bottom];
+  return [left, top, last + 1, bottom];
 }
 
 function alphaOf({ width, height, data }: Pixels): Pixels {

@@ -4,24 +4,22 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import { compositeAlpha } from "../../../kernels/composite_alpha_reference.ts";
 import type { Backend } from "../../backend/backend.ts";
+import type { MaskedPicture } from "../../backend/images.ts";
 import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
 import { log } from "../../log.ts";
-import { decodeImage, DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
+import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { Budget } from "../budget.ts";
+import { InlineCodec } from "./codec.ts";
 import { CodecThreads } from "./codec_threads.ts";
-import { makeCutOut } from "./cut_out.ts";
-import { type CutOut, joinCutOut, packCutOutStripe, splitCutOut } from "./cut_out_stripe.ts";
 import { MattingBatcher } from "./matting_batcher.ts";
 import { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
-import { refineCutOut } from "./refined_cut_out.ts";
-import type { MatteEvent, MatteOptions, MatteTask, Task } from "../task.ts";
+import type { MatteEvent, MatteTask, Task } from "../task.ts";
 
 /** Pictures up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
 const SMALL_PIXELS = 2 ** 18;
@@ -53,6 +51,7 @@ export class MattingModel implements Model {
   /** Pixels in memory at a time: one of the largest pictures, or several that are smaller. */
   readonly #pixels: Budget;
   readonly #maxImagePixels: number;
+  readonly #inline: InlineCodec;
   readonly #threads: CodecThreads;
   readonly #running = new Set<Promise<void>>();
 
@@ -68,6 +67,7 @@ export class MattingModel implements Model {
   ) {
     this.#maxImagePixels = maxImagePixels;
     this.#pixels = new Budget(maxImagePixels);
+    this.#inline = new InlineCodec(maxImagePixels);
     this.#threads = new CodecThreads({ maxThreads, maxPixels: maxImagePixels });
     this.#network = network;
     this.dtype = dtype;
@@ -126,15 +126,17 @@ export class MattingModel implements Model {
     try {
       signal.throwIfAborted();
       const startMs = performance.now();
-      const isSmall = numPixels <= SMALL_PIXELS;
-      const pixels = isSmall
-        ? await decodeImage(image, { keepsAlpha: true, maxPixels: this.#maxImagePixels })
-        : await this.#threads.decode(image, signal);
-      const cutOut = await this.#cutOut(pixels, options, signal);
+      const codec = numPixels <= SMALL_PIXELS ? this.#inline : this.#threads;
+      const original = await codec.decode(image, signal);
+      const { masked, maskSide } = await this.#mask(original, signal);
+      const cutOut = options.refine || options.crop
+        ? {
+          pixels: await codec.make({ original, masked, maskSide, options }, signal),
+          options: {},
+        }
+        : { ...masked, options };
       const { width, height } = cutOut.pixels;
-      const png = isSmall
-        ? joinCutOut(cutOut, splitCutOut(cutOut, 1).map(packCutOutStripe))
-        : await this.#threads.encode(cutOut, signal);
+      const png = await codec.encode(cutOut, signal);
       this.#metrics.observePicture(numPixels, performance.now() - startMs);
       return { type: "done", png, width, height };
     } finally {
@@ -142,20 +144,15 @@ export class MattingModel implements Model {
     }
   }
 
-  async #cutOut(pixels: Pixels, options: MatteOptions, signal: AbortSignal): Promise<CutOut> {
-    const { refine, crop, background, maskOnly } = options;
+  async #mask(
+    pixels: Pixels,
+    signal: AbortSignal,
+  ): Promise<{ readonly masked: MaskedPicture; readonly maskSide: number }> {
     const form = this.#network.formOf(pixels);
-    // Where the result takes the picture's own memory, what it was is kept beside it.
-    const isOverwritten = refine === true && pixels.channels === 4;
-    const original = isOverwritten ? { ...pixels, data: pixels.data.slice() } : pixels;
     const picture = this.#network.images.open(pixels);
     try {
       const masked = await this.#batcher.mask({ picture, form }, signal);
-      if (!refine && !crop) return { ...masked, options: { background, maskOnly } };
-      const whole = masked.mask ? compositeAlpha(masked.pixels, masked.mask) : masked.pixels;
-      const maskSide = Math.max(form.contentWidth, form.contentHeight);
-      if (refine) refineCutOut(whole, { maskSide, original });
-      return { pixels: makeCutOut(whole, options), options: {} };
+      return { masked, maskSide: Math.max(form.contentWidth, form.contentHeight) };
     } finally {
       picture.close();
     }

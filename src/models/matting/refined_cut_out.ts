@@ -12,7 +12,7 @@ import { type ColorPlanes, fitToGuide } from "../../media/guided_filter.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import type { Plane } from "../../media/plane.ts";
 import { PlaneSampler } from "../../media/plane_sampler.ts";
-import { resize } from "../../media/resample.ts";
+import { resizeChannels } from "../../media/resample.ts";
 
 /** Bounds of the longer side at which edges are looked for; twice the mask's side between them. */
 const LEAST_SIDE = 512;
@@ -150,15 +150,11 @@ function shrinkColors(
 }
 
 function shrinkAlpha(
-  { width, height, data }: Pixels,
-  to: { readonly width: number; readonly height: number },
+  cutOut: Pixels,
+  { width, height }: { readonly width: number; readonly height: number },
 ): Plane {
-  const alpha = new Uint8Array(width * height);
-  for (let i = 0; i < alpha.length; i++) alpha[i] = data[4 * i + 3]!;
-  const size = { width: to.width, height: to.height };
-  const small = resize({ width, height, channels: 1, data: alpha }, {
-    ...size,
-    filter: "bilinear",
-  });
-  return { ...size, data: Float32Array.from(small.data, (level) => level / 255) };
+  // Of four channels one: sooner than taking that one out of a large picture first.
+  const { data: small } = resizeChannels(cutOut, { width, height, filter: "bilinear" });
+  const data = Float32Array.from({ length: width * height }, (_, i) => small[4 * i + 3]! / 255);
+  return { width, height, data };
 }

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { decode } from "fast-png";
-import { compositeAlpha } from "../../../../kernels/composite_alpha_reference.ts";
+import { compositeAlpha, type Mask } from "../../../../kernels/composite_alpha_reference.ts";
 import { decodeImage } from "../../../../src/media/image.ts";
 import { encodePng } from "../../../../src/media/png.ts";
+import type { Pixels } from "../../../../src/media/pixels.ts";
 import { toRgba } from "../../../../src/media/rgba.ts";
 import { CodecThreads } from "../../../../src/models/matting/codec_threads.ts";
 import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
+import { makeWholeCutOut } from "../../../../src/models/matting/whole_cut_out.ts";
 import { discPicture } from "../../../fixtures/matting.ts";
 import { Random } from "../../engine/random.ts";
 
@@ -24,35 +26,52 @@ Deno.test("CodecThreads decodes and encodes as this thread does, several picture
   threads.close();
 });
 
-Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one go", async () => {
-  const threads = new CodecThreads({ maxThreads: 3 });
-  const form = {
-    width: 9,
-    height: 7,
-    contentWidth: 9,
-    contentHeight: 6.5,
-    filter: "bilinear",
-  } as const;
+/** With a ragged subject. */
+function randomMask(): Mask {
   const random = new Random(5);
   const values = Float32Array.from({ length: 63 }, () => random.between(-200, 1200) / 1000);
-  const mask = { values, form };
+  const size = { width: 9, height: 7, contentWidth: 9, contentHeight: 6.5 };
+  return { values, form: { ...size, filter: "bilinear" } };
+}
+
+function copyOf(pixels: Pixels): Pixels {
+  return { ...pixels, data: pixels.data.slice() };
+}
+
+Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one go", async () => {
+  const threads = new CodecThreads({ maxThreads: 3 });
+  const mask = randomMask();
   const disc = discPicture(801, 599);
   const background = [10, 200, 30] as const;
   for (const options of [{}, { background }, { maskOnly: true }]) {
-    for (const masked of [disc, toRgba(disc)]) {
-      const want = makeCutOut(
-        compositeAlpha({ ...masked, data: masked.data.slice() }, mask),
-        options,
-      );
-      const pixels = { ...masked, data: masked.data.slice() };
-      const png = await threads.encode({ pixels, mask, options }, never);
+    for (const picture of [disc, toRgba(disc)]) {
+      const want = makeCutOut(compositeAlpha(copyOf(picture), mask), options);
+      const png = await threads.encode({ pixels: copyOf(picture), mask, options }, never);
       assert.deepEqual(new Uint8Array(decode(png).data), want.data);
     }
-    const pixels = toRgba(disc);
-    const png = await threads.encode({ pixels, options }, never);
+    const png = await threads.encode({ pixels: toRgba(disc), options }, never);
     assert.deepEqual(new Uint8Array(decode(png).data), makeCutOut(toRgba(disc), options).data);
   }
   assert.equal(threads.numThreads, 3);
+  threads.close();
+});
+
+Deno.test("CodecThreads.make() refines and crops as this thread does, whoever applied the mask", async () => {
+  const threads = new CodecThreads({ maxThreads: 1 });
+  const mask = randomMask();
+  const disc = discPicture(200, 150);
+  for (const options of [{ refine: true }, { crop: true }, { refine: true, crop: true }]) {
+    for (const picture of [disc, toRgba(disc)]) {
+      const cutOut = () => {
+        const original = copyOf(picture);
+        return { original, masked: { pixels: original, mask }, maskSide: 9, options };
+      };
+      const want = makeWholeCutOut(cutOut());
+      assert.deepEqual(await threads.make(cutOut(), never), want);
+      const masked = { pixels: compositeAlpha(copyOf(picture), mask) };
+      assert.deepEqual(await threads.make({ ...cutOut(), masked }, never), want);
+    }
+  }
   threads.close();
 });
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../../src/media/pixels.ts";
 import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
+import { Random } from "../../engine/random.ts";
 
 /** Four columns of two rows, whose alphas are given. */
 function pictureOf(...alphas: number[]): Pixels {
@@ -23,6 +24,25 @@ Deno.test("makeCutOut() crops to what is more than a trace of the subject", () =
   const corners = makeCutOut(pictureOf(9, 0, 0, 0, 0, 0, 0, 9), { crop: true });
   assert.deepEqual([corners.width, corners.height], [4, 2]);
   assert.equal(makeCutOut(EMPTY, { crop: true }), EMPTY);
+});
+
+Deno.test("makeCutOut() crops to the box that a look at every pixel finds", () => {
+  const random = new Random(9);
+  for (let round = 0; round < 200; round++) {
+    const [width, height] = [random.between(1, 9), random.between(1, 9)];
+    const data = new Uint8Array(4 * width * height);
+    const points = Array.from({ length: random.between(1, 3) }, () => {
+      const [x, y] = [random.between(0, width - 1), random.between(0, height - 1)];
+      data[4 * (y * width + x) + 3] = 255;
+      return { x, y };
+    });
+    const [xs, ys] = [points.map(({ x }) => x), points.map(({ y }) => y)];
+    const got = makeCutOut({ width, height, channels: 4, data }, { crop: true });
+    const sides = [xs, ys].map((all) => Math.max(...all) - Math.min(...all) + 1);
+    assert.deepEqual([got.width, got.height], sides);
+    const numSeen = (levels: Uint8Array) => levels.filter((level) => level === 255).length;
+    assert.equal(numSeen(got.data), numSeen(data));
+  }
 });
 
 Deno.test("makeCutOut() lays a colour behind the subject", () => {
