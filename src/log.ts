@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeText } from "./write_text.ts";
+import { writeNote } from "./write_text.ts";
 
 /** Levels in rising order of weight. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -62,7 +62,7 @@ function formatJson(level: LogLevel, message: string, fields: LogFields): string
 function write(level: LogLevel, message: string, fields: LogFields = {}): void {
   if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(settings.level)) return;
   const format = settings.format === "json" ? formatJson : formatText;
-  writeText(Deno.stderr, format(level, message, fields));
+  writeNote(Deno.stderr, format(level, message, fields));
 }
 
 /** Writes one line at the level named; `fields` hold the details. */

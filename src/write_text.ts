@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { StartupError } from "./errors.ts";
 
 const encoder = new TextEncoder();
 
@@ -10,7 +11,11 @@ interface Target {
   writeSync(bytes: Uint8Array): number;
 }
 
-/** Writes all of `text` before it returns. A reader that has gone (`hearth | head`) does not end the program. */
+/**
+ * Writes all of `text` before it returns. A reader that has gone (`hearth | head`) does not end the program.
+ *
+ * @throws {StartupError} when it cannot be written, as to a full disk.
+ */
 export function writeText(target: Target, text: string): void {
   writeBytes(target, encoder.encode(text));
 }
@@ -22,6 +27,20 @@ export function writeBytes(target: Target, bytes: Uint8Array): void {
     // A pipe may take less than it is offered.
     while (rest.length > 0) rest = rest.subarray(target.writeSync(rest));
   } catch (error) {
-    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    if (error instanceof Deno.errors.BrokenPipe) return;
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new StartupError(`The output cannot be written: ${reason}`, { cause: error });
+  }
+}
+
+/**
+ * Writes what only tells how things go: a line of the log, of progress. Nothing that happens to it ends the program,
+ * and least of all a server, whose log may fill a disk.
+ */
+export function writeNote(target: Target, text: string): void {
+  try {
+    writeText(target, text);
+  } catch {
+    // There is no other place to say it.
   }
 }

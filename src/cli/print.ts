@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { writeText } from "../write_text.ts";
+import { writeNote, writeText } from "../write_text.ts";
 
 /** Writes a line to standard output. */
 export function printLine(line: string): void {
@@ -12,5 +12,10 @@ export function printLine(line: string): void {
 
 /** Writes why a command ended to standard error. */
 export function printProblem(message: string): void {
-  writeText(Deno.stderr, `hearth: ${message}\n`);
+  writeNote(Deno.stderr, `hearth: ${message}\n`);
+}
+
+/** Writes a line to standard output that whatever follows does not depend on. */
+export function printNote(line: string): void {
+  writeNote(Deno.stdout, `${line}\n`);
 }

@@ -8,7 +8,7 @@ import { DEFAULT_MODEL } from "../hub/built_in.ts";
 import { log, type LogFormat } from "../log.ts";
 import { PROGRAM, VERSION } from "../version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
-import { printLine } from "./print.ts";
+import { printNote } from "./print.ts";
 
 /** Tells of one server. */
 export class StartReport {
@@ -27,9 +27,9 @@ export class StartReport {
       log.info("listening", { version: VERSION, url: this.#url, model: model.id });
       return;
     }
-    printLine(`Hearth ${VERSION} listens at ${this.#url} and is loading ${model.id}.`);
+    printNote(`Hearth ${VERSION} listens at ${this.#url} and is loading ${model.id}.`);
     if (isNamed) return;
-    printLine(
+    printNote(
       `No model was named, so it is the built-in ${DEFAULT_MODEL}: a toy to try Hearth with. ` +
         `A real one: ${PROGRAM} -m qwen3-0.6b`,
     );
@@ -54,6 +54,6 @@ export class StartReport {
       ["address", this.#url],
       ["ready in", `${seconds} s`],
     ];
-    for (const [name = "", value] of rows) printLine(`  ${name.padEnd(9)}${value}`);
+    for (const [name = "", value] of rows) printNote(`  ${name.padEnd(9)}${value}`);
   }
 }

@@ -6,7 +6,7 @@
 import type { MiddlewareHandler } from "hono";
 import { z } from "zod";
 import { HearthError } from "../errors.ts";
-import { writeText } from "../write_text.ts";
+import { writeNote } from "../write_text.ts";
 import { isLoopback } from "./guard.ts";
 import type { AppDeps, Env, Route } from "./route.ts";
 
@@ -20,7 +20,7 @@ export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> 
   return async (_call, next) => {
     const { allowRemoteShutdown } = settings;
     const line = `[SHUTDOWN] Shutdown requested (remote_allowed: ${allowRemoteShutdown})\n`;
-    writeText(Deno.stderr, line);
+    writeNote(Deno.stderr, line);
     await next();
   };
 }

@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
+import { chatBody } from "../fixtures/server.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
+const RUN = ["run", "-A", "--no-check", fileURLToPath(new URL("../../main.ts", import.meta.url))];
 
 async function ask(url: string, path: string): Promise<{ status: number; body: unknown }> {
   const answer = await fetch(`${url}${path}`);
@@ -139,3 +142,41 @@ Deno.test("serve goes on when nobody reads its standard output any more", async 
   while ((await ask(url, "/health")).status === 503) assert.doesNotMatch(hearth.stderr, /ERROR/);
   assert.deepEqual(await ask(url, "/health"), { status: 200, body: { status: "ok" } });
 });
+
+Deno.test({
+  name: "serve goes on when the disk of its output and its log is full",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const folder = await Deno.makeTempDir({ prefix: "hearth-run-" });
+    const command = new Deno.Command("sh", {
+      args: ["-c", 'exec "$@" >/dev/full 2>/dev/full', "sh", Deno.execPath(), ...RUN, ...CPU],
+      env: { XDG_RUNTIME_DIR: folder },
+    });
+    await using server = command.spawn();
+    const port = await findPort(join(folder, "hearth"));
+    const url = `http://127.0.0.1:${port}`;
+    while ((await ask(url, "/health")).status === 503);
+    const answer = await fetch(`${url}/v1/chat/completions`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(chatBody()),
+    });
+    assert.equal(
+      (await answer.json()).choices[0].message.content,
+      "The capital of France is Paris.",
+    );
+    server.kill("SIGTERM");
+    assert.equal((await server.status).code, 0);
+    await Deno.remove(folder, { recursive: true });
+  },
+});
+
+/** The port of the server whose process-id file comes into `folder`. */
+async function findPort(folder: string): Promise<string> {
+  for (;;) {
+    const names = await Array.fromAsync(Deno.readDir(folder)).catch(() => []);
+    const port = names.map(({ name }) => /^(\d+)\.pid$/.exec(name)?.[1]).find(Boolean);
+    if (port !== undefined) return port;
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
