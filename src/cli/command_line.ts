@@ -28,8 +28,14 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
     printLine(call === "help" ? formatHelp(command, COMMANDS) : `hearth ${VERSION}`);
     return EXIT_DONE;
   } catch (error) {
-    if (!(error instanceof UsageError || error instanceof StartupError)) throw error;
+    if (!isTold(error)) throw error;
     printProblem(error.message);
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
   }
+}
+
+/** Whether a message says it all. What the system refuses is no fault of the program's either. */
+function isTold(error: unknown): error is Error {
+  if (error instanceof UsageError || error instanceof StartupError) return true;
+  return error instanceof Error && /\(os error \d+\)/.test(error.message);
 }

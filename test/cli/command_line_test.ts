@@ -80,3 +80,15 @@ Deno.test("hearth inspect takes a model by name and a graph by path, and prints 
   assert.equal(missing.code, 1);
   assert.match(missing.stderr, /^hearth: There is no file .*nowhere\/model\.onnx\.\n$/);
 });
+
+Deno.test("hearth says in one line what the system refuses, and exits 1", async () => {
+  const file = await Deno.makeTempFile({ prefix: "hearth-no-folder-" });
+  try {
+    const { code, stderr } = await runHearth(["rm", "ada/model"], { env: { HF_HOME: file } });
+    assert.equal(code, 1);
+    assert.match(stderr, /^hearth: [^\n]*\(os error \d+\)[^\n]*\n$/);
+    assert.ok(stderr.includes(file), stderr);
+  } finally {
+    await Deno.remove(file);
+  }
+});
