@@ -28,7 +28,14 @@ export function noisePlace(seed: number, piece: number): number {
 /** Normal noise from a place on; the caller's. */
 export function normalNoise(place: number, length: number): Float32Array<ArrayBuffer> {
   const table = normalTable();
-  return Float32Array.from({ length }, (_, i) => table[(place + i) % NOISE_TABLE_SIZE]!);
+  const noise = new Float32Array(length);
+  for (let at = 0; at < length;) {
+    const from = (place + at) % NOISE_TABLE_SIZE;
+    const piece = table.subarray(from, from + length - at);
+    noise.set(piece, at);
+    at += piece.length;
+  }
+  return noise;
 }
 
 /** Numbers from 0 to 1, 0 not included, from a fixed stream (mulberry32). */

@@ -1,7 +1,7 @@
 /**
  * Speech synthesis beside transformers.js: the same folder, weights, device and text, in turn in one process per
  * device, medians of several rounds, in each of which another begins. The models have random weights; what they say
- * does not matter to their pace. Ours is the whole way from the text to a WAV file, theirs ends with the samples.
+ * does not matter to their pace. Both go the whole way from the text to a WAV file.
  *
  *     deno task bench speech
  *
@@ -26,12 +26,19 @@ import { median, printTable, time } from "./report.ts";
 /** Hidden states of 256 numbers; a software adapter would take an hour with them. */
 const FORM = { scale: 16, rounds: 30, sentences: 5 } as const;
 const SOFTWARE_FORM = { scale: 1, rounds: 10, sentences: 2 } as const;
+/** What a header says does not matter to the pace. */
+const RATE_HZ = 24_000;
 /** Rounds from one that speaks the text of several sentences, too, to the next. */
 const TEXT_EVERY = 5;
 /** Written as it is said: transformers.js writes nothing out. */
 const SENTENCE = "The morning light came slowly over the hills and the river";
 
-type Speak = (text: string) => Promise<unknown>;
+/** What its models are not all declared to give. */
+interface Spoken {
+  readonly waveform: { readonly data: Float32Array };
+}
+
+type Speak = (text: string) => Promise<Spoken>;
 
 async function makeTheirs(
   family: TtsFamily,
@@ -46,7 +53,7 @@ async function makeTheirs(
   switch (family) {
     case "vits": {
       const model = await transformers.VitsModel.from_pretrained(name, options);
-      return async (text) => await model(tokenizer(text));
+      return async (text) => await model(tokenizer(text)) as Spoken;
     }
     case "kokoro": {
       const model = await transformers.StyleTextToSpeech2Model.from_pretrained(name, options);
@@ -60,7 +67,7 @@ async function makeTheirs(
           input_ids,
           style: new Tensor("float32", style, [1, width]),
           speed: new Tensor("float32", [1], [1]),
-        });
+        }) as Spoken;
       };
     }
     case "supertonic": {
@@ -93,21 +100,26 @@ async function makeTheirs(
       const speech = await writer(model).encode_speech(
         new Tensor("float32", recording, [1, recording.length]),
       );
-      return async (text) =>
-        await writer(model).generate({ ...tokenizer(text), ...speech, max_new_tokens: 1_000 });
+      return async (text) => ({
+        waveform: await writer(model).generate({
+          ...tokenizer(text),
+          ...speech,
+          max_new_tokens: 1_000,
+        }),
+      });
     }
   }
 }
 
 /** What its models are not declared to have. */
-function speaker(model: unknown): { generate_speech(...args: unknown[]): Promise<unknown> } {
+function speaker(model: unknown): { generate_speech(...args: unknown[]): Promise<Spoken> } {
   return model as ReturnType<typeof speaker>;
 }
 
 /** As {@linkcode speaker}. */
 function writer(model: unknown): {
   encode_speech(samples: unknown): Promise<Record<string, unknown>>;
-  generate(options: Record<string, unknown>): Promise<unknown>;
+  generate(options: Record<string, unknown>): Promise<Spoken["waveform"]>;
 } {
   return model as ReturnType<typeof writer>;
 }
@@ -141,7 +153,11 @@ async function benchFamily(
   const folder = await Deno.makeTempDir({ prefix: `hearth-bench-${family}-` });
   await writeTinyTts(folder, ttsFiles(family, { scale }));
   const transformers = await loadTransformers({ device, modelsFolder: dirname(folder) });
-  const theirs = await makeTheirs(family, transformers, folder);
+  const speakTheirs = await makeTheirs(family, transformers, folder);
+  const theirs = async (text: string) => {
+    const { waveform } = await speakTheirs(text);
+    return new transformers.RawAudio(waveform.data, RATE_HZ).toBlob();
+  };
   const model = await loadTts(await openFolder(folder), { backend, onProgress: () => {} });
   await Deno.remove(folder, { recursive: true });
   const text = Array.from({ length: sentences }, () => `${SENTENCE}.`).join(" ");

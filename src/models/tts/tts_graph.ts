@@ -133,7 +133,7 @@ function makeTensor(
 ): Tensor {
   switch (type) {
     case "int64":
-      return new Tensor("int64", BigInt64Array.from(values as number[], BigInt), dims);
+      return new Tensor("int64", toBigInts(values), dims);
     case "int32":
       return new Tensor("int32", Int32Array.from(values), dims);
     case "float16":
@@ -141,6 +141,17 @@ function makeTensor(
     case "bool":
       return new Tensor("bool", Uint8Array.from(values), dims);
     default:
-      return new Tensor("float32", Float32Array.from(values), dims);
+      return new Tensor("float32", asFloats(values), dims);
   }
+}
+
+/** Several times as fast as `BigInt64Array.from()`. */
+function toBigInts(values: ArrayLike<number>): BigInt64Array {
+  const integers = new BigInt64Array(values.length);
+  for (let i = 0; i < values.length; i++) integers[i] = BigInt(values[i]!);
+  return integers;
+}
+
+function asFloats(values: ArrayLike<number>): Float32Array {
+  return values instanceof Float32Array ? values : Float32Array.from(values);
 }
