@@ -58,6 +58,10 @@ Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed"
   const requestShutdown = () => shutdowns++;
   const post = (app: TestApp) => app.request("/v1/shutdown", { method: "POST" }, caller);
   assert.equal((await post(new TestApp({ requestShutdown }))).status, 403);
+  const passedOn = { method: "POST", headers: { "x-forwarded-for": "127.0.0.1" } };
+  const proxied = await new TestApp({ requestShutdown }).request("/shutdown", passedOn);
+  assert.equal(proxied.status, 403);
+  assert.equal(typeof (await proxied.json()).error, "string");
   const settings = { allowRemoteShutdown: true };
   assert.equal((await post(new TestApp({ requestShutdown, settings }))).status, 200);
   await Promise.resolve();
