@@ -73,10 +73,9 @@ export function exclusively<T>(call: () => Promise<T>): Promise<T> {
   return result;
 }
 
-/** The first call loads the runtime's WebAssembly; somebody may have named another. */
+/** The first call loads the runtime's WebAssembly. */
 async function callFirst<T>(call: () => Promise<T>): Promise<T> {
   const { wasm } = ort.env;
-  if (wasm.wasmPaths !== undefined) return await call();
   const url = URL.createObjectURL(new Blob([await readRuntime()], { type: "application/wasm" }));
   wasm.wasmPaths = { wasm: url };
   try {

@@ -1,10 +1,11 @@
 /**
- * Embeddings beside transformers.js's feature-extraction pipeline: the same folder, weights, device, ONNX Runtime build
- * and texts, in turn, medians of several rounds.
+ * Embeddings beside transformers.js's feature-extraction pipeline: the same folder, weights, device and texts, in turn,
+ * medians of several rounds.
  *
- * Twice: in this process, one call after the other where theirs takes no more; and over HTTP, Hearth's server beside a
- * plain Deno server around their pipeline (`transformers_server.ts`), each in a process of its own, asked alike. Then
- * resident memory over ten thousand requests.
+ * Twice: in this process, one call after the other where theirs takes no more, both on Hearth's ONNX Runtime with its
+ * quicker products; and over HTTP, Hearth's server beside a plain Deno server around their pipeline on ONNX Runtime as
+ * it comes (`transformers_server.ts`), each in a process of its own, asked alike; there also the CPU time of the two
+ * servers, which other work on the machine hardly changes. Then resident memory over ten thousand requests.
  *
  *     deno task bench embedding
  *     deno run -A --no-check test/bench/embedding_bench.ts cpu|webgpu
@@ -33,10 +34,13 @@ const SHORT = "How do I boil an egg?";
 /** What is measured on a device: a software adapter is so slow that it gets less to do. */
 const SIZES = {
   cpu: { listTexts: 1000, clientTexts: 256, listLength: 250, rounds: 2, numShort: 300 },
-  webgpu: { listTexts: 64, clientTexts: 64, listLength: 64, rounds: 2, numShort: 30 },
+  webgpu: { listTexts: 12, clientTexts: 12, listLength: 12, rounds: 1, numShort: 20 },
 } as const;
 
 type Device = keyof typeof SIZES;
+
+/** Requests, when resident memory is read. */
+const MEMORY_READ_AFTER = [0, 500, 1000, 2000, 5000, 10_000];
 
 /** Something that embeds. */
 interface Contender {
@@ -121,12 +125,14 @@ function startServer(device: Device): HearthProcess {
 class TransformersProcess implements AsyncDisposable {
   readonly #process: Deno.ChildProcess;
   readonly base: Promise<string>;
+  readonly pid: number;
 
   constructor(device: Device) {
     const script = new URL("./transformers_server.ts", import.meta.url).pathname;
     const args = ["run", "-A", "--no-check", script, `${FOLDER}/..`, MODEL, device];
     this.#process = new Deno.Command(Deno.execPath(), { args, stdout: "piped", stderr: "null" })
       .spawn();
+    this.pid = this.#process.pid;
     this.base = readLine(this.#process.stdout).then((port) => `http://127.0.0.1:${port}`);
   }
 
@@ -172,18 +178,21 @@ async function benchDevice(device: Device): Promise<string[][]> {
     hearthHttp: overHttp(await server.ready()),
     theirsHttp: overHttp(await plain.base),
   };
+  const pids = { hearthHttp: server.pid, theirsHttp: plain.pid };
   const rows: string[][] = [];
   const add = (what: string, unit: number, times: Record<string, number>) => {
     const { hearth, theirs, hearthHttp, theirsHttp } = times as Record<
       keyof typeof contenders,
       number
     >;
+    const cpu = Object.keys(pids).map((name) => times[`${name}Cpu`]);
     const show = (ms: number) => unit > 0 ? (1000 * unit / ms).toFixed(0) : ms.toFixed(2);
     const ratio = (ours: number, other: number) => `${(other / ours).toFixed(1)}×`;
     rows.push([
       `${local.adapter}: ${what}`,
       ...[show(hearth), show(theirs), ratio(hearth, theirs)],
       ...[show(hearthHttp), show(theirsHttp), ratio(hearthHttp, theirsHttp)],
+      unit > 0 ? cpu.map((ms) => (ms! / unit).toFixed(1)).join(" / ") : "",
     ]);
   };
   const race = async (
@@ -195,7 +204,17 @@ async function benchDevice(device: Device): Promise<string[][]> {
         [name, each],
       ) => [name, work(each, name.startsWith("theirs"))]),
     );
-    return await compare(runs, numRounds);
+    const cpu: Record<string, number> = {};
+    for (const [name, pid] of Object.entries(pids)) {
+      const run = runs[name]!;
+      const key = `${name}Cpu`;
+      runs[name] = async () => {
+        const before = cpuMs(pid);
+        await run();
+        cpu[key] = (cpu[key] ?? 0) + (cpuMs(pid) - before) / numRounds;
+      };
+    }
+    return { ...await compare(runs, numRounds), ...cpu };
   };
 
   for (const contender of Object.values(contenders)) {
@@ -229,17 +248,26 @@ async function benchDevice(device: Device): Promise<string[][]> {
   return rows;
 }
 
+/** CPU time that a process has taken, of all its threads; NaN where the system does not tell. */
+function cpuMs(pid: number): number {
+  if (Deno.build.os !== "linux") return NaN;
+  const fields = Deno.readTextFileSync(`/proc/${pid}/stat`).split(") ")[1]!.split(" ");
+  // Of user and system, in hundredths of a second.
+  return (Number(fields[11]) + Number(fields[12])) * 10;
+}
+
 /** Resident memory of a server while requests of many lengths come in. */
 async function benchMemory(): Promise<void> {
   const texts = await makeTexts(1000, 120);
   await using server = startServer("cpu");
   const http = overHttp(await server.ready());
   const row: string[] = [];
-  for (let thousand = 0; thousand <= 10; thousand++) {
-    if (thousand > 0) await oneByOne(http, texts);
-    if (thousand % 2 === 0) row.push((await residentMib(server.pid)).toFixed(0));
+  let done = 0;
+  for (const count of MEMORY_READ_AFTER) {
+    for (; done < count; done += 500) await oneByOne(http, texts.slice(done % 1000).slice(0, 500));
+    row.push((await residentMib(server.pid)).toFixed(0));
   }
-  const header = [0, 2, 4, 6, 8, 10].map((thousand) => `after ${thousand},000 requests, MiB`);
+  const header = MEMORY_READ_AFTER.map((count) => `after ${count} requests, MiB`);
   printTable(header, [row]);
 }
 
@@ -262,6 +290,7 @@ if (import.meta.main) {
         "Hearth, HTTP",
         "transformers.js, HTTP",
         "ratio",
+        "CPU time, HTTP, ms a text",
       ],
       await benchDevice(device),
     );

@@ -1,6 +1,6 @@
 /**
  * What one would write to serve embeddings with transformers.js alone: one process, a plain server, one request at a
- * time. The other side of the benchmark over HTTP.
+ * time, ONNX Runtime as it comes. The other side of the benchmark over HTTP.
  *
  *     deno run -A transformers_server.ts <folder of model folders> <model> <cpu|webgpu>
  *
@@ -8,10 +8,12 @@
  */
 import { openDevice } from "../../src/gpu/device.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
+import { runtime, RUNTIME_WASM } from "../../src/onnx/ort.ts";
 
 const [modelsFolder, model, device] = Deno.args as [string, string, string];
 const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
 const transformers = await loadTransformers({ device: gpu?.device, modelsFolder });
+runtime.env.wasm.wasmBinary = await Deno.readFile(RUNTIME_WASM);
 const pipeline = await transformers.pipeline("feature-extraction", model, {
   device: "auto",
   dtype: "fp32",
