@@ -18,7 +18,7 @@ type Thread = AskedThread<ToCodecThread, FromCodecThread>;
 /** More would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
 /** Stripes of fewer pixels are not worth a thread's time. */
-const STRIPE_PIXELS = 2 ** 17;
+const STRIPE_PIXELS = 2 ** 18;
 
 /** How many threads, for which pictures. */
 export interface CodecThreadsOptions {
@@ -67,7 +67,7 @@ export class CodecThreads implements Codec {
   /** All threads are at it. */
   async encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const { width, height } = cutOut.pixels;
-    const most = Math.ceil(width * height / STRIPE_PIXELS);
+    const most = Math.max(1, Math.floor(width * height / STRIPE_PIXELS));
     const stripes = splitCutOut(cutOut, Math.min(this.#maxThreads, most));
     const packed = await Promise.all(stripes.map((stripe) => this.#pack(stripe, signal)));
     return joinCutOut(cutOut, packed);

@@ -41,7 +41,7 @@ function copyOf(pixels: Pixels): Pixels {
 Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one go", async () => {
   const threads = new CodecThreads({ maxThreads: 3 });
   const mask = randomMask();
-  const disc = discPicture(801, 599);
+  const disc = discPicture(1001, 799);
   const background = [10, 200, 30] as const;
   for (const options of [{}, { background }, { maskOnly: true }]) {
     for (const picture of [disc, toRgba(disc)]) {
