@@ -6,10 +6,11 @@
 import type { Tensors } from "../../onnx/ort.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { emptyCache, freeAll, pickCache } from "./tts_cache.ts";
-import type { Feed, TtsGraph } from "./tts_graph.ts";
+import { type Feed, freeFeed, type TtsGraph } from "./tts_graph.ts";
 
 /** Text comes before these in the vocabulary; this one begins the sound, and others after it are signs too. */
 const START_OF_SPEECH = 6_561;
+const EMBEDS = "inputs_embeds";
 /** How lively the speech is: the model's own measure, in the middle of 0 to 1. */
 const EXAGGERATION = { values: [0.5], dims: [1] } as const;
 /** 40 seconds; the lines that are spoken last half of that at most. */
@@ -59,17 +60,20 @@ export class SpeechTokenWriter {
     const { endTokens, repetitionPenalty } = this.#parts;
     const seen = new Set(tokens);
     const written: number[] = [];
-    let embeds: Feed = join(prefix, await this.#embed(tokens, positionsOf(tokens)));
+    const text = await this.#embed(tokens, positionsOf(tokens));
+    let embeds: Feed | undefined = join(prefix, await this.#read(text));
     let cache = emptyCache(this.#cacheInputs);
     let numSeen = 0;
     try {
-      while (written.length < MAX_NEW_TOKENS) {
+      while (embeds !== undefined && written.length < MAX_NEW_TOKENS) {
         await nextTurn();
         signal.throwIfAborted();
-        const outputs = await this.#step(embeds, { cache, numSeen });
+        const outputs: Tensors = await this.#step(embeds, { cache, numSeen });
+        numSeen += embeds.dims[1]!;
+        freeFeed(embeds);
+        embeds = undefined;
         freeAll(cache);
         cache = pickCache(outputs, this.#cacheInputs.map(({ name }) => name));
-        numSeen += embeds.dims[1]!;
         const vocabSize = outputs["logits"]!.dims.at(-1)!;
         const logits = (await this.#parts.decoder.take(outputs, "logits")).subarray(-vocabSize);
         const token = likeliest(logits, { seen, repetitionPenalty });
@@ -80,6 +84,7 @@ export class SpeechTokenWriter {
       }
     } finally {
       freeAll(cache);
+      if (embeds !== undefined) freeFeed(embeds);
     }
     return written;
   }
@@ -89,14 +94,23 @@ export class SpeechTokenWriter {
     await this.#parts.decoder.release();
   }
 
-  async #embed(tokens: readonly number[], positions: readonly number[]): Promise<VoicePrefix> {
+  /** Vectors of tokens, where the embedder leaves them if they are of the type that the decoder takes. */
+  async #embed(tokens: readonly number[], positions: readonly number[]): Promise<Feed> {
     const dims = [1, tokens.length];
-    const values = await this.#parts.embedder.read({
+    const { [EMBEDS]: embeds } = await this.#parts.embedder.run({
       input_ids: { values: tokens, dims },
       position_ids: { values: positions, dims },
       exaggeration: EXAGGERATION,
-    }, { output: "inputs_embeds" });
-    return { values, dims: [1, tokens.length, values.length / tokens.length] };
+    });
+    if (embeds === undefined) throw new Error(`The graph gives no output "${EMBEDS}".`);
+    const wanted = this.#parts.decoder.inputs.find(({ name }) => name === EMBEDS);
+    return embeds.type === wanted?.type ? embeds : await this.#read(embeds);
+  }
+
+  async #read(embeds: Feed): Promise<VoicePrefix> {
+    if ("values" in embeds) return embeds as VoicePrefix;
+    const { dims } = embeds;
+    return { values: await this.#parts.embedder.take({ [EMBEDS]: embeds }, EMBEDS), dims };
   }
 
   #step(
@@ -106,7 +120,7 @@ export class SpeechTokenWriter {
     const numNew = embeds.dims[1]!;
     return this.#parts.decoder.run({
       ...cache,
-      inputs_embeds: embeds,
+      [EMBEDS]: embeds,
       attention_mask: {
         values: new Int32Array(numSeen + numNew).fill(1),
         dims: [1, numSeen + numNew],

@@ -146,10 +146,15 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     const outputs = await encoder.run({
       audio_values: { values: samples, dims: [1, samples.length] },
     });
+    // Each is freed as it is read, whatever is then found in it.
     const prefix = await take(encoder, outputs, "audio_features");
     const { values: tokens } = await take(encoder, outputs, "audio_tokens");
     const embeddings = await take(encoder, outputs, "speaker_embeddings");
     const features = await take(encoder, outputs, "speaker_features");
+    const numbers = [prefix.values, embeddings.values, features.values];
+    if (!numbers.every((values) => values.every(Number.isFinite))) {
+      throw invalidAudio("The recording gives nothing to tell a voice by.");
+    }
     const voice: ChatterboxVoice = {
       id,
       language: LANGUAGE,
@@ -158,15 +163,12 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
       embeddings,
       features,
     };
-    const numbers = [prefix.values, embeddings.values, features.values];
     return { voice, numBytes: numbers.reduce((sum, { byteLength }) => sum + byteLength, 0) };
   }
 }
 
-/** An output and its sizes. @throws {HearthError} `invalid_media` when the recording makes no numbers of it. */
+/** An output and its sizes. */
 async function take(graph: TtsGraph, outputs: Tensors, name: string): Promise<VoicePrefix> {
   const dims = [...outputs[name]?.dims ?? []];
-  const values = await graph.take(outputs, name);
-  if (values.every(Number.isFinite)) return { values, dims };
-  throw invalidAudio("The recording gives nothing to tell a voice by.");
+  return { values: await graph.take(outputs, name), dims };
 }

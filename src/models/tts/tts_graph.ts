@@ -127,6 +127,11 @@ export class TtsGraph {
   }
 }
 
+/** Frees a feed that is on the device. */
+export function freeFeed(feed: Feed): void {
+  if (!("values" in feed)) feed.dispose();
+}
+
 function makeTensor(
   { values, dims }: Exclude<Feed, Tensor>,
   type: Session["inputs"][number]["type"],

@@ -13,7 +13,7 @@ import type { Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
 import type { ModelFolder } from "../folder.ts";
 import { emptyCache, freeAll, pickCache } from "./tts_cache.ts";
-import { type Feed, TtsGraph } from "./tts_graph.ts";
+import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
 
 const DECODER = "decoder_model_merged";
@@ -92,7 +92,7 @@ export class MelDecoder {
       dispose: () => {
         freeAll(state.self);
         freeAll(cross);
-        if (!("values" in state.sequence)) state.sequence.dispose();
+        freeFeed(state.sequence);
       },
     };
     return state;
@@ -106,7 +106,7 @@ export class MelDecoder {
     state.self = pickCache(outputs, this.#selfInputs.map(({ name }) => name));
     state.sequence = outputs["output_sequence_out"]!;
     freeAll(self);
-    if (!("values" in sequence)) sequence.dispose();
+    freeFeed(sequence);
     const stops = await this.#step.take(outputs, "prob");
     return {
       frames: await this.#step.take(outputs, "spectrum"),

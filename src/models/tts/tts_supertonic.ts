@@ -5,10 +5,9 @@
  */
 import { StartupError } from "../../errors.ts";
 import { normalNoise } from "../../onnx/noise_table.ts";
-import type { Tensor } from "../../onnx/ort.ts";
 import type { ModelFolder } from "../folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
-import { type Feed, TtsGraph } from "./tts_graph.ts";
+import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../../next_turn.ts";
@@ -115,24 +114,20 @@ export class SupertonicSynthesizer implements Synthesizer {
           timestep: { values: [step], dims: [1] },
           num_inference_steps: { values: [NUM_STEPS], dims: [1] },
         });
-        free(latents);
+        freeFeed(latents);
         latents = next!;
       }
       const sound = await decoder.read({ latents }, { output: "waveform" });
       return sound.slice(0, Math.ceil(numSamples));
     } finally {
       encodedText.dispose();
-      if (latents !== undefined) free(latents);
+      if (latents !== undefined) freeFeed(latents);
     }
   }
 
   async dispose(): Promise<void> {
     for (const graph of Object.values(this.#graphs)) await graph.release();
   }
-}
-
-function free(feed: Feed): void {
-  if (!("values" in feed)) (feed as Tensor).dispose();
 }
 
 function readConfig({ config, path }: ModelFolder): SupertonicConfig {
