@@ -5,13 +5,26 @@
  * @module
  */
 import type { TranscriptWord } from "../task.ts";
+import { warpRows } from "./time_warp.ts";
 import type { WordGroup } from "./word_groups.ts";
 
 /** A segment of a window and its words. */
 export interface WordSegment {
+  /** From the window's beginning. */
   readonly startSeconds: number;
   readonly endSeconds: number;
+  /** Place of its first token that is text among those of the window. */
+  readonly firstToken: number;
   readonly words: readonly WordGroup[];
+}
+
+/** Where a window's tokens are. */
+export interface WindowAlignment {
+  /** f32 `[tokens + 1, places]`: how much each token, and the end after the last, belongs to each place. */
+  readonly values: Float32Array;
+  /** At least one. */
+  readonly numPlaces: number;
+  readonly placeSeconds: number;
 }
 
 /** Where a speaker may pause. */
@@ -20,24 +33,23 @@ const PAUSE = /[\p{Po}\p{Pd}]["'\p{Pe}\p{Pf}]*\s*$/u;
 const LONGEST_USUAL_SECONDS = 0.7;
 
 /**
- * Times the words of a window's segments.
+ * Times the words of a window's segments, in seconds from its beginning.
  *
- * @param segments in order, their tokens the first of the window's.
- * @param begins seconds at which each token of the window's text begins, and after them the end of the last.
  * @returns the words of each segment: in order, apart, and within it.
  */
 export function timeWords(
   segments: readonly WordSegment[],
-  begins: readonly number[],
+  alignment: WindowAlignment,
 ): TranscriptWord[][] {
-  let first = 0;
-  const spans = segments.map(({ words }) =>
-    words.map(({ numTokens }) => {
+  const spans = segments.map((segment) => {
+    const begins = beginsOf(segment, alignment);
+    let first = 0;
+    return segment.words.map(({ numTokens }) => {
       const start = begins[first]!;
       first += numTokens;
       return { start, end: begins[first]! };
-    })
-  );
+    });
+  });
   const longest = 2 * usualSeconds(spans.flat());
   return segments.map(({ startSeconds, endSeconds, words }, index) => {
     const within = (seconds: number) => Math.min(Math.max(seconds, startSeconds), endSeconds);
@@ -61,4 +73,22 @@ function usualSeconds(spans: readonly { readonly start: number; readonly end: nu
   const durations = spans.map(({ start, end }) => end - start).filter((seconds) => seconds > 0)
     .sort((a, b) => a - b);
   return Math.min(durations[Math.floor(durations.length / 2)] ?? 0, LONGEST_USUAL_SECONDS);
+}
+
+/** When each of a segment's tokens begins, and after them the end of the last; they share what the segment has. */
+function beginsOf(
+  { startSeconds, endSeconds, firstToken, words }: WordSegment,
+  { values, numPlaces, placeSeconds }: WindowAlignment,
+): number[] {
+  const from = Math.min(Math.round(startSeconds / placeSeconds), numPlaces - 1);
+  const to = Math.min(Math.max(from + 1, Math.round(endSeconds / placeSeconds)), numPlaces);
+  const numRows = words.reduce((sum, { numTokens }) => sum + numTokens, 1);
+  const numColumns = to - from;
+  const own = new Float32Array(numRows * numColumns);
+  for (let row = 0; row < numRows; row++) {
+    const at = (firstToken + row) * numPlaces;
+    own.set(values.subarray(at + from, at + to), row * numColumns);
+  }
+  return warpRows({ values: own, numRows, numColumns })
+    .map((column) => (from + column) * placeSeconds);
 }

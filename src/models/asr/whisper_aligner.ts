@@ -1,14 +1,14 @@
 /**
- * When the tokens of a window are spoken: its text runs through the decoder once more, as a whole and without
- * timestamps, and where some heads look while it does tells where each token is.
+ * Where in a window's sound its tokens are: they run through the decoder once more, all at once, and where some heads
+ * look while they do tells it.
  *
- * @see `find_alignment` in openai/whisper's `timing.py`
+ * @see `find_alignment` in openai/whisper's `timing.py`, which leaves the timestamps out; with them, as they were
+ * decoded, words that begin or end at a pause are nearer to where they are.
  * @module
  */
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import type { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
 import type { TextAligner } from "../encoder_decoder/text_aligner.ts";
-import { warpRows } from "./time_warp.ts";
 import { promptOf, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
 import type { DecodedWindow } from "./whisper_window.ts";
 
@@ -37,27 +37,13 @@ export class WhisperAligner {
     this.#texts = decoder.openAligner(alignmentHeads);
   }
 
-  /**
-   * Times the text's tokens, timestamps not among them.
-   *
-   * @returns seconds from the window's beginning at which each begins, and after them the end of the last.
-   */
-  async begins({ slot, window, seconds }: AlignedWindow): Promise<number[]> {
-    const { endToken } = this.#config;
-    const text = window.tokens.filter((token) => token < endToken);
+  /** @returns f32 `[tokens + 1, places]`, as {@linkcode DecodedWindow} has it. */
+  async align({ slot, window, seconds }: AlignedWindow): Promise<Float32Array> {
     const numPlaces = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
-    if (text.length === 0) return [0];
     const prompt = promptOf(this.#config, window.languageToken);
-    const tokens = [...prompt, ...text, endToken];
+    const tokens = [...prompt, ...window.tokens];
     const alignment = await this.#texts.align({ slot, tokens, numPlaces });
-    // Each token's row is that of the one before it: there the decoder looks for what comes next.
-    const first = prompt.length - 1;
-    const numRows = text.length + 1;
-    const begins = warpRows({
-      values: alignment.subarray(first * numPlaces, (first + numRows) * numPlaces),
-      numRows,
-      numColumns: numPlaces,
-    });
-    return begins.map((place) => place * TIMESTAMP_SECONDS);
+    // The decoder looks for a token while it reads the one before.
+    return alignment.subarray((prompt.length - 1) * numPlaces);
   }
 }

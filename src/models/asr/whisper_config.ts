@@ -102,14 +102,14 @@ export function languageTokenOf({ languages }: WhisperConfig, code: string): num
   );
 }
 
-/** What stands before a text without timestamps. */
+/** What stands before a window's tokens. */
 export function promptOf(
-  { startToken, transcribeToken, timestampsStart }: WhisperConfig,
+  { startToken, transcribeToken }: WhisperConfig,
   languageToken: number | undefined,
 ): number[] {
-  const task = transcribeToken === undefined ? [] : [languageToken!, transcribeToken];
-  // The timestamps follow the token that says there are none.
-  return [startToken, ...task, timestampsStart - 1];
+  return transcribeToken === undefined
+    ? [startToken]
+    : [startToken, languageToken!, transcribeToken];
 }
 
 /** Whether a language with this token puts spaces between words. */

@@ -134,11 +134,11 @@ export class WindowRows {
     this.#leave(ended.map(({ row }) => row));
   }
 
-  /** The window with the times of its tokens, where they are asked for. */
+  /** The window with where its tokens are, if that is asked for. */
   async #timed({ job, slot }: Row, window: DecodedWindow): Promise<DecodedWindow> {
     const { timedSeconds: seconds } = job.task;
-    if (seconds === undefined) return window;
-    return { ...window, begins: await this.#deps.aligner.begins({ slot, window, seconds }) };
+    if (seconds === undefined || window.tokens.length === 0) return window;
+    return { ...window, alignment: await this.#deps.aligner.align({ slot, window, seconds }) };
   }
 
   #leave(rows: readonly Row[]): void {

@@ -11,20 +11,14 @@ import {
 } from "../../../kernels/log_mel_spec.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
-import type { TranscriptSegment, TranscriptWord } from "../task.ts";
+import type { TranscriptSegment } from "../task.ts";
 import { nextTurn } from "../../next_turn.ts";
-import { timeWords } from "./timed_words.ts";
 import type { WhisperBatcher } from "./whisper_batcher.ts";
-import {
-  hasSpaces,
-  languageNameOf,
-  languageTokenOf,
-  type WhisperConfig,
-} from "./whisper_config.ts";
+import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
 import { temperaturesFrom } from "./whisper_quality.ts";
 import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./whisper_window.ts";
-import { groupWords } from "./word_groups.ts";
+import { wordsOfPieces } from "./whisper_words.ts";
 
 /** What transcribing works with. */
 export interface TranscriberDeps {
@@ -69,7 +63,7 @@ export async function* transcribe(
     }, signal);
     languageToken = window.languageToken;
     const pieces = sequential.accept(window);
-    const words = wordsOf(pieces, window, {
+    const words = wordsOfPieces(pieces, window, {
       ...deps,
       offsetSeconds: range.start / framesPerSecond,
     });
@@ -87,22 +81,6 @@ export async function* transcribe(
       segments,
     };
   }
-}
-
-/** The words of a window's pieces, where their times were asked for. */
-function wordsOf(
-  pieces: readonly TimedTokens[],
-  { begins, languageToken }: DecodedWindow,
-  { config, decode, offsetSeconds }: TranscriberDeps & { readonly offsetSeconds: number },
-): TranscriptWord[][] | undefined {
-  if (begins === undefined) return undefined;
-  const reading = { decode, hasSpaces: hasSpaces(config, languageToken) };
-  const segments = pieces.map(({ tokens, startSeconds, endSeconds }) => ({
-    startSeconds,
-    endSeconds,
-    words: groupWords(tokens.filter((token) => token < config.endToken), reading),
-  }));
-  return timeWords(segments, begins.map((seconds) => offsetSeconds + seconds));
 }
 
 function makeSegment(

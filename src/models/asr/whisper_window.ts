@@ -8,7 +8,7 @@ import type { SampledToken } from "../../../kernels/sample_row.ts";
 import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../../kernels/token_rule.ts";
 import type { GroupJob } from "../encoder_decoder/job_batcher.ts";
-import type { WhisperConfig } from "./whisper_config.ts";
+import { promptOf, type WhisperConfig } from "./whisper_config.ts";
 import { compressionRatioOf, isGoodEnough } from "./whisper_quality.ts";
 import { ruleAfter } from "./whisper_rules.ts";
 import type { WindowResult } from "./whisper_sequential.ts";
@@ -31,10 +31,10 @@ export interface WindowTask {
 export interface DecodedWindow extends WindowResult {
   readonly languageToken: number | undefined;
   /**
-   * Where asked for: seconds from the window's beginning at which each token of its text begins, timestamps not among
-   * them, and after them the end of the last.
+   * Where asked for, f32 `[tokens + 1, places]`: how much each token, and the end after the last, belongs to each of the
+   * places that the encoder has for the window's sound.
    */
-  readonly begins?: readonly number[] | undefined;
+  readonly alignment?: Float32Array | undefined;
 }
 
 /** A window as its owner sees it. */
@@ -70,8 +70,7 @@ export class WindowAttempts {
 
   /** Tokens of the prompt, the start aside. */
   get prompt(): number[] {
-    const { transcribeToken } = this.#config;
-    return transcribeToken === undefined ? [] : [this.languageToken!, transcribeToken];
+    return promptOf(this.#config, this.languageToken).slice(1);
   }
 
   /** The token last chosen. */

@@ -1,18 +1,33 @@
 import assert from "node:assert/strict";
 import { timeWords, type WordSegment } from "../../../../src/models/asr/timed_words.ts";
 
+const PLACE_SECONDS = 0.1;
+
 /** A segment whose words have so many tokens each. */
 function segment(
-  startSeconds: number,
-  endSeconds: number,
+  [startSeconds, endSeconds]: readonly [number, number],
+  firstToken: number,
   words: Readonly<Record<string, number>>,
 ): WordSegment {
   const groups = Object.entries(words).map(([text, numTokens]) => ({ text, numTokens }));
-  return { startSeconds, endSeconds, words: groups };
+  return { startSeconds, endSeconds, firstToken, words: groups };
 }
 
-function time(segments: readonly WordSegment[], begins: readonly number[]) {
-  return timeWords(segments, begins).map((words) =>
+/** Times words where each token has the stretch between two seconds. */
+function time(
+  segments: readonly WordSegment[],
+  tokens: readonly (readonly [number, number])[],
+  numPlaces = 100,
+) {
+  const values = new Float32Array(tokens.length * numPlaces).fill(-1);
+  tokens.forEach(([start, end], row) =>
+    values.fill(
+      5,
+      row * numPlaces + Math.round(start / PLACE_SECONDS),
+      row * numPlaces + Math.round(end / PLACE_SECONDS),
+    )
+  );
+  return timeWords(segments, { values, numPlaces, placeSeconds: PLACE_SECONDS }).map((words) =>
     words.map(({ text, startSeconds, endSeconds }) => [
       text,
       Number(startSeconds.toFixed(3)),
@@ -23,23 +38,40 @@ function time(segments: readonly WordSegment[], begins: readonly number[]) {
 
 Deno.test("timeWords() gives a word the time from its first token to the next word's", () => {
   const segments = [
-    segment(0, 1, { " one": 1, " two": 2 }),
-    segment(1, 2, { " three": 1, " four": 1 }),
+    segment([0.1, 1], 1, { " one": 1, " two": 2 }),
+    segment([1.1, 2], 6, { " three": 1, " four": 1 }),
   ];
-  assert.deepEqual(time(segments, [0.1, 0.5, 0.7, 1.1, 1.4, 1.8]), [
-    [["one", 0.1, 0.5], ["two", 0.5, 1]],
+  // Each with a timestamp ahead of it and one behind it; what follows the last ends it.
+  const tokens = [[0, 0], [0.1, 0.5], [0.5, 0.7], [0.7, 0.9], [0.9, 1], [1, 1], [1.1, 1.4]];
+  tokens.push([1.4, 1.8], [1.8, 2], [2, 2]);
+  assert.deepEqual(time(segments, tokens as [number, number][]), [
+    [["one", 0.1, 0.5], ["two", 0.5, 0.9]],
     [["three", 1.1, 1.4], ["four", 1.4, 1.8]],
   ]);
-  assert.deepEqual(time([segment(0, 1, {})], [0]), [[]]);
-  assert.deepEqual(time([], [0]), []);
+  assert.deepEqual(time([segment([0, 1], 0, {})], [[0, 0]]), [[]]);
+  assert.deepEqual(time([], [[0, 0]]), []);
 });
 
-Deno.test("timeWords() keeps words within their segment", () => {
-  const segments = [segment(0.5, 1, { " a": 1, " b": 1 }), segment(1.2, 1.5, { " c": 1 })];
-  assert.deepEqual(time(segments, [0.2, 0.4, 1.1, 1.9]), [
-    [["a", 0.5, 0.5], ["b", 0.5, 1]],
-    [["c", 1.2, 1.5]],
-  ]);
+Deno.test("timeWords() keeps words within their segment, and in order", () => {
+  // The first token would like to be before its segment, the last one behind it.
+  const segments = [
+    segment([0.5, 1], 0, { " a": 1, " b": 1 }),
+    segment([1.2, 1.5], 3, { " c": 1 }),
+  ];
+  const tokens = [[0.1, 0.3], [0.6, 1], [1, 1.2], [3, 4], [4, 5]] as const;
+  const words = time(segments, tokens).flat();
+  assert.deepEqual(words.map(([text]) => text), ["a", "b", "c"]);
+  const times = words.flatMap(([, start, end]) => [start as number, end as number]);
+  assert.deepEqual(times, times.toSorted((a, b) => a - b));
+  assert.deepEqual([times[0], times[2]], [0.5, 0.6]);
+  assert.ok(times[3]! <= 1 && times[4]! >= 1.2 && times[5]! <= 1.5);
+});
+
+Deno.test("timeWords() takes segments that lie at or behind the window's end", () => {
+  const segments = [segment([0.9, 1.4], 0, { " a": 1 }), segment([1.4, 1.4], 2, { " b": 1 })];
+  const words = time(segments, [[0, 0], [0, 0], [0, 0], [0, 0]], 10).flat();
+  assert.deepEqual(words.map(([text]) => text), ["a", "b"]);
+  assert.deepEqual(words[1]!.slice(1), [1.4, 1.4]);
 });
 
 Deno.test("timeWords() gives a pause to no word beside it", () => {
@@ -54,9 +86,10 @@ Deno.test("timeWords() gives a pause to no word beside it", () => {
     " e": 1,
     " f.": 2,
   };
+  const begins = [0, 2, 2.1, 2.3, 2.6, 2.9, 3.2, 3.5, 3.6, 6, 7.9, 8.2, 10];
+  const tokens = begins.map((begin, i) => [begin, begins[i + 1] ?? begin] as const);
   // The median is 0.3: nothing beside a pause is longer than 0.6.
-  const begins = [0, 2, 2.1, 2.3, 2.6, 2.9, 3.2, 3.5, 3.6, 6, 7.9, 8.2, 20];
-  assert.deepEqual(time([segment(0, 20, words)], begins), [[
+  assert.deepEqual(time([segment([0, 10], 0, words)], tokens), [[
     ["a", 1.4, 2],
     ["b,", 2, 2.3],
     ["c", 2.3, 2.6],
@@ -67,8 +100,6 @@ Deno.test("timeWords() gives a pause to no word beside it", () => {
     ["e", 7.3, 7.9],
     ["f.", 7.9, 8.5],
   ]]);
-  assert.deepEqual(time([segment(1, 20, { " Yes.": 2 })], [0, 9, 20])[0]![0]!.slice(0, 2), [
-    "Yes.",
-    1,
-  ]);
+  const alone = time([segment([1, 10], 0, { " Yes.": 2 })], [[1, 2], [2, 10], [10, 10]]);
+  assert.deepEqual(alone, [[["Yes.", 1, 2.4]]]);
 });

@@ -1,0 +1,51 @@
+/**
+ * The words of what a window of Whisper gave.
+ *
+ * @module
+ */
+import type { TranscriptWord } from "../task.ts";
+import { timeWords } from "./timed_words.ts";
+import { hasSpaces, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
+import type { TimedTokens } from "./whisper_sequential.ts";
+import type { DecodedWindow } from "./whisper_window.ts";
+import { groupWords } from "./word_groups.ts";
+
+/** How a window is read. */
+export interface WordOptions {
+  readonly config: WhisperConfig;
+  /** The text of tokens that are text. */
+  readonly decode: (tokens: number[]) => string;
+  /** Where in the recording the window begins. */
+  readonly offsetSeconds: number;
+}
+
+/** The words of each piece of a window, in seconds of the recording; `undefined` where their times were not asked for. */
+export function wordsOfPieces(
+  pieces: readonly TimedTokens[],
+  { alignment: values, languageToken, tokens }: DecodedWindow,
+  { config, decode, offsetSeconds }: WordOptions,
+): TranscriptWord[][] | undefined {
+  if (values === undefined) return undefined;
+  const reading = { decode, hasSpaces: hasSpaces(config, languageToken) };
+  const isText = (token: number) => token < config.endToken;
+  let numBefore = 0;
+  const segments = pieces.map(({ tokens, startSeconds, endSeconds }) => {
+    const firstToken = numBefore + Math.max(0, tokens.findIndex(isText));
+    numBefore += tokens.length;
+    return {
+      startSeconds: startSeconds - offsetSeconds,
+      endSeconds: endSeconds - offsetSeconds,
+      firstToken,
+      words: groupWords(tokens.filter(isText), reading),
+    };
+  });
+  const numPlaces = values.length / (tokens.length + 1);
+  return timeWords(segments, { values, numPlaces, placeSeconds: TIMESTAMP_SECONDS })
+    .map((words) =>
+      words.map(({ text, startSeconds, endSeconds }) => ({
+        text,
+        startSeconds: offsetSeconds + startSeconds,
+        endSeconds: offsetSeconds + endSeconds,
+      }))
+    );
+}

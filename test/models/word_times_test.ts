@@ -1,0 +1,142 @@
+/** When words are spoken: a recording of which that is known, on both backends. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import { loadAsr } from "../../src/models/asr/asr_load.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import type { TranscriptSegment } from "../../src/models/task.ts";
+import { decodeWhole, makeWav, RATE_HZ } from "../fixtures/audio_files.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { speechTest } from "../fixtures/speech.ts";
+import { assertOrdered, measureWords, SPOKEN } from "../fixtures/spoken_words.ts";
+import { transcribeFile, withAsr } from "../fixtures/transcribe.ts";
+
+/** How far off a word within a sentence may begin: the median, and all but one in ten. */
+const STARTS_SECONDS = { median: 0.08, most: 0.35 };
+/** How far off a sentence's first word may begin and its last may end. */
+const EDGES_SECONDS = { median: 0.03, most: 0.2 };
+
+function assertNear(
+  errors: readonly number[],
+  allowed: { readonly median: number; readonly most: number },
+): void {
+  const [median, most] = [0.5, 0.9].map((part) => errors[Math.floor(part * errors.length)]!);
+  assert.ok(median! <= allowed.median, `the median is ${median}`);
+  assert.ok(most! <= allowed.most, `one in ten is off by more than ${most}`);
+}
+
+function assertWords(segments: readonly TranscriptSegment[]): void {
+  assertOrdered(segments);
+  const { numSentences, starts, edges } = measureWords(segments);
+  assert.ok(numSentences >= 9, `${numSentences} sentences of ten were heard right`);
+  assertNear(starts, STARTS_SECONDS);
+  assertNear(edges, EDGES_SECONDS);
+}
+
+async function hear(
+  audio: Uint8Array<ArrayBuffer>,
+  options: { readonly backend: Backend; readonly dtype: Dtype },
+): Promise<readonly TranscriptSegment[]> {
+  let segments: readonly TranscriptSegment[] = [];
+  await withAsr(options, async (model) => {
+    const task = { language: "en", timesWords: true };
+    ({ segments } = await transcribeFile(model, audio.slice(), task));
+  });
+  return segments;
+}
+
+Deno.test("hearth-demo-asr fp32 on the CPU tells when words are spoken, window after window", async () => {
+  assertWords(await hear(SPOKEN.audio, { backend: new CpuBackend(), dtype: "fp32" }));
+});
+
+gpuTest("hearth-demo-asr on WebGPU tells of words what it tells on the CPU", async (gpu) => {
+  const samples = await decodeWhole(SPOKEN.audio.slice());
+  const audio = makeWav(samples.subarray(0, 9.5 * RATE_HZ));
+  const wordsOf = (segments: readonly TranscriptSegment[]) =>
+    segments.flatMap(({ words }) => words!);
+  const want = wordsOf(await hear(audio, { backend: new CpuBackend(), dtype: "fp32" }));
+  assert.equal(want.length, 8 + 6 + 4);
+  // A place more or less in fp32; fp16 looks a little elsewhere.
+  for (const [dtype, tolerance] of [["fp32", 0.021], ["fp16", 0.061]] as const) {
+    const segments = await hear(audio, { backend: await WebGpuBackend.create(gpu), dtype });
+    assertOrdered(segments);
+    for (const [i, { text, startSeconds, endSeconds }] of wordsOf(segments).entries()) {
+      assert.equal(text, want[i]!.text);
+      assert.ok(Math.abs(startSeconds - want[i]!.startSeconds) < tolerance, `${dtype}: ${text}`);
+      assert.ok(Math.abs(endSeconds - want[i]!.endSeconds) < tolerance, `${dtype}: ${text}`);
+    }
+  }
+});
+
+Deno.test("AsrModel gives words to those who ask for them, and everybody what he gets alone", async () => {
+  await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
+    const clip = await Deno.readFile(new URL("../fixtures/audio/speech.wav", import.meta.url));
+    const ask = async (file: Uint8Array, timesWords: boolean) =>
+      (await transcribeFile(model, file.slice(), { language: "en", timesWords })).segments;
+    const [withWords, without] = await Promise.all([
+      ask(SPOKEN.audio, true),
+      ask(SPOKEN.audio, false),
+    ]);
+    assertWords(withWords);
+    assert.deepEqual(without, withWords.map(({ words: _, ...segment }) => segment));
+    assert.ok(without.every((segment) => !("words" in segment)));
+    const [again, other] = await Promise.all([ask(SPOKEN.audio, true), ask(clip, true)]);
+    assert.deepEqual(again, withWords);
+    assert.deepEqual(other, await ask(clip, true));
+    assertOrdered(other);
+  });
+});
+
+speechTest("AsrModel tells when words are spoken where it tried a window again", async (speech) => {
+  await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
+    // Overdriven beyond all measure: the model is not sure of any word.
+    const long = await Deno.readFile(`${speech}/demo/long_40s.wav`);
+    const samples = (await decodeWhole(long)).slice(0, 30 * RATE_HZ);
+    const wav = makeWav(samples.map((sample) => sample > 0 ? 0.25 : -0.25));
+    const { segments } = await transcribeFile(model, wav, { language: "en", timesWords: true });
+    assert.ok(segments.some(({ temperature }) => temperature > 0));
+    assertOrdered(segments);
+  });
+});
+
+const VAD = findModelFolder("silero-vad");
+const SILENCE_SECONDS = 40;
+
+interface Span {
+  readonly startSeconds: number;
+  readonly endSeconds: number;
+}
+
+Deno.test({
+  name: "AsrModel tells when words are spoken where it passes over silence",
+  ignore: VAD === undefined,
+  fn: async () => {
+    const folder = await openFolder(findModelFolder("hearth-demo-asr")!);
+    const model = await loadAsr(folder, {
+      ...{ backend: new CpuBackend(), dtype: "fp32", vadFolder: VAD },
+      onProgress: () => {},
+    });
+    try {
+      const silence = new Float32Array(SILENCE_SECONDS * RATE_HZ);
+      const wav = makeWav([...silence, ...await decodeWhole(SPOKEN.audio.slice())]);
+      const heard = await transcribeFile(model, wav, { language: "en", timesWords: true });
+      assertOrdered(heard.segments);
+      const earlier = <T extends Span>(span: T): T => ({
+        ...span,
+        startSeconds: span.startSeconds - SILENCE_SECONDS,
+        endSeconds: span.endSeconds - SILENCE_SECONDS,
+      });
+      assertWords(
+        heard.segments.map(({ words, ...segment }) => ({
+          ...earlier(segment),
+          words: words!.map(earlier),
+        })),
+      );
+    } finally {
+      await model.dispose();
+    }
+  },
+});
