@@ -9,24 +9,34 @@ import { formatFlagTable } from "../src/cli/help.ts";
 /** The README of this repository. */
 export const README = new URL("../README.md", import.meta.url);
 
+const PLACE = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
+
 /**
- * Puts a table of the flags of each command that has some where the README has a place for it.
+ * Puts a table of flags where the README has a place for it: `<!-- flags of list, ps -->` for commands that have the
+ * same.
  *
- * @throws {Error} when a command has no place.
+ * @throws {Error} when a command with flags has no place, or commands of one place have others.
  */
 export function fillFlagTables(readme: string): string {
-  return COMMANDS.filter(({ flags }) => Object.keys(flags).length > 0).reduce(
-    (text, { name, flags }) => {
-      const start = `<!-- flags of ${name} -->`;
-      const end = "<!-- end of flags -->";
-      const from = text.indexOf(start);
-      const to = text.indexOf(end, from);
-      if (from < 0 || to < 0) throw new Error(`README.md has no ${start} … ${end}.`);
-      const table = `${start}\n\n${formatFlagTable(flags)}\n\n`;
-      return text.slice(0, from) + table + text.slice(to);
-    },
-    readme,
-  );
+  const placed = new Set<string>();
+  const filled = readme.replaceAll(PLACE, (_, list: string) => {
+    const names = list.split(", ");
+    const tables = new Set(names.map(tableOf));
+    if (tables.size > 1) throw new Error(`README.md: ${list} have not the same flags.`);
+    for (const name of names) placed.add(name);
+    return `<!-- flags of ${list} -->\n\n${[...tables].join()}\n\n`;
+  });
+  for (const { name, flags } of COMMANDS) {
+    if (Object.keys(flags).length === 0 || placed.has(name)) continue;
+    throw new Error(`README.md has no <!-- flags of ${name} --> … <!-- end of flags -->.`);
+  }
+  return filled;
+}
+
+function tableOf(name: string): string {
+  const command = COMMANDS.find((each) => each.name === name);
+  if (command === undefined) throw new Error(`README.md has a place for the flags of ${name}.`);
+  return formatFlagTable(command.flags);
 }
 
 if (import.meta.main) {
