@@ -12,6 +12,9 @@ import { isAbsence, type PidRecord, runFolder } from "./pid_file.ts";
 const HEALTH_TIMEOUT_MS = 2_000;
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
+/** The state of a server that does not tell it. */
+export const NO_ANSWER = "does not answer";
+
 /** A server that has a process. */
 export interface RunningServer extends PidRecord {
   /** Where it can be called from here. */
@@ -52,7 +55,7 @@ export async function askState({ url }: RunningServer): Promise<string> {
     const { status, error } = await (await fetch(`${url}/health`, { signal })).json();
     return status === "ok" ? "ready" : String(error ?? status);
   } catch {
-    return "does not answer";
+    return NO_ANSWER;
   }
 }
 

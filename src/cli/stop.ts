@@ -7,7 +7,7 @@ import { StartupError } from "../errors.ts";
 import { sleep } from "../hub/retry.ts";
 import { UsageError } from "./flag.ts";
 import { printLine } from "./print.ts";
-import { findRunning, type RunningServer } from "./running.ts";
+import { askState, findRunning, NO_ANSWER, type RunningServer } from "./running.ts";
 
 /** Longer than a server gives to its requests and its device. */
 const PATIENCE_MS = 10_000;
@@ -49,7 +49,14 @@ function chooseServer(servers: readonly RunningServer[], port: string | undefine
   throw new StartupError(`No server runs on port ${port}; there are ${known}.`);
 }
 
-async function askToStop({ pid, url }: RunningServer): Promise<void> {
+async function askToStop(server: RunningServer): Promise<void> {
+  const { pid, url } = server;
+  // Of a server that was killed the number may have gone to a process that is nothing of ours.
+  if (await askState(server) === NO_ANSWER) {
+    throw new StartupError(
+      `Process ${pid} should be the server at ${url}, but nothing answers there. If it is Hearth: kill ${pid}`,
+    );
+  }
   // Windows would end the process in the midst of its requests.
   if (Deno.build.os !== "windows") return Deno.kill(pid, "SIGTERM");
   const key = Deno.env.get("HEARTH_API_KEY");

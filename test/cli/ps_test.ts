@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { PidFile, pidFilePath } from "../../src/cli/pid_file.ts";
 import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
 import { hasTerminals, runInTerminal } from "../fixtures/terminal.ts";
 
@@ -78,6 +79,25 @@ Deno.test("ps shows each server with process, model, address, uptime and state; 
     const none = await runHearth(["stop"], { env });
     assert.equal(none.code, 1);
     assert.equal(none.stderr, "hearth: No server runs.\n");
+  });
+});
+
+Deno.test("stop leaves alone what has taken the process id of a server that was killed", async () => {
+  await withRunFolder(async (env) => {
+    const listener = Deno.listen({ port: 0 });
+    const { port } = listener.addr as Deno.NetAddr;
+    listener.close();
+    const other = new Deno.Command(Deno.execPath(), {
+      args: ["eval", "setTimeout(() => {}, 600_000)"],
+    }).spawn();
+    const record = { pid: other.pid, model: "demo", host: "127.0.0.1", port, startedAt: "" };
+    PidFile.write(record, pidFilePath(port, env));
+    const { code, stderr } = await runHearth(["stop", String(port)], { env });
+    assert.equal(code, 1);
+    assert.match(stderr, /but nothing answers there/);
+    assert.equal(await Promise.race([other.status, Promise.resolve("alive")]), "alive");
+    other.kill("SIGKILL");
+    await other.status;
   });
 });
 
