@@ -8,6 +8,7 @@ import { deviceClassOf } from "../backend/device_class.ts";
 import { warmUp } from "../engine/warm_up.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
 import type { LoadProgress } from "./progress.ts";
 import { loadAsr } from "./asr/asr_load.ts";
 import { readAvailableBytes } from "./available_memory.ts";
@@ -102,6 +103,7 @@ async function requireRoomForFiles(
 }
 
 async function loadText(folder: ModelFolder, options: ModelLoadOptions): Promise<Model> {
+  warnOfMissingEyes(folder);
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
@@ -116,4 +118,16 @@ async function loadText(folder: ModelFolder, options: ModelLoadOptions): Promise
     dtype,
     prefixCache: options.engine.prefixCache,
   });
+}
+
+/** A folder that was downloaded in part looks like a text model, and pictures would be refused without a reason. */
+function warnOfMissingEyes({ path, files, config }: ModelFolder): void {
+  const hasEncoder = [...files].some((file) => file.startsWith("onnx/vision_encoder"));
+  if (!("vision_config" in config) || hasEncoder) return;
+  log.warn(
+    "a model that sees is served for text alone: its folder has no onnx/vision_encoder*.onnx",
+    {
+      folder: path,
+    },
+  );
 }

@@ -3,9 +3,11 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import type { StartupError } from "../../src/errors.ts";
+import { configureLog } from "../../src/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { VisionEncoder } from "../../src/models/vision/vision_encoder.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
+import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { openModel } from "../fixtures/model.ts";
 import { GraphBuilder } from "../fixtures/graph_builder.ts";
 import { drawPicture } from "../fixtures/vision/vision_cases.ts";
@@ -123,4 +125,15 @@ Deno.test("VisionEncoder.encode() gives rows in the dtype of the embeddings", as
   narrow.forEach((value, i) =>
     assert.ok(Math.abs(value - wide[i]!) < 2e-3 * (1 + Math.abs(value)))
   );
+});
+
+Deno.test("a vision model without its encoder is served for text, and the log says why", async () => {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  await Deno.remove(join(folder.path, "onnx/vision_encoder.onnx"));
+  configureLog({ level: "warn", format: "text" });
+  using stderr = new CapturedStderr();
+  await using model = await openModel(folder.path);
+  configureLog({ level: "error", format: "text" });
+  assert.equal(model.kind, "text");
+  assert.match(stderr.lines.join("\n"), /served for text alone: .*no onnx\/vision_encoder/);
 });
