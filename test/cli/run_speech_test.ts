@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { runHearth } from "../fixtures/hearth_process.ts";
-import { makeTinyTts } from "../fixtures/tiny_tts.ts";
+import { recordSomebody } from "../fixtures/recordings.ts";
+import { makeSpeakerEncoder, makeTinyTts } from "../fixtures/tiny_tts.ts";
 import { decodeAll } from "../fixtures/tts_server.ts";
 
 const TEXT = "Hello there. How are you?";
@@ -37,6 +38,33 @@ Deno.test("run speaks with a voice, at a pace, in the format of the file", async
   const unknown = await speak("x.wav", "--voice", "nobody");
   assert.equal(unknown.code, 1);
   assert.match(unknown.stderr, /voice: want one of those of .*F1, M1.*saw "nobody"/);
+});
+
+Deno.test("run speaks with the voice of a recording, where --speaker-encoder lets SpeechT5 do so", async () => {
+  await using tiny = await makeTinyTts("speecht5");
+  await using speakers = await makeSpeakerEncoder();
+  const recording = join(tiny.folder, "somebody.wav");
+  const file = recordSomebody({ pitchHz: 190, seconds: 2, sampleRateHz: 44_100 });
+  await Deno.writeFile(recording, file);
+  const output = join(tiny.folder, "x.flac");
+  const speak = (...flags: string[]) =>
+    runHearth(["run", tiny.folder, "--device", "cpu", "-i", recording, "-o", output, ...flags]);
+  const encoder = ["--speaker-encoder", speakers.folder];
+  const { code, stderr } = await speak("-i", TEXT, ...encoder);
+  assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
+  const samples = await decodeAll(await Deno.readFile(output), 16_000);
+  assert.ok(samples.some((sample) => Math.abs(sample) > 0.05));
+  for (
+    const [flags, message] of [
+      [["-i", TEXT], /somebody\.wav: .*SpeechT5 needs a speaker encoder.*--speaker-encoder/],
+      [encoder, /takes texts, and a --voice or one recording/],
+      [["-i", TEXT, "--voice", "clb", ...encoder], /takes texts, and a --voice or one recording/],
+    ] as const
+  ) {
+    const refused = await speak(...flags);
+    assert.equal(refused.code, 1);
+    assert.match(refused.stderr, message);
+  }
 });
 
 Deno.test("run says what is missing of a model that speaks", async () => {
