@@ -1,6 +1,7 @@
 /** Speech recognition as a client sees it: the built-in model, the real worker. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { copyWithDisguisedAttention } from "../fixtures/disguised_softmax.ts";
 import { postEndlessUpload } from "../fixtures/endless_upload.ts";
 import {
   CLIP,
@@ -74,6 +75,56 @@ speechTest("transcriptions: every format", async () => {
     assert.equal(segment.temperature, 0);
   }
 });
+
+speechTest("transcriptions: times of words, of segments, or of both", async () => {
+  await using app = await openSpeechApp();
+  const audio = await readRecording(CLIP.file);
+  const ask = async (...granularities: string[]) => {
+    const form = speechForm(audio, { response_format: "verbose_json" });
+    for (const each of granularities) form.append("timestamp_granularities[]", each);
+    const init = { method: "POST", body: form };
+    return await (await app.request("/v1/audio/transcriptions", init)).json();
+  };
+  const plain = await ask();
+  assert.equal("words" in plain, false);
+  const { words, ...rest } = await ask("word", "segment");
+  assert.deepEqual(rest, plain);
+  assert.equal(words.map(({ word }: { word: string }) => word).join(" "), CLIP_TEXT);
+  const [first, second] = plain.segments;
+  for (const [i, { word, start, end }] of words.entries()) {
+    const segment = i < 8 ? first : second;
+    assert.ok(start >= segment.start && end <= segment.end && start <= end, word);
+    assert.equal(start, Number(start.toFixed(2)));
+    assert.ok(i === 0 || start >= words[i - 1].end, word);
+  }
+  assert.deepEqual(await ask("segment"), plain);
+  const { segments: _, ...onlyWords } = { ...plain, words };
+  assert.deepEqual(await ask("word"), onlyWords);
+  assert.deepEqual(await ask("word", "word"), onlyWords);
+  const unbracketed = { response_format: "verbose_json", timestamp_granularities: "word" };
+  assert.deepEqual(await (await postSpeech(app, audio, unbracketed)).json(), onlyWords);
+  const empty = { response_format: "verbose_json", "timestamp_granularities[]": "" };
+  assert.deepEqual(await (await postSpeech(app, audio, empty)).json(), plain);
+});
+
+speechTest(
+  "transcriptions: a decoder that hides where it looks tells no times of words",
+  async () => {
+    await using folder = await copyWithDisguisedAttention();
+    await using app = await openSpeechApp({ folder: folder.path });
+    const audio = await readRecording(CLIP.file);
+    const asked = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
+    const response = await postSpeech(app, audio, asked);
+    assert.deepEqual(await errorOf(response.clone()), {
+      status: 400,
+      code: "unsupported_by_model",
+      param: "timestamp_granularities",
+    });
+    assert.match((await response.json()).error.message, /since its decoder's graph is not cut/);
+    const { text } = await (await postSpeech(app, audio)).json();
+    assert.equal(text, CLIP_TEXT);
+  },
+);
 
 speechTest("transcriptions: a stream has each segment as it is heard, then all", async () => {
   await using app = await openSpeechApp();
@@ -203,12 +254,15 @@ speechTest("transcriptions: a client that hangs up frees everything", async () =
   // Three minutes, so that no machine is done before the last hangs up.
   const audio = makeWav(Array.from({ length: 5 }, () => [...samples]).flat());
   // One is worked on and one waits when both hang up, at whatever point each is.
-  for (const afterMs of [0, 30, 300]) {
+  const withWords = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
+  for (
+    const [afterMs, fields] of [[0, {}], [30, withWords], [300, {}], [400, withWords]] as const
+  ) {
     const controller = new AbortController();
     const calls = [0, 1].map(() =>
       fetch(`${server.base}/v1/audio/transcriptions`, {
         method: "POST",
-        body: speechForm(audio),
+        body: speechForm(audio, fields),
         signal: controller.signal,
       })
     );

@@ -5,8 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { disguiseSoftmax } from "../fixtures/disguised_softmax.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { copyWithDisguisedAttention } from "../fixtures/disguised_softmax.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import {
@@ -74,24 +73,6 @@ async function countOf(model: AsrModel, metric: string): Promise<number> {
   const { values } = (await model.metrics.getMetricsAsJSON()).find(({ name }) => name === metric)!;
   return values.find((each) => "metricName" in each && each.metricName === `${metric}_count`)!
     .value;
-}
-
-/** The built-in model with every softmax of its decoder as the exponential of a logarithm. */
-async function copyWithDisguisedAttention(): Promise<AsyncDisposable & { readonly path: string }> {
-  const from = findModelFolder("hearth-demo-asr")!;
-  const path = await Deno.makeTempDir();
-  await Deno.mkdir(`${path}/onnx`);
-  for await (const { name, isFile } of Deno.readDir(from)) {
-    if (isFile) await Deno.copyFile(`${from}/${name}`, `${path}/${name}`);
-  }
-  const encoder = "onnx/encoder_model.onnx";
-  await Deno.copyFile(`${from}/${encoder}`, `${path}/${encoder}`);
-  const decoder = "onnx/decoder_model_merged.onnx";
-  await Deno.writeFile(
-    `${path}/${decoder}`,
-    disguiseSoftmax(await Deno.readFile(`${from}/${decoder}`)),
-  );
-  return { path, [Symbol.asyncDispose]: () => Deno.remove(path, { recursive: true }) };
 }
 
 /** Transcribes the recording that is longer than a window. */
