@@ -15,6 +15,7 @@ interface ErrorShape {
 
 /** Every kind of error a client can see; the key is the `code` of the nested error shape. */
 export const ERROR_KINDS = {
+  invalid_http: { status: 400, type: "invalid_request_error" },
   invalid_json: { status: 400, type: "invalid_request_error" },
   invalid_value: { status: 400, type: "invalid_request_error" },
   invalid_media: { status: 400, type: "invalid_request_error" },
@@ -30,6 +31,7 @@ export const ERROR_KINDS = {
   request_timeout: { status: 408, type: "invalid_request_error" },
   payload_too_large: { status: 413, type: "invalid_request_error" },
   unsupported_media_type: { status: 415, type: "invalid_request_error" },
+  headers_too_large: { status: 431, type: "invalid_request_error" },
   overloaded: { status: 429, type: "rate_limit_error", retryAfterSeconds: 1 },
   inference_failed: { status: 500, type: "server_error" },
   model_not_loaded: { status: 503, type: "service_unavailable", retryAfterSeconds: 2 },

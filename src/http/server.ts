@@ -7,6 +7,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createApp } from "./app.ts";
+import { answerMalformed } from "./malformed.ts";
 import { type App, bridge } from "./node_bridge.ts";
 import type { AppDeps } from "./route.ts";
 
@@ -45,6 +46,7 @@ export async function startServer(deps: AppDeps): Promise<RunningServer> {
     { keepAliveTimeout: KEEP_ALIVE_MS },
     bridge(countInFlight(createApp(deps), inFlight)),
   );
+  answerMalformed(server);
   server.listen({ host: settings.host, port: settings.port });
   await once(server, "listening").catch(throwListenError);
   const { address: hostname, port } = server.address() as AddressInfo;

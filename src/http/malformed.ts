@@ -1,0 +1,54 @@
+/**
+ * Answers to what never becomes a request: bytes that are not HTTP, a head that is too long or does not come.
+ *
+ * @module
+ */
+import { type Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Duplex } from "node:stream";
+import { errorAnswer } from "../api/error_body.ts";
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+
+/** Has `server` answer them as all else that is wrong. */
+export function answerMalformed(server: Server): void {
+  const answers = new WeakMap<Duplex, ServerResponse>();
+  server.on("request", ({ socket }, outgoing) => {
+    answers.set(socket, outgoing);
+    outgoing.once("close", () => answers.delete(socket));
+  });
+  server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
+    // In the middle of an answer there is no room for another, and after a reset nobody to read it.
+    const hasBegun = answers.get(socket)?.headersSent === true;
+    if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
+    const error = explain(cause);
+    const requestId = crypto.randomUUID();
+    log.info("no request could be read", { requestId, code: error.kind });
+    socket.end(formatAnswer(error, requestId), () => socket.destroy());
+  });
+}
+
+/** By the codes of Node's parser. */
+function explain({ code, message }: Error & { readonly code?: string }): HearthError {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new HearthError("headers_too_large", "Path and headers may have at most 16 KiB.");
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new HearthError("request_timeout", "The request's headers did not arrive in time.");
+    default:
+      return new HearthError("invalid_http", `This is no request in HTTP/1.1: ${message}.`);
+  }
+}
+
+function formatAnswer(error: HearthError, requestId: string): string {
+  const { status, body } = errorAnswer("", error);
+  const text = JSON.stringify(body);
+  return [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    "content-type: application/json",
+    `content-length: ${new TextEncoder().encode(text).length}`,
+    `x-request-id: ${requestId}`,
+    "connection: close",
+    "",
+    text,
+  ].join("\r\n");
+}
