@@ -34,8 +34,13 @@ function explain({ code, message }: Error & { readonly code?: string }): HearthE
       return new HearthError("headers_too_large", "Path and headers may have at most 16 KiB.");
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return new HearthError("request_timeout", "The request's headers did not arrive in time.");
-    default:
-      return new HearthError("invalid_http", `This is no request in HTTP/1.1: ${message}.`);
+    default: {
+      const detail = message.replaceAll(/Parse Error(: )?/g, "");
+      return new HearthError(
+        "invalid_http",
+        `This is no request in HTTP/1.1, and HTTPS is not spoken here${detail && `: ${detail}`}.`,
+      );
+    }
   }
 }
 

@@ -13,6 +13,9 @@ import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { joinBytes } from "../join_bytes.ts";
 
+/** Stands for the Host of a request in HTTP/1.0 that has none. */
+const NO_HOST = "no-host.invalid";
+
 /** How long a client may go on sending a body that was answered without being read to its end. */
 const LINGER_MS = 3_000;
 
@@ -60,7 +63,7 @@ function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | 
   const { method = "GET", url = "/", headers } = incoming;
   const hasBody = "transfer-encoding" in headers || Number(headers["content-length"] ?? 0) > 0;
   const takesBody = method !== "GET" && method !== "HEAD";
-  const origin = URL.parse(`http://${headers.host}`)?.origin ?? "http://localhost";
+  const origin = URL.parse(`http://${headers.host ?? NO_HOST}`)?.origin ?? "http://localhost";
   try {
     // Put together by hand: a path that begins with two slashes is no other host.
     return new Request(url.startsWith("/") ? `${origin}${url}` : url, {
@@ -76,7 +79,8 @@ function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | 
 
 /** Answers what is for no endpoint: `TRACE`, and the server as a whole (`OPTIONS *`). */
 function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
-  const message = `This server does not take ${method}; it takes GET, HEAD, POST, OPTIONS.`;
+  const message = `There is nothing here for ${method} ${url.slice(0, 100)}: this server takes ` +
+    "GET, HEAD, POST and OPTIONS of a path.";
   const { status, body } = errorAnswer(url, new HearthError("method_not_allowed", message));
   outgoing.writeHead(status, {
     allow: "GET, HEAD, POST, OPTIONS",
