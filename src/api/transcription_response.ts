@@ -51,42 +51,48 @@ export type VerboseTranscription = z.output<typeof VerboseTranscription>;
 export type TranscriptionEvent = z.output<typeof TranscriptionEvent>;
 
 /** A piece of a transcript, as the model gives it. */
-export interface HeardSegment {
+export interface TranscriptSegment {
   readonly id: number;
+  /** First frame of the window it was heard in, a hundredth of a second each. */
   readonly seekFrame: number;
   readonly startSeconds: number;
   readonly endSeconds: number;
+  /** As the model writes it: with a space in front where its language has spaces. */
   readonly text: string;
+  /** Its tokens, with the timestamps around them. */
   readonly tokens: readonly number[];
+  /** At which the window was decoded in the end. */
   readonly temperature: number;
   readonly meanLogprob: number;
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
-  readonly words?: readonly HeardWord[] | undefined;
+  /** Where they are asked for: in order, apart, and within the segment. */
+  readonly words?: readonly TranscriptWord[] | undefined;
 }
 
-/** A word of a transcript, as the model gives it. */
-export interface HeardWord {
+/** A word of a transcript. */
+export interface TranscriptWord {
+  /** With the punctuation that belongs to it, and no space around it. */
   readonly text: string;
   readonly startSeconds: number;
   readonly endSeconds: number;
 }
 
 /** A whole transcript, as the model gives it. */
-export interface HeardTranscript {
+export interface Transcript {
   readonly language: string;
   readonly durationSeconds: number;
-  readonly segments: readonly HeardSegment[];
+  readonly segments: readonly TranscriptSegment[];
 }
 
 /** The text of all segments. */
-export function transcriptText(segments: readonly Pick<HeardSegment, "text">[]): string {
+export function transcriptText(segments: readonly Pick<TranscriptSegment, "text">[]): string {
   return segments.map(({ text }) => text).join("").trimStart();
 }
 
 /** The long answer, with the times of what is asked for. */
 export function verboseTranscription(
-  transcript: HeardTranscript,
+  transcript: Transcript,
   granularities: ReadonlySet<Granularity>,
 ): VerboseTranscription {
   const { language, durationSeconds, segments } = transcript;
@@ -102,11 +108,11 @@ export function verboseTranscription(
   };
 }
 
-function describeWord({ text, startSeconds, endSeconds }: HeardWord): z.output<typeof Word> {
+function describeWord({ text, startSeconds, endSeconds }: TranscriptWord): z.output<typeof Word> {
   return { word: text, start: roundTo(startSeconds, 2), end: roundTo(endSeconds, 2) };
 }
 
-function describeSegment(segment: HeardSegment): z.output<typeof Segment> {
+function describeSegment(segment: TranscriptSegment): z.output<typeof Segment> {
   return {
     id: segment.id,
     seek: segment.seekFrame,

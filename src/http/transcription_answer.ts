@@ -6,9 +6,9 @@
 import { nestedError } from "../api/error_body.ts";
 import type { TranscriptionOptions } from "../api/transcription_request.ts";
 import {
-  type HeardSegment,
-  type HeardTranscript,
+  type Transcript,
   type TranscriptionEvent,
+  type TranscriptSegment,
   transcriptText,
   verboseTranscription,
 } from "../api/transcription_response.ts";
@@ -24,8 +24,8 @@ import { formatEvent } from "./sse.ts";
  */
 export async function readTranscript(
   events: AsyncIterable<TranscribeEvent>,
-): Promise<HeardTranscript> {
-  const segments: HeardSegment[] = [];
+): Promise<Transcript> {
+  const segments: TranscriptSegment[] = [];
   let recording = { language: "", durationSeconds: 0 };
   for await (const event of events) {
     switch (event.type) {
@@ -48,7 +48,7 @@ export async function readTranscript(
 
 /** The transcript in the format asked for. */
 export function transcriptAnswer(
-  transcript: HeardTranscript,
+  transcript: Transcript,
   { format, granularities }: TranscriptionOptions,
 ): Response {
   const { segments } = transcript;
@@ -75,7 +75,7 @@ export function createTranscriptFormat(
     onError: (error: HearthError) => void;
   },
 ): (event: TranscribeEvent) => string {
-  const heard: HeardSegment[] = [];
+  const heard: TranscriptSegment[] = [];
   const write = (event: TranscriptionEvent) => formatEvent(JSON.stringify(event));
   return (event) => {
     switch (event.type) {

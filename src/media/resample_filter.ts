@@ -5,8 +5,18 @@
  * @module
  */
 
+/** Pillow's filters, each at the number that it and `preprocessor_config.json` have for it. */
+export const RESAMPLE_FILTERS = [
+  "nearest",
+  "lanczos",
+  "bilinear",
+  "bicubic",
+  "box",
+  "hamming",
+] as const;
+
 /** Filters by Pillow's names; `nearest` takes one pixel and weighs nothing. */
-export type ResampleFilter = "nearest" | "box" | "bilinear" | "bicubic" | "lanczos" | "hamming";
+export type ResampleFilter = typeof RESAMPLE_FILTERS[number];
 
 interface Kernel {
   /** The kernel is zero at this distance and beyond. */

@@ -6,17 +6,9 @@
 import type { TensorForm } from "../../kernels/picture_form.ts";
 import { StartupError } from "../errors.ts";
 import type { ResampleFilter } from "../media/resample.ts";
+import { RESAMPLE_FILTERS } from "../media/resample_filter.ts";
 import type { Json } from "./folder.ts";
 
-/** Pillow's numbers of filters. */
-const FILTERS: readonly ResampleFilter[] = [
-  "nearest",
-  "lanczos",
-  "bilinear",
-  "bicubic",
-  "box",
-  "hamming",
-];
 /** What would leave the mask out of place, or is not done here. */
 const REFUSED = [
   "do_center_crop",
@@ -67,7 +59,7 @@ export function readPictureProcessor(config: Json): PictureProcessor {
     ? readSize(given, config["max_size"])
     : undefined;
   const multipleOf = Number(config["size_divisibility"] ?? config["size_divisor"] ?? 1);
-  const filter = FILTERS[Number(config["resample"] ?? 2)];
+  const filter = RESAMPLE_FILTERS[Number(config["resample"] ?? 2)];
   if (filter === undefined) {
     throw new StartupError(
       `preprocessor_config.json: resample wants a number from 0 to 5, has ${config["resample"]}.`,

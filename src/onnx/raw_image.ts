@@ -10,20 +10,11 @@
 import type { RawImage } from "@huggingface/transformers";
 import { centerCrop, crop, pad } from "../media/crop.ts";
 import type { Pixels } from "../media/pixels.ts";
+import { RESAMPLE_FILTERS } from "../media/resample_filter.ts";
 import { type ResampleFilter, resize } from "../media/resample.ts";
 
 /** The class as transformers.js exports it. */
 export type RawImageClass = typeof RawImage;
-
-/** Pillow's filters by the numbers that `preprocessor_config.json` has for them. */
-const FILTERS: readonly ResampleFilter[] = [
-  "nearest",
-  "lanczos",
-  "bilinear",
-  "bicubic",
-  "box",
-  "hamming",
-];
 
 /** Puts our resampler in the place of the canvas, for all images of this class. */
 export function replaceCanvas(RawImage: RawImageClass): void {
@@ -63,7 +54,7 @@ function toSize(size: number): number {
 }
 
 function toFilter(resample: number | string): ResampleFilter {
-  const filter = FILTERS.find((name, index) => name === resample || index === resample);
+  const filter = RESAMPLE_FILTERS.find((name, index) => name === resample || index === resample);
   if (filter === undefined) {
     throw new Error(
       `The image processor wants the resampling filter "${resample}", which is none.`,

@@ -3,7 +3,10 @@
  *
  * @module
  */
+import type { TranscriptSegment } from "../../api/transcription_response.ts";
 import type { ErrorEvent, TokenUsage } from "./ending.ts";
+
+export type { TranscriptSegment, TranscriptWord } from "../../api/transcription_response.ts";
 
 /** Writes down what is said in an audio file. */
 export interface TranscribeTask {
@@ -32,31 +35,3 @@ export type TranscribeEvent =
   | { readonly type: "segment"; readonly segment: TranscriptSegment }
   | { readonly type: "done"; readonly usage: TokenUsage }
   | ErrorEvent;
-
-/** A piece of a transcript. */
-export interface TranscriptSegment {
-  readonly id: number;
-  /** First frame of the window it was heard in, a hundredth of a second each. */
-  readonly seekFrame: number;
-  readonly startSeconds: number;
-  readonly endSeconds: number;
-  /** As the model writes it: with a space in front where its language has spaces. */
-  readonly text: string;
-  /** Its tokens, with the timestamps around them. */
-  readonly tokens: readonly number[];
-  /** At which the window was decoded in the end. */
-  readonly temperature: number;
-  readonly meanLogprob: number;
-  readonly compressionRatio: number;
-  readonly noSpeechProbability: number;
-  /** Where they are asked for: in order, apart, and within the segment. */
-  readonly words?: readonly TranscriptWord[] | undefined;
-}
-
-/** A word of a transcript. */
-export interface TranscriptWord {
-  /** With the punctuation that belongs to it, and no space around it. */
-  readonly text: string;
-  readonly startSeconds: number;
-  readonly endSeconds: number;
-}
