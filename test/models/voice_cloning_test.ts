@@ -13,13 +13,9 @@ import { GraphBuilder } from "../fixtures/graph_builder.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
 import { writeHalf } from "../fixtures/half_model.ts";
 import { recordSomebody } from "../fixtures/recordings.ts";
-import {
-  makeSpeakerEncoder,
-  makeTinyTts,
-  speakerEncoderFiles,
-  type TtsFamily,
-  type TtsFiles,
-} from "../fixtures/tiny_tts.ts";
+import { speakerEncoderFiles } from "../fixtures/tiny_speaker_encoder.ts";
+import { makeSpeakerEncoder, makeTinyTts, type TtsFamily } from "../fixtures/tiny_tts.ts";
+import type { TtsFiles } from "../fixtures/tts_files.ts";
 
 const WIDTH = 8;
 const never = () => new AbortController().signal;
