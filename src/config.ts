@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { LogFormat, LogLevel } from "./log.ts";
 
 /** The process's environment, or a part of it. */
 export type Environment = Readonly<Record<string, string>>;
@@ -78,6 +77,18 @@ export interface AdmissionSettings {
   /** Requests that may wait beyond those being worked on. */
   readonly maxQueue: number;
 }
+
+/** Levels of log lines in rising order of weight. */
+export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
+
+/** See {@linkcode LOG_LEVELS}. */
+export type LogLevel = typeof LOG_LEVELS[number];
+
+/** `text`: one readable line; `json`: one object per line. */
+export const LOG_FORMATS = ["text", "json"] as const;
+
+/** See {@linkcode LOG_FORMATS}. */
+export type LogFormat = typeof LOG_FORMATS[number];
 
 /** How log lines look and which are written. */
 export interface LogSettings {

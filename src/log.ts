@@ -3,23 +3,16 @@
  *
  * @module
  */
+import { LOG_LEVELS, type LogLevel, type LogSettings } from "./config.ts";
 import { writeNote } from "./write_text.ts";
 
-/** Levels in rising order of weight. */
-export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
-/** See {@linkcode LOG_LEVELS}. */
-export type LogLevel = typeof LOG_LEVELS[number];
-/** `text`: one readable line; `json`: one object per line. */
-export const LOG_FORMATS = ["text", "json"] as const;
-/** See {@linkcode LOG_FORMATS}. */
-export type LogFormat = typeof LOG_FORMATS[number];
 /** Details of a line, by name. Errors are written with their stack and causes. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-let settings: { level: LogLevel; format: LogFormat } = { level: "info", format: "text" };
+let settings: LogSettings = { level: "info", format: "text" };
 
 /** Sets level and format for this thread. */
-export function configureLog(next: { level: LogLevel; format: LogFormat }): void {
+export function configureLog(next: LogSettings): void {
   settings = next;
 }
 

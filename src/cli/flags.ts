@@ -4,8 +4,7 @@
  *
  * @module
  */
-import { DTYPES, MODEL_KINDS } from "../config.ts";
-import { LOG_FORMATS, LOG_LEVELS } from "../log.ts";
+import { DTYPES, LOG_FORMATS, LOG_LEVELS, MODEL_KINDS } from "../config.ts";
 import {
   choice,
   type FlagTable,

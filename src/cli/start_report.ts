@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { ResolvedModel } from "../config.ts";
+import type { LogFormat, ResolvedModel } from "../config.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
-import { log, type LogFormat } from "../log.ts";
+import { log } from "../log.ts";
 import { PROGRAM, VERSION } from "../version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { printNote } from "./print.ts";
