@@ -9,6 +9,7 @@ import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { keepOutputs } from "../../src/onnx/if_branch.ts";
 import { openSession, type Session, Tensor, type Tensors } from "../../src/onnx/ort.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";
+import { countCalls } from "../fixtures/count_calls.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
@@ -70,25 +71,6 @@ function assertClose(got: Float32Array, want: Float32Array, what: string): void 
       `${what}: ${got[i]} for ${x}`,
     );
   });
-}
-
-/** Counts a method's calls as long as it is held. */
-function countCalls<Name extends string>(
-  owner: Record<Name, (...args: never[]) => unknown>,
-  name: Name,
-): Disposable & { readonly count: number } {
-  const method = owner[name];
-  let count = 0;
-  owner[name] = function (this: unknown, ...args) {
-    count++;
-    return method.apply(this, args);
-  };
-  return {
-    get count() {
-      return count;
-    },
-    [Symbol.dispose]: () => owner[name] = method,
-  };
 }
 
 async function readGraphs(

@@ -1,0 +1,65 @@
+/** A step of a cut decoder waits for the GPU once, for its tokens, however its graph computes with positions. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import type { Backend } from "../../src/backend/backend.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
+import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
+import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
+import { FolderFiles } from "../../src/onnx/external_data.ts";
+import { readModel } from "../../src/onnx/proto_read.ts";
+import { splitGraph } from "../../src/onnx/split.ts";
+import { countCalls } from "../fixtures/count_calls.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+
+const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
+const CONTEXT_LENGTH = 32;
+const BLOCK_SIZE = 16;
+
+async function openDecoder(backend: Backend, name: string): Promise<PagedDecoder> {
+  await using files = new FolderFiles(EXPORTS);
+  const model = await readModel(files, `${name}.onnx`);
+  const result = splitGraph(model, { contextLength: CONTEXT_LENGTH });
+  assert.ok("cut" in result, JSON.stringify(result));
+  const { cut } = result;
+  return await openPagedDecoder({
+    ...{ backend, cut, files },
+    limits: {
+      contextLength: CONTEXT_LENGTH,
+      vocabSize: cut.output.width,
+      maxSequences: 1,
+      maxBatchTokens: CONTEXT_LENGTH,
+      numBlocks: CONTEXT_LENGTH / BLOCK_SIZE,
+      blockSize: BLOCK_SIZE,
+      sharesBlocks: false,
+    },
+    openEmbedding: () => Promise.reject(new Error("The graph takes ids.")),
+    onProgress: () => {},
+  });
+}
+
+/** Tokens of one sequence from `start` on. */
+function stepOf(start: number, numTokens: number): StepBatch {
+  return {
+    sequences: [{ sequenceId: 0, sample: { params: GREEDY, tokenIndex: 0, topLogprobs: 0 } }],
+    numTokens,
+    tokenIds: Int32Array.from({ length: numTokens }, (_, i) => 1 + start + i),
+    positions: Int32Array.from({ length: numTokens }, (_, i) => start + i),
+    queryStarts: Int32Array.of(0, numTokens),
+    kvLengths: Int32Array.of(start + numTokens),
+    blockTables: Int32Array.of(0, 1),
+    maxBlocksPerSequence: 2,
+  };
+}
+
+// Rotary angles in basic operators: of positions that are given, and that are counted in the graph.
+for (const name of ["llama_script_17", "gemma2_script_17", "qwen3_dynamo_18"]) {
+  gpuTest(`PagedDecoder.run() waits for the GPU once, ${name}`, async (gpu) => {
+    const decoder = await openDecoder(await WebGpuBackend.create(gpu), name);
+    await decoder.run(stepOf(0, 4));
+    using map = countCalls(GPUBuffer.prototype, "mapAsync");
+    await decoder.run(stepOf(4, 1));
+    assert.equal(map.count, 1);
+    await decoder.dispose();
+  });
+}
