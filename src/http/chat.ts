@@ -13,6 +13,7 @@ import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { transcribeChat } from "./chat_audio.ts";
 import { chatTask } from "./chat_task.ts";
 import { newCompletionHead } from "./completion_head.ts";
+import { isPassedOn } from "./guard.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
 import { untilBegun } from "./task_events.ts";
@@ -50,7 +51,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   requireEndpoint(info, "/chat/completions");
   const requestId = call.get("requestId");
   const { signal } = call.req.raw;
-  const options = { ...deps, info, requestId, signal };
+  const options = { ...deps, info, requestId, signal, isPassedOn: isPassedOn(call.req.raw) };
   const events = await untilBegun(
     info.kind === "asr"
       ? await transcribeChat(request, options)

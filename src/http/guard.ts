@@ -20,6 +20,17 @@ export function isLoopback(host: string): boolean {
     /^(::ffff:)?127(\.\d{1,3}){3}$/.test(name) || /^::ffff:7f[\da-f]{2}:[\da-f]{1,4}$/.test(name);
 }
 
+/** What proxies add to the requests that they pass on. */
+const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
+
+/**
+ * Whether a proxy passed a request on. A connection from this machine then says nothing of the caller: a proxy on it
+ * makes all the world look local.
+ */
+export function isPassedOn({ headers }: Request): boolean {
+  return PROXY_HEADERS.some((name) => headers.has(name));
+}
+
 /**
  * Refuses requests meant for another host, so that a web page cannot reach a server on this machine through
  * a name of its own that it lets point here (DNS rebinding).

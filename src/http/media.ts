@@ -20,6 +20,8 @@ const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 
 export interface MediaDeps {
   readonly settings: ServerSettings;
   readonly signal: AbortSignal;
+  /** Whether the request came by way of a proxy, so that nothing tells that its caller is on this machine. */
+  readonly isPassedOn: boolean;
   /** 100 MiB and 30 s if absent. */
   readonly mediaLimits?: MediaLimits | undefined;
 }
@@ -40,10 +42,10 @@ export type MediaPart = Exclude<ContentPart, { type: "text" }>;
  */
 export async function readPart(
   part: MediaPart,
-  { param, settings, signal, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
+  { param, settings, signal, isPassedOn, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const policy = {
-    isLocal: isLoopback(settings.host),
+    isLocal: isLoopback(settings.host) && !isPassedOn,
     allowPrivate: settings.allowPrivateMedia,
     mediaDir: settings.mediaDir,
     ...mediaLimits,

@@ -17,6 +17,7 @@ import { HearthError } from "../errors.ts";
 import type { MatteTask } from "../models/task.ts";
 import { readJson } from "./body.ts";
 import { newCompletionHead } from "./completion_head.ts";
+import { isPassedOn } from "./guard.ts";
 import { readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import { findOnlyMedia } from "./only_media.ts";
@@ -64,7 +65,12 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
   requireModelName(info, request.model);
   requireEndpoint(info, PATH);
   const { part, param } = findOnlyMedia(request.messages, { wants: "image", info });
-  const image = await readPart(part, { ...deps, param, signal });
+  const image = await readPart(part, {
+    ...deps,
+    param,
+    signal,
+    isPassedOn: isPassedOn(call.req.raw),
+  });
   const options = mattingOptions(request);
   const png = await matte(call, deps, { image, param, options });
   return call.json(imageCompletion(newCompletionHead(info.id), png));

@@ -7,8 +7,8 @@ import type { MiddlewareHandler } from "hono";
 import { z } from "zod";
 import { HearthError } from "../errors.ts";
 import { writeNote } from "../write_text.ts";
-import { isLoopback } from "./guard.ts";
-import type { AppDeps, Call, Env, Route } from "./route.ts";
+import { isLoopback, isPassedOn } from "./guard.ts";
+import type { AppDeps, Env, Route } from "./route.ts";
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
 
@@ -40,7 +40,9 @@ export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
       errors: ["forbidden"],
     },
     handle: (call) => {
-      if (!settings.allowRemoteShutdown && !isLocalCaller(call)) {
+      // The connection's own address: what a proxy says about the caller is not trusted.
+      const isLocal = isLoopback(call.env.callerAddress) && !isPassedOn(call.req.raw);
+      if (!settings.allowRemoteShutdown && !isLocal) {
         throw new HearthError(
           "forbidden",
           "Shutdown is accepted from this machine only; --allow-remote-shutdown would change that.",
@@ -50,16 +52,4 @@ export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
       return call.json({ message: "The server is shutting down." });
     },
   };
-}
-
-/** What proxies add to the requests that they pass on. */
-const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
-
-/**
- * Whether a request was made on this machine. The connection's own address tells, and what a proxy says of the caller
- * is not trusted; but a proxy on this machine makes those of all the world look local.
- */
-function isLocalCaller(call: Call): boolean {
-  const isPassedOn = PROXY_HEADERS.some((name) => call.req.header(name) !== undefined);
-  return isLoopback(call.env.callerAddress) && !isPassedOn;
 }

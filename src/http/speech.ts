@@ -12,6 +12,7 @@ import type { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { readJson } from "./body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
+import { isPassedOn } from "./guard.ts";
 import { readPart } from "./media.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { findSpokenText } from "./spoken_text.ts";
@@ -68,7 +69,12 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const voice = wish.voice === undefined ? undefined : findVoice(info, wish.voice);
   const { signal } = call.req.raw;
   const recording = placed && {
-    audio: await readPart(placed.part, { ...deps, param: placed.param, signal }),
+    audio: await readPart(placed.part, {
+      ...deps,
+      param: placed.param,
+      signal,
+      isPassedOn: isPassedOn(call.req.raw),
+    }),
     param: placed.param,
   };
   const wanted = { text, param, voice, recording, speed, format, seed };

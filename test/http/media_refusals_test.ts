@@ -61,6 +61,25 @@ async function withFolder(use: (media: string, outside: string) => Promise<void>
 }
 
 refusalTest(
+  "a proxy on this machine makes no caller local",
+  {},
+  (app) =>
+    withFolder(async (_media, outside) => {
+      for (const header of ["x-forwarded-for", "x-real-ip", "forwarded", "via"]) {
+        const headers = { [header]: "127.0.0.1" };
+        const references = [`file://${outside}`, "http://127.0.0.1:9/x.png"];
+        for (const [index, why] of [/reads no files/, /private/].entries()) {
+          const response = await app.post(PATH, mattingBody(references[index]!), { headers });
+          const { message, ...error } = await errorOf(response);
+          assert.deepEqual(error, { status: 400, code: "invalid_media", param: PART });
+          assert.match(message, why);
+        }
+      }
+      await assertServed(app, `file://${outside}`);
+    }),
+);
+
+refusalTest(
   "file:// is read for callers on this machine",
   {},
   (app) =>
