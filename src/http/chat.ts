@@ -7,7 +7,6 @@ import { ChatRequest } from "../api/chat_request.ts";
 import { ChatChunk, ChatCompletion } from "../api/chat_response.ts";
 import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
 import { parseRequest } from "../api/parse.ts";
-import { log } from "../log.ts";
 import { readJson } from "./body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { transcribeChat } from "./chat_audio.ts";
@@ -16,7 +15,7 @@ import { newCompletionHead } from "./completion_head.ts";
 import { isPassedOn } from "./guard.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
-import { untilBegun } from "./task_events.ts";
+import { noteFailure, untilBegun } from "./task_events.ts";
 
 /** Chat completions, whole or streamed. */
 export function chatRoute(deps: AppDeps): Route {
@@ -65,7 +64,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const format = createChatFormat({
     head,
     includeUsage: request.stream_options?.include_usage === true,
-    onError: (error) => log.warn("a stream ended in an error", { requestId, error }),
+    onError: noteFailure(requestId),
   });
   return streamEvents(events, format);
 }

@@ -8,8 +8,6 @@ import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
 import { AudioCompletion } from "../api/media_completion.ts";
 import { parseSpeech, requireSpeakable, SpeechRequest } from "../api/speech_request.ts";
 import { SpeechEvent } from "../api/speech_response.ts";
-import type { HearthError } from "../errors.ts";
-import { log } from "../log.ts";
 import { readJson } from "./body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { isPassedOn } from "./guard.ts";
@@ -17,7 +15,7 @@ import { readPart } from "./media.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { findSpokenText } from "./spoken_text.ts";
 import { streamEvents } from "./sse.ts";
-import { untilBegun } from "./task_events.ts";
+import { noteFailure, untilBegun } from "./task_events.ts";
 import { findVoice } from "./voices.ts";
 
 const PATH = "/audio/speech";
@@ -81,8 +79,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const events = await untilBegun(
     session.stream({ type: "speak", requestId, ...wanted }, { signal }),
   );
-  const onError = (error: HearthError) =>
-    log.warn("a stream ended in an error", { requestId, error });
+  const onError = noteFailure(requestId);
   if (wish.messages !== undefined) {
     return call.json(await speechAsJson(events, { model: info.id, format }));
   }

@@ -4,6 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
 import type { TaskEvent } from "../models/task.ts";
 
 /** Events that end with the request, or by `return()`, also while a `next()` is pending. */
@@ -44,4 +45,10 @@ export function withFirst<Event>(first: Event, rest: TaskEvents<Event>): TaskEve
       return this;
     },
   };
+}
+
+/** Notes of a request's stream that it ended in an error, which the client reads as its last event. */
+export function noteFailure(requestId: string): (error: HearthError) => void {
+  return ({ kind, message }) =>
+    log.warn("a stream ended in an error", { requestId, code: kind, reason: message });
 }

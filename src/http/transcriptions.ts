@@ -16,11 +16,10 @@ import {
   VerboseTranscription,
 } from "../api/transcription_response.ts";
 import { HearthError } from "../errors.ts";
-import { log } from "../log.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "./route.ts";
 import { streamEvents } from "./sse.ts";
-import { untilBegun } from "./task_events.ts";
+import { noteFailure, untilBegun } from "./task_events.ts";
 import {
   createTranscriptFormat,
   readTranscript,
@@ -76,12 +75,7 @@ async function answerTranscription(
     timesWords: granularities.has("word"),
   }, { signal: call.req.raw.signal }));
   if (!options.stream) return transcriptAnswer(await readTranscript(events), options);
-  return streamEvents(
-    events,
-    createTranscriptFormat({
-      onError: (error) => log.warn("a stream ended in an error", { requestId, error }),
-    }),
-  );
+  return streamEvents(events, createTranscriptFormat({ onError: noteFailure(requestId) }));
 }
 
 async function readUpload(

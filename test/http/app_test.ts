@@ -170,6 +170,20 @@ Deno.test("app: a stream whose client hangs up is one of 499, for the log and th
   assert.equal(JSON.parse(stderr.lines[0]!).status, 499);
 });
 
+Deno.test("app: of a stream that ends in an error the log tells the request and the reason, in a line", async () => {
+  await using app = await new TestApp().ready();
+  using stderr = logging();
+  const headers = { "x-request-id": "req-2" };
+  const body = chatBody({ stream: true, ...ENDLESS });
+  const response = await app.post("/v1/chat/completions", body, { headers });
+  await app.session.stop();
+  assert.match(await response.text(), /"message":"shutting down"/);
+  const lines = stderr.lines.map((line) => JSON.parse(line));
+  const end = lines.find(({ level }) => level === "warn");
+  const told = { requestId: "req-2", code: "model_not_loaded", reason: "shutting down" };
+  assert.partialDeepStrictEqual(end, { message: "a stream ended in an error", ...told });
+});
+
 /** Has the log written, and taken down, until it is disposed of. */
 function logging(): CapturedStderr {
   configureLog({ level: "info", format: "json" });
