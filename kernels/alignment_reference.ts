@@ -35,11 +35,9 @@ export function addAlignment(alignment: Float32Array, head: AlignmentHead): void
   const { numTokens, numKeys, share } = head;
   const weights = weigh(head);
   normalize(weights, head);
-  for (let token = 0; token < numTokens; token++) {
-    const row = weights.subarray(token * numKeys, (token + 1) * numKeys);
-    for (let key = 0; key < numKeys; key++) {
-      alignment[token * numKeys + key]! += medianAround(row, key) * share;
-    }
+  for (let at = 0; at < numTokens * numKeys; at += numKeys) {
+    const medians = filterMedian(weights.subarray(at, at + numKeys));
+    for (let key = 0; key < numKeys; key++) alignment[at + key]! += medians[key]! * share;
   }
 }
 
@@ -66,28 +64,50 @@ function weigh(head: AlignmentHead): Float32Array {
 function normalize(weights: Float32Array, { numTokens, numKeys }: AlignmentHead): void {
   const means = new Float64Array(numKeys);
   const deviations = new Float64Array(numKeys);
-  for (let i = 0; i < weights.length; i++) means[i % numKeys]! += weights[i]! / numTokens;
-  for (let i = 0; i < weights.length; i++) {
-    deviations[i % numKeys]! += (weights[i]! - means[i % numKeys]!) ** 2 / numTokens;
+  const rows = Array.from(
+    { length: numTokens },
+    (_, token) => weights.subarray(token * numKeys, (token + 1) * numKeys),
+  );
+  for (const row of rows) {
+    for (let key = 0; key < numKeys; key++) means[key]! += row[key]! / numTokens;
+  }
+  for (const row of rows) {
+    for (let key = 0; key < numKeys; key++) {
+      const difference = row[key]! - means[key]!;
+      deviations[key]! += difference * difference / numTokens;
+    }
   }
   for (let key = 0; key < numKeys; key++) {
     deviations[key] = Math.sqrt(deviations[key]!) + LEAST_DEVIATION;
   }
-  for (let i = 0; i < weights.length; i++) {
-    weights[i] = (weights[i]! - means[i % numKeys]!) / deviations[i % numKeys]!;
+  for (const row of rows) {
+    for (let key = 0; key < numKeys; key++) row[key] = (row[key]! - means[key]!) / deviations[key]!;
   }
 }
 
-const sorted = new Float32Array(2 * REACH + 1);
-
-function medianAround(row: Float32Array, key: number): number {
-  if (row.length <= REACH) return row[key]!;
-  for (let i = 0; i < sorted.length; i++) {
-    const folded = Math.abs(key + i - REACH);
-    const value = row[folded < row.length ? folded : 2 * (row.length - 1) - folded]!;
-    let place = i;
-    for (; place > 0 && sorted[place - 1]! > value; place--) sorted[place] = sorted[place - 1]!;
-    sorted[place] = value;
+/** The median around each value; of seven in order, one leaves and one comes with each step. */
+function filterMedian(row: Float32Array): Float32Array {
+  const { length } = row;
+  if (length <= REACH) return row;
+  const mirrored = new Float32Array(length + 2 * REACH);
+  mirrored.set(row, REACH);
+  for (let i = 1; i <= REACH; i++) {
+    mirrored[REACH - i] = row[i]!;
+    mirrored[REACH + length - 1 + i] = row[length - 1 - i]!;
   }
-  return sorted[REACH]!;
+  const sorted = mirrored.slice(0, 2 * REACH + 1).sort();
+  const medians = new Float32Array(length);
+  medians[0] = sorted[REACH]!;
+  for (let key = 1; key < length; key++) {
+    const comes = mirrored[key + 2 * REACH]!;
+    let place = 0;
+    while (place < 2 * REACH && sorted[place] !== mirrored[key - 1]!) place++;
+    for (; place > 0 && sorted[place - 1]! > comes; place--) sorted[place] = sorted[place - 1]!;
+    for (; place < 2 * REACH && sorted[place + 1]! < comes; place++) {
+      sorted[place] = sorted[place + 1]!;
+    }
+    sorted[place] = comes;
+    medians[key] = sorted[REACH]!;
+  }
+  return medians;
 }
