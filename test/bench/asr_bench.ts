@@ -21,6 +21,8 @@ import { median, printTable, time } from "./report.ts";
 
 const MODEL = "hearth-demo-asr";
 const ROUNDS = 3;
+/** Of what costs little beside the rest. */
+const WORD_ROUNDS = 7;
 const SAMPLE_RATE_HZ = 16_000;
 const WAV_HEADER_BYTES = 44;
 const NUM_UPLOADS = 3;
@@ -103,6 +105,25 @@ async function timeTogether(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Prom
   ];
 }
 
+/** What the times of words cost on top. */
+async function timeWords(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise<string[]> {
+  const times = { with: [] as number[], without: [] as number[] };
+  for (let round = 0; round <= WORD_ROUNDS; round++) {
+    for (const name of ["with", "without"] as const) {
+      const task = { language: "en", timesWords: name === "with" };
+      const ms = await time(() => transcribeFile(model, wav.slice(), task));
+      if (round > 0) times[name].push(ms);
+    }
+  }
+  const [withWords, without] = [median(times.with), median(times.without)];
+  return [
+    "30 s of speech with times of words, against without, ms",
+    withWords.toFixed(0),
+    without.toFixed(0),
+    `${(withWords - without).toFixed(0)} ms more`,
+  ];
+}
+
 /** Memory around many clips, eight at a time: once every shape has been seen, it must not grow. */
 async function measureMemory(model: AsrModel, wav: Uint8Array<ArrayBuffer>): Promise<string[]> {
   const residentMb = () => Deno.memoryUsage().rss / 2 ** 20;
@@ -138,6 +159,7 @@ async function benchDevice(name: string, isWanted: IsWanted): Promise<void> {
     const parts: Readonly<Record<string, (label: string) => Promise<string[]>>> = {
       "30 s of speech": (label) => compare(label, { ours, theirs }, cutWav(long, 30)),
       "a clip of 1.6 s": (label) => compare(label, { ours, theirs }, clip),
+      "times of words": () => timeWords(model, cutWav(long, 30)),
       "clips at once": () => timeTogether(model, clip),
       ...(looksAtMemory ? { memory: () => measureMemory(model, clip) } : {}),
     };
