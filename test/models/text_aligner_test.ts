@@ -20,8 +20,8 @@ import { makeNormal } from "../kernels/exact_sampling.ts";
 const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
 const [NUM_PLACES, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
 const SITES: readonly SiteHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
-/** One of the decoder's steps has room for twelve tokens. */
-const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50];
+/** One of the decoder's steps has room for sixteen tokens. */
+const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50, 12, 7, 33, 19];
 const OTHER = [51, 8, 21];
 
 /** The graph with its attention weights as outputs: of each layer those of its own tokens and those of the encoder. */

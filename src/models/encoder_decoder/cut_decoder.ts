@@ -51,6 +51,8 @@ export interface CutDecoderOptions {
 
 /** Most tokens that a row may take in a step that all rows share: a prompt. */
 export const MAX_ROW_TOKENS = 4;
+/** Tokens that a step has room for however few rows there are: whole texts are aligned in it. */
+const MIN_STEP_TOKENS = 16;
 
 const BLOCK_SIZE = 16;
 /** Memory for the keys and values of all rows, unless one needs more. */
@@ -192,7 +194,7 @@ async function openCut(
       contextLength,
       vocabSize: cut.output.width,
       maxSequences: maxRows,
-      maxBatchTokens: maxRows * MAX_ROW_TOKENS,
+      maxBatchTokens: Math.max(maxRows * MAX_ROW_TOKENS, MIN_STEP_TOKENS),
       numBlocks: maxRows * Math.ceil(contextLength / BLOCK_SIZE),
       blockSize: BLOCK_SIZE,
       sharesBlocks: false,
