@@ -32,11 +32,14 @@ export interface PagedOpenOptions {
  * Opens cache, tables and sessions.
  *
  * @throws {RangeError} when the kernels cannot run one of the cut's attentions.
- * @throws {Error} with ONNX Runtime's message when it refuses a segment.
+ * @throws {StartupError} when the embeddings' graph does not fit the decoder.
+ * @throws {Error} with ONNX Runtime's message when it refuses a segment. Whatever it throws, nothing stays open.
  */
 export async function openPagedDecoder(options: PagedOpenOptions): Promise<PagedDecoder> {
   const { backend, cut, files, limits } = options;
   const openAttention = options.openAttention ?? backend.openAttention.bind(backend);
+  // Frees what is open when something after it cannot be opened.
+  await using opened = new AsyncDisposableStack();
   const attention = openAttention({
     sites: cut.attentions,
     numBlocks: limits.numBlocks,
@@ -46,12 +49,13 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     maxBlocksPerSequence: Math.ceil(limits.contextLength / limits.blockSize),
     constants: await readConstants(cut, files),
   });
-  const sessions = await openSegments(cut, options).catch((error) => {
-    attention.dispose();
-    throw error;
-  });
+  opened.defer(() => attention.dispose());
+  const sessions = await openSegments(cut, options);
+  for (const session of sessions) opened.defer(() => session.release());
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
-  return new PagedDecoder({ backend, cut, embeddings, sessions, attention, limits });
+  const decoder = new PagedDecoder({ backend, cut, embeddings, sessions, attention, limits });
+  opened.move();
+  return decoder;
 }
 
 async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbeddings> {
