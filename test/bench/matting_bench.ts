@@ -120,7 +120,10 @@ async function benchDevice(name: string): Promise<void> {
   const gpu = name === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
   const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
   const theirs = await makeTheirs(gpu?.device);
-  await using model = await openModel(FOLDER, { backend });
+  await using model = await openModel(FOLDER, {
+    backend,
+    cpuThreads: navigator.hardwareConcurrency,
+  });
   const ours: CutOut = async (file) => (await matte(model, file)).png;
   const rows: string[][] = [];
   for (const [label, [width, height]] of Object.entries(SIZES)) {
