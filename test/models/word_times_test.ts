@@ -4,9 +4,11 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
+import { loadTransformers } from "../../src/onnx/hook.ts";
 import { loadAsr } from "../../src/models/asr/asr_load.ts";
 import { openFolder } from "../../src/models/folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
+import { copyWithAttentionOutputs } from "../fixtures/attention_outputs.ts";
 import { decodeWhole, makeWav, RATE_HZ } from "../fixtures/audio_files.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -100,6 +102,40 @@ speechTest("AsrModel tells when words are spoken where it tried a window again",
     assert.ok(segments.some(({ temperature }) => temperature > 0));
     assertOrdered(segments);
   });
+});
+
+Deno.test("hearth-demo-asr looks where transformers.js sees it look, and says so of the right word", async () => {
+  await using folder = await copyWithAttentionOutputs();
+  const samples = (await decodeWhole(SPOKEN.audio.slice())).subarray(0, 9.5 * RATE_HZ);
+  const { pipeline } = await loadTransformers({ modelsFolder: folder.models });
+  const recognise = await pipeline("automatic-speech-recognition", folder.name, {
+    dtype: "fp32",
+    device: "auto",
+  });
+  const { chunks } = await recognise(samples, { language: "en", return_timestamps: "word" }) as {
+    readonly chunks: readonly { readonly text: string; readonly timestamp: readonly number[] }[];
+  };
+  const options = { backend: new CpuBackend(), dtype: "fp32" } as const;
+  const segments = await hear(makeWav(samples), options);
+  const ours = segments.flatMap(({ words }) => words!);
+  assert.deepEqual(chunks.map(({ text }) => text.trim()), ours.map(({ text }) => text));
+  const known = SPOKEN.sentences.flatMap(({ words }) => words);
+  const differences = { next: [] as number[], ours: [] as number[], theirs: [] as number[] };
+  let place = 0;
+  for (const [i, { text, startSeconds }] of ours.entries()) {
+    const theirs = chunks[i]!.timestamp[0]!;
+    const next = ours[i + 1]?.startSeconds ?? NaN;
+    if (!/[.?]$/.test(text)) differences.next.push(Math.abs(theirs - next));
+    if (known[place]!.text !== text.replaceAll(/[^\w']/g, "")) continue;
+    const { start } = known[place++]!;
+    differences.ours.push(Math.abs(startSeconds - start));
+    differences.theirs.push(Math.abs(theirs - start));
+  }
+  const medianOf = (values: number[]) => values.sort((a, b) => a - b)[values.length >> 1]!;
+  const [next, own, other] = [differences.next, differences.ours, differences.theirs].map(medianOf);
+  // It gives a token what the decoder looks at once it has it, which is where the next one is.
+  assert.ok(next! <= 0.061, `the median is ${next}`);
+  assert.ok(own! < 0.06 && own! < other! / 2, `${own} and ${other}`);
 });
 
 const VAD = findModelFolder("silero-vad");
