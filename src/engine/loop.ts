@@ -6,7 +6,7 @@
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EmbeddingError } from "../decoder/embedding_span.ts";
-import { nextTurn } from "../next_turn.ts";
+import { BusyTurns } from "../next_turn.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { type GenerationRequest, Scheduler, type SchedulerOptions } from "./scheduler.ts";
 import type { Sequence } from "./sequence.ts";
@@ -91,11 +91,12 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
 
   async #turn(): Promise<void> {
     // Requests that arrive together share the first step.
-    await nextTurn();
+    const turns = new BusyTurns();
+    await turns.next();
     for (let step = this.#scheduler.schedule(); step; step = this.#scheduler.schedule()) {
       await this.#runStep(step);
       // Cancellations and new requests come in between steps.
-      await nextTurn();
+      await turns.next();
     }
     this.#turning = undefined;
   }

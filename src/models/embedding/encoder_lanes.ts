@@ -18,7 +18,7 @@ const LANE_BYTES = 100 * 2 ** 20;
 /** A lane may take this share of the memory that is free. */
 const MEMORY_SHARE = 0.25;
 /** Batches that a lane is given at once, so that it need not wait for the thread that hands them out. */
-const BATCHES_IN_HAND = 2;
+const BATCHES_IN_HAND = 3;
 
 /** What lanes run. */
 export interface LanesOptions {

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { nextTurn } from "../../next_turn.ts";
+import { BusyTurns } from "../../next_turn.ts";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { BatchEncoder } from "./encoder.ts";
@@ -98,12 +98,13 @@ export class TextBatcher implements TextRunner {
 
   async #turn(): Promise<void> {
     // Requests that arrive together share the first batch.
-    await nextTurn();
+    const turns = new BusyTurns();
+    await turns.next();
     while (this.#running.size > 0) {
       const encodesMore = this.#encodeSlice();
       if (!encodesMore) await this.#runBatches();
       // Cancellations and new requests come in between batches.
-      await nextTurn();
+      await turns.next();
     }
     this.#turning = undefined;
   }
