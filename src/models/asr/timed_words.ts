@@ -81,7 +81,8 @@ function beginsOf(
   { values, numPlaces, placeSeconds }: WindowAlignment,
 ): number[] {
   const from = Math.min(Math.round(startSeconds / placeSeconds), numPlaces - 1);
-  const to = Math.min(Math.max(from + 1, Math.round(endSeconds / placeSeconds)), numPlaces);
+  // The place behind the segment is for its end.
+  const to = Math.min(Math.max(from, Math.round(endSeconds / placeSeconds)) + 1, numPlaces);
   const numRows = words.reduce((sum, { numTokens }) => sum + numTokens, 1);
   const numColumns = to - from;
   const own = new Float32Array(numRows * numColumns);
