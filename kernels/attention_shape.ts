@@ -23,6 +23,9 @@ export interface AttentionShape extends HeadShape {
   readonly blockSize: number;
 }
 
+/** Divisors of the keys of a tile. */
+export type PrefillThreads = 2 | 4 | 8;
+
 /** How much one workgroup does. A row is a pair (query token, query head of the group). */
 export interface AttentionTiling {
   /** Rows of a decode workgroup, 1 to 8. */
@@ -31,6 +34,8 @@ export interface AttentionTiling {
   /** Rows of a prefill workgroup, a multiple of 4; 0 where workgroup memory holds no tile. */
   readonly prefillRows: number;
   readonly prefillKeysPerThread: number;
+  /** Threads that share four rows of a prefill workgroup. */
+  readonly prefillThreads: PrefillThreads;
   /** Decode workgroups that keep the device busy: below this many, key ranges are split. */
   readonly targetWorkgroups: number;
   /** Keys below which a range is not worth splitting. */
@@ -39,8 +44,8 @@ export interface AttentionTiling {
 
 const MAX_DECODE_ROWS = 8;
 const DECODE_THREADS = 32;
-/** Row counts and keys per thread of prefill, best first. */
-const PREFILL_TILES = [[64, 4], [32, 4], [32, 2], [16, 4], [16, 2], [8, 2], [4, 1]] as const;
+/** Rows and keys of a prefill tile, best first. */
+const PREFILL_TILES = [[64, 32], [32, 32], [32, 16], [16, 32], [16, 16], [8, 16], [4, 8]] as const;
 /** Each core of a software adapter runs one workgroup at a time, and large tiles only cost it cache. */
 const FALLBACK_PREFILL_ROWS = 32;
 
@@ -54,24 +59,34 @@ export function chooseTiling(gpu: GpuContext, shape: HeadShape): AttentionTiling
   const group = shape.heads / shape.kvHeads;
   const decodeRows = Math.ceil(group / Math.ceil(group / MAX_DECODE_ROWS));
   const maxRows = gpu.isFallbackAdapter ? FALLBACK_PREFILL_ROWS : Infinity;
-  const [prefillRows, prefillKeysPerThread] =
-    PREFILL_TILES.find(([rows, keysPerThread]) =>
+  const prefillThreads = choosePrefillThreads(gpu, shape);
+  const [prefillRows, prefillKeys] =
+    PREFILL_TILES.find(([rows, keys]) =>
       rows <= maxRows && rows * 2 <= gpu.limits.maxComputeInvocationsPerWorkgroup &&
-      prefillBytes(shape, rows, keysPerThread) <= gpu.limits.maxComputeWorkgroupStorageSize
+      prefillBytes(shape, rows, keys) <= gpu.limits.maxComputeWorkgroupStorageSize
     ) ?? [0, 0];
   return {
     decodeRows,
     decodeThreads: DECODE_THREADS,
     prefillRows,
-    prefillKeysPerThread,
+    prefillKeysPerThread: prefillKeys / prefillThreads,
+    prefillThreads,
     targetWorkgroups: gpu.isFallbackAdapter ? navigator.hardwareConcurrency : 1024,
     minSplitKeys: gpu.isFallbackAdapter ? 1024 : 4 * DECODE_THREADS,
   };
 }
 
-/** Workgroup memory of a prefill tile; see paged_attention_prefill.wgsl. */
-function prefillBytes({ headSize, elem }: HeadShape, rows: number, keysPerThread: number) {
-  const keys = 8 * keysPerThread;
+/**
+ * On a software adapter a load costs far more than a product, and the fewer threads share four rows, the more products
+ * each of their loads serves, as long as registers hold what a thread sums up.
+ */
+function choosePrefillThreads(gpu: GpuContext, { headSize }: HeadShape): PrefillThreads {
+  if (!gpu.isFallbackAdapter || headSize > 64) return 8;
+  return headSize > 32 ? 4 : 2;
+}
+
+/** Workgroup memory of a prefill tile, at most; see attention_tile.wgsl. */
+function prefillBytes({ headSize, elem }: HeadShape, rows: number, keys: number) {
   return (rows * headSize + keys * (headSize + 4)) * sizeOf(elem) + (keys + 8) * rows * 4;
 }
 
@@ -92,4 +107,9 @@ export function checkShape(shape: AttentionShape): void {
   checkHeads(shape);
   if (shape.blockSize >= 1) return;
   throw new RangeError(`A KV block holds at least one token, not ${shape.blockSize}.`);
+}
+
+/** What attention_tile.wgsl wants in front. */
+export function tilePrelude({ prefillThreads }: AttentionTiling): string {
+  return `const COLUMN_THREADS = ${prefillThreads}u;\n`;
 }

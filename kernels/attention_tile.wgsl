@@ -1,31 +1,32 @@
 // Attention for many queries at once, after FlashAttention (Dao et al., 2022), wherever the keys are.
 //
-// One workgroup takes up to ROWS rows of one item and one KV head. It walks the keys in tiles of KEYS = 8 * KEYS_PER_THREAD,
-// each staged once for all its rows, so the heads of a group share what is loaded. 8 threads serve four rows:
-// in the scores each takes every eighth key, in the output every eighth four of the head.
+// One workgroup takes up to ROWS rows of one item and one KV head. It walks the keys in tiles of
+// KEYS = COLUMN_THREADS * KEYS_PER_THREAD, each staged once for all its rows, so the heads of a group share what is loaded.
+// COLUMN_THREADS threads serve four rows, and with 8 of them: in the scores each takes every eighth key, in the output
+// every eighth four of the head.
 //
-// Who includes it declares `q` and `out`, and says by functions where keys and values are and which of them a query
-// sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`.
+// Who includes it declares COLUMN_THREADS, `q` and `out`, and says by functions where keys and values are and which of
+// them a query sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`.
 //
-// Workgroup memory: (ROWS * HEAD_FOURS + KEYS * (HEAD_FOURS + 1)) fours, (KEYS + 8) * ROWS floats.
+// Workgroup memory: (ROWS * HEAD_FOURS + KEYS * (HEAD_FOURS + 1)) fours, (KEYS + COLUMN_THREADS) * ROWS floats.
 
 override ROWS: u32;
 override KEYS_PER_THREAD: u32;
 
-const COLUMN_THREADS = 8u;
-// Most fours of the head one thread accumulates: heads of 256.
-const MAX_COLUMNS = 8u;
+// Most keys of a tile, and most fours of the head, that one thread takes: tiles of 32 keys and heads of 256.
+const MAX_KEYS = 32u / COLUMN_THREADS;
+const MAX_COLUMNS = 64u / COLUMN_THREADS;
 
 // Queries by element of the head and row, four rows side by side.
 var<workgroup> q_tile: array<four, ROWS * HEAD_FOURS>;
 // Keys, then values, by position; one four of padding keeps threads off each other's banks.
-var<workgroup> kv_tile: array<four, 8 * KEYS_PER_THREAD * (HEAD_FOURS + 1)>;
+var<workgroup> kv_tile: array<four, COLUMN_THREADS * KEYS_PER_THREAD * (HEAD_FOURS + 1)>;
 // Weights by key, four rows side by side.
-var<workgroup> weights: array<vec4<f32>, 2 * KEYS_PER_THREAD * ROWS>;
-var<workgroup> reduced: array<vec4<f32>, 2 * ROWS>;
+var<workgroup> weights: array<vec4<f32>, COLUMN_THREADS * KEYS_PER_THREAD * (ROWS / 4)>;
+var<workgroup> reduced: array<vec4<f32>, COLUMN_THREADS * (ROWS / 4)>;
 
 fn stage_queries(item: Item, kv_head: u32, thread: u32) {
-  for (var i = thread; i < (ROWS / 4u) * HEAD_FOURS; i += ROWS * 2u) {
+  for (var i = thread; i < (ROWS / 4u) * HEAD_FOURS; i += COLUMN_THREADS * (ROWS / 4u)) {
     let column = i % HEAD_FOURS;
     let quad = i / HEAD_FOURS;
     var rows: array<vec4<f32>, 4>;
@@ -73,7 +74,7 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
   }
 
   for (var tile = key_start; tile < key_end; tile += keys) {
-    for (var i = thread; i < keys * HEAD_FOURS; i += ROWS * 2u) {
+    for (var i = thread; i < keys * HEAD_FOURS; i += COLUMN_THREADS * (ROWS / 4u)) {
       let key = i / HEAD_FOURS;
       let column = i % HEAD_FOURS;
       // Beyond the sequence's end lies anything, NaN included.
@@ -85,7 +86,7 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     }
     workgroupBarrier();
 
-    var scores: array<vec4<f32>, 4>;
+    var scores: array<vec4<f32>, MAX_KEYS>;
     for (var n = 0u; n < KEYS_PER_THREAD; n++) {
       scores[n] = vec4<f32>();
     }
@@ -111,7 +112,7 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     reduced[quad * COLUMN_THREADS + lane] = tile_largest;
     workgroupBarrier();
 
-    for (var i = thread; i < keys * HEAD_FOURS; i += ROWS * 2u) {
+    for (var i = thread; i < keys * HEAD_FOURS; i += COLUMN_THREADS * (ROWS / 4u)) {
       let key = i / HEAD_FOURS;
       let column = i % HEAD_FOURS;
       var staged: four;

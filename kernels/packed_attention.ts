@@ -6,7 +6,12 @@
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
-import { chooseTiling, type HeadShape } from "./attention_shape.ts";
+import {
+  type AttentionTiling,
+  chooseTiling,
+  type HeadShape,
+  tilePrelude,
+} from "./attention_shape.ts";
 import tileSource from "./attention_tile.wgsl" with { type: "text" };
 import { FOUR } from "./four.ts";
 import type { RowLayout } from "./kv_write.ts";
@@ -43,8 +48,7 @@ export interface PackedTensors {
 /** A batch on the device, for all layers of one shape. All its memory is allocated when it is made. */
 export class PackedBuffer {
   readonly shape: HeadShape;
-  /** Rows of a workgroup, and keys of each of its threads. */
-  readonly tile: readonly [rows: number, keysPerThread: number];
+  readonly tiling: AttentionTiling;
   readonly plan: PackedPlan;
   /** u32 `[items, 8]`. */
   readonly items: GPUBuffer;
@@ -52,7 +56,8 @@ export class PackedBuffer {
 
   /** @throws {RangeError} when the kernel cannot run the shape on this device. */
   constructor(gpu: GpuContext, shape: HeadShape, limits: PackedLimits) {
-    const { prefillRows, prefillKeysPerThread } = chooseTiling(gpu, shape);
+    this.tiling = chooseTiling(gpu, shape);
+    const { prefillRows } = this.tiling;
     if (prefillRows === 0) {
       throw new RangeError(
         `This device's workgroup memory of ${gpu.limits.maxComputeWorkgroupStorageSize} bytes holds no tile ` +
@@ -61,7 +66,6 @@ export class PackedBuffer {
     }
     this.#gpu = gpu;
     this.shape = shape;
-    this.tile = [prefillRows, prefillKeysPerThread];
     this.plan = new PackedPlan(shape.heads / shape.kvHeads, prefillRows, limits);
     this.items = createBuffer(gpu, {
       label: "packed attention items",
@@ -106,11 +110,11 @@ export class PackedAttention {
   constructor(gpu: GpuContext, batch: PackedBuffer, params: PackedParams) {
     checkLayouts(params);
     const { shape: { heads, kvHeads, headSize, elem }, q, k, v, scale, softcap, reach } = params;
-    const [rows, keysPerThread] = batch.tile;
+    const { tiling } = batch;
     this.#batch = batch;
     this.#kernel = Kernel.get(gpu, {
       name: "packed_attention",
-      source: FOUR[elem] + attentionSource + source + tileSource,
+      source: FOUR[elem] + tilePrelude(tiling) + attentionSource + source + tileSource,
       bindings: BINDINGS,
       constants: {
         HEAD_FOURS: headSize / 4,
@@ -126,8 +130,8 @@ export class PackedAttention {
         PRODUCT_SCALE: softcap === 0 ? scale : scale / softcap,
         HAS_SINKS: 0,
         REACH: reach,
-        ROWS: rows,
-        KEYS_PER_THREAD: keysPerThread,
+        ROWS: tiling.prefillRows,
+        KEYS_PER_THREAD: tiling.prefillKeysPerThread,
       },
     });
   }

@@ -41,7 +41,7 @@ fn sink(head: u32) -> f32 {
   return 0.0;
 }
 
-@compute @workgroup_size(ROWS * 2)
+@compute @workgroup_size(COLUMN_THREADS * (ROWS / 4))
 fn packed_attention(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) thread: u32,

@@ -6,6 +6,7 @@
 import type { GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import attentionSource from "./attention_common.wgsl" with { type: "text" };
+import { tilePrelude } from "./attention_shape.ts";
 import tileSource from "./attention_tile.wgsl" with { type: "text" };
 import { FOUR } from "./four.ts";
 import pagedSource from "./paged_attention_common.wgsl" with { type: "text" };
@@ -89,7 +90,7 @@ export class PagedAttention {
     if (tiling.prefillRows > 0) {
       this.#prefill = Kernel.get(gpu, {
         name: "paged_attention_prefill",
-        source: prelude + prefillSource + tileSource,
+        source: prelude + tilePrelude(tiling) + prefillSource + tileSource,
         bindings: INPUTS,
         constants: {
           ...common,

@@ -23,7 +23,7 @@ fn sink(head: u32) -> f32 {
   return sinks[head];
 }
 
-@compute @workgroup_size(ROWS * 2)
+@compute @workgroup_size(COLUMN_THREADS * (ROWS / 4))
 fn paged_attention_prefill(
   @builtin(workgroup_id) group: vec3<u32>,
   @builtin(local_invocation_index) thread: u32,

@@ -10,6 +10,7 @@ const TILING: AttentionTiling = {
   decodeThreads: 32,
   prefillRows: 32,
   prefillKeysPerThread: 4,
+  prefillThreads: 8,
   targetWorkgroups: 64,
   minSplitKeys: 128,
 };
