@@ -46,6 +46,11 @@ export interface SessionOptions {
 /** Tensors by name. */
 export type Tensors = Readonly<Record<string, Tensor>>;
 
+/** Frees tensors. */
+export function disposeTensors(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose();
+}
+
 /** A loaded graph. */
 export interface Session {
   readonly inputs: readonly ValueInfo[];

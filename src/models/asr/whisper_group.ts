@@ -8,13 +8,12 @@
  */
 import type { Sampler } from "../../backend/backend.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
-import { Tensor, type Tensors } from "../../onnx/ort.ts";
+import { disposeTensors, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
-import {
-  type DecoderState,
-  type DecoderStep,
-  disposeTensors,
-  type MergedDecoder,
+import type {
+  DecoderState,
+  DecoderStep,
+  MergedDecoder,
 } from "../encoder_decoder/merged_decoder.ts";
 import type { WhisperGraphs } from "./whisper_graphs.ts";
 import { listen } from "./whisper_listen.ts";

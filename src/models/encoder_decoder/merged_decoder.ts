@@ -135,11 +135,6 @@ export class MergedDecoder {
   }
 }
 
-/** Frees tensors. */
-export function disposeTensors(tensors: Tensors): void {
-  for (const tensor of Object.values(tensors)) tensor.dispose();
-}
-
 /** The graph that makes keys and values of the encoder's output, and the graph of a step that uses them. */
 function divide(model: Model, path: string): { maker: Model; user: Model } {
   const take = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) => {

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { setImmediate } from "node:timers";
 import type { Backend } from "../../backend/backend.ts";
 import type { MaskedPicture } from "../../backend/images.ts";
 import { log } from "../../log.ts";
+import { nextTurn } from "../../next_turn.ts";
 import type { Tensor } from "../../onnx/ort.ts";
 import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
@@ -127,9 +127,4 @@ export class MattingBatcher {
     this.#takesBatches = false;
     for (const job of batch) await this.#run([job]);
   }
-}
-
-/** Lets messages in. */
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -6,16 +6,15 @@
  */
 import { NothingToSampleError } from "../../../kernels/sample_error.ts";
 import type { Sampler } from "../../backend/backend.ts";
-import type { Tensor, Tensors } from "../../onnx/ort.ts";
+import { disposeTensors, type Tensor, type Tensors } from "../../onnx/ort.ts";
 import { encodeRows, type EncodingDeps } from "./generation_encoding.ts";
 import { type GenerationJob, GenerationRow } from "./generation_row.ts";
 import type { GenerationRules } from "./generation_rules.ts";
 import type { JobGroup } from "../encoder_decoder/group_batcher.ts";
-import {
-  type DecoderState,
-  type DecoderStep,
-  disposeTensors,
-  type MergedDecoder,
+import type {
+  DecoderState,
+  DecoderStep,
+  MergedDecoder,
 } from "../encoder_decoder/merged_decoder.ts";
 import { toTensor } from "./picture_encoder.ts";
 

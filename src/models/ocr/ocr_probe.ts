@@ -5,9 +5,9 @@
  * @module
  */
 import { encodePng } from "../../media/png.ts";
-import { Tensor } from "../../onnx/ort.ts";
+import { disposeTensors, Tensor } from "../../onnx/ort.ts";
 import { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
-import { disposeTensors, type MergedDecoder } from "../encoder_decoder/merged_decoder.ts";
+import type { MergedDecoder } from "../encoder_decoder/merged_decoder.ts";
 import type { OcrFamily } from "./ocr_family.ts";
 import { type PictureEncoder, toTensor } from "./picture_encoder.ts";
 import type { PictureDesk } from "./picture_desk.ts";

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import type { Tensors } from "../../onnx/ort.ts";
+import { disposeTensors, type Tensors } from "../../onnx/ort.ts";
 import { nextTurn } from "../../next_turn.ts";
-import { emptyCache, freeAll, pickCache } from "./tts_cache.ts";
+import { emptyCache, pickCache } from "./tts_cache.ts";
 import { type Feed, freeFeed, type TtsGraph } from "./tts_graph.ts";
 
 /** Text comes before these in the vocabulary; this one begins the sound, and others after it are signs too. */
@@ -72,7 +72,7 @@ export class SpeechTokenWriter {
         numSeen += embeds.dims[1]!;
         freeFeed(embeds);
         embeds = undefined;
-        freeAll(cache);
+        disposeTensors(cache);
         cache = pickCache(outputs, this.#cacheInputs.map(({ name }) => name));
         const vocabSize = outputs["logits"]!.dims.at(-1)!;
         const logits = (await this.#parts.decoder.take(outputs, "logits")).subarray(-vocabSize);
@@ -83,7 +83,7 @@ export class SpeechTokenWriter {
         embeds = await this.#embed([token], [written.length]);
       }
     } finally {
-      freeAll(cache);
+      disposeTensors(cache);
       if (embeds !== undefined) freeFeed(embeds);
     }
     return written;

@@ -22,11 +22,6 @@ export function pickCache(
   );
 }
 
-/** Frees tensors. */
-export function freeAll(tensors: Tensors): void {
-  for (const tensor of Object.values(tensors)) tensor.dispose();
-}
-
 function nothingYet({ type, shape }: TtsGraph["inputs"][number]): Tensor {
   const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
   return type === "float16"

@@ -9,10 +9,10 @@
 import { StartupError } from "../../errors.ts";
 import { isCrossCache } from "../../onnx/cache_names.ts";
 import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
-import type { Tensors } from "../../onnx/ort.ts";
+import { disposeTensors, type Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
 import type { ModelFolder } from "../folder.ts";
-import { emptyCache, freeAll, pickCache } from "./tts_cache.ts";
+import { emptyCache, pickCache } from "./tts_cache.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
 
@@ -90,8 +90,8 @@ export class MelDecoder {
       self: emptyCache(this.#selfInputs),
       sequence: { values: new Float32Array(melBins), dims: [1, 1, melBins] },
       dispose: () => {
-        freeAll(state.self);
-        freeAll(cross);
+        disposeTensors(state.self);
+        disposeTensors(cross);
         freeFeed(state.sequence);
       },
     };
@@ -105,7 +105,7 @@ export class MelDecoder {
     const outputs = await this.#step.run(feeds, { place: noisePlace });
     state.self = pickCache(outputs, this.#selfInputs.map(({ name }) => name));
     state.sequence = outputs["output_sequence_out"]!;
-    freeAll(self);
+    disposeTensors(self);
     freeFeed(sequence);
     const stops = await this.#step.take(outputs, "prob");
     return {
