@@ -67,6 +67,25 @@ for (const model of ["moonshine", "wav2vec2"] as const) {
   });
 }
 
+Deno.test("transcriptions: words have times where their letters do, and are refused where text has none", async () => {
+  const asked = { response_format: "verbose_json", "timestamp_granularities[]": "word" };
+  await withApp("wav2vec2", async (app) => {
+    const { words, segments } = await (await postSpeech(app, AUDIO, asked)).json();
+    assert.equal(segments, undefined);
+    const texts = words.map(({ word }: { word: string }) => word);
+    assert.deepEqual(texts, textOf("wav2vec2").split(" "));
+    for (const [i, { start, end }] of words.entries()) {
+      assert.ok(start < end && end <= SECONDS && start >= (words[i - 1]?.end ?? 0));
+    }
+  });
+  await withApp("moonshine", async (app) => {
+    const response = await postSpeech(app, AUDIO, asked);
+    const { error } = await response.json();
+    assert.deepEqual([response.status, error.code], [400, "unsupported_by_model"]);
+    assert.match(error.message, /since its architecture writes text without any times/);
+  });
+});
+
 Deno.test("transcriptions: a language that the model has not is refused, naming those it has", async () => {
   const ask = async (app: TestApp, language: string) => {
     const response = await postSpeech(app, AUDIO, { language });
