@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { nextTurn } from "../../next_turn.ts";
 import { type GroupJob, JobBatcher } from "./job_batcher.ts";
 
 /** Jobs that began together. */
@@ -49,7 +48,7 @@ export class GroupBatcher<Job extends GroupJob> extends JobBatcher<Job> {
     for (const [group, jobs] of [...this.#groups]) {
       await this.#stepGroup(group, jobs);
       // Cancellations and new requests come in between steps.
-      await nextTurn();
+      await this.turns.next();
     }
   }
 

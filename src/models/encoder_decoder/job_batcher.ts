@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { nextTurn } from "../../next_turn.ts";
+import { BusyTurns } from "../../next_turn.ts";
 
 /** What waits for its place in a batch. */
 export interface GroupJob {
@@ -17,6 +17,8 @@ export interface GroupJob {
 export abstract class JobBatcher<Job extends GroupJob> {
   /** First come first. */
   protected waiting: Job[] = [];
+  /** Of the steps from the first job on. */
+  protected turns = new BusyTurns();
   #turning: Promise<void> | undefined;
 
   /** Takes up a job. It is left out of the next step once it is dropped. */
@@ -37,8 +39,9 @@ export abstract class JobBatcher<Job extends GroupJob> {
   protected abstract advance(): Promise<void>;
 
   async #turn(): Promise<void> {
+    this.turns = new BusyTurns();
     // Requests that arrive together begin together.
-    await nextTurn();
+    await this.turns.next();
     while (this.waiting.length + this.numInWork > 0) {
       this.waiting = this.waiting.filter((job) => !job.isDropped());
       await this.advance();

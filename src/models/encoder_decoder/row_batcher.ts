@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { nextTurn } from "../../next_turn.ts";
 import { type GroupJob, JobBatcher } from "./job_batcher.ts";
 
 /** The rows of the jobs in work. */
@@ -48,7 +47,7 @@ export class RowBatcher<Job extends GroupJob> extends JobBatcher<Job> {
     await this.#admit();
     await this.#step();
     // Cancellations and new requests come in between steps.
-    await nextTurn();
+    await this.turns.next();
   }
 
   async #admit(): Promise<void> {
