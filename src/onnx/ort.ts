@@ -81,7 +81,9 @@ export function exclusively<T>(call: () => Promise<T>): Promise<T> {
 /** The first call loads the runtime's WebAssembly. */
 async function callFirst<T>(call: () => Promise<T>): Promise<T> {
   const { wasm } = ort.env;
-  const url = URL.createObjectURL(new Blob([await readRuntime()], { type: "application/wasm" }));
+  const bytes = await readRuntime();
+  const url = URL.createObjectURL(new Blob([bytes], { type: "application/wasm" }));
+  free(bytes);
   wasm.wasmPaths = { wasm: url };
   try {
     return await call();
@@ -94,7 +96,15 @@ async function callFirst<T>(call: () => Promise<T>): Promise<T> {
 /** The runtime's WebAssembly, its products quickened where that can be. */
 async function readRuntime(): Promise<Uint8Array<ArrayBuffer>> {
   const bytes = await Deno.readFile(RUNTIME_WASM);
-  return quickenProducts(bytes) ?? bytes;
+  const quicker = quickenProducts(bytes);
+  if (quicker === undefined) return bytes;
+  free(bytes);
+  return quicker;
+}
+
+/** Frees memory at once that the collector might keep for long. */
+function free({ buffer }: Uint8Array<ArrayBuffer>): void {
+  buffer.transfer(0);
 }
 
 function describe(values: readonly ort.InferenceSession.ValueMetadata[]): ValueInfo[] {
