@@ -27,9 +27,13 @@ const REPLACED = [
   },
 ];
 
-/** The same runtime with quicker products; `undefined` where it has other functions than are known. */
+/**
+ * The same runtime with quicker products; `undefined` where it has other functions than are known, or the engine cannot
+ * run those of ours (relaxed SIMD).
+ */
 export function quickenProducts(runtime: Uint8Array): Uint8Array<ArrayBuffer> | undefined {
   const own = Uint8Array.fromBase64(products);
+  if (!WebAssembly.validate(own)) return undefined;
   const quicker = listFunctions(own).map(({ start, end }) => own.subarray(start, end));
   const bodies = new Map<number, Uint8Array>();
   listFunctions(runtime).forEach(({ start, end }, place) => {
