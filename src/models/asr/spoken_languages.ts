@@ -25,7 +25,7 @@ const BY_TYPE: Readonly<Record<string, string>> = { moonshine: "en" };
 export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
   const named = config["language"];
   if (typeof named === "string" && named in LANGUAGES) return [named];
-  const words = (hubIdOfSnapshot(path)?.name ?? basename(path)).toLowerCase().split(/[^a-z]+/);
+  const words = (hubIdOfSnapshot(path)?.name ?? basename(path)).toLowerCase().split(/[^a-z0-9]+/);
   const byName = Object.keys(LANGUAGES).find((code) => words.includes(LANGUAGES[code]!));
   const byCode = words.findLast((word) => word in LANGUAGES);
   const found = byName ?? byCode ?? BY_TYPE[String(config["model_type"])];

@@ -16,6 +16,7 @@ Deno.test("findLanguages() reads a model's language from its configuration, its 
   assert.deepEqual(find("/m/moonshine-base-ONNX", { model_type: "moonshine" }), ["en"]);
   assert.deepEqual(find("/german/wav2vec2-base-960h"), []);
   assert.deepEqual(find("/m/x", { language: "klingon" }), []);
+  assert.deepEqual(find("/m/wav2vec2-1fa2de03"), []);
 });
 
 Deno.test("requireLanguage() names the languages there are", () => {
