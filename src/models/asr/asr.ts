@@ -7,8 +7,6 @@ import type { Registry } from "prom-client";
 import { LANGUAGES } from "../../api/languages.ts";
 import type { Backend } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
-import { HearthError } from "../../errors.ts";
-import { log } from "../../log.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Places } from "../places.ts";
@@ -17,6 +15,7 @@ import type { Recogniser } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import type { VoiceActivity } from "./voice_activity.ts";
+import { WorkUnderWay } from "../work_under_way.ts";
 
 /** How a speech model is loaded. */
 export interface AsrLoadOptions {
@@ -44,7 +43,7 @@ export class AsrModel implements Model {
   readonly #recogniser: Recogniser;
   readonly #metrics: SpeechMetrics;
   readonly #places: Places;
-  readonly #running = new Set<Promise<void>>();
+  readonly #underWay = new WorkUnderWay();
   #voiceActivity: VoiceActivity | undefined;
 
   constructor({ maxRecordings, openRecogniser }: AsrModelOptions) {
@@ -77,36 +76,27 @@ export class AsrModel implements Model {
     requireTask(task, "transcribe");
     if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
     if (task.timesWords) this.#recogniser.requireWordTimes();
-    const abort = new AbortController();
-    const work = this.#transcribe(task, { emit, signal: abort.signal });
-    this.#running.add(work);
-    work.finally(() => this.#running.delete(work));
-    return () => abort.abort();
+    const { requestId, param } = task;
+    return this.#underWay.start({
+      requestId,
+      what: "transcription",
+      emit,
+      param,
+      answer: async (signal) => {
+        const index = await this.#places.take(signal);
+        try {
+          await this.#work(task, index, { emit, signal });
+        } finally {
+          this.#places.giveBack(index);
+        }
+      },
+    });
   }
 
   async dispose(): Promise<void> {
-    await Promise.all(this.#running);
+    await this.#underWay.settle();
     await this.#recogniser.dispose();
     await this.#voiceActivity?.dispose();
-  }
-
-  async #transcribe(task: TranscribeTask, options: TranscribeOptions): Promise<void> {
-    const { emit, signal } = options;
-    try {
-      const index = await this.#places.take(signal);
-      try {
-        await this.#work(task, index, options);
-      } finally {
-        this.#places.giveBack(index);
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      const known = HearthError.from(error);
-      if (known !== error) {
-        log.error("transcription failed", { requestId: task.requestId, error });
-      }
-      emit({ type: "error", error: nameRecording(known, task).toWire() });
-    }
   }
 
   async #work(
@@ -151,12 +141,6 @@ export class AsrModel implements Model {
     this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
   }
-}
-
-/** What is wrong with a recording is said of its place in the request. */
-function nameRecording(error: HearthError, { param }: TranscribeTask): HearthError {
-  if (error.kind !== "invalid_media") return error;
-  return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
 }
 
 interface TranscribeOptions {

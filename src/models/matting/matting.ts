@@ -7,8 +7,6 @@ import type { Registry } from "prom-client";
 import type { Backend } from "../../backend/backend.ts";
 import type { MaskedPicture } from "../../backend/images.ts";
 import type { Dtype } from "../../config.ts";
-import { HearthError } from "../../errors.ts";
-import { log } from "../../log.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
@@ -20,6 +18,7 @@ import { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
+import { WorkUnderWay } from "../work_under_way.ts";
 
 /** Pictures up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
 const SMALL_PIXELS = 2 ** 18;
@@ -53,7 +52,7 @@ export class MattingModel implements Model {
   readonly #maxImagePixels: number;
   readonly #inline: InlineCodec;
   readonly #threads: CodecThreads;
-  readonly #running = new Set<Promise<void>>();
+  readonly #underWay = new WorkUnderWay();
 
   constructor(
     {
@@ -85,36 +84,24 @@ export class MattingModel implements Model {
 
   start(task: Task, emit: (event: MatteEvent) => void): () => void {
     requireTask(task, "matte");
-    const abort = new AbortController();
-    const work = this.#matte(task, emit, abort.signal);
-    this.#running.add(work);
-    work.finally(() => this.#running.delete(work));
-    return () => abort.abort();
+    const { requestId, param } = task;
+    return this.#underWay.start({
+      requestId,
+      what: "background removal",
+      emit,
+      param,
+      answer: async (signal) => {
+        const result = await this.#work(task, signal);
+        if (!signal.aborted) emit(result);
+      },
+    });
   }
 
   async dispose(): Promise<void> {
-    await Promise.all(this.#running);
+    await this.#underWay.settle();
     await this.#batcher.close();
     this.#threads.close();
     await this.#network.dispose();
-  }
-
-  async #matte(
-    task: MatteTask,
-    emit: (event: MatteEvent) => void,
-    signal: AbortSignal,
-  ): Promise<void> {
-    try {
-      const result = await this.#work(task, signal);
-      if (!signal.aborted) emit(result);
-    } catch (error) {
-      if (signal.aborted) return;
-      const known = namePicture(HearthError.from(error), task);
-      if (known.kind === "inference_failed") {
-        log.error("background removal failed", { requestId: task.requestId, error });
-      }
-      emit({ type: "error", error: known.toWire() });
-    }
   }
 
   async #work({ image, options }: MatteTask, signal: AbortSignal): Promise<MatteEvent> {
@@ -157,10 +144,4 @@ export class MattingModel implements Model {
       picture.close();
     }
   }
-}
-
-/** What is wrong with a picture says which it is. */
-function namePicture(error: HearthError, { param }: MatteTask): HearthError {
-  if (error.kind !== "invalid_media") return error;
-  return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
 }

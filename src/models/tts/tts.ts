@@ -6,7 +6,6 @@
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
-import { log } from "../../log.ts";
 import { limitPeaks } from "../../media/limit_peaks.ts";
 import { joinBytes } from "../../join_bytes.ts";
 import type { SoundWriter } from "../../media/sound/sound_writer.ts";
@@ -21,6 +20,7 @@ import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { TtsMetrics } from "./tts_metrics.ts";
 import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
 import { nextTurn } from "../../next_turn.ts";
+import { WorkUnderWay } from "../work_under_way.ts";
 
 /** Most texts at a time where the user does not say: they take turns, line by line. */
 const MAX_TEXTS = 8;
@@ -44,7 +44,7 @@ export class TtsModel implements Model {
   readonly #metrics: TtsMetrics;
   readonly #places: Places;
   readonly #recordedVoices: RecordedVoices | undefined;
-  readonly #running = new Set<Promise<void>>();
+  readonly #underWay = new WorkUnderWay();
 
   /** Owns the synthesizer from here on. */
   constructor(
@@ -60,7 +60,7 @@ export class TtsModel implements Model {
     this.#places = new Places(Math.min(MAX_LINES, maxSequences));
     this.#metrics = new TtsMetrics(() => ({
       // Also between two lines, and while its reader is behind.
-      running: this.#running.size - this.#places.numWaiting,
+      running: this.#underWay.size - this.#places.numWaiting,
       waiting: this.#places.numWaiting,
     }));
     const { cloner } = synthesizer;
@@ -94,15 +94,17 @@ export class TtsModel implements Model {
   start(task: Task, emit: Emit): () => void {
     requireTask(task, "speak");
     const findVoice = this.#voiceFinder(task);
-    const abort = new AbortController();
-    const work = this.#speak(task, { findVoice, emit, signal: abort.signal });
-    this.#running.add(work);
-    work.finally(() => this.#running.delete(work));
-    return () => abort.abort();
+    const { requestId } = task;
+    return this.#underWay.start({
+      requestId,
+      what: "speech",
+      emit,
+      answer: (signal) => this.#work(task, { findVoice, emit, signal }),
+    });
   }
 
   async dispose(): Promise<void> {
-    await Promise.all(this.#running);
+    await this.#underWay.settle();
     await this.#synthesizer.dispose();
   }
 
@@ -135,18 +137,6 @@ export class TtsModel implements Model {
       ? "the model has no voice of its own; send a recording of somebody beside the text."
       : `the model has no voice ${JSON.stringify(id)}.`;
     throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
-  }
-
-  async #speak(task: SpeakTask, options: SpeakOptions): Promise<void> {
-    const { emit, signal } = options;
-    try {
-      await this.#work(task, options);
-    } catch (error) {
-      if (signal.aborted) return;
-      const known = HearthError.from(error);
-      if (known !== error) log.error("speech failed", { requestId: task.requestId, error });
-      emit({ type: "error", error: known.toWire() });
-    }
   }
 
   async #work(
