@@ -1,44 +1,44 @@
 /**
- * `deno task docs`: writes the flag tables of the README anew from the tables that parse the command line.
+ * `deno task docs`: writes the flag tables of docs/flags.md anew from the tables that parse the command line.
  *
  * @module
  */
 import { COMMANDS } from "../src/cli/commands.ts";
 import { formatFlagTable } from "../src/cli/help.ts";
 
-/** The README of this repository. */
-export const README = new URL("../README.md", import.meta.url);
+/** The page of flags. */
+export const FLAGS_PAGE = new URL("../docs/flags.md", import.meta.url);
 
 const PLACE = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
 
 /**
- * Puts a table of flags where the README has a place for it: `<!-- flags of list, ps -->` for commands that have the
+ * Puts a table of flags where the page has a place for it: `<!-- flags of list, ps -->` for commands that have the
  * same.
  *
  * @throws {Error} when a command with flags has no place, or commands of one place have others.
  */
-export function fillFlagTables(readme: string): string {
+export function fillFlagTables(page: string): string {
   const placed = new Set<string>();
-  const filled = readme.replaceAll(PLACE, (_, list: string) => {
+  const filled = page.replaceAll(PLACE, (_, list: string) => {
     const names = list.split(", ");
     const tables = new Set(names.map(tableOf));
-    if (tables.size > 1) throw new Error(`README.md: ${list} have not the same flags.`);
+    if (tables.size > 1) throw new Error(`docs/flags.md: ${list} have not the same flags.`);
     for (const name of names) placed.add(name);
     return `<!-- flags of ${list} -->\n\n${[...tables].join()}\n\n`;
   });
   for (const { name, flags } of COMMANDS) {
     if (Object.keys(flags).length === 0 || placed.has(name)) continue;
-    throw new Error(`README.md has no <!-- flags of ${name} --> … <!-- end of flags -->.`);
+    throw new Error(`docs/flags.md has no <!-- flags of ${name} --> … <!-- end of flags -->.`);
   }
   return filled;
 }
 
 function tableOf(name: string): string {
   const command = COMMANDS.find((each) => each.name === name);
-  if (command === undefined) throw new Error(`README.md has a place for the flags of ${name}.`);
+  if (command === undefined) throw new Error(`docs/flags.md has a place for the flags of ${name}.`);
   return formatFlagTable(command.flags);
 }
 
 if (import.meta.main) {
-  await Deno.writeTextFile(README, fillFlagTables(await Deno.readTextFile(README)));
+  await Deno.writeTextFile(FLAGS_PAGE, fillFlagTables(await Deno.readTextFile(FLAGS_PAGE)));
 }

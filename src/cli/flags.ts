@@ -1,6 +1,6 @@
 /**
  * Every flag of every command: its range, its default and its help text, once. These tables parse the command line
- * and the environment, print `--help`, and fill the README's tables.
+ * and the environment, print `--help`, and fill the tables of docs/flags.md.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * `--help` and the README's flag tables, from the tables that parse.
+ * `--help` and the flag tables of docs/flags.md, from the tables that parse.
  *
  * @module
  */
@@ -34,7 +34,7 @@ export function formatHelp(command: Command, commands: readonly Command[]): stri
   ].join("\n");
 }
 
-/** The README's table of a command's flags. */
+/** The table in docs/flags.md of a command's flags. */
 export function formatFlagTable(table: FlagTable): string {
   const rows = Object.entries(table).map(([key, flag]) => {
     const name = `\`${formatNames(key, flag).replaceAll("|", "\\|")}\``;

@@ -4,7 +4,7 @@ import { environmentName, flagName } from "../../../src/cli/flag.ts";
 import { COMMON_FLAGS } from "../../../src/cli/flags.ts";
 import { formatHelp } from "../../../src/cli/help.ts";
 import { parseCall } from "../../../src/cli/parse.ts";
-import { fillFlagTables, README } from "../../docs.ts";
+import { fillFlagTables, FLAGS_PAGE } from "../../docs.ts";
 
 /** A table's text without the padding that the formatter gives its cells. */
 function squeeze(markdown: string): string {
@@ -46,7 +46,7 @@ Deno.test("formatHelp() keeps to the width of a terminal", () => {
   }
 });
 
-Deno.test("README.md has the flags of every command as the parser has them (deno task docs)", async () => {
-  const readme = await Deno.readTextFile(README);
-  assert.equal(squeeze(readme), squeeze(fillFlagTables(readme)));
+Deno.test("docs/flags.md has the flags of every command as the parser has them (deno task docs)", async () => {
+  const page = await Deno.readTextFile(FLAGS_PAGE);
+  assert.equal(squeeze(page), squeeze(fillFlagTables(page)));
 });
