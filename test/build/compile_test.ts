@@ -9,15 +9,23 @@ const MB = 1e6;
 /** Of the embedded files, models included; the runtime comes on top. */
 const MOST_EMBEDDED_BYTES = 100 * MB;
 
-async function run(args: readonly string[], env: Record<string, string> = {}): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+/** What it wrote. Apart, since packages that are downloaded on the way are told on standard error. */
+interface Written {
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function run(args: readonly string[], env: Record<string, string> = {}): Promise<Written> {
+  const output = await new Deno.Command(Deno.execPath(), {
     args: [...args],
     cwd: REPOSITORY,
     env: { NO_COLOR: "1", ...env },
   }).output();
-  const text = new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
-  assert.ok(success, text.slice(0, 2000));
-  return text;
+  const decoder = new TextDecoder();
+  const stdout = decoder.decode(output.stdout);
+  const stderr = decoder.decode(output.stderr);
+  assert.ok(output.success, (stdout + stderr).slice(0, 2000));
+  return { stdout, stderr };
 }
 
 interface GraphModule {
@@ -29,8 +37,13 @@ interface GraphModule {
 /** The modules the compiler sees: those of the program and of the modules it includes. */
 async function readGraph(): Promise<readonly GraphModule[]> {
   const entries = ["main.ts", ...INCLUDES.filter((path) => path.endsWith(".ts"))];
-  const graphs = entries.map(async (entry) => JSON.parse(await run(["info", "--json", entry])));
-  return (await Promise.all(graphs)).flatMap(({ modules }) => modules);
+  const modules: GraphModule[] = [];
+  // One after the other: with an empty cache each would download every package.
+  for (const entry of entries) {
+    const { stdout } = await run(["info", "--json", entry]);
+    modules.push(...JSON.parse(stdout).modules);
+  }
+  return modules;
 }
 
 async function ownModules(): Promise<string[]> {
@@ -123,7 +136,10 @@ Deno.test({
     const folder = await Deno.makeTempDir();
     try {
       // What is embedded is of interest here, not the runtime it is appended to, which has to be downloaded.
-      const log = await run(compileArguments(join(folder, "hearth")), { DENORT_BIN: "/bin/true" });
+      const { stdout, stderr } = await run(compileArguments(join(folder, "hearth")), {
+        DENORT_BIN: "/bin/true",
+      });
+      const log = stdout + stderr;
       assert.match(log, /models\/\* \(\d/);
       assert.match(log, / worker\/(\*|worker\.ts) \(/);
       assert.match(log, / encoder_lane\.ts \(/);
