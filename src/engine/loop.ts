@@ -6,6 +6,7 @@
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
 import { EmbeddingError } from "../decoder/embedding_span.ts";
+import { log } from "../log.ts";
 import { BusyTurns } from "../next_turn.ts";
 import { EngineMetrics } from "./metrics.ts";
 import { type GenerationRequest, Scheduler, type SchedulerOptions } from "./scheduler.ts";
@@ -13,7 +14,10 @@ import type { Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 import { StepBuilder } from "./step_builder.ts";
 
-/** Hears of one request's tokens. Calls come between steps, never while the request is being cancelled. */
+/**
+ * Hears of one request's tokens. Calls come between steps, never while the request is being cancelled. A listener that
+ * throws ends its own request, with what it threw as the reason, and no other.
+ */
 export interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
    * A sample got a token.
@@ -128,12 +132,16 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     if (running === undefined) return;
     const index = running.sequences.indexOf(sequence);
     this.#noteToken(running, index);
-    const ends = running.listener.onToken(index, token, sequence.isFull);
-    if (!ends && !sequence.isFull) return;
-    this.#scheduler.end(sequence.id);
-    this.#running.delete(sequence.id);
-    if (--running.numUnfinished > 0) return;
-    running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0);
+    try {
+      const ends = running.listener.onToken(index, token, sequence.isFull);
+      if (!ends && !sequence.isFull) return;
+      this.#scheduler.end(sequence.id);
+      this.#running.delete(sequence.id);
+      if (--running.numUnfinished > 0) return;
+      running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0);
+    } catch (error) {
+      this.#failRequest(running, error);
+    }
   }
 
   #noteToken(running: Running<Token>, index: number): void {
@@ -160,9 +168,16 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     const reason = error instanceof EmbeddingError ? error.cause : error;
     for (const { sequence } of blame(step, error)) {
       const running = this.#running.get(sequence.id);
-      if (running === undefined) continue;
-      this.#drop(running);
+      if (running !== undefined) this.#failRequest(running, reason);
+    }
+  }
+
+  #failRequest(running: Running<Token>, reason: unknown): void {
+    this.#drop(running);
+    try {
       running.listener.onError(reason);
+    } catch (error) {
+      log.error("a request could not be told that it failed", { error, reason });
     }
   }
 }

@@ -92,6 +92,29 @@ Deno.test("AsrModel gives words to those who ask for them, and everybody what he
   });
 });
 
+Deno.test("AsrModel refuses only the recording whose words cannot be aligned", async () => {
+  const backend = new CpuBackend();
+  const openCrossAttention = backend.openCrossAttention.bind(backend);
+  backend.openCrossAttention = (options) => {
+    const attention = openCrossAttention(options);
+    attention.openAlignment = () => {
+      throw new Error("no memory for the alignment");
+    };
+    return attention;
+  };
+  await withAsr({ backend, dtype: "fp32" }, async (model) => {
+    const file = await Deno.readFile(new URL("../fixtures/audio/speech.wav", import.meta.url));
+    const ask = (timesWords: boolean) =>
+      transcribeFile(model, file.slice(), { language: "en", timesWords });
+    const { text } = await ask(false);
+    const [before, refused, after] = await Promise.allSettled([ask(false), ask(true), ask(false)]);
+    assert.equal(refused.status, "rejected");
+    for (const other of [before, after]) {
+      assert.equal(other.status === "fulfilled" && other.value.text, text);
+    }
+  });
+});
+
 speechTest("AsrModel tells when words are spoken where it tried a window again", async (speech) => {
   await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
     // Overdriven beyond all measure: the model is not sure of any word.

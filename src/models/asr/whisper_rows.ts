@@ -130,8 +130,17 @@ export class WindowRows {
       } else return [{ row, window: outcome }];
       return [];
     });
-    for (const { row, window } of ended) row.job.onDone(await this.#timed(row, window));
+    for (const { row, window } of ended) await this.#handOut(row, window);
     this.#leave(ended.map(({ row }) => row));
+  }
+
+  /** What goes wrong with a window that has ended is no matter of the others. */
+  async #handOut(row: Row, window: DecodedWindow): Promise<void> {
+    try {
+      row.job.onDone(await this.#timed(row, window));
+    } catch (error) {
+      row.job.onError(error);
+    }
   }
 
   /** The window with where its tokens are, if that is asked for. */

@@ -61,3 +61,37 @@ Deno.test("EngineLoop ends only the request whose picture cannot be encoded, wit
   assert.deepEqual(before, { status: "fulfilled", value: wanted });
   assert.deepEqual(broken, { status: "rejected", reason: failure });
 });
+
+for (const throwing of ["onToken", "onDone"] as const) {
+  Deno.test(`EngineLoop ends only the request whose listener throws in ${throwing}`, async () => {
+    const wanted = await generate(new EngineLoop(new AskingDecoder(), { prefixCache: true }), [1]);
+    const engine = new EngineLoop(new AskingDecoder(), { prefixCache: true });
+    const failure = new Error("this listener is broken");
+    const broken = Promise.withResolvers<unknown>();
+    const fail = () => {
+      throw failure;
+    };
+    const before = generate(engine, [1]);
+    engine.add({
+      promptTokens: Int32Array.of(1),
+      samples: [GREEDY],
+      maxTokens: 5,
+      topLogprobs: 0,
+    }, {
+      onToken: () => false,
+      onDone: () => {},
+      // What it throws on being told is nobody else's matter either.
+      onError: (error) => {
+        broken.resolve(error);
+        fail();
+      },
+      [throwing]: fail,
+    });
+    const after = generate(engine, [1]);
+    assert.deepEqual(await Promise.all([before, after]), [wanted, wanted]);
+    assert.equal(await broken.promise, failure);
+    const metrics = await engine.metrics.registry.metrics();
+    assert.match(metrics, /^hearth_sequences_running 0$/m);
+    assert.match(metrics, /^hearth_kv_blocks_used 0$/m);
+  });
+}
