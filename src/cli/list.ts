@@ -6,7 +6,7 @@
 import { type Dtype, DTYPES, MODEL_KINDS, type ModelKind } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
-import { BUILT_IN_OWNER, findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
+import { findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
 import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
 import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
@@ -63,8 +63,7 @@ async function listOfBuiltIn(): Promise<LocalModel[]> {
   return await Promise.all(names.map(async (id): Promise<LocalModel> => {
     const folder = (await findBuiltIn(id))!;
     const bytes = await measureFolder(folder);
-    const aliases = [`${BUILT_IN_OWNER}/${id}`];
-    return { id, aliases, source: "built-in", ...await describeFolder(folder), bytes, folder };
+    return { id, aliases: [], source: "built-in", ...await describeFolder(folder), bytes, folder };
   }));
 }
 

@@ -34,7 +34,7 @@ export function speechRoute(deps: AppDeps): Route {
         "`input` it is the sound itself, sent sentence by sentence; an error after the first of " +
         "them breaks it off.",
       request: { "application/json": SpeechRequest },
-      requestExample: { model: "kokoro-82m", input: "Hello there.", voice: "af_heart" },
+      requestExample: { model: "hearth-demo-tts", input: "Hello there.", voice: "af_alloy" },
       response: {
         description: "The speech, in the format asked for",
         content: {

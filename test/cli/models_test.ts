@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
+import { MODEL_KINDS } from "../../src/config.ts";
 import { FakeHub } from "../fixtures/fake_hub.ts";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { NEEDED_FILES, readHubModel } from "../fixtures/hub_model.ts";
@@ -54,6 +55,9 @@ Deno.test("list --json tells kind, dtypes and size of built-in and cached models
     assert.equal(builtIn.source, "built-in");
     assert.equal(builtIn.kind, "text");
     assert.deepEqual(builtIn.dtypes, ["fp32", "fp16", "q4", "q4f16"]);
+    assert.deepEqual(builtIn.aliases, []);
+    const kinds = local.map((model: { kind: string }) => model.kind);
+    assert.deepEqual(MODEL_KINDS.filter((kind) => !kinds.includes(kind)), []);
     const cached = find(ID);
     assert.deepEqual(cached.aliases, [ALIAS]);
     assert.equal(cached.source, "cache");
@@ -73,7 +77,8 @@ Deno.test("list --json tells kind, dtypes and size of built-in and cached models
 Deno.test("list prints a table, on a terminal and piped", async () => {
   await withPythonCache(async (env) => {
     const { stdout } = await runHearth(["list"], { env });
-    assert.match(stdout, /^ {2}hearth-demo-chat .* text .* q4f16 .* MB .*built-in$/m);
+    assert.match(stdout, /^ {2}hearth-demo-chat +text +fp32 fp16 q4 q4f16 +\S+ MB +built-in$/m);
+    assert.doesNotMatch(stdout, /hearth\/hearth-demo/);
     assert.match(stdout, new RegExp(`^ {2}${ID} +${ALIAS} +text +q4 +2\\.28 MB +cache$`, "m"));
     assert.match(stdout, /^ {2}ada\/cut +incomplete +4 bytes +cache$/m);
     assert.match(stdout, /^ {2}qwen3-0\.6b +text +onnx-community\/Qwen3-0\.6B-ONNX$/m);

@@ -14,6 +14,9 @@ const KINDS = {
   "embed-m2v": "embedding",
   "hearth-demo-rerank": "rerank",
   "hearth-demo-matting": "matting",
+  "hearth-demo-tts": "tts",
+  "hearth-demo-vision": "vision",
+  "hearth-demo-ocr": "ocr",
   "selfie-segmentation": "matting",
   "ppocr-v2-mobile": "ocr",
 } as const;
