@@ -12,6 +12,7 @@ import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { transcribeChat } from "./chat_audio.ts";
 import { chatTask } from "./chat_task.ts";
 import { newCompletionHead } from "./completion_head.ts";
+import { CHAT_EXAMPLES } from "./chat_examples.ts";
 import { isPassedOn } from "./guard.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
@@ -27,10 +28,7 @@ export function chatRoute(deps: AppDeps): Route {
       description: "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. " +
         "An error after the first event is one more event that holds it, without `[DONE]`.",
       request: { "application/json": ChatRequest },
-      requestExample: {
-        model: "hearth-demo-chat",
-        messages: [{ role: "user", content: "What is the capital of France?" }],
-      },
+      requestExamples: CHAT_EXAMPLES,
       response: {
         description: "The completion",
         content: { "application/json": ChatCompletion, "text/event-stream": ChatChunk },

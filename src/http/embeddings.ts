@@ -17,7 +17,9 @@ export function embeddingsRoute(deps: AppDeps): Route {
     operation: {
       summary: "Turn texts into vectors",
       request: { "application/json": EmbeddingRequest },
-      requestExample: { input: ["How do I boil an egg?", "The capital of Portugal is Lisbon."] },
+      requestExamples: {
+        "two texts": { input: ["How do I boil an egg?", "The capital of Portugal is Lisbon."] },
+      },
       response: {
         description: "A vector for each text, in the request's order",
         content: { "application/json": EmbeddingList },

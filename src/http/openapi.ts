@@ -82,7 +82,7 @@ function describeOperation(operation: Operation, place: Place): Json {
     ...(request && {
       requestBody: {
         required: true,
-        content: describeContent(request, place, operation.requestExample),
+        content: describeContent(request, place, operation.requestExamples),
       },
     }),
     responses: {
@@ -123,12 +123,14 @@ function describeErrors(kinds: readonly ErrorKind[], place: Place): Json {
 function describeContent(
   content: Readonly<Record<string, z.ZodType>>,
   place: Place,
-  example?: unknown,
+  examples?: Operation["requestExamples"],
 ): Json {
+  const named = examples &&
+    Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }]));
   return Object.fromEntries(
     Object.entries(content).map(([type, schema]) => [type, {
       schema: describeSchema(schema, place.components),
-      ...(example !== undefined && type === "application/json" && { example }),
+      ...(named !== undefined && type === "application/json" && { examples: named }),
     }]),
   );
 }

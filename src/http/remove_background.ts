@@ -38,12 +38,14 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
         "upload is answered with the PNG file itself. It has the width and height of the picture, " +
         "unless `crop` is asked for.",
       request: { "application/json": MattingRequest, "multipart/form-data": MattingForm },
-      requestExample: {
-        model: "hearth-demo-matting",
-        messages: [{
-          role: "user",
-          content: [{ type: "image", image_url: { url: "file:///home/me/photo.jpg" } }],
-        }],
+      requestExamples: {
+        "a file of the server": {
+          model: "hearth-demo-matting",
+          messages: [{
+            role: "user",
+            content: [{ type: "image", image_url: { url: "file:///home/me/photo.jpg" } }],
+          }],
+        },
       },
       response: {
         description: "The picture with an alpha channel",

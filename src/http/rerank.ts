@@ -10,10 +10,12 @@ import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
 const REQUEST = {
   request: { "application/json": RerankRequest },
-  requestExample: {
-    query: "What is the capital of Portugal?",
-    documents: ["The capital of Spain is Madrid.", "The capital of Portugal is Lisbon."],
-    top_n: 1,
+  requestExamples: {
+    "two documents": {
+      query: "What is the capital of Portugal?",
+      documents: ["The capital of Spain is Madrid.", "The capital of Portugal is Lisbon."],
+      top_n: 1,
+    },
   },
   errors: TEXT_ERRORS,
 } satisfies Partial<Operation>;

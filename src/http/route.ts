@@ -44,8 +44,8 @@ export interface Operation {
   readonly description?: string;
   /** Body by media type. */
   readonly request?: Readonly<Record<string, z.ZodType>>;
-  /** A body that the endpoint takes. */
-  readonly requestExample?: unknown;
+  /** Bodies that the endpoint takes, by what each is an example of. */
+  readonly requestExamples?: Readonly<Record<string, unknown>>;
   readonly response: {
     readonly description: string;
     /** Body by media type. */

@@ -34,7 +34,9 @@ export function speechRoute(deps: AppDeps): Route {
         "`input` it is the sound itself, sent sentence by sentence; an error after the first of " +
         "them breaks it off.",
       request: { "application/json": SpeechRequest },
-      requestExample: { model: "hearth-demo-tts", input: "Hello there.", voice: "af_alloy" },
+      requestExamples: {
+        "a text": { model: "hearth-demo-tts", input: "Hello there.", voice: "af_alloy" },
+      },
       response: {
         description: "The speech, in the format asked for",
         content: {

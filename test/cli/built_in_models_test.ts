@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { CHAT_EXAMPLES } from "../../src/http/chat_examples.ts";
 import { listBuiltIn } from "../../src/hub/built_in.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
@@ -95,6 +96,9 @@ const USES: Readonly<Record<string, Use>> = {
         { type: "text", text: "What is this?" },
       ]);
       assert.equal(answer, "A brown cross on a white background.");
+      const example = CHAT_EXAMPLES["a question about an image"];
+      const { choices } = await post(`${base}/v1/chat/completions`, example);
+      assert.equal(choices[0].message.content, "A red circle on a white background.");
     },
   },
 };

@@ -3,7 +3,9 @@ import { ChatRequest } from "../../src/api/chat_request.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 interface Operation {
-  readonly requestBody?: { content: Record<string, { example?: unknown }> };
+  readonly requestBody?: {
+    content: Record<string, { examples?: Record<string, { value: unknown }> }>;
+  };
   readonly responses: Record<string, unknown>;
 }
 interface Document {
@@ -54,7 +56,8 @@ Deno.test("openapi.json is made of the schemas that check requests", async () =>
   assert.deepEqual(Object.keys(described).sort(), Object.keys(ChatRequest.shape).sort());
   assert.match(JSON.stringify(described["temperature"]), /"minimum":0,"maximum":2/);
   const { requestBody, responses } = paths["/chat/completions"]!["post"]!;
-  ChatRequest.parse(requestBody!.content["application/json"]!.example);
+  const examples = Object.values(requestBody!.content["application/json"]!.examples!);
+  for (const { value } of examples) ChatRequest.parse(value);
   const statuses = ["200", "400", "401", "403", "404", "408", "413", "415", "429", "500", "503"];
   assert.deepEqual(Object.keys(responses).sort(), statuses);
 });
