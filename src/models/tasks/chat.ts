@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ErrorEvent, TokenUsage } from "./ending.ts";
 
 /** One message of a conversation, its content already reduced to what the loaded kind takes. */
@@ -36,6 +37,8 @@ export interface ChatTask {
   readonly requestId: string;
   readonly messages: readonly ChatMessage[];
   readonly options: GenerationOptions;
+  /** What the answer must look like; anything if absent. */
+  readonly grammar?: GrammarSpec | undefined;
 }
 
 /** How to generate. */

@@ -1,0 +1,38 @@
+/**
+ * A compiled grammar and what follows one answer through it.
+ *
+ * @module
+ */
+
+/** What a grammar needs to know of a model's tokens. */
+export interface GrammarTokens {
+  /** Width of the logits; ids from 0 up. */
+  readonly vocabSize: number;
+  /** The bytes that a token adds to the text; `undefined` for special tokens, which add none, and for ids without a token. */
+  bytesOf(tokenId: number): Uint8Array | undefined;
+  /** Ids of added tokens by their spelling, those included that are no part of the text. */
+  readonly addedTokens: ReadonlyMap<string, number>;
+  /** Tokens that end an answer. */
+  readonly endTokenIds: ReadonlySet<number>;
+}
+
+/** Compiled for one vocabulary; shared by any number of answers. */
+export interface Grammar {
+  /** Begins an answer. */
+  createMatcher(): GrammarMatcher;
+}
+
+/** Where one answer stands in its grammar. What it holds is freed with it. */
+export interface GrammarMatcher {
+  /**
+   * The tokens that may come next. Tokens that end an answer are among them exactly where the text is complete.
+   * Bit `t % 32` of word `t >> 5`, u32 `[ceil(vocabSize / 32)]`; good until the next call of `accept`.
+   *
+   * @throws {HearthError} `invalid_value` when the grammar is too ambiguous to go on.
+   */
+  readonly mask: Uint32Array;
+  /** Takes a token that the mask allowed. */
+  accept(tokenId: number): void;
+  /** Whether the text is complete, and no token but one that ends the answer may follow. */
+  readonly isFinished: boolean;
+}
