@@ -28,16 +28,18 @@ export interface GetModelOptions {
  */
 export async function getModel(
   model: ResolvedModel | HubModel,
-  { device, offline, onProgress, ...options }: GetModelOptions,
+  { device: choice, offline, onProgress, kind, dtype, ...options }: GetModelOptions,
 ): Promise<ResolvedModel> {
   if (!("hubId" in model)) return model;
   onProgress({ what: "looking for its files" });
   // Models that are here start faster without these.
-  const { acquireModel } = await import("../models/acquire.ts");
+  const { acquireModel } = await import("../hub/acquire.ts");
   const { classifyDevice } = await import("../backend/device_class.ts");
+  const { chooseFiles } = await import("../models/needed_files.ts");
+  const device = await classifyDevice(choice);
   return await acquireModel(model, {
     ...options,
-    device: await classifyDevice(device),
+    chooseFiles: (folder) => chooseFiles(folder, { kind, dtype, device }),
     settings: readHubSettings(Deno.env.toObject(), { offline }),
     onProgress: (progress) => onProgress(describeDownload(progress)),
   });

@@ -6,7 +6,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { StartupError } from "../errors.ts";
 import { contextLengthOf } from "../models/text_sizes.ts";
-import { openFolder } from "../models/folder.ts";
+import { openFolder } from "../hub/model_folder.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { EncoderCut } from "../onnx/encoder_cut.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";

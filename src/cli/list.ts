@@ -10,7 +10,7 @@ import { findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
 import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
 import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
-import { graphFile, openFolder } from "../models/folder.ts";
+import { graphFile, openFolder } from "../hub/model_folder.ts";
 import { kindOf } from "../models/kind.ts";
 import { PROGRAM } from "../version.ts";
 import { printLine } from "./print.ts";

@@ -12,7 +12,7 @@ import { FolderFiles } from "../onnx/external_data.ts";
 import type { Session } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { openChangedGraph } from "./changed_graph.ts";
-import { chooseDtype, dtypesOf, graphFile, type ModelFolder } from "./folder.ts";
+import { chooseDtype, dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 import type { LoadProgress } from "./progress.ts";
 
 /** How to open. */

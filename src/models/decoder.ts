@@ -22,7 +22,13 @@ import { splitGraph } from "../onnx/split.ts";
 import { openCompanion } from "./companion_graph.ts";
 import type { LoadProgress } from "./progress.ts";
 import { readAvailableBytes } from "./available_memory.ts";
-import { chooseDtype, dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
+import {
+  chooseDtype,
+  dtypesOf,
+  externalDataFiles,
+  graphFile,
+  type ModelFolder,
+} from "../hub/model_folder.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 

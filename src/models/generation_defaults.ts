@@ -5,7 +5,7 @@
  */
 import type { SamplingParams } from "../decoder/decoder.ts";
 import type { GenerationOptions } from "./task.ts";
-import type { Json } from "./folder.ts";
+import type { Json } from "../hub/model_folder.ts";
 
 /** What a model's own configuration says about generating. */
 export interface GenerationDefaults {

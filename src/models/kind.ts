@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { MODEL_KINDS, type ModelKind } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { hubIdOfSnapshot } from "../hub/cache.ts";
-import type { Json, ModelFolder } from "./folder.ts";
+import type { Json, ModelFolder } from "../hub/model_folder.ts";
 
 const ASR_TYPES = new Set([
   "whisper",

@@ -14,7 +14,7 @@ import { loadAsr } from "./asr/asr_load.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { loadDecoder } from "./decoder.ts";
 import { EmbeddingModel } from "./embedding/embedding.ts";
-import { type ModelFolder, openFolder, readOptionalJson } from "./folder.ts";
+import { type ModelFolder, openFolder, readOptionalJson } from "../hub/model_folder.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import { kindOf } from "./kind.ts";
 import { loadMatting } from "./matting/matting_load.ts";
@@ -26,7 +26,7 @@ import { RerankModel } from "./embedding/rerank.ts";
 import { TextModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 import { loadTts } from "./tts/tts_load.ts";
-import { hasSeeingDecoder, loadVision } from "./vision/vision_load.ts";
+import { isVisionLanguageModel, loadVision } from "./vision/vision_load.ts";
 
 /** What to load, on what. */
 export interface ModelLoadOptions {
@@ -81,7 +81,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
     case "vision":
       return await loadVision(folder, { ...options, kind });
     case "ocr":
-      if (hasSeeingDecoder(folder)) return await loadVision(folder, { ...options, kind });
+      if (isVisionLanguageModel(folder)) return await loadVision(folder, { ...options, kind });
       return await loadOcr(folder, { ...options, ...options.engine });
     case "tts":
       return await loadTts(folder, { ...options, maxSequences: options.engine.maxSequences });

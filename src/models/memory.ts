@@ -16,7 +16,7 @@ import { formatBytes } from "../format_bytes.ts";
 import { log } from "../log.ts";
 import { storedBytes } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "./folder.ts";
+import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
 /** ONNX Runtime's CPU provider keeps weights in the memory of one WebAssembly module. */
 const WASM_HEAP_BYTES = 2 ** 32;

@@ -6,6 +6,7 @@
 import type { DeviceClass } from "../backend/device_class.ts";
 import type { Dtype, ModelKind } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import type { NeededFiles } from "../hub/acquire.ts";
 import {
   chooseDtype,
   dtypesOf,
@@ -13,7 +14,7 @@ import {
   graphFile,
   type ModelFolder,
   PREFERRED,
-} from "./folder.ts";
+} from "../hub/model_folder.ts";
 import { kindOf } from "./kind.ts";
 
 /** What is wished for, and on what. */
@@ -24,16 +25,10 @@ export interface NeedOptions {
 }
 
 /** What a model needs. */
-export interface NeededFiles {
+export interface ModelFiles extends NeededFiles {
   readonly kind: ModelKind;
   /** Of the main graph. */
   readonly dtype: Dtype;
-  /** All files; the graphs last. */
-  readonly files: readonly string[];
-  /** Graphs among `files`. */
-  readonly graphs: readonly string[];
-  /** Graphs that would have been preferred, but are not there. */
-  readonly missed: readonly string[];
 }
 
 /** Configuration, tokenizer, templates. */
@@ -64,7 +59,7 @@ const BATCHED: ReadonlySet<ModelKind> = new Set(["embedding", "matting", "rerank
  *
  * @throws {StartupError} when its kind cannot be told, or it has no graph of the dtype asked for.
  */
-export function chooseFiles(folder: ModelFolder, options: NeedOptions): NeededFiles {
+export function chooseFiles(folder: ModelFolder, options: NeedOptions): ModelFiles {
   const kind = options.kind ?? kindOf(folder);
   const names = graphNames(folder, kind);
   const graphs: string[] = [];

@@ -7,7 +7,7 @@ import type { TensorForm } from "../../kernels/picture_form.ts";
 import { StartupError } from "../errors.ts";
 import type { ResampleFilter } from "../media/resample.ts";
 import { RESAMPLE_FILTERS } from "../media/resample_filter.ts";
-import type { Json } from "./folder.ts";
+import type { Json } from "../hub/model_folder.ts";
 
 /** What would leave the mask out of place, or is not done here. */
 const REFUSED = [

@@ -5,7 +5,7 @@
  */
 import { HearthError, type WireError } from "../errors.ts";
 import type { AskedThread } from "./asked_thread.ts";
-import { Places } from "./places.ts";
+import { Semaphore } from "./semaphore.ts";
 
 /** What a thread may answer whatever it is asked. */
 export type NoAnswer =
@@ -25,7 +25,7 @@ export interface QueueOptions {
 /** First come, first served; a thread that dies or fails is replaced when the next question comes. */
 export class QueuedThread<Question, Answer> {
   readonly #restart: () => Promise<AskedThread<Question, Answer | NoAnswer>>;
-  readonly #turn = new Places(1);
+  readonly #turn = new Semaphore(1);
   #thread: AskedThread<Question, Answer | NoAnswer> | undefined;
 
   /** Owns `thread` and those that come after it. */
@@ -39,7 +39,7 @@ export class QueuedThread<Question, Answer> {
 
   /** Whether it is asked something, or questions wait. */
   get isBusy(): boolean {
-    return this.#turn.numTaken > 0;
+    return this.#turn.numAcquired > 0;
   }
 
   /**
@@ -48,7 +48,7 @@ export class QueuedThread<Question, Answer> {
    * @throws the signal's reason.
    */
   async ask(question: Question, { signal, transfer }: QueueOptions): Promise<Answer> {
-    const place = await this.#turn.take(signal);
+    const place = await this.#turn.acquire(signal);
     try {
       const thread = this.#thread ??= await this.#restart();
       return taken(await thread.ask(question, transfer));
@@ -56,7 +56,7 @@ export class QueuedThread<Question, Answer> {
       if (!(error instanceof HearthError)) this.close();
       throw error;
     } finally {
-      this.#turn.giveBack(place);
+      this.#turn.release(place);
     }
   }
 

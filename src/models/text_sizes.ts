@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../errors.ts";
-import type { Json, ModelFolder } from "./folder.ts";
+import type { Json, ModelFolder } from "../hub/model_folder.ts";
 
 /** Python's transformers leaves out of `config.json` what equals the default of the model's class; these are they. */
 const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {

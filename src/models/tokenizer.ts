@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { TokenTexts } from "../engine/token_text.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import type { ChatMessage } from "./task.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "./folder.ts";
+import { type Json, type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
 
 /** A message in words alone. */
 export interface TextMessage {

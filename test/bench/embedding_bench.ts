@@ -16,7 +16,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";

@@ -12,7 +12,7 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import type { SpeakEvent } from "../../src/models/task.ts";
 import type { TtsModel } from "../../src/models/tts/tts.ts";
 import { loadTts } from "../../src/models/tts/tts_load.ts";

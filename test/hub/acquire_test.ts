@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { parseHubId } from "../../src/hub/cache.ts";
 import { HubError } from "../../src/hub/answer.ts";
 import { configureLog } from "../../src/log.ts";
-import { acquireModel, type AcquireOptions } from "../../src/models/acquire.ts";
+import { acquireModel, type AcquireOptions } from "../../src/hub/acquire.ts";
+import { chooseFiles, type NeedOptions } from "../../src/models/needed_files.ts";
 import { FakeHub } from "../fixtures/fake_hub.ts";
 import { readHubModel } from "../fixtures/hub_model.ts";
 import { ScratchCache } from "./scratch_cache.ts";
@@ -13,7 +14,7 @@ const MODEL = { id: ID, aliases: [], ownedBy: "ada", hubId: parseHubId(ID)! };
 interface Scene {
   readonly hub: FakeHub;
   readonly cache: ScratchCache;
-  get(options?: Partial<AcquireOptions>): Promise<readonly string[]>;
+  get(options?: Partial<AcquireOptions & NeedOptions>): Promise<readonly string[]>;
 }
 
 /** `get` gets the model for the CPU, and gives the graphs that are then in the cache. */
@@ -23,9 +24,15 @@ async function withScene(use: (scene: Scene) => Promise<void>): Promise<void> {
   await using cache = new ScratchCache();
   hub.addModel(ID, readHubModel());
   const settings = cache.settings({ HF_ENDPOINT: hub.url });
-  const get = async (options: Partial<AcquireOptions> = {}) => {
-    const wishes = { settings, device: "cpu", pause: () => Promise.resolve() } as const;
-    const { folder } = await acquireModel(MODEL, { ...wishes, ...options });
+  const get = async (
+    { dtype, device = "cpu", ...options }: Partial<AcquireOptions & NeedOptions> = {},
+  ) => {
+    const { folder } = await acquireModel(MODEL, {
+      settings,
+      chooseFiles: (folder) => chooseFiles(folder, { dtype, device }),
+      pause: () => Promise.resolve(),
+      ...options,
+    });
     return [...Deno.readDirSync(`${folder}/onnx`)].map(({ name }) => name).sort();
   };
   await use({ hub, cache, get });

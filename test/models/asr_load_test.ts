@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { loadAsr } from "../../src/models/asr/asr_load.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";
 import { speechTest } from "../fixtures/speech.ts";

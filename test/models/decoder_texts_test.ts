@@ -10,9 +10,9 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { StartupError } from "../../src/errors.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { judgeForm } from "../../src/models/embedding/rerank_form.ts";
+import { yesNoRerankPrompt } from "../../src/models/embedding/rerank_form.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { embed, openModel, rerank } from "../fixtures/model.ts";
@@ -160,7 +160,7 @@ async function assertReranks(backend: Backend): Promise<void> {
   await using model = await openModel(tiny.folder, { backend, kind: "rerank" });
   const { scores, promptTokens } = await rerank(model, QUERY, DOCUMENTS);
   const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
-  const [no, yes] = judgeForm(tokenizer).answers;
+  const [no, yes] = yesNoRerankPrompt(tokenizer).answers;
   let numTokens = 0;
   await using whole = await WholeGraph.open(tiny.graph);
   for (const [index, document] of DOCUMENTS.entries()) {
@@ -188,12 +188,12 @@ if (hasQwen) {
 }
 
 Deno.test({
-  name: "judgeForm() takes prompts apart where the tokenizer sets no token across",
+  name: "yesNoRerankPrompt() takes prompts apart where the tokenizer sets no token across",
   ignore: !hasQwen,
   fn: async () => {
     await using tiny = await makeReranker();
     const tokenizer = await EncoderTokenizer.load(await openFolder(tiny.folder));
-    const form = judgeForm(tokenizer);
+    const form = yesNoRerankPrompt(tokenizer);
     for (const query of ["what", "what?", "why!?", "a b…", "5", "日本の首都は？"]) {
       for (
         const document of ["text", "5 eggs", "(in brackets)", "“quoted”", "東京", "…", "a\n\nb"]

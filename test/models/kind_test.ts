@@ -1,7 +1,7 @@
 /** What is told from a folder before anything is loaded. */
 import assert from "node:assert/strict";
 import { StartupError } from "../../src/errors.ts";
-import { chooseDtype, type ModelFolder, openFolder } from "../../src/models/folder.ts";
+import { chooseDtype, type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
 import { kindOf } from "../../src/models/kind.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 

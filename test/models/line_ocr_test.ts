@@ -10,7 +10,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { rectify } from "../../src/media/rectify.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { stackPictures } from "../../src/models/ocr/picture_tensor.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";

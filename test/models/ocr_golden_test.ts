@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { decodeImage } from "../../src/media/image.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import { PictureReader } from "../../src/models/ocr/picture_reader.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";

@@ -5,7 +5,7 @@ import { HearthError, StartupError } from "../../src/errors.ts";
 import { encodePng } from "../../src/media/png.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { readReference } from "../../src/models/tts/reference_recording.ts";
 import type { Synthesizer, Voice, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
 import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";

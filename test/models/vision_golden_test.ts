@@ -5,7 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { configureLog } from "../../src/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { imageTokenIdOf } from "../../src/models/vision/vision_load.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadModel } from "../../src/models/load.ts";
 import { SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
 import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";

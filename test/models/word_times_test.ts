@@ -6,7 +6,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
 import { loadAsr } from "../../src/models/asr/asr_load.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
 import { copyWithAttentionOutputs } from "../fixtures/attention_outputs.ts";
 import { decodeWhole, makeWav, RATE_HZ } from "../fixtures/audio_files.ts";

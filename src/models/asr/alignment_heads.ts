@@ -5,7 +5,7 @@
  */
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { StartupError } from "../../errors.ts";
-import type { Json } from "../folder.ts";
+import type { Json } from "../../hub/model_folder.ts";
 
 /**
  * Reads `alignment_heads`, pairs of layer and head. Where there are none all heads of the upper half of the layers take

@@ -9,13 +9,12 @@ import type { Backend } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
 import { type Model, requireTask } from "../model.ts";
-import { Places } from "../places.ts";
 import type { LoadProgress } from "../progress.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import type { VoiceActivity } from "./voice_activity.ts";
-import { WorkUnderWay } from "../work_under_way.ts";
+import { ActiveRequests } from "../active_requests.ts";
 
 /** How a speech model is loaded. */
 export interface AsrLoadOptions {
@@ -42,17 +41,13 @@ export class AsrModel implements Model {
   readonly maxSequences: number;
   readonly #recogniser: Recogniser;
   readonly #metrics: SpeechMetrics;
-  readonly #places: Places;
-  readonly #underWay = new WorkUnderWay();
+  readonly #requests: ActiveRequests;
   #voiceActivity: VoiceActivity | undefined;
 
   constructor({ maxRecordings, openRecogniser }: AsrModelOptions) {
     this.maxSequences = maxRecordings;
-    this.#places = new Places(maxRecordings);
-    this.#metrics = new SpeechMetrics(() => ({
-      running: this.#places.numTaken,
-      waiting: this.#places.numWaiting,
-    }));
+    this.#requests = new ActiveRequests(maxRecordings);
+    this.#metrics = new SpeechMetrics(() => this.#requests.counts);
     this.#recogniser = openRecogniser(this.#metrics);
     this.dtype = this.#recogniser.dtype;
   }
@@ -77,24 +72,17 @@ export class AsrModel implements Model {
     if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
     if (task.timesWords) this.#recogniser.requireWordTimes();
     const { requestId, param } = task;
-    return this.#underWay.start({
+    return this.#requests.start({
       requestId,
       what: "transcription",
       emit,
       param,
-      answer: async (signal) => {
-        const index = await this.#places.take(signal);
-        try {
-          await this.#work(task, index, { emit, signal });
-        } finally {
-          this.#places.giveBack(index);
-        }
-      },
+      answer: (signal, slot) => this.#work(task, slot, { emit, signal }),
     });
   }
 
   async dispose(): Promise<void> {
-    await this.#underWay.settle();
+    await this.#requests.settle();
     await this.#recogniser.dispose();
     await this.#voiceActivity?.dispose();
   }

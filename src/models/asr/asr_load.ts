@@ -6,7 +6,7 @@
 import { StartupError } from "../../errors.ts";
 import type { AsrLoadOptions, AsrModel } from "./asr.ts";
 import { loadCtc } from "./ctc_load.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import {
   describeCohere,
   type DescribeFamily,

@@ -5,7 +5,7 @@
  */
 import { StartupError } from "../../errors.ts";
 import type { CtcVocabulary } from "./ctc.ts";
-import type { Json } from "../folder.ts";
+import type { Json } from "../../hub/model_folder.ts";
 
 /** See the module. */
 export interface CtcConfig {

@@ -7,7 +7,7 @@ import { StartupError } from "../../errors.ts";
 import { type AsrLoadOptions, AsrModel } from "./asr.ts";
 import { readCtcConfig } from "./ctc_config.ts";
 import { CtcRecogniser } from "./ctc_recogniser.ts";
-import { type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";

@@ -6,7 +6,7 @@
 import { Template } from "@huggingface/jinja";
 import { LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import { chatTemplateOf } from "../tokenizer.ts";
 import type { GenerateOptions, TransformersSpeechOptions } from "./transformers_speech.ts";

@@ -5,7 +5,7 @@
  */
 import { StartupError } from "../../errors.ts";
 import { type AsrLoadOptions, AsrModel } from "./asr.ts";
-import { type ModelFolder, readOptionalJson } from "../folder.ts";
+import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { GeneratingFamily } from "./generating_families.ts";
 import { GeneratingRecogniser } from "./generating_recogniser.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";

@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { LANGUAGES } from "../../api/languages.ts";
 import { HearthError } from "../../errors.ts";
 import { hubIdOfSnapshot } from "../../hub/cache.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** Codes of the API; none where the folder does not tell. */
 export type SpokenLanguages = readonly string[];

@@ -9,7 +9,7 @@ import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import type { Transformers } from "../../onnx/hook.ts";
-import { chooseDtype, dtypesOf, graphFile, type ModelFolder } from "../folder.ts";
+import { chooseDtype, dtypesOf, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
 import type { HeardPiece, HearOptions } from "./generating_recogniser.ts";
 import type { LoadProgress } from "../progress.ts";
 

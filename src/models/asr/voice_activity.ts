@@ -10,7 +10,7 @@ import { join } from "node:path";
 import { nextTurn } from "../../next_turn.ts";
 import { StartupError } from "../../errors.ts";
 import { openSession, type Session, Tensor } from "../../onnx/ort.ts";
-import { graphFile, type Json, type ModelFolder, openFolder } from "../folder.ts";
+import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
 

@@ -5,7 +5,7 @@
  */
 import { LANGUAGES } from "../../api/languages.ts";
 import { HearthError, StartupError } from "../../errors.ts";
-import type { Json } from "../folder.ts";
+import type { Json } from "../../hub/model_folder.ts";
 import { UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 
 /** See the module. */

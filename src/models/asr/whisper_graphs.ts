@@ -16,7 +16,7 @@ import { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
 import { openCutDecoder } from "../encoder_decoder/cut_decoder_load.ts";
 import type { LoadProgress } from "../progress.ts";
 import { type FeatureEncoder, openFeatureEncoder } from "./feature_encoder.ts";
-import { chooseDtype, graphFile, type ModelFolder } from "../folder.ts";
+import { chooseDtype, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
 import { MergedDecoder } from "../encoder_decoder/merged_decoder.ts";
 
 const ENCODER = "encoder_model";

@@ -16,7 +16,7 @@ import type {
   MergedDecoder,
 } from "../encoder_decoder/merged_decoder.ts";
 import type { WhisperGraphs } from "./whisper_graphs.ts";
-import { listen } from "./whisper_listen.ts";
+import { detectLanguage } from "./detect_language.ts";
 import { WindowAttempts, type WindowJob } from "./whisper_window.ts";
 
 /** What groups work with. */
@@ -65,7 +65,7 @@ export class WindowGroup {
       return { job, attempts: new WindowAttempts(job.task, config), startRow };
     });
     const group = new WindowGroup(deps, start, rows);
-    await listen(deps, start.logits, rows.map(({ attempts }) => attempts));
+    await detectLanguage(deps, start.logits, rows.map(({ attempts }) => attempts));
     if (rows[0]!.attempts.prompt.length === 0) await group.#choose(start.logits);
     return group;
   }

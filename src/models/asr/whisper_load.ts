@@ -7,7 +7,7 @@ import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
 import { readAlignmentHeads } from "./alignment_heads.ts";
 import { AsrModel } from "./asr.ts";
-import { type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";
 import { WhisperRecogniser } from "./whisper_recogniser.ts";

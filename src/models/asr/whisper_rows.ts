@@ -10,7 +10,7 @@ import type { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
 import type { WhisperAligner } from "./whisper_aligner.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 import type { WhisperGraphs } from "./whisper_graphs.ts";
-import { listen } from "./whisper_listen.ts";
+import { detectLanguage } from "./detect_language.ts";
 import { type DecodedWindow, WindowAttempts, type WindowJob } from "./whisper_window.ts";
 
 /** What they work with. */
@@ -90,7 +90,7 @@ export class WindowRows {
       row.pending = [];
     }
     const isFirst = this.#rows.map(({ hasListened }) => !hasListened);
-    await listen(
+    await detectLanguage(
       this.#deps,
       logits,
       this.#rows.map(({ attempts }, i) => isFirst[i] ? attempts : undefined),

@@ -11,7 +11,7 @@ import type { Dtype } from "../../config.ts";
 import { loadDecoder } from "../decoder.ts";
 import { DecoderTexts } from "./decoder_texts.ts";
 import type { TextLoadOptions } from "./text_graph.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { TextRunner } from "./text_runner.ts";
 
 /** A decoder ready for texts. */

@@ -9,7 +9,7 @@ import type { EmbedEvent, EmbedTask, Task, TextInput } from "../task.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncoderForm } from "./encoder_load.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput, keepOutput } from "../graph_output.ts";
 import { type Model, requireTask } from "../model.ts";
 import { FIRST_TOKEN } from "./packed_encoder.ts";
@@ -80,10 +80,10 @@ export class EmbeddingModel extends TextModel implements Model {
 
   #dimensionsOf({ dimensions }: EmbedTask): number {
     const { width } = this.#loaded;
-    const { canShorten } = this.#config;
+    const { isMatryoshka } = this.#config;
     if (dimensions === undefined || dimensions === width) return width;
-    if (canShorten && dimensions < width) return dimensions;
-    const wanted = canShorten
+    if (isMatryoshka && dimensions < width) return dimensions;
+    const wanted = isMatryoshka
       ? `a whole number from 1 to ${width}`
       : `${width}, since this model's vectors cannot be shortened`;
     throw new HearthError("invalid_value", `dimensions: want ${wanted}, saw ${dimensions}.`, {

@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { knownDefaults } from "./embedding_known.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
 
 /** What texts are put into an embedding model for. */
@@ -24,7 +24,7 @@ export interface EmbeddingConfig {
   /** What to put before a text by its type, and before one without a type. */
   readonly prompts: Readonly<Record<InputType | "none", string>>;
   /** Whether vectors may be cut short. */
-  readonly canShorten: boolean;
+  readonly isMatryoshka: boolean;
   /** A layer that comes after pooling, which the graph must hold itself. */
   readonly laterLayer: string | undefined;
 }
@@ -47,7 +47,7 @@ export async function readEmbeddingConfig(
       : [known.pooling],
     normalizes: modules?.some(({ type }) => type === "Normalize") ?? true,
     prompts: readPrompts(prompts, { query: known.query ?? "", document: known.document ?? "" }),
-    canShorten: known.canShorten === true || folder.config["is_matryoshka"] === true ||
+    isMatryoshka: known.isMatryoshka === true || folder.config["is_matryoshka"] === true ||
       Array.isArray(folder.config["matryoshka_dimensions"]),
     laterLayer: modules?.find(({ type }) => !WITHOUT_WEIGHTS.has(type))?.type,
   };

@@ -12,7 +12,7 @@ export interface KnownDefaults {
   readonly query?: string;
   readonly document?: string;
   /** Whether the vectors' beginnings are vectors of their own (Matryoshka representation learning). */
-  readonly canShorten?: true;
+  readonly isMatryoshka?: true;
 }
 
 const SEARCH_ENGLISH = "Represent this sentence for searching relevant passages: ";
@@ -34,23 +34,23 @@ const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
     pooling: "mean",
     query: "search_query: ",
     document: "search_document: ",
-    canShorten: true,
+    isMatryoshka: true,
   }],
-  [/mxbai-embed/i, { pooling: "cls", query: SEARCH_ENGLISH, canShorten: true }],
-  [/arctic-embed-[lm]-v2/i, { pooling: "cls", query: "query: ", canShorten: true }],
+  [/mxbai-embed/i, { pooling: "cls", query: SEARCH_ENGLISH, isMatryoshka: true }],
+  [/arctic-embed-[lm]-v2/i, { pooling: "cls", query: "query: ", isMatryoshka: true }],
   [/arctic-embed/i, { pooling: "cls", query: SEARCH_ENGLISH }],
   [/gte-(modernbert|\w+-en-v1\.5|multilingual)/i, { pooling: "cls" }],
   [/qwen3-embedding/i, {
     pooling: "lasttoken",
     query:
       "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
-    canShorten: true,
+    isMatryoshka: true,
   }],
   [/embeddinggemma/i, {
     pooling: "mean",
     query: "task: search result | query: ",
     document: "title: none | text: ",
-    canShorten: true,
+    isMatryoshka: true,
   }],
 ];
 

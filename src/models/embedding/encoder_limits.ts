@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Json, type ModelFolder, readOptionalJson } from "../folder.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 
 /** Models that number positions from behind the padding token's id. */
 const POSITIONS_AFTER_PADDING = new Set([

@@ -5,7 +5,7 @@
  */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { StartupError } from "../../errors.ts";
-import { type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 
 /** A text, or two, ready for the model. */
 export interface EncodedText {

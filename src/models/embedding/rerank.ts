@@ -7,11 +7,11 @@ import { StartupError } from "../../errors.ts";
 import type { Model as Graph } from "../../onnx/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
 import type { EncoderForm } from "./encoder_load.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput, keepOutput } from "../graph_output.ts";
 import { type Model, requireTask } from "../model.ts";
 import { FIRST_TOKEN } from "./packed_encoder.ts";
-import { crossEncoderForm, judgeForm, type PairForm } from "./rerank_form.ts";
+import { crossEncoderForm, type PairForm, yesNoRerankPrompt } from "./rerank_form.ts";
 import { fitPair } from "./text_fit.ts";
 import type { TextLoadOptions } from "./text_graph.ts";
 import { type LoadedTexts, loadTexts } from "./text_load.ts";
@@ -44,7 +44,7 @@ export class RerankModel extends TextModel implements Model {
         return logitsForm(graph);
       },
       decoder: (tokenizer) => {
-        const judge = judgeForm(tokenizer);
+        const judge = yesNoRerankPrompt(tokenizer);
         form = judge;
         return judge.answers;
       },

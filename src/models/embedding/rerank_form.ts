@@ -56,7 +56,7 @@ export interface JudgeForm extends PairForm {
  * @see https://huggingface.co/Qwen/Qwen3-Reranker-0.6B
  * @throws {StartupError} when the tokenizer is of another family.
  */
-export function judgeForm(tokenizer: EncoderTokenizer): JudgeForm {
+export function yesNoRerankPrompt(tokenizer: EncoderTokenizer): JudgeForm {
   const [before, between, after] = [BEFORE, BETWEEN, AFTER].map((text) => tokenizer.encode(text));
   const answers = ["no", "yes"].map((word) => tokenizer.encode(word));
   const needed = [tokenizer.encode("<|im_start|>"), tokenizer.encode("<|im_end|>"), ...answers];

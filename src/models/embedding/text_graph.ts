@@ -11,7 +11,7 @@ import { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import type { LoadProgress } from "../progress.ts";
-import { chooseDtype, graphFile, type ModelFolder } from "../folder.ts";
+import { chooseDtype, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
 
 const GRAPH = "model";
 

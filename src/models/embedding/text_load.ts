@@ -10,7 +10,7 @@ import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { maxTokensOf } from "./encoder_limits.ts";
 import { type EncoderForm, loadEncoder } from "./encoder_load.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
 import type { TextRunner } from "./text_runner.ts";
 

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { FolderFiles } from "../../onnx/external_data.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { CutDecoder, type CutDecoderOptions, divideMerged } from "./cut_decoder.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** Opens the graph at `path` in the folder. @returns in one sentence why it is not cut, where it is not. */
 export async function openCutDecoder(

@@ -17,7 +17,7 @@ import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { openChangedGraph } from "../changed_graph.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 
 /** Keys and values of inputs that are decoded together, by input name; the first axis of each tensor is the inputs. */
 export interface DecoderState {

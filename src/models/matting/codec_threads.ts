@@ -10,7 +10,7 @@ import type { Codec } from "./codec.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
 import { type CutOut, type CutOutStripe, joinCutOut, splitCutOut } from "./cut_out_stripe.ts";
 import type { PngStripe } from "../../media/png.ts";
-import { Places } from "../places.ts";
+import { Semaphore } from "../semaphore.ts";
 import type { WholeCutOut } from "./whole_cut_out.ts";
 
 type Thread = AskedThread<ToCodecThread, FromCodecThread>;
@@ -30,7 +30,7 @@ export interface CodecThreadsOptions {
 
 /** Threads are started when they are needed, and kept until this is closed. */
 export class CodecThreads implements Codec {
-  readonly #places: Places;
+  readonly #semaphore: Semaphore;
   readonly #maxThreads: number;
   /** By place. */
   readonly #threads: (Thread | undefined)[] = [];
@@ -41,7 +41,7 @@ export class CodecThreads implements Codec {
     maxPixels,
   }: CodecThreadsOptions = {}) {
     this.#maxThreads = maxThreads;
-    this.#places = new Places(maxThreads);
+    this.#semaphore = new Semaphore(maxThreads);
     this.#maxPixels = maxPixels;
   }
 
@@ -90,7 +90,7 @@ export class CodecThreads implements Codec {
     memory: readonly ArrayBuffer[],
     signal: AbortSignal,
   ): Promise<FromCodecThread> {
-    const place = await this.#places.take(signal);
+    const place = await this.#semaphore.acquire(signal);
     const thread = this.#threads[place] ??= startThread();
     // There is no other way to stop a decoder in the middle of a picture.
     const end = () => this.#end(place);
@@ -106,7 +106,7 @@ export class CodecThreads implements Codec {
       throw error;
     } finally {
       signal.removeEventListener("abort", end);
-      this.#places.giveBack(place);
+      this.#semaphore.release(place);
     }
   }
 

@@ -18,7 +18,7 @@ import { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
-import { WorkUnderWay } from "../work_under_way.ts";
+import { ActiveRequests } from "../active_requests.ts";
 
 /** Pictures up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
 const SMALL_PIXELS = 2 ** 18;
@@ -52,7 +52,7 @@ export class MattingModel implements Model {
   readonly #maxImagePixels: number;
   readonly #inline: InlineCodec;
   readonly #threads: CodecThreads;
-  readonly #underWay = new WorkUnderWay();
+  readonly #requests = new ActiveRequests();
 
   constructor(
     {
@@ -85,7 +85,7 @@ export class MattingModel implements Model {
   start(task: Task, emit: (event: MatteEvent) => void): () => void {
     requireTask(task, "matte");
     const { requestId, param } = task;
-    return this.#underWay.start({
+    return this.#requests.start({
       requestId,
       what: "background removal",
       emit,
@@ -98,7 +98,7 @@ export class MattingModel implements Model {
   }
 
   async dispose(): Promise<void> {
-    await this.#underWay.settle();
+    await this.#requests.settle();
     await this.#batcher.close();
     this.#threads.close();
     await this.#network.dispose();

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Json } from "../folder.ts";
+import type { Json } from "../../hub/model_folder.ts";
 
 /** See the module. */
 export interface MattingFamily {

@@ -13,7 +13,12 @@ import { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model as Graph } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { openChangedGraph } from "../changed_graph.ts";
-import { chooseDtype, graphFile, type ModelFolder, readOptionalJson } from "../folder.ts";
+import {
+  chooseDtype,
+  graphFile,
+  type ModelFolder,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
 import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";

@@ -6,7 +6,7 @@
  * @see `logits_process.js` of transformers.js, whose tokens a greedy choice under these rules reproduces
  * @module
  */
-import type { Json } from "../folder.ts";
+import type { Json } from "../../hub/model_folder.ts";
 
 /** What a configuration rules. */
 export interface GenerationRules {

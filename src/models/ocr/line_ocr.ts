@@ -10,7 +10,7 @@ import type { LineReader } from "./line_reader.ts";
 import type { PictureDesk } from "./picture_desk.ts";
 import { type Model, requireTask } from "../model.ts";
 import { readOcrRequest } from "./ocr_request.ts";
-import { Requests } from "../requests.ts";
+import { ActiveRequests } from "../active_requests.ts";
 import { RowWriter } from "./row_writer.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 
@@ -41,13 +41,13 @@ export class LineOcrModel implements Model {
   readonly #reader: LineReader;
   readonly #desk: PictureDesk;
   readonly #metrics: LineOcrMetrics;
-  readonly #requests: Requests;
+  readonly #requests: ActiveRequests;
 
   constructor({ reader, desk, maxRequests }: LineOcrModelParts) {
     this.#reader = reader;
     this.#desk = desk;
     this.maxSequences = maxRequests;
-    this.#requests = new Requests(maxRequests);
+    this.#requests = new ActiveRequests(maxRequests);
     this.#metrics = new LineOcrMetrics(() => this.#requests.counts);
   }
 
@@ -68,13 +68,15 @@ export class LineOcrModel implements Model {
     const script = this.#reader.scripts.find((name) => name === text.toLowerCase());
     return this.#requests.start({
       requestId: task.requestId,
+      what: "request",
       emit,
       answer: (signal) => this.#answer({ task, picture, script, emit, signal }),
     });
   }
 
   async dispose(): Promise<void> {
-    await this.#requests.close();
+    this.#requests.cancel();
+    await this.#requests.settle();
     this.#desk.close();
     await this.#reader.dispose();
   }

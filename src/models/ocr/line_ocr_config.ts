@@ -6,7 +6,7 @@
  */
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
-import type { Json, ModelFolder } from "../folder.ts";
+import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 
 type Triple = readonly [number, number, number];
 

@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { LineClassifier } from "./line_classifier.ts";
 import { LineDetector } from "./line_detector.ts";
 import { LineOcrModel } from "./line_ocr.ts";

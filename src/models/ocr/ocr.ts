@@ -22,7 +22,7 @@ import { PictureMetrics } from "./picture_metrics.ts";
 import type { PictureEncoder } from "./picture_encoder.ts";
 import type { PictureDesk } from "./picture_desk.ts";
 import type { PreparedPicture } from "./picture_message.ts";
-import { Requests } from "../requests.ts";
+import { ActiveRequests } from "../active_requests.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import { holdBack } from "./whole_answer.ts";
@@ -68,14 +68,14 @@ export class OcrModel implements Model {
   readonly #parts: OcrModelParts;
   readonly #metrics: PictureMetrics;
   readonly #batcher: GenerationBatcher;
-  readonly #requests: Requests;
+  readonly #requests: ActiveRequests;
 
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
     this.dtype = parts.dtype;
     this.contextLength = parts.maxDecoderTokens;
     this.maxSequences = parts.maxRequests;
-    this.#requests = new Requests(parts.maxRequests);
+    this.#requests = new ActiveRequests(parts.maxRequests);
     this.#metrics = new PictureMetrics(() => this.#requests.counts);
     this.#batcher = new GenerationBatcher({
       ...parts,
@@ -98,6 +98,7 @@ export class OcrModel implements Model {
     const arrivedAtMs = performance.now();
     return this.#requests.start({
       requestId: task.requestId,
+      what: "request",
       emit,
       answer: async (signal) => {
         const prepared = await this.#prepare(picture, signal);
@@ -108,7 +109,8 @@ export class OcrModel implements Model {
   }
 
   async dispose(): Promise<void> {
-    await this.#requests.close();
+    this.#requests.cancel();
+    await this.#requests.settle();
     await this.#batcher.close();
     this.#parts.desk.close();
     this.#parts.sampler.dispose();

@@ -8,7 +8,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { log } from "../../log.ts";
 import { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
 import { openCutDecoder } from "../encoder_decoder/cut_decoder_load.ts";
-import type { Json, ModelFolder } from "../folder.ts";
+import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { MergedDecoder } from "../encoder_decoder/merged_decoder.ts";
 import type { LoadProgress } from "../progress.ts";
 

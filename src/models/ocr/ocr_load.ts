@@ -16,7 +16,7 @@ import {
   type Json,
   type ModelFolder,
   readOptionalJson,
-} from "../folder.ts";
+} from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import { isLineOcr } from "./line_ocr_config.ts";

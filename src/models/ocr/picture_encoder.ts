@@ -8,7 +8,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { type Session, Tensor } from "../../onnx/ort.ts";
 import { type CompanionOptions, openCompanion } from "../companion_graph.ts";
-import { dtypesOf, type ModelFolder } from "../folder.ts";
+import { dtypesOf, type ModelFolder } from "../../hub/model_folder.ts";
 import { openJoinGraph } from "../encoder_decoder/join_graph.ts";
 
 const ENCODER = "encoder_model";

@@ -13,14 +13,14 @@ import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
 import { noisePlace, normalNoise } from "../../onnx/noise_table.ts";
 import { type Model, requireTask } from "../model.ts";
-import { Places } from "../places.ts";
+import { Semaphore } from "../semaphore.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
 import { RecordedVoices } from "./recorded_voices.ts";
 import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { TtsMetrics } from "./tts_metrics.ts";
 import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
 import { nextTurn } from "../../next_turn.ts";
-import { WorkUnderWay } from "../work_under_way.ts";
+import { ActiveRequests } from "../active_requests.ts";
 
 /** Most texts at a time where the user does not say: they take turns, line by line. */
 const MAX_TEXTS = 8;
@@ -42,9 +42,9 @@ export class TtsModel implements Model {
   readonly maxSequences: number;
   readonly #synthesizer: Synthesizer;
   readonly #metrics: TtsMetrics;
-  readonly #places: Places;
+  readonly #semaphore: Semaphore;
   readonly #recordedVoices: RecordedVoices | undefined;
-  readonly #underWay = new WorkUnderWay();
+  readonly #requests = new ActiveRequests();
 
   /** Owns the synthesizer from here on. */
   constructor(
@@ -57,11 +57,11 @@ export class TtsModel implements Model {
     this.#synthesizer = synthesizer;
     this.dtype = dtype;
     this.maxSequences = maxSequences;
-    this.#places = new Places(Math.min(MAX_LINES, maxSequences));
+    this.#semaphore = new Semaphore(Math.min(MAX_LINES, maxSequences));
     this.#metrics = new TtsMetrics(() => ({
       // Also between two lines, and while its reader is behind.
-      running: this.#underWay.size - this.#places.numWaiting,
-      waiting: this.#places.numWaiting,
+      running: this.#requests.size - this.#semaphore.numWaiting,
+      waiting: this.#semaphore.numWaiting,
     }));
     const { cloner } = synthesizer;
     this.#recordedVoices = cloner &&
@@ -95,7 +95,7 @@ export class TtsModel implements Model {
     requireTask(task, "speak");
     const findVoice = this.#voiceFinder(task);
     const { requestId } = task;
-    return this.#underWay.start({
+    return this.#requests.start({
       requestId,
       what: "speech",
       emit,
@@ -104,7 +104,7 @@ export class TtsModel implements Model {
   }
 
   async dispose(): Promise<void> {
-    await this.#underWay.settle();
+    await this.#requests.settle();
     await this.#synthesizer.dispose();
   }
 
@@ -163,9 +163,9 @@ export class TtsModel implements Model {
         const line: Line = next.value;
         await nextTurn();
         // Not for longer than a line: a reader who is behind is not to keep others waiting.
-        const place = await this.#places.take(signal);
+        const place = await this.#semaphore.acquire(signal);
         const samples = await this.#speakLine(line, { task, voice, number, signal })
-          .finally(() => this.#places.giveBack(place));
+          .finally(() => this.#semaphore.release(place));
         // Known before it is sent: whether this is all.
         next = await lines.next();
         const pause = next.done ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);

@@ -8,9 +8,9 @@ import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { Tensors } from "../../onnx/ort.ts";
-import { type ModelFolder, readOptionalJson } from "../folder.ts";
+import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { readReference } from "./reference_recording.ts";
-import { SpeechTokenWriter, type VoicePrefix } from "./speech_token_writer.ts";
+import { SpeechTokenGenerator, type VoicePrefix } from "./speech_token_generator.ts";
 import type { ClonedVoice, Synthesizer, Utterance, Voice, VoiceCloner } from "./synthesizer.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";
 import { TtsGraph } from "./tts_graph.ts";
@@ -39,7 +39,7 @@ interface ChatterboxVoice extends Voice {
 interface ChatterboxParts {
   readonly tokenizer: TtsTokenizer;
   readonly encoder: TtsGraph;
-  readonly writer: SpeechTokenWriter;
+  readonly writer: SpeechTokenGenerator;
   readonly decoder: TtsGraph;
   readonly sampleRateHz: number;
 }
@@ -66,7 +66,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     const synthesizer = new ChatterboxSynthesizer({
       tokenizer,
       encoder: await open("speech_encoder", /^audio_values$/),
-      writer: new SpeechTokenWriter({
+      writer: new SpeechTokenGenerator({
         embedder: await open("embed_tokens", /^(input_ids|position_ids|exaggeration)$/),
         decoder: await open(
           "language_model",
@@ -110,7 +110,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     { voice, noisePlace, signal }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
     const { prefix, tokens: before, embeddings, features } = voice as ChatterboxVoice;
-    const written = await this.#parts.writer.write(tokens, { prefix, signal });
+    const written = await this.#parts.writer.generate(tokens, { prefix, signal });
     const all = [...before, ...written, ...REST];
     return await this.#parts.decoder.read({
       speech_tokens: { values: all, dims: [1, all.length] },

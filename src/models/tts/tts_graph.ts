@@ -13,7 +13,7 @@ import type { Model } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { NOISE_PLACE, seedNoise } from "../../onnx/seeded_noise.ts";
 import { openChangedGraph } from "../changed_graph.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { LoadProgress } from "../progress.ts";
 
 /** What an input is filled with: a tensor, or numbers that become one of the type that the graph declares. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { toPhonemes } from "./tts_phonemes.ts";
 import { TtsGraph } from "./tts_graph.ts";

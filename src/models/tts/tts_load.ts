@@ -7,7 +7,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { chooseFiles, graphNameOf } from "../needed_files.ts";
 import type { LoadProgress } from "../progress.ts";
 import type { Synthesizer } from "./synthesizer.ts";

@@ -11,7 +11,7 @@ import { isCrossCache } from "../../onnx/cache_names.ts";
 import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
 import { disposeTensors, type Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { emptyCache, pickCache } from "./tts_cache.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";

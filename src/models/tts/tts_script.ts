@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { cleanText } from "./spoken/clean_text.ts";
-import { spellEnglish } from "./spoken/english.ts";
-import { loadToWords, writeNumbers } from "./spoken/numbers.ts";
-import { halve, type Piece, splitPieces } from "./spoken/pieces.ts";
+import { cleanText } from "../../spoken/clean_text.ts";
+import { spellEnglish } from "../../spoken/english.ts";
+import { loadToWords, writeNumbers } from "../../spoken/numbers.ts";
+import { halve, type Piece, splitPieces } from "../../spoken/pieces.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
 import { nextTurn } from "../../next_turn.ts";
 

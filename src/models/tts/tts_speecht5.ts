@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MelDecoder, type MelState } from "./tts_mel_decoder.ts";
 import { SpeakerEncoder } from "./speaker_encoder.ts";
 import type { Synthesizer, Utterance, VoiceCloner } from "./synthesizer.ts";

@@ -5,7 +5,7 @@
  */
 import { StartupError } from "../../errors.ts";
 import { normalNoise } from "../../onnx/noise_table.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";

@@ -5,7 +5,7 @@
  */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { StartupError } from "../../errors.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "../folder.ts";
+import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 
 /** Text to ids. */
 export interface TtsTokenizer {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Synthesizer, Utterance, Voice } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import type { TtsLoadOptions } from "./tts_folder.ts";

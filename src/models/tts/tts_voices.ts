@@ -5,7 +5,7 @@
  */
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
-import type { ModelFolder } from "../folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Voice } from "./synthesizer.ts";
 
 /** A voice and the numbers that make it. */

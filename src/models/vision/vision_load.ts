@@ -9,7 +9,7 @@ import { StartupError } from "../../errors.ts";
 import { encodePng } from "../../media/png.ts";
 import { openCompanion } from "../companion_graph.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
-import { type Json, type ModelFolder, readOptionalJson } from "../folder.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { readGenerationDefaults } from "../generation_defaults.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 import { VisionModel } from "./vision.ts";
@@ -29,7 +29,7 @@ export interface VisionLoadOptions extends DecoderLoadOptions {
 }
 
 /** Whether a folder is one of a decoder that sees, and not of an encoder and a decoder that attends to it. */
-export function hasSeeingDecoder({ files }: ModelFolder): boolean {
+export function isVisionLanguageModel({ files }: ModelFolder): boolean {
   const has = (graph: string) =>
     [...files].some((file) => file.startsWith(`onnx/${graph}`) && file.endsWith(".onnx"));
   return has(ENCODER_GRAPH) && !has("encoder_model");
@@ -78,7 +78,7 @@ async function loadParts(
   const encoder = await VisionEncoder.open({ backend, session, embeddings });
   onProgress({ what: "warming up" });
   await warmUp(decoder);
-  await lookAtSomething({ preparer, encoder, prompt }, folder);
+  await warmUpEncoder({ preparer, encoder, prompt }, folder);
   const pictures = new VisionPictures({
     preparer,
     encoder,
@@ -93,7 +93,7 @@ async function loadParts(
 }
 
 /** Has a picture encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
-async function lookAtSomething(
+async function warmUpEncoder(
   { preparer, encoder, prompt }: {
     readonly preparer: VisionPreparer;
     readonly encoder: VisionEncoder;

@@ -11,7 +11,13 @@ import { onWhite } from "../../media/on_white.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../onnx/hook.ts";
 import { toRawImage } from "../../onnx/raw_image.ts";
-import { type Json, type ModelFolder, openFolder, readJson, readOptionalJson } from "../folder.ts";
+import {
+  type Json,
+  type ModelFolder,
+  openFolder,
+  readJson,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import type { PictureToPrepare, PlainTensor, PreparedPicture } from "../prepared_picture.ts";
 
 /** Whether a class takes the text first, and the picture then. */

@@ -7,7 +7,7 @@ import {
   weighOtherDtypes,
 } from "../../../src/models/memory.ts";
 
-import { openFolder } from "../../../src/models/folder.ts";
+import { openFolder } from "../../../src/hub/model_folder.ts";
 
 const MB = 1e6;
 const NEEDS: MemoryNeeds = {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/errors.ts";
-import type { ModelFolder } from "../../../src/models/folder.ts";
+import type { ModelFolder } from "../../../src/hub/model_folder.ts";
 import { chooseFiles, type NeedOptions } from "../../../src/models/needed_files.ts";
 
 function folder(config: Record<string, unknown>, ...files: string[]): ModelFolder {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { maxTokensOf } from "../../../../src/models/embedding/encoder_limits.ts";
-import { openFolder } from "../../../../src/models/folder.ts";
+import { openFolder } from "../../../../src/hub/model_folder.ts";
 
 /** The limit of a folder with these files. */
 async function limitOf(files: Readonly<Record<string, unknown>>): Promise<number | undefined> {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { EncoderTokenizer } from "../../../../src/models/embedding/encoder_tokenizer.ts";
-import { openFolder } from "../../../../src/models/folder.ts";
+import { openFolder } from "../../../../src/hub/model_folder.ts";
 import { findModelFolder } from "../../../fixtures/goldens.ts";
 
 async function load(model: string): Promise<EncoderTokenizer> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { StartupError } from "../../../../src/errors.ts";
-import { openFolder } from "../../../../src/models/folder.ts";
+import { openFolder } from "../../../../src/hub/model_folder.ts";
 import { isLineOcr, readLineOcrConfig } from "../../../../src/models/ocr/line_ocr_config.ts";
 
 const LEVELS = { image_mean: [0.5, 0.25, 0], image_std: [0.5, 0.5, 1] };

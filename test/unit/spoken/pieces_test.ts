@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { cleanText } from "../../../../../src/models/tts/spoken/clean_text.ts";
-import { loadToWords, writeNumbers } from "../../../../../src/models/tts/spoken/numbers.ts";
-import { halve, splitPieces } from "../../../../../src/models/tts/spoken/pieces.ts";
+import { cleanText } from "../../../src/spoken/clean_text.ts";
+import { loadToWords, writeNumbers } from "../../../src/spoken/numbers.ts";
+import { halve, splitPieces } from "../../../src/spoken/pieces.ts";
 
 function textsOf(text: string, maxChars = 300): string[] {
   return [...splitPieces(text, { language: "en", maxChars })].map((piece) => piece.text);

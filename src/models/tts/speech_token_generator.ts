@@ -17,7 +17,7 @@ const EXAGGERATION = { values: [0.5], dims: [1] } as const;
 const MAX_NEW_TOKENS = 1_000;
 
 /** What it is made of; the graphs are its own from then on. */
-export interface SpeechTokenWriterParts {
+export interface SpeechTokenGeneratorParts {
   /** Token ids to vectors. */
   readonly embedder: TtsGraph;
   /** Vectors, keys and values to logits. */
@@ -36,11 +36,11 @@ export interface VoicePrefix {
 }
 
 /** See the module. */
-export class SpeechTokenWriter {
-  readonly #parts: SpeechTokenWriterParts;
+export class SpeechTokenGenerator {
+  readonly #parts: SpeechTokenGeneratorParts;
   readonly #cacheInputs: TtsGraph["inputs"];
 
-  constructor(parts: SpeechTokenWriterParts) {
+  constructor(parts: SpeechTokenGeneratorParts) {
     this.#parts = parts;
     this.#cacheInputs = parts.decoder.inputs.filter(({ name }) =>
       name.startsWith("past_key_values.")
@@ -53,7 +53,7 @@ export class SpeechTokenWriter {
    * @param tokens of the text, with the signs around it.
    * @throws the signal's reason.
    */
-  async write(
+  async generate(
     tokens: readonly number[],
     { prefix, signal }: { readonly prefix: VoicePrefix; readonly signal: AbortSignal },
   ): Promise<number[]> {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { spellEnglish } from "../../../../../src/models/tts/spoken/english.ts";
+import { spellEnglish } from "../../../src/spoken/english.ts";
 
 /** Written, and said. */
 const CASES: Readonly<Record<string, readonly (readonly [string, string])[]>> = {

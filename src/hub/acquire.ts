@@ -7,23 +7,34 @@
 import { basename, join } from "node:path";
 import type { ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import { HubError } from "../hub/answer.ts";
-import { downloadBlob } from "../hub/blob.ts";
-import { findSnapshot, repositoryFolder, showHubId } from "../hub/cache.ts";
-import { noteAbsent, writeReference } from "../hub/cache_write.ts";
-import { downloadFiles, type DownloadOptions } from "../hub/download.ts";
-import { fetchRepository, type Repository } from "../hub/repository.ts";
-import type { HubModel } from "../hub/resolve.ts";
+import { HubError } from "./answer.ts";
+import { downloadBlob } from "./blob.ts";
+import { findSnapshot, repositoryFolder, showHubId } from "./cache.ts";
+import { noteAbsent, writeReference } from "./cache_write.ts";
+import { downloadFiles, type DownloadOptions } from "./download.ts";
+import { fetchRepository, type Repository } from "./repository.ts";
+import type { HubModel } from "./resolve.ts";
 import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import { type ModelFolder, openFolder, readJson } from "./folder.ts";
-import { chooseFiles, type NeededFiles, type NeedOptions } from "./needed_files.ts";
+import { type ModelFolder, openFolder, readJson } from "./model_folder.ts";
 
 const IMPATIENT_MS = 5_000;
 
+/** Which of a model's files are needed. */
+export interface NeededFiles {
+  /** All files; the graphs last. */
+  readonly files: readonly string[];
+  /** Graphs among `files`. */
+  readonly graphs: readonly string[];
+  /** Graphs that would have been preferred, but are not there. */
+  readonly missed: readonly string[];
+}
+
 /** How to get a model. */
-export interface AcquireOptions extends NeedOptions, DownloadOptions {
+export interface AcquireOptions extends DownloadOptions {
+  /** Chooses among a folder's files. @throws {StartupError} when it lacks something. */
+  readonly chooseFiles: (folder: ModelFolder) => NeededFiles;
   /** Ask the hub what is newest, even where the cache is whole. */
   readonly refresh?: boolean;
 }
@@ -78,7 +89,7 @@ async function findCached(
   if (folder === undefined) return undefined;
   let needed: NeededFiles;
   try {
-    needed = chooseFiles(await openFolder(folder), options);
+    needed = options.chooseFiles(await openFolder(folder));
     for (const graph of needed.graphs) await requireWeights(join(folder, graph));
   } catch {
     // Something is missing that a download brings, or says why it cannot.
@@ -118,7 +129,7 @@ async function download(
       { signal, maxFailures: 1 },
     )
     : await fetchRepository(settings, hubId, { signal, pause });
-  const needed = chooseFiles(await describeRepository(repository, options), options);
+  const needed = options.chooseFiles(await describeRepository(repository, options));
   const folder = await downloadFiles(repository, needed.files, options);
   for (const path of needed.missed) await noteAbsent(settings, repository, path);
   await writeReference(settings, repository);

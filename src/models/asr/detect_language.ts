@@ -17,7 +17,7 @@ const LISTENING = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 } as const;
  * @param logits `[1, rows, vocabSize]`.
  * @param windows of each row; `undefined` where there is nothing to be told.
  */
-export async function listen(
+export async function detectLanguage(
   { sampler, config }: { readonly sampler: Sampler; readonly config: WhisperConfig },
   logits: Tensor,
   windows: readonly (WindowAttempts | undefined)[],

@@ -1,21 +1,15 @@
-/**
- * A few numbered places, and those who wait for one.
- *
- * @module
- */
-
-/** See the module. First come, first served. */
-export class Places {
+/** Limits how many do something at a time. First come, first served. Each permit has a number, 0 to `size` - 1. */
+export class Semaphore {
   readonly #size: number;
   readonly #free: number[];
-  #waiting: ((place: number) => void)[] = [];
+  #waiting: ((permit: number) => void)[] = [];
 
   constructor(size: number) {
     this.#size = size;
-    this.#free = Array.from({ length: size }, (_, place) => place);
+    this.#free = Array.from({ length: size }, (_, permit) => permit);
   }
 
-  get numTaken(): number {
+  get numAcquired(): number {
     return this.#size - this.#free.length;
   }
 
@@ -23,11 +17,11 @@ export class Places {
     return this.#waiting.length;
   }
 
-  /** Waits for a place; whoever gets it gives it back. @throws the signal's reason when it is aborted first. */
-  async take(signal: AbortSignal): Promise<number> {
+  /** Waits for a permit; the caller releases it. @throws the signal's reason when it is aborted first. */
+  async acquire(signal: AbortSignal): Promise<number> {
     signal.throwIfAborted();
-    const place = this.#free.pop();
-    if (place !== undefined) return place;
+    const permit = this.#free.pop();
+    if (permit !== undefined) return permit;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const leave = () => {
       this.#waiting = this.#waiting.filter((each) => each !== resolve);
@@ -42,10 +36,10 @@ export class Places {
     }
   }
 
-  /** Hands a place to the first who waits. */
-  giveBack(place: number): void {
+  /** Hands a permit to the first who waits. */
+  release(permit: number): void {
     const next = this.#waiting.shift();
-    if (next === undefined) this.#free.push(place);
-    else next(place);
+    if (next === undefined) this.#free.push(permit);
+    else next(permit);
   }
 }

@@ -1,0 +1,98 @@
+/**
+ * The requests that a model works on, each until it is answered, refused or cancelled.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import { log } from "../log.ts";
+import { Semaphore } from "./semaphore.ts";
+import type { ErrorEvent } from "./task.ts";
+
+/** What is done for one request. */
+export interface ActiveRequest {
+  readonly requestId: string;
+  /** For the log: `transcription`. */
+  readonly what: string;
+  /** Hears of what goes wrong; nothing once the request is cancelled. */
+  readonly emit: (event: ErrorEvent) => unknown;
+  /** Where the media of the request stand in it: what they are refused for begins with it. */
+  readonly param?: string | undefined;
+  /**
+   * Does it. Throws the signal's reason, or what the client is to be told.
+   *
+   * @param slot the lowest number is 0; no two requests that are worked on have the same.
+   */
+  readonly answer: (signal: AbortSignal, slot: number) => Promise<void>;
+}
+
+/** See the module. */
+export class ActiveRequests {
+  readonly #active = new Map<AbortController, Promise<void>>();
+  readonly #semaphore: Semaphore | undefined;
+
+  /** @param maxRunning most that are worked on at a time, the others wait; all are if absent. */
+  constructor(maxRunning?: number) {
+    this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning);
+  }
+
+  /** How many are worked on or wait. */
+  get size(): number {
+    return this.#active.size;
+  }
+
+  /** How many are worked on, and how many wait. */
+  get counts(): { readonly running: number; readonly waiting: number } {
+    const waiting = this.#semaphore?.numWaiting ?? 0;
+    return { running: this.#semaphore?.numAcquired ?? this.size, waiting };
+  }
+
+  /** @returns cancels it. */
+  start(request: ActiveRequest): () => void {
+    const abort = new AbortController();
+    const { signal } = abort;
+    const running = run(request, { answer: () => this.#answer(request, signal), signal });
+    this.#active.set(abort, running);
+    running.finally(() => this.#active.delete(abort));
+    return () => abort.abort();
+  }
+
+  /** Cancels all of them. */
+  cancel(): void {
+    for (const abort of this.#active.keys()) abort.abort();
+  }
+
+  /** Waits until none is left. */
+  async settle(): Promise<void> {
+    await Promise.all(this.#active.values());
+  }
+
+  async #answer({ answer }: ActiveRequest, signal: AbortSignal): Promise<void> {
+    if (this.#semaphore === undefined) return await answer(signal, 0);
+    const slot = await this.#semaphore.acquire(signal);
+    try {
+      await answer(signal, slot);
+    } finally {
+      this.#semaphore.release(slot);
+    }
+  }
+}
+
+async function run(
+  { requestId, what, emit, param }: ActiveRequest,
+  { answer, signal }: { readonly answer: () => Promise<void>; readonly signal: AbortSignal },
+): Promise<void> {
+  try {
+    await answer();
+  } catch (error) {
+    if (signal.aborted) return;
+    const known = HearthError.from(error);
+    if (known.kind === "inference_failed") log.error(`${what} failed`, { requestId, error });
+    emit({ type: "error", error: nameMedia(known, param).toWire() });
+  }
+}
+
+/** The same refusal, with the place of what cannot be read. */
+function nameMedia(error: HearthError, param: string | undefined): HearthError {
+  if (param === undefined || error.kind !== "invalid_media") return error;
+  return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
+}

@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { HearthError } from "../../../src/errors.ts";
+import { configureLog } from "../../../src/log.ts";
+import type { ErrorEvent } from "../../../src/models/task.ts";
+import { ActiveRequests } from "../../../src/models/active_requests.ts";
+
+/** What is heard of work that ends with `error`. */
+async function hear(error: unknown, param?: string): Promise<ErrorEvent["error"]> {
+  const { promise, resolve } = Promise.withResolvers<ErrorEvent>();
+  const answer = () => Promise.reject(error);
+  new ActiveRequests().start({ requestId: "test", what: "a test", emit: resolve, param, answer });
+  return (await promise).error;
+}
+
+Deno.test("ActiveRequests names the place of media that are refused, and of nothing else", async () => {
+  const refused = await hear(new HearthError("invalid_media", "It is no picture."), "image");
+  assert.deepEqual([refused.message, refused.param], ["image: It is no picture.", "image"]);
+  const unnamed = await hear(new HearthError("invalid_media", "It is no picture."));
+  assert.equal(unnamed.message, "It is no picture.");
+  const other = await hear(new HearthError("invalid_value", "n: one."), "image");
+  assert.deepEqual([other.kind, other.message], ["invalid_value", "n: one."]);
+});
+
+Deno.test("ActiveRequests keeps what failed from the client", async () => {
+  configureLog({ level: "error", format: "text" });
+  const { kind, message } = await hear(new Error("a secret path"));
+  assert.equal(kind, "inference_failed");
+  assert.doesNotMatch(message, /secret/);
+});
+
+Deno.test("ActiveRequests says nothing of work that is cancelled, and waits for it", async () => {
+  const requests = new ActiveRequests();
+  const heard: ErrorEvent[] = [];
+  let numEnded = 0;
+  const start = () =>
+    requests.start({
+      requestId: "test",
+      what: "a test",
+      emit: (event) => heard.push(event),
+      answer: async (signal) => {
+        await new Promise((resolve) => signal.addEventListener("abort", resolve));
+        numEnded++;
+        throw new Error("too late");
+      },
+    });
+  const cancel = start();
+  start();
+  assert.equal(requests.size, 2);
+  cancel();
+  requests.cancel();
+  await requests.settle();
+  assert.deepEqual([numEnded, heard.length, requests.size], [2, 0, 0]);
+});
+
+Deno.test("ActiveRequests works on a few at a time, and not at all on what is cancelled before", async () => {
+  const requests = new ActiveRequests(2);
+  const begun: [string, number][] = [];
+  const ends = new Map<string, () => void>();
+  const start = (requestId: string) =>
+    requests.start({
+      requestId,
+      what: "a test",
+      emit: () => assert.fail("nothing goes wrong"),
+      answer: (_, slot) => {
+        begun.push([requestId, slot]);
+        return new Promise((resolve) => ends.set(requestId, resolve));
+      },
+    });
+  const turn = () => new Promise((resolve) => setTimeout(resolve));
+  start("a");
+  start("b");
+  const cancel = start("c");
+  start("d");
+  await turn();
+  assert.deepEqual(requests.counts, { running: 2, waiting: 2 });
+  cancel();
+  const slotOfA = begun[0]![1];
+  ends.get("a")!();
+  await turn();
+  assert.deepEqual(begun.map(([id]) => id), ["a", "b", "d"]);
+  assert.equal(begun[2]![1], slotOfA);
+  assert.deepEqual(requests.counts, { running: 2, waiting: 0 });
+  ends.get("b")!();
+  ends.get("d")!();
+  await requests.settle();
+  assert.deepEqual(requests.counts, { running: 0, waiting: 0 });
+});
