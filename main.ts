@@ -4,5 +4,13 @@
  * @module
  */
 import { runCommandLine } from "./src/cli/command_line.ts";
+import { stderrQueue } from "./src/log.ts";
 
-if (import.meta.main) Deno.exit(await runCommandLine(Deno.args));
+/** For the last lines of the log, where somebody reads them. */
+const LAST_LINES_MS = 200;
+
+if (import.meta.main) {
+  const exitCode = await runCommandLine(Deno.args);
+  await stderrQueue.flush(LAST_LINES_MS);
+  Deno.exit(exitCode);
+}

@@ -54,6 +54,8 @@ export interface ServerSettings {
   readonly apiKey: string | undefined;
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
+  /** Connections that are open at once; fewer where the process may not open so many files. */
+  readonly maxConnections: number;
 }
 
 /** How much a model takes on at once; what is absent is chosen to fit the device. */

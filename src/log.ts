@@ -1,10 +1,10 @@
 /**
- * Log lines on standard error, as text for people or JSON for machines.
+ * Log lines on standard error, as text for people or JSON for machines. Writing one never waits: see `note_queue.ts`.
  *
  * @module
  */
 import { LOG_LEVELS, type LogLevel, type LogSettings } from "./config.ts";
-import { writeNote } from "./write_text.ts";
+import { NoteQueue } from "./note_queue.ts";
 
 /** Details of a line, by name. Errors are written with their stack and causes. */
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -15,6 +15,16 @@ let settings: LogSettings = { level: "info", format: "text" };
 export function configureLog(next: LogSettings): void {
   settings = next;
 }
+
+/** Log lines that wait for a reader of standard error who has stalled. */
+const MAX_WAITING_BYTES = 1024 * 1024;
+
+/** Of this thread. What is not a log line, and goes to standard error while a server runs, goes through it as well. */
+export const stderrQueue = new NoteQueue(Deno.stderr, {
+  maxBytes: MAX_WAITING_BYTES,
+  formatDropped: (count) =>
+    formatLine("warn", "lines were dropped: standard error was not read", { count }),
+});
 
 // On a terminal a progress line may stand where this line goes.
 const clearLine = Deno.stderr.isTerminal() ? "\x1b[K" : "";
@@ -52,10 +62,14 @@ function formatJson(level: LogLevel, message: string, fields: LogFields): string
   return `${JSON.stringify({ ...head, ...plain, ...head })}\n`;
 }
 
+function formatLine(level: LogLevel, message: string, fields: LogFields): string {
+  const format = settings.format === "json" ? formatJson : formatText;
+  return format(level, message, fields);
+}
+
 function write(level: LogLevel, message: string, fields: LogFields = {}): void {
   if (LOG_LEVELS.indexOf(level) < LOG_LEVELS.indexOf(settings.level)) return;
-  const format = settings.format === "json" ? formatJson : formatText;
-  writeNote(Deno.stderr, format(level, message, fields));
+  stderrQueue.push(formatLine(level, message, fields));
 }
 
 /** Writes one line at the level named; `fields` hold the details. */

@@ -108,6 +108,15 @@ export const SERVE_FLAGS = {
     fallback: 512,
     help: "Requests that may wait while the model works on others; more are answered 429.",
   }),
+  maxConnections: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 1_000_000,
+    fallback: 4096,
+    help:
+      "Connections open at once; beyond them idle ones are closed, and new ones refused. Fewer " +
+      "where the process may open fewer files (ulimit -n).",
+  }),
   kvCacheMb: integer({
     placeholder: "<MiB>",
     min: 1,

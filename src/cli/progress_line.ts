@@ -3,8 +3,8 @@
  *
  * @module
  */
+import { stderrQueue } from "../log.ts";
 import type { LoadProgress } from "../models/progress.ts";
-import { writeNote } from "../write_text.ts";
 
 const CLEAR_TO_END = "\x1b[K";
 const BAR_CELLS = 20;
@@ -39,7 +39,7 @@ export class ProgressLine {
 
   #write(line: string): void {
     // The cursor goes back to the start, so that a log line, of the worker's thread too, takes this one's place.
-    writeNote(Deno.stderr, `${CLEAR_TO_END}${line}\r`);
+    stderrQueue.push(`${CLEAR_TO_END}${line}\r`);
   }
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { nameModel } from "../hub/resolve.ts";
-import { writeNote } from "../write_text.ts";
+import { stderrQueue } from "../log.ts";
 import { SparseLines } from "./download_report.ts";
 import type { FlagValues } from "./flag.ts";
 import type { PULL_FLAGS } from "./flags.ts";
@@ -29,7 +29,7 @@ export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): 
   const progressLine = new ProgressLine(model.id);
   const lines = new SparseLines(({ what, fraction, detail }) => {
     const share = Math.floor((fraction ?? 0) * 100);
-    writeNote(Deno.stderr, `${model.id}: ${what} ${share}%, ${detail}\n`);
+    stderrQueue.push(`${model.id}: ${what} ${share}%, ${detail}\n`);
   });
   try {
     const { folder } = await getModel(model, {

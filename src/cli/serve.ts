@@ -100,6 +100,7 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     apiKey,
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
+    maxConnections: flags.maxConnections,
   };
 }
 

@@ -33,7 +33,7 @@ const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 
 /** All endpoints around `deps`, each also below `/v1`. */
 export function createApp(deps: AppDeps): App {
-  const metrics = new ServerMetrics(deps.session);
+  const metrics = new ServerMetrics(deps.session, deps.connections);
   const app = new Hono<Env>();
   app.use(identify(metrics));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));

@@ -44,7 +44,12 @@ function explain({ code, message }: Error & { readonly code?: string }): HearthE
   }
 }
 
-function formatAnswer(error: HearthError, requestId: string): string {
+/** An answer as it goes over the wire, after which the connection is closed. */
+export function formatAnswer(
+  error: HearthError,
+  requestId: string,
+  headers: Readonly<Record<string, string>> = {},
+): string {
   const { status, body } = errorAnswer("", error);
   const text = JSON.stringify(body);
   return [
@@ -52,6 +57,7 @@ function formatAnswer(error: HearthError, requestId: string): string {
     "content-type: application/json",
     `content-length: ${new TextEncoder().encode(text).length}`,
     `x-request-id: ${requestId}`,
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
     "connection: close",
     "",
     text,

@@ -5,9 +5,11 @@
  */
 import { AggregatorRegistry, Counter, Gauge, Histogram, Registry } from "prom-client";
 import { z } from "zod";
+import { stderrQueue } from "../log.ts";
 import { MetricSet } from "../metric_set.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
+import { type ConnectionFigures, newConnectionFigures } from "./connections.ts";
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
@@ -43,7 +45,7 @@ export class ServerMetrics {
     registers: [this.#registry],
   });
 
-  constructor(session: Session) {
+  constructor(session: Session, connections: ConnectionFigures = newConnectionFigures()) {
     this.#session = session;
     const metrics = this.#metrics;
     metrics.gauge(
@@ -56,10 +58,26 @@ export class ServerMetrics {
       "Requests that would be admitted now",
       () => Math.max(0, session.capacity - session.numInFlight),
     );
-    metrics.gauge(
-      "hearth_worker_losses",
+    metrics.total(
+      "hearth_worker_losses_total",
       "Workers lost since the start",
       () => session.numLosses,
+    );
+    metrics.gauge("hearth_connections_open", "Open connections", () => connections.open);
+    metrics.total(
+      "hearth_connections_refused_total",
+      "Connections refused, or closed while idle, because there were too many",
+      () => connections.refused,
+    );
+    metrics.total(
+      "hearth_listener_restarts_total",
+      "Times the server listened again because no connection reached it any more",
+      () => connections.restarts,
+    );
+    metrics.total(
+      "hearth_log_lines_dropped_total",
+      "Log lines of the server's thread dropped because standard error was not read",
+      () => stderrQueue.numDropped,
     );
     new Gauge({
       name: "hearth_phase",

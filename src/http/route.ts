@@ -9,6 +9,7 @@ import type { ServerSettings } from "../config.ts";
 import type { ErrorKind } from "../errors.ts";
 import type { Session } from "../session/session.ts";
 import type { BodyLimits } from "./body.ts";
+import type { ConnectionFigures } from "./connections.ts";
 import type { MediaLimits } from "./media.ts";
 import type { Exchange } from "./node_bridge.ts";
 
@@ -22,6 +23,8 @@ export interface AppDeps {
   readonly bodyLimits?: BodyLimits | undefined;
   /** Those of the API's decisions if absent. */
   readonly mediaLimits?: MediaLimits | undefined;
+  /** Of the port the app is served on, if it is. */
+  readonly connections?: ConnectionFigures | undefined;
 }
 
 /** What Hono carries with a request. */

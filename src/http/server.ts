@@ -3,18 +3,14 @@
  *
  * @module
  */
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { createApp } from "./app.ts";
-import { answerMalformed } from "./malformed.ts";
+import { maxConnectionsFor, newConnectionFigures } from "./connections.ts";
+import { Listener } from "./listener.ts";
 import { type App, bridge } from "./node_bridge.ts";
 import type { AppDeps } from "./route.ts";
 
 const GRACE_MS = 1_000;
 const LAST_WRITES_MS = 500;
-/** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
-const KEEP_ALIVE_MS = 75_000;
 
 const LISTEN_ERRORS: Readonly<Record<string, new (message: string) => Error>> = {
   EADDRINUSE: Deno.errors.AddrInUse,
@@ -42,24 +38,27 @@ export interface RunningServer {
 export async function startServer(deps: AppDeps): Promise<RunningServer> {
   const { settings, session } = deps;
   const inFlight = new Set<Promise<void>>();
-  const server = createServer(
-    { keepAliveTimeout: KEEP_ALIVE_MS },
-    bridge(countInFlight(createApp(deps), inFlight)),
-  );
-  answerMalformed(server);
-  server.listen({ host: settings.host, port: settings.port });
-  await once(server, "listening").catch(throwListenError);
-  const { address: hostname, port } = server.address() as AddressInfo;
+  const figures = newConnectionFigures();
+  const app = createApp({ ...deps, connections: figures });
+  const listener = new Listener({
+    host: settings.host,
+    port: settings.port,
+    maxConnections: maxConnectionsFor(settings.maxConnections),
+    figures,
+    handler: bridge(countInFlight(app, inFlight)),
+  });
+  await listener.open().catch(throwListenError);
+  const { address: hostname, port } = listener.address;
 
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     session.drain();
-    const closed = new Promise((resolve) => server.close(resolve));
+    const closed = listener.close();
     await settledWithin(Promise.all(inFlight), GRACE_MS);
     await session.stop();
     // What the end of the session wrote to open streams still has to leave.
     await settledWithin(Promise.all(inFlight), LAST_WRITES_MS);
-    server.closeAllConnections();
+    listener.closeAllConnections();
     await closed;
   };
   return { address: { hostname, port }, stop: () => stopping ??= stop() };

@@ -6,7 +6,7 @@
 import type { MiddlewareHandler } from "hono";
 import { z } from "zod";
 import { HearthError } from "../errors.ts";
-import { writeNote } from "../write_text.ts";
+import { stderrQueue } from "../log.ts";
 import { isLoopback, isPassedOn } from "./guard.ts";
 import type { AppDeps, Env, Route } from "./route.ts";
 
@@ -20,7 +20,7 @@ export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> 
   return async (_call, next) => {
     const { allowRemoteShutdown } = settings;
     const line = `[SHUTDOWN] Shutdown requested (remote_allowed: ${allowRemoteShutdown})\n`;
-    writeNote(Deno.stderr, line);
+    stderrQueue.push(line);
     await next();
   };
 }

@@ -113,7 +113,7 @@ Deno.test({
     }));
     while (await server.figure("hearth_requests_in_flight") > 0);
     assert.equal(await server.figure("hearth_texts_waiting"), 0);
-    assert.equal(await server.figure("hearth_worker_losses"), 0);
+    assert.equal(await server.figure("hearth_worker_losses_total"), 0);
     assert.ok(await server.figure("hearth_batch_texts_count") > 0);
   },
 });

@@ -46,7 +46,7 @@ Deno.test("300 requests of which 100 hang up at random moments leave nothing beh
   assert.equal(await server.figure("hearth_sequences_running"), 0);
   assert.equal(await server.figure("hearth_sequences_waiting"), 0);
   assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
-  assert.equal(await server.figure("hearth_worker_losses"), 0);
+  assert.equal(await server.figure("hearth_worker_losses_total"), 0);
   assert.equal(
     (await fetch(`${server.base}/health`).then((response) => response.json())).status,
     "ok",

@@ -104,7 +104,7 @@ Deno.test(`openai: ${NUM_HOSTILE} hostile pictures are read or refused, and the 
     const body = ask(ocrPicture(golden!.number), { max_tokens: golden!.tokens.length });
     const answer = await client.chat.completions.create(body);
     assert.equal(answer.choices[0]!.message.content, golden!.text);
-    assert.equal(await server.figure("hearth_worker_losses"), 0);
+    assert.equal(await server.figure("hearth_worker_losses_total"), 0);
   }));
 
 /** A picture of any format, damaged: bytes changed, cut off, doubled, or all noise. */
@@ -151,7 +151,7 @@ Deno.test("openai: clients that hang up on an OCR model leave nothing behind", (
     await Promise.all(Array.from({ length: NUM_REQUESTS }, (_, index) => one(index)));
     await server.untilIdle();
     assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
-    assert.equal(await server.figure("hearth_worker_losses"), 0);
+    assert.equal(await server.figure("hearth_worker_losses_total"), 0);
     const [golden] = OCR_GOLDENS.trocr;
     const body = ask(picture, { max_tokens: golden!.tokens.length });
     const answer = await client.chat.completions.create(body);

@@ -96,7 +96,7 @@ Deno.test("fetch: 80 pictures of which 40 hang up at random moments leave nothin
   await server.untilIdle();
   assert.equal(await server.figure("hearth_requests_in_flight"), 0);
   assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
-  assert.equal(await server.figure("hearth_worker_losses"), 0);
+  assert.equal(await server.figure("hearth_worker_losses_total"), 0);
   assert.ok(await server.figure("hearth_pictures_total") >= 40);
   const after = await fetch(`${server.base}/images/remove_background`, {
     method: "POST",

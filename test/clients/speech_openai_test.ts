@@ -95,7 +95,7 @@ Deno.test("openai: 60 speeches of which 30 hang up at random moments leave nothi
   assert.ok(numWhole >= 30);
   await server.untilIdle();
   assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
-  assert.equal(await server.figure("hearth_worker_losses"), 0);
+  assert.equal(await server.figure("hearth_worker_losses_total"), 0);
 });
 
 Deno.test("the server of these tests is stopped", async () => {

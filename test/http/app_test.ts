@@ -101,7 +101,7 @@ Deno.test("metrics count requests by route and status, and hold the session's an
       'hearth_phase{phase="loading"} 0',
       "hearth_requests_in_flight 0",
       `hearth_queue_room ${app.session.capacity}`,
-      "hearth_worker_losses 0",
+      "hearth_worker_losses_total 0",
       "hearth_sequences_running 0",
       "hearth_sequences_waiting 0",
       "hearth_completion_tokens_total 8",

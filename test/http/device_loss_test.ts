@@ -34,7 +34,7 @@ gpuTest(
     assert.equal((await fetch(`${base}/health`)).status, 200);
     assert.deepEqual((await (await app.post(CHAT, chatBody())).json()).choices, expected);
     assert.equal(workers.length, 2);
-    assert.equal(await server.figure("hearth_worker_losses"), 1);
+    assert.equal(await server.figure("hearth_worker_losses_total"), 1);
     await server.untilIdle();
   },
 );

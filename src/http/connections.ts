@@ -1,0 +1,97 @@
+/**
+ * The open connections of a server: how many there may be, and which of them give way.
+ *
+ * @module
+ */
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { errorAnswer } from "../api/error_body.ts";
+import { HearthError } from "../errors.ts";
+import { formatAnswer } from "./malformed.ts";
+
+/** Descriptors that are not for connections: the model's files, threads, libraries, and those of answers under way. */
+const RESERVED_DESCRIPTORS = 96;
+
+/** What is known of the open connections, for `/metrics`. */
+export interface ConnectionFigures {
+  open: number;
+  /** Turned away, or closed while idle, because there were too many. */
+  refused: number;
+  /** Times that the server listened again because nothing reached it any more. */
+  restarts: number;
+}
+
+/** Figures of a server that has not begun to listen. */
+export function newConnectionFigures(): ConnectionFigures {
+  return { open: 0, refused: 0, restarts: 0 };
+}
+
+/**
+ * As many connections as `wanted`, or fewer where the process may not open so many files: a server that runs out of
+ * descriptors hears nobody any more.
+ */
+export function maxConnectionsFor(wanted: number, limits = readDescriptorLimit()): number {
+  if (limits === undefined) return wanted;
+  return Math.max(1, Math.min(wanted, limits - Math.min(RESERVED_DESCRIPTORS, limits / 2)));
+}
+
+/** Files that this process may have open; `undefined` where the system does not tell. */
+function readDescriptorLimit(): number | undefined {
+  try {
+    const limits = Deno.readTextFileSync("/proc/self/limits");
+    const soft = /^Max open files\s+(\d+)/m.exec(limits)?.[1];
+    return soft === undefined ? undefined : Number(soft);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Keeps count of the connections of one or several servers that take turns on a port. */
+export class Connections {
+  readonly #max: number;
+  readonly #figures: ConnectionFigures;
+  /** Idle ones, the longest idle first. */
+  readonly #idle = new Set<Socket>();
+
+  constructor(options: { max: number; figures: ConnectionFigures }) {
+    this.#max = options.max;
+    this.#figures = options.figures;
+  }
+
+  /** Counts the connections of `server` from now on. */
+  watch(server: Server): void {
+    server.on("connection", (socket: Socket) => this.#admit(socket));
+    server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => {
+      const { socket } = incoming;
+      this.#idle.delete(socket);
+      outgoing.once("close", () => {
+        if (!socket.destroyed) this.#idle.add(socket);
+      });
+    });
+  }
+
+  #admit(socket: Socket): void {
+    if (this.#figures.open >= this.#max) {
+      this.#figures.refused++;
+      const [longestIdle] = this.#idle;
+      if (longestIdle === undefined) return refuse(socket, this.#max);
+      longestIdle.destroy();
+    }
+    this.#figures.open++;
+    this.#idle.add(socket);
+    socket.once("close", () => {
+      this.#figures.open--;
+      this.#idle.delete(socket);
+    });
+  }
+}
+
+function refuse(socket: Socket, max: number): void {
+  const error = new HearthError(
+    "overloaded",
+    `This server has ${max} connections, as many as it keeps (--max-connections). Try again later.`,
+  );
+  const { headers } = errorAnswer("", error);
+  socket.on("error", () => {});
+  socket.end(formatAnswer(error, crypto.randomUUID(), headers), () => socket.destroy());
+}

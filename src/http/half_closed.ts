@@ -1,0 +1,47 @@
+/**
+ * Clients that close their sending half once they have asked (`shutdown(SHUT_WR)`), and still read the answer.
+ *
+ * @module
+ */
+import type { Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/**
+ * A client that has closed its sending half looks like one that is gone. Whether it still reads shows when something is
+ * sent to it: to one that is gone the second write fails. So it is sent interim answers (RFC 9110, 15.2), which
+ * clients pass over.
+ */
+const PROBE_AFTER_MS = [0, 100, 500, 2_000];
+const PROBE_EVERY_MS = 5_000;
+
+/** Has `server` answer half-closed clients, and drop those that are gone. */
+export function allowHalfClosed(server: Server): void {
+  // Node's own switch, which its types leave out.
+  (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
+  server.on("connection", (socket: Socket) => {
+    socket.once("end", () => {
+      // Without an answer under way there is nothing to wait for.
+      if (answers.get(socket) === undefined) socket.end();
+    });
+  });
+  const answers = new WeakMap<Socket, ServerResponse>();
+  server.on("request", ({ socket, httpVersion }, outgoing) => {
+    answers.set(socket, outgoing);
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const probe = (round: number) => {
+      // HTTP/1.0 knows no interim answers, and an answer that has begun tells by itself.
+      if (httpVersion === "1.0") return void socket.destroy();
+      if (!outgoing.headersSent) outgoing.writeProcessing();
+      timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round + 1] ?? PROBE_EVERY_MS);
+    };
+    const onEnd = () => probe(0);
+    if (socket.readableEnded) onEnd();
+    else socket.once("end", onEnd);
+    outgoing.once("close", () => {
+      clearTimeout(timer);
+      socket.off("end", onEnd);
+      answers.delete(socket);
+      if (socket.readableEnded && !socket.destroyed) socket.end();
+    });
+  });
+}

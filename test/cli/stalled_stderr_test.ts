@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+
+const MAIN = fileURLToPath(new URL("../../main.ts", import.meta.url));
+/** With one log line each, more than a pipe of 64 KiB takes. */
+const NUM_REQUESTS = 600;
+
+Deno.test("a reader of standard error that stalls holds up neither answers nor SIGTERM", {
+  ignore: Deno.build.os === "windows",
+}, async () => {
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", MAIN, "-p", "0", "--log-level", "debug"],
+    env: { XDG_RUNTIME_DIR: Deno.makeTempDirSync() },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  try {
+    let said = "";
+    const stdout = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    while (!said.includes("ready in")) said += (await stdout.read()).value ?? "";
+    const url = /listens at (http:\S+)/.exec(said)![1]!;
+    for (let n = 0; n < NUM_REQUESTS; n++) {
+      const response = await fetch(`${url}/nothing-${"x".repeat(80)}`, { method: "POST" });
+      assert.equal(response.status, 404);
+      await response.body?.cancel();
+    }
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    assert.match(metrics, /^hearth_log_lines_dropped_total \d+$/m);
+    child.kill("SIGTERM");
+    while (!(await stdout.read()).done);
+    // Its standard error has not been read until here.
+    await child.stderr.cancel();
+    assert.equal((await child.status).code, 0);
+  } finally {
+    try {
+      child.kill("SIGKILL");
+    } catch {
+      // It has ended.
+    }
+  }
+});

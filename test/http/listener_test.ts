@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { startServer } from "../../src/http/server.ts";
+import { maxConnectionsFor } from "../../src/http/connections.ts";
+import { TestApp } from "../fixtures/server.ts";
+
+const SERVER = fileURLToPath(new URL("../fixtures/small_server.ts", import.meta.url));
+
+/** What waits for a client of ours for longer than it should is a failure, not a hang. */
+const PATIENCE = { signal: AbortSignal.timeout(60_000) };
+
+async function connect(port: number): Promise<Deno.TcpConn> {
+  return await Deno.connect({ hostname: "127.0.0.1", port });
+}
+
+async function readAll(connection: Deno.TcpConn): Promise<string> {
+  return await new Response(connection.readable).text();
+}
+
+Deno.test("a server that ran out of file descriptors serves again when there are some", {
+  ignore: Deno.build.os === "windows",
+}, async () => {
+  // Without the cap on connections, so that they do run out.
+  const child = new Deno.Command("sh", {
+    args: ["-c", `ulimit -n 100; exec "$0" run -A --no-check "$1"`, Deno.execPath(), SERVER],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+  }).spawn();
+  try {
+    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    const port = Number((await reader.read()).value);
+    const connections: Deno.TcpConn[] = [];
+    for (let n = 0; n < 150; n++) connections.push(await connect(port));
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    for (const connection of connections) connection.close();
+    let text = "";
+    while (text === "") {
+      PATIENCE.signal.throwIfAborted();
+      const timeout = { signal: AbortSignal.timeout(1_000) };
+      text = await fetch(`http://127.0.0.1:${port}/metrics`, timeout)
+        .then((response) => response.text()).catch(() => "");
+    }
+    assert.match(text, /^hearth_listener_restarts_total [1-9]/m);
+  } finally {
+    child.kill("SIGKILL");
+    await child.status;
+  }
+});
+
+Deno.test("maxConnectionsFor() stays below what the process may open", () => {
+  assert.equal(maxConnectionsFor(4096, 1024), 928);
+  assert.equal(maxConnectionsFor(100, 1024), 100);
+  assert.equal(maxConnectionsFor(4096, 64), 32);
+  assert.equal(maxConnectionsFor(4096, 1_000_000), 4096);
+});
+
+Deno.test("at most a setting's connections are open: the longest idle gives way, else the new one", async () => {
+  const server = await startServer(new TestApp({ settings: { maxConnections: 2 } }).deps);
+  const { port } = server.address;
+  const first = await connect(port);
+  const second = await connect(port);
+  // Each is at the server before the next comes.
+  for (const connection of [first, second]) {
+    await connection.write(
+      new TextEncoder().encode("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    );
+    await connection.read(new Uint8Array(100));
+  }
+  const third = await connect(port);
+  assert.match(await readAll(first), /"openapi"/, "it is closed after its answer");
+  await third.write(new TextEncoder().encode("GET /health HTTP/1.1\r\nHost: localhost\r\n"));
+  await third.write(new TextEncoder().encode("Connection: close\r\n\r\n"));
+  assert.match(await readAll(third), /^HTTP\/1\.1 503 /);
+  second.close();
+  await server.stop();
+});
+
+Deno.test("a client that closes its sending half gets its answer", async () => {
+  await using app = await new TestApp().ready();
+  const server = await startServer(app.deps);
+  const connection = await connect(server.address.port);
+  const body = JSON.stringify({
+    model: "hearth-demo-chat",
+    messages: [{ role: "user", content: "What is the capital of France?" }],
+    temperature: 0,
+    max_tokens: 24,
+  });
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n` +
+    `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
+  await connection.write(new TextEncoder().encode(head + body));
+  await connection.closeWrite();
+  const text = await readAll(connection);
+  assert.match(text, /HTTP\/1\.1 200 OK/);
+  assert.match(text, /"finish_reason"/);
+  await server.stop();
+});

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { NoteQueue } from "../../src/note_queue.ts";
+
+/** A stream that takes nothing until it is let. */
+class Dam {
+  text = "";
+  readonly #open = Promise.withResolvers<void>();
+
+  async write(bytes: Uint8Array): Promise<number> {
+    await this.#open.promise;
+    // A pipe may take less than it is offered.
+    const taken = bytes.subarray(0, 3);
+    this.text += new TextDecoder().decode(taken);
+    return taken.length;
+  }
+
+  open(): void {
+    this.#open.resolve();
+  }
+}
+
+const formatDropped = (count: number) => `(${count} dropped)\n`;
+
+Deno.test("NoteQueue drops what does not fit, counts it, and says so once there is room", async () => {
+  const dam = new Dam();
+  const queue = new NoteQueue(dam, { maxBytes: 12, formatDropped });
+  for (const note of ["first\n", "other\n", "third\n", "fourth\n"]) queue.push(note);
+  assert.equal(queue.numDropped, 2);
+  await queue.flush(1);
+  assert.equal(dam.text, "", "flush() does not wait for ever");
+  dam.open();
+  await queue.flush(1_000);
+  assert.equal(dam.text, "first\nother\n(2 dropped)\n");
+  queue.push("fifth\n");
+  await queue.flush(1_000);
+  assert.match(dam.text, /dropped\)\nfifth\n$/);
+});
+
+Deno.test("NoteQueue goes on when its stream fails", async () => {
+  let tries = 0;
+  const broken = {
+    write: () => ++tries === 1 ? Promise.reject(new Error("gone")) : Promise.resolve(99),
+  };
+  const queue = new NoteQueue(broken, { maxBytes: 100, formatDropped });
+  queue.push("a");
+  queue.push("b");
+  await queue.flush(1_000);
+  assert.equal(tries, 2);
+});
