@@ -1,0 +1,38 @@
+/** The built-in model that reads, both backends: every golden picture is read as it says. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { openModel } from "../fixtures/model.ts";
+
+const FOLDER = findModelFolder("hearth-demo-ocr")!;
+
+interface Golden {
+  readonly picture: string;
+  readonly text: string;
+}
+
+const goldens: readonly Golden[] =
+  JSON.parse(await Deno.readTextFile(`${FOLDER}/golden.json`)).cases;
+
+async function assertReadings(backend: Backend): Promise<void> {
+  await using model = await openModel(FOLDER, { backend });
+  const answers = await Promise.all(
+    goldens.map(async ({ picture }) =>
+      await chat(model, [pictureMessage(await Deno.readFile(`${FOLDER}/${picture}`))])
+    ),
+  );
+  const read = answers.map(({ texts }, index) => ({ ...goldens[index]!, text: texts[0] }));
+  assert.deepEqual(read, goldens);
+}
+
+Deno.test("hearth-demo-ocr reads its golden pictures on the CPU", () =>
+  assertReadings(new CpuBackend()));
+
+gpuTest(
+  "hearth-demo-ocr reads its golden pictures on WebGPU",
+  async (gpu) => await assertReadings(await WebGpuBackend.create(gpu)),
+);

@@ -1,0 +1,133 @@
+/** The built-in model that speaks, every dtype, both backends: sounds, samples and spectra equal its goldens. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import { Fft } from "../../src/media/fft.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import { openSynthesizer } from "../../src/models/tts/tts_load.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+
+const FOLDER = findModelFolder("hearth-demo-tts")!;
+
+interface Golden {
+  readonly text: string;
+  readonly voice: string;
+  readonly speed: number;
+  readonly input_ids: readonly number[];
+  readonly samples: number;
+  readonly rms: number;
+  readonly band_levels_db: readonly number[];
+  /** From sample 2400 on. */
+  readonly first: readonly number[];
+  /** From the middle on. */
+  readonly middle: readonly number[];
+}
+
+interface GoldenFile {
+  readonly band_edges_hz: readonly number[];
+  readonly sample_rate: number;
+  readonly cases: readonly Golden[];
+}
+
+/** How close speech has to be. */
+interface Closeness {
+  /** Of each golden sample; not looked at where the phase of a voice may be another. */
+  readonly sample?: number;
+  /** Frames by which the length may differ. */
+  readonly frames: number;
+  readonly rmsDb: number;
+  /** Of each band of the spectrum. */
+  readonly bandDb: number;
+}
+
+const CLOSENESS: Readonly<Partial<Record<Dtype, Closeness>>> = {
+  fp32: { sample: 1e-3, frames: 0, rmsDb: 0.01, bandDb: 0.1 },
+  fp16: { frames: 1, rmsDb: 0.15, bandDb: 2.5 },
+  q8: { frames: 1, rmsDb: 0.15, bandDb: 1.2 },
+};
+const FRAME_SAMPLES = 240;
+
+const { band_edges_hz: EDGES, sample_rate: RATE, cases }: GoldenFile = JSON.parse(
+  await Deno.readTextFile(`${FOLDER}/golden.json`),
+);
+
+/** The mean power of the sound between each two edges, in dB. */
+function bandLevels(samples: Float32Array): number[] {
+  const fft = new Fft(2 ** Math.ceil(Math.log2(samples.length)));
+  fft.input.im.fill(0);
+  fft.input.re.fill(0);
+  fft.input.re.set(samples);
+  fft.transform();
+  const { re, im } = fft.output;
+  return EDGES.slice(1).map((edge, band) => {
+    const [from, to] = [EDGES[band]!, edge].map((hz) => Math.ceil(hz * fft.size / RATE));
+    let power = 0;
+    for (let bin = from!; bin < to!; bin++) power += re[bin]! ** 2 + im[bin]! ** 2;
+    return 10 * Math.log10(2 * power / (samples.length * fft.size));
+  });
+}
+
+function rmsOf(samples: Float32Array): number {
+  return Math.sqrt(samples.reduce((sum, sample) => sum + sample ** 2, 0) / samples.length);
+}
+
+function assertClose(golden: Golden, samples: Float32Array, closeness: Closeness): void {
+  const { text, first, middle } = golden;
+  const { sample: tolerance, frames, rmsDb, bandDb } = closeness;
+  const surplus = samples.length - golden.samples;
+  assert.ok(Math.abs(surplus) <= frames * FRAME_SAMPLES, `${text}: ${surplus} samples too many`);
+  const rms = 20 * Math.log10(rmsOf(samples) / golden.rms);
+  assert.ok(Math.abs(rms) <= rmsDb, `${text}: ${rms} dB too loud`);
+  bandLevels(samples).forEach((level, band) => {
+    const wanted = golden.band_levels_db[band]!;
+    assert.ok(Math.abs(level - wanted) <= bandDb, `${text}, band ${band}: ${level}, not ${wanted}`);
+  });
+  if (tolerance === undefined) return;
+  const parts = [[2400, first], [Math.floor(golden.samples / 2), middle]] as const;
+  for (const [from, values] of parts) {
+    values.forEach((value, i) => {
+      const error = Math.abs(samples[from + i]! - value);
+      assert.ok(error <= tolerance, `${text}, sample ${from + i}: off by ${error}`);
+    });
+  }
+}
+
+async function assertSpeech(backend: Backend, dtype: Dtype): Promise<void> {
+  const { synthesizer } = await openSynthesizer(await openFolder(FOLDER), {
+    backend,
+    dtype,
+    onProgress: () => {},
+  });
+  try {
+    for (const golden of cases) {
+      const { text, speed, input_ids } = golden;
+      const voice = synthesizer.voices.find(({ id }) => id === golden.voice)!;
+      const tokens = await synthesizer.tokenize(text, voice);
+      assert.deepEqual([...tokens], input_ids, text);
+      const { signal } = new AbortController();
+      const speak = () => synthesizer.synthesize(tokens, { voice, speed, noisePlace: 0, signal });
+      const samples = await speak();
+      assertClose(golden, samples, CLOSENESS[dtype]!);
+      const again = await speak();
+      assert.ok(
+        samples.length === again.length && samples.every((sample, i) => sample === again[i]),
+        `${text}: another time it sounds otherwise`,
+      );
+    }
+  } finally {
+    await synthesizer.dispose();
+  }
+}
+
+for (const dtype of ["fp32", "fp16", "q8"] as const) {
+  Deno.test(`hearth-demo-tts ${dtype} speaks as its goldens on the CPU`, () =>
+    assertSpeech(new CpuBackend(), dtype));
+
+  gpuTest(
+    `hearth-demo-tts ${dtype} speaks as its goldens on WebGPU`,
+    async (gpu) => await assertSpeech(await WebGpuBackend.create(gpu), dtype),
+  );
+}

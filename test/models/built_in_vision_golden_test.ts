@@ -1,0 +1,106 @@
+/** The built-in model that sees, every dtype, both backends: prompts and greedy replies equal its goldens token by token. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { Dtype } from "../../src/config.ts";
+import { decodeImage } from "../../src/media/image.ts";
+import { openFolder } from "../../src/models/folder.ts";
+import type { ChatMessage } from "../../src/models/task.ts";
+import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { imageTokenIdOf } from "../../src/models/vision/vision_load.ts";
+import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
+import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
+import { chat } from "../fixtures/chat.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { openModel } from "../fixtures/model.ts";
+
+const FOLDER = findModelFolder("hearth-demo-vision")!;
+const DTYPES: readonly Dtype[] = ["fp32", "q4"];
+
+type GoldenPart =
+  | { readonly type: "image"; readonly file: string }
+  | { readonly type: "text"; readonly text: string };
+
+interface Golden {
+  readonly name: string;
+  readonly messages: readonly {
+    readonly role: ChatMessage["role"];
+    readonly content: string | readonly GoldenPart[];
+  }[];
+  readonly prompt_ids: readonly number[];
+  readonly reply: string;
+  readonly reply_ids: readonly number[];
+}
+
+const goldens: readonly Golden[] =
+  JSON.parse(await Deno.readTextFile(`${FOLDER}/golden.json`)).conversations;
+
+/** The messages with their pictures read. */
+function messagesOf({ messages }: Golden): ChatMessage[] {
+  return messages.map(({ role, content }): ChatMessage => ({
+    role,
+    content: typeof content === "string"
+      ? content
+      : content.map((part, index) =>
+        part.type === "text" ? part : {
+          type: "image",
+          bytes: Deno.readFileSync(`${FOLDER}/${part.file}`),
+          param: `content[${index}]`,
+        }
+      ),
+  }));
+}
+
+async function assertReplies(backend: Backend, dtype: Dtype): Promise<void> {
+  const { tokenTexts } = await loadTokenizer(await openFolder(FOLDER));
+  await using model = await openModel(FOLDER, { backend, dtype });
+  assert.ok(model.maxSequences > 1, "the decoder was not cut");
+  const answers = await Promise.all(
+    goldens.map((golden) => chat(model, messagesOf(golden), { topLogprobs: 0 })),
+  );
+  goldens.forEach(({ name, prompt_ids, reply, reply_ids }, index) => {
+    const { texts, logprobs, reasons, usage } = answers[index]!;
+    assert.equal(usage.promptTokens, prompt_ids.length, name);
+    assert.deepEqual([texts[0], reasons[0]], [reply, "stop"], name);
+    const wanted = reply_ids.map((id) => tokenTexts.of(id).token);
+    assert.deepEqual(logprobs[0]!.map(({ token }) => token), wanted, name);
+  });
+}
+
+Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision", async () => {
+  const folder = await openFolder(FOLDER);
+  const tokenizer = await loadTokenizer(folder);
+  const processor = await VisionProcessor.load(FOLDER);
+  const { placeholder } = processor;
+  const imageTokenId = imageTokenIdOf(folder.config);
+  const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
+  for (const golden of goldens) {
+    const messages = messagesOf(golden);
+    const images = messages.flatMap(({ content }) => typeof content === "string" ? [] : content)
+      .filter((part) => part.type === "image");
+    const prepared = await Promise.all(
+      images.map(async ({ bytes }) => await processor.prepare(await decodeImage(bytes))),
+    );
+    const { promptTokens } = prompt.build(
+      messages,
+      prepared.map(({ text }, index) => ({
+        key: String(index),
+        text,
+        source: { rows: () => Promise.reject() },
+      })),
+    );
+    assert.deepEqual([...promptTokens], golden.prompt_ids, golden.name);
+  }
+});
+
+for (const dtype of DTYPES) {
+  Deno.test(`hearth-demo-vision ${dtype} gives its golden replies on the CPU`, () =>
+    assertReplies(new CpuBackend(), dtype));
+
+  gpuTest(
+    `hearth-demo-vision ${dtype} gives its golden replies on WebGPU`,
+    async (gpu) => await assertReplies(await WebGpuBackend.create(gpu), dtype),
+  );
+}
