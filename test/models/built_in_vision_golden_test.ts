@@ -5,7 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import { decodeImage } from "../../src/media/image.ts";
-import { openFolder } from "../../src/models/folder.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { imageTokenIdOf } from "../../src/models/vision/vision_load.ts";
