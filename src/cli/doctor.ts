@@ -3,13 +3,12 @@
  *
  * @module
  */
-import { openBackend } from "../backend/open.ts";
 import type { DeviceChoice } from "../config.ts";
 import { configureLog } from "../log.ts";
 import { VERSION } from "../version.ts";
 import { type AdapterReport, chooseDevice, findAdapters } from "./doctor_adapters.ts";
 import { type Check, checkCache, checkHub, checkRuntime } from "./doctor_checks.ts";
-import { testBackend } from "./doctor_device.ts";
+import type { DeviceTestResult } from "./doctor_thread.ts";
 import { printLine } from "./print.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
 import { formatTable } from "./table.ts";
@@ -42,18 +41,23 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
 
 async function testDevice(choice: Exclude<DeviceChoice, "auto">): Promise<Check> {
   const name = `self-test on ${choice}`;
+  const worker = new Worker(new URL("./doctor_thread.ts", import.meta.url), { type: "module" });
   try {
-    const backend = await openBackend(choice);
-    try {
-      return { name, status: "ok", text: await testBackend(backend) };
-    } finally {
-      backend.dispose();
-    }
-  } catch (error) {
+    const { works, text } = await new Promise<DeviceTestResult>((resolve) => {
+      worker.onmessage = ({ data }: MessageEvent<DeviceTestResult>) => resolve(data);
+      worker.onerror = (event) => {
+        event.preventDefault();
+        resolve({ works: false, text: event.message });
+      };
+      worker.postMessage(choice);
+    });
+    if (works) return { name, status: "ok", text };
     const advice = choice === "webgpu"
       ? " Update the GPU's driver, or serve with --device cpu."
       : "";
-    return { name, status: "failed", text: `${(error as Error).message}${advice}` };
+    return { name, status: "failed", text: `${text}${advice}` };
+  } finally {
+    worker.terminate();
   }
 }
 

@@ -4,7 +4,7 @@ import { environmentName, flagName } from "../../../src/cli/flag.ts";
 import { COMMON_FLAGS } from "../../../src/cli/flags.ts";
 import { formatHelp } from "../../../src/cli/help.ts";
 import { parseCall } from "../../../src/cli/parse.ts";
-import { fillFlagTables, FLAGS_PAGE } from "../../docs.ts";
+import { fillFlagTables, FLAGS_PAGE } from "../../../scripts/docs.ts";
 
 /** A table's text without the padding that the formatter gives its cells. */
 function squeeze(markdown: string): string {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { compileWasm, WASM_MODULES } from "../../../build/wasm.ts";
+import { compileWasm, WASM_MODULES } from "../../../scripts/wasm.ts";
 import binary from "../../../src/media/pixel_simd.wasm.base64" with { type: "text" };
 import { PixelRoom } from "../../../src/media/pixel_simd.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { compileWasm, WASM_MODULES } from "../../../build/wasm.ts";
+import { compileWasm, WASM_MODULES } from "../../../scripts/wasm.ts";
 import { openSession, RUNTIME_WASM, Tensor } from "../../../src/onnx/ort.ts";
 import { quickenProducts } from "../../../src/onnx/quick_products.ts";
 import binary from "../../../src/onnx/quick_products.wasm.base64" with { type: "text" };

@@ -19,6 +19,7 @@ const TARGETS = [
 /** What the program reads or starts at run time, and the compiler therefore does not find by itself. */
 export const INCLUDES = [
   "src/worker/worker.ts",
+  "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",
   "src/models/embedding/encoder_lane.ts",
   "src/models/ocr/picture_thread.ts",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
-import { compileArguments, INCLUDES, KEPT_FOLDERS } from "../../build/compile.ts";
+import { compileArguments, INCLUDES, KEPT_FOLDERS } from "../../scripts/compile.ts";
 import { pictureFile } from "../fixtures/pictures.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import config from "../../deno.json" with { type: "json" };
+import scripts from "../../scripts/deno.json" with { type: "json" };
+import { INCLUDES } from "../../scripts/compile.ts";
+import tests from "../deno.json" with { type: "json" };
+
+const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
+
+interface GraphModule {
+  readonly specifier: string;
+  readonly npmPackage?: string;
+  /** `code` is absent where only types are imported. */
+  readonly dependencies?: readonly { readonly code?: { readonly specifier: string } }[];
+}
+
+/** Packages that an entry point's modules import, those of types alone left out: what a start of it fetches. */
+async function readPackages(entry: string): Promise<Set<string>> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", entry],
+    cwd: REPOSITORY,
+  }).output();
+  assert.ok(success, new TextDecoder().decode(stderr));
+  const { roots, modules, redirects } = JSON.parse(new TextDecoder().decode(stdout));
+  const bySpecifier = new Map<string, GraphModule>(
+    modules.map((module: GraphModule) => [module.specifier, module]),
+  );
+  const packages = new Set<string>();
+  const reached = new Set<string>(roots);
+  for (const specifier of reached) {
+    const { npmPackage, dependencies = [] } = bySpecifier.get(redirects[specifier] ?? specifier) ??
+      {};
+    if (npmPackage !== undefined) packages.add(npmPackage);
+    for (const { code } of dependencies) if (code !== undefined) reached.add(code.specifier);
+  }
+  return packages;
+}
+
+Deno.test("the first start fetches what every thread needs: later ones work without a network", async () => {
+  const first = (await readPackages("main.ts")).union(await readPackages("src/worker/worker.ts"));
+  assert.ok([...first].some((name) => name.startsWith("onnxruntime-web@")), String([...first]));
+  for (const entry of INCLUDES.filter((path) => path.endsWith(".ts"))) {
+    assert.deepEqual([...(await readPackages(entry)).difference(first)], [], entry);
+  }
+});
+
+Deno.test("the server answers before any large package is fetched", async () => {
+  const names = [...await readPackages("main.ts")].map((name) => name.replace(/(?!^)@.*/, ""));
+  assert.ok(names.includes("hono"), String(names));
+  for (const large of ["onnxruntime-web", "@huggingface/transformers"]) {
+    assert.ok(!names.includes(large), `main.ts imports ${large}`);
+  }
+});
+
+Deno.test("packages that only tests and scripts use are no packages of the program", () => {
+  const own = new Set(Object.keys(config.imports));
+  for (const { imports } of [scripts, tests]) {
+    assert.deepEqual(Object.keys(imports).filter((name) => own.has(name)), []);
+  }
+  // Without it Deno fetches every package of the lock file at each first start.
+  assert.ok(config.unstable.includes("npm-lazy-caching"));
+});
