@@ -7,6 +7,7 @@ import { z } from "zod";
 import { ContentPart } from "./content_part.ts";
 import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
 
+const MAX_MESSAGES = 4096;
 const MAX_CHOICES = 16;
 const MAX_STOP_STRINGS = 4;
 const MAX_TOP_LOGPROBS = 20;
@@ -59,7 +60,7 @@ export const ChatRequest = z.object({
   model: text("the name of the loaded model").describe(
     "The loaded model's id, alias or owner/name",
   ),
-  messages: listOf(ChatMessage, { min: 1 }).describe("The conversation so far"),
+  messages: listOf(ChatMessage, { min: 1, max: MAX_MESSAGES }).describe("The conversation so far"),
   temperature: numberFrom(0, 2).nullish()
     .describe("0 always takes the most likely token; default 1, or the model's own"),
   top_p: numberFrom(0, 1).nullish().describe("Default 1, or the model's own"),

@@ -117,6 +117,13 @@ export const SERVE_FLAGS = {
       "Connections open at once; beyond them idle ones are closed, and new ones refused. Fewer " +
       "where the process may open fewer files (ulimit -n).",
   }),
+  bodyMemoryMb: integer({
+    placeholder: "<MiB>",
+    min: 1,
+    max: 1_048_576,
+    fallback: 1024,
+    help: "Memory for the request bodies that are being read, all together; more are answered 429.",
+  }),
   kvCacheMb: integer({
     placeholder: "<MiB>",
     min: 1,

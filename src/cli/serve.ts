@@ -5,7 +5,10 @@
  */
 import type { LogSettings, ServerSettings } from "../config.ts";
 import { StartupError } from "../errors.ts";
+import { BODY_LIMITS } from "../http/body.ts";
+import { BodyBudget } from "../http/body_budget.ts";
 import { isLoopback } from "../http/guard.ts";
+import type { AppDeps } from "../http/route.ts";
 import { type RunningServer, startServer } from "../http/server.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
 import { nameModel } from "../hub/resolve.ts";
@@ -63,7 +66,9 @@ export async function serve(flags: ServeFlags): Promise<number> {
   });
 
   const stopRequest = Promise.withResolvers<void>();
-  const server = await listen(settings, session, stopRequest.resolve);
+  const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(flags.bodyMemoryMb * 2 ** 20) };
+  const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve };
+  const server = await listen(deps);
   const { port } = server.address;
   const pidFile = PidFile.write({
     pid: Deno.pid,
@@ -104,15 +109,11 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
   };
 }
 
-async function listen(
-  settings: ServerSettings,
-  session: Session,
-  requestShutdown: () => void,
-): Promise<RunningServer> {
+async function listen(deps: AppDeps): Promise<RunningServer> {
   try {
-    return await startServer({ settings, session, requestShutdown });
+    return await startServer(deps);
   } catch (error) {
-    throw new StartupError(explainListenError(error, settings), { cause: error });
+    throw new StartupError(explainListenError(error, deps.settings), { cause: error });
   }
 }
 

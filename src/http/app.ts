@@ -104,6 +104,9 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
     const proposed = call.req.header("x-request-id") ?? "";
     const requestId = SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
     call.set("requestId", requestId);
+    // Counted from its head on: a body that is slow to come is a request too.
+    const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
+    if (isWork) metrics.begin(call.env.completed);
     await next();
     const { status, headers } = call.res;
     headers.set("x-request-id", requestId);

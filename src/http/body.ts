@@ -4,10 +4,14 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
-import { joinBytes } from "../join_bytes.ts";
+import { BodyBudget, type BodyShare } from "./body_budget.ts";
+import { BodyPace } from "./body_pace.ts";
+import { ByteCollector } from "./byte_collector.ts";
+import { decodeBody } from "./json_decoder.ts";
 import { TextMeter } from "./text_meter.ts";
 
 const MIB = 1024 * 1024;
+const PACE_CHECK_MS = 1_000;
 
 /** What a request body may be. */
 export interface BodyLimits {
@@ -16,10 +20,18 @@ export interface BodyLimits {
   readonly maxTextBytes: number;
   /** Arrays and objects within one another. */
   readonly maxDepth: number;
+  /** Values in all its arrays and objects. */
+  readonly maxValues: number;
+  /** Objects among them: messages, content parts, documents. */
+  readonly maxObjects: number;
+  /** Names in one object. */
+  readonly maxNames: number;
   /** Longest wait for the next bytes. */
   readonly maxPauseMs: number;
   /** Longest wait for all of them. */
   readonly maxTotalMs: number;
+  /** Shared by all bodies that are being read. */
+  readonly budget: BodyBudget;
 }
 
 /** The specification's limits, and times that a slow but honest client keeps. */
@@ -27,14 +39,18 @@ export const BODY_LIMITS: BodyLimits = {
   maxBytes: 100 * MIB,
   maxTextBytes: 5 * MIB,
   maxDepth: 100,
+  maxValues: 1_000_000,
+  maxObjects: 20_000,
+  maxNames: 4096,
   maxPauseMs: 15_000,
   maxTotalMs: 300_000,
+  budget: new BodyBudget(1024 * MIB),
 };
 
 /**
  * Reads and decodes a JSON body.
  *
- * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `request_timeout`, `invalid_json`.
+ * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `overloaded`, `request_timeout`, `invalid_json`.
  */
 export async function readJson(
   request: Request,
@@ -48,12 +64,14 @@ export async function readJson(
     );
   }
   requirePlain(request);
-  const bytes = await readBytes(request, limits);
+  using share = limits.budget.open();
+  const bytes = await readBytes(request, { limits, share });
   try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
+    return await decodeBody(bytes);
   } catch (cause) {
-    const why = cause instanceof SyntaxError ? cause.message : "it is not valid UTF-8";
-    throw new HearthError("invalid_json", `The request body is not JSON: ${why}`, { cause });
+    if (!(cause instanceof SyntaxError)) throw cause;
+    const message = `The request body is not JSON: ${cause.message}`;
+    throw new HearthError("invalid_json", message, { cause });
   }
 }
 
@@ -76,27 +94,47 @@ function isJson(request: Request): boolean {
   return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.headers.get("content-type") ?? "");
 }
 
-async function readBytes(request: Request, limits: BodyLimits): Promise<Uint8Array> {
+async function readBytes(
+  request: Request,
+  { limits, share }: { readonly limits: BodyLimits; readonly share: BodyShare },
+): Promise<Uint8Array<ArrayBuffer>> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   requireAtMost(declared, limits.maxBytes, "request body");
   const meter = new TextMeter();
-  const chunks: Uint8Array[] = [];
-  let numBytes = 0;
-  for await (const chunk of readInTime(request.body, limits)) {
-    numBytes += chunk.length;
+  const bytes = new ByteCollector({ expectedBytes: declared });
+  for await (const chunk of readInTime(request.body, { limits, share })) {
     meter.feed(chunk);
-    requireAtMost(numBytes, limits.maxBytes, "request body");
-    requireAtMost(meter.textBytes, limits.maxTextBytes, "text in a request body, media aside,");
-    if (meter.maxDepth > limits.maxDepth) {
-      throw new HearthError(
-        "invalid_json",
-        `The request body nests arrays and objects more than ${limits.maxDepth} deep.`,
-      );
-    }
-    chunks.push(chunk);
+    requireAtMost(bytes.length + chunk.length, limits.maxBytes, "request body");
+    requireModest(meter, limits);
+    bytes.push(chunk);
   }
-  const [whole] = chunks;
-  return whole !== undefined && chunks.length === 1 ? whole : joinBytes(chunks);
+  return bytes.finish();
+}
+
+/** @throws {HearthError} `payload_too_large`, `invalid_json`. */
+function requireModest(meter: TextMeter, limits: BodyLimits): void {
+  requireAtMost(meter.textBytes, limits.maxTextBytes, "text in a request body, media aside,");
+  if (meter.maxDepth > limits.maxDepth) {
+    throw new HearthError(
+      "invalid_json",
+      `The request body nests arrays and objects more than ${limits.maxDepth} deep.`,
+    );
+  }
+  requireFew(meter.numValues, limits.maxValues, { what: "values" });
+  requireFew(meter.numObjects, limits.maxObjects, { what: "objects" });
+  requireFew(meter.maxNames, limits.maxNames, {
+    where: "An object in the request body",
+    what: "fields",
+  });
+}
+
+function requireFew(
+  count: number,
+  max: number,
+  { where = "The request body", what }: { readonly where?: string; readonly what: string },
+): void {
+  if (count <= max) return;
+  throw new HearthError("payload_too_large", `${where} may have at most ${max} ${what}.`);
 }
 
 /** @throws {HearthError} `payload_too_large`, naming the limit. */
@@ -109,32 +147,39 @@ export function requireAtMost(bytes: number, maxBytes: number, what: string): vo
 /**
  * The chunks of a body; leaving early, or being too slow, cancels it.
  *
- * @throws {HearthError} `request_timeout`.
+ * @throws {HearthError} `request_timeout`, `overloaded`.
  */
 export async function* readInTime(
   body: ReadableStream<Uint8Array> | null,
-  limits: BodyLimits,
+  { limits, share }: { readonly limits: BodyLimits; readonly share: BodyShare },
 ): AsyncGenerator<Uint8Array> {
   if (body === null) return;
   const reader = body.getReader();
-  let isTooSlow = false;
-  const giveUp = () => {
-    isTooSlow = true;
+  const pace = new BodyPace(performance.now());
+  let fault: HearthError | undefined;
+  const giveUp = (error: HearthError) => {
+    fault = error;
     // A cancelled body makes the pending read come back empty.
     reader.cancel().catch(() => {});
   };
-  const totalTimer = setTimeout(giveUp, limits.maxTotalMs);
+  const totalTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxTotalMs);
+  const paceTimer = setInterval(() => {
+    if (pace.isTooSlow(performance.now(), limits.budget)) giveUp(tooSlow());
+  }, PACE_CHECK_MS);
   try {
     for (;;) {
-      const pauseTimer = setTimeout(giveUp, limits.maxPauseMs);
+      const pauseTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxPauseMs);
       const { done, value } = await reader.read().catch(clientGone)
         .finally(() => clearTimeout(pauseTimer));
-      if (isTooSlow) throw tooSlow(limits);
+      if (fault !== undefined) throw fault;
       if (done) return;
+      pace.add(value.length);
+      share.take(value.length);
       yield value;
     }
   } finally {
     clearTimeout(totalTimer);
+    clearInterval(paceTimer);
     reader.cancel().catch(() => {});
   }
 }
@@ -143,10 +188,17 @@ function clientGone(cause: unknown): never {
   throw new DOMException(`The request body ended early: ${cause}`, "AbortError");
 }
 
-function tooSlow({ maxPauseMs, maxTotalMs }: BodyLimits): HearthError {
+function tooLate({ maxPauseMs, maxTotalMs }: BodyLimits): HearthError {
   return new HearthError(
     "request_timeout",
     `The request body did not arrive in time: at most ${maxPauseMs / 1000} s may pass between ` +
       `its bytes, and ${maxTotalMs / 1000} s until the last.`,
+  );
+}
+
+function tooSlow(): HearthError {
+  return new HearthError(
+    "request_timeout",
+    "The request body came too slowly to keep the memory that it held.",
   );
 }

@@ -29,6 +29,7 @@ export interface Observation {
 /** The server's own figures, and the way to the worker's. */
 export class ServerMetrics {
   readonly #session: Session;
+  #numInFlight = 0;
   readonly #metrics = new MetricSet();
   readonly #registry = this.#metrics.registry;
   readonly #requests = new Counter({
@@ -50,8 +51,8 @@ export class ServerMetrics {
     const metrics = this.#metrics;
     metrics.gauge(
       "hearth_requests_in_flight",
-      "Requests admitted and not at their end",
-      () => session.numInFlight,
+      "Requests whose head has come and whose answer has not been sent whole",
+      () => this.#numInFlight,
     );
     metrics.gauge(
       "hearth_queue_room",
@@ -88,6 +89,12 @@ export class ServerMetrics {
         for (const phase of PHASES) this.set({ phase }, Number(phase === session.state.phase));
       },
     });
+  }
+
+  /** A request came that ends when `completed` resolves. */
+  begin(completed: Promise<void>): void {
+    this.#numInFlight++;
+    completed.then(() => this.#numInFlight--);
   }
 
   observe({ route, method, status, seconds }: Observation): void {

@@ -42,7 +42,8 @@ export async function readMultipart(
   const declared = Number(request.headers.get("content-length") ?? 0);
   requireAtMost(declared - limits.maxTextBytes, limits.maxBytes, "uploaded file");
   const parser = new Parser(boundary, { fileName, limits, expectedBytes: declared });
-  for await (const chunk of readInTime(request.body, limits)) parser.push(chunk);
+  using share = limits.budget.open();
+  for await (const chunk of readInTime(request.body, { limits, share })) parser.push(chunk);
   return parser.finish();
 }
 

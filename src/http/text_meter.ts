@@ -3,9 +3,12 @@
  *
  * @module
  */
+import { BASE64_FIELDS, MEDIA_FIELDS } from "../api/media_fields.ts";
+
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
+const COMMA = 0x2c;
 const SPACE = 0x20;
 const OPEN_BRACKET = 0x5b;
 const CLOSE_BRACKET = 0x5d;
@@ -13,11 +16,22 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 const MEDIA_PREFIXES = ["base64://", "data:"];
-const MAX_PREFIX_BYTES = 9;
+/** As many bytes of a string are looked at: enough for the names of media fields and for their prefixes. */
+const MAX_PREFIX_BYTES = 16;
+/** Arrays and objects further in are counted, and hold no media. */
+const MAX_TRACKED_DEPTH = 16;
+
+/** An array or object that is open. */
+interface Frame {
+  readonly isArray: boolean;
+  /** Name of the value at hand. */
+  name: string;
+  numNames: number;
+}
 
 /**
- * Counts how many bytes of a JSON body are text and how deep it nests. Text is everything but media: strings
- * that start with `base64://` or `data:`, and the value of a key `data`, as OpenAI's `input_audio` has it.
+ * Counts how many bytes of a JSON body are text, how deep it nests, and how much there is in it. Text is everything but
+ * media: strings in the media fields of the API's schemas.
  * It takes any bytes; whether they are JSON is for the parser to say.
  *
  * @example
@@ -26,20 +40,27 @@ const MAX_PREFIX_BYTES = 9;
  * import assert from "node:assert/strict";
  *
  * const meter = new TextMeter();
- * meter.feed(new TextEncoder().encode('{"url":"base64://AAAA"}'));
- * assert.equal(meter.textBytes, '{"url":""}'.length);
- * assert.equal(meter.maxDepth, 1);
+ * const body = (media: string) => `{"messages":[{"content":[{"image_url":"${media}"}]}]}`;
+ * meter.feed(new TextEncoder().encode(body("base64://AAAA")));
+ * assert.equal(meter.textBytes, body("").length);
+ * assert.equal(meter.maxDepth, 5);
  * ```
  */
 export class TextMeter {
   #textBytes = 0;
   #depth = 0;
   #maxDepth = 0;
+  #numValues = 0;
+  #maxNames = 0;
+  #numObjects = 0;
+  readonly #frames: Frame[] = [];
   #isInString = false;
   /** The chunk before ended inside a string, in a backslash that escapes the next byte. */
   #isEscaped = false;
   #isMedia = false;
-  #isDataValueNext = false;
+  /** The string at hand stands where media may. */
+  #mayBeMedia = false;
+  #isAfterColon = false;
   /** The first bytes of the string last begun. */
   #prefix = "";
 
@@ -49,6 +70,20 @@ export class TextMeter {
 
   get maxDepth(): number {
     return this.#maxDepth;
+  }
+
+  /** Values in all arrays and objects, as far as commas tell. */
+  get numValues(): number {
+    return this.#numValues;
+  }
+
+  get numObjects(): number {
+    return this.#numObjects;
+  }
+
+  /** Names in the object that has most of them. */
+  get maxNames(): number {
+    return this.#maxNames;
   }
 
   /** Takes the next bytes of the body. */
@@ -65,7 +100,6 @@ export class TextMeter {
     while (at < chunk.length && !this.#isInString) {
       const byte = chunk[at++]!;
       if (byte === QUOTE) this.#beginString();
-      else if (byte === COLON) this.#isDataValueNext = this.#prefix === "data";
       else if (byte > SPACE) this.#readToken(byte);
     }
     this.#textBytes += at - start;
@@ -74,18 +108,47 @@ export class TextMeter {
 
   #beginString(): void {
     this.#isInString = true;
-    this.#isMedia = this.#isDataValueNext;
-    this.#isDataValueNext = false;
+    this.#isMedia = false;
+    this.#mayBeMedia = false;
     this.#prefix = "";
+    if (this.#isAfterColon) {
+      const path = this.#path();
+      this.#isMedia = BASE64_FIELDS.has(path);
+      this.#mayBeMedia = MEDIA_FIELDS.has(path);
+    }
+    this.#isAfterColon = false;
+  }
+
+  #path(): string {
+    if (this.#depth > MAX_TRACKED_DEPTH) return "";
+    return this.#frames.map(({ isArray, name }) => isArray ? "[]" : name).join(".");
   }
 
   #readToken(byte: number): void {
-    this.#isDataValueNext = false;
-    if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
-      this.#maxDepth = Math.max(this.#maxDepth, ++this.#depth);
-    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
-      this.#depth--;
-    }
+    const isColon = byte === COLON;
+    if (isColon) this.#nameValue();
+    else if (byte === COMMA) this.#numValues++;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) this.#open(byte === OPEN_BRACKET);
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) this.#close();
+    this.#isAfterColon = isColon;
+  }
+
+  #nameValue(): void {
+    const frame = this.#frames.at(-1);
+    if (frame === undefined || frame.isArray || this.#depth > MAX_TRACKED_DEPTH) return;
+    frame.name = this.#prefix;
+    this.#maxNames = Math.max(this.#maxNames, ++frame.numNames);
+  }
+
+  #open(isArray: boolean): void {
+    this.#numValues++;
+    if (!isArray) this.#numObjects++;
+    this.#maxDepth = Math.max(this.#maxDepth, ++this.#depth);
+    if (this.#depth <= MAX_TRACKED_DEPTH) this.#frames.push({ isArray, name: "", numNames: 0 });
+  }
+
+  #close(): void {
+    if (this.#depth-- <= MAX_TRACKED_DEPTH) this.#frames.pop();
   }
 
   /** Reads from inside a string to behind its closing quote. */
@@ -94,7 +157,8 @@ export class TextMeter {
     const missing = Math.min(MAX_PREFIX_BYTES - this.#prefix.length, end - start);
     if (missing > 0) {
       this.#prefix += String.fromCharCode(...chunk.subarray(start, start + missing));
-      this.#isMedia ||= MEDIA_PREFIXES.some((prefix) => this.#prefix.startsWith(prefix));
+      this.#isMedia ||= this.#mayBeMedia &&
+        MEDIA_PREFIXES.some((prefix) => this.#prefix.startsWith(prefix));
     }
     if (!this.#isMedia) this.#textBytes += end - start;
     if (end === chunk.length) return end;

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { BODY_LIMITS, readJson } from "../../src/http/body.ts";
+import { BodyBudget } from "../../src/http/body_budget.ts";
+import { BodyPace } from "../../src/http/body_pace.ts";
 
 const MIB = 1024 * 1024;
 const JSON_TYPE = { "content-type": "application/json" };
@@ -8,13 +10,16 @@ function post(body: BodyInit, headers: Record<string, string> = JSON_TYPE): Requ
   return new Request("http://127.0.0.1/", { method: "POST", body, headers });
 }
 
+const BEFORE_MEDIA = '{"messages":[{"content":[{"image_url":"base64://';
+const AFTER_MEDIA = '"}]}]}';
+
 /** A body that comes in pieces of one MiB and counts how many were taken. */
 function megabytes(count: number): { body: ReadableStream<Uint8Array>; taken: () => number } {
   let taken = 0;
   const piece = new Uint8Array(MIB).fill(0x41);
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {
-      if (taken === 0) controller.enqueue(new TextEncoder().encode('"base64://'));
+      if (taken === 0) controller.enqueue(new TextEncoder().encode(BEFORE_MEDIA));
       if (taken++ < count) controller.enqueue(piece);
       else controller.close();
     },
@@ -67,17 +72,20 @@ Deno.test("readJson() refuses by Content-Length before it reads a byte", async (
 });
 
 Deno.test("readJson() takes 100 MiB of media and stops reading beyond", async () => {
-  const largest = `"base64://${"A".repeat(100 * MIB - 11)}"`;
-  assert.equal((await readJson(post(largest)) as string).length, largest.length - 2);
+  const around = BEFORE_MEDIA.length + AFTER_MEDIA.length;
+  const largest = BEFORE_MEDIA + "A".repeat(100 * MIB - around) + AFTER_MEDIA;
+  assert.equal(largest.length, 100 * MIB);
+  assert.equal(JSON.stringify(await readJson(post(largest))).length, largest.length);
   const { body, taken } = megabytes(200);
   await assert.rejects(readJson(post(body)), { kind: "payload_too_large", message: /100 MiB/ });
   assert.ok(taken() <= 101, `${taken()} MiB were read`);
 });
 
 Deno.test("readJson() takes 5 MiB of text beside media, and no more", async () => {
-  const media = `"base64://${"A".repeat(10 * MIB)}"`;
-  const text = (length: number) => `[${media},"${"x".repeat(length)}"]`;
-  const rest = text(0).length - (media.length - 2);
+  const media = "A".repeat(10 * MIB);
+  const text = (length: number) => `${BEFORE_MEDIA}${media}"}]}],"input":"${"x".repeat(length)}"}`;
+  // The prefix of media is part of them.
+  const rest = text(0).length - (media.length + "base64://".length);
   await readJson(post(text(5 * MIB - rest)));
   await assert.rejects(readJson(post(text(5 * MIB - rest + 1))), {
     kind: "payload_too_large",
@@ -110,4 +118,91 @@ Deno.test("readJson() gives up a body that pauses, and one that never ends", asy
   await assert.rejects(readJson(post(slow(100)), limits), { kind: "request_timeout" });
   await assert.rejects(readJson(post(slow(5)), limits), { kind: "request_timeout" });
   assert.equal(cancelled, 2);
+});
+
+Deno.test("readJson() refuses more values, objects and names than a request has use for", async () => {
+  const { maxNames, maxObjects, maxValues } = BODY_LIMITS;
+  const names = (count: number) =>
+    JSON.stringify({
+      logit_bias: Object.fromEntries(Array.from({ length: count }, (_, id) => [id, 1])),
+    });
+  await readJson(post(names(maxNames)));
+  await assert.rejects(readJson(post(names(maxNames + 1))), {
+    kind: "payload_too_large",
+    message: "An object in the request body may have at most 4096 fields.",
+  });
+  const parts = (count: number) => JSON.stringify(Array.from({ length: count }, () => ({})));
+  await readJson(post(parts(maxObjects)));
+  await assert.rejects(readJson(post(parts(maxObjects + 1))), {
+    kind: "payload_too_large",
+    message: "The request body may have at most 20000 objects.",
+  });
+  const values = (count: number) => `[${"1,".repeat(count - 1)}1]`;
+  await readJson(post(values(maxValues)));
+  await assert.rejects(readJson(post(values(maxValues + 2))), {
+    kind: "payload_too_large",
+    message: "The request body may have at most 1000000 values.",
+  });
+});
+
+Deno.test("readJson() decodes a large body on another thread, while this one goes on", async () => {
+  const body = JSON.stringify({ input: ["ä".repeat(MIB), 1, null, { a: [true] }] });
+  assert.deepEqual(await readJson(post(body)), JSON.parse(body));
+  const broken = `${body}x`;
+  await assert.rejects(readJson(post(broken)), { kind: "invalid_json", message: /not JSON: .+/ });
+  const notUtf8 = new TextEncoder().encode(body);
+  notUtf8[20] = 0xff;
+  await assert.rejects(readJson(post(notUtf8)), { kind: "invalid_json", message: /UTF-8/ });
+  // Ten that are decoded here would leave this thread no turn between them.
+  let turns = 0;
+  const timer = setInterval(() => turns++, 0);
+  await Promise.all(Array.from({ length: 10 }, () => readJson(post(body))));
+  clearInterval(timer);
+  assert.ok(turns > 0);
+});
+
+Deno.test("readJson() lets all bodies together hold no more than the budget", async () => {
+  const budget = new BodyBudget(4 * MIB);
+  const limits = { ...BODY_LIMITS, budget };
+  const held = Promise.withResolvers<void>();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      if (budget.numBytes === 0) return controller.enqueue(new Uint8Array(3 * MIB).fill(0x20));
+      await held.promise;
+      controller.enqueue(new TextEncoder().encode("1"));
+      controller.close();
+    },
+  }, { highWaterMark: 0 });
+  const first = readJson(post(body), limits);
+  while (budget.numBytes === 0) await new Promise((resolve) => setTimeout(resolve));
+  assert.ok(budget.isShort);
+  await assert.rejects(readJson(post(" ".repeat(2 * MIB)), limits), {
+    kind: "overloaded",
+    message: /4 MiB .*--body-memory-mb/,
+  });
+  await readJson(post("[]"), limits);
+  held.resolve();
+  assert.equal(await first, 1);
+  assert.equal(budget.numBytes, 0, "what is read gives its share back, and what failed as well");
+});
+
+Deno.test("BodyPace lets a body that holds memory go when it comes too slowly, sooner when memory is short", () => {
+  const plenty = { isShort: false };
+  const short = { isShort: true };
+  const after = (bytes: number, ms: number, budget: { isShort: boolean }) => {
+    const pace = new BodyPace(0);
+    pace.add(100 * MIB);
+    pace.isTooSlow(ms - 1, plenty);
+    assert.equal(pace.isTooSlow(20_000, plenty), false, "the first window");
+    pace.add(bytes);
+    return pace.isTooSlow(20_000 + ms, budget);
+  };
+  assert.equal(after(100, 19_000, plenty), false);
+  assert.equal(after(100, 20_000, plenty), true);
+  assert.equal(after(20 * 16 * 1024, 20_000, plenty), false);
+  assert.equal(after(100, 5_000, short), true);
+  assert.equal(after(100, 4_000, short), false);
+  const small = new BodyPace(0);
+  small.add(2_000);
+  assert.equal(small.isTooSlow(100_000, short), false, "a small body harms nobody");
 });

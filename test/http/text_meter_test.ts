@@ -14,30 +14,56 @@ function measure(json: string, pieceBytes = Infinity): { textBytes: number; maxD
   return { textBytes: meter.textBytes, maxDepth: meter.maxDepth };
 }
 
-Deno.test("TextMeter leaves out media, in every form it may have", () => {
+/** A chat request whose one part holds `part`. */
+function chat(part: string): string {
+  return `{"messages":[{"role":"user","content":[{${part}}]}]}`;
+}
+
+Deno.test("TextMeter leaves out media where the schemas have them, in every form", () => {
   const media = "A".repeat(1000);
   for (
-    const [json, textBytes] of [
-      [`{"url":"base64://${media}"}`, 10],
-      [`{"url" : "data:audio/wav;base64,${media}"}`, 12],
-      [`{"data":"${media}","format":"wav"}`, 26],
-      [`{"data" : "${media}"}`, 13],
-    ] as const
-  ) assert.equal(measure(json).textBytes, textBytes, json);
+    const part of [
+      `"image_url":"base64://${media}"`,
+      `"type":"image_url","image_url" : {"detail":"low","url" : "data:image/png;base64,${media}"}`,
+      `"audio_url":{"url":"data:audio/wav;base64,${media}"}`,
+      `"audio_url":"base64://${media}"`,
+      `"input_audio":{"data":"${media}","format":"wav"}`,
+    ]
+  ) {
+    const json = chat(part);
+    const { textBytes } = measure(json);
+    assert.ok(textBytes <= json.length - 1000, json);
+    assert.ok(textBytes > json.length - 1040, json);
+  }
 });
 
-Deno.test("TextMeter counts as text what only looks like media", () => {
+Deno.test("TextMeter counts as text what claims to be media and stands elsewhere", () => {
   for (
     const json of [
-      '{"content":"see base64://AAAA"}',
-      '["data","AAAA"]',
-      '{"data":["AAAA"]}',
-      '{"x":"data"}',
-      '{"datum":"AAAA"}',
-      '{"a":"\\"","url":"database"}',
-      '{"a":"\\\\","b":"base64:/"}',
+      '{"input":"data:text/plain,AAAA"}',
+      '{"input":["base64://AAAA"]}',
+      '{"query":"base64://AAAA","documents":["data:AAAA",{"text":"data:AAAA"}]}',
+      '{"messages":[{"role":"user","content":"base64://AAAA"}]}',
+      chat('"type":"text","text":"data:AAAA"'),
+      chat('"text":{"url":"base64://AAAA"}'),
+      chat('"input_audio":{"datum":"AAAA"}'),
+      chat('"image_url":"http://AAAA"'),
+      chat('"image_url":{"urls":["base64://AAAA"]}'),
+      '{"data":"AAAA"}',
+      '{"image_url":"base64://AAAA"}',
+      '{"image_url":"base64://AAAA","messages":[{"content":[]}]}',
+      '[{"messages":[{"content":[{"image_url":"base64://AAAA"}]}]}]',
+      '{"messages":[{"content":[{"a":1}],"image_url":"base64://AAAA"}]}',
     ]
   ) assert.equal(measure(json).textBytes, encoder.encode(json).length, json);
+});
+
+Deno.test("TextMeter counts values, objects, and the names of the object that has most", () => {
+  const meter = new TextMeter();
+  meter.feed(encoder.encode('{"a":[1,2,{"x":1}],"b":{"c":"{,:","d":2,"e":3}}'));
+  assert.equal(meter.numObjects, 3);
+  assert.equal(meter.maxNames, 3);
+  assert.equal(meter.numValues, 4 + 5);
 });
 
 Deno.test("TextMeter.maxDepth ignores brackets in strings", () => {
@@ -57,7 +83,8 @@ Deno.test("TextMeter measures the same however the bytes are cut", () => {
     " ",
     '"',
     "\\",
-    '"data":',
+    '{"messages":[{"content":[{"image_url":',
+    '"image_url":',
     "base64://",
     "data:",
     "ä",
@@ -71,7 +98,7 @@ Deno.test("TextMeter measures the same however the bytes are cut", () => {
       assert.equal(maxDepth, whole.maxDepth, json);
       // The first bytes of a media string count as text when they come before it can be told.
       assert.ok(textBytes >= whole.textBytes, json);
-      assert.ok(textBytes - whole.textBytes <= 9 * json.split('"').length, json);
+      assert.ok(textBytes - whole.textBytes <= 16 * json.split('"').length, json);
     }
   }
 });

@@ -88,7 +88,11 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
       'stream_options.include_usage: want true or false, saw "yes".',
     ],
     [{ model: 5 }, "model", "model: want the name of the loaded model, saw 5."],
-    [{ messages: [] }, "messages", "messages: want an array that is not empty, saw an array of 0."],
+    [
+      { messages: [] },
+      "messages",
+      "messages: want an array of 1 to 4096 items, saw an array of 0.",
+    ],
     [
       { messages: [{ role: "tool", content: "x" }] },
       "messages[0].role",

@@ -1,0 +1,21 @@
+/**
+ * Where a request may hold media in its own bytes.
+ *
+ * @module
+ */
+
+/**
+ * Paths of the fields, as the request schemas have them: names, and `[]` for an item of an array. A string there that
+ * begins with `base64://` or `data:` is media; anywhere else it is text, whatever it begins with.
+ */
+export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
+  "messages.[].content.[].image_url",
+  "messages.[].content.[].image_url.url",
+  "messages.[].content.[].audio_url",
+  "messages.[].content.[].audio_url.url",
+]);
+
+/** Paths of fields that hold base64 without any such beginning. */
+export const BASE64_FIELDS: ReadonlySet<string> = new Set([
+  "messages.[].content.[].input_audio.data",
+]);

@@ -1,0 +1,46 @@
+/**
+ * How fast a body has to come to keep the memory that it holds.
+ *
+ * @module
+ */
+
+/** A body that holds less harms nobody, however slow it is. */
+const HARMLESS_BYTES = 64 * 1024;
+
+/** Bytes that must come within a window. */
+interface Pace {
+  readonly windowMs: number;
+  readonly minBytes: number;
+}
+
+/** A modem of the nineties is slower than this. */
+const EASY: Pace = { windowMs: 20_000, minBytes: 20 * 8 * 1024 };
+/** While memory for bodies is short. */
+const URGENT: Pace = { windowMs: 5_000, minBytes: 5 * 128 * 1024 };
+
+/** Watches one body. */
+export class BodyPace {
+  #numBytes = 0;
+  #windowStartMs: number;
+  #bytesInWindow = 0;
+
+  constructor(nowMs: number) {
+    this.#windowStartMs = nowMs;
+  }
+
+  /** Some bytes came. */
+  add(numBytes: number): void {
+    this.#numBytes += numBytes;
+    this.#bytesInWindow += numBytes;
+  }
+
+  /** Whether the body is too slow at `nowMs`. To be asked every second or so. */
+  isTooSlow(nowMs: number, { isShort }: { readonly isShort: boolean }): boolean {
+    const { windowMs, minBytes } = isShort ? URGENT : EASY;
+    if (nowMs - this.#windowStartMs < windowMs) return false;
+    const isSlow = this.#bytesInWindow < minBytes && this.#numBytes > HARMLESS_BYTES;
+    this.#windowStartMs = nowMs;
+    this.#bytesInWindow = 0;
+    return isSlow;
+  }
+}
