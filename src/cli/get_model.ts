@@ -35,7 +35,7 @@ export async function getModel(
   // Models that are here start faster without these.
   const { acquireModel } = await import("../hub/acquire.ts");
   const { classifyDevice } = await import("../backend/device_class.ts");
-  const { chooseFiles } = await import("../models/needed_files.ts");
+  const { chooseFiles } = await import("../models/model_files.ts");
   const device = await classifyDevice(choice);
   return await acquireModel(model, {
     ...options,

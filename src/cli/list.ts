@@ -11,7 +11,7 @@ import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts
 import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
 import { graphFile, openFolder } from "../hub/model_folder.ts";
-import { kindOf } from "../models/kind.ts";
+import { familyOf } from "../models/families.ts";
 import { PROGRAM } from "../version.ts";
 import { printLine } from "./print.ts";
 import { formatTable } from "./table.ts";
@@ -91,7 +91,7 @@ async function describeFolder(path: string): Promise<Pick<LocalModel, "kind" | "
       const suffix = graphFile("", dtype).slice("onnx/".length);
       return graphs.some((file) => isOfDtype(file, suffix));
     });
-    return { kind: kindOf(folder), dtypes };
+    return { kind: familyOf(folder).kind, dtypes };
   } catch (error) {
     if (!(error instanceof StartupError)) throw error;
     return { kind: undefined, dtypes: [] };

@@ -30,17 +30,6 @@ const SUFFIXES: Readonly<Record<Dtype, string>> = {
   bnb4: "_bnb4",
 };
 
-/** What to take first where `--dtype` does not say, by what the device can do. */
-export const PREFERRED = {
-  gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
-  gpu: ["q4", "fp32"],
-  cpu: ["q8", "q4", "fp32"],
-  // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it.
-  cpuInBatches: ["fp32", "fp16", "q4", "q8"],
-  // Whatever is left out of sound is heard as noise.
-  sound: ["fp32", "fp16", "q8", "q4"],
-} as const satisfies Record<string, readonly Dtype[]>;
-
 /**
  * Reads a folder's file list and `config.json`.
  *
@@ -105,27 +94,6 @@ export function graphFile(graph: string, dtype: Dtype): string {
 /** The dtypes in which a folder has the graph. */
 export function dtypesOf(folder: ModelFolder, graph: string): Dtype[] {
   return DTYPES.filter((dtype) => folder.files.has(graphFile(graph, dtype)));
-}
-
-/**
- * Chooses the dtype to load.
- *
- * @param options.dtype the user's wish.
- * @throws {StartupError} naming the dtypes there are, when none fits.
- */
-export function chooseDtype(
-  folder: ModelFolder,
-  options: { graph: string; device: keyof typeof PREFERRED; dtype?: Dtype | undefined },
-): Dtype {
-  const there = dtypesOf(folder, options.graph);
-  const wanted: readonly Dtype[] = options.dtype ? [options.dtype] : PREFERRED[options.device];
-  const chosen = wanted.find((dtype) => there.includes(dtype)) ??
-    (options.dtype ? undefined : there[0]);
-  if (chosen) return chosen;
-  const found = there.length > 0
-    ? `it has ${there.join(", ")}`
-    : `it has no onnx/${options.graph}*.onnx`;
-  throw new StartupError(`${folder.path} has no graph of dtype ${wanted.join(" or ")}: ${found}.`);
 }
 
 /** The external-data files of a graph: `onnx/model_q4.onnx_data`, `onnx/model_q4.onnx_data_1` … */

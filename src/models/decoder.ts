@@ -4,9 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import type { Backend } from "../backend/backend.ts";
-import { deviceClassOf } from "../backend/device_class.ts";
-import type { Dtype, EngineSettings } from "../config.ts";
+import type { Dtype } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
 import { choosePagedLimits } from "../decoder/paged_limits.ts";
@@ -20,29 +18,19 @@ import type { ExternalData, Session, ValueInfo } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { openCompanion } from "./companion_graph.ts";
-import type { LoadProgress } from "./progress.ts";
+import type { OpenContext } from "./family.ts";
 import { readAvailableBytes } from "./available_memory.ts";
-import {
-  chooseDtype,
-  dtypesOf,
-  externalDataFiles,
-  graphFile,
-  type ModelFolder,
-} from "../hub/model_folder.ts";
+import { externalDataFiles, type ModelFolder } from "../hub/model_folder.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 
-/** Names of the graph, the first that is there. */
-const TEXT_GRAPHS = ["model", "decoder_model_merged"] as const;
 const EMBEDDING_GRAPH = "embed_tokens";
 
-/** How to load a decoder. */
-export interface DecoderLoadOptions {
-  readonly backend: Backend;
-  readonly dtype?: Dtype | undefined;
-  readonly engine: EngineSettings;
-  readonly onProgress: (progress: LoadProgress) => void;
-}
+/** How to load a decoder, which is the main one of the graphs. */
+export type DecoderLoadOptions = Pick<
+  OpenContext,
+  "folder" | "graphs" | "backend" | "engine" | "onProgress"
+>;
 
 /** A decoder and what was chosen for it. */
 export interface LoadedDecoder {
@@ -53,23 +41,13 @@ export interface LoadedDecoder {
 }
 
 /**
- * Loads a folder's decoder in the dtype asked for, or the one that suits the backend best.
+ * Loads a folder's decoder.
  *
  * @throws {StartupError} when there is no such graph, or `config.json` lacks a size.
  */
-export async function loadDecoder(
-  folder: ModelFolder,
-  options: DecoderLoadOptions,
-): Promise<LoadedDecoder> {
-  const { backend, onProgress } = options;
-  const graph = TEXT_GRAPHS.find((name) => dtypesOf(folder, name).length > 0) ?? TEXT_GRAPHS[0];
-  const dtype = chooseDtype(folder, {
-    graph,
-    device: deviceClassOf(backend),
-    dtype: options.dtype,
-  });
-  const path = graphFile(graph, dtype);
-
+export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
+  const { backend, folder, graphs, onProgress } = options;
+  const { name: graph, dtype, path } = graphs.main;
   const fileName = path.slice(path.lastIndexOf("/") + 1);
   await using files = new FolderFiles(join(folder.path, "onnx"));
   onProgress({ what: `reading ${path}` });
@@ -80,11 +58,11 @@ export async function loadDecoder(
   });
   let embeddings: ValueInfo | undefined;
   const openEmbedding = async () => {
-    const session = await openCompanion(folder, EMBEDDING_GRAPH, { ...options, dtype });
+    const session = await openCompanion(EMBEDDING_GRAPH, options);
     embeddings = session.outputs[0];
     return session;
   };
-  const toOpen = { ...options, dtype, folder, graph, contextLength, path, openEmbedding };
+  const toOpen = { ...options, dtype, graph, contextLength, path, openEmbedding };
   let reason: string;
   if ("refused" in result) reason = result.refused;
   else {
@@ -101,7 +79,6 @@ export async function loadDecoder(
 
 interface GraphToOpen extends DecoderLoadOptions {
   readonly dtype: Dtype;
-  readonly folder: ModelFolder;
   readonly graph: string;
   readonly path: string;
   readonly contextLength: number;

@@ -8,7 +8,7 @@
  */
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { loadAsr } from "../../src/models/asr/asr_load.ts";
+import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { VoiceActivity } from "../../src/models/asr/voice_activity.ts";
 import { makeWav } from "../fixtures/audio_files.ts";

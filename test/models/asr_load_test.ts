@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import { loadAsr } from "../../src/models/asr/asr_load.ts";
+import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { CLIP, CLIP_TEXT, readRecording } from "../fixtures/speech_server.ts";

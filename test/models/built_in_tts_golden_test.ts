@@ -6,7 +6,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import { Fft } from "../../src/media/fft.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { openSynthesizer } from "../../src/models/tts/tts_load.ts";
+import { openSynthesizer } from "../fixtures/open_folder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 

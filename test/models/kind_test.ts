@@ -1,8 +1,9 @@
 /** What is told from a folder before anything is loaded. */
 import assert from "node:assert/strict";
 import { StartupError } from "../../src/errors.ts";
-import { chooseDtype, type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
-import { kindOf } from "../../src/models/kind.ts";
+import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
+import { familyOf } from "../../src/models/families.ts";
+import { chooseDtype } from "../../src/models/graph_choice.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 
 const KINDS = {
@@ -24,15 +25,15 @@ const KINDS = {
 for (const [model, kind] of Object.entries(KINDS)) {
   const folder = findModelFolder(model);
   Deno.test({
-    name: `kindOf() takes ${model} for ${kind}${folder ? "" : " (../shared is not there)"}`,
+    name: `familyOf() takes ${model} for ${kind}${folder ? "" : " (../shared is not there)"}`,
     ignore: folder === undefined,
-    fn: async () => assert.equal(kindOf(await openFolder(folder!)), kind),
+    fn: async () => assert.equal(familyOf(await openFolder(folder!)).kind, kind),
   });
 }
 
-Deno.test("kindOf() tells decoders that embed or rerank by their names", () => {
+Deno.test("familyOf() tells decoders that embed or rerank by their names", () => {
   const config = { model_type: "qwen3", architectures: ["Qwen3ForCausalLM"] };
-  const kind = (path: string) => kindOf({ path, files: new Set(), config });
+  const kind = (path: string) => familyOf({ path, files: new Set(), config }).kind;
   assert.equal(kind("onnx-community/Qwen3-Embedding-0.6B-ONNX"), "embedding");
   assert.equal(kind("/c/models--onnx-community--Qwen3-Reranker-0.6B-ONNX/snapshots/5a"), "rerank");
   assert.equal(kind("/home/me/embeddings/Qwen3-0.6B-ONNX"), "text");
@@ -42,9 +43,9 @@ function folderOf(config: Record<string, unknown>, files: readonly string[] = []
   return { path: "/models/x", files: new Set(files), config };
 }
 
-Deno.test("kindOf() says what it looked at when it cannot tell", () => {
+Deno.test("familyOf() says what it looked at when it cannot tell", () => {
   assert.throws(
-    () => kindOf(folderOf({ model_type: "quux", architectures: ["Quux"] })),
+    () => familyOf(folderOf({ model_type: "quux", architectures: ["Quux"] })),
     (error: Error) => error instanceof StartupError && /quux.*Quux.*--kind/s.test(error.message),
   );
 });

@@ -6,7 +6,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { readReference } from "../../src/models/tts/reference_recording.ts";
 import type { Synthesizer, Voice, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
 import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
-import { openSynthesizer } from "../../src/models/tts/tts_load.ts";
+import { openSynthesizer } from "../fixtures/open_folder.ts";
 import { loadTtsTokenizer } from "../../src/models/tts/tts_tokenizer.ts";
 import { openTestDevice } from "../fixtures/gpu.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

@@ -10,6 +10,7 @@ import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
 import { loadVision } from "../../src/models/vision/vision_load.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
+import { contextOf } from "../fixtures/open_folder.ts";
 import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/model.ts";
 import { drawPicture, MAIN_FAMILIES } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
@@ -163,13 +164,14 @@ async function withForgetfulModel(
   use: (model: Model) => Promise<void>,
 ): Promise<void> {
   await using folder = await makeVisionFolder("qwen2_5_vl");
-  const model = await loadVision(await openFolder(folder.path), {
+  const model = await loadVision({
+    ...contextOf(await openFolder(folder.path), {
+      backend: new CpuBackend(),
+      dtype: "fp32",
+      engine,
+    }),
     kind: "vision",
-    backend: new CpuBackend(),
-    dtype: "fp32",
-    engine,
     maxEncodedBytes: 0,
-    onProgress: () => {},
   });
   try {
     await use(model);

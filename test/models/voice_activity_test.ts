@@ -5,7 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Backend } from "../../src/backend/backend.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { loadAsr } from "../../src/models/asr/asr_load.ts";
+import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { findSpeechRegions } from "../../src/models/asr/speech_regions.ts";
 import { VoiceActivity } from "../../src/models/asr/voice_activity.ts";

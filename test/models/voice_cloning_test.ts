@@ -7,7 +7,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadModel } from "../../src/models/load.ts";
 import { SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
 import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";
-import { openSynthesizer } from "../../src/models/tts/tts_load.ts";
+import { openSynthesizer } from "../fixtures/open_folder.ts";
 import type { VectorVoice } from "../../src/models/tts/tts_voices.ts";
 import { GraphBuilder } from "../fixtures/graph_builder.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";

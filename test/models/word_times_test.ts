@@ -5,7 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
-import { loadAsr } from "../../src/models/asr/asr_load.ts";
+import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";
 import { copyWithAttentionOutputs } from "../fixtures/attention_outputs.ts";

@@ -5,25 +5,14 @@
  */
 import type { Registry } from "prom-client";
 import { LANGUAGES } from "../../api/languages.ts";
-import type { Backend } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { LoadProgress } from "../progress.ts";
 import type { Recogniser } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import type { VoiceActivity } from "./voice_activity.ts";
 import { ActiveRequests } from "../active_requests.ts";
-
-/** How a speech model is loaded. */
-export interface AsrLoadOptions {
-  readonly backend: Backend;
-  readonly dtype?: Dtype | undefined;
-  /** Most recordings at a time. */
-  readonly maxSequences?: number | undefined;
-  readonly onProgress: (progress: LoadProgress) => void;
-}
 
 /** What a speech model is made of. */
 export interface AsrModelOptions {

@@ -4,16 +4,18 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { type AsrLoadOptions, AsrModel } from "./asr.ts";
+import type { OpenContext } from "../family.ts";
+import { AsrModel } from "./asr.ts";
 import { readCtcConfig } from "./ctc_config.ts";
 import { CtcRecogniser } from "./ctc_recogniser.ts";
-import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import { readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
 /** @throws {StartupError} when the folder lacks a part, or its graph is no CTC model. */
-export async function loadCtc(folder: ModelFolder, options: AsrLoadOptions): Promise<AsrModel> {
+export async function loadCtc(context: OpenContext): Promise<AsrModel> {
+  const { folder, engine } = context;
   const architectures = [folder.config["architectures"] ?? []].flat().map(String);
   if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
     throw new StartupError(
@@ -28,11 +30,7 @@ export async function loadCtc(folder: ModelFolder, options: AsrLoadOptions): Pro
     tokenizerConfig: await readOptionalJson(folder, "tokenizer_config.json"),
     tokenizer: await readJson(folder.path, "tokenizer.json"),
   });
-  const speech = await TransformersSpeech.open(folder, {
-    ...options,
-    modelClass: "AutoModelForCTC",
-    graphs: ["model"],
-  });
+  const speech = await TransformersSpeech.open(context, "AutoModelForCTC");
   const numClasses = config.vocabulary.texts.length;
   const run = async (samples: Float32Array) => {
     const { logits, dims } = await speech.logits(samples);
@@ -43,8 +41,8 @@ export async function loadCtc(folder: ModelFolder, options: AsrLoadOptions): Pro
       } classes, and config.json says vocab_size is ${numClasses}.`,
     );
   };
-  await warmUp(run, speech, options);
-  const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
+  await warmUp(run, speech, context);
+  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
   return new AsrModel({
     maxRecordings,
     openRecogniser: (metrics) =>
@@ -65,7 +63,7 @@ export async function loadCtc(folder: ModelFolder, options: AsrLoadOptions): Pro
 async function warmUp(
   run: (samples: Float32Array) => Promise<unknown>,
   { sampleRateHz }: TransformersSpeech,
-  { onProgress }: AsrLoadOptions,
+  { onProgress }: OpenContext,
 ): Promise<void> {
   onProgress({ what: "warming up" });
   await run(new Float32Array(sampleRateHz));

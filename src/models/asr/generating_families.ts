@@ -9,10 +9,11 @@ import { StartupError } from "../../errors.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import { chatTemplateOf } from "../tokenizer.ts";
-import type { GenerateOptions, TransformersSpeechOptions } from "./transformers_speech.ts";
+import type { GenerateOptions, SpeechModelClass } from "./transformers_speech.ts";
 
 /** See the module. */
-export interface GeneratingFamily extends Pick<TransformersSpeechOptions, "modelClass" | "graphs"> {
+export interface GeneratingFamily {
+  readonly modelClass: SpeechModelClass;
   readonly languages: SpokenLanguages;
   /** What is written where a request names no language; told from the sound if absent. */
   readonly defaultLanguage?: string | undefined;
@@ -28,15 +29,8 @@ export interface GeneratingFamily extends Pick<TransformersSpeechOptions, "model
 /** Reads a folder. @throws {StartupError} when it lacks something that the family needs. */
 export type DescribeFamily = (folder: ModelFolder) => Promise<GeneratingFamily>;
 
-/** The decoder's dtype is the model's. */
-const SEQ2SEQ = {
-  modelClass: "AutoModelForSpeechSeq2Seq",
-  graphs: ["decoder_model_merged", "encoder_model"],
-} as const;
-const AUDIO_AND_TEXT = {
-  modelClass: "AutoModelForAudioTextToText",
-  graphs: ["decoder_model_merged", "embed_tokens", "audio_encoder"],
-} as const;
+const SEQ2SEQ = { modelClass: "AutoModelForSpeechSeq2Seq" } as const;
+const AUDIO_AND_TEXT = { modelClass: "AutoModelForAudioTextToText" } as const;
 
 /** What Moonshine's authors allow, so that a text that repeats itself ends. */
 const MOONSHINE_TOKENS_PER_SECOND = 6.5;

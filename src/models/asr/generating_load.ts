@@ -4,7 +4,8 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { type AsrLoadOptions, AsrModel } from "./asr.ts";
+import type { OpenContext } from "../family.ts";
+import { AsrModel } from "./asr.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { GeneratingFamily } from "./generating_families.ts";
 import { GeneratingRecogniser } from "./generating_recogniser.ts";
@@ -12,21 +13,17 @@ import { MAX_RECORDINGS } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
-/** How to load. */
-export interface GeneratingLoadOptions extends AsrLoadOptions {
-  readonly family: GeneratingFamily;
-}
-
 /** @throws {StartupError} when the folder lacks a part, or a graph is not what the family has. */
 export async function loadGenerating(
-  folder: ModelFolder,
-  { family, ...options }: GeneratingLoadOptions,
+  context: OpenContext,
+  family: GeneratingFamily,
 ): Promise<AsrModel> {
-  const speech = await TransformersSpeech.open(folder, { ...options, ...family });
+  const { folder, engine, onProgress } = context;
+  const speech = await TransformersSpeech.open(context, family.modelClass);
   const endTokens = await readEndTokens(folder);
-  options.onProgress({ what: "warming up" });
+  onProgress({ what: "warming up" });
   await warmUp(speech, folder, family);
-  const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
+  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
   return new AsrModel({
     maxRecordings,
     openRecogniser: (metrics) =>

@@ -4,14 +4,12 @@
  * @module
  */
 import { basename, dirname } from "node:path";
-import type { Backend } from "../../backend/backend.ts";
-import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import type { Transformers } from "../../onnx/hook.ts";
-import { chooseDtype, dtypesOf, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { HeardPiece, HearOptions } from "./generating_recogniser.ts";
-import type { LoadProgress } from "../progress.ts";
+import type { OpenContext } from "../family.ts";
 
 /** A tensor of transformers.js. */
 export interface LibraryTensor {
@@ -40,19 +38,11 @@ interface LibraryTokenizer {
 
 const DEFAULT_RATE_HZ = 16_000;
 
-/** How to open a model. */
-export interface TransformersSpeechOptions {
-  readonly backend: Backend;
-  /** The model's class. That of audio and text takes a text with its sound. */
-  readonly modelClass:
-    | "AutoModelForCTC"
-    | "AutoModelForSpeechSeq2Seq"
-    | "AutoModelForAudioTextToText";
-  /** Names of its graphs, the one whose dtype counts as the model's first. */
-  readonly graphs: readonly string[];
-  readonly dtype?: Dtype | undefined;
-  readonly onProgress: (progress: LoadProgress) => void;
-}
+/** A model's class. That of audio and text takes a text with its sound. */
+export type SpeechModelClass =
+  | "AutoModelForCTC"
+  | "AutoModelForSpeechSeq2Seq"
+  | "AutoModelForAudioTextToText";
 
 /** How a text is to be generated. */
 export interface GenerateOptions extends HearOptions {
@@ -91,22 +81,14 @@ export class TransformersSpeech {
 
   /** @throws {StartupError} when the folder lacks a graph or a file, or one is not what the model's class takes. */
   static async open(
-    folder: ModelFolder,
-    options: TransformersSpeechOptions,
+    { folder, graphs, backend, onProgress }: OpenContext,
+    modelClass: SpeechModelClass,
   ): Promise<TransformersSpeech> {
-    const { backend, graphs, modelClass, onProgress } = options;
     requireFiles(folder, ["preprocessor_config.json", "tokenizer.json", "tokenizer_config.json"]);
-    const device = deviceClassOf(backend);
-    const dtypes = graphs.map((graph, index) => {
-      // Only the first has to be of the dtype asked for: its companions often come in fewer.
-      const isWish = index === 0 || dtypesOf(folder, graph).includes(options.dtype!);
-      const dtype = isWish ? options.dtype : undefined;
-      return [graph, chooseDtype(folder, { graph, device, dtype })] as const;
-    });
     const library = await backend.loadTransformers(dirname(folder.path));
     const name = basename(folder.path);
     onProgress({ what: "reading the tokenizer" });
-    const files = dtypes.map(([graph, dtype]) => graphFile(graph, dtype));
+    const files = graphs.all.map(({ path }) => path);
     try {
       const extractor = await library.AutoFeatureExtractor.from_pretrained(name);
       const tokenizer = await library.AutoTokenizer.from_pretrained(name);
@@ -115,7 +97,7 @@ export class TransformersSpeech {
         : extractor as unknown as Prepare;
       onProgress({ what: `loading ${files.join(" and ")}` });
       const model = await library[modelClass].from_pretrained(name, {
-        dtype: Object.fromEntries(dtypes),
+        dtype: Object.fromEntries(graphs.all.map(({ name, dtype }) => [name, dtype])),
         device: "auto",
       });
       return new TransformersSpeech({
@@ -123,7 +105,7 @@ export class TransformersSpeech {
         prepare,
         model: model as unknown as LibraryModel,
         tokenizer: tokenizer as unknown as LibraryTokenizer,
-        dtype: dtypes[0]![1],
+        dtype: graphs.main.dtype,
         sampleRateHz: Number(extractor.config.sampling_rate ?? DEFAULT_RATE_HZ),
       });
     } catch (error) {

@@ -4,8 +4,6 @@
  * @module
  */
 import { join } from "node:path";
-import type { Backend } from "../../backend/backend.ts";
-import { deviceClassOf } from "../../backend/device_class.ts";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
@@ -14,23 +12,19 @@ import type { Tensor } from "../../onnx/ort.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
 import { openCutDecoder } from "../encoder_decoder/cut_decoder_load.ts";
-import type { LoadProgress } from "../progress.ts";
+import type { CompanionContext } from "../companion_graph.ts";
 import { type FeatureEncoder, openFeatureEncoder } from "./feature_encoder.ts";
-import { chooseDtype, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MergedDecoder } from "../encoder_decoder/merged_decoder.ts";
 
 const ENCODER = "encoder_model";
-const DECODER = "decoder_model_merged";
 
 /** How to open the graphs. */
-export interface WhisperGraphsOptions {
-  readonly backend: Backend;
+export interface WhisperGraphsOptions extends CompanionContext {
   /** Most windows at a time. */
   readonly maxRows: number;
   /** Most windows that the encoder takes in one piece where its graph is not cut. */
   readonly maxWholeInputs: number;
-  readonly dtype?: Dtype | undefined;
-  readonly onProgress: (progress: LoadProgress) => void;
 }
 
 /** The encoder and the decoder, which is cut where its graph allows it. */
@@ -69,18 +63,14 @@ export class WhisperGraphs {
   }
 
   /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
-  static async load(folder: ModelFolder, options: WhisperGraphsOptions): Promise<WhisperGraphs> {
-    const { backend } = options;
-    const device = deviceClassOf(backend);
-    const choose = (graph: string) => {
-      const dtype = chooseDtype(folder, { graph, device, dtype: options.dtype });
-      const path = graphFile(graph, dtype);
-      options.onProgress({ what: `loading ${path}` });
-      return { dtype, path };
-    };
-    const encoder = await openEncoder(folder, choose(ENCODER).path, options);
+  static async load(options: WhisperGraphsOptions): Promise<WhisperGraphs> {
+    const { folder, graphs, onProgress } = options;
+    const { path: encoderPath } = graphs.of(ENCODER);
+    onProgress({ what: `loading ${encoderPath}` });
+    const encoder = await openEncoder(folder, encoderPath, options);
     requireFeatures(encoder);
-    const { dtype, path } = choose(DECODER);
+    const { dtype, path } = graphs.main;
+    onProgress({ what: `loading ${path}` });
     const { maxInputs } = encoder;
     const decoder = await openDecoder(folder, path, { ...options, maxInputs });
     return new WhisperGraphs(encoder, decoder, dtype);

@@ -6,30 +6,22 @@
 import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
 import { readAlignmentHeads } from "./alignment_heads.ts";
+import type { OpenContext } from "../family.ts";
 import { AsrModel } from "./asr.ts";
 import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";
 import { WhisperRecogniser } from "./whisper_recogniser.ts";
-import { WhisperGraphs, type WhisperGraphsOptions } from "./whisper_graphs.ts";
+import { WhisperGraphs } from "./whisper_graphs.ts";
 
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
-/** How to load. */
-export interface WhisperLoadOptions
-  extends Omit<WhisperGraphsOptions, "maxRows" | "maxWholeInputs"> {
-  /** Most recordings at a time. */
-  readonly maxSequences?: number | undefined;
-}
-
 /** @throws {StartupError} when the folder is no Whisper model, or lacks a part. */
-export async function loadWhisper(
-  folder: ModelFolder,
-  options: WhisperLoadOptions,
-): Promise<AsrModel> {
+export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
+  const { folder, backend, engine, onProgress } = context;
   const { config: folderConfig, path } = folder;
-  options.onProgress({ what: "reading the tokenizer" });
+  onProgress({ what: "reading the tokenizer" });
   const tokenizer = new Tokenizer(
     await readJson(path, "tokenizer.json"),
     await readOptionalJson(folder, "tokenizer_config.json"),
@@ -40,9 +32,9 @@ export async function loadWhisper(
     (token) => tokenizer.token_to_id(token) ?? undefined,
   );
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
-  const maxRecordings = options.maxSequences ?? MAX_RECORDINGS;
-  const graphs = await WhisperGraphs.load(folder, {
-    ...options,
+  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
+  const graphs = await WhisperGraphs.load({
+    ...context,
     maxRows: maxRecordings,
     maxWholeInputs: maxWindows(folder, spec.frames),
   });
@@ -55,12 +47,12 @@ export async function loadWhisper(
     decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
     maxRecordings,
     maxGroupRows: graphs.maxInputs,
-    sampler: options.backend.openSampler({
+    sampler: backend.openSampler({
       vocabSize: config.vocabSize,
       dtype: logitsDtype,
       maxRows: maxRecordings,
     }),
-    speech: options.backend.openSpeech({
+    speech: backend.openSpeech({
       spec,
       rules: {
         vocabSize: config.vocabSize,

@@ -11,7 +11,6 @@ import type { Dtype } from "../../config.ts";
 import { loadDecoder } from "../decoder.ts";
 import { DecoderTexts } from "./decoder_texts.ts";
 import type { TextLoadOptions } from "./text_graph.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { TextRunner } from "./text_runner.ts";
 
 /** A decoder ready for texts. */
@@ -31,12 +30,11 @@ export interface LoadedDecoderTexts {
  * @throws {StartupError} when its graph cannot be cut: padded batches are not for decoders.
  */
 export async function loadDecoderTexts(
-  folder: ModelFolder,
   options: TextLoadOptions,
   columns?: readonly number[],
 ): Promise<LoadedDecoderTexts> {
-  const { backend, engine } = options;
-  const { decoder, dtype } = await loadDecoder(folder, options);
+  const { backend, engine, folder } = options;
+  const { decoder, dtype } = await loadDecoder(options);
   if (!(decoder instanceof PagedDecoder)) {
     await decoder.dispose();
     throw new StartupError(

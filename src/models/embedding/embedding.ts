@@ -21,7 +21,7 @@ import {
   type PoolingMode,
 } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
-import type { TextLoadOptions } from "./text_graph.ts";
+import type { OpenContext } from "../family.ts";
 import { type LoadedTexts, loadTexts } from "./text_load.ts";
 import { TextModel } from "./text_model.ts";
 
@@ -43,17 +43,14 @@ export class EmbeddingModel extends TextModel implements Model {
   }
 
   /**
-   * Loads a folder.
+   * Loads a folder. The model's name tells what the folder leaves out.
    *
-   * @param modelName tells what the folder leaves out.
    * @throws {StartupError} when the folder lacks what the model needs.
    */
-  static async load(
-    folder: ModelFolder,
-    options: TextLoadOptions & { readonly modelName: string },
-  ): Promise<EmbeddingModel> {
-    const config = await readEmbeddingConfig(folder, options.modelName);
-    const loaded = await loadTexts(folder, options, {
+  static async load(context: OpenContext): Promise<EmbeddingModel> {
+    const { folder, modelName } = context;
+    const config = await readEmbeddingConfig(folder, modelName);
+    const loaded = await loadTexts(context, {
       encoder: (graph) => poolGraph(graph, config, folder),
       decoder: () => requireForDecoder(config, folder),
     });

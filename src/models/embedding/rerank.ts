@@ -7,13 +7,12 @@ import { StartupError } from "../../errors.ts";
 import type { Model as Graph } from "../../onnx/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
 import type { EncoderForm } from "./encoder_load.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput, keepOutput } from "../graph_output.ts";
 import { type Model, requireTask } from "../model.ts";
 import { FIRST_TOKEN } from "./packed_encoder.ts";
 import { crossEncoderForm, type PairForm, yesNoRerankPrompt } from "./rerank_form.ts";
 import { fitPair } from "./text_fit.ts";
-import type { TextLoadOptions } from "./text_graph.ts";
+import type { OpenContext } from "../family.ts";
 import { type LoadedTexts, loadTexts } from "./text_load.ts";
 import { TextModel } from "./text_model.ts";
 
@@ -36,9 +35,9 @@ export class RerankModel extends TextModel implements Model {
    *
    * @throws {StartupError} when the folder lacks what the model needs, or its graph is no reranker's.
    */
-  static async load(folder: ModelFolder, options: TextLoadOptions): Promise<RerankModel> {
+  static async load(context: OpenContext): Promise<RerankModel> {
     let form: PairForm | undefined;
-    const loaded = await loadTexts(folder, options, {
+    const loaded = await loadTexts(context, {
       encoder: (graph, tokenizer) => {
         form = crossEncoderForm(tokenizer);
         return logitsForm(graph);

@@ -4,24 +4,14 @@
  * @module
  */
 import { join } from "node:path";
-import type { Backend } from "../../backend/backend.ts";
-import { deviceClassOf } from "../../backend/device_class.ts";
-import type { Dtype, EngineSettings } from "../../config.ts";
+import type { Dtype } from "../../config.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
-import type { LoadProgress } from "../progress.ts";
-import { chooseDtype, graphFile, type ModelFolder } from "../../hub/model_folder.ts";
+import type { DecoderLoadOptions } from "../decoder.ts";
 
-const GRAPH = "model";
-
-/** How to load a model of texts. */
-export interface TextLoadOptions {
-  readonly backend: Backend;
-  readonly dtype?: Dtype | undefined;
-  readonly engine: EngineSettings;
-  readonly onProgress: (progress: LoadProgress) => void;
-}
+/** What a model of texts is loaded with. */
+export type TextLoadOptions = DecoderLoadOptions;
 
 /** A graph that was read, its weights not. */
 export interface TextGraph extends AsyncDisposable {
@@ -32,20 +22,12 @@ export interface TextGraph extends AsyncDisposable {
   readonly files: FolderFiles;
 }
 
-/**
- * Reads a folder's graph in the dtype asked for, or the one that suits the backend best.
- *
- * @throws {StartupError} when there is no such graph.
- */
+/** Reads a folder's graph. */
 export async function readTextGraph(
-  folder: ModelFolder,
-  options: TextLoadOptions,
+  { folder, graphs, onProgress }: TextLoadOptions,
 ): Promise<TextGraph> {
-  const { backend } = options;
-  const device = backend.kind === "cpu" ? "cpuInBatches" : deviceClassOf(backend);
-  const dtype = chooseDtype(folder, { graph: GRAPH, device, dtype: options.dtype });
-  const path = graphFile(GRAPH, dtype);
-  options.onProgress({ what: `reading ${path}` });
+  const { path, dtype } = graphs.main;
+  onProgress({ what: `reading ${path}` });
   const files = new FolderFiles(join(folder.path, "onnx"));
   const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
   return { model, dtype, path, files, [Symbol.asyncDispose]: () => files[Symbol.asyncDispose]() };

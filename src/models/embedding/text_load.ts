@@ -10,7 +10,6 @@ import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { maxTokensOf } from "./encoder_limits.ts";
 import { type EncoderForm, loadEncoder } from "./encoder_load.ts";
 import { EncoderTokenizer } from "./encoder_tokenizer.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
 import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
 import type { TextRunner } from "./text_runner.ts";
 
@@ -35,21 +34,21 @@ export interface LoadedTexts {
 
 /** Loads a folder. @throws {StartupError} when it lacks what the model needs. */
 export async function loadTexts(
-  folder: ModelFolder,
   options: TextLoadOptions,
   forms: TextForms,
 ): Promise<LoadedTexts> {
+  const { folder } = options;
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await EncoderTokenizer.load(folder);
   const maxTokens = await maxTokensOf(folder);
-  await using graph = await readTextGraph(folder, options);
+  await using graph = await readTextGraph(options);
   const { dtype } = graph;
   if (!isDecoder(graph.model)) {
     const form = forms.encoder(graph.model, tokenizer);
     const loaded = await loadEncoder(graph, form, { ...options, tokenizer, maxTokens });
     return { ...loaded, tokenizer, dtype, isDecoder: false };
   }
-  const loaded = await loadDecoderTexts(folder, { ...options, dtype }, forms.decoder(tokenizer));
+  const loaded = await loadDecoderTexts(options, forms.decoder(tokenizer));
   return {
     ...loaded,
     tokenizer,

@@ -5,7 +5,6 @@
  */
 import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
-import type { Dtype } from "../../config.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { Pixels } from "../../media/pixels.ts";
@@ -13,48 +12,25 @@ import { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model as Graph } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { openChangedGraph } from "../changed_graph.ts";
-import {
-  chooseDtype,
-  graphFile,
-  type ModelFolder,
-  readOptionalJson,
-} from "../../hub/model_folder.ts";
+import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
 import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
 import { type PictureProcessor, readPictureProcessor } from "../picture_processor.ts";
-import type { LoadProgress } from "../progress.ts";
+import type { OpenContext } from "../family.ts";
 
-const GRAPH = "model";
 /** Most pictures at a time where the user does not say. */
 const MAX_PICTURES = 8;
 /** Values of probabilities may stray so far from 0 and 1 by rounding; logits of a picture stray further. */
 const MAX_STRAY = 0.5;
 
-/** How to load. */
-export interface MattingLoadOptions {
-  readonly backend: Backend;
-  readonly dtype?: Dtype | undefined;
-  /** Most pictures at a time. */
-  readonly maxSequences?: number | undefined;
-  /** Most threads that decode and encode pictures; all cores if absent, at most 4. */
-  readonly cpuThreads?: number | undefined;
-  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
-  readonly maxImagePixels?: number | undefined;
-  readonly onProgress: (progress: LoadProgress) => void;
-}
-
 /** @throws {StartupError} when the folder lacks a graph, or holds one of another kind. */
 export async function loadMatting(
-  folder: ModelFolder,
-  options: MattingLoadOptions,
+  { folder, graphs, backend, engine, onProgress }: OpenContext,
 ): Promise<MattingModel> {
-  const { backend } = options;
-  const device = backend.kind === "cpu" ? "cpuInBatches" : backend.hasF16 ? "gpuWithF16" : "gpu";
-  const dtype = chooseDtype(folder, { graph: GRAPH, device, dtype: options.dtype });
-  const path = graphFile(GRAPH, dtype);
-  options.onProgress({ what: `loading ${path}` });
+  const { path, dtype } = graphs.main;
+  onProgress({ what: `loading ${path}` });
   await using files = new FolderFiles(join(folder.path, "onnx"));
   const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
   const family = mattingFamilyOf(folder.config);
@@ -71,9 +47,9 @@ export async function loadMatting(
     dtype,
     takesBatches: graph.takesBatches,
     device: backend.kind,
-    maxPictures: options.maxSequences ?? MAX_PICTURES,
-    maxThreads: options.cpuThreads,
-    maxImagePixels: options.maxImagePixels,
+    maxPictures: engine.maxSequences ?? MAX_PICTURES,
+    maxThreads: engine.cpuThreads,
+    maxImagePixels: engine.maxImagePixels,
   });
 }
 

@@ -64,11 +64,6 @@ export interface LineOcrConfig {
   readonly recognition: readonly RecognitionConfig[];
 }
 
-/** Whether a folder is of this layout. */
-export function isLineOcr({ config }: ModelFolder): boolean {
-  return config["task"] === "ocr" && "detection" in config && "recognition" in config;
-}
-
 /** @throws {StartupError} naming what is missing. */
 export async function readLineOcrConfig(folder: ModelFolder): Promise<LineOcrConfig> {
   const { config } = folder;

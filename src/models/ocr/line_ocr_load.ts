@@ -4,9 +4,7 @@
  * @module
  */
 import { join } from "node:path";
-import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
 import { LineClassifier } from "./line_classifier.ts";
 import { LineDetector } from "./line_detector.ts";
 import { LineOcrModel } from "./line_ocr.ts";
@@ -14,25 +12,14 @@ import { readLineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import { LineRecogniser } from "./line_recogniser.ts";
 import { PictureDesk } from "./picture_desk.ts";
-import type { LoadProgress } from "../progress.ts";
-
-/** How to load. */
-export interface LineOcrLoadOptions {
-  readonly backend: Backend;
-  readonly onProgress: (progress: LoadProgress) => void;
-  /** Most requests at a time. */
-  readonly maxSequences?: number | undefined;
-  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
-  readonly maxImagePixels?: number | undefined;
-}
+import type { OpenContext } from "../family.ts";
 
 /** Most requests at a time where the user does not say. */
 const MAX_REQUESTS = 4;
 
 /** @throws {StartupError} when the description lacks something. */
 export async function loadLineOcr(
-  folder: ModelFolder,
-  { backend, onProgress, maxSequences, maxImagePixels }: LineOcrLoadOptions,
+  { folder, backend, engine: { maxSequences, maxImagePixels }, onProgress }: OpenContext,
 ): Promise<LineOcrModel> {
   const config = await readLineOcrConfig(folder);
   const open = async (file: string) => {

@@ -12,9 +12,6 @@ import type { Json, ModelFolder } from "../../hub/model_folder.ts";
 import { MergedDecoder } from "../encoder_decoder/merged_decoder.ts";
 import type { LoadProgress } from "../progress.ts";
 
-/** The graph. */
-export const DECODER = "decoder_model_merged";
-
 /** How to open it. */
 export interface OcrDecoderOptions {
   readonly backend: Backend;

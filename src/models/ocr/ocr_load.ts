@@ -4,44 +4,20 @@
  * @module
  */
 import { dirname } from "node:path";
-import type { Backend } from "../../backend/backend.ts";
-import { deviceClassOf } from "../../backend/device_class.ts";
-import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import { loadTransformers } from "../../onnx/hook.ts";
-import { openFlorence } from "./florence.ts";
-import {
-  chooseDtype,
-  graphFile,
-  type Json,
-  type ModelFolder,
-  readOptionalJson,
-} from "../../hub/model_folder.ts";
+import { type Json, readOptionalJson } from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
-import { isLineOcr } from "./line_ocr_config.ts";
-import { loadLineOcr } from "./line_ocr_load.ts";
 import type { Model } from "../model.ts";
 import { OcrModel } from "./ocr.ts";
-import { DECODER, openOcrDecoder } from "./ocr_decoder.ts";
+import { openOcrDecoder } from "./ocr_decoder.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
 import { PictureEncoder } from "./picture_encoder.ts";
 import { probeDecoder, probeEncoder } from "./ocr_probe.ts";
 import { PictureDesk } from "./picture_desk.ts";
-import type { LoadProgress } from "../progress.ts";
+import type { OpenContext } from "../family.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
-import { openVisionEncoderDecoder } from "./vision_encoder_decoder.ts";
-
-/** How to load. */
-export interface OcrLoadOptions {
-  readonly backend: Backend;
-  readonly dtype?: Dtype | undefined;
-  readonly onProgress: (progress: LoadProgress) => void;
-  /** Most requests at a time. */
-  readonly maxSequences?: number | undefined;
-  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
-  readonly maxImagePixels?: number | undefined;
-}
 
 /** Most requests at a time where the user does not say. */
 const MAX_REQUESTS = 8;
@@ -50,25 +26,13 @@ const MAX_CHOICES = 16;
 /** Most values of prepared pictures in one run of the encoder: its activations take some hundred times that. */
 const MAX_ENCODER_VALUES = 2 ** 22;
 
-/** By `model_type`. */
-const FAMILIES: Readonly<Record<string, (options: FamilyOptions) => OcrFamily>> = {
-  "vision-encoder-decoder": openVisionEncoderDecoder,
-  florence2: openFlorence,
-};
-
-/** @throws {StartupError} when the folder is of no known family, or lacks a part. */
-export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Promise<Model> {
-  if (isLineOcr(folder)) return await loadLineOcr(folder, options);
-  const type = String(folder.config["model_type"]);
-  const openFamily = FAMILIES[type];
-  if (openFamily === undefined) {
-    throw new StartupError(
-      `${folder.path} is an OCR model of type ${type}; this version of Hearth serves ${
-        Object.keys(FAMILIES).join(", ")
-      }, and folders whose config.json describes detection and recognition.`,
-    );
-  }
-  options.onProgress({ what: "reading the tokenizer" });
+/** @throws {StartupError} when the folder lacks a part. */
+export async function loadOcr(
+  context: OpenContext,
+  openFamily: (options: FamilyOptions) => OcrFamily,
+): Promise<Model> {
+  const { folder, engine, onProgress } = context;
+  onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
   const config = mergeConfig(
     folder.config,
@@ -79,10 +43,10 @@ export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Pro
   const family = openFamily({ config, tokenizer, preprocessor, transformers });
   const desk = await PictureDesk.open({
     folder: folder.path,
-    maxPixels: options.maxImagePixels,
+    maxPixels: engine.maxImagePixels,
   });
   try {
-    return await loadGraphs(folder, { ...options, config, tokenizer, family, desk });
+    return await loadGraphs({ ...context, config, tokenizer, family, desk });
   } catch (error) {
     desk.close();
     throw error;
@@ -90,27 +54,24 @@ export async function loadOcr(folder: ModelFolder, options: OcrLoadOptions): Pro
 }
 
 /** What is known before the graphs are. */
-interface LoadedSettings extends OcrLoadOptions {
+interface LoadedSettings extends OpenContext {
   readonly config: Json;
   readonly tokenizer: TextTokenizer;
   readonly family: OcrFamily;
   readonly desk: PictureDesk;
 }
 
-async function loadGraphs(folder: ModelFolder, settings: LoadedSettings): Promise<OcrModel> {
-  const { backend, config, family, desk, maxSequences: maxRequests = MAX_REQUESTS } = settings;
+async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
+  const { folder, graphs, backend, engine, config, family, desk } = settings;
+  const maxRequests = engine.maxSequences ?? MAX_REQUESTS;
   const maxDecoderTokens = readPositions(config);
-  const dtype = chooseDtype(folder, {
-    graph: DECODER,
-    device: deviceClassOf(backend),
-    dtype: settings.dtype,
-  });
-  const encoder = await PictureEncoder.load(folder, { ...settings, dtype });
+  const { path, dtype } = graphs.main;
+  const encoder = await PictureEncoder.load(settings);
   settings.onProgress({ what: "warming up" });
   const probe = await probeEncoder(encoder, { family, desk });
   const decoder = await openOcrDecoder(folder, {
     ...settings,
-    path: graphFile(DECODER, dtype),
+    path,
     maxTokens: maxDecoderTokens,
     maxRows: maxRequests,
     numPlaces: probe.hasOneSize ? probe.numPlaces : undefined,

@@ -7,8 +7,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { type Session, Tensor } from "../../onnx/ort.ts";
-import { type CompanionOptions, openCompanion } from "../companion_graph.ts";
-import { dtypesOf, type ModelFolder } from "../../hub/model_folder.ts";
+import { type CompanionContext, openCompanion } from "../companion_graph.ts";
 import { openJoinGraph } from "../encoder_decoder/join_graph.ts";
 
 const ENCODER = "encoder_model";
@@ -41,16 +40,16 @@ export class PictureEncoder {
   }
 
   /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
-  static async load(folder: ModelFolder, options: CompanionOptions): Promise<PictureEncoder> {
-    const open = (graph: string) => openCompanion(folder, graph, options);
-    const hasText = dtypesOf(folder, VISION).length > 0;
+  static async load(context: CompanionContext): Promise<PictureEncoder> {
+    const open = (graph: string) => openCompanion(graph, context);
+    const hasText = context.graphs.has(VISION);
     const encoder = await open(ENCODER);
     requireInputs(
       encoder,
       ENCODER,
       hasText ? ["inputs_embeds", "attention_mask"] : ["pixel_values"],
     );
-    const textSide = hasText ? await openTextSide(open, options.backend) : undefined;
+    const textSide = hasText ? await openTextSide(open, context.backend) : undefined;
     return new PictureEncoder(encoder, textSide);
   }
 

@@ -7,9 +7,10 @@
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import { chooseDtype, graphFile, openFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { graphFile, openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { LoadProgress } from "../progress.ts";
 import type { ClonedVoice, VoiceCloner } from "./synthesizer.ts";
+import { chooseDtype } from "../graph_choice.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import type { VectorVoice } from "./tts_voices.ts";
 

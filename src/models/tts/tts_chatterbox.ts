@@ -12,7 +12,7 @@ import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { readReference } from "./reference_recording.ts";
 import { SpeechTokenGenerator, type VoicePrefix } from "./speech_token_generator.ts";
 import type { ClonedVoice, Synthesizer, Utterance, Voice, VoiceCloner } from "./synthesizer.ts";
-import type { TtsLoadOptions } from "./tts_folder.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 
@@ -61,7 +61,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     const generation = await readOptionalJson(folder, "generation_config.json");
     const sound = await readOptionalJson(folder, "preprocessor_config.json");
     const open = (name: string, known: RegExp) =>
-      TtsGraph.open(folder, { ...options, path: options.pathOf(name), known });
+      TtsGraph.open(folder, { ...options, path: options.graphs.of(name).path, known });
     const endTokens = [generation["eos_token_id"] ?? folder.config["eos_token_id"]].flat();
     const synthesizer = new ChatterboxSynthesizer({
       tokenizer,

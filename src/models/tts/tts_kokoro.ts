@@ -7,7 +7,7 @@ import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { toPhonemes } from "./tts_phonemes.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_folder.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
 
@@ -50,7 +50,7 @@ export class KokoroSynthesizer implements Synthesizer {
     const tokenizer = await loadTtsTokenizer(folder);
     const graph = await TtsGraph.open(folder, {
       ...options,
-      path: options.pathOf("model"),
+      path: options.graphs.of("model").path,
       known: /^(input_ids|style|speed)$/,
     });
     try {

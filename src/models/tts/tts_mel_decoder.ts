@@ -14,7 +14,7 @@ import type { Model } from "../../onnx/proto.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { emptyCache, pickCache } from "./tts_cache.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_folder.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
 
 const DECODER = "decoder_model_merged";
 const KNOWN =
@@ -56,7 +56,7 @@ export class MelDecoder {
 
   /** @throws {StartupError} when the graph is not as Optimum exports it. */
   static async open(folder: ModelFolder, options: TtsLoadOptions): Promise<MelDecoder> {
-    const path = options.pathOf(DECODER);
+    const path = options.graphs.of(DECODER).path;
     const open = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) =>
       TtsGraph.open(folder, {
         ...options,

@@ -11,7 +11,7 @@ import { MelDecoder, type MelState } from "./tts_mel_decoder.ts";
 import { SpeakerEncoder } from "./speaker_encoder.ts";
 import type { Synthesizer, Utterance, VoiceCloner } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_folder.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
@@ -95,7 +95,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
         }),
       encoder: await TtsGraph.open(folder, {
         ...options,
-        path: options.pathOf("encoder_model"),
+        path: options.graphs.of("encoder_model").path,
         known: /^(input_ids|attention_mask)$/,
       }),
       decoder: await MelDecoder.open(folder, options),
@@ -191,9 +191,9 @@ class GrowingFrames {
   }
 }
 
-function findVocoder(folder: ModelFolder, { pathOf, graphs }: TtsLoadOptions): string {
+function findVocoder(folder: ModelFolder, { graphs }: TtsLoadOptions): string {
   const name = ["decoder_postnet_and_vocoder", "vocoder"].find((each) => graphs.has(each));
-  if (name !== undefined) return pathOf(name);
+  if (name !== undefined) return graphs.of(name).path;
   throw new StartupError(
     `${folder.path} has no vocoder: wanted is onnx/decoder_postnet_and_vocoder.onnx as Optimum exports it, or a ` +
       "HiFi-GAN as onnx/vocoder.onnx.",

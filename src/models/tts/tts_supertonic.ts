@@ -8,7 +8,7 @@ import { normalNoise } from "../../onnx/noise_table.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_folder.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
@@ -62,7 +62,7 @@ export class SupertonicSynthesizer implements Synthesizer {
       languageOf: () => "en",
     });
     const open = (name: string, known: RegExp) =>
-      TtsGraph.open(folder, { ...options, path: options.pathOf(name), known });
+      TtsGraph.open(folder, { ...options, path: options.graphs.of(name).path, known });
     const graphs = {
       encoder: await open("text_encoder", /^(input_ids|attention_mask|style)$/),
       denoiser: await open(

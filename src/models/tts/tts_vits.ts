@@ -6,7 +6,7 @@
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Synthesizer, Utterance, Voice } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_folder.ts";
+import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 
 /** Every second is a blank. */
@@ -37,7 +37,7 @@ export class VitsSynthesizer implements Synthesizer {
     const tokenizer = await loadTtsTokenizer(folder);
     const graph = await TtsGraph.open(folder, {
       ...options,
-      path: options.pathOf("model"),
+      path: options.graphs.of("model").path,
       known: /^(input_ids|attention_mask)$/,
     });
     return new VitsSynthesizer({ graph, tokenizer }, folder);

@@ -28,25 +28,16 @@ export interface VisionLoadOptions extends DecoderLoadOptions {
   readonly maxEncodedBytes?: number | undefined;
 }
 
-/** Whether a folder is one of a decoder that sees, and not of an encoder and a decoder that attends to it. */
-export function isVisionLanguageModel({ files }: ModelFolder): boolean {
-  const has = (graph: string) =>
-    [...files].some((file) => file.startsWith(`onnx/${graph}`) && file.endsWith(".onnx"));
-  return has(ENCODER_GRAPH) && !has("encoder_model");
-}
-
 /** @throws {StartupError} when the folder lacks a part, or its parts do not fit together. */
-export async function loadVision(
-  folder: ModelFolder,
-  options: VisionLoadOptions,
-): Promise<VisionModel> {
+export async function loadVision(options: VisionLoadOptions): Promise<VisionModel> {
+  const { folder } = options;
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
   const preparer = await VisionPreparer.open(folder.path, {
     maxPixels: options.engine.maxImagePixels,
   });
   try {
-    return await loadParts(folder, { ...options, tokenizer, preparer });
+    return await loadParts({ ...options, tokenizer, preparer });
   } catch (error) {
     preparer.close();
     throw error;
@@ -54,13 +45,12 @@ export async function loadVision(
 }
 
 async function loadParts(
-  folder: ModelFolder,
   options: VisionLoadOptions & {
     readonly tokenizer: TextTokenizer;
     readonly preparer: VisionPreparer;
   },
 ): Promise<VisionModel> {
-  const { backend, kind, engine, onProgress, tokenizer, preparer } = options;
+  const { folder, backend, kind, engine, onProgress, tokenizer, preparer } = options;
   const prompt = new VisionPrompt({
     tokenizer,
     placeholder: preparer.placeholder,
@@ -68,13 +58,13 @@ async function loadParts(
   });
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
   const defaults = readGenerationDefaults(folder.config, generationConfig);
-  const { decoder, dtype, embeddings } = await loadDecoder(folder, options);
+  const { decoder, dtype, embeddings } = await loadDecoder(options);
   if (embeddings === undefined) {
     throw new StartupError(
       `The decoder in ${folder.path} takes token ids: there is no place where pictures could go in.`,
     );
   }
-  const session = await openCompanion(folder, ENCODER_GRAPH, { backend, dtype, onProgress });
+  const session = await openCompanion(ENCODER_GRAPH, options);
   const encoder = await VisionEncoder.open({ backend, session, embeddings });
   onProgress({ what: "warming up" });
   await warmUp(decoder);

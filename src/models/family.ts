@@ -1,0 +1,64 @@
+/**
+ * What a family of models is: how its folders are told from others, which graphs run, and how it opens.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import type { EngineSettings, ModelKind } from "../config.ts";
+import type { ModelFolder } from "../hub/model_folder.ts";
+import type { ChosenGraphs, WantedGraph } from "./graph_choice.ts";
+import type { Model } from "./model.ts";
+import type { LoadProgress } from "./progress.ts";
+
+/** What a model is opened with. */
+export interface OpenContext {
+  readonly folder: ModelFolder;
+  readonly graphs: ChosenGraphs;
+  readonly backend: Backend;
+  readonly engine: EngineSettings;
+  /** As requests call it. */
+  readonly modelName: string;
+  /** Folder of a model that tells speech from silence, for speech models. */
+  readonly vadFolder?: string | undefined;
+  /** Folder of a model that tells speakers apart, for models that speak. */
+  readonly speakerEncoderFolder?: string | undefined;
+  readonly onProgress: (progress: LoadProgress) => void;
+}
+
+/** See the module. */
+export interface Family {
+  /** Its `model_type`, where it has one. */
+  readonly name: string;
+  readonly kind: ModelKind;
+  /** Whether a folder is one of this family. */
+  matches(folder: ModelFolder): boolean;
+  /** Whether it takes a folder that the user has named the kind of; those that match if absent. */
+  accepts?(folder: ModelFolder): boolean;
+  /** The graphs that run, the main one first. */
+  graphs(folder: ModelFolder): readonly WantedGraph[];
+  /** Its files beside graphs and configuration. */
+  readonly files?: RegExp;
+  /** @throws {StartupError} when the folder lacks a part, or its parts do not fit together. */
+  open(context: OpenContext): Promise<Model>;
+}
+
+/** Whether the configuration names an architecture of this form. */
+export function isBuiltAs({ config }: ModelFolder, form: RegExp): boolean {
+  const value = config["architectures"];
+  return Array.isArray(value) && value.some((name) => typeof name === "string" && form.test(name));
+}
+
+/** Whether the `model_type` is one of these. */
+export function isOfType({ config }: ModelFolder, ...types: readonly string[]): boolean {
+  return types.includes(String(config["model_type"] ?? ""));
+}
+
+/** Whether a folder says that it is for a task, whatever its architecture. */
+export function isForTask({ config }: ModelFolder, task: string): boolean {
+  return config["task"] === task;
+}
+
+/** Whether a folder has a graph, in any dtype. */
+export function hasGraph({ files }: ModelFolder, name: string): boolean {
+  return [...files].some((file) => file.startsWith(`onnx/${name}`) && file.endsWith(".onnx"));
+}

@@ -1,0 +1,189 @@
+/**
+ * Which of a model's graphs are run, and in which dtype: asked by the download, the memory check and the loaders alike.
+ *
+ * @module
+ */
+import type { DeviceClass } from "../backend/device_class.ts";
+import type { Dtype } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
+
+/** What to take first where `--dtype` does not say, by what the device can do. */
+export const PREFERRED = {
+  gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
+  gpu: ["q4", "fp32"],
+  cpu: ["q8", "q4", "fp32"],
+  // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it.
+  cpuInBatches: ["fp32", "fp16", "q4", "q8"],
+  // Whatever is left out of sound is heard as noise.
+  sound: ["fp32", "fp16", "q8", "q4"],
+} as const satisfies Record<string, readonly Dtype[]>;
+
+type Preference = keyof typeof PREFERRED;
+
+/** A graph that a model runs. */
+export interface WantedGraph {
+  /** The same in every dtype: `onnx/model_q4.onnx` is `model`. */
+  readonly name: string;
+  /**
+   * Which dtypes suit it: `batches` where the rows of many requests run together, `sound` where it makes sound;
+   * those that suit the device if absent.
+   */
+  readonly suits?: "batches" | "sound" | undefined;
+}
+
+/** What the user wishes for, and on what it runs. */
+export interface GraphWish {
+  readonly device: DeviceClass;
+  /** The one that suits best if absent. */
+  readonly dtype?: Dtype | undefined;
+}
+
+/** A graph in the dtype that was chosen. */
+export interface ChosenGraph {
+  readonly name: string;
+  readonly dtype: Dtype;
+  /** In the folder: `onnx/model_q4.onnx`. */
+  readonly path: string;
+}
+
+/** The graphs of a model, each in its dtype. */
+export class ChosenGraphs {
+  /** The main one first. */
+  readonly all: readonly ChosenGraph[];
+  /** Files that would have been preferred, but are not there. */
+  readonly missed: readonly string[];
+  readonly #folderPath: string;
+
+  constructor(
+    folder: ModelFolder,
+    { all, missed }: Pick<ChosenGraphs, "all" | "missed">,
+  ) {
+    this.#folderPath = folder.path;
+    this.all = all;
+    this.missed = missed;
+  }
+
+  /** The one whose dtype is the model's. */
+  get main(): ChosenGraph {
+    return this.all[0]!;
+  }
+
+  has(name: string): boolean {
+    return this.all.some((graph) => graph.name === name);
+  }
+
+  /** @throws {StartupError} when the folder has no such graph. */
+  of(name: string): ChosenGraph {
+    const found = this.all.find((graph) => graph.name === name);
+    if (found !== undefined) return found;
+    throw new StartupError(`${this.#folderPath} has no onnx/${name}*.onnx.`);
+  }
+}
+
+/**
+ * Chooses the dtype of each graph. The main one has to be of the dtype asked for. Its companions often come in fewer:
+ * they are taken in the dtype asked for, else in the main graph's, else in the one that suits best.
+ *
+ * @param wanted the main graph first.
+ * @throws {StartupError} when the folder lacks one, or the main one in the dtype asked for.
+ */
+export function chooseGraphs(
+  folder: ModelFolder,
+  wanted: readonly WantedGraph[],
+  { device, dtype: asked }: GraphWish,
+): ChosenGraphs {
+  const all: ChosenGraph[] = [];
+  const missed: string[] = [];
+  const mainPreference = preferenceOf(wanted[0]!, device);
+  for (const graph of wanted) {
+    const { name } = graph;
+    const preference = preferenceOf(graph, device);
+    const dtype = all.length === 0 ? asked : companionDtype(folder, name, [
+      asked,
+      preference === mainPreference ? all[0]!.dtype : undefined,
+    ]);
+    const chosen = chooseDtype(folder, { graph: name, device: preference, dtype });
+    all.push({ name, dtype: chosen, path: graphFile(name, chosen) });
+    if (asked === undefined && dtype === undefined) {
+      missed.push(...betterThan(folder, { name, dtype: chosen, preference }));
+    }
+  }
+  return new ChosenGraphs(folder, { all, missed });
+}
+
+/**
+ * Chooses the dtype of one graph.
+ *
+ * @param options.dtype the user's wish.
+ * @throws {StartupError} naming the dtypes there are, when none fits.
+ */
+export function chooseDtype(
+  folder: ModelFolder,
+  options: { graph: string; device: Preference; dtype?: Dtype | undefined },
+): Dtype {
+  const there = dtypesOf(folder, options.graph);
+  const wanted: readonly Dtype[] = options.dtype ? [options.dtype] : PREFERRED[options.device];
+  const chosen = wanted.find((dtype) => there.includes(dtype)) ??
+    (options.dtype ? undefined : there[0]);
+  if (chosen) return chosen;
+  const found = there.length > 0
+    ? `it has ${there.join(", ")}`
+    : `it has no onnx/${options.graph}*.onnx`;
+  const hasGraphs = [...folder.files].some((file) => file.endsWith(".onnx"));
+  const advice = hasGraphs
+    ? ""
+    : " Hearth runs models in ONNX form: look for one whose name ends in -ONNX.";
+  throw new StartupError(
+    `${folder.path} has no graph of dtype ${wanted.join(" or ")}: ${found}.${advice}`,
+  );
+}
+
+function preferenceOf({ suits }: WantedGraph, device: DeviceClass): Preference {
+  if (suits === "sound") return "sound";
+  return suits === "batches" && device === "cpu" ? "cpuInBatches" : device;
+}
+
+/** The first of some dtypes that the folder has the graph in. */
+function companionDtype(
+  folder: ModelFolder,
+  name: string,
+  dtypes: readonly (Dtype | undefined)[],
+): Dtype | undefined {
+  const there = dtypesOf(folder, name);
+  return dtypes.find((dtype) => dtype !== undefined && there.includes(dtype));
+}
+
+function betterThan(
+  folder: ModelFolder,
+  { name, dtype, preference }: { name: string; dtype: Dtype; preference: Preference },
+): string[] {
+  const preferred: readonly Dtype[] = PREFERRED[preference];
+  const rank = preferred.indexOf(dtype);
+  const better = rank < 0 ? preferred : preferred.slice(0, rank);
+  return better.map((each) => graphFile(name, each)).filter((file) => !folder.files.has(file));
+}
+
+/** Wants graphs by their names, the main one first. */
+export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
+  return () => names.map((name) => ({ name }));
+}
+
+const MERGED = "decoder_model_merged";
+/** Half decoders that a merged one stands for. */
+const HALVES = ["decoder_model", "decoder_with_past_model"];
+const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
+
+/** Wants all graphs of a folder. @param main comes first where there is one of that name. */
+export function allGraphs(main?: string): (folder: ModelFolder) => WantedGraph[] {
+  return ({ files }) => {
+    const found = new Set(
+      [...files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file))
+        .map((file) => file.slice("onnx/".length).replace(DTYPE_SUFFIX, "")),
+    );
+    const names = [...found]
+      .filter((name) => !(found.has(MERGED) && HALVES.includes(name)))
+      .sort((a, b) => Number(b === main) - Number(a === main) || (a < b ? -1 : 1));
+    return (names.length === 0 ? [main ?? "model"] : names).map((name) => ({ name }));
+  };
+}

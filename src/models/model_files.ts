@@ -1,0 +1,49 @@
+/**
+ * Which files of a model are needed to serve it, and which of a repository's many are not.
+ *
+ * @module
+ */
+import type { Dtype, ModelKind } from "../config.ts";
+import type { NeededFiles } from "../hub/acquire.ts";
+import { externalDataFiles, type ModelFolder } from "../hub/model_folder.ts";
+import { familyOf } from "./families.ts";
+import { chooseGraphs, type GraphWish } from "./graph_choice.ts";
+
+/** What is wished for, and on what. */
+export interface ModelWish extends GraphWish {
+  /** Told from the folder if absent. */
+  readonly kind?: ModelKind | undefined;
+}
+
+/** What a model needs. */
+export interface ModelFiles extends NeededFiles {
+  readonly kind: ModelKind;
+  /** Of the main graph. */
+  readonly dtype: Dtype;
+}
+
+/** Configuration, tokenizer, templates. */
+const SETTINGS_FILES =
+  /^((generation_|tokenizer_|preprocessor_|processor_|video_preprocessor_)?config|tokenizer|special_tokens_map|added_tokens|modules|sentence_bert_config|config_sentence_transformers)\.json$|^chat_template\.(jinja|json)$|^\d+_[A-Z]\w*\/config\.json$/;
+
+/**
+ * Chooses among a folder's or a repository's files.
+ *
+ * @throws {StartupError} when its family cannot be told, or it has no graph of the dtype asked for.
+ */
+export function chooseFiles(folder: ModelFolder, wish: ModelWish): ModelFiles {
+  const family = familyOf(folder, wish.kind);
+  const { all, main, missed } = chooseGraphs(folder, family.graphs(folder), wish);
+  const graphs = all.map(({ path }) => path);
+  const settings = [...folder.files].filter((file) =>
+    SETTINGS_FILES.test(file) || family.files?.test(file)
+  );
+  const data = graphs.flatMap((graph) => externalDataFiles(folder, graph));
+  return {
+    kind: family.kind,
+    dtype: main.dtype,
+    files: [...settings, ...data, ...graphs],
+    graphs,
+    missed,
+  };
+}
