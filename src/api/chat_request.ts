@@ -4,29 +4,16 @@
  * @module
  */
 import { z } from "zod";
-import { ContentPart } from "./content_part.ts";
-import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import { ChatMessage } from "./chat_message.ts";
+import { flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
 
 const MAX_MESSAGES = 4096;
 const MAX_CHOICES = 16;
-const MAX_STOP_STRINGS = 4;
+const MAX_STOP_STRINGS = 16;
+const MAX_STOP_TOKENS = 64;
 const MAX_TOP_LOGPROBS = 20;
 const MAX_LOGIT_BIAS = 100;
 const TOKEN_ID = /^\d{1,9}$/;
-
-const ROLES = ["system", "developer", "user", "assistant"] as const;
-
-const contentWanted = "a string or an array of content parts that is not empty";
-
-const ChatMessage = z.object({
-  role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
-  content: cutAtFirstBad(
-    ContentPart,
-    z.union([z.string(), z.array(ContentPart).min(1, { error: contentWanted })], {
-      error: contentWanted,
-    }),
-  ),
-}, { error: "a message object with role and content" }).meta({ id: "ChatMessage" });
 
 const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
@@ -64,7 +51,7 @@ export const ChatRequest = z.object({
   temperature: numberFrom(0, 2).nullish()
     .describe("0 always takes the most likely token; default 1, or the model's own"),
   top_p: numberFrom(0, 1).nullish().describe("Default 1, or the model's own"),
-  top_k: integerFrom(0).nullish().describe("0 is off; default off, or the model's own"),
+  top_k: integerFrom(-1).nullish().describe("0 and -1 are off; default off, or the model's own"),
   min_p: numberFrom(0, 1).nullish().describe("Default 0, or the model's own"),
   max_tokens: integerFrom(1).nullish()
     .describe("Most tokens of completion; to the end of the context if absent"),
@@ -77,6 +64,15 @@ export const ChatRequest = z.object({
       error: `a string that is not empty, or an array of at most ${MAX_STOP_STRINGS} such strings`,
     },
   ).nullish().describe("The completion ends before the first of these"),
+  stop_token_ids: listOf(integerFrom(0, 2 ** 31 - 1), { max: MAX_STOP_TOKENS }).nullish()
+    .describe("Tokens that end the completion besides the model's own"),
+  min_tokens: integerFrom(0).nullish()
+    .describe("Until the completion has so many tokens, nothing but max_tokens ends it"),
+  ignore_eos: flag().nullish().describe("The model's own end does not end the completion"),
+  add_generation_prompt: flag().nullish()
+    .describe("Whether the prompt ends where the assistant's answer begins; default true"),
+  continue_final_message: flag().nullish()
+    .describe("The last message is not closed, and the completion goes on from its last word"),
   seed: Seed.nullish().meta({
     type: ["integer", "null"],
     description: "The same seed gives the same tokens",
@@ -96,10 +92,25 @@ export const ChatRequest = z.object({
     include_usage: flag().nullish(),
   }, { error: "an object" }).nullish().describe("With include_usage, one more chunk has the usage"),
 }, { error: "a JSON object" })
-  .refine((request) => (request.top_logprobs ?? null) === null || request.logprobs === true, {
+  .refine(({ top_logprobs: top, logprobs }) => !top || logprobs === true, {
     path: ["top_logprobs"],
     error: "logprobs to be true beside it",
   })
+  .refine(
+    ({ min_tokens: least, max_tokens: most, max_completion_tokens: newer }) =>
+      (least ?? 0) <= (newer ?? most ?? Infinity),
+    {
+      path: ["min_tokens"],
+      error: "no more than max_tokens",
+    },
+  )
+  .refine(
+    ({ continue_final_message: goesOn, add_generation_prompt: begins }) => !goesOn || !begins,
+    {
+      path: ["continue_final_message"],
+      error: "false, or add_generation_prompt to be false beside it",
+    },
+  )
   .meta({ id: "ChatRequest" });
 
 /** See {@linkcode ChatRequest}. */

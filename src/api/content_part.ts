@@ -47,15 +47,33 @@ const InputAudioPart = z.object({
   }, { error: "an object with data and format" }),
 }).meta({ id: "InputAudioPart" });
 
-/** One part: text, an image or audio. */
+const RefusalPart = z.object({
+  type: z.literal("refusal"),
+  refusal: z.string({ error: "a string" }),
+}).meta({ id: "RefusalPart" });
+
+const ThinkingPart = z.object({
+  type: z.literal("thinking"),
+  thinking: z.string({ error: "a string" }),
+}).meta({ id: "ThinkingPart" });
+
+/** One part: text, an image or audio; of an assistant's message also a refusal or a thought. */
 export const ContentPart = z.discriminatedUnion(
   "type",
-  [TextPart, ImagePart, AudioPart, InputAudioPart],
+  [TextPart, ImagePart, AudioPart, InputAudioPart, RefusalPart, ThinkingPart],
   {
-    error:
-      "a content part whose type is one of text, image, image_url, audio, audio_url, input_audio",
+    error: "a content part whose type is one of text, image, image_url, audio, audio_url, " +
+      "input_audio, refusal, thinking",
   },
 );
+
+/** A part that is words. */
+export type WordsPart = Extract<ContentPart, { type: "text" | "refusal" | "thinking" }>;
+
+/** Whether a part is words: all else is media. */
+export function isWords(part: ContentPart): part is WordsPart {
+  return part.type === "text" || part.type === "refusal" || part.type === "thinking";
+}
 
 /** See {@linkcode ContentPart}. */
 export type ContentPart = z.output<typeof ContentPart>;

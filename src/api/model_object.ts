@@ -12,20 +12,39 @@ export const ModelObject = z.object({
   id: z.string(),
   created: integerFrom(0).nullable().describe("Always null"),
   owned_by: z.string(),
+  max_model_len: integerFrom(1).optional()
+    .describe("Tokens of prompt and completion together that are served, where there is a limit"),
+  meta: z.object({
+    n_ctx_train: integerFrom(1).describe("Tokens that the model was made for"),
+  }).optional(),
 }).meta({ id: "Model" });
 
 /** The loaded model, in a list. */
 export const ModelList = z.object({ object: z.literal("list"), data: z.array(ModelObject) })
   .meta({ id: "ModelList" });
 
+/** What the list shows of a model. */
+interface ListedModel {
+  readonly id: string;
+  readonly ownedBy: string;
+  readonly contextLength: number | undefined;
+  readonly maxModelLength: number | undefined;
+}
+
 /** The object of one model. */
-export function modelObject(
-  model: { id: string; ownedBy: string },
-): z.output<typeof ModelObject> {
-  return { object: "model", id: model.id, created: null, owned_by: model.ownedBy };
+export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
+  const { id, ownedBy, contextLength, maxModelLength } = model;
+  return {
+    object: "model",
+    id,
+    created: null,
+    owned_by: ownedBy,
+    ...(maxModelLength !== undefined && { max_model_len: maxModelLength }),
+    ...(contextLength !== undefined && { meta: { n_ctx_train: contextLength } }),
+  };
 }
 
 /** The list that holds just this model. */
-export function modelList(model: { id: string; ownedBy: string }): z.output<typeof ModelList> {
+export function modelList(model: ListedModel): z.output<typeof ModelList> {
   return { object: "list", data: [modelObject(model)] };
 }

@@ -65,6 +65,11 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     return this.#decoder.limits;
   }
 
+  /** Most tokens of prompt and completion in one sequence. */
+  get maxSequenceLength(): number {
+    return this.#scheduler.maxSequenceLength;
+  }
+
   /**
    * Queues a request.
    *

@@ -5,6 +5,10 @@ export interface SamplingOptions {
   readonly params: SamplingParams;
   /** Added to the logits of these token ids. */
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  /** Until a completion has this many tokens, none of `endTokenIds` is chosen. */
+  readonly minTokens?: number | undefined;
+  /** Tokens that would end a completion. */
+  readonly endTokenIds?: readonly number[] | undefined;
   /** How many most likely tokens to report with each chosen one, 0 to 20. */
   readonly topLogprobs: number;
 }
@@ -19,16 +23,20 @@ export class SamplingState implements SampleRow {
   /** Absent when neither a penalty nor a bias is on, which spares the kernel the work. */
   readonly adjustments: TokenAdjustments | undefined;
   readonly #table: AdjustmentTable | undefined;
+  readonly #options: SamplingOptions;
   #tokenIndex = 0;
 
   constructor(promptTokens: Int32Array, options: SamplingOptions) {
     this.params = options.params;
     this.topLogprobs = options.topLogprobs;
+    this.#options = options;
+    const { minTokens = 0, endTokenIds = [], logitBias } = options;
     const { repetitionPenalty, frequencyPenalty, presencePenalty } = options.params;
     const counts = repetitionPenalty !== 1 || frequencyPenalty !== 0 || presencePenalty !== 0;
-    if (counts || (options.logitBias?.size ?? 0) > 0) {
+    if (counts || (logitBias?.size ?? 0) > 0 || minTokens > 0) {
       this.#table = new AdjustmentTable(counts);
-      for (const [tokenId, bias] of options.logitBias ?? []) this.#table.addBias(tokenId, bias);
+      for (const [tokenId, bias] of logitBias ?? []) this.#table.setBias(tokenId, bias);
+      if (minTokens > 0) { for (const id of endTokenIds) this.#table.setBias(id, -Infinity); }
       this.#table.addPrompt(promptTokens, repetitionPenalty !== 1);
     }
     this.adjustments = this.#table;
@@ -43,6 +51,9 @@ export class SamplingState implements SampleRow {
   push(tokenId: number): void {
     this.#tokenIndex++;
     this.#table?.addCompletion(tokenId);
+    const { minTokens = 0, endTokenIds = [], logitBias } = this.#options;
+    if (this.#tokenIndex !== minTokens) return;
+    for (const id of endTokenIds) this.#table?.setBias(id, logitBias?.get(id) ?? 0);
   }
 }
 
@@ -61,7 +72,7 @@ class AdjustmentTable implements TokenAdjustments {
     this.#counts = counts;
   }
 
-  addBias(tokenId: number, bias: number): void {
+  setBias(tokenId: number, bias: number): void {
     const index = this.#place(tokenId);
     this.bias[index] = bias;
   }

@@ -21,6 +21,10 @@ export interface GenerationRequest {
   /** Most tokens per completion; to the end of the context when absent. */
   readonly maxTokens?: number | undefined;
   readonly logitBias?: ReadonlyMap<number, number> | undefined;
+  /** Until a completion has this many tokens, none of `endTokenIds` is chosen. */
+  readonly minTokens?: number | undefined;
+  /** Tokens that would end a completion. */
+  readonly endTokenIds?: readonly number[] | undefined;
   /** How many most likely tokens to report with each chosen one, 0 to 20. */
   readonly topLogprobs: number;
   /** In order, none within another. */
@@ -187,13 +191,14 @@ export class Scheduler {
   }
 
   #tooLong(numPromptTokens: number): HearthError {
-    const { contextLength, numBlocks, blockSize } = this.#limits;
-    const room = this.maxSequenceLength === contextLength
-      ? `the model's context has room for ${contextLength}, of which one at least is for the answer`
-      : `the KV cache has room for ${numBlocks * blockSize}; --kv-cache-mb makes it larger`;
+    const { maxSequenceLength: max } = this;
+    const isPool = max < this.#limits.contextLength;
+    // Clients look for the words "maximum context length is".
     return new HearthError(
       "context_length_exceeded",
-      `The prompt has ${numPromptTokens} tokens and ${room}.`,
+      `This model's maximum context length is ${max} tokens${
+        isPool ? ", as many as the KV cache holds (--kv-cache-mb makes it larger)" : ""
+      }; the prompt has ${numPromptTokens}, and the answer takes one at least.`,
     );
   }
 

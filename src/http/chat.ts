@@ -7,6 +7,7 @@ import { ChatRequest } from "../api/chat_request.ts";
 import { ChatChunk, ChatCompletion } from "../api/chat_response.ts";
 import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
 import { parseRequest } from "../api/parse.ts";
+import { requireServed } from "../api/unserved_fields.ts";
 import { readJson } from "./body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
 import { transcribeChat } from "./chat_audio.ts";
@@ -16,7 +17,7 @@ import { CHAT_EXAMPLES } from "./chat_examples.ts";
 import { isPassedOn } from "./guard.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
-import { noteFailure, untilBegun } from "./task_events.ts";
+import { noteFailure, untilAdmitted } from "./task_events.ts";
 
 /** Chat completions, whole or streamed. */
 export function chatRoute(deps: AppDeps): Route {
@@ -25,8 +26,10 @@ export function chatRoute(deps: AppDeps): Route {
     path: "/chat/completions",
     operation: {
       summary: "Continue a conversation",
-      description: "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. " +
-        "An error after the first event is one more event that holds it, without `[DONE]`.",
+      description:
+        "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. Its head is " +
+        "sent when the request is admitted; an error after that is one more event that holds it, " +
+        "without `[DONE]`.",
       request: { "application/json": ChatRequest },
       requestExamples: CHAT_EXAMPLES,
       response: {
@@ -42,14 +45,16 @@ export function chatRoute(deps: AppDeps): Route {
 async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const { session, bodyLimits } = deps;
   session.requireRoom();
-  const request = parseRequest(ChatRequest, await readJson(call.req.raw, bodyLimits));
+  const body = await readJson(call.req.raw, bodyLimits);
+  const request = parseRequest(ChatRequest, body);
+  requireServed(body);
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, "/chat/completions");
   const requestId = call.get("requestId");
   const { signal } = call.req.raw;
   const options = { ...deps, info, requestId, signal, isPassedOn: isPassedOn(call.req.raw) };
-  const events = await untilBegun(
+  const events = await untilAdmitted(
     info.kind === "asr"
       ? await transcribeChat(request, options)
       : session.stream(await chatTask(request, options), { signal }),

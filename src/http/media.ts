@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { ContentPart } from "../api/content_part.ts";
+import type { ContentPart, WordsPart } from "../api/content_part.ts";
 import type { ServerSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import type { MediaPolicy } from "../media/media_policy.ts";
@@ -33,7 +33,7 @@ export interface ReadPartOptions extends MediaDeps {
 }
 
 /** A content part that holds media. */
-export type MediaPart = Exclude<ContentPart, { type: "text" }>;
+export type MediaPart = Exclude<ContentPart, WordsPart>;
 
 /**
  * Reads a part's bytes.

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isWords } from "../api/content_part.ts";
 import type { ChatRequest } from "../api/chat_request.ts";
 import { HearthError } from "../errors.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
@@ -32,7 +33,7 @@ export function findOnlyMedia(
   const content = messages[index]?.content ?? [];
   const found: PlacedPart[] = [];
   (typeof content === "string" ? [] : content).forEach((part, place) => {
-    if (part.type === "text") return;
+    if (isWords(part)) return;
     const param = `messages[${index}].content[${place}]`;
     if (mediumOf(part) !== wants) {
       throw new HearthError(

@@ -15,7 +15,7 @@ import { readPart } from "./media.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { findSpokenText } from "./spoken_text.ts";
 import { streamEvents } from "./sse.ts";
-import { noteFailure, untilBegun } from "./task_events.ts";
+import { noteFailure, untilAdmitted } from "./task_events.ts";
 import { findVoice } from "./voices.ts";
 
 const PATH = "/audio/speech";
@@ -78,7 +78,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
     param: placed.param,
   };
   const wanted = { text, param, voice, recording, speed, format, seed };
-  const events = await untilBegun(
+  const events = await untilAdmitted(
     session.stream({ type: "speak", requestId, ...wanted }, { signal }),
   );
   const onError = noteFailure(requestId);

@@ -46,9 +46,10 @@ export async function speechAsSound(
   },
 ): Promise<Response> {
   const headers = { "content-type": CONTENT_TYPES[format] };
-  const { done, value: first } = await events.next();
-  if (done) throw endedEarly();
-  const all = withFirst(first, events);
+  const result = await events.next();
+  if (result.done) throw endedEarly();
+  const { value: first } = result;
+  const all = withFirst(Promise.resolve(result), events);
   if (first.type !== "audio" || first.isLast) {
     const { file } = await readWhole(all, format);
     return new Response(file, { headers: { ...headers, "content-length": `${file.length}` } });

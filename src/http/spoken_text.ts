@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isWords } from "../api/content_part.ts";
 import type { SpeechWish } from "../api/speech_request.ts";
 import { HearthError } from "../errors.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
@@ -27,14 +28,16 @@ export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
   if (input !== undefined) return { text: input, param: "input" };
   const index = messages.findLastIndex(({ role }) => role === "user");
   const content = messages[index]?.content;
-  if (content === undefined) throw invalid("messages", "want a user message, saw none");
+  if (content === undefined || content === null) {
+    throw invalid("messages", "want a user message, saw none");
+  }
   const param = `messages[${index}].content`;
   if (typeof content === "string") return { text: content, param };
   const texts: string[] = [];
   const recordings: PlacedPart[] = [];
   for (const [place, part] of content.entries()) {
     if (part.type === "text") texts.push(part.text);
-    else recordings.push({ part, param: `${param}[${place}]` });
+    else if (!isWords(part)) recordings.push({ part, param: `${param}[${place}]` });
   }
   const [recording, another] = recordings;
   for (const each of recordings) requireRecordings(each, info);

@@ -12,21 +12,39 @@ export function formatEvent(data: string): string {
   return `data: ${data}\n\n`;
 }
 
+/** A line that clients pass over. */
+const KEEP_ALIVE = encoder.encode(": keep-alive\n\n");
+/** Well below the minute after which proxies take a silent connection for dead. */
+const KEEP_ALIVE_MS = 10_000;
+
 /**
  * An answer that writes each of `events` as soon as it comes, as what `format` makes of it; an empty string
- * writes nothing. When the client goes away, `events.return()` is called, also while a `next()` is pending.
+ * writes nothing. A comment goes out at once, and whenever there was nothing to write for `keepAliveMs`.
+ * When the client goes away, `events.return()` is called, also while a `next()` is pending.
  */
 export function streamEvents<T>(
   events: TaskEvents<T>,
   format: (event: T) => string,
+  keepAliveMs = KEEP_ALIVE_MS,
 ): Response {
+  let pending: Promise<IteratorResult<T>> | undefined;
   const body = new ReadableStream<Uint8Array>({
+    start: (controller) => controller.enqueue(KEEP_ALIVE),
     async pull(controller) {
-      for (;;) {
-        const { done, value } = await events.next();
-        if (done) return controller.close();
-        const text = format(value);
-        if (text !== "") return controller.enqueue(encoder.encode(text));
+      const silence = Promise.withResolvers<undefined>();
+      const timer = setTimeout(() => silence.resolve(undefined), keepAliveMs);
+      try {
+        for (;;) {
+          pending ??= events.next();
+          const result = await Promise.race([pending, silence.promise]);
+          if (result === undefined) return controller.enqueue(KEEP_ALIVE);
+          pending = undefined;
+          if (result.done) return controller.close();
+          const text = format(result.value);
+          if (text !== "") return controller.enqueue(encoder.encode(text));
+        }
+      } finally {
+        clearTimeout(timer);
       }
     },
     async cancel() {

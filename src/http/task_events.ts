@@ -12,32 +12,43 @@ export type TaskEvents<Event> =
   & AsyncIterable<Event>
   & Required<Pick<AsyncIterator<Event>, "next" | "return">>;
 
+/** A proxy gives up on an answer whose head does not come for a minute; a worker may be busy for long. */
+const LONGEST_WAIT_MS = 5000;
+
 /**
- * Waits for the first event: until it comes, what goes wrong can still be a status of its own.
+ * Waits until the request is admitted, which its first event says: until then what goes wrong can still be a status of
+ * its own. Where the worker is too busy to say so, not for long.
  *
  * @returns all events, the first among them.
  * @throws {HearthError} the one of an error event that comes first.
  */
-export async function untilBegun<Event extends TaskEvent>(
+export async function untilAdmitted<Event extends TaskEvent>(
   events: TaskEvents<Event>,
+  maxWaitMs = LONGEST_WAIT_MS,
 ): Promise<TaskEvents<Event>> {
-  const first = await events.next();
-  if (first.done) throw new Error("A request ended without an event.");
-  const { value } = first;
-  if (value.type === "error") throw HearthError.fromWire(value.error);
-  return withFirst(value, events);
+  const first = events.next();
+  const waited = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => waited.resolve(undefined), maxWaitMs);
+  const result = await Promise.race([first, waited.promise]).finally(() => clearTimeout(timer));
+  if (result?.value?.type === "error") throw HearthError.fromWire(result.value.error);
+  return withFirst(first, events);
 }
 
-/** `rest` with one event in front. */
-export function withFirst<Event>(first: Event, rest: TaskEvents<Event>): TaskEvents<Event> {
-  let waiting: Event | undefined = first;
+/** `rest` with one result in front. */
+export function withFirst<Event>(
+  first: Promise<IteratorResult<Event>>,
+  rest: TaskEvents<Event>,
+): TaskEvents<Event> {
+  let waiting: typeof first | undefined = first;
   return {
     next: () => {
-      const value = waiting;
+      const result = waiting ?? rest.next();
       waiting = undefined;
-      return value === undefined ? rest.next() : Promise.resolve({ done: false, value });
+      return result;
     },
     return: () => {
+      // Where it was aborted, nobody is left to be told.
+      waiting?.catch(() => {});
       waiting = undefined;
       return rest.return();
     },

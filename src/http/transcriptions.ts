@@ -19,7 +19,7 @@ import { HearthError } from "../errors.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "./route.ts";
 import { streamEvents } from "./sse.ts";
-import { noteFailure, untilBegun } from "./task_events.ts";
+import { noteFailure, untilAdmitted } from "./task_events.ts";
 import {
   createTranscriptFormat,
   readTranscript,
@@ -65,7 +65,7 @@ async function answerTranscription(
   const { audio, options } = await readUpload(call.req.raw, bodyLimits);
   const requestId = call.get("requestId");
   const { language, temperature, granularities } = options;
-  const events = await untilBegun(session.stream({
+  const events = await untilAdmitted(session.stream({
     type: "transcribe",
     requestId,
     audio,

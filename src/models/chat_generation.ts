@@ -26,7 +26,8 @@ export interface ChatGenerationParts {
  * Queues a chat request.
  *
  * @returns ends it: nothing is emitted afterwards.
- * @throws {HearthError} `invalid_value` when `logit_bias` names no token of the model; what the engine refuses.
+ * @throws {HearthError} `invalid_value` when `logit_bias` or `stop_token_ids` name no token of the model; what the
+ * engine refuses.
  */
 export function generateChat(
   { engine, tokenizer, defaults }: ChatGenerationParts,
@@ -45,17 +46,22 @@ export function generateChat(
     numPromptTokens: prompt.promptTokens.length,
     emit,
   });
-  return engine.add({
+  const end = engine.add({
     ...prompt,
     samples: samplingOfChoices(options, defaults),
     maxTokens: options.maxTokens,
     logitBias: options.logitBias && new Map(options.logitBias),
+    minTokens: options.minTokens,
+    endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
+      .filter((id) => id < engine.limits.vocabSize),
     topLogprobs: options.topLogprobs ?? 0,
   }, {
     onToken: (index, token, isLast) => completion.push(index, token, isLast),
     onDone: (numCachedTokens) => completion.end(numCachedTokens),
     onError: (error) => emitError(error, { task, emit }),
   });
+  completion.begin();
+  return end;
 }
 
 /** Tells the client of an error, and the log of one that is not the client's. */
@@ -68,15 +74,17 @@ export function emitError(
   emit({ type: "error", error: known.toWire() });
 }
 
-/** @throws {HearthError} `invalid_value` when `logit_bias` names a token beyond the vocabulary. */
+/** @throws {HearthError} `invalid_value` when an option names a token beyond the vocabulary. */
 export function requireKnownTokens({ options }: ChatTask, vocabSize: number): void {
-  const outside = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
-  if (!outside) return;
+  const biased = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
+  const stopping = options.stopTokenIds?.findIndex((tokenId) => tokenId >= vocabSize) ?? -1;
+  if (biased === undefined && stopping < 0) return;
+  const [field, param, tokenId] = biased !== undefined
+    ? ["logit_bias", `logit_bias["${biased[0]}"]`, biased[0]]
+    : ["stop_token_ids", `stop_token_ids[${stopping}]`, options.stopTokenIds![stopping]];
   throw new HearthError(
     "invalid_value",
-    `logit_bias names token ${outside[0]}; the model's vocabulary has tokens 0 to ${
-      vocabSize - 1
-    }.`,
-    { param: `logit_bias["${outside[0]}"]` },
+    `${field} names token ${tokenId}; the model's vocabulary has tokens 0 to ${vocabSize - 1}.`,
+    { param: `${param}` },
   );
 }

@@ -40,12 +40,16 @@ export class Completion {
     );
   }
 
+  /** The request is admitted. */
+  begin(): void {
+    if (this.#hasStarted) return;
+    this.#hasStarted = true;
+    this.#options.emit({ type: "start", promptTokens: this.#options.numPromptTokens });
+  }
+
   /** Takes a token of choice `index`. @returns whether the choice ends with it. */
   push(index: number, token: SampledToken, isLast: boolean): boolean {
-    if (!this.#hasStarted) {
-      this.#hasStarted = true;
-      this.#options.emit({ type: "start", promptTokens: this.#options.numPromptTokens });
-    }
+    this.begin();
     return this.#choices[index]!.push(token, isLast);
   }
 
@@ -84,14 +88,23 @@ class Choice {
 
   push(token: SampledToken, isLast: boolean): boolean {
     this.numTokens++;
-    if (this.#options.eosTokenIds.has(token.tokenId)) return this.#finish("stop");
+    if (this.#isEnd(token.tokenId)) return this.#finish("stop");
     this.#noteLogprob(token);
     if (this.#pushText(this.#detokenizer.push(token.tokenId))) return this.#finish("stop", false);
     return isLast && this.#finish("length");
   }
 
+  #isEnd(tokenId: number): boolean {
+    const { eosTokenIds, options: { ignoreEos = false, stopTokenIds = [] } } = this.#options;
+    return stopTokenIds.includes(tokenId) || (!ignoreEos && eosTokenIds.has(tokenId));
+  }
+
   /** @returns whether a stop string was found. */
   #pushText(fragment: string): boolean {
+    if (this.numTokens <= (this.#options.options.minTokens ?? 0)) {
+      this.#emit(fragment, true);
+      return false;
+    }
     const { text, stop } = this.#stops.push(fragment);
     this.#numHeldBack += fragment.length - text.length;
     this.#emit(text, stop === undefined && this.#numHeldBack === 0);

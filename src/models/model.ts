@@ -14,6 +14,8 @@ export interface Model {
   readonly dtype: Dtype;
   /** Tokens of prompt and completion together, where the kind has such a limit. */
   readonly contextLength: number | undefined;
+  /** Fewer where the KV cache holds fewer. */
+  readonly maxModelLength?: number | undefined;
   /** Requests worked on at once. */
   readonly maxSequences: number;
   /** Whom it can speak as, the default first; absent where it does not speak. */

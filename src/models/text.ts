@@ -8,10 +8,12 @@ import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
 import { generateChat } from "./chat_generation.ts";
-import type { ChatEvent, ChatMessage, Task } from "./task.ts";
+import { toTemplateMessages } from "./chat/template_message.ts";
+import { renderOptions } from "./chat/render_options.ts";
+import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
 import type { GenerationDefaults } from "./generation_defaults.ts";
 import { type Model, requireTask } from "./model.ts";
-import type { TextMessage, TextTokenizer } from "./tokenizer.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
 import type { Dtype } from "../config.ts";
 
 /** What a text model is made of. */
@@ -29,6 +31,7 @@ export class TextModel implements Model {
   readonly kind = "text";
   readonly dtype: Dtype;
   readonly contextLength: number;
+  readonly maxModelLength: number;
   readonly maxSequences: number;
   readonly #parts: TextModelParts;
   readonly #engine: EngineLoop;
@@ -38,6 +41,7 @@ export class TextModel implements Model {
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: parts.prefixCache });
     this.dtype = parts.dtype;
     this.contextLength = this.#engine.limits.contextLength;
+    this.maxModelLength = this.#engine.maxSequenceLength;
     this.maxSequences = this.#engine.limits.maxSequences;
   }
 
@@ -48,7 +52,7 @@ export class TextModel implements Model {
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
     const { tokenizer, defaults } = this.#parts;
-    const promptTokens = Int32Array.from(tokenizer.encodeChat(task.messages.map(requireText)));
+    const promptTokens = Int32Array.from(encodeChat(task, tokenizer));
     const parts = { engine: this.#engine, tokenizer, defaults };
     return generateChat(parts, { task, prompt: { promptTokens }, emit });
   }
@@ -59,9 +63,20 @@ export class TextModel implements Model {
   }
 }
 
+/** A conversation's tokens. Without a template its texts follow each other as they are, as base models have it. */
+function encodeChat(task: ChatTask, tokenizer: TextTokenizer): number[] {
+  const texts = task.messages.map(requireText);
+  const { template } = tokenizer;
+  const options = renderOptions(task, template);
+  if (template === undefined) return tokenizer.encodeWhole(texts.join("\n"));
+  const messages = toTemplateMessages(task.messages, (_, index) => texts[index]!);
+  // The template has written the special tokens already.
+  return tokenizer.encode(template.render(messages, options));
+}
+
 /** @throws {HearthError} `unsupported_by_model` when the message is not words alone. */
-function requireText({ role, content }: ChatMessage): TextMessage {
-  if (typeof content === "string") return { role, content };
+function requireText({ content }: ChatMessage): string {
+  if (typeof content === "string") return content;
   const [part] = content.filter(({ type }) => type !== "text");
   throw new HearthError(
     "unsupported_by_model",

@@ -44,6 +44,8 @@ export interface ModelInfo {
   readonly adapter: string;
   /** Tokens of prompt and completion together, where the kind has such a limit. */
   readonly contextLength: number | undefined;
+  /** Fewer where the KV cache holds fewer. */
+  readonly maxModelLength: number | undefined;
   /** Requests the model works on at once; more wait. */
   readonly maxSequences: number;
   /** Whom the model can speak as, the default first; absent where it does not speak. */

@@ -52,7 +52,15 @@ async function load(options: LoadOptions): Promise<void> {
     // Announced also where it happened during the last moments of loading.
     backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
     const { id, aliases, ownedBy } = options.model;
-    const { kind, dtype, contextLength, maxSequences, voices, noRecordings } = model;
+    const {
+      kind,
+      dtype,
+      contextLength,
+      maxModelLength = contextLength,
+      maxSequences,
+      voices,
+      noRecordings,
+    } = model;
     scope.postMessage({
       type: "ready",
       info: {
@@ -64,6 +72,7 @@ async function load(options: LoadOptions): Promise<void> {
         backend: backend.kind,
         adapter: backend.adapter,
         contextLength,
+        maxModelLength,
         maxSequences,
         voices,
         noRecordings,

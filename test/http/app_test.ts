@@ -52,7 +52,14 @@ Deno.test("models: one by its id or another of its names, slashes included", asy
   const list = await (await app.request("/models")).json();
   assert.deepEqual(list, {
     object: "list",
-    data: [{ object: "model", id: "hearth-demo-chat", created: null, owned_by: "hearth" }],
+    data: [{
+      object: "model",
+      id: "hearth-demo-chat",
+      created: null,
+      owned_by: "hearth",
+      max_model_len: 2048,
+      meta: { n_ctx_train: 2048 },
+    }],
   });
   for (const name of ["hearth-demo-chat", "hearth/hearth-demo-chat", "hearth%2Fhearth-demo-chat"]) {
     const response = await app.request(`/v1/models/${name}`);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
 import { fragileSpawner } from "../fixtures/fragile.ts";
 import { chatBody, ENDLESS, MODEL, TestApp } from "../fixtures/server.ts";
+import { eventData } from "../fixtures/sse.ts";
 
 const CHAT = "/v1/chat/completions";
 
@@ -19,12 +20,7 @@ async function streamData(app: TestApp, extra: Record<string, unknown> = {}): Pr
   const response = await app.post(CHAT, chatBody({ stream: true, ...extra }));
   assert.equal(response.status, 200);
   assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
-  const text = await response.text();
-  assert.ok(text.endsWith("\n\n"));
-  return text.slice(0, -2).split("\n\n").map((event) => {
-    assert.match(event, /^data: [^\n]+$/);
-    return event.slice("data: ".length);
-  });
+  return eventData(await response.text());
 }
 
 /** The chunks of a streamed answer that ends as it should. */
@@ -164,8 +160,113 @@ Deno.test("chat: what is wrong with a prompt has a status of its own, also for a
     assert.equal(response.status, 400);
     const { error } = await response.json();
     assert.equal(error.code, "context_length_exceeded");
-    assert.match(error.message, /2048/);
+    assert.match(error.message, /This model's maximum context length is 2048 tokens/);
   }
+});
+
+Deno.test("chat stream: the head and a comment come at admission, before any token", async () => {
+  await using app = await new TestApp().ready();
+  const endless = chatBody({ stream: true, ...ENDLESS });
+  const running = await Promise.all(
+    Array.from({ length: app.session.capacity - 1 }, () => app.post(CHAT, endless)),
+  );
+  const response = await app.post(CHAT, endless);
+  assert.equal(response.status, 200);
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  assert.equal((await reader.read()).value, ": keep-alive\n\n");
+  await reader.cancel();
+  for (const each of running) await each.body!.cancel();
+});
+
+Deno.test("chat takes what clients send by habit", async () => {
+  await using app = await new TestApp().ready();
+  const expected = (await complete(app)).choices;
+  const habits = {
+    stop: null,
+    top_k: -1,
+    logprobs: false,
+    top_logprobs: 0,
+    tools: [],
+    store: true,
+    metadata: { a: "b" },
+    user: "u",
+    service_tier: "auto",
+    prediction: { type: "content", content: "x" },
+    prompt_cache_key: "k",
+    safety_identifier: "s",
+    verbosity: "low",
+    modalities: ["text"],
+    audio: null,
+    prompt_logprobs: 0,
+    best_of: 1,
+  };
+  const { top_k: _, ...rest } = habits;
+  assert.deepEqual((await complete(app, rest)).choices, expected);
+  assert.equal((await complete(app, { ...habits, temperature: 0 })).choices.length, 1);
+  const { messages } = chatBody() as { messages: unknown[] };
+  const history = [
+    { role: "user", content: [{ type: "text", text: "Hello!" }], name: "Ann" },
+    { role: "assistant", content: null, refusal: "I cannot." },
+    { role: "user", content: "Why?" },
+    { role: "assistant", content: [{ type: "refusal", refusal: "No." }] },
+    ...messages,
+  ];
+  assert.equal((await complete(app, { messages: history })).choices.length, 1);
+});
+
+Deno.test("chat refuses what would change the answer and is not served, by name", async () => {
+  await using app = await new TestApp().ready();
+  const fields = {
+    modalities: ["text", "audio"],
+    audio: { voice: "alloy", format: "mp3" },
+    web_search_options: {},
+    prompt_logprobs: 3,
+    best_of: 2,
+    bad_words: ["x"],
+    guided_json: {},
+    mirostat: 2,
+  };
+  for (const [name, value] of Object.entries(fields)) {
+    const response = await app.post(CHAT, chatBody({ [name]: value }));
+    assert.equal(response.status, 400, name);
+    const { error } = await response.json();
+    assert.equal(error.code, "invalid_value");
+    assert.equal(error.param, name);
+    assert.match(error.message, /is not served/);
+  }
+});
+
+Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end the answer", async () => {
+  await using app = await new TestApp().ready();
+  const greedy = { temperature: 0, max_tokens: 20 };
+  const plain = await complete(app, greedy);
+  assert.equal(plain.choices[0]!.finish_reason, "stop");
+  // " of" of "The capital of France is Paris."
+  const stopped = await complete(app, { ...greedy, stop_token_ids: [470] });
+  assert.equal(stopped.choices[0]!.message.content, "The capital");
+  assert.equal(stopped.choices[0]!.finish_reason, "stop");
+  assert.equal(stopped.usage.completion_tokens, 3);
+  for (const extra of [{ min_tokens: 20 }, { ignore_eos: true }]) {
+    const longer = await complete(app, { ...greedy, ...extra });
+    assert.equal(longer.choices[0]!.finish_reason, "length");
+    assert.equal(longer.usage.completion_tokens, 20);
+    assert.ok(longer.choices[0]!.message.content.startsWith("The capital of France is Paris."));
+  }
+  const late = await complete(app, { ...greedy, min_tokens: 4, stop: ["capital", "Paris"] });
+  assert.equal(late.choices[0]!.message.content, "The capital of France is ");
+});
+
+Deno.test("chat: continue_final_message goes on where the last message ends", async () => {
+  await using app = await new TestApp().ready();
+  const { messages } = chatBody() as { messages: unknown[] };
+  const begun = [...messages, { role: "assistant", content: "The capital of" }];
+  const { choices } = await complete(app, {
+    messages: begun,
+    continue_final_message: true,
+    add_generation_prompt: false,
+    temperature: 0,
+  });
+  assert.equal(choices[0]!.message.content, " France is Paris.");
 });
 
 Deno.test("chat: the same seed gives the same tokens, whatever of 64 bits it is", async () => {

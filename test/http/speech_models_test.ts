@@ -7,6 +7,7 @@ import { TestApp, TestServer } from "../fixtures/server.ts";
 import { postSpeech, speechForm } from "../fixtures/speech_server.ts";
 import { goldenSound, makeTinySpeech, type TinySpeechModel } from "../fixtures/tiny_speech.ts";
 import { GraphBuilder } from "../fixtures/graph_builder.ts";
+import { eventJson } from "../fixtures/sse.ts";
 
 const SECONDS = 6.5;
 const AUDIO = makeWav(goldenSound(SECONDS));
@@ -49,8 +50,7 @@ for (const model of ["moonshine", "wav2vec2"] as const) {
       assert.match(srt, /^1\n00:00:0\d,\d{3} --> 00:00:0\d,\d{3}\n/);
       assert.match(await (await ask({ response_format: "vtt" })).text(), /^WEBVTT\n\n00:/);
 
-      const events = (await (await ask({ stream: "true" })).text()).trim().split("\n\n")
-        .map((event) => JSON.parse(event.replace(/^data: /, "")));
+      const events = eventJson(await (await ask({ stream: "true" })).text());
       assert.deepEqual(events.at(-1), { type: "transcript.text.done", text });
       const deltas = events.slice(0, -1).map(({ delta }) => delta);
       assert.equal(deltas.join(""), text);

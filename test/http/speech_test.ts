@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { TestApp } from "../fixtures/server.ts";
 import { decodeAll, openTtsApp, speechBody, VOICE_MODEL } from "../fixtures/tts_server.ts";
+import { eventJson } from "../fixtures/sse.ts";
 
 const RATE_HZ = 16_000;
 const PATH = "/v1/audio/speech";
@@ -84,8 +85,7 @@ Deno.test("POST /audio/speech as events carries the same bytes", async () => {
       speechBody({ response_format: format, stream_format: "sse" }),
     );
     assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
-    const events = (await response.text()).trim().split("\n\n")
-      .map((event) => JSON.parse(event.replace(/^data: /, "")));
+    const events = eventJson(await response.text());
     const done = events.pop();
     assert.equal(done.type, "speech.audio.done");
     const { input_tokens: tokens } = done.usage;

@@ -16,6 +16,7 @@ import { MODEL, TestApp } from "../fixtures/server.ts";
 import { decodeWhole, makeWav, readFixture } from "../fixtures/audio_files.ts";
 import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import { readSpeechGoldens } from "../fixtures/transcribe.ts";
+import { eventData, eventJson } from "../fixtures/sse.ts";
 
 async function errorOf(
   response: Response,
@@ -131,8 +132,7 @@ speechTest("transcriptions: a stream has each segment as it is heard, then all",
   const { long } = readSpeechGoldens(findSpeechFolder()!);
   const response = await postSpeech(app, await readRecording(long.file), { stream: "true" });
   assert.match(response.headers.get("content-type")!, /^text\/event-stream/);
-  const events = (await response.text()).trim().split("\n\n")
-    .map((event) => JSON.parse(event.replace(/^data: /, "")));
+  const events = eventJson(await response.text());
   const deltas = events.filter(({ type }) => type === "transcript.text.delta");
   assert.equal(deltas.length, long.sequential.segments.length);
   const text = long.sequential.text.trim();
@@ -300,7 +300,7 @@ speechTest("chat: an audio part is written down, whole and streamed", async () =
     assert.ok(completion.usage.completion_tokens > 0);
   }
   const response = await app.post("/chat/completions", bodyOf(parts[0], { stream: true }));
-  const events = (await response.text()).trim().split("\n\n").map((event) => event.slice(6));
+  const events = eventData(await response.text());
   assert.equal(events.pop(), "[DONE]");
   const chunks = events.map((event) => JSON.parse(event).choices[0]);
   assert.equal(chunks.map(({ delta }) => delta.content ?? "").join(""), CLIP_TEXT);

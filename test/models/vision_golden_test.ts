@@ -78,14 +78,12 @@ for (const family of VISION_FAMILIES) {
       const prepared = await Promise.all(
         files.map(async (file) => await processor.prepare(await decodeImage(file))),
       );
-      const { promptTokens } = prompt.build(
-        messages,
-        prepared.map(({ text }, i) => ({
-          key: String(i),
-          text,
-          source: { rows: () => Promise.reject() },
-        })),
-      );
+      const pictures = prepared.map(({ text }, i) => ({
+        key: String(i),
+        text,
+        source: { rows: () => Promise.reject() },
+      }));
+      const { promptTokens } = prompt.build(messages, { pictures });
       assert.deepEqual([...promptTokens], golden.prompt);
       const pixels = prepared.flatMap(({ tensors }) => [
         ...tensors["pixel_values"]!.data as Float32Array,

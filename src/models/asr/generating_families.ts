@@ -8,7 +8,7 @@ import { LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
-import { chatTemplateOf } from "../tokenizer.ts";
+import { templateSourcesOf } from "../chat/chat_template.ts";
 import type { GenerateOptions, SpeechModelClass } from "./transformers_speech.ts";
 
 /** See the module. */
@@ -118,7 +118,7 @@ function coherePrompt(language: string): string[] {
  */
 export async function describeGranite(folder: ModelFolder): Promise<GeneratingFamily> {
   const tokenizerConfig = await readOptionalJson(folder, "tokenizer_config.json");
-  const source = await chatTemplateOf(folder, tokenizerConfig);
+  const [source] = (await templateSourcesOf(folder, tokenizerConfig)).values();
   if (source === undefined) {
     throw new StartupError(`${folder.path} has no chat template, by which the model is asked.`);
   }

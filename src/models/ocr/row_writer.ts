@@ -32,7 +32,8 @@ export class RowWriter implements TokenDecoder {
     this.#completion = new Completion({
       tokenizer: this,
       eosTokenIds: new Set([SEPARATORS.end]),
-      options,
+      // Its tokens are characters, and it ends where the picture does.
+      options: { ...options, stopTokenIds: [], ignoreEos: false },
       numPromptTokens: 0,
       emit: (event) => this.#collect(event),
     });

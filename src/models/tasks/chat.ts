@@ -8,9 +8,56 @@ import type { ErrorEvent, TokenUsage } from "./ending.ts";
 
 /** One message of a conversation, its content already reduced to what the loaded kind takes. */
 export interface ChatMessage {
-  readonly role: "system" | "user" | "assistant";
+  readonly role: "system" | "user" | "assistant" | "tool";
   /** Parts only where one of them is not text. */
   readonly content: string | readonly MessagePart[];
+  /** Of the function that a tool message answers for. */
+  readonly name?: string | undefined;
+  /** The call that a tool message answers. */
+  readonly toolCallId?: string | undefined;
+  /** Calls that the assistant made. */
+  readonly toolCalls?: readonly ToolCall[] | undefined;
+  /** What the assistant thought before it answered. */
+  readonly reasoning?: string | undefined;
+}
+
+/** A call of a tool. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON, as the model wrote it. */
+  readonly arguments: string;
+}
+
+/** A function that the model may call. */
+export interface ToolFunction {
+  readonly name: string;
+  readonly description?: string | undefined;
+  /** JSON schema of an object; none where the function takes nothing. */
+  readonly parameters?: Readonly<Record<string, unknown>> | undefined;
+  /** The arguments are to fit `parameters` by force. */
+  readonly strict?: boolean | undefined;
+}
+
+/** Which functions the model may call, and whether it must. */
+export interface ToolOptions {
+  readonly functions: readonly ToolFunction[];
+  /** A name: just this one, and at once. */
+  readonly choice: "auto" | "none" | "required" | { readonly name: string };
+  /** Whether an answer may hold more than one call. */
+  readonly isParallel: boolean;
+}
+
+/** How the chat template is rendered. */
+export interface PromptOptions {
+  /** Variables of the template. */
+  readonly variables?: Readonly<Record<string, unknown>> | undefined;
+  /** `none` switches thinking off where the template can; else a word for templates that know it. */
+  readonly reasoningEffort?: string | undefined;
+  /** Whether the prompt ends where the assistant's answer begins; true if absent. */
+  readonly addsGenerationPrompt?: boolean | undefined;
+  /** Whether the last message is left open, to be gone on with. */
+  readonly continuesFinalMessage?: boolean | undefined;
 }
 
 /** A part of a message, in the order in which the model is to see them. */
@@ -36,6 +83,8 @@ export interface ChatTask {
   readonly type: "chat";
   readonly requestId: string;
   readonly messages: readonly ChatMessage[];
+  readonly prompt?: PromptOptions | undefined;
+  readonly tools?: ToolOptions | undefined;
   readonly options: GenerationOptions;
   /** What the answer must look like; anything if absent. */
   readonly grammar?: GrammarSpec | undefined;
@@ -57,6 +106,12 @@ export interface GenerationOptions {
   /** To the end of the context if absent. */
   readonly maxTokens?: number | undefined;
   readonly stop: readonly string[];
+  /** Tokens that end a completion besides the model's own. */
+  readonly stopTokenIds?: readonly number[] | undefined;
+  /** Until a completion has so many tokens, neither a token nor a stop string ends it. */
+  readonly minTokens?: number | undefined;
+  /** The model's own end tokens do not end a completion. */
+  readonly ignoreEos?: boolean | undefined;
   /** Choices to generate. */
   readonly n: number;
   /** Report log-probabilities of the chosen and this many of the most likely tokens; absent reports none. */
@@ -75,17 +130,34 @@ export interface ChosenLogprob extends TokenLogprob {
   readonly top: readonly TokenLogprob[];
 }
 
+/** What a choice's call gained. The first of a call has its id and name. */
+export interface ToolCallDelta {
+  /** Which of the choice's calls. */
+  readonly index: number;
+  readonly id?: string | undefined;
+  readonly name?: string | undefined;
+  /** JSON, its next piece. */
+  readonly arguments: string;
+}
+
+/** Why a choice ended. */
+export type ChatFinishReason = "stop" | "length" | "tool_calls";
+
 /** Worker to server, on a chat request's port, in this order: start, deltas and finishes, done; or error at any point, which ends it. */
 export type ChatEvent =
+  /** The request is admitted. */
   | { readonly type: "start"; readonly promptTokens: number }
   | {
     readonly type: "delta";
     /** Which choice. */
     readonly index: number;
-    /** May be empty when it only carries log-probabilities. */
+    /** May be empty when it only carries something else. */
     readonly text: string;
+    /** Thought, which comes before the text. */
+    readonly reasoning?: string | undefined;
+    readonly toolCalls?: readonly ToolCallDelta[] | undefined;
     readonly logprobs?: readonly ChosenLogprob[] | undefined;
   }
-  | { readonly type: "finish"; readonly index: number; readonly reason: "stop" | "length" }
+  | { readonly type: "finish"; readonly index: number; readonly reason: ChatFinishReason }
   | { readonly type: "done"; readonly usage: TokenUsage }
   | ErrorEvent;

@@ -15,6 +15,8 @@ export interface ErrorEvent {
 export interface TokenUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;
+  /** Completion tokens of thought. */
+  readonly reasoningTokens?: number | undefined;
   /** Prompt tokens whose keys and values were already there. */
   readonly cachedTokens: number;
 }

@@ -8,6 +8,7 @@ import type { Dtype } from "../../config.ts";
 import type { Decoder } from "../../decoder/decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { emitError, generateChat } from "../chat_generation.ts";
+import { renderOptions } from "../chat/render_options.ts";
 import type { GenerationDefaults } from "../generation_defaults.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
@@ -33,6 +34,7 @@ export class VisionModel implements Model {
   readonly kind: "vision" | "ocr";
   readonly dtype: Dtype;
   readonly contextLength: number;
+  readonly maxModelLength: number;
   readonly maxSequences: number;
   readonly metrics: Registry;
   readonly #parts: VisionModelParts;
@@ -47,6 +49,7 @@ export class VisionModel implements Model {
     this.kind = parts.kind;
     this.dtype = parts.dtype;
     this.contextLength = this.#engine.limits.contextLength;
+    this.maxModelLength = this.#engine.maxSequenceLength;
     this.maxSequences = this.#engine.limits.maxSequences;
     this.metrics = Registry.merge([
       this.#engine.metrics.registry,
@@ -76,15 +79,16 @@ export class VisionModel implements Model {
     task: ChatTask,
     { emit, signal: ended }: { emit: (event: ChatEvent) => void; signal: AbortSignal },
   ): Promise<void> {
-    const { pictures, prompt } = this.#parts;
+    const { pictures, prompt, tokenizer } = this.#parts;
     const signal = AbortSignal.any([ended, this.#closing.signal]);
     const images = task.messages.flatMap(({ content }) =>
       typeof content === "string" ? [] : content.filter((part) => part.type === "image")
     );
     try {
+      const options = renderOptions(task, tokenizer.template);
       const opened = await Promise.all(images.map((part) => pictures.open(part, signal)));
       signal.throwIfAborted();
-      const made = prompt.build(task.messages, opened);
+      const made = prompt.build(task.messages, { ...options, pictures: opened });
       const parts = { ...this.#parts, engine: this.#engine };
       const end = generateChat(parts, { task, prompt: made, emit });
       ended.addEventListener("abort", end, { once: true });

@@ -8,7 +8,9 @@ import type { MediaSpan } from "../../engine/sequence.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { ChatPrompt } from "../chat_generation.ts";
 import type { ChatMessage, MessagePart } from "../task.ts";
-import type { TemplateMessage, TextTokenizer } from "../tokenizer.ts";
+import type { ChatTemplate, RenderOptions } from "../chat/chat_template.ts";
+import { type TemplateMessage, toTemplateMessages } from "../chat/template_message.ts";
+import type { TextTokenizer } from "../tokenizer.ts";
 import { type GridSpan, sectionPositionsOf } from "./vision_positions.ts";
 
 /** What of a picture the prompt depends on. */
@@ -24,7 +26,7 @@ export interface PromptPicture {
 
 /** What a model's prompts are made with. */
 export interface VisionPromptOptions {
-  readonly tokenizer: Pick<TextTokenizer, "renderChat" | "encode" | "idOf" | "tokenOf">;
+  readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "idOf" | "tokenOf">;
   /** Stands for a picture in what the chat template makes. */
   readonly placeholder: string;
   /** The token in whose place a row of a picture goes; the placeholder's own if absent. */
@@ -36,15 +38,20 @@ const PROBE = "sphinx of black quartz";
 /** See the module. */
 export class VisionPrompt {
   readonly #tokenizer: VisionPromptOptions["tokenizer"];
+  readonly #template: ChatTemplate;
   readonly #placeholder: string;
   readonly #imageTokenId: number;
   readonly #imageToken: string;
   /** Whether the template takes messages in parts, and whether it takes them as strings. */
   readonly #takes: { readonly parts: boolean; readonly strings: boolean };
 
-  /** @throws {StartupError} when the chat template or the tokenizer does not know of pictures. */
+  /** @throws {StartupError} when there is no chat template, or it or the tokenizer does not know of pictures. */
   constructor({ tokenizer, placeholder, imageTokenId }: VisionPromptOptions) {
     this.#tokenizer = tokenizer;
+    if (tokenizer.template === undefined) {
+      throw new StartupError("The folder has no chat template, which shows where pictures go.");
+    }
+    this.#template = tokenizer.template;
     this.#placeholder = placeholder;
     const id = imageTokenId ?? tokenizer.idOf(placeholder);
     const token = id === undefined ? undefined : tokenizer.tokenOf(id);
@@ -66,14 +73,18 @@ export class VisionPrompt {
   /**
    * Makes a prompt.
    *
-   * @param pictures those of the messages, in order.
+   * @param options.pictures those of the messages, in order.
    * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts hold what stands for
    * pictures.
    */
-  build(messages: readonly ChatMessage[], pictures: readonly PromptPicture[]): ChatPrompt {
+  build(
+    messages: readonly ChatMessage[],
+    { pictures, ...options }: RenderOptions & { readonly pictures: readonly PromptPicture[] },
+  ): ChatPrompt {
     messages.forEach((message, index) => this.#requirePlain(message, index));
-    const rendered = this.#tokenizer.renderChat(
-      messages.map((message) => this.#toTemplate(message)),
+    const rendered = this.#template.render(
+      toTemplateMessages(messages, (message) => this.#toContent(message)),
+      options,
     );
     const between = rendered.split(this.#placeholder);
     if (between.length - 1 !== pictures.length) {
@@ -127,19 +138,16 @@ export class VisionPrompt {
     return spans;
   }
 
-  #toTemplate({ role, content }: ChatMessage): TemplateMessage {
+  #toContent({ content }: ChatMessage): TemplateMessage["content"] {
     const parts: readonly MessagePart[] = typeof content === "string"
       ? [{ type: "text", text: content }]
       : content;
     const hasPictures = parts.some(({ type }) => type === "image");
     if (this.#takes.parts && (hasPictures || !this.#takes.strings)) {
-      return {
-        role,
-        content: parts.map((part) => part.type === "text" ? { ...part } : { type: "image" }),
-      };
+      return parts.map((part) => part.type === "text" ? { ...part } : { type: "image" });
     }
     const texts = parts.map((part) => part.type === "text" ? part.text : this.#placeholder);
-    return { role, content: texts.join("\n") };
+    return texts.join("\n");
   }
 
   /** @throws {HearthError} when a text would be taken for a picture. */
@@ -162,7 +170,7 @@ export class VisionPrompt {
   #probeTemplate(): { readonly parts: boolean; readonly strings: boolean } {
     const shows = (content: TemplateMessage["content"], wanted: readonly string[]) => {
       try {
-        const rendered = this.#tokenizer.renderChat([{ role: "user", content }]);
+        const rendered = this.#template.render([{ role: "user", content }]);
         return wanted.every((each) => rendered.split(each).length === 2);
       } catch (error) {
         if (error instanceof HearthError) return false;

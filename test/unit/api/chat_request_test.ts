@@ -20,7 +20,7 @@ Deno.test("ChatRequest takes every parameter at both ends of its range", () => {
   const ranges: Record<string, readonly unknown[]> = {
     temperature: [0, 2],
     top_p: [0, 1],
-    top_k: [0, 1_000_000],
+    top_k: [-1, 0, 1_000_000],
     min_p: [0, 1],
     max_tokens: [1, 2 ** 40],
     max_completion_tokens: [1, 2 ** 40],
@@ -57,8 +57,8 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
       "temperature: want a number from 0 to 2, saw Infinity.",
     ],
     [{ top_p: 1.01 }, "top_p", "top_p: want a number from 0 to 1, saw 1.01."],
-    [{ top_k: -1 }, "top_k", "top_k: want a whole number from 0 up, saw -1."],
-    [{ top_k: 1.5 }, "top_k", "top_k: want a whole number from 0 up, saw 1.5."],
+    [{ top_k: -2 }, "top_k", "top_k: want a whole number from -1 up, saw -2."],
+    [{ top_k: 1.5 }, "top_k", "top_k: want a whole number from -1 up, saw 1.5."],
     [{ min_p: -0.1 }, "min_p", "min_p: want a number from 0 to 1, saw -0.1."],
     [{ max_tokens: 0 }, "max_tokens", "max_tokens: want a whole number from 1 up, saw 0."],
     [{ n: 17 }, "n", "n: want a whole number from 1 to 16, saw 17."],
@@ -66,9 +66,9 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
     [{ seed: 1e30 }, "seed", "seed: want a whole number of 64 bits, saw 1e+30."],
     [{ stop: ["a", ""] }, "stop[1]", 'stop[1]: want a string that is not empty, saw "".'],
     [
-      { stop: ["a", "b", "c", "d", "e"] },
+      { stop: Array(17).fill("a") },
       "stop",
-      "stop: want a string that is not empty, or an array of at most 4 such strings, saw an array of 5.",
+      "stop: want a string that is not empty, or an array of at most 16 such strings, saw an array of 17.",
     ],
     [
       { logit_bias: { "7": 101 } },
@@ -94,9 +94,9 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
       "messages: want an array of 1 to 4096 items, saw an array of 0.",
     ],
     [
-      { messages: [{ role: "tool", content: "x" }] },
+      { messages: [{ role: "robot", content: "x" }] },
       "messages[0].role",
-      'messages[0].role: want one of system, developer, user, assistant, saw "tool".',
+      'messages[0].role: want one of system, developer, user, assistant, tool, function, saw "robot".',
     ],
     [
       { messages: [GOOD.messages[0], { role: "assistant", content: null }] },
@@ -134,7 +134,7 @@ Deno.test("ChatRequest takes null for every field that may be absent", () => {
 Deno.test("ChatRequest drops fields it does not know, prototype names included", () => {
   const body = JSON.parse(
     `{"model":"m","user":"someone","__proto__":{"temperature":9},"constructor":{"prototype":{"x":1}},
-      "messages":[{"role":"user","content":"Hello","name":"me","__proto__":{"role":"system"}}]}`,
+      "messages":[{"role":"user","content":"Hello","nick":"me","__proto__":{"role":"system"}}]}`,
   );
   assert.deepEqual(parseRequest(ChatRequest, body), GOOD);
   assert.equal(({} as { x?: number }).x, undefined);

@@ -64,7 +64,7 @@ Deno.test("Scheduler.add() refuses a prompt that leaves no room in the context",
   const server = new Server({ contextLength: 16 });
   const { kind, message } = refusalOf(() => server.add(countFrom(0, 16)));
   assert.equal(kind, "context_length_exceeded");
-  assert.match(message, /16 tokens.*context has room for 16/);
+  assert.match(message, /maximum context length is 16 tokens; the prompt has 16/);
   assert.equal(server.add(countFrom(0, 15)).length, 1);
 });
 
@@ -72,7 +72,10 @@ Deno.test("Scheduler.add() refuses a prompt that the whole pool cannot hold", ()
   const server = new Server({ numBlocks: 3 });
   const { kind, message } = refusalOf(() => server.add(countFrom(0, 13)));
   assert.equal(kind, "context_length_exceeded");
-  assert.match(message, /13 tokens.*KV cache has room for 12.*--kv-cache-mb/);
+  assert.match(
+    message,
+    /maximum context length is 13 tokens, .*KV cache.*--kv-cache-mb.*prompt has 13/,
+  );
   assert.equal(server.scheduler.stats().numWaiting, 0);
   server.add(countFrom(0, 12));
   server.drain();

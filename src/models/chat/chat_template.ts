@@ -1,0 +1,208 @@
+/**
+ * A folder's chat template: conversations to prompts.
+ *
+ * @module
+ */
+import { Template } from "@huggingface/jinja";
+import { join } from "node:path";
+import { HearthError } from "../../errors.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import type { PromptOptions, ToolFunction } from "../task.ts";
+import type { TemplateMessage } from "./template_message.ts";
+
+/** How a conversation is rendered. */
+export interface RenderOptions extends PromptOptions {
+  /** What the model is told that it may call. */
+  readonly functions?: readonly ToolFunction[] | undefined;
+}
+
+/** Sources of templates by their names: `default`, and `tool_use` where conversations with tools have one of their own. */
+export type TemplateSources = ReadonlyMap<string, string>;
+
+const PROBE = "sphinx of black quartz";
+const PROBE_FUNCTION = "judge_my_vow";
+const SWITCHES_OF_THOUGHT = ["enable_thinking", "thinking"] as const;
+
+/** See the module. */
+export class ChatTemplate {
+  readonly #sources: TemplateSources;
+  readonly #specialTokens: Readonly<Record<string, string>>;
+  readonly #templates = new Map<string, Template>();
+  #takesTools: boolean | undefined;
+  #takesSystemMessages: boolean | undefined;
+
+  /** @param specialTokens `bos_token` and the like, as templates know them. */
+  constructor(sources: TemplateSources, specialTokens: Readonly<Record<string, string>> = {}) {
+    this.#sources = sources;
+    this.#specialTokens = specialTokens;
+  }
+
+  /** All its text, by which the model's formats are told. */
+  get source(): string {
+    return [...this.#sources.values()].join("\n");
+  }
+
+  /** Whether it tells the model of functions. */
+  get takesTools(): boolean {
+    const functions = [{ name: PROBE_FUNCTION, description: "Judges.", parameters: EMPTY_OBJECT }];
+    return this.#takesTools ??= this.#shows([PROBE_FUNCTION], [USER], { functions });
+  }
+
+  /**
+   * The prompt of a conversation, up to where the assistant is to answer.
+   *
+   * @throws {HearthError} `invalid_value` when the template refuses it.
+   */
+  render(messages: readonly TemplateMessage[], options: RenderOptions = {}): string {
+    const fitting = this.#mergeSystemMessages(messages);
+    if (!options.continuesFinalMessage) return this.#render(fitting, options);
+    return cutAfterLast(
+      this.#render(fitting, { ...options, addsGenerationPrompt: false }),
+      fitting.at(-1)!,
+    );
+  }
+
+  #render(messages: readonly TemplateMessage[], options: RenderOptions): string {
+    const { functions = [], variables, addsGenerationPrompt = true } = options;
+    try {
+      return this.#templateFor(functions).render({
+        ...this.#specialTokens,
+        ...this.#thinkingVariables(options.reasoningEffort),
+        ...variables,
+        ...(functions.length > 0 && { tools: functions.map(toTool) }),
+        messages,
+        add_generation_prompt: addsGenerationPrompt,
+      });
+    } catch (error) {
+      throw new HearthError(
+        "invalid_value",
+        `The model's chat template refused these messages: ${(error as Error).message}`,
+        { param: "messages", cause: error },
+      );
+    }
+  }
+
+  #templateFor(functions: readonly ToolFunction[]): Template {
+    const hasOwn = functions.length > 0 && this.#sources.has("tool_use");
+    const name = hasOwn ? "tool_use" : this.#sources.keys().next().value!;
+    const known = this.#templates.get(name);
+    if (known !== undefined) return known;
+    const template = new Template(this.#sources.get(name)!);
+    this.#templates.set(name, template);
+    return template;
+  }
+
+  /** An effort as the variables that templates have for it. */
+  #thinkingVariables(effort: string | undefined): Record<string, unknown> {
+    if (effort === undefined) return {};
+    const { source } = this;
+    const switches = SWITCHES_OF_THOUGHT.filter((name) =>
+      new RegExp(`(?<![.\\w])${name}\\b`).test(source)
+    );
+    return {
+      ...Object.fromEntries(switches.map((name) => [name, effort !== "none"])),
+      ...(effort !== "none" && { reasoning_effort: effort }),
+    };
+  }
+
+  /** Messages of the system that follow each other at the beginning become one, where the template takes no more. */
+  #mergeSystemMessages(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
+    const firstOther = messages.findIndex(({ role }) => role !== "system");
+    const numLeading = firstOther < 0 ? messages.length : firstOther;
+    if (numLeading < 2 || (this.#takesSystemMessages ??= this.#probeSystemMessages())) {
+      return messages;
+    }
+    const texts = messages.slice(0, numLeading).map(({ content }) => textOf(content));
+    return [{ role: "system", content: texts.join("\n\n") }, ...messages.slice(numLeading)];
+  }
+
+  #probeSystemMessages(): boolean {
+    const [first, second] = [`${PROBE} 1`, `${PROBE} 2`];
+    const messages = [first, second].map((content) => ({ role: "system" as const, content }));
+    return this.#shows([first, second], [...messages, USER], {});
+  }
+
+  #shows(
+    wanted: readonly string[],
+    messages: readonly TemplateMessage[],
+    options: RenderOptions,
+  ): boolean {
+    try {
+      const rendered = this.#render(messages, options);
+      return wanted.every((each) => rendered.includes(each));
+    } catch {
+      return false;
+    }
+  }
+}
+
+const EMPTY_OBJECT = { type: "object", properties: {} };
+const USER: TemplateMessage = { role: "user", content: PROBE };
+
+/** A function as templates take it. */
+function toTool({ name, description, parameters = EMPTY_OBJECT }: ToolFunction) {
+  return {
+    type: "function",
+    function: { name, ...(description !== undefined && { description }), parameters },
+  };
+}
+
+/** A prompt up to the last word of its last message, as transformers' `continue_final_message` has it. */
+function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
+  const text = textOf(content);
+  const start = rendered.lastIndexOf(text.trim());
+  if (start < 0 || text.trim() === "") {
+    throw new HearthError(
+      "invalid_value",
+      "continue_final_message: the model's chat template does not show the last message as it is.",
+      { param: "continue_final_message" },
+    );
+  }
+  // Templates may trim what a message ends with.
+  const keepsSpace = rendered.startsWith(text.trimStart(), start);
+  return rendered.slice(0, start + (keepsSpace ? text.trimStart() : text.trim()).length);
+}
+
+function textOf(content: TemplateMessage["content"]): string {
+  return typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("\n");
+}
+
+/** Loads a folder's template; `undefined` where there is none. */
+export async function loadChatTemplate(
+  folder: ModelFolder,
+  config: Json,
+): Promise<ChatTemplate | undefined> {
+  const sources = await templateSourcesOf(folder, config);
+  return sources.size === 0 ? undefined : new ChatTemplate(sources, specialTokens(config));
+}
+
+/** A folder's templates, in a file of their own or in `tokenizer_config.json`: the usual one first. */
+export async function templateSourcesOf(
+  folder: ModelFolder,
+  config: Json,
+): Promise<TemplateSources> {
+  if (folder.files.has("chat_template.jinja")) {
+    const source = await Deno.readTextFile(join(folder.path, "chat_template.jinja"));
+    return new Map([["default", source]]);
+  }
+  const { chat_template: separate } = await readOptionalJson(folder, "chat_template.json");
+  const template = separate ?? config["chat_template"];
+  if (typeof template === "string") return new Map([["default", template]]);
+  if (!Array.isArray(template)) return new Map();
+  const named = template as { name: string; template: string }[];
+  const sources = named.map(({ name, template }) => [name, template] as const);
+  return new Map(sources.sort(([a], [b]) => Number(b === "default") - Number(a === "default")));
+}
+
+/** `bos_token` and the like, as templates know them. */
+function specialTokens(config: Json): Record<string, string> {
+  const tokens: Record<string, string> = {};
+  for (const [name, value] of Object.entries(config)) {
+    if (!/^(bos|eos|unk|sep|pad|cls|mask)_token$/.test(name)) continue;
+    const content = typeof value === "object"
+      ? (value as { content?: unknown } | null)?.content
+      : value;
+    if (typeof content === "string") tokens[name] = content;
+  }
+  return tokens;
+}

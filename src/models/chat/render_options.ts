@@ -1,0 +1,31 @@
+/**
+ * What a chat task asks of the model's template, and whether the template can do it.
+ *
+ * @module
+ */
+import { HearthError } from "../../errors.ts";
+import type { ChatTask } from "../task.ts";
+import type { ChatTemplate, RenderOptions } from "./chat_template.ts";
+
+/** @throws {HearthError} `unsupported_by_model` for tools, where the template has no words for them. */
+export function renderOptions(
+  { messages, prompt, tools }: ChatTask,
+  template: ChatTemplate | undefined,
+): RenderOptions {
+  const functions = tools === undefined || tools.choice === "none" ? [] : tools.functions;
+  if (functions.length > 0) requireTools(template, "tools");
+  const asked = messages.findIndex(({ role, toolCalls = [] }) =>
+    role === "tool" || toolCalls.length > 0
+  );
+  if (asked >= 0) requireTools(template, `messages[${asked}]`);
+  return { ...prompt, functions };
+}
+
+function requireTools(template: ChatTemplate | undefined, param: string): void {
+  if (template?.takesTools) return;
+  throw new HearthError(
+    "unsupported_by_model",
+    `${param}: the loaded model's chat template has no words for tools, so it cannot call any.`,
+    { param },
+  );
+}

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { streamEvents } from "../../src/http/sse.ts";
+import { untilAdmitted } from "../../src/http/task_events.ts";
+import type { TaskEvents } from "../../src/http/task_events.ts";
+import type { ChatEvent } from "../../src/models/task.ts";
+
+/** Events that come when they are sent. */
+class SentEvents implements TaskEvents<ChatEvent> {
+  readonly #stream = new TransformStream<ChatEvent, ChatEvent>();
+  readonly #writer = this.#stream.writable.getWriter();
+  readonly #events = this.#stream.readable[Symbol.asyncIterator]();
+  hasReturned = false;
+
+  send(event: ChatEvent): void {
+    this.#writer.write(event);
+  }
+
+  end(): void {
+    this.#writer.close();
+  }
+
+  next(): Promise<IteratorResult<ChatEvent>> {
+    return this.#events.next();
+  }
+
+  return(): Promise<IteratorResult<ChatEvent>> {
+    this.hasReturned = true;
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+}
+
+const DELTA: ChatEvent = { type: "delta", index: 0, text: "x" };
+
+function readerOf(response: Response): ReadableStreamDefaultReader<string> {
+  return response.body!.pipeThrough(new TextDecoderStream()).getReader();
+}
+
+Deno.test("streamEvents() writes a comment at once and in every silence, and loses no event", async () => {
+  const events = new SentEvents();
+  const reader = readerOf(streamEvents(events, (event) => `data: ${event.type}\n\n`, 5));
+  for (let round = 0; round < 3; round++) {
+    assert.equal((await reader.read()).value, ": keep-alive\n\n");
+  }
+  events.send(DELTA);
+  events.send(DELTA);
+  events.end();
+  let rest = "";
+  for (let read = await reader.read(); !read.done; read = await reader.read()) rest += read.value;
+  const written = rest.split("\n\n").filter((event) => event !== "" && !event.startsWith(":"));
+  assert.deepEqual(written, ["data: delta", "data: delta"]);
+});
+
+Deno.test("streamEvents() ends the events when its reader leaves in a silence", async () => {
+  const events = new SentEvents();
+  const reader = readerOf(streamEvents(events, () => "", 5));
+  await reader.read();
+  await reader.cancel();
+  assert.ok(events.hasReturned);
+});
+
+Deno.test("untilAdmitted() throws the error of a request that is refused", async () => {
+  const events = new SentEvents();
+  events.send({ type: "error", error: { kind: "invalid_value", message: "no" } });
+  await assert.rejects(untilAdmitted(events), { kind: "invalid_value" });
+});
+
+Deno.test("untilAdmitted() does not wait for a worker that is busy, and keeps its first event", async () => {
+  const events = new SentEvents();
+  const admitted = await untilAdmitted(events, 1);
+  events.send(DELTA);
+  assert.deepEqual((await admitted.next()).value, DELTA);
+});
