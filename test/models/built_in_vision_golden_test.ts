@@ -83,14 +83,12 @@ Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision",
     const prepared = await Promise.all(
       images.map(async ({ bytes }) => await processor.prepare(await decodeImage(bytes))),
     );
-    const { promptTokens } = prompt.build(
-      messages,
-      prepared.map(({ text }, index) => ({
-        key: String(index),
-        text,
-        source: { rows: () => Promise.reject() },
-      })),
-    );
+    const pictures = prepared.map(({ text }, index) => ({
+      key: String(index),
+      text,
+      source: { rows: () => Promise.reject() },
+    }));
+    const { promptTokens } = prompt.build(messages, { pictures });
     assert.deepEqual([...promptTokens], golden.prompt_ids, golden.name);
   }
 });
