@@ -29,13 +29,18 @@ const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
  * @throws {StartupError} when `config.json` does not say, and the type of the model does not either.
  */
 export function contextLengthOf(folder: ModelFolder): number {
+  return knownContextLengthOf(folder) ?? refuse(folder, "max_position_embeddings or n_positions");
+}
+
+/** The same; `undefined` where neither says. */
+export function knownContextLengthOf(folder: ModelFolder): number | undefined {
   const type = String(textConfigOf(folder)["model_type"] ?? folder.config["model_type"]);
   return readSize(folder, [
     "max_position_embeddings",
     "n_positions",
     "max_sequence_length",
     "seq_length",
-  ]) ?? DEFAULT_CONTEXT_LENGTHS[type] ?? refuse(folder, "max_position_embeddings or n_positions");
+  ]) ?? DEFAULT_CONTEXT_LENGTHS[type];
 }
 
 /** Rows of a folder's vocabulary. @throws {StartupError} when `config.json` does not say. */

@@ -8,6 +8,8 @@ import { TokenTexts } from "../engine/token_text.ts";
 import { StartupError } from "../errors.ts";
 import { type ModelFolder, readJson, readOptionalJson } from "../hub/model_folder.ts";
 import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
+import { LongTextEncoder } from "./long_text.ts";
+import { knownContextLengthOf } from "./text_sizes.ts";
 
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
@@ -38,7 +40,14 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const tokenizerJson = await readJson(folder.path, "tokenizer.json");
   const tokenizer = new Tokenizer(tokenizerJson, config);
   const addedTokens = tokenizer.get_added_tokens_decoder();
-  const encode = (text: string) => tokenizer.encode(text, { add_special_tokens: false }).ids;
+  const long = new LongTextEncoder({
+    encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
+    spellings: () => tokenizer.get_vocab(true).keys(),
+    addedTokens: () => [...addedTokens.values()].map(({ content }) => content),
+  });
+  const maxTokens = knownContextLengthOf(folder);
+  const encode = (text: string) =>
+    long.encode(text, { maxTokens, mayCut: false, what: "The prompt" });
   return {
     template: await loadChatTemplate(folder, config),
     tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,

@@ -343,3 +343,21 @@ Deno.test("chat counts the prompt tokens it found in the cache, streamed and not
   const chunks = await streamChunks(app, { ...extra, stream_options: { include_usage: true } });
   assert.equal(chunks.at(-1)!.usage!.prompt_tokens_details.cached_tokens, whole);
 });
+
+Deno.test("chat: a prompt of megabytes is refused by what the context could hold", async () => {
+  await using app = await new TestApp().ready();
+  for (const prefix of ["", "data:", "base64://"]) {
+    const content = prefix + "snow ".repeat(1_000_000);
+    const response = await app.post(
+      "/v1/chat/completions",
+      chatBody({ messages: [{ role: "user", content }] }),
+    );
+    assert.equal(response.status, 400);
+    const { error } = await response.json();
+    assert.equal(error.code, "context_length_exceeded");
+    assert.match(
+      error.message,
+      /more than \d+ tokens; this model's maximum context length is \d+ tokens/,
+    );
+  }
+});

@@ -235,3 +235,16 @@ function badBody(random: Random): unknown {
   if (random.chance(0.1)) return random.pick([[], 5, null, "text", [{ input: "a" }]]);
   return { input: "an egg", [name]: random.pick(fields[name]!) };
 }
+
+Deno.test("a text that no context could hold is refused, or cut, without being read to its end", async () => {
+  await using app = await new TestApp({ model: "hearth-demo-embed" }).ready();
+  const input = "The train leaves at 7:45, and it is late again. ".repeat(100_000);
+  const refused = await app.post("/v1/embeddings", { input });
+  assert.equal(refused.status, 400);
+  assert.match(
+    (await refused.json()).error,
+    /^input has more than \d+ tokens; this model's maximum/,
+  );
+  const cut = await app.post("/v1/embeddings", { input, truncate: true });
+  assert.equal(cut.status, 200);
+});

@@ -11,6 +11,7 @@ import type { EncoderForm } from "./encoder_load.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput, keepOutput } from "../graph_output.ts";
+import type { LengthOptions } from "../long_text.ts";
 import { type Model, requireTask } from "../model.ts";
 import { FIRST_TOKEN } from "./packed_encoder.ts";
 import {
@@ -91,23 +92,29 @@ export class EmbeddingModel extends TextModel implements Model {
   #encode(task: EmbedTask, index: number): EncodedText {
     const { tokenizer, maxTokens } = this.#loaded;
     const input = task.inputs[index]!;
-    const ids = fitText(this.#tokensOf(input, task, index), {
+    const { truncation } = task;
+    const param = paramOf(task, index);
+    const length = { maxTokens, mayCut: truncation !== undefined, what: param, param };
+    const ids = fitText(this.#tokensOf(input, { task, length }), {
       numSpecial: tokenizer.numSpecial,
       maxTokens,
-      truncation: task.truncation,
-      param: paramOf(task, index),
+      truncation,
+      param,
     });
     return tokenizer.frame(ids);
   }
 
-  #tokensOf(input: TextInput, task: EmbedTask, index: number): readonly number[] {
+  #tokensOf(
+    input: TextInput,
+    { task, length }: { readonly task: EmbedTask; readonly length: LengthOptions },
+  ): readonly number[] {
     const { tokenizer } = this.#loaded;
     if (typeof input === "string") {
-      return tokenizer.encode(this.#config.prompts[task.inputType ?? "none"] + input);
+      return tokenizer.encode(this.#config.prompts[task.inputType ?? "none"] + input, length);
     }
     const bad = input.findIndex((id) => id >= tokenizer.vocabSize);
     if (bad < 0) return tokenizer.unframe(input);
-    const param = `${paramOf(task, index)}[${bad}]`;
+    const param = `${length.what}[${bad}]`;
     throw new HearthError(
       "invalid_value",
       `${param}: want a token id from 0 to ${tokenizer.vocabSize - 1}, saw ${input[bad]}.`,

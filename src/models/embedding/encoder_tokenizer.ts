@@ -5,6 +5,7 @@
  */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { StartupError } from "../../errors.ts";
+import { type LengthOptions, LongTextEncoder } from "../long_text.ts";
 import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 
 /** A text, or two, ready for the model. */
@@ -23,6 +24,7 @@ interface Frame {
   readonly numBetweenTypeZero?: number | undefined;
 }
 
+const ALL: LengthOptions = { maxTokens: undefined, mayCut: false, what: "The text" };
 const PROBES = ["a", "the dog"] as const;
 
 /** Encodes for one model. */
@@ -31,12 +33,17 @@ export class EncoderTokenizer {
   readonly vocabSize: number;
   /** What fills up the shorter texts of a batch. */
   readonly padTokenId: number;
-  readonly #tokenizer: Tokenizer;
+  readonly #long: LongTextEncoder;
   readonly #single: Frame;
   readonly #pair: Frame | undefined;
 
   private constructor(tokenizer: Tokenizer, padTokenId: number) {
-    this.#tokenizer = tokenizer;
+    this.#long = new LongTextEncoder({
+      encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
+      spellings: () => tokenizer.get_vocab(true).keys(),
+      addedTokens: () =>
+        [...tokenizer.get_added_tokens_decoder().values()].map(({ content }) => content),
+    });
     this.padTokenId = padTokenId;
     this.vocabSize = 1 + [...tokenizer.get_vocab(true).values()].reduce((a, b) => Math.max(a, b));
     this.#single = findSingleFrame(tokenizer);
@@ -76,9 +83,13 @@ export class EncoderTokenizer {
     return before.length + between.length + after.length;
   }
 
-  /** The tokens of a text, without special ones. */
-  encode(text: string): number[] {
-    return this.#tokenizer.encode(text, { add_special_tokens: false }).ids;
+  /**
+   * The tokens of a text, without special ones; all of them, unless `length` says how many are wanted.
+   *
+   * @throws {HearthError} `context_length_exceeded` where there are far more than `length` allows.
+   */
+  encode(text: string, length: LengthOptions = ALL): number[] {
+    return this.#long.encode(text, length);
   }
 
   /** Takes away the special tokens at the ends of `ids`, where both are there. */

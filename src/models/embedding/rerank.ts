@@ -60,12 +60,20 @@ export class RerankModel extends TextModel implements Model {
     const form = this.#form;
     const numTexts = task.documents.length;
     const scores = new Float32Array(numTexts);
-    const query = form.encodeQuery(task.query);
+    const lengthOf = (param: string, mayCut = task.truncation !== undefined) => ({
+      maxTokens: this.#maxTokens,
+      mayCut,
+      what: param,
+      param,
+    });
+    const query = form.encodeQuery(task.query, lengthOf("query"));
     return this.run(task.requestId, {
       numTexts,
       beginsAlike: true,
       encode: (index) => {
-        const document = form.encodeDocument(task.documents[index]!);
+        const mayCut = task.truncation !== undefined || task.maxDocumentTokens !== undefined;
+        const length = lengthOf(`documents[${index}]`, mayCut);
+        const document = form.encodeDocument(task.documents[index]!, length);
         return form.frame(...this.#fit(task, { query, document, index }));
       },
       onRow: (index, logits) => scores[index] = scoreOf(logits),

@@ -4,14 +4,15 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
+import type { LengthOptions } from "../long_text.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 
 /** How a pair becomes one text. */
 export interface PairForm {
   /** Tokens around and between query and document. */
   readonly numSpecial: number;
-  encodeQuery(query: string): readonly number[];
-  encodeDocument(document: string): readonly number[];
+  encodeQuery(query: string, length?: LengthOptions): readonly number[];
+  encodeDocument(document: string, length?: LengthOptions): readonly number[];
   frame(query: readonly number[], document: readonly number[]): EncodedText;
 }
 
@@ -28,8 +29,8 @@ export function crossEncoderForm(tokenizer: EncoderTokenizer): PairForm {
   }
   return {
     numSpecial: tokenizer.numSpecialOfPair,
-    encodeQuery: (query) => tokenizer.encode(query),
-    encodeDocument: (document) => tokenizer.encode(document),
+    encodeQuery: (query, length) => tokenizer.encode(query, length),
+    encodeDocument: (document, length) => tokenizer.encode(document, length),
     frame: (query, document) => tokenizer.framePair(query, document),
   };
 }
@@ -68,8 +69,8 @@ export function yesNoRerankPrompt(tokenizer: EncoderTokenizer): JudgeForm {
   }
   return {
     numSpecial: before!.length + between!.length + after!.length,
-    encodeQuery: (query) => tokenizer.encode(` ${query}\n`),
-    encodeDocument: (document) => tokenizer.encode(` ${document}`),
+    encodeQuery: (query, length) => tokenizer.encode(` ${query}\n`, length),
+    encodeDocument: (document, length) => tokenizer.encode(` ${document}`, length),
     frame: (query, document) => ({
       ids: [...before!, ...query, ...between!, ...document, ...after!],
     }),

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { Tokenizer } from "@huggingface/tokenizers";
+import { LongTextEncoder } from "../../../src/models/long_text.ts";
+
+const SHARED = fileURLToPath(new URL("../../../../shared/tokenizers", import.meta.url));
+const MODELS = fileURLToPath(new URL("../../../models", import.meta.url));
+
+function load(folder: string) {
+  const read = (name: string) => JSON.parse(Deno.readTextFileSync(join(folder, name)));
+  const tokenizer = new Tokenizer(read("tokenizer.json"), read("tokenizer_config.json"));
+  let numChars = 0;
+  const encode = (text: string) => {
+    numChars += text.length;
+    return tokenizer.encode(text, { add_special_tokens: false }).ids;
+  };
+  const long = new LongTextEncoder({
+    encode,
+    spellings: () => tokenizer.get_vocab(true).keys(),
+    addedTokens: () =>
+      [...tokenizer.get_added_tokens_decoder().values()].map(({ content }) => content),
+  });
+  return { encode, long, numChars: () => numChars };
+}
+
+const PROSE =
+  "The train leaves at 7:45, and it's late again.\nNobody knows why; “perhaps” the snow.\n\n" +
+  "Der Zug fährt später ab. 火车晚点了。今天下雪。 café naïve\tindented\n    code = [1, 2];\r\n";
+const NONE = { maxTokens: undefined, mayCut: false, what: "The text" };
+
+for (
+  const folder of [
+    join(MODELS, "hearth-demo-chat"),
+    join(MODELS, "hearth-demo-embed"),
+    join(SHARED, "qwen3"),
+    join(SHARED, "smollm-360m-instruct"),
+    join(SHARED, "all-MiniLM-L6-v2"),
+  ]
+) {
+  const ignore = !existsSync(folder);
+  Deno.test(`LongTextEncoder gives ${folder.split("/").at(-1)}'s own tokens of a long text`, {
+    ignore,
+  }, () => {
+    const { encode, long } = load(folder);
+    const text = PROSE.repeat(800);
+    assert.ok(text.length > 100_000);
+    assert.deepEqual(long.encode(text, NONE), encode(text));
+  });
+}
+
+function existsSync(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false;
+  }
+}
+
+Deno.test("LongTextEncoder refuses what no context could hold, having read little of it", () => {
+  const { long, numChars } = load(join(MODELS, "hearth-demo-chat"));
+  const options = { maxTokens: 512, mayCut: false, what: "The prompt", param: "messages" };
+  for (const text of [PROSE.repeat(20_000), "a".repeat(4_000_000), " ".repeat(4_000_000)]) {
+    assert.throws(() => long.encode(text, options), {
+      kind: "context_length_exceeded",
+      param: "messages",
+      message:
+        "The prompt has more than 1024 tokens; this model's maximum context length is 512 tokens.",
+    });
+  }
+  assert.ok(numChars() < 100_000, `${numChars()} characters were read`);
+});
+
+Deno.test("LongTextEncoder gives the first tokens where a text may be cut, having read little of it", () => {
+  const { encode, long, numChars } = load(join(MODELS, "hearth-demo-embed"));
+  const text = PROSE.repeat(20_000);
+  const ids = long.encode(text, { maxTokens: 256, mayCut: true, what: "input" });
+  assert.ok(numChars() < 100_000, `${numChars()} characters were read`);
+  assert.deepEqual(ids.slice(0, 256), encode(PROSE.repeat(20)).slice(0, 256));
+});
+
+Deno.test("LongTextEncoder splits a word longer than a slice, between characters", () => {
+  const { long } = load(join(MODELS, "hearth-demo-chat"));
+  assert.ok(long.encode("😀".repeat(30_000), NONE).length >= 30_000);
+});
