@@ -21,7 +21,6 @@ export const INCLUDES = [
   "src/worker/worker.ts",
   "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",
-  "src/models/embedding/encoder_lane.ts",
   "src/models/ocr/picture_thread.ts",
   "src/models/vision/vision_thread.ts",
   "models",

@@ -25,11 +25,6 @@ export const WASM_MODULES = {
     features: "simd",
     binary: "src/media/pixel_simd.wasm.base64",
   },
-  products: {
-    sources: "src/onnx/wasm/",
-    features: "simd,relaxed-simd",
-    binary: "src/onnx/quick_products.wasm.base64",
-  },
 } as const satisfies Readonly<Record<string, WasmModule>>;
 
 const FLAGS = [

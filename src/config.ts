@@ -10,6 +10,12 @@ export type Environment = Readonly<Record<string, string>>;
 /** Where a model may run. `auto` takes a hardware WebGPU adapter if there is one and the CPU otherwise. */
 export type DeviceChoice = "auto" | "webgpu" | "cpu";
 
+/** ONNX Runtime's builds for the CPU; `auto` takes the native one, or the other where that does not load. */
+export const CPU_RUNTIMES = ["auto", "native", "web"] as const;
+
+/** See {@linkcode CPU_RUNTIMES}. */
+export type CpuRuntimeChoice = typeof CPU_RUNTIMES[number];
+
 /** What a model is for; it decides which endpoints answer. */
 export const MODEL_KINDS = [
   "text",
@@ -66,7 +72,7 @@ export interface EngineSettings {
   readonly maxBatchTokens?: number | undefined;
   /** Most sequences in one step. */
   readonly maxSequences?: number | undefined;
-  /** Most threads that run batches of texts on the CPU, or decode and encode pictures; as many as it has cores if absent. */
+  /** Threads that share the work of a model on the CPU, or decode and encode pictures; one per core if absent. */
   readonly cpuThreads?: number | undefined;
   /** Whether requests share the keys and values of equal beginnings. */
   readonly prefixCache: boolean;

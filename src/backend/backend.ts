@@ -8,7 +8,9 @@ import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import type { Transformers } from "../onnx/hook.ts";
-import type { ExternalData, Session, Tensor } from "../onnx/ort.ts";
+import type { ModelFiles } from "../onnx/external_data.ts";
+import type { Session, Tensor } from "../onnx/ort.ts";
+import type { Model } from "../onnx/proto.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
@@ -24,8 +26,13 @@ export interface Backend {
   readonly maxBufferBytes: number;
   /** Resolves with the reason when the device is gone; never on the CPU. */
   readonly lost: Promise<string>;
-  /** Opens a graph whose outputs stay on this device. */
-  openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session>;
+  /** Opens a graph without external data, the bytes of its ModelProto; its outputs stay on this device. */
+  openSession(model: Uint8Array): Promise<Session>;
+  /**
+   * Opens a model whose weights lie among `files`, which may be closed afterwards. Where the runtime maps them from
+   * disk they must not change while the session is open.
+   */
+  openModel(model: Model, files: ModelFiles): Promise<Session>;
   /**
    * Memory that sessions write into, step after step.
    *
@@ -66,7 +73,8 @@ export interface Backend {
   openImages(): Promise<ImageKernels>;
   /** transformers.js, for models that it runs on this device; `modelsFolder` is where their folders lie. */
   loadTransformers(modelsFolder: string): Promise<Transformers>;
-  dispose(): void;
+  /** Frees all that it owns, sessions that are still open included. */
+  dispose(): Promise<void>;
 }
 
 /** Some rows of a float tensor along its first axis. */

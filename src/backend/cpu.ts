@@ -1,12 +1,14 @@
 /**
- * The backend for machines without a GPU: ONNX Runtime's CPU provider, attention in WebAssembly
- * SIMD, and the references of the other kernels.
+ * The backend for machines without a GPU: ONNX Runtime on the CPU, attention in WebAssembly SIMD, and the references of
+ * the other kernels.
  *
  * @module
  */
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
-import { type ExternalData, openSession, type Session, type Tensor } from "../onnx/ort.ts";
+import type { ModelFiles } from "../onnx/external_data.ts";
+import type { Session, Tensor } from "../onnx/ort.ts";
+import type { Model } from "../onnx/proto.ts";
 import type {
   AttentionOptions,
   Backend,
@@ -19,6 +21,7 @@ import type {
 import { CpuAttention } from "./cpu_attention.ts";
 import { CpuCrossAttention } from "./cpu_cross_attention.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
+import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./cpu_runtime.ts";
 import { CpuPackedAttention } from "./cpu_packed_attention.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
@@ -30,13 +33,48 @@ import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 /** See the module. */
 export class CpuBackend implements Backend {
   readonly kind = "cpu";
-  readonly adapter = `CPU (WebAssembly, ${Deno.build.arch})`;
   readonly hasF16 = false;
   readonly maxBufferBytes = 2 ** 31;
   readonly lost = new Promise<string>(() => {});
 
-  openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {
-    return openSession(model, { externalData });
+  readonly #options: Partial<CpuRuntimeOptions>;
+  #opening: Promise<CpuRuntime> | undefined;
+  #runtime: CpuRuntime | undefined;
+
+  /** The runtime is loaded with the first session, or by {@linkcode open}. */
+  constructor(options: Partial<CpuRuntimeOptions> = {}) {
+    this.#options = options;
+  }
+
+  /** @throws {StartupError} when the native runtime is asked for and does not load. */
+  static async open(options: Partial<CpuRuntimeOptions> = {}): Promise<CpuBackend> {
+    const backend = new CpuBackend(options);
+    await backend.#open();
+    return backend;
+  }
+
+  get adapter(): string {
+    return `CPU (${this.#runtime?.description ?? "not open"}, ${Deno.build.arch})`;
+  }
+
+  /** Which build of ONNX Runtime it runs on; `undefined` before it is loaded. */
+  get runtime(): CpuRuntime["name"] | undefined {
+    return this.#runtime?.name;
+  }
+
+  #open(): Promise<CpuRuntime> {
+    this.#opening ??= openCpuRuntime({ choice: "auto", ...this.#options }).then((runtime) =>
+      this.#runtime = runtime
+    );
+    return this.#opening;
+  }
+
+  async openSession(model: Uint8Array): Promise<Session> {
+    return await (await this.#open()).openSession(model);
+  }
+
+  async openModel(model: Model, files: ModelFiles): Promise<Session> {
+    return await (await this.#open()).openModel(model, files);
   }
 
   /** ONNX Runtime's CPU provider writes into memory of its own. */
@@ -89,8 +127,10 @@ export class CpuBackend implements Backend {
   }
 
   loadTransformers(modelsFolder: string): Promise<Transformers> {
-    return loadTransformers({ modelsFolder });
+    return loadTransformers({ modelsFolder, backend: this });
   }
 
-  dispose(): void {}
+  async dispose(): Promise<void> {
+    await (await this.#opening)?.dispose();
+  }
 }

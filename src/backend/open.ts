@@ -3,20 +3,31 @@
  *
  * @module
  */
-import type { DeviceChoice } from "../config.ts";
+import type { CpuRuntimeChoice, DeviceChoice } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { openDevice } from "../gpu/device.ts";
 import type { Backend } from "./backend.ts";
 import { CpuBackend } from "./cpu.ts";
 import { WebGpuBackend } from "./webgpu.ts";
 
+/** Which backend to open, and how. */
+export interface BackendOptions {
+  readonly device: DeviceChoice;
+  readonly cpuRuntime?: CpuRuntimeChoice | undefined;
+  /** Threads of the CPU's runtime; as many as there are cores if absent. */
+  readonly cpuThreads?: number | undefined;
+}
+
 /**
  * Opens the backend for a device choice. `auto` passes over software adapters: the CPU backend is faster than those.
  *
- * @throws {StartupError} when WebGPU is forced and there is no adapter.
+ * @throws {StartupError} when WebGPU is forced and there is no adapter, or a runtime of the CPU that does not load.
  */
-export async function openBackend(choice: DeviceChoice): Promise<Backend> {
-  if (choice === "cpu") return new CpuBackend();
+export async function openBackend(
+  { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,
+): Promise<Backend> {
+  const cpu = { choice: cpuRuntime, threads };
+  if (choice === "cpu") return await CpuBackend.open(cpu);
   // After an error nobody waited for (no memory left, work that was refused) results cannot be trusted.
   const failure = Promise.withResolvers<string>();
   const gpu = await openDevice({
@@ -24,7 +35,7 @@ export async function openBackend(choice: DeviceChoice): Promise<Backend> {
     onError: ({ message }) => failure.resolve(`the GPU reported an error: ${message}`),
   });
   if (gpu) return await WebGpuBackend.create(gpu, { failure: failure.promise });
-  if (choice === "auto") return new CpuBackend();
+  if (choice === "auto") return await CpuBackend.open(cpu);
   throw new StartupError(
     "No WebGPU adapter was found, and --device webgpu asks for one. On Linux it needs a Vulkan driver " +
       "(Debian: apt-get install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one); " +

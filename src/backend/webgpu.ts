@@ -7,7 +7,10 @@ import { Sampler as SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
-import { type ExternalData, openSession, type Session, Tensor } from "../onnx/ort.ts";
+import type { ModelFiles } from "../onnx/external_data.ts";
+import { openSession, type Session, Tensor } from "../onnx/ort.ts";
+import { copyWeights } from "../onnx/pack_model.ts";
+import type { Model } from "../onnx/proto.ts";
 import type {
   AttentionOptions,
   Backend,
@@ -66,8 +69,13 @@ export class WebGpuBackend implements Backend {
     return new WebGpuBackend(gpu, { readback, failure });
   }
 
-  openSession(model: Uint8Array, externalData?: readonly ExternalData[]): Promise<Session> {
-    return openSession(model, { device: this.#gpu.device, externalData });
+  openSession(model: Uint8Array): Promise<Session> {
+    return openSession(model, { device: this.#gpu.device });
+  }
+
+  async openModel(model: Model, files: ModelFiles): Promise<Session> {
+    const { bytes, externalData } = await copyWeights(model, files);
+    return await openSession(bytes, { device: this.#gpu.device, externalData });
   }
 
   allocate(numBytes: number): Storage {
@@ -152,11 +160,12 @@ export class WebGpuBackend implements Backend {
   }
 
   loadTransformers(modelsFolder: string): Promise<Transformers> {
-    return loadTransformers({ modelsFolder, device: this.#gpu.device });
+    return loadTransformers({ modelsFolder, backend: this });
   }
 
-  dispose(): void {
+  dispose(): Promise<void> {
     this.#readback.dispose();
     this.#gpu.device.destroy();
+    return Promise.resolve();
   }
 }

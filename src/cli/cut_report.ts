@@ -27,9 +27,9 @@ function cacheBytesPerToken({ attentions, kvDtype }: GraphCut): number {
 }
 
 function describeSegment(segment: Segment): string[] {
-  const { index, numNodes, blobBytes, inputs, outputs } = segment;
+  const { index, model, weightBytes, inputs, outputs } = segment;
   return [
-    `segment ${index}: ${numNodes} nodes, ${megabytes(blobBytes)} of weights`,
+    `segment ${index}: ${model.graph.nodes.length} nodes, ${megabytes(weightBytes)} of weights`,
     ...inputs.map((port) => `    in   ${describePort(port)}`),
     ...outputs.map((port) => `    out  ${describePort(port)}`),
   ];
@@ -63,7 +63,7 @@ function describeAttention(site: Site): string[] {
 
 /** One line: how many segments and attentions, what comes in and goes out. */
 export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut): string {
-  const largest = Math.max(...segments.map(({ blobBytes }) => blobBytes));
+  const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
   return `${segments.length} segments around ${attentions.length} attentions, ` +
     `largest ${megabytes(largest)}`;
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { DeviceChoice } from "../config.ts";
+import type { BackendOptions } from "../backend/open.ts";
 import { configureLog } from "../log.ts";
 import { VERSION } from "../version.ts";
 import { type AdapterReport, chooseDevice, findAdapters } from "./doctor_adapters.ts";
@@ -27,8 +27,9 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
   const checks: Check[] = [
     checkRuntime(),
     chooseDevice(adapters),
-    await testDevice("cpu"),
-    ...(adapters.length > 0 ? [await testDevice("webgpu")] : []),
+    // Who has a GPU is not to fetch the native runtime to hear that it works.
+    await testDevice({ device: "cpu", cpuRuntime: adapters.some(isTaken) ? "web" : "auto" }),
+    ...(adapters.length > 0 ? [await testDevice({ device: "webgpu" })] : []),
     await checkCache(),
     await checkHub(),
   ];
@@ -39,23 +40,27 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
   return isHealthy ? 0 : 1;
 }
 
-async function testDevice(choice: Exclude<DeviceChoice, "auto">): Promise<Check> {
-  const name = `self-test on ${choice}`;
+function isTaken({ isTaken }: AdapterReport): boolean {
+  return isTaken;
+}
+
+async function testDevice(options: BackendOptions): Promise<Check> {
+  const name = `self-test on ${options.device}`;
   const worker = new Worker(new URL("./doctor_thread.ts", import.meta.url), { type: "module" });
   try {
-    const { works, text } = await new Promise<DeviceTestResult>((resolve) => {
+    const { status, text } = await new Promise<DeviceTestResult>((resolve) => {
       worker.onmessage = ({ data }: MessageEvent<DeviceTestResult>) => resolve(data);
       worker.onerror = (event) => {
         event.preventDefault();
-        resolve({ works: false, text: event.message });
+        resolve({ status: "failed", text: event.message });
       };
-      worker.postMessage(choice);
+      worker.postMessage(options);
     });
-    if (works) return { name, status: "ok", text };
-    const advice = choice === "webgpu"
+    if (status !== "failed") return { name, status, text };
+    const advice = options.device === "webgpu"
       ? " Update the GPU's driver, or serve with --device cpu."
       : "";
-    return { name, status: "failed", text: `${text}${advice}` };
+    return { name, status, text: `${text}${advice}` };
   } finally {
     worker.terminate();
   }

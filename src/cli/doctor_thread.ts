@@ -5,33 +5,37 @@
  * @module
  */
 import "../onnx/no_location.ts";
-import { openBackend } from "../backend/open.ts";
-import type { DeviceChoice } from "../config.ts";
+import { CpuBackend } from "../backend/cpu.ts";
+import { type BackendOptions, openBackend } from "../backend/open.ts";
 import { configureLog } from "../log.ts";
 import { testBackend } from "./doctor_device.ts";
 
 /** What worked, for people, or what did not. */
 export interface DeviceTestResult {
-  readonly works: boolean;
+  readonly status: "ok" | "warning" | "failed";
   readonly text: string;
 }
 
 const scope = globalThis as unknown as {
   postMessage(result: DeviceTestResult): void;
-  onmessage: ((event: MessageEvent<DeviceChoice>) => void) | null;
+  onmessage: ((event: MessageEvent<BackendOptions>) => void) | null;
 };
 configureLog({ level: "error", format: "text" });
 scope.onmessage = async ({ data }) => scope.postMessage(await testDevice(data));
 
-async function testDevice(choice: DeviceChoice): Promise<DeviceTestResult> {
+async function testDevice(options: BackendOptions): Promise<DeviceTestResult> {
   try {
-    const backend = await openBackend(choice);
+    const backend = await openBackend(options);
     try {
-      return { works: true, text: await testBackend(backend) };
+      const text = await testBackend(backend);
+      const isSlow = backend instanceof CpuBackend && options.cpuRuntime === "auto" &&
+        backend.runtime === "web";
+      if (!isSlow) return { status: "ok", text };
+      return { status: "warning", text: `${text}; onnxruntime-node, much faster, does not load` };
     } finally {
-      backend.dispose();
+      await backend.dispose();
     }
   } catch (error) {
-    return { works: false, text: (error as Error).message };
+    return { status: "failed", text: (error as Error).message };
   }
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { DTYPES, LOG_FORMATS, LOG_LEVELS, MODEL_KINDS } from "../config.ts";
+import { CPU_RUNTIMES, DTYPES, LOG_FORMATS, LOG_LEVELS, MODEL_KINDS } from "../config.ts";
 import {
   choice,
   type FlagTable,
@@ -42,6 +42,24 @@ const WEIGHTS_FLAGS = {
   offline: toggle({
     help: "Ask nothing of the Hugging Face hub: take what its cache on this machine has. " +
       "HF_HUB_OFFLINE=1 does the same.",
+  }),
+} satisfies FlagTable;
+
+/** How a model runs on the CPU. */
+const CPU_FLAGS = {
+  cpuRuntime: choice({
+    values: CPU_RUNTIMES,
+    fallback: "auto",
+    help: "Build of ONNX Runtime that models run on where --device is the CPU. native: " +
+      "onnxruntime-node. web: onnxruntime-web, much slower. auto: native, or web where that does " +
+      "not load.",
+  }),
+  cpuThreads: integer({
+    placeholder: "<count>",
+    min: 1,
+    max: 64,
+    help: "Threads that share the work of a model on the CPU, and those that decode and encode " +
+      "pictures (background removal). Default: one per physical core, up to 4 for pictures.",
   }),
 } satisfies FlagTable;
 
@@ -100,6 +118,7 @@ export const SERVE_FLAGS = {
     help: "Accept POST /shutdown from other machines too. Only for a secured network.",
   }),
   ...WEIGHTS_FLAGS,
+  ...CPU_FLAGS,
   ...SPEECH_FLAGS,
   maxQueue: integer({
     placeholder: "<count>",
@@ -142,15 +161,6 @@ export const SERVE_FLAGS = {
     min: 1,
     max: 1024,
     help: "Most requests that share a step of the decoder. Default: 32.",
-  }),
-  cpuThreads: integer({
-    placeholder: "<count>",
-    min: 1,
-    max: 64,
-    help:
-      "Most threads that run batches of texts (embeddings, rerank) on the CPU, each with its own " +
-      "copy of the weights, or that decode and encode pictures (background removal). " +
-      "Default: one per core, up to 8 for texts and 4 for pictures.",
   }),
   prefixCache: toggle({
     fallback: true,
@@ -238,6 +248,7 @@ export const RUN_FLAGS = {
   }),
   ...IMAGE_FLAGS,
   ...WEIGHTS_FLAGS,
+  ...CPU_FLAGS,
   ...SPEECH_FLAGS,
 } satisfies FlagTable;
 

@@ -106,10 +106,10 @@ function toPlain({ path, result }: Inspected): unknown {
   return {
     graph: path,
     ...rest,
-    segments: segments.map(({ model, blobParts, ...segment }) => ({
+    segments: segments.map(({ model, ...segment }) => ({
       ...segment,
-      modelBytes: model.length,
-      weights: blobParts.map(({ tensor }) => tensor.name),
+      numNodes: model.graph.nodes.length,
+      weights: model.graph.initializers.map(({ name }) => name),
     })),
   };
 }

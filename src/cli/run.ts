@@ -44,10 +44,10 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
     ...flags,
     onProgress: (progress) => progressLine.show(progress),
   }).finally(() => progressLine.clear());
-  const { device, dtype, kind } = flags;
+  const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
-  const engine = { prefixCache: false, maxSequences: 1, maxImagePixels };
-  const load = { model, device, dtype, kind, engine, ...companions, log: logSettings };
+  const engine = { prefixCache: false, maxSequences: 1, cpuThreads, maxImagePixels };
+  const load = { model, device, cpuRuntime, dtype, kind, engine, ...companions, log: logSettings };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {
     session.start();

@@ -41,7 +41,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
   configureLog(logSettings);
   const model = await nameModel(flags.model ?? DEFAULT_MODEL);
   const settings = await readSettings(flags);
-  const { device, dtype, kind, offline, maxQueue } = flags;
+  const { device, cpuRuntime, dtype, kind, offline, maxQueue } = flags;
   const { kvCacheMb, maxBatchTokens, maxSequences, cpuThreads, prefixCache } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = {
@@ -59,7 +59,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const session = new Session({
     load: async (options) => {
       const found = await getModel(model, { ...wishes, offline, ...options });
-      return { model: found, ...wishes, engine, ...companions, log: logSettings };
+      return { model: found, ...wishes, cpuRuntime, engine, ...companions, log: logSettings };
     },
     maxQueue,
     exitsAfterStop: true,

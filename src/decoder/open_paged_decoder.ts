@@ -6,7 +6,8 @@
 import type { AttentionOptions, Backend, PagedAttention } from "../backend/backend.ts";
 import { StartupError } from "../errors.ts";
 import { bytesOfStored, type ModelFiles } from "../onnx/external_data.ts";
-import type { GraphCut, StoredTensor } from "../onnx/graph_cut.ts";
+import type { GraphCut } from "../onnx/graph_cut.ts";
+import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { Session } from "../onnx/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { openSegments } from "./open_segments.ts";

@@ -5,8 +5,8 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
+import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { Session } from "../onnx/ort.ts";
-import { loadSegments } from "../onnx/segment_loader.ts";
 
 /** What to open, and where. */
 export interface OpenSegmentsOptions {
@@ -22,13 +22,13 @@ export interface OpenSegmentsOptions {
  * @throws {Error} with ONNX Runtime's message when it refuses one; those before it are released.
  */
 export async function openSegments(
-  cut: Parameters<typeof loadSegments>[0],
+  cut: Pick<GraphCut, "segments">,
   { backend, files, onProgress }: OpenSegmentsOptions,
 ): Promise<Session[]> {
   const sessions: Session[] = [];
   try {
-    for await (const { segment, externalData } of loadSegments(cut, files)) {
-      sessions.push(await backend.openSession(segment.model, externalData));
+    for (const { model } of cut.segments) {
+      sessions.push(await backend.openModel(model, files));
       onProgress?.(sessions.length / cut.segments.length);
     }
   } catch (error) {

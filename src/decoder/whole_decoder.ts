@@ -6,13 +6,9 @@
  */
 import type { Backend, Sampler } from "../backend/backend.ts";
 import { presentName } from "../onnx/cache_names.ts";
-import {
-  type ExternalData,
-  type Session,
-  Tensor,
-  type Tensors,
-  type ValueInfo,
-} from "../onnx/ort.ts";
+import type { ModelFiles } from "../onnx/external_data.ts";
+import { type Session, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
+import type { Model } from "../onnx/proto.ts";
 import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
 import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
@@ -31,9 +27,9 @@ export class UnsupportedGraphError extends Error {
 /** What to load. */
 export interface WholeDecoderOptions {
   readonly backend: Backend;
-  /** Bytes of the graph's ModelProto. */
-  readonly model: Uint8Array;
-  readonly externalData?: readonly ExternalData[] | undefined;
+  readonly model: Model;
+  /** Where its weights are. */
+  readonly files: ModelFiles;
   readonly contextLength: number;
   readonly vocabSize: number;
   /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
@@ -82,8 +78,8 @@ export class WholeDecoder implements Decoder {
    * @throws {UnsupportedGraphError} naming the inputs it does not know.
    */
   static async load(options: WholeDecoderOptions): Promise<WholeDecoder> {
-    const { backend, model, externalData, openEmbedding } = options;
-    const session = await backend.openSession(model, externalData);
+    const { backend, model, files, openEmbedding } = options;
+    const session = await backend.openModel(model, files);
     const takesEmbeddings = session.inputs.some(({ name }) => name === EMBEDDINGS);
     let embeddings: TokenEmbeddings | undefined;
     try {

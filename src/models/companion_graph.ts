@@ -4,7 +4,6 @@
  * @module
  */
 import { basename, join } from "node:path";
-import { expandQuantized } from "../onnx/expand_quantized.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { Session } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
@@ -23,7 +22,7 @@ export async function openCompanion(
   onProgress({ what: `loading ${path}` });
   await using files = new FolderFiles(join(folder.path, "onnx"));
   const model = await readModel(files, basename(path));
-  return await openChangedGraph(backend.kind === "cpu" ? expandQuantized(model) : model, {
+  return await openChangedGraph(model, {
     files,
     backend,
   });

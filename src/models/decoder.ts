@@ -11,16 +11,15 @@ import { choosePagedLimits } from "../decoder/paged_limits.ts";
 import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
-import { expandQuantized } from "../onnx/expand_quantized.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import type { ExternalData, Session, ValueInfo } from "../onnx/ort.ts";
+import type { Session, ValueInfo } from "../onnx/ort.ts";
+import type { Model } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { openCompanion } from "./companion_graph.ts";
 import type { OpenContext } from "./family.ts";
 import { readAvailableBytes } from "./available_memory.ts";
-import { externalDataFiles, type ModelFolder } from "../hub/model_folder.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 
@@ -46,16 +45,14 @@ export interface LoadedDecoder {
  * @throws {StartupError} when there is no such graph, or `config.json` lacks a size.
  */
 export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
-  const { backend, folder, graphs, onProgress } = options;
+  const { folder, graphs, onProgress } = options;
   const { name: graph, dtype, path } = graphs.main;
   const fileName = path.slice(path.lastIndexOf("/") + 1);
   await using files = new FolderFiles(join(folder.path, "onnx"));
   onProgress({ what: `reading ${path}` });
   const contextLength = contextLengthOf(folder);
   const model = await readModel(files, fileName);
-  const result = splitGraph(backend.kind === "cpu" ? expandQuantized(model) : model, {
-    contextLength,
-  });
+  const result = splitGraph(model, { contextLength });
   let embeddings: ValueInfo | undefined;
   const openEmbedding = async () => {
     const session = await openCompanion(EMBEDDING_GRAPH, options);
@@ -74,7 +71,7 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
     }
   }
   log.warn("the graph is not cut: one sequence at a time", { graph: path, reason });
-  return { decoder: await openWhole(toOpen), dtype, embeddings };
+  return { decoder: await openWhole(model, { ...toOpen, files }), dtype, embeddings };
 }
 
 interface GraphToOpen extends DecoderLoadOptions {
@@ -108,14 +105,17 @@ async function openPaged(
   return openPagedDecoder({ ...options, backend, cut, files, limits, onProgress });
 }
 
-async function openWhole(options: GraphToOpen): Promise<Decoder> {
-  const { backend, contextLength, folder, path } = options;
+async function openWhole(
+  model: Model,
+  options: GraphToOpen & { readonly files: FolderFiles },
+): Promise<Decoder> {
+  const { backend, contextLength, files, folder, path } = options;
   options.onProgress({ what: `loading ${path}` });
   try {
     return await WholeDecoder.load({
       backend,
-      model: await Deno.readFile(join(folder.path, path)),
-      externalData: await readExternalData(folder, path),
+      model,
+      files,
       contextLength,
       vocabSize: vocabSizeOf(folder),
       openEmbedding: options.openEmbedding,
@@ -124,13 +124,4 @@ async function openWhole(options: GraphToOpen): Promise<Decoder> {
     if (!(error instanceof UnsupportedGraphError)) throw error;
     throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });
   }
-}
-
-async function readExternalData(folder: ModelFolder, graphPath: string): Promise<ExternalData[]> {
-  const read: ExternalData[] = [];
-  for (const file of externalDataFiles(folder, graphPath)) {
-    const data = await Deno.readFile(join(folder.path, file));
-    read.push({ path: file.slice(file.lastIndexOf("/") + 1), data });
-  }
-  return read;
 }

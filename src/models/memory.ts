@@ -56,8 +56,7 @@ export function needsOfCut(
   limits: DecoderLimits,
   elementBytes: (dtype: "float32" | "float16") => number,
 ): MemoryNeeds {
-  const parts = cut.segments.flatMap(({ blobParts }) => blobParts);
-  const sizes = parts.map(({ tensor }) => storedBytes(tensor));
+  const sizes = cut.segments.flatMap(({ model }) => model.graph.initializers.map(storedBytes));
   const cachedElements = cut.attentions.reduce(
     (sum, { dtype, kvHeads, headDim, vHeadDim }) =>
       sum + kvHeads * (headDim + vHeadDim) * elementBytes(dtype),

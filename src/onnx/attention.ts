@@ -5,7 +5,7 @@
  */
 import { causalVisibility, proveMask, type ProvenMask, readVisibility } from "./attention_mask.ts";
 import type { Value } from "./evaluate/value.ts";
-import type { StoredTensor } from "./graph_cut.ts";
+import type { StoredTensor } from "./stored_tensor.ts";
 import { describeNode, type GraphIndex } from "./graph_index.ts";
 import { floatAttribute, type Node, type Tensor } from "./proto.ts";
 import { type Probes, SHORT_LENGTHS } from "./probes.ts";

@@ -19,7 +19,7 @@ import {
   scaleOf,
   type Search,
 } from "./attention.ts";
-import type { StoredTensor } from "./graph_cut.ts";
+import type { StoredTensor } from "./stored_tensor.ts";
 import { describeNode } from "./graph_index.ts";
 import { floatAttribute, intAttribute, type Node, stringAttribute } from "./proto.ts";
 import { SHORT_LENGTHS } from "./probes.ts";

@@ -1,11 +1,11 @@
 /**
- * Expands weights quantised in blocks, for the CPU: ONNX Runtime's CPU provider in WebAssembly has no kernel of its own
- * for MatMulNBits and unpacks the weights at every run, and none at all for GatherBlockQuantized.
+ * Expands weights quantised in blocks, for onnxruntime-web on the CPU: it has no kernel of its own for MatMulNBits and
+ * unpacks the weights at every run, and none at all for GatherBlockQuantized.
  *
  * @see https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md (MatMulNBits, GatherBlockQuantized)
  * @module
  */
-import type { StoredTensor } from "./graph_cut.ts";
+import type { StoredTensor } from "./stored_tensor.ts";
 import { intAttribute, makeNode, type Model, type Node, type Tensor } from "./proto.ts";
 
 /** Above this many expanded bytes the model stays packed: memory then matters more than speed. */
@@ -49,8 +49,14 @@ export function expandQuantized(model: Model): Model {
     0,
   );
   if (expanded.size === 0 || bytes > MAX_EXPANDED_BYTES) return model;
-  const initializers = [...graph.initializers, ...expanded.values()];
-  return { ...model, graph: { ...graph, nodes, initializers } };
+  const unpacked = new Set(
+    [...expanded.values()].flatMap(({ data }) =>
+      data.kind === "computed" ? data.sources.map(({ name }) => name) : []
+    ),
+  );
+  const used = new Set(nodes.flatMap(({ inputs }) => inputs));
+  const left = graph.initializers.filter(({ name }) => !unpacked.has(name) || used.has(name));
+  return { ...model, graph: { ...graph, nodes, initializers: [...left, ...expanded.values()] } };
 }
 
 /** @returns `undefined` for what is not expanded: other operators, other widths than 4 bits, reordered rows, a bias. */

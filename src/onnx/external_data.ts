@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../errors.ts";
-import type { StoredTensor } from "./graph_cut.ts";
+import type { StoredTensor } from "./stored_tensor.ts";
 
 /** Where a graph and its external data are read from; files are named as the graph names them. */
 export interface ModelFiles {
@@ -12,6 +12,8 @@ export interface ModelFiles {
   size(file: string): Promise<number>;
   /** Fills `into` from `offset` on. @throws {StartupError} when the file is shorter or cannot be read. */
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
+  /** Where a file really lies, links followed; absent where there are no files to be mapped. */
+  pathOf?(file: string): Promise<string>;
 }
 
 /** The files of one folder, opened when first read. */
@@ -54,6 +56,11 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
 
   async size(file: string): Promise<number> {
     return (await (await this.#file(file)).stat()).size;
+  }
+
+  async pathOf(file: string): Promise<string> {
+    await this.#file(file);
+    return await Deno.realPath(this.#path(file));
   }
 
   read(file: string, offset: number, into: Uint8Array): Promise<void> {

@@ -9,6 +9,8 @@
  * @module
  */
 import type { Dtype } from "./dtype.ts";
+import type { Model } from "./proto.ts";
+import type { StoredTensor } from "./stored_tensor.ts";
 
 export type { Dtype };
 
@@ -24,55 +26,14 @@ export interface TensorPort {
   readonly isIndex?: boolean | undefined;
 }
 
-/** Where the bytes of a stored tensor are, little-endian, row-major. */
-export type TensorBytes =
-  | { readonly kind: "memory"; readonly bytes: Uint8Array }
-  /** `file` is relative to the folder of the graph. */
-  | {
-    readonly kind: "file";
-    readonly file: string;
-    readonly offset: number;
-    readonly length: number;
-  }
-  /** Worked out of other constants when it is read. */
-  | {
-    readonly kind: "computed";
-    readonly sources: readonly StoredTensor[];
-    /** Fills `into`, `length` bytes, from the sources' bytes. */
-    readonly compute: (sources: readonly Uint8Array[], into: Uint8Array) => void;
-    readonly length: number;
-  };
-
-/** A constant of the graph. */
-export interface StoredTensor {
-  readonly name: string;
-  readonly dtype: Dtype;
-  readonly shape: readonly number[];
-  readonly data: TensorBytes;
-}
-
-/** A tensor's place in the segment's external-data blob. */
-export interface BlobPart {
-  readonly tensor: StoredTensor;
-  /** Bytes from the start of the blob. */
-  readonly blobOffset: number;
-}
-
 /** One piece of the graph between attention levels, a complete model of its own. */
 export interface Segment {
   readonly index: number;
-  /** A ModelProto whose large initializers refer to `externalPath`. */
-  readonly model: Uint8Array;
-  /** Name under which the blob is to be passed as external data. */
-  readonly externalPath: string;
-  /** What the blob is made of, in order; gaps are padding. */
-  readonly blobParts: readonly BlobPart[];
-  /** Length of the blob in bytes; 0 when the segment has no large weights. */
-  readonly blobBytes: number;
+  readonly model: Model;
+  /** Bytes of its constants. */
+  readonly weightBytes: number;
   readonly inputs: readonly TensorPort[];
   readonly outputs: readonly TensorPort[];
-  /** How many nodes ONNX Runtime will run. */
-  readonly numNodes: number;
 }
 
 /**

@@ -2,35 +2,58 @@
  * Gives transformers.js our ONNX Runtime: the same build, the same device, one call at a time.
  *
  * transformers.js looks for a runtime under a well-known symbol when it is first imported, and otherwise
- * brings its own. Its sessions are then opened here, with our execution provider in place of its guess.
+ * brings its own. Its sessions are then opened where its user says.
  *
  * @module
  */
-import { basename, dirname, join } from "node:path";
+import "./no_location.ts";
+import { basename, dirname } from "node:path";
 import type { InferenceSession } from "onnxruntime-common";
 import { nextTurn } from "../next_turn.ts";
-import { exclusively, runtime, Tensor, type Tensors } from "./ort.ts";
+import { FolderFiles, type ModelFiles } from "./external_data.ts";
+import { openSession, type Session, Tensor, type Tensors } from "./ort.ts";
+import { copyWeights } from "./pack_model.ts";
+import type { Model } from "./proto.ts";
+import { readModel } from "./proto_read.ts";
 import { replaceCanvas } from "./raw_image.ts";
 import { openTensorOp } from "./tensor_ops.ts";
 
 /** What transformers.js offers, once it runs on our ONNX Runtime. */
 export type Transformers = typeof import("@huggingface/transformers");
 
+/** Opens sessions; a backend does. */
+export interface SessionOpener {
+  openSession(model: Uint8Array): Promise<Session>;
+  openModel(model: Model, files: ModelFiles): Promise<Session>;
+}
+
+/** How to load it. */
+export interface TransformersOptions {
+  /** Opens the sessions of models loaded from now on; onnxruntime-web on the CPU if absent. */
+  readonly backend?: SessionOpener | undefined;
+  /** Where the models' folders lie. */
+  readonly modelsFolder: string;
+}
+
+/** onnxruntime-web on the CPU. */
+const WEB: SessionOpener = {
+  openSession: (model) => openSession(model),
+  openModel: async (model, files) => {
+    const { bytes, externalData } = await copyWeights(model, files);
+    return await openSession(bytes, { externalData });
+  },
+};
+
 let loaded: Promise<Transformers> | undefined;
 /** Of the sessions that are opened next. */
-let device: GPUDevice | undefined;
+let opener = WEB;
 
 /**
  * Imports transformers.js on our runtime. Models load from local folders only; give `device: "auto"` and an
  * explicit `dtype`, since its own table of devices is empty then.
- *
- * @param options.device the GPU that models loaded from now on run on; the CPU if absent.
- * @param options.modelsFolder where their folders lie.
  */
-export function loadTransformers(
-  options: { device?: GPUDevice | undefined; modelsFolder: string },
-): Promise<Transformers> {
-  device = options.device;
+export function loadTransformers(options: TransformersOptions): Promise<Transformers> {
+  opener = options.backend ?? WEB;
   loaded ??= hook();
   return loaded.then((transformers) => {
     transformers.env.localModelPath = options.modelsFolder;
@@ -40,13 +63,12 @@ export function loadTransformers(
 
 async function hook(): Promise<Transformers> {
   Reflect.set(globalThis, Symbol.for("onnxruntime"), {
-    ...runtime,
+    Tensor,
+    env: {},
     InferenceSession: { create: createSession },
   });
   const transformers = await import("@huggingface/transformers");
   replaceCanvas(transformers.RawImage);
-  // On import it points the runtime at a content delivery network.
-  delete runtime.env.wasm.wasmPaths;
   Object.assign(transformers.env, {
     useWasmCache: false,
     allowLocalModels: true,
@@ -57,60 +79,43 @@ async function hook(): Promise<Transformers> {
   return transformers;
 }
 
+/** A session as transformers.js uses it. */
+type TheirSession =
+  & Pick<InferenceSession, "inputNames" | "outputNames" | "inputMetadata">
+  & { run(feeds: Tensors): Promise<Tensors>; release(): Promise<void> };
+
 /**
  * `InferenceSession.create` as transformers.js uses it. On a GPU the key-value caches stay there, as they do where it
  * knows of the device itself; all else it wants on the CPU.
  */
-async function createSession(
-  model: unknown,
-  given: InferenceSession.SessionOptions,
-): Promise<InferenceSession> {
+async function createSession(model: string | Uint8Array): Promise<unknown> {
   // It takes itself to be in Node and names the graph's file instead of reading it, and so those of its weights.
-  const isNamed = typeof model === "string";
-  const bytes = isNamed ? await Deno.readFile(model) : model as Uint8Array;
-  const externalData = isNamed ? await readExternalData(model) : given.externalData ?? [];
-  const op = await openTensorOp(bytes);
-  if (op !== undefined) return op as InferenceSession;
-  const session = await exclusively(() =>
-    runtime.InferenceSession.create(bytes, {
-      ...given,
-      ...(externalData.length > 0 ? { externalData } : {}),
-      ...(device
-        ? {
-          executionProviders: [{ name: "webgpu", device, validationMode: "disabled" }],
-          preferredOutputLocation: "gpu-buffer" as const,
-        }
-        : { executionProviders: ["wasm"] }),
-      logSeverityLevel: 3,
-      // It would keep a plan for every shape it ever meets, and recordings come in all lengths.
-      enableMemPattern: false,
-    })
-  );
-  const run = session.run.bind(session);
-  session.run = async (feeds: InferenceSession.FeedsType) => {
-    try {
-      return await exclusively(async () => await bringBack(await run(feeds)));
-    } catch (error) {
-      return failure(error);
-    } finally {
-      // Its loops would let no message in until a text is complete.
-      await nextTurn();
-    }
-  };
-  return session;
+  if (typeof model !== "string") {
+    const op = await openTensorOp(model);
+    return op ?? theirSession(await opener.openSession(model));
+  }
+  await using files = new FolderFiles(dirname(model));
+  const graph = await readModel(files, basename(model));
+  return theirSession(await opener.openModel(graph, files));
 }
 
-/** The files of weights beside a graph: `model.onnx_data`, `model.onnx_data_1` … */
-async function readExternalData(path: string): Promise<{ path: string; data: Uint8Array }[]> {
-  const prefix = `${basename(path)}_data`;
-  const names = (await Array.fromAsync(Deno.readDir(dirname(path))))
-    .map(({ name }) => name).filter((name) => name.startsWith(prefix));
-  return await Promise.all(
-    names.map(async (name) => ({
-      path: name,
-      data: await Deno.readFile(join(dirname(path), name)),
-    })),
-  );
+function theirSession(session: Session): TheirSession {
+  return {
+    inputNames: session.inputs.map(({ name }) => name),
+    outputNames: session.outputs.map(({ name }) => name),
+    inputMetadata: session.inputs.map((value) => ({ ...value, isTensor: true as const })),
+    run: async (feeds) => {
+      try {
+        return await bringBack(await session.run(feeds));
+      } catch (error) {
+        return failure(error);
+      } finally {
+        // Its loops would let no message in until a text is complete.
+        await nextTurn();
+      }
+    },
+    release: () => session.release(),
+  };
 }
 
 /**

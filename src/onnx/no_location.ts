@@ -1,5 +1,5 @@
 /**
- * Imported before onnxruntime-web: in a worker started from a `file:` URL it builds a URL on
+ * Imported before onnxruntime-web, by whoever brings it: in a worker started from a `file:` URL it builds a URL on
  * `location.origin`, which is "null" there, and fails on import. Without `location` it uses its own address.
  *
  * @module

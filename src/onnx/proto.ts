@@ -6,7 +6,7 @@
  * @module
  */
 import type { Dtype } from "./dtype.ts";
-import type { StoredTensor } from "./graph_cut.ts";
+import type { StoredTensor } from "./stored_tensor.ts";
 import { type Field, int64sOf, int64Varint, MessageWriter, readFields } from "./wire.ts";
 
 /** An attribute, kept as it is encoded; read it with {@linkcode intAttribute} and its like. */

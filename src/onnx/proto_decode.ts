@@ -4,7 +4,7 @@
  * @module
  */
 import { bytesOfElements, dtypeOfCode, elementsOf } from "./dtype.ts";
-import type { TensorBytes } from "./graph_cut.ts";
+import type { TensorBytes } from "./stored_tensor.ts";
 import { ATTRIBUTE, type Node, type OperatorSet, type Tensor, type ValueInfo } from "./proto.ts";
 import { type Field, int64sOf, int64Varint, readFields, smallVarint, textOf } from "./wire.ts";
 

@@ -3,16 +3,11 @@
  *
  * @module
  */
-import type { BlobPart, Dim, Segment, TensorPort } from "./graph_cut.ts";
+import type { Dim, Segment, TensorPort } from "./graph_cut.ts";
 import { storedBytes } from "./external_data.ts";
 import { makeNode, type Model, type Node, type Tensor } from "./proto.ts";
-import { makeValueInfo, writeModel } from "./proto_write.ts";
+import { makeValueInfo } from "./proto_write.ts";
 import type { SegmentNodes } from "./segments.ts";
-
-/** Constants up to this size stay in the graph, where ONNX Runtime looks for sizes and axes. */
-const INLINE_BYTES = 1024;
-/** Each tensor of a blob begins at a multiple of this. */
-const ALIGNMENT = 64;
 
 /** Input of the last segment: the rows to answer for. */
 export const ROWS: TensorPort = {
@@ -53,26 +48,6 @@ function declare({ name, dtype, shape }: TensorPort) {
   return makeValueInfo(name, dtype, shape.map((size: Dim) => size));
 }
 
-/** A segment's constants, in the model where small, in the blob where not. */
-export function placeConstants(
-  constants: readonly Tensor[],
-  file: string,
-): { readonly initializers: Tensor[]; readonly blobParts: BlobPart[]; readonly blobBytes: number } {
-  const blobParts: BlobPart[] = [];
-  let end = 0;
-  const initializers = constants.map((tensor): Tensor => {
-    const length = storedBytes(tensor);
-    const isInline = tensor.data.kind === "memory" &&
-      (length <= INLINE_BYTES || tensor.dtype === "string");
-    if (isInline) return tensor;
-    const offset = Math.ceil(end / ALIGNMENT) * ALIGNMENT;
-    end = offset + length;
-    blobParts.push({ tensor, blobOffset: offset });
-    return { ...tensor, data: { kind: "file", file, offset, length } };
-  });
-  return { initializers, blobParts, blobBytes: end };
-}
-
 /**
  * Builds a segment.
  *
@@ -89,32 +64,25 @@ export function buildSegment(
     readonly outputs: readonly TensorPort[];
   },
 ): Segment {
-  const externalPath = `segment_${index}.data`;
   const used = new Set(nodes.flatMap((node) => node.inputs));
-  const own = [...used].flatMap((name) => constants.get(name) ?? []);
-  const { initializers, blobParts, blobBytes } = placeConstants(own, externalPath);
-  const bytes = writeModel({
-    irVersion: model.irVersion,
-    operatorSets: model.operatorSets,
-    graph: {
-      name: `segment_${index}`,
-      nodes,
-      initializers,
-      inputs: inputs.map(declare),
-      outputs: outputs.map(declare),
-      valueInfos: [],
-      rest: [],
-    },
-    rest: [],
-  });
+  const initializers = [...used].flatMap((name) => constants.get(name) ?? []);
   return {
     index,
-    model: bytes,
-    externalPath,
-    blobParts,
-    blobBytes,
+    model: {
+      ...model,
+      graph: {
+        name: `segment_${index}`,
+        nodes,
+        initializers,
+        inputs: inputs.map(declare),
+        outputs: outputs.map(declare),
+        valueInfos: [],
+        rest: [],
+      },
+      rest: [],
+    },
+    weightBytes: initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
     inputs,
     outputs,
-    numNodes: nodes.length,
   };
 }

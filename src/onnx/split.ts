@@ -26,8 +26,8 @@ const SHARED_BYTES = 65_536;
 
 function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
   const users = new Map<string, { bytes: number; segments: number[] }>();
-  for (const { index, blobParts } of segments) {
-    for (const { tensor } of blobParts) {
+  for (const { index, model } of segments) {
+    for (const tensor of model.graph.initializers) {
       const user = users.get(tensor.name) ?? { bytes: storedBytes(tensor), segments: [] };
       user.segments.push(index);
       users.set(tensor.name, user);

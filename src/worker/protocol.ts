@@ -6,6 +6,7 @@
  */
 import type { MetricObject } from "prom-client";
 import type {
+  CpuRuntimeChoice,
   DeviceChoice,
   Dtype,
   EngineSettings,
@@ -20,6 +21,8 @@ import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
 export interface LoadOptions {
   readonly model: ResolvedModel;
   readonly device: DeviceChoice;
+  /** Which build of ONNX Runtime runs it on the CPU; the best that loads if absent. */
+  readonly cpuRuntime?: CpuRuntimeChoice | undefined;
   /** The best one for the device if absent. */
   readonly dtype?: Dtype | undefined;
   /** Told from the folder if absent. */

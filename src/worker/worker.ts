@@ -39,7 +39,8 @@ async function load(options: LoadOptions): Promise<void> {
   configureLog(options.log);
   let backend: Backend | undefined;
   try {
-    backend = await openBackend(options.device);
+    const { device, cpuRuntime, engine } = options;
+    backend = await openBackend({ device, cpuRuntime, cpuThreads: engine.cpuThreads });
     const model = await Promise.race([
       loadModel({
         ...options,
@@ -81,7 +82,7 @@ async function load(options: LoadOptions): Promise<void> {
   } catch (error) {
     // A StartupError says it all; of anything else the server shows the message, and this the rest.
     if (!(error instanceof StartupError)) log.error("loading failed", { error });
-    backend?.dispose();
+    await backend?.dispose();
     scope.postMessage({ type: "failed", reason: (error as Error).message });
   }
 }
@@ -114,7 +115,7 @@ function take(task: Task, port: MessagePort): void {
 
 async function stop(): Promise<void> {
   await loaded?.model.dispose();
-  loaded?.backend.dispose();
+  await loaded?.backend.dispose();
   scope.postMessage({ type: "stopped" });
 }
 

@@ -15,6 +15,7 @@ import type { Dtype } from "../../src/config.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
+import { peerBackend } from "./peer_backend.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { median, printTable, time } from "./report.ts";
@@ -155,7 +156,10 @@ async function benchCase(
 ): Promise<string[][]> {
   const folder = findModelFolder(one.model);
   if (folder === undefined) return [[`${one.model} is not there`, "", "", "", ""]];
-  const transformers = await loadTransformers({ device, modelsFolder: `${folder}/..` });
+  const transformers = await loadTransformers({
+    backend: peerBackend(device),
+    modelsFolder: `${folder}/..`,
+  });
   const label = `${one.model} ${one.dtype}`;
   return await withEngine({ backend, folder, dtype: one.dtype }, async (engine) => {
     const contenders = { ours: ours(engine), theirs: await theirs(transformers, one) };

@@ -18,6 +18,7 @@ import { openDevice } from "../../src/gpu/device.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
+import { peerBackend } from "./peer_backend.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
 import { embed, openModel } from "../fixtures/model.ts";
@@ -101,7 +102,7 @@ async function openContenders(device: Device) {
   const backend = gpu ? await WebGpuBackend.create(gpu) : new CpuBackend();
   const model = await openModel(FOLDER, { backend, cpuThreads: navigator.hardwareConcurrency });
   const transformers = await loadTransformers({
-    device: gpu?.device,
+    backend: peerBackend(gpu?.device),
     modelsFolder: `${FOLDER}/..`,
   });
   const pipeline = await transformers.pipeline("feature-extraction", MODEL, {

@@ -16,6 +16,7 @@ import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { type ResampleFilter, resize } from "../../src/media/resample.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
+import { peerBackend } from "./peer_backend.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { matte } from "../fixtures/matting.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -55,7 +56,10 @@ function makePhoto(width: number, height: number): Pixels {
 type CutOut = (file: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>;
 
 async function makeTheirs(device: GPUDevice | undefined): Promise<CutOut> {
-  const { pipeline, RawImage } = await loadTransformers({ device, modelsFolder: `${FOLDER}/..` });
+  const { pipeline, RawImage } = await loadTransformers({
+    backend: peerBackend(device),
+    modelsFolder: `${FOLDER}/..`,
+  });
   type Image = InstanceType<typeof RawImage>;
   RawImage.prototype.resize = function (this: Image, width, height, { resample = 2 } = {}) {
     const resized = resize(this as Pixels, {

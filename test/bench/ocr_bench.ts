@@ -17,6 +17,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
+import { peerBackend } from "./peer_backend.ts";
 import { toRawImage } from "../../src/onnx/raw_image.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
@@ -76,7 +77,10 @@ async function makeFolder() {
 }
 
 async function makeTheirs(folder: string, device: GPUDevice | undefined): Promise<Read> {
-  const transformers = await loadTransformers({ device, modelsFolder: dirname(folder) });
+  const transformers = await loadTransformers({
+    backend: peerBackend(device),
+    modelsFolder: dirname(folder),
+  });
   const name = basename(folder);
   const processor = await transformers.AutoProcessor.from_pretrained(name);
   const tokenizer = await transformers.AutoTokenizer.from_pretrained(name);

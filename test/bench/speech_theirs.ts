@@ -10,7 +10,7 @@ import { openDevice } from "../../src/gpu/device.ts";
 import { readReference } from "../../src/models/tts/reference_recording.ts";
 import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
 import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
-import { runtime, RUNTIME_WASM } from "../../src/onnx/ort.ts";
+import { peerBackend } from "./peer_backend.ts";
 import type { TtsFamily } from "../fixtures/tiny_tts.ts";
 import { time } from "./report.ts";
 
@@ -116,10 +116,9 @@ function writer(model: unknown): {
 }
 
 async function load({ family, folder, device }: TheirSpeech) {
-  runtime.env.wasm.wasmBinary = await Deno.readFile(RUNTIME_WASM);
   const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
   const modelsFolder = dirname(folder);
-  const transformers = await loadTransformers({ device: gpu?.device, modelsFolder });
+  const transformers = await loadTransformers({ backend: peerBackend(gpu?.device), modelsFolder });
   const speak = await makeTheirs(family, transformers, folder);
   return async (text: string) => {
     const { waveform } = await speak(text);

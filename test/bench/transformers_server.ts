@@ -8,12 +8,11 @@
  */
 import { openDevice } from "../../src/gpu/device.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
-import { runtime, RUNTIME_WASM } from "../../src/onnx/ort.ts";
+import { peerBackend } from "./peer_backend.ts";
 
 const [modelsFolder, model, device] = Deno.args as [string, string, string];
 const gpu = device === "webgpu" ? await openDevice({ allowFallback: true }) : undefined;
-const transformers = await loadTransformers({ device: gpu?.device, modelsFolder });
-runtime.env.wasm.wasmBinary = await Deno.readFile(RUNTIME_WASM);
+const transformers = await loadTransformers({ backend: peerBackend(gpu?.device), modelsFolder });
 const pipeline = await transformers.pipeline("feature-extraction", model, {
   device: "auto",
   dtype: "fp32",

@@ -16,6 +16,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
+import { peerBackend } from "./peer_backend.ts";
 import { toRawImage } from "../../src/onnx/raw_image.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -79,7 +80,10 @@ interface TheirModel {
 }
 
 async function theirs(folder: string, device: GPUDevice | undefined): Promise<Contender> {
-  const transformers = await loadTransformers({ device, modelsFolder: dirname(folder) });
+  const transformers = await loadTransformers({
+    backend: peerBackend(device),
+    modelsFolder: dirname(folder),
+  });
   const name = basename(folder);
   const options = { dtype: "fp32", device: "auto" } as const;
   const [processor, model] = await Promise.all([

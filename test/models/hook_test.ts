@@ -1,19 +1,24 @@
 /** transformers.js on our ONNX Runtime. */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
+import { CpuBackend } from "../../src/backend/cpu.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
-import { openSession } from "../../src/onnx/ort.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;
 
-Deno.test("loadTransformers() runs its model classes on our runtime, beside our own sessions", async () => {
-  const transformers = await loadTransformers({ modelsFolder: dirname(FOLDER) });
+for (const runtime of ["native", "web"] as const) {
+  Deno.test(`loadTransformers() runs its model classes on our ${runtime} runtime, beside our own sessions`, () =>
+    assertGenerates(new CpuBackend({ choice: runtime })));
+}
+
+async function assertGenerates(backend: CpuBackend): Promise<void> {
+  const transformers = await loadTransformers({ modelsFolder: dirname(FOLDER), backend });
   const model = await transformers.AutoModelForCausalLM.from_pretrained("hearth-demo-chat", {
     dtype: "fp32",
     device: "auto",
   });
-  const session = await openSession(await Deno.readFile(`${FOLDER}/onnx/model.onnx`));
+  const session = await backend.openSession(await Deno.readFile(`${FOLDER}/onnx/model.onnx`));
   const golden = readGoldens(FOLDER)[0]!;
   const row = (values: readonly number[]) =>
     new transformers.Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
@@ -29,4 +34,4 @@ Deno.test("loadTransformers() runs its model classes on our runtime, beside our 
   assert.deepEqual(ids, golden.completionIds);
   await session.release();
   await model.dispose();
-});
+}

@@ -16,8 +16,8 @@ class CountingBackend extends CpuBackend {
   numOpened = 0;
   numReleased = 0;
 
-  override async openSession(...args: Parameters<CpuBackend["openSession"]>): Promise<Session> {
-    const session = await super.openSession(...args);
+  override async openModel(...args: Parameters<CpuBackend["openModel"]>): Promise<Session> {
+    const session = await super.openModel(...args);
     this.numOpened++;
     const release = () => {
       this.numReleased++;

@@ -7,9 +7,7 @@ import { log } from "../../log.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model } from "../../onnx/proto.ts";
 import { splitEncoder } from "../../onnx/split_encoder.ts";
-import { countCores } from "./cpu_cores.ts";
 import type { BatchEncoder } from "./encoder.ts";
-import { EncoderLanes } from "./encoder_lanes.ts";
 import { type EncoderPlan, openEncoder } from "./encoder_plan.ts";
 import type { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import type { TextSummary } from "./packed_encoder.ts";
@@ -47,24 +45,17 @@ export interface EncoderLoadOptions extends TextLoadOptions {
 /** Where the folder gives no limit. */
 const DEFAULT_LONGEST_TEXT = 8192;
 
-/** More lanes than this are kept from each other by memory traffic. */
-const MAX_LANES = 8;
-
 /** Opens the graph in its new form. @throws {StartupError} when it wants inputs that are not known. */
 export async function loadEncoder(
   { path, files }: TextGraph,
   form: EncoderForm,
   options: EncoderLoadOptions,
 ): Promise<{ texts: TextRunner; width: number; maxTokens: number | undefined }> {
-  const { backend, engine: { maxBatchTokens, cpuThreads } } = options;
+  const { engine: { maxBatchTokens } } = options;
   options.onProgress({ what: `loading ${path}` });
   const { plan, encoder } = await openBest(files, form, options);
-  const numThreads = cpuThreads ?? Math.min(MAX_LANES, await countCores());
-  const lanes = backend.kind === "cpu" && numThreads > 1
-    ? new EncoderLanes({ plan, folder: files.folder, maxLanes: numThreads - 1 })
-    : undefined;
   return {
-    texts: new TextBatcher({ encoder, lanes, maxBatchTokens }),
+    texts: new TextBatcher({ encoder, maxBatchTokens }),
     width: encoder.width,
     maxTokens: plan.kind === "packed" ? plan.longestText : options.maxTokens,
   };

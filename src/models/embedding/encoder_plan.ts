@@ -1,11 +1,11 @@
 /**
- * How an encoder is opened: as data, so that other threads can open the same.
+ * How an encoder is opened.
  *
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
 import type { EncoderCut } from "../../onnx/encoder_cut.ts";
-import { type FolderFiles, storedBytes } from "../../onnx/external_data.ts";
+import type { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model } from "../../onnx/proto.ts";
 import { openChangedGraph } from "../changed_graph.ts";
 import { type BatchEncoder, Encoder } from "./encoder.ts";
@@ -46,12 +46,4 @@ export async function openEncoder(
   }
   const session = await openChangedGraph(plan.model, { files, backend });
   return await Encoder.create({ ...plan, backend, session });
-}
-
-/** Bytes of the weights that every thread has of its own. */
-export function weighPlan(plan: EncoderPlan): number {
-  const tensors = plan.kind === "packed"
-    ? plan.cut.segments.flatMap(({ blobParts }) => blobParts.map(({ tensor }) => tensor))
-    : plan.model.graph.initializers;
-  return tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
 }

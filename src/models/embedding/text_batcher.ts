@@ -10,7 +10,6 @@ import { BusyTurns } from "../../next_turn.ts";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { BatchEncoder } from "./encoder.ts";
-import { type EncoderLanes, LaneLostError, type LaneRows } from "./encoder_lanes.ts";
 import { TextMetrics } from "./text_metrics.ts";
 import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
@@ -19,12 +18,10 @@ import type { TextJob, TextRunner } from "./text_runner.ts";
 const ENCODE_SLICE_MS = 5;
 /** Texts of one job that are encoded before it is another's turn. */
 const TEXTS_PER_TURN = 16;
-/** Encode ahead until as many batches wait for each thread. */
+/** Encode ahead until as many batches wait. */
 const BATCHES_AHEAD = 2;
 /** The same where texts are padded: the more wait, the more alike the lengths in a batch. */
 const PADDED_BATCHES_AHEAD = 16;
-/** Fewer tokens are not worth a message to another thread. */
-const MIN_SHARE_TOKENS = 128;
 
 interface Running {
   readonly job: TextJob;
@@ -34,45 +31,32 @@ interface Running {
   numTokens: number;
 }
 
-/** What a batcher runs batches on. It owns both. */
+/** What a batcher runs batches on. */
 export interface BatcherOptions {
-  /** Runs in this thread. */
+  /** The batcher owns it. */
   readonly encoder: BatchEncoder;
-  /** Run at the same time, where there are cores for it. */
-  readonly lanes?: EncoderLanes | undefined;
   /** Most tokens of a batch; learnt from how long batches take if absent. */
   readonly maxBatchTokens?: number | undefined;
 }
 
-type Batch = readonly QueuedText<Running>[];
-
-/** See the module. It owns encoder and lanes. */
+/** See the module. It owns the encoder. */
 export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
   readonly #encoder: BatchEncoder;
-  readonly #lanes: EncoderLanes | undefined;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
   /** Jobs in work. */
   readonly #running = new Set<Running>();
   /** The loop, while there is anything to do. */
   #turning: Promise<void> | undefined;
-  /** Resolved when a lane has answered, or there is something new to do. */
-  #news = Promise.withResolvers<void>();
 
-  constructor({ encoder, lanes, maxBatchTokens }: BatcherOptions) {
+  constructor({ encoder, maxBatchTokens }: BatcherOptions) {
     this.#encoder = encoder;
-    this.#lanes = lanes;
     this.#cost = new BatchCost(maxBatchTokens);
     this.metrics = new TextMetrics(() => ({
       numTexts: this.#queue.numTexts,
       numTokens: this.#queue.numTokens,
-      numThreads: this.#numThreads,
     }));
-  }
-
-  get #numThreads(): number {
-    return 1 + (this.#lanes?.numLanes ?? 0);
   }
 
   add(job: TextJob): () => void {
@@ -84,14 +68,12 @@ export class TextBatcher implements TextRunner {
       numTokens: 0,
     };
     this.#running.add(running);
-    this.#news.resolve();
     this.#turning ??= this.#turn();
     return () => this.#drop(running);
   }
 
   async dispose(): Promise<void> {
     for (const running of [...this.#running]) this.#drop(running);
-    this.#lanes?.dispose();
     await this.#turning;
     await this.#encoder.dispose();
   }
@@ -102,7 +84,7 @@ export class TextBatcher implements TextRunner {
     await turns.next();
     while (this.#running.size > 0) {
       const encodesMore = this.#encodeSlice();
-      if (!encodesMore) await this.#runBatches();
+      if (!encodesMore) await this.#runBatch();
       // Cancellations and new requests come in between batches.
       await turns.next();
     }
@@ -114,7 +96,7 @@ export class TextBatcher implements TextRunner {
     const endMs = performance.now() + ENCODE_SLICE_MS;
     const { maxTokens } = this.#limits();
     const batchesAhead = this.#encoder.pads ? PADDED_BATCHES_AHEAD : BATCHES_AHEAD;
-    const enough = batchesAhead * maxTokens * this.#numThreads;
+    const enough = batchesAhead * maxTokens;
     while (this.#queue.numTokens < enough) {
       const unencoded = [...this.#running].filter(({ job, numEncoded }) =>
         numEncoded < job.numTexts
@@ -156,51 +138,20 @@ export class TextBatcher implements TextRunner {
     };
   }
 
-  /** Hands batches to all threads that are free, and waits for the one of this thread. */
-  async #runBatches(): Promise<void> {
-    const own = this.#takeBatch();
-    if (own.length === 0) {
-      // All that is left runs in lanes.
-      await this.#news.promise;
-      this.#news = Promise.withResolvers();
-      return;
-    }
-    for (let free = this.#lanes?.free; free !== undefined; free = this.#lanes?.free) {
-      const batch = this.#takeBatch();
-      if (batch.length === 0) break;
-      void this.#finish(batch, free(textsOf(batch))).then(() => this.#news.resolve());
-    }
-    if (this.#queue.numTokens > this.#limits().maxTokens) void this.#lanes?.grow();
+  /** Runs a batch of what waits, and hands out what it gives. */
+  async #runBatch(): Promise<void> {
+    const batch = this.#queue.take(this.#limits());
+    if (batch.length === 0) return;
+    const texts = batch.map(({ text }) => text);
     const startedAtMs = performance.now();
-    const rows = this.#encoder.run(textsOf(own));
-    await this.#finish(
-      own,
-      rows.then((rows) => ({ rows, durationMs: performance.now() - startedAtMs })),
-    );
-  }
-
-  /** A batch, small enough that all threads get something of what waits. */
-  #takeBatch(): Batch {
-    const limits = this.#limits();
-    if (this.#numThreads === 1) return this.#queue.take(limits);
-    const share = Math.ceil(this.#queue.numTokens / this.#numThreads);
-    const maxTokens = Math.min(limits.maxTokens, Math.max(MIN_SHARE_TOKENS, share));
-    return this.#queue.take({ ...limits, maxTokens });
-  }
-
-  /** Hands out what a batch gives; the texts of one that was lost with its thread wait again. */
-  async #finish(batch: Batch, running: Promise<LaneRows>): Promise<void> {
     try {
-      const { rows, durationMs } = await running;
-      this.#observe(textsOf(batch), durationMs);
+      const rows = await this.#encoder.run(texts);
+      this.#observe(texts, performance.now() - startedAtMs);
       const width = rows.length / batch.length;
-      batch.forEach(({ owner, index }, place) => {
-        this.#answer(owner, index, rows.subarray(place * width, (place + 1) * width));
+      batch.forEach(({ owner, index }, row) => {
+        this.#answer(owner, index, rows.subarray(row * width, (row + 1) * width));
       });
     } catch (error) {
-      if (error instanceof LaneLostError) {
-        return this.#queue.add(batch.filter(({ owner }) => this.#running.has(owner)));
-      }
       for (const { owner } of batch) this.#fail(owner, error);
     }
   }
@@ -235,10 +186,5 @@ export class TextBatcher implements TextRunner {
   #drop(running: Running): void {
     this.#running.delete(running);
     this.#queue.remove(running);
-    this.#news.resolve();
   }
-}
-
-function textsOf(batch: Batch): EncodedText[] {
-  return batch.map(({ text }) => text);
 }

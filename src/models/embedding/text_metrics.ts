@@ -26,8 +26,8 @@ export class TextMetrics {
   readonly #batchSeconds: Histogram;
   readonly #batchTexts: Histogram;
 
-  /** @param now what waits to be run, and how many threads run it. */
-  constructor(now: () => { numTexts: number; numTokens: number; numThreads: number }) {
+  /** @param now what waits to be run. */
+  constructor(now: () => { numTexts: number; numTokens: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
     this.#promptTokens = metrics.counter(
@@ -58,7 +58,6 @@ export class TextMetrics {
       () => now().numTexts,
     );
     metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => now().numTokens);
-    metrics.gauge("hearth_text_threads", "Threads that run batches.", () => now().numThreads);
   }
 
   /** Takes note of a batch that has run. */

@@ -14,7 +14,6 @@ import type { PagedDecoder } from "../../decoder/paged_decoder.ts";
 import { appendInCacheDtype } from "../../onnx/cache_dtype.ts";
 import { isCrossCache, presentName } from "../../onnx/cache_names.ts";
 import { type CrossInputs, nameStepAttentions } from "../../onnx/step_attention.ts";
-import { expandQuantized } from "../../onnx/expand_quantized.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
 import type { AttentionSite, GraphCut } from "../../onnx/graph_cut.ts";
 import { fuseSkipNorms } from "../../onnx/fuse_skip_norms.ts";
@@ -92,9 +91,7 @@ export class CutDecoder {
     options: CutDecoderOptions,
   ): Promise<CutDecoder | { readonly refused: string }> {
     const { backend, files } = options;
-    // The CPU lacks some operators on quantised weights.
-    const ready = backend.kind === "cpu" ? expandQuantized : (model: Model) => model;
-    const step = ready(appendInCacheDtype(graphs.step));
+    const step = appendInCacheDtype(graphs.step);
     const { model, crossInputs } = nameStepAttentions(step, isCrossCache);
     if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
     const { contextLength } = options;
@@ -104,7 +101,7 @@ export class CutDecoder {
     const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
     const maxRows = Math.min(options.maxRows, rowsThatFit(cut, options, isCrossSite));
     const { decoder, attention } = await openCut(cut, { ...options, maxRows }, isCrossSite);
-    const projection = ready(swapHeadsAndTokens(graphs.project));
+    const projection = swapHeadsAndTokens(graphs.project);
     const project = await openChangedGraph(projection, { files, backend });
     const outputsOf = new Map(cut.attentions.flatMap(({ name, layer }) => {
       const inputs = crossInputs.get(name);

@@ -6,7 +6,6 @@
 import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import { expandQuantized } from "../../onnx/expand_quantized.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
 import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
@@ -52,7 +51,7 @@ export class TtsGraph {
     onProgress({ what: `loading ${path}` });
     await using files = new FolderFiles(join(folder.path, "onnx"));
     const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
-    const wanted = seedNoise(change(backend.kind === "cpu" ? expandQuantized(model) : model));
+    const wanted = seedNoise(change(model));
     const session = await openChangedGraph(wanted, { files, backend });
     const unknown = session.inputs.map(({ name }) => name)
       .filter((name) => name !== NOISE_PLACE && !known.test(name));

@@ -1,19 +1,27 @@
 import assert from "node:assert/strict";
 import { describeCut, summarizeCut } from "../../../src/cli/cut_report.ts";
 import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
+import { makeNode } from "../../../src/onnx/proto.ts";
 
 const hidden = { name: "hidden", dtype: "float16", shape: [1, "tokens", 64] } as const;
 const logits = { name: "logits", dtype: "float16", shape: [1, "rows", 100] } as const;
 const ids = { name: "input_ids", dtype: "int64", shape: [1, "tokens"] } as const;
 
+const graph = {
+  name: "segment",
+  nodes: Array.from({ length: 7 }, (_, node) => makeNode("Relu", [`${node}`], [`${node + 1}`])),
+  initializers: [],
+  inputs: [],
+  outputs: [],
+  valueInfos: [],
+  rest: [],
+};
+
 function segment(index: number, parts: Pick<Segment, "inputs" | "outputs">): Segment {
   return {
     index,
-    model: new Uint8Array(),
-    externalPath: `segment_${index}.data`,
-    blobParts: [],
-    blobBytes: 2_500_000 * (index + 1),
-    numNodes: 7,
+    model: { irVersion: 8, operatorSets: [], graph, rest: [] },
+    weightBytes: 2_500_000 * (index + 1),
     ...parts,
   };
 }

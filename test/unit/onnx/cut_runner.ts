@@ -4,16 +4,11 @@
  * @module
  */
 import { bytesOfStored, FolderFiles, type ModelFiles } from "../../../src/onnx/external_data.ts";
-import type {
-  AttentionSite,
-  GraphCut,
-  HeadRows,
-  StoredTensor,
-  TensorPort,
-} from "../../../src/onnx/graph_cut.ts";
+import type { AttentionSite, GraphCut, HeadRows, TensorPort } from "../../../src/onnx/graph_cut.ts";
+import type { StoredTensor } from "../../../src/onnx/stored_tensor.ts";
 import { openSession, type Session, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
-import { loadSegments } from "../../../src/onnx/segment_loader.ts";
+import { copyWeights } from "../../../src/onnx/pack_model.ts";
 import { splitGraph, type SplitOptions } from "../../../src/onnx/split.ts";
 
 type Numbers = Float32Array | Float16Array;
@@ -169,8 +164,9 @@ export class CutRunner implements AsyncDisposable {
     if ("refused" in result) throw new Error(result.refused);
     const { cut } = result;
     const sessions: Session[] = [];
-    for await (const { segment, externalData } of loadSegments(cut, files)) {
-      sessions.push(await openSession(segment.model, { externalData }));
+    for (const { model } of cut.segments) {
+      const { bytes, externalData } = await copyWeights(model, files);
+      sessions.push(await openSession(bytes, { externalData }));
     }
     const tables: Tables[] = [];
     for (const { rotary, sinks } of cut.attentions) {

@@ -1,0 +1,77 @@
+/**
+ * Which build of ONNX Runtime runs the CPU's graphs.
+ *
+ * @module
+ */
+import type { CpuRuntimeChoice } from "../config.ts";
+import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
+import { expandQuantized } from "../onnx/expand_quantized.ts";
+import type { ModelFiles } from "../onnx/external_data.ts";
+import { loadNative, openSession, releaseNativeSessions, type Session } from "../onnx/ort.ts";
+import { copyWeights, mapWeights } from "../onnx/pack_model.ts";
+import type { Model } from "../onnx/proto.ts";
+import { countCores } from "./cpu_cores.ts";
+
+/** See the module. */
+export interface CpuRuntime {
+  readonly name: "native" | "web";
+  /** For people. */
+  readonly description: string;
+  openSession(model: Uint8Array): Promise<Session>;
+  /** See {@linkcode Backend.openModel}. */
+  openModel(model: Model, files: ModelFiles): Promise<Session>;
+  /** Frees what is still open. */
+  dispose(): Promise<void>;
+}
+
+/** How to open a runtime. */
+export interface CpuRuntimeOptions {
+  /** `auto`: native, or web where that does not load. */
+  readonly choice: CpuRuntimeChoice;
+  /** Threads that share the work of one operation; as many as there are cores if absent. */
+  readonly threads?: number | undefined;
+}
+
+/** @throws {StartupError} when native is asked for and does not load. */
+export async function openCpuRuntime({ choice, threads }: CpuRuntimeOptions): Promise<CpuRuntime> {
+  if (choice === "web") return WEB;
+  try {
+    await loadNative();
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (choice === "native") {
+      throw new StartupError(`onnxruntime-node cannot be loaded: ${reason}`, { cause: error });
+    }
+    log.warn("onnxruntime-node cannot be loaded: models run on onnxruntime-web, much slower", {
+      reason,
+    });
+    return WEB;
+  }
+  return native(threads ?? await countCores());
+}
+
+function native(threads: number): CpuRuntime {
+  const options = { runtime: "native", threads } as const;
+  return {
+    name: "native",
+    description: `onnxruntime-node, ${threads} ${threads === 1 ? "thread" : "threads"}`,
+    openSession: (model) => openSession(model, options),
+    openModel: async (model, files) => {
+      const { bytes, weightsFolder } = await mapWeights(model, files);
+      return await openSession(bytes, { ...options, weightsFolder });
+    },
+    dispose: releaseNativeSessions,
+  };
+}
+
+const WEB: CpuRuntime = {
+  name: "web",
+  description: "onnxruntime-web",
+  openSession: (model) => openSession(model),
+  openModel: async (model, files) => {
+    const { bytes, externalData } = await copyWeights(expandQuantized(model), files);
+    return await openSession(bytes, { externalData });
+  },
+  dispose: () => Promise.resolve(),
+};

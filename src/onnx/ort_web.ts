@@ -1,0 +1,86 @@
+/**
+ * onnxruntime-web: WebGPU, and the CPU where nothing better loads. One build (jspi) serves both.
+ *
+ * @module
+ */
+import "./no_location.ts";
+import * as ort from "onnxruntime-web/jspi";
+import { describeValues, ownTensors, type Session, type Tensor } from "./session.ts";
+
+ort.env.wasm.numThreads = 1;
+ort.env.logLevel = "error";
+
+/** Weights kept outside the graph, under the path the graph names. */
+export interface ExternalData {
+  readonly path: string;
+  readonly data: Uint8Array;
+}
+
+/** It takes Deno for Node, and puts Node's Worker in the place of the global one when it starts. */
+const { Worker } = globalThis;
+
+let lastCall: Promise<unknown> = Promise.resolve();
+
+/** It takes one call at a time ("Session already started"); later ones wait here. */
+function exclusively<T>(call: () => Promise<T>): Promise<T> {
+  const result = lastCall.then(call);
+  lastCall = result.catch(() => {});
+  return result;
+}
+
+/**
+ * Opens a graph.
+ *
+ * @param model the bytes of its ModelProto.
+ * @param options.device run on this device and leave the outputs there; without it, all on the CPU.
+ * @throws {Error} with ONNX Runtime's own message when it refuses the graph.
+ */
+export async function openWebSession(
+  model: Uint8Array,
+  { device, externalData = [] }: {
+    readonly device?: GPUDevice | undefined;
+    readonly externalData?: readonly ExternalData[] | undefined;
+  },
+): Promise<Session> {
+  const session = await exclusively(() =>
+    ort.InferenceSession.create(model, {
+      executionProviders: device
+        ? [{ name: "webgpu", device, validationMode: "disabled" }]
+        : ["wasm"],
+      // Its warnings tell that shapes are computed on the CPU, as they should be.
+      logSeverityLevel: 3,
+      // It would keep a plan for every shape it ever meets, and texts come in all lengths.
+      enableMemPattern: false,
+      ...(device ? { preferredOutputLocation: "gpu-buffer" as const } : {}),
+      ...(externalData.length > 0 ? { externalData: [...externalData] } : {}),
+    })
+  );
+  globalThis.Worker = Worker;
+  return {
+    inputs: describeValues(session.inputMetadata),
+    outputs: describeValues(session.outputMetadata),
+    run: async (feeds, fetches) => {
+      const places = fetches && theirTensors(fetches);
+      const run = () => places ? session.run(feeds, places) : session.run(feeds);
+      return ownTensors(await exclusively(run), fetches);
+    },
+    release: () => exclusively(() => session.release()),
+  };
+}
+
+/** What is to be filled must be of its own class of tensors: others it takes for options. */
+function theirTensors(
+  fetches: Readonly<Record<string, Tensor | null>>,
+): Record<string, ort.Tensor | null> {
+  return Object.fromEntries(
+    Object.entries(fetches).map(([name, tensor]) => [name, tensor && theirTensor(tensor)]),
+  );
+}
+
+function theirTensor(tensor: Tensor): ort.Tensor {
+  const { type, dims } = tensor;
+  if (tensor.location === "cpu") {
+    return new ort.Tensor(type as "float32", tensor.data as Float32Array, dims);
+  }
+  return ort.Tensor.fromGpuBuffer(tensor.gpuBuffer, { dataType: type as "float32", dims });
+}

@@ -1,0 +1,78 @@
+/**
+ * Makes of a model in memory what a runtime opens: a ModelProto whose large constants are external data.
+ *
+ * @module
+ */
+import { basename, dirname } from "node:path";
+import { bytesOfStored, type ModelFiles, readStored, storedBytes } from "./external_data.ts";
+import type { ExternalData } from "./ort.ts";
+import type { Model, Tensor } from "./proto.ts";
+import { writeModel } from "./proto_write.ts";
+
+/** Constants up to this size stay in the graph, where ONNX Runtime looks for sizes and axes. */
+const INLINE_BYTES = 1024;
+/** Each tensor of a blob begins at a multiple of this. */
+const ALIGNMENT = 64;
+const BLOB = "weights.data";
+
+/** A model with its weights copied. */
+export interface CopiedModel {
+  readonly bytes: Uint8Array;
+  /** For the session's `externalData`. */
+  readonly externalData: readonly ExternalData[];
+}
+
+/** A model that refers to the files its weights lie in. */
+export interface MappedModel {
+  readonly bytes: Uint8Array;
+  /** Where those files are; `undefined` when there are none. */
+  readonly weightsFolder: string | undefined;
+}
+
+function withConstants(model: Model, initializers: readonly Tensor[]): Uint8Array {
+  return writeModel({ ...model, graph: { ...model.graph, initializers } });
+}
+
+/** Reads the weights into one piece of memory. */
+export async function copyWeights(model: Model, files: ModelFiles): Promise<CopiedModel> {
+  const parts: { readonly tensor: Tensor; readonly offset: number }[] = [];
+  let end = 0;
+  const initializers = model.graph.initializers.map((tensor): Tensor => {
+    const length = storedBytes(tensor);
+    const isInline = tensor.data.kind === "memory" &&
+      (length <= INLINE_BYTES || tensor.dtype === "string");
+    if (isInline) return tensor;
+    const offset = Math.ceil(end / ALIGNMENT) * ALIGNMENT;
+    end = offset + length;
+    parts.push({ tensor, offset });
+    return { ...tensor, data: { kind: "file", file: BLOB, offset, length } };
+  });
+  if (end === 0) return { bytes: withConstants(model, initializers), externalData: [] };
+  const data = new Uint8Array(end);
+  for (const { tensor, offset } of parts) {
+    await readStored(tensor, files, data.subarray(offset, offset + storedBytes(tensor)));
+  }
+  return { bytes: withConstants(model, initializers), externalData: [{ path: BLOB, data }] };
+}
+
+/**
+ * Lets the model refer to the weights where they lie. All external data of a session must be on disk then: what is
+ * computed, or not in a file, goes into the graph.
+ */
+export async function mapWeights(model: Model, files: ModelFiles): Promise<MappedModel> {
+  let folder: string | undefined;
+  const initializers: Tensor[] = [];
+  for (const tensor of model.graph.initializers) {
+    const { data } = tensor;
+    const path = data.kind === "file" ? await files.pathOf?.(data.file) : undefined;
+    // One folder can be named. A model lies in two where a cache links to files that are apart.
+    const isMapped = path !== undefined && (folder ??= dirname(path)) === dirname(path);
+    if (isMapped && data.kind === "file") {
+      initializers.push({ ...tensor, data: { ...data, file: basename(path) } });
+    } else {
+      const bytes = await bytesOfStored(tensor, files);
+      initializers.push({ ...tensor, data: { kind: "memory", bytes } });
+    }
+  }
+  return { bytes: withConstants(model, initializers), weightsFolder: folder };
+}

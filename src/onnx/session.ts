@@ -1,0 +1,77 @@
+/**
+ * What a runtime gives: graphs that can be run on tensors.
+ *
+ * @module
+ */
+import { Tensor } from "onnxruntime-common";
+import type { InferenceSession } from "onnxruntime-common";
+
+/** An ONNX tensor, on the CPU or on the device. Makes CPU tensors and wraps GPU buffers (`Tensor.fromGpuBuffer`). */
+export { Tensor };
+
+/** Tensors by name. */
+export type Tensors = Readonly<Record<string, Tensor>>;
+
+/** Frees tensors. */
+export function disposeTensors(tensors: Tensors): void {
+  for (const tensor of Object.values(tensors)) tensor.dispose();
+}
+
+/** One input or output of a session. */
+export interface ValueInfo {
+  readonly name: string;
+  /** Element type as ONNX Runtime names it: `float32`, `int64` … */
+  readonly type: Tensor.Type;
+  /** Symbolic sizes are strings. */
+  readonly shape: readonly (number | string)[];
+}
+
+/** A loaded graph. */
+export interface Session {
+  readonly inputs: readonly ValueInfo[];
+  readonly outputs: readonly ValueInfo[];
+  /**
+   * Runs the graph; the caller owns the results and disposes those on the device.
+   *
+   * @param fetches the outputs wanted, all if absent, each with its place: a tensor over memory of at least its size
+   * (on a GPU its buffer), or `null` where ONNX Runtime is to allocate it.
+   */
+  run(feeds: Tensors, fetches?: Readonly<Record<string, Tensor | null>>): Promise<Tensors>;
+  /** Frees the weights. */
+  release(): Promise<void>;
+}
+
+/** Inputs or outputs as ONNX Runtime describes them. @throws {Error} when one is not a tensor. */
+export function describeValues(values: readonly InferenceSession.ValueMetadata[]): ValueInfo[] {
+  return values.map((value) => {
+    if (!value.isTensor) throw new Error(`"${value.name}" is not a tensor.`);
+    return { name: value.name, type: value.type, shape: value.shape };
+  });
+}
+
+/**
+ * A run's results as tensors of the class that all of Hearth has: each build of ONNX Runtime has a copy of its own.
+ *
+ * @param fetches what the caller gave to be filled, which is its own already.
+ */
+export function ownTensors(
+  results: Tensors,
+  fetches: Readonly<Record<string, Tensor | null>> = {},
+): Tensors {
+  return Object.fromEntries(
+    Object.entries(results).map(([name, tensor]) => [name, fetches[name] ?? ownTensor(tensor)]),
+  );
+}
+
+function ownTensor(tensor: Tensor): Tensor {
+  const { type, dims } = tensor;
+  if (tensor.location === "cpu") {
+    return new Tensor(type as "float32", tensor.data as Float32Array, dims);
+  }
+  return Tensor.fromGpuBuffer(tensor.gpuBuffer, {
+    dataType: type as "float32",
+    dims,
+    download: () => tensor.getData() as Promise<Float32Array>,
+    dispose: () => tensor.dispose(),
+  });
+}

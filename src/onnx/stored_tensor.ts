@@ -1,0 +1,33 @@
+/**
+ * A constant of a graph, and where its bytes are.
+ *
+ * @module
+ */
+import type { Dtype } from "./dtype.ts";
+
+/** Where the bytes of a stored tensor are, little-endian, row-major. */
+export type TensorBytes =
+  | { readonly kind: "memory"; readonly bytes: Uint8Array }
+  /** `file` is relative to the folder of the graph. */
+  | {
+    readonly kind: "file";
+    readonly file: string;
+    readonly offset: number;
+    readonly length: number;
+  }
+  /** Worked out of other constants when it is read. */
+  | {
+    readonly kind: "computed";
+    readonly sources: readonly StoredTensor[];
+    /** Fills `into`, `length` bytes, from the sources' bytes. */
+    readonly compute: (sources: readonly Uint8Array[], into: Uint8Array) => void;
+    readonly length: number;
+  };
+
+/** A constant of the graph. */
+export interface StoredTensor {
+  readonly name: string;
+  readonly dtype: Dtype;
+  readonly shape: readonly number[];
+  readonly data: TensorBytes;
+}
