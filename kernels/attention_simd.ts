@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { type AttentionExports, instantiateAttention, scratchBytes } from "./attention_module.ts";
 import { type AttentionShape, checkShape } from "./attention_shape.ts";
 import {
   Arena,
@@ -12,8 +13,7 @@ import {
   type SimdLimits,
   StepWriter,
 } from "./attention_simd_memory.ts";
-// As text, since deno compile embeds no module that is imported by its source.
-import binary from "./attention_simd.wasm.base64" with { type: "text" };
+import { type KernelJob, KernelThreads } from "./kernel_threads.ts";
 import { checkRotary } from "./kv_write.ts";
 import type { PackedStep } from "./step_plan.ts";
 
@@ -27,15 +27,8 @@ export interface SimdInputs {
   readonly v: Float32Array;
 }
 
-const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
-
 /** Keys that lie side by side, as in `wasm/layout.ts`. */
 const TILE = 16;
-
-interface Exports {
-  kvWrite(site: number, step: number): void;
-  pagedAttention(site: number, step: number): void;
-}
 
 interface PlacedLayer {
   /** Address of its `Site`. */
@@ -56,12 +49,17 @@ interface PlacedLayer {
  * cache's layout is this kernel's own: keys lie sixteen side by side.
  */
 export class SimdAttention {
-  readonly #exports: Exports;
+  readonly #memory: WebAssembly.Memory;
+  readonly #exports: AttentionExports;
+  readonly #threads: KernelThreads;
   readonly #layers: readonly PlacedLayer[];
   /** Address of the step. */
   readonly #step: number;
   readonly #steps: StepWriter;
+  readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
   #numTokens = 0;
+  /** Pairs of a query and a key that it may see. */
+  #numPairs = 0;
 
   /**
    * @throws {RangeError} when the kernels cannot run a layer's shape.
@@ -79,11 +77,16 @@ export class SimdAttention {
     }
     const arena = new Arena();
     const layouts = placeLayers(arena, layers, limits);
-    const step = placeStep(arena, limits);
+    const step = placeStep(arena, limits, layers);
+    this.#threads = limits.threads ?? new KernelThreads(1);
+    const perThread = scratchBytes(Math.max(0, ...layers.map(({ shape }) => shape.headSize)));
+    this.#scratch = {
+      scratch: arena.reserve(perThread * this.#threads.numThreads / 4),
+      scratchBytes: perThread,
+    };
     const memory = arena.allocate();
-
-    this.#exports = new WebAssembly.Instance(module, { env: { memory } })
-      .exports as unknown as Exports;
+    this.#memory = memory;
+    this.#exports = instantiateAttention(memory);
     const floats = (at: number, length: number) => new Float32Array(memory.buffer, at, length);
     this.#layers = layers.map(({ shape, write }, i) => {
       const { site, q, k, v, out, kCache } = layouts[i]!;
@@ -110,6 +113,10 @@ export class SimdAttention {
   begin(step: PackedStep): void {
     this.#steps.write(step);
     this.#numTokens = step.numTokens;
+    this.#numPairs = 0;
+    for (let s = 0; s < step.sequences.length; s++) {
+      this.#numPairs += (step.queryStarts[s + 1]! - step.queryStarts[s]!) * step.kvLengths[s]!;
+    }
   }
 
   inputs(layer: number): SimdInputs {
@@ -133,8 +140,19 @@ export class SimdAttention {
 
   /** Attends with the layer's queries to what its cache holds; as {@linkcode run} otherwise. */
   attend(layer: number): Float32Array {
-    const { site, out, outWidth } = this.#layers[layer]!;
-    this.#exports.pagedAttention(site, this.#step);
+    const { site, out, outWidth, shape } = this.#layers[layer]!;
+    const items = this.#steps.itemsFor(shape);
+    this.#threads.run({
+      kernel: "pagedAttention",
+      memory: this.#memory,
+      exports: this.#exports,
+      site,
+      step: this.#step,
+      items: items.at,
+      numWorks: items.count,
+      ...this.#scratch,
+      flops: this.#numPairs * outWidth * 4,
+    });
     return out.subarray(0, this.#numTokens * outWidth);
   }
 
@@ -159,5 +177,10 @@ export class SimdAttention {
       for (let d = 0; d < headSize; d++) keys[key * headSize + d] = kCache[at + d * TILE]!;
     }
     return keys;
+  }
+
+  /** Lets the threads forget the memory, which the engine frees once nothing else holds it. */
+  dispose(): void {
+    this.#threads.release(this.#memory);
   }
 }

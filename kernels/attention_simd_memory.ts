@@ -5,6 +5,8 @@
  */
 import { StartupError } from "../src/errors.ts";
 import type { AttentionShape } from "./attention_shape.ts";
+import { type ItemOptions, maxItemWords, ROWS, writeItems } from "./attention_items.ts";
+import type { KernelThreads } from "./kernel_threads.ts";
 import type { KvWriteParams } from "./kv_write.ts";
 import type { AttentionParams } from "./paged_attention.ts";
 import type { PackedStep, StepLimits } from "./step_plan.ts";
@@ -22,9 +24,11 @@ export interface SimdLayer {
   readonly sinks?: Float32Array | undefined;
 }
 
-/** The most that the memory is to hold. */
+/** The most that the memory is to hold, and who works on it. */
 export interface SimdLimits extends StepLimits {
   readonly numBlocks: number;
+  /** None, where the caller works alone. */
+  readonly threads?: KernelThreads | undefined;
 }
 
 const PAGE_BYTES = 2 ** 16;
@@ -71,7 +75,7 @@ function createMemory(pages: number): WebAssembly.Memory {
     throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}. ${remedy}`);
   }
   try {
-    return new WebAssembly.Memory({ initial: pages, maximum: pages });
+    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   } catch (cause) {
     throw new StartupError(`${wanted}, which this machine does not give. ${remedy}`, { cause });
   }
@@ -89,14 +93,14 @@ export interface LayerPlace {
 }
 
 /**
- * Inputs and scores are shared by all layers. Outputs are not: a graph may read one after later layers have run.
+ * Inputs are shared by all layers. Outputs are not: a graph may read one after later layers have run.
  */
 export function placeLayers(
   arena: Arena,
   layers: readonly SimdLayer[],
   limits: SimdLimits,
 ): LayerPlace[] {
-  const { maxTokens, maxBlocksPerSequence, numBlocks } = limits;
+  const { maxTokens, numBlocks } = limits;
   const reserveRows = (widthOf: (layer: SimdLayer) => number) =>
     arena.reserve(maxTokens * Math.max(0, ...layers.map(widthOf)));
   const inputs = {
@@ -104,8 +108,6 @@ export function placeLayers(
     k: reserveRows(({ write, isPacked }) => isPacked ? 0 : write.k.stride),
     v: reserveRows(({ write, isPacked }) => isPacked ? 0 : write.v.stride),
   };
-  const maxKeys = maxBlocksPerSequence * Math.max(0, ...layers.map(({ shape }) => shape.blockSize));
-  const scores = arena.reserve(2 * maxKeys);
 
   return layers.map((layer) => {
     const { heads, kvHeads, headSize, blockSize } = layer.shape;
@@ -134,8 +136,6 @@ export function placeLayers(
       wordOf(attend.softcap),
       attend.window,
       sinks ? arena.place(sinks) : 0,
-      scores,
-      maxKeys,
     );
     return { site: arena.place(site), q, k, v, out, kCache: caches.k };
   });
@@ -153,16 +153,40 @@ export interface StepPlace {
   readonly positions: number;
   readonly queryStarts: number;
   readonly blockTables: number;
+  readonly items: readonly PlacedItems[];
 }
 
-export function placeStep(arena: Arena, limits: SimdLimits): StepPlace {
+/** The items of a step, for all layers of the same heads. */
+interface PlacedItems {
+  readonly at: number;
+  readonly length: number;
+  readonly options: ItemOptions;
+}
+
+export function placeStep(
+  arena: Arena,
+  limits: SimdLimits,
+  layers: readonly SimdLayer[],
+): StepPlace {
   const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
   const positions = arena.reserve(maxTokens);
   const queryStarts = arena.reserve(maxSequences + 1);
   const blockTables = arena.reserve(maxSequences * maxBlocksPerSequence);
   // In the order of `Step`; the first two words come with each step.
   const step = arena.place(Uint32Array.of(0, 0, positions, queryStarts, blockTables));
-  return { step, positions, queryStarts, blockTables };
+  const items: PlacedItems[] = [];
+  for (const { shape: { heads, kvHeads } } of layers) {
+    if (items.some((other) => isFor(other, heads, kvHeads))) continue;
+    const joins = { numThreads: limits.threads?.numThreads ?? 1 };
+    const options = { kvHeads, group: heads / kvHeads, rowsPerItem: ROWS, joins };
+    const length = maxItemWords(limits, options);
+    items.push({ at: arena.reserve(length), length, options });
+  }
+  return { step, positions, queryStarts, blockTables, items };
+}
+
+function isFor({ options }: PlacedItems, heads: number, kvHeads: number): boolean {
+  return options.kvHeads === kvHeads && options.group === heads / kvHeads;
 }
 
 /** Writes steps to where they were placed. */
@@ -171,6 +195,7 @@ export class StepWriter {
   readonly #positions: Int32Array;
   readonly #queryStarts: Int32Array;
   readonly #blockTables: Int32Array;
+  readonly #items: readonly (PlacedItems & { readonly words: Uint32Array; count: number })[];
 
   constructor({ buffer }: WebAssembly.Memory, place: StepPlace, limits: SimdLimits) {
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
@@ -182,6 +207,9 @@ export class StepWriter {
       place.blockTables,
       maxSequences * maxBlocksPerSequence,
     );
+    this.#items = place.items.map((items) => {
+      return { ...items, words: new Uint32Array(buffer, items.at, items.length), count: 0 };
+    });
   }
 
   write(step: PackedStep): void {
@@ -192,5 +220,11 @@ export class StepWriter {
     this.#positions.set(step.positions.subarray(0, step.numTokens));
     this.#queryStarts.set(step.queryStarts.subarray(0, numSequences + 1));
     this.#blockTables.set(step.blockTables.subarray(0, numSequences * maxBlocksPerSequence));
+    for (const items of this.#items) items.count = writeItems(items.words, step, items.options);
+  }
+
+  /** Where the items of layers with these heads lie, and how many there are in this step. */
+  itemsFor({ heads, kvHeads }: AttentionShape): { readonly at: number; readonly count: number } {
+    return this.#items.find((items) => isFor(items, heads, kvHeads))!;
   }
 }

@@ -3,9 +3,10 @@
  *
  * @module
  */
-import { checkHeads } from "./attention_shape.ts";
-// As text, since deno compile embeds no module that is imported by its source.
-import binary from "./attention_simd.wasm.base64" with { type: "text" };
+import { maxItemWords, writeItems } from "./attention_items.ts";
+import { type AttentionExports, instantiateAttention, scratchBytes } from "./attention_module.ts";
+import { checkHeads, type HeadShape } from "./attention_shape.ts";
+import { KernelThreads } from "./kernel_threads.ts";
 import { checkLayouts, type PackedParams } from "./packed_attention.ts";
 import { numQueryRows, type PackedBounds } from "./packed_bounds.ts";
 
@@ -25,18 +26,14 @@ export interface SimdPackedLayer extends PackedParams {
   readonly isPacked: boolean;
 }
 
-const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
-
 /** Keys that lie side by side, as in `wasm/layout.ts`. */
 const TILE = 16;
 /** A line of the processor's cache. */
 const ALIGNMENT = 64;
+/** Rows that share the laying out of keys: enough that it costs nothing beside them, few enough for many threads. */
+const ITEM_ROWS = 240;
 const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;
-
-interface Exports {
-  packedAttention(site: number, batch: number): void;
-}
 
 /** Addresses in the linear memory, of one batch; `wasm/packed_layout.ts` is the other side. */
 interface Places {
@@ -46,26 +43,39 @@ interface Places {
   readonly out: number;
   readonly site: number;
   readonly batch: number;
+  /** By heads. */
+  readonly items: ReadonlyMap<string, PlacedItems>;
+  readonly scratch: number;
+  readonly scratchBytes: number;
+}
+
+interface PlacedItems {
+  readonly at: number;
+  readonly count: number;
 }
 
 /** With sums in f32, what `attendPacked` does in float64; see `wasm/`. Its memory grows to what the largest batch needs. */
 export class SimdPackedAttention {
   readonly #layers: readonly SimdPackedLayer[];
-  readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES });
-  readonly #exports: Exports;
-  #places: Places = { q: 0, k: 0, v: 0, out: 0, site: 0, batch: 0 };
+  readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true });
+  readonly #exports: AttentionExports;
+  readonly #threads: KernelThreads;
+  #places: Places | undefined;
   #numRows = 0;
   #numKeyRows = 0;
 
+  /** Pairs of a query and a key. */
+  #numPairs = 0;
+
   /** @throws {RangeError} when the kernel cannot run a layer. */
-  constructor(layers: readonly SimdPackedLayer[]) {
+  constructor(layers: readonly SimdPackedLayer[], threads = new KernelThreads(1)) {
     for (const layer of layers) {
       checkHeads(layer.shape);
       checkLayouts(layer);
     }
     this.#layers = layers;
-    this.#exports = new WebAssembly.Instance(module, { env: { memory: this.#memory } })
-      .exports as unknown as Exports;
+    this.#threads = threads;
+    this.#exports = instantiateAttention(this.#memory);
   }
 
   /**
@@ -77,12 +87,13 @@ export class SimdPackedAttention {
     const { numSequences, queryStarts, keyStarts, keyLengths } = bounds;
     this.#numRows = numQueryRows(bounds);
     this.#numKeyRows = 0;
+    this.#numPairs = 0;
     let maxKeys = 0;
     for (let s = 0; s < numSequences; s++) {
       maxKeys = Math.max(maxKeys, keyLengths[s]!);
+      this.#numPairs += (queryStarts[s + 1]! - queryStarts[s]!) * keyLengths[s]!;
       this.#numKeyRows = Math.max(this.#numKeyRows, keyStarts[s]! + keyLengths[s]!);
     }
-    const stride = Math.ceil(maxKeys / TILE) * TILE;
     const widest = (widthOf: (layer: SimdPackedLayer) => number) =>
       Math.max(0, ...this.#layers.map(widthOf));
 
@@ -93,14 +104,29 @@ export class SimdPackedAttention {
       return at;
     };
     const site = reserve(20);
-    const batch = reserve(8);
+    const batch = reserve(4);
     const starts = [numSequences + 1, numSequences, numSequences].map(reserve);
-    const tiles = reserve(stride * widest(({ shape }) => shape.headSize));
-    const scores = reserve(2 * stride);
+    const items = new Map<string, PlacedItems & { readonly words: Uint32Array }>();
+    for (const { shape } of this.#layers) {
+      if (items.has(headsOf(shape))) continue;
+      const { heads, kvHeads } = shape;
+      const options = { kvHeads, group: heads / kvHeads, rowsPerItem: ITEM_ROWS };
+      const most = { maxTokens: this.#numRows, maxSequences: numSequences };
+      const words = new Uint32Array(maxItemWords(most, options));
+      const sequences = { sequences: { length: numSequences }, queryStarts };
+      const count = writeItems(words, sequences, options);
+      items.set(headsOf(shape), { words, count, at: reserve(words.length) });
+    }
+    const headSize = widest(({ shape }) => shape.headSize);
+    // A block of rows, and the tiles of one sequence and head.
+    const perThread = scratchBytes(headSize) + Math.ceil(maxKeys / TILE) * TILE * headSize * 4;
     const separate = (layer: SimdPackedLayer, width: number) => layer.isPacked ? 0 : width;
     this.#places = {
       site,
       batch,
+      items,
+      scratch: reserve(perThread * this.#threads.numThreads / 4),
+      scratchBytes: perThread,
       q: reserve(this.#numRows * widest(({ q }) => q.stride)),
       k: reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.k.stride))),
       v: reserve(this.#numKeyRows * widest((layer) => separate(layer, layer.v.stride))),
@@ -110,7 +136,8 @@ export class SimdPackedAttention {
     if (missing > 0) this.#memory.grow(missing);
 
     // In the order of `PackedBatch`.
-    this.#words(batch, 7).set([numSequences, ...starts, tiles, scores, stride]);
+    this.#words(batch, 4).set([numSequences, ...starts]);
+    for (const { at, words } of items.values()) this.#words(at, words.length).set(words);
     [queryStarts, keyStarts, keyLengths].forEach((words, i) => {
       const length = i === 0 ? numSequences + 1 : numSequences;
       this.#words(starts[i]!, length).set(words.subarray(0, length));
@@ -120,12 +147,13 @@ export class SimdPackedAttention {
   /** Where a layer's tensors of this batch go; found anew for each batch, since memory may have moved. */
   inputs(layer: number): PackedInputs {
     const { isPacked, q, k, v } = this.#layers[layer]!;
-    const queries = this.#floats(this.#places.q, this.#numRows * q.stride);
+    const places = this.#places!;
+    const queries = this.#floats(places.q, this.#numRows * q.stride);
     if (isPacked) return { q: queries, k: queries, v: queries };
     return {
       q: queries,
-      k: this.#floats(this.#places.k, this.#numKeyRows * k.stride),
-      v: this.#floats(this.#places.v, this.#numKeyRows * v.stride),
+      k: this.#floats(places.k, this.#numKeyRows * k.stride),
+      v: this.#floats(places.v, this.#numKeyRows * v.stride),
     };
   }
 
@@ -133,7 +161,7 @@ export class SimdPackedAttention {
   run(layer: number): Float32Array {
     const { shape, q, k, v, scale, softcap, reach, isPacked } = this.#layers[layer]!;
     const { heads, kvHeads, headSize } = shape;
-    const places = this.#places;
+    const places = this.#places!;
     // In the order of `PackedSite`.
     this.#words(places.site, 16).set([
       heads,
@@ -148,15 +176,37 @@ export class SimdPackedAttention {
       reach,
     ]);
     this.#floats(places.site + 13 * 4, 2).set([scale, softcap]);
-    this.#exports.packedAttention(places.site, places.batch);
+    const items = places.items.get(headsOf(shape))!;
+    this.#threads.run({
+      kernel: "packedAttention",
+      memory: this.#memory,
+      exports: this.#exports,
+      site: places.site,
+      step: places.batch,
+      items: items.at,
+      numWorks: items.count,
+      scratch: places.scratch,
+      scratchBytes: places.scratchBytes,
+      flops: this.#numPairs * heads * headSize * 4,
+    });
     return this.#floats(places.out, this.#numRows * heads * headSize);
   }
 
-  #floats(at: number, length: number): Float32Array<ArrayBuffer> {
-    return new Float32Array(this.#memory.buffer as ArrayBuffer, at, length);
+  /** Lets the threads forget the memory, which the engine frees once nothing else holds it. */
+  dispose(): void {
+    this.#threads.release(this.#memory);
   }
 
-  #words(at: number, length: number): Uint32Array<ArrayBuffer> {
-    return new Uint32Array(this.#memory.buffer as ArrayBuffer, at, length);
+  #floats(at: number, length: number): Float32Array {
+    return new Float32Array(this.#memory.buffer, at, length);
   }
+
+  #words(at: number, length: number): Uint32Array {
+    return new Uint32Array(this.#memory.buffer, at, length);
+  }
+}
+
+/** What layers must have in common to be cut alike. */
+function headsOf({ heads, kvHeads }: HeadShape): string {
+  return `${heads} on ${kvHeads}`;
 }

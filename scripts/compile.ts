@@ -18,6 +18,7 @@ const TARGETS = [
 
 /** What the program reads or starts at run time, and the compiler therefore does not find by itself. */
 export const INCLUDES = [
+  "kernels/kernel_thread.ts",
   "src/worker/worker.ts",
   "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",

@@ -11,6 +11,8 @@ interface WasmModule {
   readonly sources: string;
   readonly features: string;
   readonly binary: string;
+  /** Whether several threads share its memory. */
+  readonly isShared?: boolean;
 }
 
 /** By name. */
@@ -19,6 +21,7 @@ export const WASM_MODULES = {
     sources: "kernels/wasm/",
     features: "simd,relaxed-simd",
     binary: "kernels/attention_simd.wasm.base64",
+    isShared: true,
   },
   pictures: {
     sources: "src/media/wasm/",
@@ -35,6 +38,9 @@ const FLAGS = [
   ["--disableWarning", "112"],
 ];
 
+/** The memory's bounds have to be said then: all that it may have, and its least. */
+const SHARED_FLAGS = ["--sharedMemory", "--initialMemory", "1", "--maximumMemory", "65536"];
+
 function pathOf(path: string): string {
   return fileURLToPath(new URL(`../${path}`, import.meta.url));
 }
@@ -44,11 +50,15 @@ function pathOf(path: string): string {
  *
  * @throws {Error} with the compiler's messages.
  */
-export async function compileWasm({ sources, features }: WasmModule): Promise<Uint8Array> {
+export async function compileWasm(module: WasmModule): Promise<Uint8Array> {
+  const { sources, features, isShared = false } = module;
   let binary: Uint8Array | undefined;
   const files = ["index.ts", "--baseDir", pathOf(sources), "--outFile", "module.wasm"];
   const { error, stderr } = await asc.main(
-    [...files, "--enable", features, ...FLAGS.flat()],
+    [
+      ...[...files, "--enable", isShared ? `${features},threads` : features],
+      ...[...FLAGS.flat(), ...(isShared ? SHARED_FLAGS : [])],
+    ],
     { writeFile: (_name, contents) => void (binary = contents as Uint8Array) },
   );
   if (error) throw new Error(`${sources} does not compile:\n${stderr}`, { cause: error });

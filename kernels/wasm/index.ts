@@ -2,3 +2,4 @@
 export { kvWrite } from "./kv_write";
 export { packedAttention } from "./packed_attention";
 export { pagedAttention } from "./paged_attention";
+export { blockBytes } from "./row_block";

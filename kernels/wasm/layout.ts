@@ -51,9 +51,6 @@ export class Site {
   window: u32;
   /** f32 `[heads]`; 0 for none. */
   sinks: usize;
-  /** Room for the scores of two rows: f32 `[2, scoresStride]`, the stride a multiple of `TILE`. */
-  scores: usize;
-  scoresStride: u32;
 }
 
 /** The sequences of a step, packed on one axis of tokens. */
@@ -67,6 +64,22 @@ export class Step {
   queryStarts: usize;
   /** i32 `[numSequences, maxBlocksPerSequence]`. */
   blockTables: usize;
+}
+
+/** A part of the work: of some KV heads some rows of one sequence, a row being a pair (query, head of the group). */
+@unmanaged
+export class Item {
+  sequence: u32;
+  firstRow: u32;
+  /** Of each head. */
+  numRows: u32;
+  firstHead: u32;
+  numHeads: u32;
+}
+
+/** Item `index` of a list. */
+export function itemAt(items: usize, index: u32): Item {
+  return changetype<Item>(items + <usize> index * offsetof<Item>());
 }
 
 /** Word `index` of an array. */

@@ -42,9 +42,4 @@ export class PackedBatch {
   /** i32 `[numSequences]`: first row of keys, and how many there are. */
   keyStarts: usize;
   keyLengths: usize;
-  /** Room for the keys of one sequence and head: f32 `[scoresStride / TILE, headSize, TILE]`. */
-  tiles: usize;
-  /** Room for the scores of two rows: f32 `[2, scoresStride]`, the stride a multiple of `TILE`. */
-  scores: usize;
-  scoresStride: u32;
 }

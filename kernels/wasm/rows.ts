@@ -1,27 +1,69 @@
 /**
- * What attentions do with one row, or two that share each load of a key or value. A row is a query of one head.
+ * What attentions do with six rows, two, or one that share each load of a key or value. A row is a query of one head.
  *
  * In products with keys a vector's lanes are keys, so that no lanes are ever summed; in the sum of values they are
- * elements of the head.
+ * elements of the head. A row's sums are added up in the same order however many rows are taken together.
  */
 import { TILE } from "./layout";
 import { madd } from "./softmax";
 
-/** Products of two queries with the keys of a tile. */
-export function scoreTwo(
-  keys: usize,
-  queryA: usize,
-  queryB: usize,
-  headBytes: usize,
-  intoA: usize,
-  intoB: usize,
-): void {
+/** Keys whose scores are kept at a time. */
+export const KEYS: u32 = 256;
+/** Bytes from one row's scores to the next row's. */
+export const SCORES_BYTES: usize = <usize> KEYS * 4;
+
+/**
+ * Products of six queries with the keys of a tile. Twelve sums, two keys' vectors and an element of a query fill the
+ * fifteen registers that x64 has.
+ *
+ * @param queries f32 `[headSize, 6]`.
+ */
+export function scoreSix(keys: usize, queries: usize, headBytes: usize, into: usize): void {
+  const end = keys + headBytes * TILE;
+  scoreSixByEight(keys, end, queries, into);
+  scoreSixByEight(keys + 32, end, queries, into + 32);
+}
+
+function scoreSixByEight(keys: usize, end: usize, queries: usize, into: usize): void {
+  let a0 = f32x4.splat(0), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0;
+  let d0 = a0, d1 = a0, e0 = a0, e1 = a0, f0 = a0, f1 = a0;
+  for (; keys < end; keys += TILE * 4, queries += 24) {
+    const k0 = v128.load(keys);
+    const k1 = v128.load(keys, 16);
+    let q = v128.load32_splat(queries);
+    a0 = madd(k0, q, a0);
+    a1 = madd(k1, q, a1);
+    q = v128.load32_splat(queries, 4);
+    b0 = madd(k0, q, b0);
+    b1 = madd(k1, q, b1);
+    q = v128.load32_splat(queries, 8);
+    c0 = madd(k0, q, c0);
+    c1 = madd(k1, q, c1);
+    q = v128.load32_splat(queries, 12);
+    d0 = madd(k0, q, d0);
+    d1 = madd(k1, q, d1);
+    q = v128.load32_splat(queries, 16);
+    e0 = madd(k0, q, e0);
+    e1 = madd(k1, q, e1);
+    q = v128.load32_splat(queries, 20);
+    f0 = madd(k0, q, f0);
+    f1 = madd(k1, q, f1);
+  }
+  store2(into, a0, a1);
+  store2(into + SCORES_BYTES, b0, b1);
+  store2(into + SCORES_BYTES * 2, c0, c1);
+  store2(into + SCORES_BYTES * 3, d0, d1);
+  store2(into + SCORES_BYTES * 4, e0, e1);
+  store2(into + SCORES_BYTES * 5, f0, f1);
+}
+
+/** Products of two queries, f32 `[headSize, 2]`, with the keys of a tile. */
+export function scoreTwo(keys: usize, queries: usize, headBytes: usize, into: usize): void {
   let a0 = f32x4.splat(0), a1 = a0, a2 = a0, a3 = a0;
   let b0 = a0, b1 = a0, b2 = a0, b3 = a0;
-  const end = queryA + headBytes;
-  for (; queryA < end; queryA += 4, queryB += 4, keys += TILE * 4) {
-    const a = v128.load32_splat(queryA);
-    const b = v128.load32_splat(queryB);
+  for (const end = keys + headBytes * TILE; keys < end; keys += TILE * 4, queries += 8) {
+    const a = v128.load32_splat(queries);
+    const b = v128.load32_splat(queries, 4);
     const k0 = v128.load(keys);
     const k1 = v128.load(keys, 16);
     const k2 = v128.load(keys, 32);
@@ -35,8 +77,8 @@ export function scoreTwo(
     a3 = madd(k3, a, a3);
     b3 = madd(k3, b, b3);
   }
-  store4(intoA, a0, a1, a2, a3);
-  store4(intoB, b0, b1, b2, b3);
+  store4(into, a0, a1, a2, a3);
+  store4(into + SCORES_BYTES, b0, b1, b2, b3);
 }
 
 /** Products of one query with the keys of a tile. */
@@ -52,66 +94,115 @@ export function scoreOne(keys: usize, query: usize, headBytes: usize, into: usiz
   store4(into, s0, s1, s2, s3);
 }
 
-function store4(at: usize, x0: v128, x1: v128, x2: v128, x3: v128): void {
+function store2(at: usize, x0: v128, x1: v128): void {
   v128.store(at, x0);
   v128.store(at, x1, 16);
-  v128.store(at, x2, 32);
-  v128.store(at, x3, 48);
 }
 
-/** Adds `count` weighted values, `valueBytes` apart, to the sums of two rows: sixteen elements at a time, then four. */
+function store4(at: usize, x0: v128, x1: v128, x2: v128, x3: v128): void {
+  store2(at, x0, x1);
+  store2(at + 32, x2, x3);
+}
+
+/**
+ * Adds `count` weighted values, `valueBytes` apart, to the sums of six rows: eight elements at a time, then four.
+ *
+ * @param sums f32 `[6, headSize]`.
+ */
+export function addSix(
+  values: usize,
+  valueBytes: usize,
+  count: u32,
+  headBytes: usize,
+  weights: usize,
+  sums: usize,
+): void {
+  const end = weights + <usize> count * 4;
+  let done: usize = 0;
+  for (; done + 32 <= headBytes; done += 32) {
+    const a = sums + done, b = a + headBytes, c = b + headBytes;
+    const d = c + headBytes, e = d + headBytes, f = e + headBytes;
+    let a0 = v128.load(a), a1 = v128.load(a, 16), b0 = v128.load(b), b1 = v128.load(b, 16);
+    let c0 = v128.load(c), c1 = v128.load(c, 16), d0 = v128.load(d), d1 = v128.load(d, 16);
+    let e0 = v128.load(e), e1 = v128.load(e, 16), f0 = v128.load(f), f1 = v128.load(f, 16);
+    let value = values + done;
+    for (let at = weights; at < end; at += 4, value += valueBytes) {
+      const v0 = v128.load(value);
+      const v1 = v128.load(value, 16);
+      let w = v128.load32_splat(at);
+      a0 = madd(v0, w, a0);
+      a1 = madd(v1, w, a1);
+      w = v128.load32_splat(at, SCORES_BYTES);
+      b0 = madd(v0, w, b0);
+      b1 = madd(v1, w, b1);
+      w = v128.load32_splat(at, SCORES_BYTES * 2);
+      c0 = madd(v0, w, c0);
+      c1 = madd(v1, w, c1);
+      w = v128.load32_splat(at, SCORES_BYTES * 3);
+      d0 = madd(v0, w, d0);
+      d1 = madd(v1, w, d1);
+      w = v128.load32_splat(at, SCORES_BYTES * 4);
+      e0 = madd(v0, w, e0);
+      e1 = madd(v1, w, e1);
+      w = v128.load32_splat(at, SCORES_BYTES * 5);
+      f0 = madd(v0, w, f0);
+      f1 = madd(v1, w, f1);
+    }
+    store2(a, a0, a1);
+    store2(b, b0, b1);
+    store2(c, c0, c1);
+    store2(d, d0, d1);
+    store2(e, e0, e1);
+    store2(f, f0, f1);
+  }
+  if (done === headBytes) return;
+  for (let row: usize = 0; row < 6; row++) {
+    addFour(values + done, valueBytes, weights + row * SCORES_BYTES, count, sums + row * headBytes + done);
+  }
+}
+
+/** As {@linkcode addSix}, to the sums of two rows, sixteen elements at a time. */
 export function addTwo(
   values: usize,
   valueBytes: usize,
   count: u32,
   headBytes: usize,
-  weightsA: usize,
-  weightsB: usize,
-  sumA: usize,
-  sumB: usize,
+  weights: usize,
+  sums: usize,
 ): void {
-  const numWeights = <usize> count * 4;
+  const end = weights + <usize> count * 4;
   let done: usize = 0;
   for (; done + 64 <= headBytes; done += 64) {
-    let a0 = v128.load(sumA + done), a1 = v128.load(sumA + done, 16);
-    let a2 = v128.load(sumA + done, 32), a3 = v128.load(sumA + done, 48);
-    let b0 = v128.load(sumB + done), b1 = v128.load(sumB + done, 16);
-    let b2 = v128.load(sumB + done, 32), b3 = v128.load(sumB + done, 48);
+    const a = sums + done, b = a + headBytes;
+    let a0 = v128.load(a), a1 = v128.load(a, 16), a2 = v128.load(a, 32), a3 = v128.load(a, 48);
+    let b0 = v128.load(b), b1 = v128.load(b, 16), b2 = v128.load(b, 32), b3 = v128.load(b, 48);
     let value = values + done;
-    for (let at: usize = 0; at < numWeights; at += 4, value += valueBytes) {
-      const a = v128.load32_splat(weightsA + at);
-      const b = v128.load32_splat(weightsB + at);
+    for (let at = weights; at < end; at += 4, value += valueBytes) {
+      const x = v128.load32_splat(at);
+      const y = v128.load32_splat(at, SCORES_BYTES);
       const v0 = v128.load(value);
       const v1 = v128.load(value, 16);
       const v2 = v128.load(value, 32);
       const v3 = v128.load(value, 48);
-      a0 = madd(v0, a, a0);
-      b0 = madd(v0, b, b0);
-      a1 = madd(v1, a, a1);
-      b1 = madd(v1, b, b1);
-      a2 = madd(v2, a, a2);
-      b2 = madd(v2, b, b2);
-      a3 = madd(v3, a, a3);
-      b3 = madd(v3, b, b3);
+      a0 = madd(v0, x, a0);
+      b0 = madd(v0, y, b0);
+      a1 = madd(v1, x, a1);
+      b1 = madd(v1, y, b1);
+      a2 = madd(v2, x, a2);
+      b2 = madd(v2, y, b2);
+      a3 = madd(v3, x, a3);
+      b3 = madd(v3, y, b3);
     }
-    store4(sumA + done, a0, a1, a2, a3);
-    store4(sumB + done, b0, b1, b2, b3);
+    store4(a, a0, a1, a2, a3);
+    store4(b, b0, b1, b2, b3);
   }
   for (; done < headBytes; done += 16) {
-    let a0 = v128.load(sumA + done);
-    let b0 = v128.load(sumB + done);
-    let value = values + done;
-    for (let at: usize = 0; at < numWeights; at += 4, value += valueBytes) {
-      const v0 = v128.load(value);
-      a0 = madd(v0, v128.load32_splat(weightsA + at), a0);
-      b0 = madd(v0, v128.load32_splat(weightsB + at), b0);
-    }
-    v128.store(sumA + done, a0);
-    v128.store(sumB + done, b0);
+    addFour(values + done, valueBytes, weights, count, sums + done);
+    addFour(values + done, valueBytes, weights + SCORES_BYTES, count, sums + headBytes + done);
   }
 }
 
-/** Adds `count` weighted values, `valueBytes` apart, to the sum of one row. */
+/** As {@linkcode addTwo}, to the sum of one row. */
 export function addOne(
   values: usize,
   valueBytes: usize,
@@ -120,29 +211,33 @@ export function addOne(
   weights: usize,
   sum: usize,
 ): void {
-  const numWeights = <usize> count * 4;
+  const end = weights + <usize> count * 4;
   let done: usize = 0;
   for (; done + 64 <= headBytes; done += 64) {
-    let s0 = v128.load(sum + done), s1 = v128.load(sum + done, 16);
-    let s2 = v128.load(sum + done, 32), s3 = v128.load(sum + done, 48);
+    const s = sum + done;
+    let s0 = v128.load(s), s1 = v128.load(s, 16), s2 = v128.load(s, 32), s3 = v128.load(s, 48);
     let value = values + done;
-    for (let at: usize = 0; at < numWeights; at += 4, value += valueBytes) {
-      const w = v128.load32_splat(weights + at);
+    for (let at = weights; at < end; at += 4, value += valueBytes) {
+      const w = v128.load32_splat(at);
       s0 = madd(v128.load(value), w, s0);
       s1 = madd(v128.load(value, 16), w, s1);
       s2 = madd(v128.load(value, 32), w, s2);
       s3 = madd(v128.load(value, 48), w, s3);
     }
-    store4(sum + done, s0, s1, s2, s3);
+    store4(s, s0, s1, s2, s3);
   }
   for (; done < headBytes; done += 16) {
-    let s0 = v128.load(sum + done);
-    let value = values + done;
-    for (let at: usize = 0; at < numWeights; at += 4, value += valueBytes) {
-      s0 = madd(v128.load(value), v128.load32_splat(weights + at), s0);
-    }
-    v128.store(sum + done, s0);
+    addFour(values + done, valueBytes, weights, count, sum + done);
   }
+}
+
+/** Four elements of one row's sum. */
+function addFour(value: usize, valueBytes: usize, weights: usize, count: u32, sum: usize): void {
+  let s0 = v128.load(sum);
+  for (const end = weights + <usize> count * 4; weights < end; weights += 4, value += valueBytes) {
+    s0 = madd(v128.load(value), v128.load32_splat(weights), s0);
+  }
+  v128.store(sum, s0);
 }
 
 export function fillHead(at: usize, headBytes: usize): void {
@@ -150,9 +245,10 @@ export function fillHead(at: usize, headBytes: usize): void {
   for (const end = at + headBytes; at < end; at += 16) v128.store(at, zero);
 }
 
-export function scaleHead(at: usize, headBytes: usize, factor: f32): void {
+/** Writes a head, times a factor, to another place or the same. */
+export function scaleHead(from: usize, headBytes: usize, factor: f32, to: usize): void {
   const factors = f32x4.splat(factor);
-  for (const end = at + headBytes; at < end; at += 16) {
-    v128.store(at, f32x4.mul(v128.load(at), factors));
+  for (const end = from + headBytes; from < end; from += 16, to += 16) {
+    v128.store(to, f32x4.mul(v128.load(from), factors));
   }
 }

@@ -1,6 +1,6 @@
-/** The weights of one row's keys from their scores. */
+/** The weights of one row's keys from their scores, which lie at `[at, end)`, a multiple of four. */
 
-const LOG2_E: f32 = 1.44269504088896341;
+export const LOG2_E: f32 = 1.44269504088896341;
 /** `1.5 * 2 ** 23`: added to a number, it leaves no room for a fraction. */
 const ROUNDER: f32 = 12582912;
 /** Below it a power of two is not a normal float32. */
@@ -11,60 +11,42 @@ export function madd(a: v128, b: v128, c: v128): v128 {
   return f32x4.relaxed_madd(a, b, c);
 }
 
+/** The largest score; a NaN is not the largest, it comes through in the sum. */
+export function maxOf(at: usize, end: usize): f32 {
+  let most = f32x4.splat(-f32.MAX_VALUE);
+  for (; at < end; at += 16) most = f32x4.pmax(most, v128.load(at));
+  return largestLane(most);
+}
+
 /**
- * Turns scores into weights of a softmax that are not yet divided by their sum.
+ * Turns scores into weights of a softmax that are not yet divided by their sum: `2 ** (scale * score - largest)`.
  *
- * @param scores f32 `[count]`, products of query and key; `count` is a multiple of 4. Those outside `[first, end)` may
- * hold anything, and get weight 0.
- * @param sink where a logit lies that joins the sum; 0 for none.
  * @returns the sum.
  */
-export function toWeights(
-  scores: usize,
-  count: u32,
-  first: u32,
-  end: u32,
-  scale: f32,
-  softcap: f32,
-  sink: usize,
-): f32 {
-  const last = scores + <usize> count * 4;
-  if (softcap > 0) {
-    cap(scores, last, scale, softcap);
-    scale = 1;
-  }
-  hide(scores, scores + <usize> first * 4);
-  hide(scores + <usize> end * 4, last);
-
-  // A NaN is not the largest; it comes through in the sum.
-  let most = f32x4.splat(-f32.MAX_VALUE);
-  for (let at = scores; at < last; at += 16) most = f32x4.pmax(most, v128.load(at));
-  // From here on in powers of two.
-  scale *= LOG2_E;
-  let largest = scale * largestLane(most);
-  let total: f32 = 0;
-  if (sink) {
-    const logit = load<f32>(sink) * LOG2_E;
-    largest = max(largest, logit);
-    total = f32x4.extract_lane(exp2(f32x4.splat(logit - largest)), 0);
-  }
+export function toWeights(at: usize, end: usize, scale: f32, largest: f32): f32 {
   const factor = f32x4.splat(scale);
   const shift = f32x4.splat(-largest);
   let sums = f32x4.splat(0);
-  for (let at = scores; at < last; at += 16) {
+  for (; at < end; at += 16) {
     const weights = exp2(madd(v128.load(at), factor, shift));
     v128.store(at, weights);
     sums = f32x4.add(sums, weights);
   }
-  return total + sumOfLanes(sums);
+  return sumOfLanes(sums);
 }
 
-function hide(at: usize, end: usize): void {
+/** `2 ** x` for `x ≤ 0`. */
+export function exp2One(x: f32): f32 {
+  return f32x4.extract_lane(exp2(f32x4.splat(x)), 0);
+}
+
+/** Gives scores no weight. */
+export function hide(at: usize, end: usize): void {
   for (; at < end; at += 4) store<f32>(at, -Infinity);
 }
 
 /** `c * tanh(scale * score / c)`. */
-function cap(at: usize, end: usize, scale: f32, softcap: f32): void {
+export function cap(at: usize, end: usize, scale: f32, softcap: f32): void {
   const factor = f32x4.splat(scale / softcap);
   const most = f32x4.splat(softcap);
   for (; at < end; at += 16) {

@@ -5,6 +5,7 @@
  */
 import { SimdAttention, type SimdLayer } from "../../kernels/attention_simd.ts";
 import { widen } from "../../kernels/half.ts";
+import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import { Tensor } from "../onnx/ort.ts";
@@ -21,10 +22,10 @@ export class CpuAttention implements PagedAttention {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    * @throws {StartupError} when there is not enough memory.
    */
-  constructor(options: AttentionOptions) {
+  constructor(options: AttentionOptions, threads?: KernelThreads) {
     this.#sites = options.sites;
     const layers = options.sites.map((site) => layerOf(site, options));
-    this.#kernels = new SimdAttention(layers, options);
+    this.#kernels = new SimdAttention(layers, { ...options, threads });
   }
 
   begin(step: PackedStep): void {
@@ -42,12 +43,14 @@ export class CpuAttention implements PagedAttention {
     }
     const out = this.#kernels!.run(layer);
     const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
-    if (site.dtype === "float32") return new Tensor("float32", out, dims);
+    // A copy, since ONNX Runtime takes no shared memory.
+    if (site.dtype === "float32") return new Tensor("float32", out.slice(), dims);
     return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
   }
 
   /** Lets go of the memory; the engine frees it. */
   dispose(): void {
+    this.#kernels?.dispose();
     this.#kernels = undefined;
   }
 }

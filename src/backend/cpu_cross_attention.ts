@@ -4,6 +4,7 @@
  * @module
  */
 import { SimdAttention } from "../../kernels/attention_simd.ts";
+import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { widen } from "../../kernels/half.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import { Tensor } from "../onnx/ort.ts";
@@ -35,7 +36,10 @@ export class CpuCrossAttention implements CrossAttention {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    * @throws {StartupError} when there is not enough memory.
    */
-  constructor({ sites, numPlaces, numSlots, maxTokens }: CrossAttentionOptions) {
+  constructor(
+    { sites, numPlaces, numSlots, maxTokens }: CrossAttentionOptions,
+    threads?: KernelThreads,
+  ) {
     this.#sites = sites;
     this.#params = sites.map((site) => paramsOfCrossSite(site, "f32"));
     this.#numPlaces = numPlaces;
@@ -47,6 +51,7 @@ export class CpuCrossAttention implements CrossAttention {
         maxSequences: maxTokens,
         maxBlocksPerSequence,
         numBlocks: numSlots * maxBlocksPerSequence,
+        threads,
       },
     );
   }
@@ -79,7 +84,8 @@ export class CpuCrossAttention implements CrossAttention {
     copy(q, this.#kernels!.inputs(layer).q, { from: 0, length: q.size });
     const out = this.#kernels!.attend(layer);
     const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
-    if (site.dtype === "float32") return new Tensor("float32", out, dims);
+    // A copy, since ONNX Runtime takes no shared memory.
+    if (site.dtype === "float32") return new Tensor("float32", out.slice(), dims);
     return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
   }
 
@@ -95,6 +101,7 @@ export class CpuCrossAttention implements CrossAttention {
 
   /** Lets go of the memory; the engine frees it. */
   dispose(): void {
+    this.#kernels?.dispose();
     this.#kernels = undefined;
   }
 }

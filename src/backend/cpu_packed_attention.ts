@@ -4,6 +4,7 @@
  * @module
  */
 import { widen } from "../../kernels/half.ts";
+import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds } from "../../kernels/packed_bounds.ts";
 import type { EncoderSite } from "../onnx/encoder_cut.ts";
@@ -21,10 +22,11 @@ export class CpuPackedAttention implements PackedAttention {
   #numRows = 0;
 
   /** @throws {RangeError} when the kernel cannot run a site's shape. */
-  constructor({ sites }: PackedAttentionOptions) {
+  constructor({ sites }: PackedAttentionOptions, threads?: KernelThreads) {
     this.#sites = sites;
     this.#kernel = new SimdPackedAttention(
       sites.map((site) => ({ ...paramsOfEncoderSite(site, "f32"), isPacked: isPacked(site) })),
+      threads,
     );
   }
 
@@ -50,6 +52,7 @@ export class CpuPackedAttention implements PackedAttention {
 
   /** Lets go of the memory; the engine frees it. */
   dispose(): void {
+    this.#kernel?.dispose();
     this.#kernel = undefined;
   }
 }

@@ -1,0 +1,43 @@
+/**
+ * The WebAssembly module of the CPU's attention, for the thread that owns a memory and those that help it.
+ *
+ * @module
+ */
+// As text, since deno compile embeds no module that is imported by its source.
+import binary from "./attention_simd.wasm.base64" with { type: "text" };
+
+/** A kernel whose work is cut into parts that any thread may do; addresses are in bytes. */
+type SharedKernel = (
+  site: number,
+  step: number,
+  items: number,
+  firstWork: number,
+  endWork: number,
+  scratch: number,
+) => void;
+
+/** See `wasm/`. */
+export interface AttentionExports {
+  kvWrite(site: number, step: number): void;
+  readonly pagedAttention: SharedKernel;
+  readonly packedAttention: SharedKernel;
+  blockBytes(headSize: number): number;
+}
+
+const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
+
+/** The kernels on a shared memory. */
+export function instantiateAttention(memory: WebAssembly.Memory): AttentionExports {
+  const instance = new WebAssembly.Instance(module, { env: { memory } });
+  return instance.exports as unknown as AttentionExports;
+}
+
+/** Bytes of scratch memory that a thread needs for heads of a size, whole lines of the processor's cache. */
+export function scratchBytes(headSize: number): number {
+  measure ??= instantiateAttention(
+    new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }),
+  );
+  return Math.ceil(measure.blockBytes(headSize) / 64) * 64;
+}
+
+let measure: AttentionExports | undefined;

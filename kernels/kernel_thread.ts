@@ -1,0 +1,64 @@
+/**
+ * A thread that helps with kernels: sleeps until there is a job, takes parts of it, and sleeps again.
+ *
+ * @module
+ */
+import { receiveMessageOnPort, workerData } from "node:worker_threads";
+import { type AttentionExports, instantiateAttention } from "./attention_module.ts";
+import {
+  KERNELS,
+  type MemoryMessage,
+  OPEN,
+  takeWorks,
+  type ThreadStart,
+  WORD,
+} from "./thread_control.ts";
+
+const { control: buffer, thread, port } = workerData as ThreadStart;
+const control = new Int32Array(buffer);
+const instances = new Map<number, AttentionExports>();
+
+/** Joins the job that is open, unless it is over already. */
+function join(): boolean {
+  let gate = Atomics.load(control, WORD.gate);
+  while ((gate & OPEN) !== 0) {
+    const seen = Atomics.compareExchange(control, WORD.gate, gate, gate + 1);
+    if (seen === gate) return true;
+    gate = seen;
+  }
+  return false;
+}
+
+function leave(): void {
+  if (Atomics.sub(control, WORD.gate, 1) === 1) Atomics.notify(control, WORD.gate);
+}
+
+function help(): void {
+  const kernels = instances.get(control[WORD.memory]!);
+  if (kernels === undefined) return;
+  const kernel = kernels[KERNELS[control[WORD.kernel]!]!];
+  const [site, step, items] = control.subarray(WORD.site, WORD.numWorks);
+  const scratch = control[WORD.scratch]! + thread * control[WORD.scratchBytes]!;
+  takeWorks(control, (first, end) => {
+    kernel(site!, step!, items!, first, end, scratch);
+    Atomics.add(control, WORD.helped, 1);
+  });
+}
+
+for (let job = 0;; job = Atomics.load(control, WORD.job)) {
+  for (let got; (got = receiveMessageOnPort(port as never)) !== undefined;) {
+    const { id, memory } = got.message as MemoryMessage;
+    instances.set(id, instantiateAttention(memory));
+  }
+  if (join()) {
+    try {
+      help();
+    } catch {
+      // The thread that runs the job does it again, and sees the error for itself.
+      Atomics.store(control, WORD.failed, 1);
+    } finally {
+      leave();
+    }
+  }
+  Atomics.wait(control, WORD.job, job);
+}

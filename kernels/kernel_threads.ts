@@ -1,0 +1,228 @@
+/**
+ * Threads that help the one that calls with the kernels of the CPU's attention, over shared memory.
+ *
+ * A job is cut into parts, and every thread takes the next part that is left. Which thread does a part does not show in
+ * the result. Helpers sleep between jobs, and do not keep the process alive.
+ *
+ * @module
+ */
+import { Worker } from "node:worker_threads";
+import type { AttentionExports } from "./attention_module.ts";
+import {
+  type KernelName,
+  KERNELS,
+  type MemoryMessage,
+  NUM_WORDS,
+  OPEN,
+  takeWorks,
+  type ThreadStart,
+  WORD,
+} from "./thread_control.ts";
+
+/** A kernel to run, on a memory of its own. */
+export interface KernelJob {
+  readonly kernel: KernelName;
+  readonly memory: WebAssembly.Memory;
+  readonly exports: AttentionExports;
+  /** Addresses. */
+  readonly site: number;
+  readonly step: number;
+  readonly items: number;
+  /** Parts of the work. */
+  readonly numWorks: number;
+  /** Address of scratch memory, that of each thread behind the other's; and what one has. */
+  readonly scratch: number;
+  readonly scratchBytes: number;
+  /** Products and sums of all parts together, about. */
+  readonly flops: number;
+}
+
+/** How helpers are started and waited for. */
+export interface ThreadsOptions {
+  /** The module that a helper runs. */
+  readonly module?: URL;
+  /** How long a helper may take over one part before it is given up: far longer than any takes. */
+  readonly patienceMs?: number;
+  /** Below it a job is not worth waking a helper. */
+  readonly minFlops?: number;
+}
+
+/** A part takes a millisecond or so; a machine that is put to sleep may stop for long. */
+const PATIENCE_MS = 10_000;
+/** About 100 µs of one thread; a helper wakes up in 30 to 50. */
+const MIN_FLOPS = 4e6;
+/** Looks at the gate before the caller sleeps: a helper is at most a part behind. */
+const SPINS = 2000;
+/** Helpers that may be lost before the rest is done without. */
+const MAX_LOSSES = 3;
+
+/** See the module. One belongs to the thread that made it. */
+export class KernelThreads {
+  /** Threads that work at a time, the caller's own included. */
+  readonly numThreads: number;
+  readonly #options: Required<ThreadsOptions>;
+  #helpers: Helper[] = [];
+  #control = makeControl();
+  #losses = 0;
+  readonly #memories = new Map<WebAssembly.Memory, number>();
+  #nextMemory = 1;
+
+  constructor(numThreads: number, options: ThreadsOptions = {}) {
+    this.numThreads = Math.max(1, numThreads);
+    this.#options = {
+      // Named here in full, since deno compile looks for it.
+      module: options.module ?? new URL("./kernel_thread.ts", import.meta.url),
+      patienceMs: options.patienceMs ?? PATIENCE_MS,
+      minFlops: options.minFlops ?? MIN_FLOPS,
+    };
+  }
+
+  /** Helpers that have been started and not ended. */
+  get numHelpers(): number {
+    return this.#helpers.length;
+  }
+
+  /** Whether it goes without helpers from now on, too many having been lost. */
+  get isAlone(): boolean {
+    return this.#losses >= MAX_LOSSES;
+  }
+
+  /** Parts that helpers have done. */
+  get numHelpedWorks(): number {
+    return Atomics.load(this.#control, WORD.helped);
+  }
+
+  /** Runs a job to its end. @throws what the kernel throws. */
+  run(job: KernelJob): void {
+    const wanted = Math.min(this.numThreads, job.numWorks) - 1;
+    if (wanted < 1 || job.flops < this.#options.minFlops || this.isAlone) {
+      runAlone(job);
+      return;
+    }
+    this.#startHelpers();
+    const control = this.#control;
+    control.set([
+      KERNELS.indexOf(job.kernel),
+      this.#share(job.memory),
+      job.site,
+      job.step,
+      job.items,
+      job.numWorks,
+      job.scratch,
+      job.scratchBytes,
+    ], WORD.kernel);
+    control[WORD.failed] = 0;
+    Atomics.store(control, WORD.next, 0);
+    Atomics.store(control, WORD.gate, OPEN);
+    Atomics.add(control, WORD.job, 1);
+    Atomics.notify(control, WORD.job, wanted);
+    const kernel = job.exports[job.kernel];
+    takeWorks(
+      control,
+      (first, end) => kernel(job.site, job.step, job.items, first, end, job.scratch),
+    );
+    // A part may be done twice: it writes the same each time.
+    if (!this.#close()) runAlone(job);
+  }
+
+  /** Forgets a memory. Helpers that know it end, so that it can be freed; others start with the next job. */
+  release(memory: WebAssembly.Memory): void {
+    if (this.#memories.delete(memory)) this.#endHelpers();
+  }
+
+  /** Ends the helpers. Later jobs start others. */
+  dispose(): void {
+    this.#endHelpers();
+    this.#memories.clear();
+  }
+
+  #startHelpers(): void {
+    while (this.#helpers.length < this.numThreads - 1) {
+      const { port1, port2 } = new MessageChannel();
+      const taken = new Set(this.#helpers.map(({ thread }) => thread));
+      let thread = 1;
+      while (taken.has(thread)) thread++;
+      const workerData: ThreadStart = { control: this.#control.buffer, thread, port: port2 };
+      const worker = new Worker(this.#options.module, {
+        workerData,
+        transferList: [port2 as never],
+      });
+      const helper: Helper = { worker, port: port1, thread };
+      // An error of the thread itself, such as a module that does not load.
+      worker.on("error", () => this.#drop(helper));
+      worker.on("exit", () => this.#drop(helper));
+      worker.unref();
+      for (const [memory, id] of this.#memories) port1.postMessage({ id, memory });
+      this.#helpers.push(helper);
+    }
+  }
+
+  /** A helper has ended by itself. */
+  #drop(helper: Helper): void {
+    if (!this.#helpers.includes(helper)) return;
+    this.#helpers = this.#helpers.filter((other) => other !== helper);
+    helper.port.close();
+    this.#losses++;
+  }
+
+  /** The number by which helpers know a memory. */
+  #share(memory: WebAssembly.Memory): number {
+    const known = this.#memories.get(memory);
+    if (known !== undefined) return known;
+    const id = this.#nextMemory++;
+    this.#memories.set(memory, id);
+    const message: MemoryMessage = { id, memory };
+    for (const { port } of this.#helpers) port.postMessage(message);
+    return id;
+  }
+
+  /** Waits for those who have joined. @returns whether every part is done. */
+  #close(): boolean {
+    const control = this.#control;
+    let gate = Atomics.and(control, WORD.gate, ~OPEN) & ~OPEN;
+    for (let i = 0; i < SPINS && gate > 0; i++) gate = Atomics.load(control, WORD.gate);
+    while (gate > 0) {
+      if (Atomics.wait(control, WORD.gate, gate, this.#options.patienceMs) === "timed-out") {
+        this.#abandon();
+        return false;
+      }
+      gate = Atomics.load(control, WORD.gate);
+    }
+    return control[WORD.failed] === 0;
+  }
+
+  /** Ends helpers of which one has not come back. */
+  #abandon(): void {
+    const control = this.#control;
+    Atomics.store(control, WORD.next, 2 ** 31 - 1);
+    this.#losses++;
+    this.#endHelpers();
+    // Should it be alive after all, it ends its part before the work is done again.
+    const gate = Atomics.load(control, WORD.gate);
+    if (gate > 0) Atomics.wait(control, WORD.gate, gate, 100);
+  }
+
+  #endHelpers(): void {
+    for (const { worker, port } of this.#helpers) {
+      port.close();
+      void worker.terminate();
+    }
+    this.#helpers = [];
+    // What an ended helper may still write goes nowhere.
+    this.#control = makeControl();
+  }
+}
+
+interface Helper {
+  readonly worker: Worker;
+  readonly port: MessagePort;
+  readonly thread: number;
+}
+
+function makeControl(): Int32Array<SharedArrayBuffer> {
+  return new Int32Array(new SharedArrayBuffer(NUM_WORDS * 4));
+}
+
+function runAlone({ kernel, exports, site, step, items, numWorks, scratch }: KernelJob): void {
+  exports[kernel](site, step, items, 0, numWorks, scratch);
+}

@@ -1,0 +1,65 @@
+/**
+ * What the thread that runs a kernel and those that help it tell each other: words of 32 bits in shared memory.
+ *
+ * @module
+ */
+
+/** Word numbers. */
+export const WORD = {
+  /** Counts jobs; helpers sleep on it. */
+  job: 0,
+  /** Helpers at work on the job, and whether more may join. The job's words change only while it is 0. */
+  gate: 1,
+  /** The next part of the work that nobody has taken. */
+  next: 2,
+  /** Not 0 once a helper's part has failed. */
+  failed: 3,
+  kernel: 4,
+  memory: 5,
+  site: 6,
+  step: 7,
+  items: 8,
+  numWorks: 9,
+  scratch: 10,
+  scratchBytes: 11,
+  /** Counts the parts that helpers have done. */
+  helped: 12,
+} as const;
+
+export const NUM_WORDS = 16;
+
+/** Added to the gate while helpers may join. */
+export const OPEN = 1 << 16;
+
+/** By number. */
+export const KERNELS = ["pagedAttention", "packedAttention"] as const;
+
+export type KernelName = typeof KERNELS[number];
+
+/** What a helper is started with. */
+export interface ThreadStart {
+  readonly control: SharedArrayBuffer;
+  /** 1 for the first helper: its part of the scratch memory. */
+  readonly thread: number;
+  /** Where memories come in, each before the first job on it. */
+  readonly port: MessagePort;
+}
+
+/** A memory that jobs name by its number. */
+export interface MemoryMessage {
+  readonly id: number;
+  readonly memory: WebAssembly.Memory;
+}
+
+/** Takes parts of the open job until none is left. */
+export function takeWorks(
+  control: Int32Array,
+  work: (first: number, end: number) => void,
+): void {
+  const numWorks = control[WORD.numWorks]!;
+  while (true) {
+    const next = Atomics.add(control, WORD.next, 1);
+    if (next >= numWorks) return;
+    work(next, next + 1);
+  }
+}

@@ -1,0 +1,298 @@
+/**
+ * Attention of up to `ROWS` rows that see about the same keys of one KV head or several that lie side by side, `KEYS` keys at a time with a running softmax, after
+ * FlashAttention. What is worked on stays in the processor's first cache; keys and values are read once for all rows.
+ *
+ * A row's result depends on its query and its keys alone, to the bit: neither on the rows beside it nor on the thread.
+ */
+import { TILE } from "./layout";
+import {
+  addOne,
+  addSix,
+  addTwo,
+  fillHead,
+  KEYS,
+  scaleHead,
+  scoreOne,
+  scoreSix,
+  scoreTwo,
+  SCORES_BYTES,
+} from "./rows";
+import { cap, hide, LOG2_E, maxOf, toWeights, exp2One } from "./softmax";
+
+export const ROWS: u32 = 24;
+const TILES: u32 = KEYS / TILE;
+
+/** The rows of one pass; it lies in a thread's scratch memory, with its arrays behind it. */
+@unmanaged
+export class RowBlock {
+  numHeads: u32;
+  /** Of each head; a head's rows follow each other. */
+  numRows: u32;
+  /** From a tile of one head to that of the next. */
+  tileStride: u32;
+  headBytes: u32;
+  /** From one value to the next. */
+  valueBytes: u32;
+  scale: f32;
+  softcap: f32;
+}
+
+// Bytes from the block to its arrays.
+/** u32 `[ROWS]`: the keys each row sees, from the first to before the last; neither decreases from row to row of a head. */
+const STARTS: usize = 64;
+const ENDS: usize = STARTS + ROWS * 4;
+/** Where each row's result goes. */
+const OUTS: usize = ENDS + ROWS * 4;
+/** f32 `[ROWS]`: the largest exponent of two so far, and the sum of weights. */
+const LARGEST: usize = OUTS + ROWS * 4;
+const TOTALS: usize = LARGEST + ROWS * 4;
+/** u32 `[TILES]`: where the keys and values of a tile lie. */
+const KEY_TILES: usize = TOTALS + ROWS * 4;
+const VALUE_TILES: usize = KEY_TILES + TILES * 4;
+/** f32 `[ROWS, KEYS]`. */
+const SCORES: usize = VALUE_TILES + TILES * 4;
+/** f32 `[ROWS, headSize]` twice: queries, those of six, two or one rows interleaved; and sums. */
+const QUERIES: usize = SCORES + ROWS * SCORES_BYTES;
+
+/** Bytes that a block and its arrays take. */
+export function blockBytes(headSize: u32): usize {
+  return QUERIES + <usize> ROWS * headSize * 8;
+}
+
+/** Rows that are taken together, of those that are left. */
+function together(left: u32): u32 {
+  return left >= 6 ? 6 : left >= 2 ? 2 : 1;
+}
+
+function queriesOf(block: RowBlock, row: u32): usize {
+  return changetype<usize>(block) + QUERIES + <usize> row * block.headBytes;
+}
+
+function sumOf(block: RowBlock, row: u32): usize {
+  return queriesOf(block, ROWS + row);
+}
+
+function scoresOf(block: RowBlock, row: u32): usize {
+  return changetype<usize>(block) + SCORES + <usize> row * SCORES_BYTES;
+}
+
+function startOf(block: RowBlock, row: u32): u32 {
+  return load<u32>(changetype<usize>(block) + (<usize> row << 2), STARTS);
+}
+
+function endOf(block: RowBlock, row: u32): u32 {
+  return load<u32>(changetype<usize>(block) + (<usize> row << 2), ENDS);
+}
+
+/** Takes row `place` of a head. @param sink where a logit lies that joins its sum; 0 for none. */
+export function setRow(
+  block: RowBlock,
+  head: u32,
+  place: u32,
+  query: usize,
+  start: u32,
+  end: u32,
+  out: usize,
+  sink: usize,
+): void {
+  const row = head * block.numRows + place;
+  const at = changetype<usize>(block) + (<usize> row << 2);
+  store<u32>(at, start, STARTS);
+  store<u32>(at, end, ENDS);
+  store<u32>(at, <u32> out, OUTS);
+  store<f32>(at, sink ? load<f32>(sink) * LOG2_E : -f32.MAX_VALUE, LARGEST);
+  store<f32>(at, sink ? 1 : 0, TOTALS);
+  fillHead(sumOf(block, row), block.headBytes);
+  // Those it is taken together with, and its place among them.
+  const sixth = place % 6;
+  const left = block.numRows - (place - sixth);
+  const count: u32 = left >= 6 ? 6 : sixth === left - 1 && left % 2 === 1 ? 1 : 2;
+  const among = sixth % count;
+  let to = queriesOf(block, row - among) + <usize> among * 4;
+  for (const last = query + block.headBytes; query < last; query += 4, to += count * 4) {
+    store<f32>(to, load<f32>(query));
+  }
+}
+
+/** Says where a tile of the next keys lies. */
+export function setTile(block: RowBlock, tile: u32, keys: usize, values: usize): void {
+  const at = changetype<usize>(block) + (<usize> tile << 2);
+  store<u32>(at, <u32> keys, KEY_TILES);
+  store<u32>(at, <u32> values, VALUE_TILES);
+}
+
+/** The first key that any row sees, as keys are taken, and the end of them. */
+export function firstKeyOf(block: RowBlock): u32 {
+  return startOf(block, 0) & -KEYS;
+}
+
+export function lastKeyOf(block: RowBlock): u32 {
+  return endOf(block, block.numHeads * block.numRows - 1);
+}
+
+/** Adds the keys `[base, base + KEYS)`, whose tiles are set as far as rows see them. */
+export function attendKeys(block: RowBlock, base: u32): void {
+  const from = max(startOf(block, 0), base) - base;
+  const until = min(lastKeyOf(block) - base, KEYS);
+  const firstTile = from / TILE;
+  const endTile = (until + TILE - 1) / TILE;
+  score(block, base, firstTile, endTile);
+  for (let row: u32 = 0; row < block.numHeads * block.numRows; row++) weigh(block, row, base);
+  sum(block, base, firstTile, endTile);
+}
+
+function score(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
+  for (let tile = firstTile; tile < endTile; tile++) {
+    let keys: usize = load<u32>(changetype<usize>(block) + (<usize> tile << 2), KEY_TILES);
+    for (let head: u32 = 0; head < block.numHeads; head++, keys += block.tileStride) {
+      scoreTile(block, head * block.numRows, base, tile, keys);
+    }
+  }
+}
+
+/** Products of the rows of a head, `row` the first of them, with the keys of a tile. */
+function scoreTile(block: RowBlock, row: u32, base: u32, tile: u32, keys: usize): void {
+  const first = base + tile * TILE;
+  const headBytes = block.headBytes;
+  for (const end = row + block.numRows; row < end;) {
+    const count = together(end - row);
+    // Whether the last of them sees the tile, and the first.
+    if (endOf(block, row + count - 1) > first && startOf(block, row) < first + TILE) {
+      const queries = queriesOf(block, row);
+      const into = scoresOf(block, row) + <usize> tile * TILE * 4;
+      if (count === 6) scoreSix(keys, queries, headBytes, into);
+      else if (count === 2) scoreTwo(keys, queries, headBytes, into);
+      else scoreOne(keys, queries, headBytes, into);
+    }
+    row += count;
+  }
+}
+
+/** First of the keys from `base` on that a row sees, and the end of them; the same where it sees none. */
+function fromOf(block: RowBlock, row: u32, base: u32): u32 {
+  return min(max(startOf(block, row), base) - base, untilOf(block, row, base));
+}
+
+function untilOf(block: RowBlock, row: u32, base: u32): u32 {
+  return min(max(endOf(block, row), base) - base, KEYS);
+}
+
+/** Turns a row's scores into weights, relative to the largest so far, and what it has summed up too. */
+function weigh(block: RowBlock, row: u32, base: u32): void {
+  const from = fromOf(block, row, base);
+  const until = untilOf(block, row, base);
+  if (from === until) return;
+  const scores = scoresOf(block, row);
+  const first = scores + <usize> (from & -4) * 4;
+  const last = scores + <usize> ((until + 3) & -4) * 4;
+  let scale = block.scale;
+  if (block.softcap > 0) {
+    cap(first, last, scale, block.softcap);
+    scale = 1;
+  }
+  hide(first, scores + <usize> from * 4);
+  hide(scores + <usize> until * 4, last);
+  scale *= LOG2_E;
+
+  const at = changetype<usize>(block) + (<usize> row << 2);
+  const before = load<f32>(at, LARGEST);
+  const largest = max(before, scale * maxOf(first, last));
+  let total = load<f32>(at, TOTALS);
+  if (largest > before) {
+    const factor = exp2One(before - largest);
+    total *= factor;
+    scaleHead(sumOf(block, row), block.headBytes, factor, sumOf(block, row));
+  }
+  store<f32>(at, largest, LARGEST);
+  store<f32>(at, total + toWeights(first, last, scale, largest), TOTALS);
+}
+
+/**
+ * Adds the weighted values. Rows are taken together for the keys that all of them see; what only some see is added row
+ * by row, since a weight of 0 would not keep out a value that is no number.
+ */
+function sum(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
+  for (let tile = firstTile; tile < endTile; tile++) {
+    let values: usize = load<u32>(changetype<usize>(block) + (<usize> tile << 2), VALUE_TILES);
+    for (let head: u32 = 0; head < block.numHeads; head++, values += block.tileStride) {
+      sumTile(block, head * block.numRows, base, tile, values);
+    }
+  }
+}
+
+function sumTile(block: RowBlock, row: u32, base: u32, tile: u32, values: usize): void {
+  for (const end = row + block.numRows; row < end;) {
+    const count = together(end - row);
+    const from = fromOf(block, row + count - 1, base);
+    const until = untilOf(block, row, base);
+    if (from <= tile * TILE && until >= tile * TILE + TILE) {
+      addValues(block, row, count, tile * TILE, TILE, values);
+    } else if (from < until) {
+      addRows(block, row, count, tile, values, base, from);
+      addPart(block, row, count, tile, values, from, until);
+      addRows(block, row, count, tile, values, base, KEYS, until);
+    } else {
+      addRows(block, row, count, tile, values, base, KEYS);
+    }
+    row += count;
+  }
+}
+
+/** Row by row, the values `[from, until)` of a tile as far as each sees them. */
+function addRows(
+  block: RowBlock,
+  row: u32,
+  count: u32,
+  tile: u32,
+  values: usize,
+  base: u32,
+  until: u32,
+  from: u32 = 0,
+): void {
+  for (const end = row + count; row < end; row++) {
+    const first = max(from, fromOf(block, row, base));
+    addPart(block, row, 1, tile, values, first, min(until, untilOf(block, row, base)));
+  }
+}
+
+/** The values `[from, until)` as far as they lie in a tile, to the sums of `count` rows. */
+function addPart(
+  block: RowBlock,
+  row: u32,
+  count: u32,
+  tile: u32,
+  values: usize,
+  from: u32,
+  until: u32,
+): void {
+  const first = max(from, tile * TILE);
+  const end = min(until, tile * TILE + TILE);
+  if (first >= end) return;
+  const at = values + <usize> (first - tile * TILE) * block.valueBytes;
+  addValues(block, row, count, first, end - first, at);
+}
+
+function addValues(
+  block: RowBlock,
+  row: u32,
+  count: u32,
+  first: u32,
+  numKeys: u32,
+  values: usize,
+): void {
+  const headBytes = block.headBytes;
+  const valueBytes = block.valueBytes;
+  const weights = scoresOf(block, row) + <usize> first * 4;
+  const sums = sumOf(block, row);
+  if (count === 6) addSix(values, valueBytes, numKeys, headBytes, weights, sums);
+  else if (count === 2) addTwo(values, valueBytes, numKeys, headBytes, weights, sums);
+  else addOne(values, valueBytes, numKeys, headBytes, weights, sums);
+}
+
+/** Writes the results. */
+export function finish(block: RowBlock): void {
+  for (let row: u32 = 0; row < block.numHeads * block.numRows; row++) {
+    const at = changetype<usize>(block) + (<usize> row << 2);
+    scaleHead(sumOf(block, row), block.headBytes, 1 / load<f32>(at, TOTALS), load<u32>(at, OUTS));
+  }
+}

@@ -1,0 +1,192 @@
+import assert from "node:assert/strict";
+import type { AttentionShape } from "../../kernels/attention_shape.ts";
+import { SimdAttention } from "../../kernels/attention_simd.ts";
+import { KernelThreads, type ThreadsOptions } from "../../kernels/kernel_threads.ts";
+import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
+import { selfBounds } from "../../kernels/packed_bounds.ts";
+import { makeLayer } from "./attention_simd_case.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { makeStep } from "./paged_case.ts";
+
+const SHAPE: AttentionShape = { heads: 6, kvHeads: 3, headSize: 64, blockSize: 16, elem: "f32" };
+/** Decodes, a prompt, and the end of one. */
+const STEP = makeStep([
+  ...[1, 40, 700].map((keys) => ({ queries: 1, keys })),
+  { queries: 150, keys: 150 },
+  { queries: 21, keys: 300 },
+], 16);
+const BOUNDS = selfBounds([1, 300, 17, 64]);
+/** Rounds that helpers have to start in. */
+const MAX_ROUNDS = 2000;
+
+function openPaged(threads?: KernelThreads): SimdAttention {
+  const attention = new SimdAttention([makeLayer(SHAPE)], {
+    ...STEP.step,
+    numBlocks: STEP.numBlocks,
+    maxTokens: STEP.step.numTokens,
+    maxSequences: 5,
+    threads,
+  });
+  const normal = makeNormal(1);
+  const { q } = attention.inputs(0);
+  for (let i = 0; i < q.length; i++) q[i] = normal();
+  attention.begin(STEP.step);
+  attention.write(0);
+  return attention;
+}
+
+function openPacked(threads?: KernelThreads): SimdPackedAttention {
+  const { write, attend } = makeLayer(SHAPE);
+  const layer = { shape: SHAPE, ...write, ...attend, reach: 0, isPacked: true };
+  const attention = new SimdPackedAttention([layer], threads);
+  attention.begin(BOUNDS);
+  const normal = makeNormal(2);
+  const { q } = attention.inputs(0);
+  for (let i = 0; i < q.length; i++) q[i] = normal();
+  return attention;
+}
+
+/** Runs with threads that take part in however little. */
+function withThreads(
+  numThreads: number,
+  run: (threads: KernelThreads) => void,
+  options: ThreadsOptions = {},
+): void {
+  const threads = new KernelThreads(numThreads, { minFlops: 0, ...options });
+  try {
+    run(threads);
+  } finally {
+    threads.dispose();
+  }
+}
+
+/** Calls until every helper there may be has had the time to do something. */
+function untilHelped(threads: KernelThreads, call: () => void): void {
+  for (let round = 0; round < MAX_ROUNDS && threads.numHelpedWorks < 100; round++) call();
+  assert(threads.numHelpedWorks > 0, "no helper took part");
+}
+
+// Threads of Node end a while after they were told to.
+const options = { sanitizeResources: false, sanitizeOps: false };
+
+for (const numThreads of [2, 3, 4]) {
+  Deno.test(`KernelThreads gives what one thread gives, to the bit: ${numThreads}`, options, () => {
+    const paged = openPaged().attend(0).slice();
+    const packed = openPacked().run(0).slice();
+    withThreads(numThreads, (threads) => {
+      const ours = openPaged(threads);
+      untilHelped(threads, () => assert.deepEqual(ours.attend(0), paged));
+      assert.equal(threads.numHelpers, numThreads - 1);
+      const oursPacked = openPacked(threads);
+      for (let i = 0; i < 50; i++) assert.deepEqual(oursPacked.run(0), packed);
+      assert.deepEqual(ours.attend(0), paged);
+    });
+  });
+}
+
+Deno.test("KernelThreads starts no helper for little work", options, () => {
+  const threads = new KernelThreads(4);
+  const attention = new SimdAttention([makeLayer(SHAPE)], {
+    ...{ numBlocks: 4, maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 4, threads },
+  });
+  const { step } = makeStep([{ queries: 1, keys: 30 }], 16);
+  attention.begin(step);
+  attention.run(0);
+  assert.equal(threads.numHelpers, 0);
+});
+
+Deno.test(
+  "KernelThreads does the work of a helper that is lost in the middle of it",
+  options,
+  () => {
+    const want = openPaged().attend(0).slice();
+    const module = new URL("../fixtures/stuck_kernel_thread.ts", import.meta.url);
+    withThreads(2, (threads) => {
+      const attention = openPaged(threads);
+      // Until it has joined and been given up.
+      for (let losses = 0; losses < 3;) {
+        assert.deepEqual(attention.attend(0), want);
+        if (threads.numHelpers === 0) losses++;
+      }
+      // It is not replaced for ever.
+      assert.deepEqual(attention.attend(0), want);
+      assert.equal(threads.numHelpers, 0);
+    }, { module, patienceMs: 50 });
+  },
+);
+
+Deno.test("KernelThreads works alone when helpers do not start", options, async () => {
+  const want = openPaged().attend(0).slice();
+  const threads = new KernelThreads(3, { minFlops: 0, module: new URL("file:///nowhere.ts") });
+  const attention = openPaged(threads);
+  while (threads.numHelpers > 0 || !threads.isAlone) {
+    assert.deepEqual(attention.attend(0), want);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  assert.deepEqual(attention.attend(0), want);
+  threads.dispose();
+});
+
+Deno.test("KernelThreads starts others after it has ended its helpers", options, () => {
+  const want = openPaged().attend(0).slice();
+  withThreads(2, (threads) => {
+    for (let i = 0; i < 3; i++) {
+      const attention = openPaged(threads);
+      untilHelped(threads, () => assert.deepEqual(attention.attend(0), want));
+      attention.dispose();
+      assert.equal(threads.numHelpers, 0);
+    }
+  });
+});
+
+Deno.test("KernelThreads holds no memory of what is disposed", options, async () => {
+  const threads = new KernelThreads(2, { minFlops: 0 });
+  const { step } = makeStep([{ queries: 32, keys: 32 }], 16);
+  // About 50 MiB.
+  const limits = { ...step, maxTokens: 32, maxSequences: 1, numBlocks: 2048, threads };
+  const round = async () => {
+    const attention = new SimdAttention([makeLayer(SHAPE)], limits);
+    // Its cache, so that the memory is not a promise only.
+    new Uint8Array(attention.inputs(0).q.buffer).fill(1, 2 ** 20, 44 * 2 ** 20);
+    attention.begin(step);
+    attention.attend(0);
+    attention.dispose();
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  };
+  for (let i = 0; i < 5; i++) await round();
+  const before = Deno.memoryUsage().rss;
+  for (let i = 0; i < 50; i++) await round();
+  const grown = (Deno.memoryUsage().rss - before) / 2 ** 20;
+  threads.dispose();
+  assert(grown < 1200, `50 rounds of 50 MiB left ${grown.toFixed(0)} MiB`);
+});
+
+Deno.test("KernelThreads does not keep the process alive", async () => {
+  const code = `
+    import { KernelThreads } from "${new URL("../../kernels/kernel_threads.ts", import.meta.url)}";
+    import { SimdAttention } from "${new URL("../../kernels/attention_simd.ts", import.meta.url)}";
+    import { makeLayer } from "${new URL("./attention_simd_case.ts", import.meta.url)}";
+    import { makeStep } from "${new URL("./paged_case.ts", import.meta.url)}";
+    const threads = new KernelThreads(3, { minFlops: 0 });
+    const { step, numBlocks } = makeStep([{ queries: 64, keys: 64 }], 16);
+    const shape = ${JSON.stringify(SHAPE)};
+    const limits = { ...step, numBlocks, maxTokens: 64, maxSequences: 1, threads };
+    const attention = new SimdAttention([makeLayer(shape)], limits);
+    attention.begin(step);
+    while (threads.numHelpedWorks === 0) attention.run(0);
+    console.log("helped");
+  `;
+  const path = await Deno.makeTempFile({ suffix: ".ts" });
+  try {
+    await Deno.writeTextFile(path, code);
+    const config = new URL("../../deno.json", import.meta.url).pathname;
+    const { code: status, stdout } = await new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", "--config", config, path],
+      stderr: "inherit",
+    }).output();
+    assert.equal(new TextDecoder().decode(stdout).trim(), "helped");
+    assert.equal(status, 0);
+  } finally {
+    await Deno.remove(path);
+  }
+});
