@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
@@ -40,6 +41,7 @@ export class CpuBackend implements Backend {
   readonly #options: Partial<CpuRuntimeOptions>;
   #opening: Promise<CpuRuntime> | undefined;
   #runtime: CpuRuntime | undefined;
+  #threads: KernelThreads | undefined;
 
   /** The runtime is loaded with the first session, or by {@linkcode open}. */
   constructor(options: Partial<CpuRuntimeOptions> = {}) {
@@ -69,6 +71,12 @@ export class CpuBackend implements Backend {
     return this.#opening;
   }
 
+  /** As many as the runtime has; before it is loaded, attention does without. */
+  #kernelThreads(): KernelThreads | undefined {
+    if (this.#runtime) this.#threads ??= new KernelThreads(this.#runtime.threads);
+    return this.#threads;
+  }
+
   async openSession(model: Uint8Array): Promise<Session> {
     return await (await this.#open()).openSession(model);
   }
@@ -96,15 +104,15 @@ export class CpuBackend implements Backend {
   }
 
   openAttention(options: AttentionOptions): PagedAttention {
-    return new CpuAttention(options);
+    return new CpuAttention(options, this.#kernelThreads());
   }
 
   openPackedAttention(options: PackedAttentionOptions): PackedAttention {
-    return new CpuPackedAttention(options);
+    return new CpuPackedAttention(options, this.#kernelThreads());
   }
 
   openCrossAttention(options: CrossAttentionOptions): CrossAttention {
-    return new CpuCrossAttention(options);
+    return new CpuCrossAttention(options, this.#kernelThreads());
   }
 
   openSampler({ vocabSize }: SamplerOptions): Sampler {
@@ -131,6 +139,7 @@ export class CpuBackend implements Backend {
   }
 
   async dispose(): Promise<void> {
+    this.#threads?.dispose();
     await (await this.#opening)?.dispose();
   }
 }

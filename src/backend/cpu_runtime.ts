@@ -18,6 +18,8 @@ export interface CpuRuntime {
   readonly name: "native" | "web";
   /** For people. */
   readonly description: string;
+  /** Threads that the kernels of the backend may share their work with, as the graphs do. */
+  readonly threads: number;
   openSession(model: Uint8Array): Promise<Session>;
   /** See {@linkcode Backend.openModel}. */
   openModel(model: Model, files: ModelFiles): Promise<Session>;
@@ -34,8 +36,11 @@ export interface CpuRuntimeOptions {
 }
 
 /** @throws {StartupError} when native is asked for and does not load. */
-export async function openCpuRuntime({ choice, threads }: CpuRuntimeOptions): Promise<CpuRuntime> {
-  if (choice === "web") return WEB;
+export async function openCpuRuntime(
+  { choice, threads: wanted }: CpuRuntimeOptions,
+): Promise<CpuRuntime> {
+  const threads = wanted ?? await countCores();
+  if (choice === "web") return web(threads);
   try {
     await loadNative();
   } catch (error) {
@@ -46,9 +51,9 @@ export async function openCpuRuntime({ choice, threads }: CpuRuntimeOptions): Pr
     log.warn("onnxruntime-node cannot be loaded: models run on onnxruntime-web, much slower", {
       reason,
     });
-    return WEB;
+    return web(threads);
   }
-  return native(threads ?? await countCores());
+  return native(threads);
 }
 
 function native(threads: number): CpuRuntime {
@@ -56,6 +61,7 @@ function native(threads: number): CpuRuntime {
   return {
     name: "native",
     description: `onnxruntime-node, ${threads} ${threads === 1 ? "thread" : "threads"}`,
+    threads,
     openSession: (model) => openSession(model, options),
     openModel: async (model, files) => {
       const { bytes, weightsFolder } = await mapWeights(model, files);
@@ -65,13 +71,16 @@ function native(threads: number): CpuRuntime {
   };
 }
 
-const WEB: CpuRuntime = {
-  name: "web",
-  description: "onnxruntime-web",
-  openSession: (model) => openSession(model),
-  openModel: async (model, files) => {
-    const { bytes, externalData } = await copyWeights(expandQuantized(model), files);
-    return await openSession(bytes, { externalData });
-  },
-  dispose: () => Promise.resolve(),
-};
+function web(threads: number): CpuRuntime {
+  return {
+    name: "web",
+    description: "onnxruntime-web",
+    threads,
+    openSession: (model) => openSession(model),
+    openModel: async (model, files) => {
+      const { bytes, externalData } = await copyWeights(expandQuantized(model), files);
+      return await openSession(bytes, { externalData });
+    },
+    dispose: () => Promise.resolve(),
+  };
+}
