@@ -38,7 +38,7 @@ const BINDINGS = {
 
 /** Most log-probabilities a row may ask for. */
 const MAX_TOP = 20;
-const ROW_WORDS = 12;
+const ROW_WORDS = 13;
 const PAIR_BYTES = 8;
 const NO_TOKEN = 0xffffffff;
 const NO_BITMAP = 0xffffffff;
@@ -86,7 +86,7 @@ export class Sampler {
     this.#rowWords = new Uint32Array(maxRows * ROW_WORDS);
     this.#rowFloats = new Float32Array(this.#rowWords.buffer);
     this.#rowsBuffer = this.#createInput(this.#rowWords.byteLength);
-    const numExtras = maxRows * (Math.ceil(vocabSize / 32) + 2 * FIRST_ADJUSTMENTS);
+    const numExtras = maxRows * 2 * (Math.ceil(vocabSize / 32) + FIRST_ADJUSTMENTS);
     this.#extras = new Uint32Array(numExtras);
     this.#extraFloats = new Float32Array(this.#extras.buffer);
     this.#extrasBuffer = this.#createInput(this.#extras.byteLength);
@@ -145,7 +145,8 @@ export class Sampler {
     return rows.map((row, index) => {
       const firstTop = (rows.length + index * MAX_TOP) * 2;
       const count = Math.min(row.topLogprobs, this.#options.vocabSize);
-      const top = Array.from({ length: count }, (_, n) => pair(firstTop + n * 2));
+      const top = Array.from({ length: count }, (_, n) => pair(firstTop + n * 2))
+        .filter(({ tokenId }) => tokenId !== NO_TOKEN);
       return { ...pair(index * 2), top };
     });
   }
@@ -168,7 +169,7 @@ export class Sampler {
   #reserve(rows: readonly SampleRow[]): void {
     const bitmapWords = Math.ceil(this.#options.vocabSize / 32);
     let needed = 0;
-    for (const row of rows) needed += bitmapWords + 2 * (row.adjustments?.length ?? 0);
+    for (const row of rows) needed += 2 * (bitmapWords + (row.adjustments?.length ?? 0));
     if (needed <= this.#extras.length) return;
     this.#extras = new Uint32Array(2 * needed);
     this.#extraFloats = new Float32Array(this.#extras.buffer);
@@ -189,19 +190,29 @@ export class Sampler {
     words[at + 5] = rowKey(params.seed, row.tokenIndex);
     floats[at + 6] = repetitionPenalty;
     floats[at + 7] = 1 / repetitionPenalty;
-    words[at + 10] = this.#packBitmap(row);
+    words[at + 12] = this.#packMask(row.mask);
+    words[at + 10] = row.adjustments === undefined ? words[at + 12]! : this.#packBitmap(row);
     words[at + 8] = row.adjustments?.length ?? 0;
     words[at + 9] = this.#packAdjustments(row);
     words[at + 11] = Math.min(row.topLogprobs, this.#options.vocabSize);
   }
 
-  /** The tokens whose logits count as they are. */
-  #packBitmap({ mask, adjustments }: SampleRow): number {
-    if (mask === undefined && adjustments === undefined) return NO_BITMAP;
+  #packMask(mask: Uint32Array | undefined): number {
+    if (mask === undefined) return NO_BITMAP;
     const at = this.#numExtras;
     this.#numExtras += Math.ceil(this.#options.vocabSize / 32);
-    if (mask === undefined) this.#extras.fill(0xffffffff, at, this.#numExtras);
-    else this.#extras.set(mask.subarray(0, this.#numExtras - at), at);
+    this.#extras.set(mask.subarray(0, this.#numExtras - at), at);
+    return at;
+  }
+
+  /** The allowed tokens whose logits count as they are. */
+  #packBitmap({ mask, adjustments }: SampleRow): number {
+    const at = this.#numExtras;
+    if (mask !== undefined) this.#packMask(mask);
+    else {
+      this.#numExtras += Math.ceil(this.#options.vocabSize / 32);
+      this.#extras.fill(0xffffffff, at, this.#numExtras);
+    }
     for (let i = 0; i < (adjustments?.length ?? 0); i++) {
       const id = adjustments!.tokenIds[i]!;
       this.#extras[at + (id >>> 5)]! &= ~(1 << (id & 31));

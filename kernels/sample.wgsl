@@ -115,7 +115,7 @@ fn sample(
     top_bound = find_bound(thread, row.num_top);
   }
   var best = likeliest;
-  if (row.bitmap != NO_BITMAP) {
+  if (row.bitmap != row.mask) {
     best = find_best(row, start, thread, false, AHEAD_OF_ALL);
   }
   if (best.score == 0u) {

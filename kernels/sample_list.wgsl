@@ -115,6 +115,10 @@ fn choose_from_list(row: Row, thread: u32, length: u32, largest: f32) -> Choice 
 fn write_top(row: Row, start: u32, thread: u32, index: u32, bound: u32, log_sum: f32) {
   let length = gather(row, start, thread, true, bound);
   if (length <= LIST_SIZE) {
+    // Where fewer are allowed than asked for, no token stands in the places behind.
+    for (var n = length + thread; n < row.num_top; n += THREADS) {
+      top[index * MAX_TOP + n] = vec2<u32>(NO_TOKEN, 0u);
+    }
     for (var n = thread; n < length; n += THREADS) {
       let rank = u32(ahead_in_list(row, n, length, 0.0).x);
       if (rank < row.num_top) {

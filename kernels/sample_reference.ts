@@ -3,15 +3,16 @@
  *
  * Per row, with `l` the logits:
  *
+ * 0. Masked tokens leave: nothing below sees them.
  * 1. `a = l`, repetition penalty (`l > 0 ? l / r : l * r` where in context), then
- *    `- frequency * count - presence * (count > 0) + bias`; masked tokens leave.
+ *    `- frequency * count - presence * (count > 0) + bias`.
  * 2. Temperature 0: the largest `a`, the lowest id among equals.
  * 3. Else `s = (a - max a) / temperature` and `w = exp(s)`. Kept are, in the order (larger `a`, lower id): tokens with
  *    `s ≥ ln(minP)`; of those the first `topK`; of those the shortest prefix whose `w` sum to `topP` of the whole.
  * 4. Chosen is the kept token of smallest `e / w`, `e` an exponential variate of (seed, token index, token id):
  *    the Gumbel-max trick without its outer logarithm. It picks token `t` with probability `w[t] / Σ w`.
  *
- * Log-probabilities are those of `l`.
+ * Log-probabilities are those of `l`, of the tokens that are left.
  *
  * @module
  */
@@ -27,6 +28,7 @@ import { addend, inverseTemperature, LARGEST_FLOAT32, lowestExponent } from "./s
 const { fround } = Math;
 /** Widens a bound that was computed in float64, so that the float32 comparison after it decides. */
 const MARGIN = 1e-3;
+const ALL_BITS = 0xffffffff;
 
 /** Samples rows of logits; all its memory is allocated when it is made. */
 export class ReferenceSampler {
@@ -69,7 +71,8 @@ export class ReferenceSampler {
   }
 
   #sampleRow(source: Float32Array | Float16Array, row: SampleRow): SampledToken | undefined {
-    const logits = this.#load(source);
+    const loaded = this.#load(source);
+    const logits = row.mask === undefined ? loaded : this.#applyMask(loaded, row.mask);
     const raw = this.#rawRow;
     raw.set(logits);
     const rawMax = raw.max();
@@ -105,32 +108,45 @@ export class ReferenceSampler {
     this.#rawRow.gather(list, this.#rawRow.lowerBound(count));
     list.keepLargest(count);
     list.sort();
-    return Array.from({ length: list.length }, (_, i) => ({
-      tokenId: list.ids[i]!,
-      logprob: list.values[i]! - logSum,
-    }));
+    const top: { tokenId: number; logprob: number }[] = [];
+    for (let i = 0; i < list.length && list.values[i]! > -Infinity; i++) {
+      top.push({ tokenId: list.ids[i]!, logprob: list.values[i]! - logSum });
+    }
+    return top;
   }
 
-  /** The row with penalties, biases and mask applied: a copy, or the row itself where it has none. */
-  #adjust(row: SampleRow): ChunkedRow {
-    const { adjustments, mask, params } = row;
-    if (adjustments === undefined && mask === undefined) return this.#rawRow;
-    const values = this.#adjusted;
-    values.set(this.#rawRow.values);
-    if (adjustments !== undefined) {
-      const penalty = fround(params.repetitionPenalty);
-      const inverse = fround(1 / params.repetitionPenalty);
-      for (let i = 0; i < adjustments.length; i++) {
-        const id = adjustments.tokenIds[i]!;
-        const logit = values[id]!;
-        const factor = adjustments.inContext[i] === 0 ? 1 : logit > 0 ? inverse : penalty;
-        values[id] = Math.min(fround(fround(logit * factor) + addend(row, i)), LARGEST_FLOAT32);
+  /** The logits, those of forbidden tokens out of the draw. */
+  #applyMask(logits: Float32Array, mask: Uint32Array): Float32Array {
+    const masked = this.#logits;
+    if (logits !== masked) masked.set(logits);
+    for (let word = 0; word * 32 < masked.length; word++) {
+      const bits = mask[word]!;
+      if (bits === ALL_BITS) continue;
+      const start = word * 32;
+      const end = Math.min(start + 32, masked.length);
+      if (bits === 0) masked.fill(-Infinity, start, end);
+      else {
+        for (let id = start; id < end; id++) {
+          if ((bits >>> (id & 31) & 1) === 0) masked[id] = -Infinity;
+        }
       }
     }
-    if (mask !== undefined) {
-      for (let id = 0; id < values.length; id++) {
-        if ((mask[id >>> 5]! >>> (id & 31) & 1) === 0) values[id] = -Infinity;
-      }
+    return masked;
+  }
+
+  /** The row with penalties and biases applied: a copy, or the row itself where it has none. */
+  #adjust(row: SampleRow): ChunkedRow {
+    const { adjustments, params } = row;
+    if (adjustments === undefined) return this.#rawRow;
+    const values = this.#adjusted;
+    values.set(this.#rawRow.values);
+    const penalty = fround(params.repetitionPenalty);
+    const inverse = fround(1 / params.repetitionPenalty);
+    for (let i = 0; i < adjustments.length; i++) {
+      const id = adjustments.tokenIds[i]!;
+      const logit = values[id]!;
+      const factor = adjustments.inContext[i] === 0 ? 1 : logit > 0 ? inverse : penalty;
+      values[id] = Math.min(fround(fround(logit * factor) + addend(row, i)), LARGEST_FLOAT32);
     }
     this.#adjustedRow.set(values);
     return this.#adjustedRow;

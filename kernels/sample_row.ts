@@ -66,10 +66,10 @@ export interface SampleRow {
   readonly topLogprobs: number;
 }
 
-/** A chosen token. Log-probabilities are those of the model: before penalties, bias, mask and temperature. */
+/** A chosen token. Log-probabilities are those of the model among allowed tokens: before penalties, bias and temperature. */
 export interface SampledToken {
   readonly tokenId: number;
   readonly logprob: number;
-  /** Most likely first; as many as the row asked for. */
+  /** Most likely first; as many as the row asked for, or all that are allowed. */
   readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];
 }

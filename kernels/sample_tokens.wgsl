@@ -34,9 +34,11 @@ struct Row {
   // Where in `extras` the row's bitmap begins: tokens that are allowed and not adjusted. NO_BITMAP: all.
   bitmap: u32,
   num_top: u32,
+  // Where in `extras` the bitmap of allowed tokens begins. NO_BITMAP: all.
+  mask: u32,
 }
 
-// Four tokens: their keys by the model's logits, and by the adjusted ones, 0 where excluded.
+// Four tokens: their keys by the model's logits, 0 where forbidden, and by the adjusted ones, 0 where excluded.
 struct Tokens {
   ids: vec4<u32>,
   raw_keys: vec4<u32>,
@@ -63,8 +65,8 @@ fn to_value(key: u32) -> f32 {
   return to_values(vec4<u32>(key)).x;
 }
 
-fn are_in_bitmap(row: Row, tokens: vec4<u32>) -> vec4<bool> {
-  let words = vec4<u32>(row.bitmap) + tokens / 32u;
+fn are_in_bitmap(bitmap: u32, tokens: vec4<u32>) -> vec4<bool> {
+  let words = vec4<u32>(bitmap) + tokens / 32u;
   let bits = vec4<u32>(extras[words.x], extras[words.y], extras[words.z], extras[words.w]);
   return ((bits >> (tokens % 32u)) & vec4<u32>(1u)) == vec4<u32>(1u);
 }
@@ -108,10 +110,13 @@ fn load_tokens(row: Row, start: u32, index: u32) -> Tokens {
     // Before the row ids wrap around.
     let is_valid = tokens.ids < vec4<u32>(VOCAB_SIZE);
     tokens.raw_keys = select(vec4<u32>(), to_keys(unpack(logits[at])), is_valid);
+    let ids = min(tokens.ids, vec4<u32>(VOCAB_SIZE - 1u));
+    if (row.mask != NO_BITMAP) {
+      tokens.raw_keys = select(vec4<u32>(), tokens.raw_keys, are_in_bitmap(row.mask, ids));
+    }
     tokens.keys = tokens.raw_keys;
-    if (row.bitmap != NO_BITMAP) {
-      let is_kept = are_in_bitmap(row, min(tokens.ids, vec4<u32>(VOCAB_SIZE - 1u)));
-      tokens.keys = select(vec4<u32>(), tokens.raw_keys, is_kept);
+    if (row.bitmap != row.mask) {
+      tokens.keys = select(vec4<u32>(), tokens.raw_keys, are_in_bitmap(row.bitmap, ids));
     }
     return tokens;
   }

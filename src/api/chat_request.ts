@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
 import { flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import { STRUCTURED_OUTPUT } from "./structured_output.ts";
 
 const MAX_MESSAGES = 4096;
 const MAX_CHOICES = 16;
@@ -87,6 +88,7 @@ export const ChatRequest = z.object({
   logprobs: flag().nullish().describe("Report the log-probability of each token; default false"),
   top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish()
     .describe("The most likely tokens to report beside each; needs logprobs"),
+  ...STRUCTURED_OUTPUT,
   stream: flag().nullish().describe("Answer as server-sent events; default false"),
   stream_options: z.object({
     include_usage: flag().nullish(),

@@ -24,10 +24,6 @@ const UNSERVED: Readonly<Record<string, string>> = {
   return_token_ids: "text",
   return_tokens_as_token_ids: "text",
   logits_processors: "logit_bias",
-  guided_json: "response_format",
-  guided_regex: "structured_outputs",
-  guided_choice: "structured_outputs",
-  guided_grammar: "structured_outputs",
   // llama.cpp and others
   typical_p: "top_p",
   tfs_z: "top_p",

@@ -14,6 +14,9 @@ import type { Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 import { StepBuilder } from "./step_builder.ts";
 
+/** Why a sample ends. */
+export type EndReason = "length" | "stop";
+
 /**
  * Hears of one request's tokens. Calls come between steps, never while the request is being cancelled. A listener that
  * throws ends its own request, with what it threw as the reason, and no other.
@@ -22,10 +25,10 @@ export interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
    * A sample got a token.
    *
-   * @param isLast whether the sample has no room for another.
-   * @returns whether the sample ends with it; one that `isLast` ends anyhow.
+   * @param end why no other can follow: no room, or a grammar that is complete.
+   * @returns whether the sample ends with it; one that has an `end` ends anyhow.
    */
-  onToken(sampleIndex: number, token: Token, isLast: boolean): boolean;
+  onToken(sampleIndex: number, token: Token, end: EndReason | undefined): boolean;
   /** All samples have ended. @param numCachedTokens prompt tokens that needed no computing. */
   onDone(numCachedTokens: number): void;
   /** The step failed; the request is over. */
@@ -138,8 +141,9 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     const index = running.sequences.indexOf(sequence);
     this.#noteToken(running, index);
     try {
-      const ends = running.listener.onToken(index, token, sequence.isFull);
-      if (!ends && !sequence.isFull) return;
+      const end = sequence.sampling.isFinished ? "stop" : sequence.isFull ? "length" : undefined;
+      const ends = running.listener.onToken(index, token, end);
+      if (!ends && end === undefined) return;
       this.#scheduler.end(sequence.id);
       this.#running.delete(sequence.id);
       if (--running.numUnfinished > 0) return;
@@ -173,7 +177,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     const reason = error instanceof EmbeddingError ? error.cause : error;
     for (const { sequence } of blame(step, error)) {
       const running = this.#running.get(sequence.id);
-      if (running !== undefined) this.#failRequest(running, reason);
+      if (running !== undefined) this.#failRequest(running, sequence.sampling.failure ?? reason);
     }
   }
 

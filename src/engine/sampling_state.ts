@@ -1,4 +1,9 @@
 import type { SampleRow, SamplingParams, TokenAdjustments } from "../../kernels/sample_row.ts";
+import { refusal } from "../grammar/compiler.ts";
+import type { Grammar, GrammarMatcher } from "../grammar/grammar.ts";
+
+/** A mask that allows nothing, however many words of it are read. */
+const NO_TOKENS = new Uint32Array(2 ** 16);
 
 /** What a sequence's sampling depends on besides its tokens. */
 export interface SamplingOptions {
@@ -11,6 +16,8 @@ export interface SamplingOptions {
   readonly endTokenIds?: readonly number[] | undefined;
   /** How many most likely tokens to report with each chosen one, 0 to 20. */
   readonly topLogprobs: number;
+  /** What the completion must match. */
+  readonly grammar?: Grammar | undefined;
 }
 
 /**
@@ -24,6 +31,8 @@ export class SamplingState implements SampleRow {
   readonly adjustments: TokenAdjustments | undefined;
   readonly #table: AdjustmentTable | undefined;
   readonly #options: SamplingOptions;
+  readonly #matcher: GrammarMatcher | undefined;
+  #failure: unknown;
   #tokenIndex = 0;
 
   constructor(promptTokens: Int32Array, options: SamplingOptions) {
@@ -40,6 +49,27 @@ export class SamplingState implements SampleRow {
       this.#table.addPrompt(promptTokens, repetitionPenalty !== 1);
     }
     this.adjustments = this.#table;
+    this.#matcher = options.grammar?.createMatcher();
+  }
+
+  /**
+   * The tokens that the grammar allows, worked out when the sampler asks for them: on a GPU that is while the device runs
+   * the step. None where the grammar failed.
+   */
+  get mask(): Uint32Array | undefined {
+    const matcher = this.#matcher;
+    if (matcher === undefined) return undefined;
+    return this.#guard(() => matcher.mask) ?? NO_TOKENS;
+  }
+
+  /** What went wrong in the grammar, which leaves this completion alone without a next token. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
+  /** Whether the completion matches its grammar, and would no longer with any further token. */
+  get isFinished(): boolean {
+    return this.#matcher?.isFinished ?? false;
   }
 
   /** Index of the token to choose next within the completion. */
@@ -51,9 +81,20 @@ export class SamplingState implements SampleRow {
   push(tokenId: number): void {
     this.#tokenIndex++;
     this.#table?.addCompletion(tokenId);
+    this.#guard(() => this.#matcher?.accept(tokenId));
     const { minTokens = 0, endTokenIds = [], logitBias } = this.#options;
     if (this.#tokenIndex !== minTokens) return;
     for (const id of endTokenIds) this.#table?.setBias(id, logitBias?.get(id) ?? 0);
+  }
+
+  #guard<T>(use: () => T): T | undefined {
+    if (this.#failure !== undefined) return undefined;
+    try {
+      return use();
+    } catch (error) {
+      this.#failure = refusal(error);
+      return undefined;
+    }
   }
 }
 

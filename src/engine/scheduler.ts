@@ -5,6 +5,7 @@
  */
 import type { DecoderLimits, SampledToken, SamplingParams } from "../decoder/decoder.ts";
 import { HearthError } from "../errors.ts";
+import type { Grammar } from "../grammar/grammar.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import { type MediaSpan, type SectionPositions, Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
@@ -27,6 +28,8 @@ export interface GenerationRequest {
   readonly endTokenIds?: readonly number[] | undefined;
   /** How many most likely tokens to report with each chosen one, 0 to 20. */
   readonly topLogprobs: number;
+  /** What each completion must match. */
+  readonly grammar?: Grammar | undefined;
   /** In order, none within another. */
   readonly media?: readonly MediaSpan[] | undefined;
   /** Where the tokens are, for a rotary embedding in sections; at their places in the sequence if absent. */

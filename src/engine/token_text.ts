@@ -37,11 +37,12 @@ export class TokenTexts {
   }
 
   of(tokenId: number): TokenText {
-    const bytes = this.#bytesOf(tokenId);
+    const bytes = this.bytesOf(tokenId);
     return { token: spell(bytes), bytes: [...bytes] };
   }
 
-  #bytesOf(tokenId: number): Uint8Array {
+  /** The bytes that a token adds to the text; none for an id without a token. */
+  bytesOf(tokenId: number): Uint8Array {
     const token = this.#source.tokenOf(tokenId);
     if (token === undefined) return new Uint8Array(0);
     if (this.#source.isAdded(tokenId)) return encoder.encode(token);

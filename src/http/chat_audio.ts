@@ -8,6 +8,7 @@ import { HearthError } from "../errors.ts";
 import type { Session } from "../session/session.ts";
 import type { TaskStream } from "../session/task_stream.ts";
 import type { ChatEvent, TranscribeEvent } from "../models/task.ts";
+import { grammarOf } from "./chat_grammar.ts";
 import type { ChatTaskOptions } from "./chat_task.ts";
 import { readPart } from "./media.ts";
 import { findOnlyMedia } from "./only_media.ts";
@@ -37,6 +38,12 @@ export async function transcribeChat(
     throw new HearthError("invalid_value", `n: a speech model gives 1 answer, saw ${request.n}.`, {
       param: "n",
     });
+  }
+  if (grammarOf(request) !== undefined) {
+    throw new HearthError(
+      "unsupported_by_model",
+      "A speech model's answer is the transcript; it takes no form.",
+    );
   }
   const { session, requestId, signal } = options;
   const audio = await readPart(part, { ...options, param });

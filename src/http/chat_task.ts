@@ -6,6 +6,7 @@
 import type { ChatRequest } from "../api/chat_request.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
+import { grammarOf } from "./chat_grammar.ts";
 
 const MIXING_FACTOR = 0x9e3779b1;
 
@@ -30,6 +31,7 @@ export async function chatTask(
     messages: await readMessages(request.messages, options),
     prompt: promptOptions(request),
     options: generationOptions(request),
+    grammar: grammarOf(request),
   };
 }
 

@@ -6,6 +6,7 @@
 import type { EngineLoop } from "../engine/loop.ts";
 import type { GenerationRequest } from "../engine/scheduler.ts";
 import { HearthError } from "../errors.ts";
+import type { GrammarCompiler } from "../grammar/compiler.ts";
 import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
@@ -20,17 +21,18 @@ export interface ChatGenerationParts {
   readonly engine: EngineLoop;
   readonly tokenizer: Pick<TextTokenizer, "decode" | "tokenTexts">;
   readonly defaults: GenerationDefaults;
+  readonly grammars: GrammarCompiler;
 }
 
 /**
  * Queues a chat request.
  *
  * @returns ends it: nothing is emitted afterwards.
- * @throws {HearthError} `invalid_value` when `logit_bias` or `stop_token_ids` name no token of the model; what the
- * engine refuses.
+ * @throws {HearthError} `invalid_value` when `logit_bias` or `stop_token_ids` name no token of the model, or the grammar
+ * cannot be enforced; what the engine refuses.
  */
 export function generateChat(
-  { engine, tokenizer, defaults }: ChatGenerationParts,
+  { engine, tokenizer, defaults, grammars }: ChatGenerationParts,
   { task, prompt, emit }: {
     readonly task: ChatTask;
     readonly prompt: ChatPrompt;
@@ -55,8 +57,9 @@ export function generateChat(
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
       .filter((id) => id < engine.limits.vocabSize),
     topLogprobs: options.topLogprobs ?? 0,
+    grammar: task.grammar && grammars.compile(task.grammar),
   }, {
-    onToken: (index, token, isLast) => completion.push(index, token, isLast),
+    onToken: (index, token, end) => completion.push(index, token, end),
     onDone: (numCachedTokens) => completion.end(numCachedTokens),
     onError: (error) => emitError(error, { task, emit }),
   });

@@ -5,6 +5,7 @@
  */
 import type { SampledToken } from "../decoder/decoder.ts";
 import { Detokenizer } from "../engine/detokenizer.ts";
+import type { EndReason } from "../engine/loop.ts";
 import { StopMatcher } from "../engine/stop.ts";
 import type { TokenText } from "../engine/token_text.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions } from "./task.ts";
@@ -48,9 +49,9 @@ export class Completion {
   }
 
   /** Takes a token of choice `index`. @returns whether the choice ends with it. */
-  push(index: number, token: SampledToken, isLast: boolean): boolean {
+  push(index: number, token: SampledToken, end: EndReason | undefined): boolean {
     this.begin();
-    return this.#choices[index]!.push(token, isLast);
+    return this.#choices[index]!.push(token, end);
   }
 
   /** All choices have ended. */
@@ -86,12 +87,12 @@ class Choice {
     this.#stops = new StopMatcher(options.options.stop);
   }
 
-  push(token: SampledToken, isLast: boolean): boolean {
+  push(token: SampledToken, end: EndReason | undefined): boolean {
     this.numTokens++;
     if (this.#isEnd(token.tokenId)) return this.#finish("stop");
     this.#noteLogprob(token);
     if (this.#pushText(this.#detokenizer.push(token.tokenId))) return this.#finish("stop", false);
-    return isLast && this.#finish("length");
+    return end !== undefined && this.#finish(end);
   }
 
   #isEnd(tokenId: number): boolean {
@@ -112,7 +113,7 @@ class Choice {
   }
 
   /** Ends the choice; `withRest` first lets out what was held back. */
-  #finish(reason: "stop" | "length", withRest = true): true {
+  #finish(reason: EndReason, withRest = true): true {
     if (withRest) {
       const foundStop = this.#pushText(this.#detokenizer.flush());
       if (foundStop) reason = "stop";

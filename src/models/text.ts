@@ -7,11 +7,13 @@ import type { Registry } from "prom-client";
 import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
+import type { GrammarCompiler } from "../grammar/compiler.ts";
 import { generateChat } from "./chat_generation.ts";
 import { toTemplateMessages } from "./chat/template_message.ts";
 import { renderOptions } from "./chat/render_options.ts";
 import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
 import type { GenerationDefaults } from "./generation_defaults.ts";
+import { createGrammars } from "./grammar_tokens.ts";
 import { type Model, requireTask } from "./model.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { Dtype } from "../config.ts";
@@ -35,10 +37,16 @@ export class TextModel implements Model {
   readonly maxSequences: number;
   readonly #parts: TextModelParts;
   readonly #engine: EngineLoop;
+  readonly #grammars: GrammarCompiler;
 
   constructor(parts: TextModelParts) {
     this.#parts = parts;
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: parts.prefixCache });
+    this.#grammars = createGrammars({
+      tokenizer: parts.tokenizer,
+      vocabSize: this.#engine.limits.vocabSize,
+      endTokenIds: parts.defaults.eosTokenIds,
+    });
     this.dtype = parts.dtype;
     this.contextLength = this.#engine.limits.contextLength;
     this.maxModelLength = this.#engine.maxSequenceLength;
@@ -53,7 +61,7 @@ export class TextModel implements Model {
     requireTask(task, "chat");
     const { tokenizer, defaults } = this.#parts;
     const promptTokens = Int32Array.from(encodeChat(task, tokenizer));
-    const parts = { engine: this.#engine, tokenizer, defaults };
+    const parts = { engine: this.#engine, tokenizer, defaults, grammars: this.#grammars };
     return generateChat(parts, { task, prompt: { promptTokens }, emit });
   }
 

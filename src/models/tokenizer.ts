@@ -11,6 +11,12 @@ import { type ChatTemplate, loadChatTemplate } from "./chat/chat_template.ts";
 import { LongTextEncoder } from "./long_text.ts";
 import { knownContextLengthOf } from "./text_sizes.ts";
 
+/** A token beside the vocabulary proper. */
+export interface AddedToken {
+  readonly content: string;
+  readonly special: boolean;
+}
+
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
   /** Absent where the model is made for no conversations. */
@@ -29,6 +35,8 @@ export interface TextTokenizer {
   decodeAll(ids: number[]): string;
   /** What each token is by itself, special tokens as they are written. */
   readonly tokenTexts: TokenTexts;
+  /** Tokens beside the vocabulary proper, by id. Those that are special are left out of `decode`. */
+  readonly addedTokens: ReadonlyMap<number, AddedToken>;
 }
 
 /** Loads `tokenizer.json`, `tokenizer_config.json` and the chat template. */
@@ -56,6 +64,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
     idOf: (token) => tokenizer.token_to_id(token) ?? undefined,
     decode: (ids) => tokenizer.decode(ids, { skip_special_tokens: true }),
     decodeAll: (ids) => tokenizer.decode(ids),
+    addedTokens,
     tokenTexts: new TokenTexts({
       decoder: tokenizerJson["decoder"],
       tokenOf: (id) => tokenizer.id_to_token(id),

@@ -223,7 +223,7 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
     prompt_logprobs: 3,
     best_of: 2,
     bad_words: ["x"],
-    guided_json: {},
+    top_a: 0.5,
     mirostat: 2,
   };
   for (const [name, value] of Object.entries(fields)) {

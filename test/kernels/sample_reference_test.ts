@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { SampledToken } from "../../kernels/sample_row.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import {
@@ -174,4 +175,14 @@ Deno.test("ReferenceSampler.sample() agrees with a plain sort on hundreds of ran
     const values = adjustLogits(logits, makeRow());
     assert.equal(greedy, values.indexOf(Math.max(...values)));
   }
+});
+
+Deno.test("ReferenceSampler.sample() reports log-probabilities among the allowed tokens alone", () => {
+  const mask = makeMask(VOCAB_SIZE, (id) => id % 100 === 7);
+  const row = makeRow({}, { mask, topLogprobs: 5 });
+  const [{ tokenId, logprob, top }] = new ReferenceSampler(VOCAB_SIZE)
+    .sample(LOGITS, VOCAB_SIZE, [row]) as [SampledToken];
+  assert.deepEqual(top.map((each) => each.tokenId).sort((a, b) => a - b), [7, 107, 207]);
+  assert.deepEqual(top[0], { tokenId, logprob });
+  assert.ok(Math.abs(top.reduce((sum, each) => sum + Math.exp(each.logprob), 0) - 1) < 1e-5);
 });

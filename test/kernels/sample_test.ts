@@ -255,3 +255,13 @@ gpuTest("Sampler creates nothing on the device in a steady step", async (gpu) =>
   assert.deepEqual(gpu.counts, before);
   bench.dispose();
 });
+
+gpuTest("Sampler reports log-probabilities among the allowed tokens alone", async (gpu) => {
+  const logits = makeLogits(2000);
+  for (const allowed of [(id: number) => id % 800 === 7, (id: number) => id % 2 === 0]) {
+    const bench = await Bench.create(gpu, logits, 1);
+    const row = makeRow({}, { mask: makeMask(2000, allowed), topLogprobs: 5 });
+    assertSame(await bench.sample([row]), new ReferenceSampler(2000).sample(logits, 2000, [row]));
+    bench.dispose();
+  }
+});

@@ -91,6 +91,12 @@ export class OcrModel implements Model {
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
+    if (task.grammar !== undefined) {
+      throw new HearthError(
+        "unsupported_by_model",
+        "A model that reads pictures takes no form of answer.",
+      );
+    }
     const { picture, text } = readOcrRequest(task.messages);
     const prompt = this.#parts.family.readPrompt(text);
     this.#checkLengths(prompt);
@@ -160,7 +166,7 @@ export class OcrModel implements Model {
       onToken: (index, token, isLast) => {
         this.#metrics.observeToken(hasTokens ? undefined : performance.now() - arrivedAtMs);
         hasTokens = true;
-        return completion!.push(index, token, isLast);
+        return completion!.push(index, token, isLast ? "length" : undefined);
       },
       onEnd: () => {
         if (--numUnfinished > 0) return;

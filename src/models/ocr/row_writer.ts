@@ -72,7 +72,7 @@ export class RowWriter implements TokenDecoder {
   #push(token: SampledToken): void {
     if (this.#hasEnded) return;
     const isLast = ++this.#numTokens === this.#maxTokens;
-    this.#hasEnded = this.#completion.push(0, token, isLast);
+    this.#hasEnded = this.#completion.push(0, token, isLast ? "length" : undefined);
   }
 
   #collect(event: ChatEvent): void {

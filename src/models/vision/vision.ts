@@ -7,9 +7,11 @@ import { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import type { Decoder } from "../../decoder/decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
+import type { GrammarCompiler } from "../../grammar/compiler.ts";
 import { emitError, generateChat } from "../chat_generation.ts";
 import { renderOptions } from "../chat/render_options.ts";
 import type { GenerationDefaults } from "../generation_defaults.ts";
+import { createGrammars } from "../grammar_tokens.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
@@ -39,6 +41,7 @@ export class VisionModel implements Model {
   readonly metrics: Registry;
   readonly #parts: VisionModelParts;
   readonly #engine: EngineLoop;
+  readonly #grammars: GrammarCompiler;
   /** Requests whose pictures are being read. */
   readonly #opening = new Set<Promise<void>>();
   readonly #closing = new AbortController();
@@ -46,6 +49,11 @@ export class VisionModel implements Model {
   constructor(parts: VisionModelParts) {
     this.#parts = parts;
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: parts.prefixCache });
+    this.#grammars = createGrammars({
+      tokenizer: parts.tokenizer,
+      vocabSize: this.#engine.limits.vocabSize,
+      endTokenIds: parts.defaults.eosTokenIds,
+    });
     this.kind = parts.kind;
     this.dtype = parts.dtype;
     this.contextLength = this.#engine.limits.contextLength;
@@ -89,7 +97,7 @@ export class VisionModel implements Model {
       const opened = await Promise.all(images.map((part) => pictures.open(part, signal)));
       signal.throwIfAborted();
       const made = prompt.build(task.messages, { ...options, pictures: opened });
-      const parts = { ...this.#parts, engine: this.#engine };
+      const parts = { ...this.#parts, engine: this.#engine, grammars: this.#grammars };
       const end = generateChat(parts, { task, prompt: made, emit });
       ended.addEventListener("abort", end, { once: true });
     } catch (error) {

@@ -1,0 +1,71 @@
+/**
+ * The fields of a chat request that say what the answer must look like: OpenAI's `response_format`, vLLM's
+ * `structured_outputs` and its older `guided_*`, llama.cpp's `grammar` and `json_schema`.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { flag, listOf, text } from "./fields.ts";
+
+const MAX_CHOICES = 10_000;
+
+const schemaWanted = "a JSON schema: an object, true or false";
+// What is in the schema is looked at where it is compiled.
+const Schema = z.unknown().refine(
+  (value) => typeof value === "boolean" || isRecord(value),
+  { error: schemaWanted },
+).meta({ type: ["object", "boolean"] });
+
+/** A schema, or its text. */
+const SchemaOrText = z.union([Schema, text()], {
+  error: `${schemaWanted}, or its text`,
+});
+
+const formatWanted = 'an object whose type is "text", "json_object" or "json_schema"';
+
+const ResponseFormat = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("text") }),
+  z.object({ type: z.literal("json_object"), schema: Schema.nullish() }),
+  z.object({
+    type: z.literal("json_schema"),
+    json_schema: z.object({
+      name: z.string({ error: "a string" }).nullish(),
+      description: z.string({ error: "a string" }).nullish(),
+      schema: Schema,
+      strict: flag().nullish(),
+    }, { error: "an object with a schema" }),
+  }),
+], { error: formatWanted });
+
+const Choices = listOf(text(), { min: 1, max: MAX_CHOICES });
+
+const notServed = z.null({ error: "nothing, as it is not served" }).optional();
+
+const StructuredOutputs = z.object({
+  json: SchemaOrText.nullish(),
+  regex: text().nullish(),
+  choice: Choices.nullish(),
+  grammar: text().nullish(),
+  json_object: flag().nullish(),
+  structural_tag: notServed,
+  whitespace_pattern: notServed,
+}, { error: "an object with one of json, regex, choice and grammar" });
+
+/** See the module. */
+export const STRUCTURED_OUTPUT = {
+  response_format: ResponseFormat.nullish()
+    .describe("What the answer must look like; a schema is kept to whether strict or not"),
+  structured_outputs: StructuredOutputs.nullish().describe(
+    "The same in vLLM's form: one of json, regex, choice and grammar",
+  ),
+  guided_json: SchemaOrText.nullish().describe("Older name of structured_outputs.json"),
+  guided_regex: text().nullish().describe("Older name of structured_outputs.regex"),
+  guided_choice: Choices.nullish().describe("Older name of structured_outputs.choice"),
+  guided_grammar: text().nullish().describe("Older name of structured_outputs.grammar"),
+  grammar: text().nullish().describe("The same in llama.cpp's form: a grammar in GBNF"),
+  json_schema: Schema.nullish().describe("The same in llama.cpp's form: a JSON schema"),
+};
+
+function isRecord(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,146 @@
+/**
+ * What can come next in a grammar, from the states that a text leads to.
+ *
+ * @module
+ */
+import { EMPTY_TEXT } from "./expressions.ts";
+import { GrammarError } from "./grammar_error.ts";
+import type { Network } from "./rules.ts";
+
+/** Most states that one byte may lead through. */
+const MAX_STATES = 20_000;
+
+/** An open call of a rule. */
+export interface Call {
+  /** 0 until it is known who calls it. */
+  id: number;
+  readonly rule: number;
+  /** Where to go on when the rule ends. */
+  returns: readonly Return[];
+  /** Calls whose returns are this one's too, as it is the last thing they do. Empty once `id` is known. */
+  callers: readonly Call[];
+}
+
+/** Where a rule ends to. `call` is `undefined` where that is the end of the text. */
+export interface Return {
+  readonly state: number;
+  readonly call: Call | undefined;
+}
+
+/** One way of reading the text so far: what is being matched, the state behind it, and the call it is in. */
+export interface Thread {
+  readonly expression: number;
+  readonly next: number;
+  readonly call: Call;
+}
+
+/** A special token that may come. */
+export interface TokenEdge {
+  readonly tokenId: number;
+  readonly next: number;
+  readonly call: Call;
+}
+
+interface OpenCall extends Call {
+  readonly returns: Return[];
+  readonly callers: Call[];
+}
+
+/** Collects what can come next. */
+export class Closure {
+  readonly threads: Thread[] = [];
+  readonly tokens: TokenEdge[] = [];
+  /** Whether the text may end here. */
+  canEnd = false;
+  readonly #network: Network;
+  /** By rule, those that begin here. */
+  readonly #calls = new Map<number, OpenCall>();
+  /** By call, the states that were entered. */
+  readonly #entered = new Map<Call, Set<number>>();
+  readonly #scanned = new Map<Call, Set<number>>();
+  #numStates = 0;
+
+  constructor(network: Network) {
+    this.#network = network;
+  }
+
+  /** Whether the text cannot be as it is. */
+  get isEmpty(): boolean {
+    return this.threads.length === 0 && this.tokens.length === 0 && !this.canEnd;
+  }
+
+  /** Begins with a rule, behind which the text ends. */
+  begin(rule: number): void {
+    this.#callRule(rule, { returns: [{ state: -1, call: undefined }], callers: [] });
+    if (this.#network.isNullable[rule]) this.canEnd = true;
+  }
+
+  /** Goes on with an expression of which `expression` is left. */
+  scan(expression: number, next: number, call: Call): void {
+    if (this.#network.expressions.isNullable(expression)) this.enter(next, call);
+    if (expression === EMPTY_TEXT) return;
+    const scanned = setOf(this.#scanned, call);
+    const key = expression * this.#network.edges.length + next;
+    if (scanned.has(key)) return;
+    scanned.add(key);
+    this.threads.push({ expression, next, call });
+  }
+
+  /** Goes on from a state. */
+  enter(first: number, firstCall: Call): void {
+    const { edges, silent, isFinal, isLast, isNullable } = this.#network;
+    const queue: [number, Call][] = [[first, firstCall]];
+    for (const [state, call] of queue) {
+      const entered = setOf(this.#entered, call);
+      if (entered.has(state)) continue;
+      entered.add(state);
+      if (++this.#numStates > MAX_STATES) throw new GrammarError("it is too ambiguous");
+      for (const next of silent[state]!) queue.push([next, call]);
+      // Of a call that begins here it is known whether the empty text matches.
+      if (isFinal[state] && call.id !== 0) {
+        for (const each of call.returns) {
+          if (each.call === undefined) this.canEnd = true;
+          else queue.push([each.state, each.call]);
+        }
+      }
+      for (const { kind, value, next } of edges[state]!) {
+        if (kind === "terminal") this.scan(value, next, call);
+        else if (kind === "token") this.tokens.push({ tokenId: value, next, call });
+        else {
+          this.#callRule(value, {
+            returns: isLast[next] ? [] : [{ state: next, call }],
+            callers: isLast[next] ? [call] : [],
+          });
+          if (isNullable[value]) queue.push([next, call]);
+        }
+      }
+    }
+  }
+
+  #callRule(rule: number, { returns, callers }: Pick<Call, "returns" | "callers">): void {
+    const known = this.#calls.get(rule);
+    const call = known ?? { id: 0, rule, returns: [], callers: [] };
+    call.returns.push(...returns);
+    call.callers.push(...callers);
+    if (known !== undefined) return;
+    this.#calls.set(rule, call);
+    this.enter(this.#network.starts[rule]!, call);
+  }
+}
+
+function setOf(sets: Map<Call, Set<number>>, call: Call): Set<number> {
+  let set = sets.get(call);
+  if (set === undefined) sets.set(call, set = new Set());
+  return set;
+}
+
+/** The returns of a call whose callers are all known: its own, and those of the calls that it ends. */
+export function returnsOf(call: Call): Return[] {
+  const seen = new Set<Call>([call]);
+  const returns: Return[] = [];
+  for (const each of seen) {
+    returns.push(...each.returns);
+    each.callers.forEach((caller) => seen.add(caller));
+  }
+  return returns;
+}

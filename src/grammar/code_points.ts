@@ -1,0 +1,113 @@
+/**
+ * Sets of Unicode code points, and the bytes that UTF-8 makes of them.
+ *
+ * @module
+ */
+import type { Expressions } from "./expressions.ts";
+
+/** Ranges `[first, last]` in order, apart from each other. */
+export type CodePoints = readonly (readonly [number, number])[];
+
+const LAST_CODE_POINT = 0x10ffff;
+const FIRST_SURROGATE = 0xd800;
+const LAST_SURROGATE = 0xdfff;
+/** The last code points of one, two and three bytes. */
+const LAST_OF_LENGTH = [0x7f, 0x7ff, 0xffff, LAST_CODE_POINT];
+
+/** All that UTF-8 can spell. */
+export const ALL_CODE_POINTS: CodePoints = [
+  [0, FIRST_SURROGATE - 1],
+  [LAST_SURROGATE + 1, LAST_CODE_POINT],
+];
+
+/** Those of a text. */
+export function codePointsOf(text: string): CodePoints {
+  return unite(Array.from(text, (char) => [char.codePointAt(0)!, char.codePointAt(0)!] as const));
+}
+
+/** Puts ranges of any order into order; surrogates, which no text has, are left out. */
+export function unite(ranges: readonly (readonly [number, number])[]): CodePoints {
+  const sorted = ranges.toSorted((a, b) => a[0] - b[0]);
+  const merged: [number, number][] = [];
+  for (const [first, last] of sorted) {
+    const before = merged.at(-1);
+    if (before !== undefined && first <= before[1] + 1) before[1] = Math.max(before[1], last);
+    else merged.push([first, last]);
+  }
+  return merged.flatMap(([first, last]) =>
+    ALL_CODE_POINTS.flatMap(([low, high]) => {
+      const from = Math.max(first, low);
+      const to = Math.min(last, high);
+      return from <= to ? [[from, to] as const] : [];
+    })
+  );
+}
+
+/** All others. */
+export function complementOf(points: CodePoints): CodePoints {
+  const gaps: [number, number][] = [];
+  let next = 0;
+  for (const [first, last] of points) {
+    if (first > next) gaps.push([next, first - 1]);
+    next = last + 1;
+  }
+  if (next <= LAST_CODE_POINT) gaps.push([next, LAST_CODE_POINT]);
+  return unite(gaps);
+}
+
+/** Those in both. */
+export function intersect(a: CodePoints, b: CodePoints): CodePoints {
+  return complementOf(unite([...complementOf(a), ...complementOf(b)]));
+}
+
+export function hasCodePoint(points: CodePoints, point: number): boolean {
+  return points.some(([first, last]) => first <= point && point <= last);
+}
+
+/** One code point of the set, in UTF-8. */
+export function encodeSet(expressions: Expressions, points: CodePoints): number {
+  const ways: number[] = [];
+  const ascii = new Uint32Array(8);
+  for (const [first, last] of points) {
+    let from = first;
+    for (const longest of LAST_OF_LENGTH) {
+      const to = Math.min(last, longest);
+      if (from > to) continue;
+      if (longest === LAST_OF_LENGTH[0]) {
+        for (let byte = from; byte <= to; byte++) ascii[byte >>> 5]! |= 1 << (byte & 31);
+      } else ways.push(...encodeRange(expressions, encode(from), encode(to)));
+      from = to + 1;
+    }
+  }
+  return expressions.or([expressions.set(ascii), ...ways]);
+}
+
+const utf8 = new TextEncoder();
+const encode = (point: number) => [...utf8.encode(String.fromCodePoint(point))];
+
+/** Byte sequences of one length between two others, as products of byte ranges. */
+function encodeRange(expressions: Expressions, low: number[], high: number[]): number[] {
+  const [first, ...lowRest] = low;
+  const [last, ...highRest] = high;
+  if (lowRest.length === 0) return [expressions.range(first!, last!)];
+  const least = lowRest.map(() => 0x80);
+  const most = lowRest.map(() => 0xbf);
+  const after = (from: number, to: number, a: number[], b: number[]) =>
+    encodeRange(expressions, a, b).map((rest) =>
+      expressions.concat([expressions.range(from, to), rest])
+    );
+  if (first === last) return after(first!, first!, lowRest, highRest);
+  const ways: number[] = [];
+  let from = first!;
+  let to = last!;
+  if (lowRest.some((byte, i) => byte !== least[i])) {
+    ways.push(...after(from, from, lowRest, most));
+    from++;
+  }
+  if (highRest.some((byte, i) => byte !== most[i])) {
+    ways.push(...after(to, to, least, highRest));
+    to--;
+  }
+  if (from <= to) ways.push(...after(from, to, least, most));
+  return ways;
+}

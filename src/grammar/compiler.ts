@@ -1,0 +1,103 @@
+/**
+ * Grammars for one model, compiled when they are first asked for.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import { Expressions } from "./expressions.ts";
+import { Frontiers } from "./frontier.ts";
+import type { Grammar, GrammarTokens } from "./grammar.ts";
+import { GrammarError } from "./grammar_error.ts";
+import { CompiledGrammar, MaskCache } from "./matcher.ts";
+import { Rules } from "./rules.ts";
+import type { GrammarSpec } from "./spec.ts";
+import { specPhrase } from "./spec_phrase.ts";
+import { Vocabulary } from "./vocabulary.ts";
+
+/** Most grammars that are kept, and most characters of what they were made from. */
+const MAX_KEPT = 64;
+const MAX_KEPT_CHARS = 2 ** 22;
+
+/** See the module. Its memory is taken when the first grammar is compiled. */
+export class GrammarCompiler {
+  readonly #readTokens: () => GrammarTokens;
+  #vocabulary: Vocabulary | undefined;
+  #masks: MaskCache | undefined;
+  /** By what they were made from, the longest unused first. */
+  readonly #kept = new Map<string, Grammar>();
+  #numKeptChars = 0;
+
+  constructor(readTokens: () => GrammarTokens) {
+    this.#readTokens = readTokens;
+  }
+
+  /**
+   * Compiles a grammar, or finds it.
+   *
+   * @throws {HearthError} `invalid_value` with the place in the request when it cannot be enforced, or takes too much.
+   */
+  compile(spec: GrammarSpec): Grammar {
+    const key = JSON.stringify(spec);
+    let grammar = this.#kept.get(key);
+    if (grammar === undefined) grammar = this.#make(spec);
+    else this.#forget(key);
+    this.#kept.set(key, grammar);
+    this.#numKeptChars += key.length;
+    while (this.#kept.size > MAX_KEPT || this.#numKeptChars > MAX_KEPT_CHARS) {
+      this.#forget(this.#kept.keys().next().value!);
+    }
+    return grammar;
+  }
+
+  #forget(key: string): void {
+    this.#kept.delete(key);
+    this.#numKeptChars -= key.length;
+  }
+
+  #make(spec: GrammarSpec): Grammar {
+    this.#vocabulary ??= new Vocabulary(this.#readTokens());
+    this.#masks ??= new MaskCache(this.#vocabulary.numWords);
+    const vocabulary = this.#vocabulary;
+    try {
+      const rules = new Rules(new Expressions());
+      const root = rules.declare();
+      rules.define(root, specPhrase(spec, rules, vocabulary.tokens));
+      const grammar = new CompiledGrammar(new Frontiers(rules.build(root)), {
+        vocabulary,
+        masks: this.#masks,
+      });
+      // What fails at the first token is refused now.
+      grammar.maskOf(grammar.start);
+      return grammar;
+    } catch (error) {
+      throw refusal(error, paramOf(spec));
+    }
+  }
+}
+
+/** What the client is told of a grammar at fault. */
+export function refusal(error: unknown, fallbackParam?: string): unknown {
+  const isTooDeep = error instanceof RangeError && /call stack/.test(error.message);
+  if (!(error instanceof GrammarError) && !isTooDeep) return error;
+  const param = (error instanceof GrammarError ? error.param : undefined) ?? fallbackParam;
+  const reason = isTooDeep ? "it is nested too deeply" : error.message;
+  const subject = param === undefined ? "The grammar" : param;
+  return new HearthError("invalid_value", `${subject}: ${reason}.`, { param, cause: error });
+}
+
+/** Where a grammar stands in its request. */
+function paramOf(spec: GrammarSpec): string | undefined {
+  if ("param" in spec) return spec.param;
+  switch (spec.kind) {
+    case "sequence":
+      return spec.items.map(paramOf).find((param) => param !== undefined);
+    case "any_of":
+      return spec.options.map(paramOf).find((param) => param !== undefined);
+    case "repeat":
+      return paramOf(spec.item);
+    case "lazy":
+      return spec.triggers.map(({ then }) => paramOf(then)).find((param) => param !== undefined);
+    default:
+      return undefined;
+  }
+}

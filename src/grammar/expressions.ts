@@ -1,0 +1,398 @@
+/**
+ * Regular expressions over bytes, with intersection and complement, matched by their derivatives.
+ *
+ * @see Owens, Reppy, Turon 2009: Regular-expression derivatives re-examined
+ * @module
+ */
+import { GrammarError } from "./grammar_error.ts";
+
+/** No text at all. */
+export const NOTHING = 0;
+/** The empty text alone. */
+export const EMPTY_TEXT = 1;
+/** Any bytes. */
+export const ANYTHING = 2;
+
+/** Most expressions that one grammar may lead to: what it would take more for explodes. */
+const MAX_EXPRESSIONS = 150_000;
+/** Most expressions looked at to tell whether one matches anything. */
+const MAX_SEARCHED = 20_000;
+/** Most alternatives of one expression. */
+const MAX_PARTS = 5_000;
+
+type Node =
+  | { readonly kind: "nothing" | "empty" }
+  /** A byte of a set, as 256 bits. */
+  | { readonly kind: "set"; readonly bits: Uint32Array }
+  | { readonly kind: "concat"; readonly first: number; readonly rest: number }
+  | { readonly kind: "or" | "and"; readonly parts: readonly number[] }
+  | { readonly kind: "not"; readonly part: number }
+  | { readonly kind: "repeat"; readonly part: number; readonly min: number; readonly max: number }
+  /** Decimal digits whose number, with those before at `rest`, is a multiple of `divisor`. */
+  | { readonly kind: "multiple"; readonly divisor: number; readonly rest: number };
+
+/** Bytes that an expression does not tell apart. */
+export interface ByteClasses {
+  /** u8 `[256]`: the class of each byte. */
+  readonly of: Uint8Array;
+  /** A byte of each class. */
+  readonly bytes: readonly number[];
+}
+
+/** The expressions of one grammar, each once, known by number. */
+export class Expressions {
+  readonly #nodes: Node[] = [];
+  readonly #ids = new Map<string, number>();
+  readonly #isNullable: boolean[] = [];
+  /** Whether an expression may match nothing although it is not `NOTHING`. */
+  readonly #mayBeEmpty: boolean[] = [];
+  readonly #isEmpty = new Map<number, boolean>();
+  readonly #derivatives = new Map<number, number>();
+  readonly #classes = new Map<number, ByteClasses>();
+  readonly #classesBySets = new Map<string, ByteClasses>();
+
+  constructor() {
+    this.#add("0", { kind: "nothing" });
+    this.#add("1", { kind: "empty" });
+    const anyByte = { kind: "set", bits: new Uint32Array(8).fill(0xffffffff) } as const;
+    this.#nodes.push({ kind: "repeat", part: 3, min: 0, max: Infinity });
+    this.#isNullable.push(true);
+    this.#mayBeEmpty.push(false);
+    this.#ids.set(repeatKey(3, 0, Infinity), ANYTHING);
+    this.#add(setKey(anyByte.bits), anyByte);
+  }
+
+  /** How many there are. */
+  get size(): number {
+    return this.#nodes.length;
+  }
+
+  /** One of the bytes whose bits are set, u32 `[8]`; owned by the expression. */
+  set(bits: Uint32Array): number {
+    if (bits.every((word) => word === 0)) return NOTHING;
+    return this.#intern(setKey(bits), () => ({ kind: "set", bits }));
+  }
+
+  /** One byte from `first` to `last`. */
+  range(first: number, last: number): number {
+    const bits = new Uint32Array(8);
+    for (let byte = first; byte <= last; byte++) bits[byte >>> 5]! |= 1 << (byte & 31);
+    return this.set(bits);
+  }
+
+  /** This text, in UTF-8. */
+  text(text: string): number {
+    return this.concat(
+      Array.from(new TextEncoder().encode(text), (byte) => this.range(byte, byte)),
+    );
+  }
+
+  concat(parts: readonly number[]): number {
+    let whole = EMPTY_TEXT;
+    for (let i = parts.length - 1; i >= 0; i--) whole = this.#join(parts[i]!, whole);
+    return whole;
+  }
+
+  or(parts: readonly number[]): number {
+    const flat = new Set<number>();
+    const bits = new Uint32Array(8);
+    let hasSet = false;
+    const take = (id: number) => {
+      const node = this.#nodes[id]!;
+      if (node.kind === "or") node.parts.forEach(take);
+      else if (node.kind === "set") {
+        hasSet = true;
+        for (let i = 0; i < 8; i++) bits[i]! |= node.bits[i]!;
+      } else if (id !== NOTHING) flat.add(id);
+    };
+    parts.forEach(take);
+    if (flat.has(ANYTHING)) return ANYTHING;
+    if (hasSet) flat.add(this.set(bits));
+    if (flat.size > 1 && flat.has(EMPTY_TEXT)) {
+      const hasOther = [...flat].some((id) => id !== EMPTY_TEXT && this.isNullable(id));
+      if (hasOther) flat.delete(EMPTY_TEXT);
+    }
+    return this.#group("or", flat, NOTHING);
+  }
+
+  and(parts: readonly number[]): number {
+    const flat = new Set<number>();
+    let bits: Uint32Array | undefined;
+    const take = (id: number) => {
+      const node = this.#nodes[id]!;
+      if (node.kind === "and") node.parts.forEach(take);
+      else if (node.kind === "set") {
+        bits = bits === undefined ? node.bits : bits.map((word, i) => word & node.bits[i]!);
+      } else if (id !== ANYTHING) flat.add(id);
+    };
+    parts.forEach(take);
+    if (bits !== undefined) flat.add(this.set(bits));
+    if (flat.has(NOTHING)) return NOTHING;
+    if (flat.has(EMPTY_TEXT)) {
+      return [...flat].every((id) => this.isNullable(id)) ? EMPTY_TEXT : NOTHING;
+    }
+    return this.#group("and", flat, ANYTHING);
+  }
+
+  /** Every text that `part` does not match. */
+  not(part: number): number {
+    if (part === NOTHING) return ANYTHING;
+    if (part === ANYTHING) return NOTHING;
+    const node = this.#nodes[part]!;
+    if (node.kind === "not") return node.part;
+    return this.#intern(`!${part}`, () => ({ kind: "not", part }));
+  }
+
+  /** `part` from `min` to `max` times; `max` may be infinite. */
+  repeat(part: number, min: number, max: number): number {
+    if (max === 0 || part === EMPTY_TEXT) return EMPTY_TEXT;
+    if (part === NOTHING) return min === 0 ? EMPTY_TEXT : NOTHING;
+    if (part === ANYTHING) return ANYTHING;
+    const least = this.isNullable(part) ? 0 : min;
+    if (least === 1 && max === 1) return part;
+    const node = this.#nodes[part]!;
+    if (node.kind === "repeat" && node.min <= 1 && node.max === Infinity && least <= 1) {
+      return this.repeat(node.part, Math.min(node.min, least), Infinity);
+    }
+    return this.#intern(
+      repeatKey(part, least, max),
+      () => ({ kind: "repeat", part, min: least, max }),
+    );
+  }
+
+  /** A number of decimal digits, leading zeros included, that `divisor` divides; also the empty text. */
+  multipleOf(divisor: number, rest = 0): number {
+    return this.#intern(`%${divisor},${rest}`, () => ({ kind: "multiple", divisor, rest }));
+  }
+
+  /** Whether the empty text matches. */
+  isNullable(id: number): boolean {
+    return this.#isNullable[id]!;
+  }
+
+  /** What must follow `byte`; `NOTHING` where it cannot come. */
+  derive(id: number, byte: number): number {
+    const key = id * 256 + byte;
+    const known = this.#derivatives.get(key);
+    if (known !== undefined) return known;
+    const derivative = this.#derive(this.#nodes[id]!, byte);
+    this.#derivatives.set(key, derivative);
+    return derivative;
+  }
+
+  /** Bytes by what they lead to: those of one class have the same derivative. */
+  classesOf(id: number): ByteClasses {
+    let classes = this.#classes.get(id);
+    if (classes !== undefined) return classes;
+    const sets = new Set<number>();
+    this.#collectFirst(id, sets, new Set());
+    const key = [...sets].sort((a, b) => a - b).join();
+    classes = this.#classesBySets.get(key);
+    if (classes === undefined) {
+      const bits = [...sets].map((set) => (this.#nodes[set] as { bits: Uint32Array }).bits);
+      this.#classesBySets.set(key, classes = divideBytes(bits));
+    }
+    this.#classes.set(id, classes);
+    return classes;
+  }
+
+  /** Whether no text matches. @throws {GrammarError} when that takes too long to tell. */
+  isEmpty(id: number): boolean {
+    if (id === NOTHING) return true;
+    if (!this.#mayBeEmpty[id]) return false;
+    const known = this.#isEmpty.get(id);
+    if (known !== undefined) return known;
+    const cameFrom = new Map<number, number>([[id, -1]]);
+    const queue = [id];
+    for (const each of queue) {
+      if (!this.#mayBeEmpty[each] || this.isNullable(each) || this.#isEmpty.get(each) === false) {
+        for (let at = each; at !== -1; at = cameFrom.get(at)!) this.#isEmpty.set(at, false);
+        return false;
+      }
+      for (const byte of this.classesOf(each).bytes) {
+        const next = this.derive(each, byte);
+        if (next === NOTHING || cameFrom.has(next) || this.#isEmpty.get(next) === true) continue;
+        cameFrom.set(next, each);
+        queue.push(next);
+      }
+      if (queue.length > MAX_SEARCHED) throw tooComplex();
+    }
+    for (const each of queue) this.#isEmpty.set(each, true);
+    return true;
+  }
+
+  #join(first: number, rest: number): number {
+    if (first === NOTHING || rest === NOTHING) return NOTHING;
+    if (first === EMPTY_TEXT) return rest;
+    if (rest === EMPTY_TEXT) return first;
+    // The links of a chain are never chains themselves, so that equal texts are equal expressions.
+    const links: number[] = [];
+    let node = this.#nodes[first]!;
+    for (; node.kind === "concat"; node = this.#nodes[first]!) {
+      links.push(node.first);
+      first = node.rest;
+    }
+    links.push(first);
+    return links.reduceRight((after, link) => {
+      if (link === ANYTHING && after === ANYTHING) return ANYTHING;
+      const key = `.${link},${after}`;
+      return this.#intern(key, () => ({ kind: "concat", first: link, rest: after }));
+    }, rest);
+  }
+
+  #group(kind: "or" | "and", flat: ReadonlySet<number>, none: number): number {
+    if (flat.size === 0) return none;
+    const parts = [...flat].sort((a, b) => a - b);
+    if (parts.length === 1) return parts[0]!;
+    if (parts.length > MAX_PARTS) throw tooComplex();
+    return this.#intern(`${kind}${parts.join()}`, () => ({ kind, parts }));
+  }
+
+  #intern(key: string, make: () => Node): number {
+    return this.#ids.get(key) ?? this.#add(key, make());
+  }
+
+  #add(key: string, node: Node): number {
+    if (this.#nodes.length >= MAX_EXPRESSIONS) throw tooComplex();
+    const id = this.#nodes.push(node) - 1;
+    this.#ids.set(key, id);
+    this.#isNullable.push(this.#findNullable(node));
+    this.#mayBeEmpty.push(this.#findMayBeEmpty(node));
+    return id;
+  }
+
+  #findNullable(node: Node): boolean {
+    switch (node.kind) {
+      case "nothing":
+      case "set":
+        return false;
+      case "empty":
+        return true;
+      case "concat":
+        return this.isNullable(node.first) && this.isNullable(node.rest);
+      case "or":
+        return node.parts.some((part) => this.isNullable(part));
+      case "and":
+        return node.parts.every((part) => this.isNullable(part));
+      case "not":
+        return !this.isNullable(node.part);
+      case "repeat":
+        return node.min === 0;
+      case "multiple":
+        return node.rest === 0;
+    }
+  }
+
+  #findMayBeEmpty(node: Node): boolean {
+    switch (node.kind) {
+      case "and":
+      case "not":
+        return true;
+      case "concat":
+        return this.#mayBeEmpty[node.first]! || this.#mayBeEmpty[node.rest]!;
+      case "or":
+        return node.parts.some((part) => this.#mayBeEmpty[part]!);
+      case "repeat":
+        return this.#mayBeEmpty[node.part]!;
+      default:
+        return false;
+    }
+  }
+
+  #derive(node: Node, byte: number): number {
+    switch (node.kind) {
+      case "nothing":
+      case "empty":
+        return NOTHING;
+      case "set":
+        return (node.bits[byte >>> 5]! >>> (byte & 31) & 1) === 1 ? EMPTY_TEXT : NOTHING;
+      case "concat": {
+        const after = this.#join(this.derive(node.first, byte), node.rest);
+        if (!this.isNullable(node.first)) return after;
+        return this.or([after, this.derive(node.rest, byte)]);
+      }
+      case "or":
+        return this.or(node.parts.map((part) => this.derive(part, byte)));
+      case "and":
+        return this.and(node.parts.map((part) => this.derive(part, byte)));
+      case "not":
+        return this.not(this.derive(node.part, byte));
+      case "repeat": {
+        const rest = this.repeat(node.part, Math.max(0, node.min - 1), node.max - 1);
+        return this.#join(this.derive(node.part, byte), rest);
+      }
+      case "multiple": {
+        const digit = byte - 0x30;
+        if (digit < 0 || digit > 9) return NOTHING;
+        return this.multipleOf(node.divisor, (node.rest * 10 + digit) % node.divisor);
+      }
+    }
+  }
+
+  /** The sets that tell apart what the first byte may be. */
+  #collectFirst(id: number, sets: Set<number>, seen: Set<number>): void {
+    if (seen.has(id)) return;
+    seen.add(id);
+    const node = this.#nodes[id]!;
+    switch (node.kind) {
+      case "set":
+        sets.add(id);
+        return;
+      case "concat":
+        this.#collectFirst(node.first, sets, seen);
+        if (this.isNullable(node.first)) this.#collectFirst(node.rest, sets, seen);
+        return;
+      case "or":
+      case "and":
+        for (const part of node.parts) this.#collectFirst(part, sets, seen);
+        return;
+      case "not":
+      case "repeat":
+        return this.#collectFirst(node.part, sets, seen);
+      case "multiple":
+        for (let digit = 0x30; digit <= 0x39; digit++) sets.add(this.range(digit, digit));
+    }
+  }
+}
+
+function tooComplex(): GrammarError {
+  return new GrammarError("it is too complex: its patterns lead to too many states");
+}
+
+function setKey(bits: Uint32Array): string {
+  return `[${bits.join()}`;
+}
+
+function repeatKey(part: number, min: number, max: number): string {
+  return `{${part},${min},${max}`;
+}
+
+/** The coarsest partition of bytes of which every set is a union. */
+function divideBytes(sets: readonly Uint32Array[]): ByteClasses {
+  return divide(sets.map((bits) => (byte) => bits[byte >>> 5]! >>> (byte & 31) & 1));
+}
+
+/** Classes that tell apart what any of these does. */
+export function joinClasses(classes: readonly ByteClasses[]): ByteClasses {
+  if (classes.length === 1) return classes[0]!;
+  return divide(classes.map(({ of }) => (byte) => of[byte]!));
+}
+
+function divide(tests: readonly ((byte: number) => number)[]): ByteClasses {
+  const of = new Uint8Array(256);
+  let bytes = [0];
+  for (const test of tests) {
+    const indices = new Map<number, number>();
+    bytes = [];
+    for (let byte = 0; byte < 256; byte++) {
+      const key = of[byte]! * 256 + test(byte);
+      let index = indices.get(key);
+      if (index === undefined) {
+        indices.set(key, index = bytes.length);
+        bytes.push(byte);
+      }
+      of[byte] = index;
+    }
+  }
+  return { of, bytes };
+}

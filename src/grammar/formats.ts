@@ -1,0 +1,73 @@
+/**
+ * What `format` of a JSON schema stands for, as patterns: each text that matches is of the format.
+ *
+ * @module
+ */
+
+const DATE = String.raw`(?:\d{4}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|` +
+  String.raw`(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8]))|` +
+  String.raw`(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)-02-29)`;
+const TIME = String.raw`(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{1,9})?` +
+  String.raw`(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)`;
+const OCTET = String.raw`(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)`;
+const IPV4 = String.raw`${OCTET}(?:\.${OCTET}){3}`;
+const LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?";
+const HOSTNAME = String.raw`${LABEL}(?:\.${LABEL}){0,3}`;
+const ATOM = String.raw`[a-z0-9!#$%&'*+/=?^_\x60{|}~-]+`;
+const EMAIL = String.raw`${ATOM}(?:\.${ATOM})*@(?:${LABEL}\.)+${LABEL}`;
+const WORD = "[0-9a-fA-F]{1,4}";
+const IPV6 = [
+  `(?:${WORD}:){7}${WORD}`,
+  ...Array.from({ length: 7 }, (_, before) => {
+    const left = before === 0 ? "" : `${WORD}(?::${WORD}){${before - 1}}`;
+    const most = 6 - before;
+    return `${left}::${most === 0 ? "" : `(?:${WORD}(?::${WORD}){0,${most - 1}})?`}`;
+  }),
+].join("|");
+const PATH_CHAR = String.raw`(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})`;
+const PATH = `(?:/${PATH_CHAR}*)*`;
+const TAIL = String.raw`(?:\?(?:${PATH_CHAR}|[/?])*)?(?:#(?:${PATH_CHAR}|[/?])*)?`;
+const URI = String
+  .raw`(?:[a-z][a-z0-9+.-]*://${HOSTNAME}(?::\d{1,4})?${PATH}|(?:mailto|urn|tel):${PATH_CHAR}+)${TAIL}`;
+
+const PATTERNS: Readonly<Record<string, string>> = {
+  "date-time": `${DATE}T${TIME}`,
+  date: DATE,
+  time: TIME,
+  duration: String.raw`P(?:\d{1,6}W|(?=[\dT])(?:\d{1,6}Y)?(?:\d{1,6}M)?(?:\d{1,6}D)?` +
+    String.raw`(?:T(?=\d)(?:\d{1,6}H)?(?:\d{1,6}M)?(?:\d{1,6}S)?)?)`,
+  email: EMAIL,
+  "idn-email": EMAIL,
+  hostname: HOSTNAME,
+  "idn-hostname": HOSTNAME,
+  ipv4: IPV4,
+  ipv6: IPV6,
+  uri: URI,
+  url: URI,
+  iri: URI,
+  "uri-reference": `(?:${URI}|/${PATH_CHAR}*${PATH}${TAIL})`,
+  uuid: "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
+  byte: "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
+};
+/** Formats that say what a string is for, and not how it is written. */
+const FREE = new Set(["password", "binary", "text", "textarea", "markdown", "html", "multiline"]);
+/** Formats of numbers, by what they hold. */
+export const NUMBER_FORMATS: Readonly<
+  Record<string, { readonly min?: number; readonly max?: number }>
+> = {
+  int32: { min: -(2 ** 31), max: 2 ** 31 - 1 },
+  int64: {},
+  uint32: { min: 0, max: 2 ** 32 - 1 },
+  uint64: { min: 0 },
+  float: { min: -3.4e38, max: 3.4e38 },
+  double: {},
+};
+
+/** The pattern of a format of strings, `""` where it binds nothing, `undefined` where it is not known. */
+export function patternOfFormat(format: string): string | undefined {
+  if (FREE.has(format)) return "";
+  return Object.hasOwn(PATTERNS, format) ? `^(?:${PATTERNS[format]})$` : undefined;
+}
+
+/** Formats of strings that are enforced. */
+export const STRING_FORMATS = Object.keys(PATTERNS);

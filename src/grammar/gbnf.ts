@@ -1,0 +1,209 @@
+/**
+ * Grammars as llama.cpp writes them (GBNF), which xgrammar's EBNF is too.
+ *
+ * @see ggml-org/llama.cpp `grammars/README.md`
+ * @module
+ */
+import {
+  ALL_CODE_POINTS,
+  type CodePoints,
+  codePointsOf,
+  complementOf,
+  encodeSet,
+  unite,
+} from "./code_points.ts";
+import { GrammarError } from "./grammar_error.ts";
+import type { Phrase, Rules } from "./rules.ts";
+
+const MAX_DEPTH = 200;
+const MAX_REPEATS = 5_000;
+const ROOT = "root";
+const SIMPLE_ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
+const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
+
+/** Adds the rules of a grammar. @returns its rule `root`. @throws {GrammarError} with the line at fault. */
+export function gbnfPhrase(rules: Rules, text: string): Phrase {
+  return new GbnfParser(rules, text).parse();
+}
+
+class GbnfParser {
+  readonly #rules: Rules;
+  readonly #text: string;
+  readonly #names = new Map<string, number>();
+  readonly #defined = new Set<string>();
+  #at = 0;
+  #depth = 0;
+
+  constructor(rules: Rules, text: string) {
+    this.#rules = rules;
+    this.#text = text;
+  }
+
+  parse(): Phrase {
+    this.#skip();
+    while (this.#at < this.#text.length) {
+      const name = this.#match(/[A-Za-z0-9_-]+/y);
+      this.#skip();
+      if (name === undefined || this.#match(/::=/y) === undefined) {
+        throw this.#fault("want a rule: name ::= …");
+      }
+      if (this.#defined.has(name)) throw this.#fault(`the rule ${name} is there twice`);
+      this.#defined.add(name);
+      this.#skip();
+      this.#rules.define(this.#ruleOf(name), this.#readOptions());
+    }
+    if (!this.#defined.has(ROOT)) throw new GrammarError("it has no rule called root");
+    for (const name of this.#names.keys()) {
+      if (!this.#defined.has(name)) throw new GrammarError(`it has no rule called ${name}`);
+    }
+    return { kind: "rule", rule: this.#ruleOf(ROOT) };
+  }
+
+  #readOptions(): Phrase {
+    if (++this.#depth > MAX_DEPTH) throw this.#fault("its groups are too deep");
+    const options: Phrase[] = [];
+    do {
+      const items: Phrase[] = [];
+      for (let item = this.#readItem(); item; item = this.#readItem()) items.push(item);
+      options.push(items.length === 1 ? items[0]! : { kind: "sequence", items });
+    } while (this.#takeMark("|"));
+    this.#depth--;
+    return options.length === 1 ? options[0]! : { kind: "any_of", options };
+  }
+
+  #readItem(): Phrase | undefined {
+    const atom = this.#readAtom();
+    this.#skip();
+    if (atom === undefined) return undefined;
+    let item = atom;
+    for (let bounds = this.#readBounds(); bounds; bounds = this.#readBounds()) {
+      item = { kind: "repeat", item: this.#rules.asRule(item), ...bounds };
+    }
+    return item;
+  }
+
+  #readAtom(): Phrase | undefined {
+    const { expressions } = this.#rules;
+    switch (this.#text[this.#at]) {
+      case '"':
+        return terminal(expressions.text(this.#readLiteral()));
+      case "[":
+        return terminal(encodeSet(expressions, this.#readClass()));
+      case ".":
+        this.#at++;
+        return terminal(encodeSet(expressions, ALL_CODE_POINTS));
+      case "(": {
+        this.#at++;
+        this.#skip();
+        const phrase = this.#readOptions();
+        if (!this.#takeMark(")")) throw this.#fault("a group is not closed");
+        return phrase;
+      }
+    }
+    const start = this.#at;
+    const name = this.#match(/[A-Za-z0-9_-]+/y);
+    if (name === undefined) return undefined;
+    this.#skip();
+    if (this.#text.startsWith("::=", this.#at)) {
+      this.#at = start;
+      return undefined;
+    }
+    return { kind: "rule", rule: this.#ruleOf(name) };
+  }
+
+  #readBounds(): { min: number; max: number } | undefined {
+    if (this.#takeMark("*")) return { min: 0, max: Infinity };
+    if (this.#takeMark("+")) return { min: 1, max: Infinity };
+    if (this.#takeMark("?")) return { min: 0, max: 1 };
+    const found = this.#match(/\{\s*\d*\s*(?:,\s*\d*\s*)?\}/y);
+    if (found === undefined) return undefined;
+    this.#skip();
+    const [first, second] = found.slice(1, -1).split(",").map((each) => each.trim());
+    const min = Number(first || 0);
+    const max = second === undefined ? min : second === "" ? Infinity : Number(second);
+    if (max < min || min > MAX_REPEATS || (max !== Infinity && max > MAX_REPEATS)) {
+      throw this.#fault(`want bounds in order and up to ${MAX_REPEATS}, saw ${found}`);
+    }
+    return { min, max };
+  }
+
+  #readLiteral(): string {
+    this.#at++;
+    let text = "";
+    while (this.#text[this.#at] !== '"') text += this.#readChar("a text is not closed");
+    this.#at++;
+    return text;
+  }
+
+  #readClass(): CodePoints {
+    this.#at++;
+    const isNegative = this.#text[this.#at] === "^";
+    if (isNegative) this.#at++;
+    const ranges: [number, number][] = [];
+    while (this.#text[this.#at] !== "]") {
+      const first = this.#readChar("a class of characters is not closed").codePointAt(0)!;
+      let last = first;
+      if (this.#text[this.#at] === "-" && this.#text[this.#at + 1] !== "]") {
+        this.#at++;
+        last = this.#readChar("a class of characters is not closed").codePointAt(0)!;
+        if (last < first) throw this.#fault("a range of characters is out of order");
+      }
+      ranges.push([first, last]);
+    }
+    this.#at++;
+    return isNegative ? complementOf(unite(ranges)) : unite(ranges);
+  }
+
+  #readChar(ifMissing: string): string {
+    const point = this.#text.codePointAt(this.#at);
+    if (point === undefined) throw this.#fault(ifMissing);
+    const char = String.fromCodePoint(point);
+    this.#at += char.length;
+    if (char !== "\\") return char;
+    const kind = this.#text[this.#at++];
+    if (kind === undefined) throw this.#fault(ifMissing);
+    const numDigits = HEX_ESCAPES[kind];
+    if (numDigits === undefined) return SIMPLE_ESCAPES[kind] ?? kind;
+    const digits = this.#text.slice(this.#at, this.#at + numDigits);
+    const code = Number.parseInt(digits, 16);
+    if (!/^[0-9a-fA-F]+$/.test(digits) || digits.length < numDigits || code > 0x10ffff) {
+      throw this.#fault("an escape is no code point");
+    }
+    this.#at += numDigits;
+    return codePointsOf(String.fromCodePoint(code)).length > 0 ? String.fromCodePoint(code) : "";
+  }
+
+  #ruleOf(name: string): number {
+    let rule = this.#names.get(name);
+    if (rule === undefined) this.#names.set(name, rule = this.#rules.declare());
+    return rule;
+  }
+
+  #takeMark(mark: string): boolean {
+    if (this.#text[this.#at] !== mark) return false;
+    this.#at++;
+    this.#skip();
+    return true;
+  }
+
+  #match(form: RegExp): string | undefined {
+    form.lastIndex = this.#at;
+    const found = form.exec(this.#text)?.[0];
+    this.#at += found?.length ?? 0;
+    return found;
+  }
+
+  /** White space and comments. */
+  #skip(): void {
+    this.#match(/(?:\s|#[^\n]*)*/y);
+  }
+
+  #fault(what: string): GrammarError {
+    const line = this.#text.slice(0, this.#at).split("\n").length;
+    return new GrammarError(`line ${line} of the grammar: ${what}`);
+  }
+}
+
+function terminal(expression: number): Phrase {
+  return { kind: "terminal", expression };
+}

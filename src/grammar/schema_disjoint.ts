@@ -1,0 +1,131 @@
+/**
+ * Whether a value that is made for one schema can be valid for another: `oneOf` must not let it.
+ *
+ * @module
+ */
+import type { Expressions } from "./expressions.ts";
+import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
+import {
+  ALL_TYPES,
+  canonical,
+  gatherDemands,
+  listedValues,
+  typeOfValue,
+  typesOf,
+  valuesOf,
+} from "./schema_facts.ts";
+import { arrayFacts, type Member, objectFacts } from "./schema_objects.ts";
+import type { SchemaScalars } from "./schema_scalars.ts";
+
+/** What this needs of the grammar that is being made. */
+export interface DisjointParts {
+  readonly document: SchemaDocument;
+  readonly expressions: Expressions;
+  readonly scalars: SchemaScalars;
+}
+
+/** How deep members and items are compared. */
+const MAX_DEPTH = 4;
+
+type Schemas = readonly SchemaNode[];
+
+/** Whether no value that is made for `made` is valid for `other`; where that is not clear, it is not so. */
+export function excludes(
+  made: Schemas,
+  other: Schemas,
+  parts: DisjointParts,
+  depth = 0,
+): boolean {
+  // What their own choices demand beside this makes both narrower.
+  const a = gatherDemands(parts.document, made).nodes;
+  const b = gatherDemands(parts.document, other).nodes;
+  if (a === undefined || b === undefined) return true;
+  if (depth > MAX_DEPTH) return false;
+  const values = listedValues(a);
+  const otherValues = listedValues(b);
+  if (values !== undefined && otherValues !== undefined) {
+    const known = new Set(otherValues.map(canonical));
+    return values.every((value) => !known.has(canonical(value)));
+  }
+  const ownTypes = values === undefined ? typesOf(a).types : new Set(values.map(typeOfValue));
+  const otherTypes = otherValues === undefined
+    ? validTypes(b)
+    : new Set(otherValues.map(typeOfValue));
+  return [...ownTypes].every((type) =>
+    !otherTypes.has(type) || excludesType(type, { a, b, parts, depth })
+  );
+}
+
+/** The types that a validator allows: all where none is named. */
+function validTypes(nodes: Schemas): ReadonlySet<JsonType> {
+  return valuesOf(nodes, "type").length === 0 ? new Set(ALL_TYPES) : typesOf(nodes).types;
+}
+
+interface Comparison {
+  readonly a: Schemas;
+  readonly b: Schemas;
+  readonly parts: DisjointParts;
+  readonly depth: number;
+}
+
+function excludesType(type: JsonType, { a, b, parts, depth }: Comparison): boolean {
+  switch (type) {
+    case "null":
+    case "boolean":
+      return false;
+    case "string":
+    case "number": {
+      const { expressions } = parts;
+      return expressions.isEmpty(
+        expressions.and([scalarOf(type, a, parts), scalarOf(type, b, parts)]),
+      );
+    }
+    case "array":
+      return excludesArrays({ a, b, parts, depth });
+    case "object":
+      return excludesObjects({ a, b, parts, depth });
+  }
+}
+
+function scalarOf(type: "string" | "number", nodes: Schemas, parts: DisjointParts): number {
+  const { expressions, scalars } = parts;
+  const values = listedValues(nodes);
+  if (values !== undefined) {
+    const texts = values.filter((value) => typeOfValue(value) === type);
+    return expressions.or(texts.map((value) => expressions.text(JSON.stringify(value))));
+  }
+  if (type === "number") return scalars.number(nodes, typesOf(nodes).isInteger);
+  const quote = expressions.text('"');
+  return expressions.concat([quote, scalars.canonicalInside(nodes), quote]);
+}
+
+function excludesArrays({ a, b, parts, depth }: Comparison): boolean {
+  const own = arrayFacts(a, parts.document);
+  const other = arrayFacts(b, parts.document);
+  if (own.min > other.max || own.max < other.min) return true;
+  for (let i = 0; i < Math.min(own.min, 8); i++) {
+    const ownItem = own.prefix[i] ?? own.rest ?? [];
+    const otherItem = other.prefix[i] ?? other.rest ?? [];
+    if (excludes(ownItem, otherItem, parts, depth + 1)) return true;
+  }
+  return false;
+}
+
+function excludesObjects({ a, b, parts, depth }: Comparison): boolean {
+  const own = objectFacts(a, parts);
+  const other = objectFacts(b, parts);
+  if (own.min > other.max || own.max < other.min) return true;
+  const byName = (members: readonly Member[]) => new Map(members.map((each) => [each.name, each]));
+  const ownMembers = byName(own.members);
+  const otherMembers = byName(other.members);
+  const demands = own.members.some(({ name, isRequired, schemas }) => {
+    if (!isRequired) return false;
+    const theirs = otherMembers.get(name);
+    if (theirs === undefined) return other.others.length === 0;
+    return excludes(schemas, theirs.schemas, parts, depth + 1);
+  });
+  if (demands) return true;
+  return other.members.some(({ name, isRequired }) =>
+    isRequired && !ownMembers.has(name) && own.others.length === 0
+  );
+}

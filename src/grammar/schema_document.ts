@@ -1,0 +1,231 @@
+/**
+ * A JSON schema as a document: its nodes, their keywords checked, and what `$ref` refers to.
+ *
+ * @module
+ */
+import { GrammarError } from "./grammar_error.ts";
+
+/** A schema within the document. */
+export interface SchemaNode {
+  readonly id: number;
+  /** Keywords; a `false` schema has `false`, a `true` schema none. */
+  readonly keywords: Readonly<Record<string, unknown>> | false;
+  /** Where it stands in the request. */
+  readonly param: string;
+}
+
+/** What JSON can hold. */
+export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "object";
+
+const TYPES = ["null", "boolean", "number", "string", "array", "object", "integer"];
+const MAX_DEPTH = 400;
+/** Most values that a schema is made of. */
+const MAX_VALUES = 50_000;
+
+type Check = readonly [wanted: string, isGood: (value: unknown) => boolean];
+
+const isCount = (value: unknown) => Number.isInteger(value) && (value as number) >= 0;
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const isStrings = (value: unknown) =>
+  Array.isArray(value) && value.every((each) => typeof each === "string");
+const isSchema = (value: unknown) => isRecord(value) || typeof value === "boolean";
+const isSchemas = (value: unknown) =>
+  Array.isArray(value) && value.length > 0 && value.every(isSchema);
+
+const COUNT: Check = ["a whole number from 0 up", isCount];
+const NUMBER: Check = ["a number", (value) => typeof value === "number"];
+const TEXT: Check = ["a string", (value) => typeof value === "string"];
+const SCHEMA: Check = ["a schema", isSchema];
+const SCHEMAS: Check = ["an array of schemas that is not empty", isSchemas];
+const SCHEMAS_BY_NAME: Check = [
+  "an object of schemas",
+  (value) => isRecord(value) && Object.values(value).every(isSchema),
+];
+const LIMIT: Check = [
+  "a number, or true or false",
+  (value) => typeof value === "number" || typeof value === "boolean",
+];
+
+/** Keywords that are enforced, and what they hold. */
+const CHECKS: Readonly<Record<string, Check>> = {
+  type: [
+    `one of ${TYPES.join(", ")}, or an array of these`,
+    (value) =>
+      (Array.isArray(value) ? value : [value]).every((each) => TYPES.includes(each as string)),
+  ],
+  enum: [
+    "an array that is not empty",
+    (value) => Array.isArray(value) && value.length > 0,
+  ],
+  minimum: NUMBER,
+  maximum: NUMBER,
+  exclusiveMinimum: LIMIT,
+  exclusiveMaximum: LIMIT,
+  multipleOf: ["a number above 0", (value) => typeof value === "number" && value > 0],
+  minLength: COUNT,
+  maxLength: COUNT,
+  pattern: TEXT,
+  format: TEXT,
+  properties: SCHEMAS_BY_NAME,
+  patternProperties: SCHEMAS_BY_NAME,
+  additionalProperties: SCHEMA,
+  unevaluatedProperties: SCHEMA,
+  propertyNames: SCHEMA,
+  required: ["an array of strings", isStrings],
+  minProperties: COUNT,
+  maxProperties: COUNT,
+  prefixItems: ["an array of schemas", (value) => Array.isArray(value) && value.every(isSchema)],
+  items: [
+    "a schema, or an array of schemas",
+    (value) => isSchema(value) || (Array.isArray(value) && value.every(isSchema)),
+  ],
+  additionalItems: SCHEMA,
+  minItems: COUNT,
+  maxItems: COUNT,
+  uniqueItems: ["true or false", (value) => typeof value === "boolean"],
+  nullable: ["true or false", (value) => typeof value === "boolean"],
+  allOf: SCHEMAS,
+  anyOf: SCHEMAS,
+  oneOf: SCHEMAS,
+  $ref: TEXT,
+};
+
+/** Keywords that say what an answer must be and that are not enforced. */
+const REFUSED = new Set([
+  "not",
+  "if",
+  "then",
+  "else",
+  "dependencies",
+  "dependentRequired",
+  "dependentSchemas",
+  "contains",
+  "minContains",
+  "maxContains",
+  "unevaluatedItems",
+  "$dynamicRef",
+  "$recursiveRef",
+]);
+
+/** See the module. */
+export class SchemaDocument {
+  readonly root: SchemaNode;
+  readonly #rootSchema: unknown;
+  readonly #param: string;
+  readonly #nodes = new Map<unknown, SchemaNode>();
+  /** By `$anchor` and `$id`. */
+  readonly #named = new Map<string, { readonly schema: unknown; readonly param: string }>();
+
+  /** @throws {GrammarError} when the schema is none, or too large or deep. */
+  constructor(schema: unknown, param: string) {
+    this.#rootSchema = schema;
+    this.#param = param;
+    this.#survey();
+    this.root = this.node(schema, param);
+  }
+
+  /** @throws {GrammarError} when the schema cannot be enforced. */
+  node(schema: unknown, param: string): SchemaNode {
+    if (typeof schema === "boolean") return { id: schema ? -1 : -2, keywords: schema && {}, param };
+    let node = this.#nodes.get(schema);
+    if (node === undefined) {
+      if (!isRecord(schema)) {
+        throw new GrammarError("want a schema: an object, true or false", param);
+      }
+      checkKeywords(schema, param);
+      this.#nodes.set(schema, node = { id: this.#nodes.size, keywords: schema, param });
+    }
+    return node;
+  }
+
+  /** What `$ref` of a node refers to. */
+  resolve(reference: string, param: string): SchemaNode {
+    const named = this.#named.get(reference);
+    if (named !== undefined) return this.node(named.schema, named.param);
+    const pointer = reference === "#"
+      ? ""
+      : reference.startsWith("#/")
+      ? reference.slice(1)
+      : undefined;
+    let schema: unknown = this.#rootSchema;
+    let target = this.#param;
+    for (const part of pointer?.split("/").slice(1) ?? []) {
+      const name = decodePart(part);
+      const isThere = typeof schema === "object" && schema !== null && Object.hasOwn(schema, name);
+      schema = isThere ? (schema as Record<string, unknown>)[name] : undefined;
+      target = memberParam(target, name);
+    }
+    if (pointer === undefined || !isSchema(schema)) {
+      throw new GrammarError(
+        `"${shorten(reference)}" is no schema of this document; others are not fetched`,
+        `${param}.$ref`,
+      );
+    }
+    return this.node(schema, target);
+  }
+
+  /** Looks at every value once. */
+  #survey(): void {
+    let numValues = 0;
+    const open: { value: unknown; param: string; depth: number }[] = [
+      { value: this.#rootSchema, param: this.#param, depth: 1 },
+    ];
+    for (let next = open.pop(); next !== undefined; next = open.pop()) {
+      const { value, param, depth } = next;
+      if (++numValues > MAX_VALUES) {
+        throw new GrammarError(`the schema holds more than ${MAX_VALUES} values`, this.#param);
+      }
+      if (typeof value !== "object" || value === null) continue;
+      if (depth > MAX_DEPTH) {
+        throw new GrammarError(`the schema is deeper than ${MAX_DEPTH} levels`, this.#param);
+      }
+      for (const [name, inner] of Object.entries(value)) {
+        if (name === "$id" && typeof inner === "string") {
+          this.#named.set(inner, { schema: value, param });
+          this.#named.set(`${inner}#`, { schema: value, param });
+        }
+        if (name === "$anchor" && typeof inner === "string") {
+          this.#named.set(`#${inner}`, { schema: value, param });
+        }
+        open.push({
+          value: inner,
+          param: Array.isArray(value) ? `${param}[${name}]` : memberParam(param, name),
+          depth: depth + 1,
+        });
+      }
+    }
+  }
+}
+
+/** Where a member of what stands at `param` stands. */
+export function memberParam(param: string, name: string): string {
+  return /^[A-Za-z_$][\w$]*$/.test(name)
+    ? `${param}.${shorten(name)}`
+    : `${param}[${JSON.stringify(shorten(name))}]`;
+}
+
+function shorten(text: string): string {
+  return text.length <= 60 ? text : `${text.slice(0, 60)}…`;
+}
+
+function decodePart(part: string): string {
+  let decoded = part;
+  try {
+    decoded = decodeURIComponent(part);
+  } catch {
+    // A lone percent sign stands for itself.
+  }
+  return decoded.replaceAll("~1", "/").replaceAll("~0", "~");
+}
+
+function checkKeywords(schema: Readonly<Record<string, unknown>>, param: string): void {
+  for (const [name, value] of Object.entries(schema)) {
+    if (REFUSED.has(name)) {
+      throw new GrammarError(`${name} cannot be enforced`, `${param}.${name}`);
+    }
+    if (!Object.hasOwn(CHECKS, name)) continue;
+    const [wanted, isGood] = CHECKS[name]!;
+    if (!isGood(value)) throw new GrammarError(`want ${wanted}`, `${param}.${name}`);
+  }
+}

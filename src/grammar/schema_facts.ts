@@ -1,0 +1,164 @@
+/**
+ * Several JSON schemas that hold at once, as one: what `$ref` and `allOf` bring together.
+ *
+ * @module
+ */
+import { GrammarError } from "./grammar_error.ts";
+import {
+  type JsonType,
+  memberParam,
+  type SchemaDocument,
+  type SchemaNode,
+} from "./schema_document.ts";
+
+/** Schemas of which one must hold. */
+export interface Choice {
+  /** The same for the same keyword of the same schema. */
+  readonly id: string;
+  readonly options: readonly SchemaNode[];
+  /** Whether no second one may hold too. */
+  readonly isExclusive: boolean;
+  readonly param: string;
+}
+
+/** What a value must be: all of the nodes' own keywords, and one option of each choice. */
+export interface Demands {
+  /** Without `$ref`, `allOf`, `anyOf` and `oneOf`, which were followed; `undefined` where nothing can meet them. */
+  readonly nodes: readonly SchemaNode[] | undefined;
+  readonly choices: readonly Choice[];
+}
+
+/** All types. */
+export const ALL_TYPES: readonly JsonType[] = [
+  "null",
+  "boolean",
+  "number",
+  "string",
+  "array",
+  "object",
+];
+
+/** Follows the references of schemas that hold at once. @throws {GrammarError} when one refers to itself. */
+export function gatherDemands(
+  document: SchemaDocument,
+  schemas: readonly SchemaNode[],
+): Demands {
+  const nodes = new Set<SchemaNode>();
+  const choices: Choice[] = [];
+  const open = new Set<SchemaNode>();
+  let isImpossible = false;
+  const follow = (node: SchemaNode) => {
+    if (open.has(node)) throw new GrammarError("the schema refers to itself", node.param);
+    if (node.keywords === false) isImpossible = true;
+    if (node.keywords === false || nodes.has(node)) return;
+    if (Object.keys(node.keywords).length === 0) return;
+    nodes.add(node);
+    open.add(node);
+    const { keywords, param } = node;
+    const $ref = keywords["$ref"] as string | undefined;
+    if ($ref !== undefined) follow(document.resolve($ref, param));
+    for (const each of listAt(document, node, "allOf")) follow(each);
+    for (const name of ["anyOf", "oneOf"] as const) {
+      const options = listAt(document, node, name);
+      if (options.length === 0) continue;
+      const isExclusive = name === "oneOf";
+      choices.push({ id: `${node.id}${name}`, options, isExclusive, param: `${param}.${name}` });
+    }
+    open.delete(node);
+  };
+  schemas.forEach(follow);
+  return { nodes: isImpossible ? undefined : [...nodes], choices };
+}
+
+function listAt(document: SchemaDocument, node: SchemaNode, name: string): SchemaNode[] {
+  const list = node.keywords === false ? [] : node.keywords[name] as unknown[] ?? [];
+  return list.map((each, i) => document.node(each, `${node.param}.${name}[${i}]`));
+}
+
+/** What a keyword holds in each node that has it, with its place. */
+export function valuesOf<T>(
+  nodes: readonly SchemaNode[],
+  keyword: string,
+): { readonly value: T; readonly param: string; readonly node: SchemaNode }[] {
+  return nodes.flatMap((node) => {
+    if (node.keywords === false || !Object.hasOwn(node.keywords, keyword)) return [];
+    return [{ value: node.keywords[keyword] as T, param: memberParam(node.param, keyword), node }];
+  });
+}
+
+/** The types that a value may have, whole numbers apart. */
+export function typesOf(nodes: readonly SchemaNode[]): {
+  readonly types: ReadonlySet<JsonType>;
+  readonly isInteger: boolean;
+} {
+  let types: Set<string> | undefined;
+  let isInteger = false;
+  for (const { value, node } of valuesOf<string | string[]>(nodes, "type")) {
+    const named = new Set([value].flat());
+    if (node.keywords !== false && node.keywords["nullable"] === true) named.add("null");
+    if (named.has("number")) named.delete("integer");
+    else if (named.delete("integer")) {
+      named.add("number");
+      isInteger = true;
+    }
+    types = types === undefined ? named : types.intersection(named);
+  }
+  types ??= new Set(guessTypes(nodes));
+  return { types: types as Set<JsonType>, isInteger };
+}
+
+const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
+  ["object", [
+    "properties",
+    "required",
+    "additionalProperties",
+    "patternProperties",
+    "propertyNames",
+    "unevaluatedProperties",
+    "minProperties",
+    "maxProperties",
+  ]],
+  ["array", ["items", "prefixItems", "minItems", "maxItems", "uniqueItems", "additionalItems"]],
+  ["string", ["pattern", "minLength", "maxLength", "format"]],
+  ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
+];
+
+/** A schema without a type is taken to be about the type that its keywords are about: never wider than it says. */
+function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
+  if (valuesOf(nodes, "enum").length + valuesOf(nodes, "const").length > 0) return ALL_TYPES;
+  for (const [type, keywords] of KEYWORDS_OF) {
+    if (keywords.some((keyword) => valuesOf(nodes, keyword).length > 0)) return [type];
+  }
+  return ALL_TYPES;
+}
+
+/** The values that `enum` and `const` leave; `undefined` where neither is there. */
+export function listedValues(nodes: readonly SchemaNode[]): unknown[] | undefined {
+  const lists = [
+    ...valuesOf<unknown[]>(nodes, "enum").map(({ value }) => value),
+    ...valuesOf(nodes, "const").map(({ value }) => [value]),
+  ];
+  if (lists.length === 0) return undefined;
+  const [first, ...others] = lists.map((list) =>
+    new Map(list.map((value) => [canonical(value), value]))
+  );
+  return [...first!].filter(([key]) => others.every((other) => other.has(key)))
+    .map(([, value]) => value);
+}
+
+/** Equal values, equal texts. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(
+    value,
+    (_key, each) =>
+      typeof each === "object" && each !== null && !Array.isArray(each)
+        ? Object.fromEntries(Object.entries(each).sort(([a], [b]) => a < b ? -1 : 1))
+        : each,
+  );
+}
+
+export function typeOfValue(value: unknown): JsonType {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "array";
+  return typeof value as JsonType;
+}

@@ -1,0 +1,344 @@
+/**
+ * The rules of a grammar that make JSON values which a schema accepts, and no others.
+ *
+ * Members of objects come in the order in which the schema names them, those of other names behind them.
+ *
+ * @module
+ */
+import { type Expressions, NOTHING } from "./expressions.ts";
+import { GrammarError } from "./grammar_error.ts";
+import { quoted, whitespace } from "./json_text.ts";
+import { matchesText } from "./pattern.ts";
+import { EMPTY_PHRASE, type Phrase, type Rules } from "./rules.ts";
+import { excludes } from "./schema_disjoint.ts";
+import { type JsonType, SchemaDocument, type SchemaNode } from "./schema_document.ts";
+import {
+  ALL_TYPES,
+  type Choice,
+  type Demands,
+  gatherDemands,
+  listedValues,
+  typeOfValue,
+  typesOf,
+  valuesOf,
+} from "./schema_facts.ts";
+import { arrayFacts, inside, type ObjectFacts, objectFacts } from "./schema_objects.ts";
+import { SchemaScalars } from "./schema_scalars.ts";
+
+/** Most different values that a schema may speak of. */
+const MAX_RULES = 20_000;
+const NEVER: Phrase = { kind: "any_of", options: [] };
+
+/** Adds a schema to a grammar. @throws {GrammarError} when it is none, or cannot be enforced. */
+export function schemaPhrase(rules: Rules, schema: unknown, param: string): Phrase {
+  return new SchemaGrammar(rules, new SchemaDocument(schema, param)).build();
+}
+
+/** How far the writing of an object is. */
+interface Written {
+  /** Named members behind, written or left out. */
+  readonly index: number;
+  readonly isEmpty: boolean;
+  /** Members that surely are there, and that may be there; counted as far as that matters. */
+  readonly least: number;
+  readonly most: number;
+  /** Whether a member of another name is there: a second may have the same name. */
+  readonly hasOther: boolean;
+}
+
+class SchemaGrammar {
+  readonly #rules: Rules;
+  readonly #expressions: Expressions;
+  readonly #document: SchemaDocument;
+  readonly #scalars: SchemaScalars;
+  readonly #known = new Map<string, Phrase>();
+  /** Rules that are declared, and how to define them. */
+  readonly #open: (() => void)[] = [];
+  readonly #marks;
+
+  constructor(rules: Rules, document: SchemaDocument) {
+    const { expressions } = rules;
+    this.#rules = rules;
+    this.#expressions = expressions;
+    this.#document = document;
+    this.#scalars = new SchemaScalars(expressions);
+    const space = whitespace(expressions);
+    const behind = (mark: string) => terminal(expressions.concat([expressions.text(mark), space]));
+    const before = (mark: string) => terminal(expressions.concat([space, expressions.text(mark)]));
+    this.#marks = {
+      comma: behind(","),
+      colon: behind(":"),
+      openArray: behind("["),
+      closeArray: before("]"),
+      openObject: behind("{"),
+      closeObject: before("}"),
+    };
+  }
+
+  build(): Phrase {
+    const root = this.#value([this.#document.root]);
+    for (let define = this.#open.pop(); define !== undefined; define = this.#open.pop()) define();
+    return root;
+  }
+
+  /** Values for which all these schemas hold. */
+  #value(schemas: readonly SchemaNode[]): Phrase {
+    return this.#meeting(gatherDemands(this.#document, schemas));
+  }
+
+  #meeting({ nodes, choices }: Demands): Phrase {
+    if (nodes === undefined) return NEVER;
+    const ids = nodes.map(({ id }) => id).sort((a, b) => a - b);
+    const key = `${ids.join()}|${choices.map(({ id }) => id).sort().join()}`;
+    return this.#named(key, () => {
+      const [choice, ...others] = choices;
+      return choice === undefined
+        ? this.#plain(nodes)
+        : this.#chosen(choice, { nodes, choices: others });
+    });
+  }
+
+  /** The phrase of this name, made when all that refers to it is there. */
+  #named(key: string, make: () => Phrase): Phrase {
+    let phrase = this.#known.get(key);
+    if (phrase === undefined) {
+      if (this.#known.size >= MAX_RULES) {
+        throw new GrammarError("the schema combines too many others", this.#document.root.param);
+      }
+      const rule = this.#rules.declare();
+      phrase = { kind: "rule", rule };
+      this.#known.set(key, phrase);
+      this.#open.push(() => this.#rules.define(rule, make()));
+    }
+    return phrase;
+  }
+
+  #chosen({ options, isExclusive, param }: Choice, demands: Demands): Phrase {
+    const nodes = demands.nodes!;
+    if (isExclusive) this.#requireDisjoint(options, nodes, param);
+    return {
+      kind: "any_of",
+      options: options.map((option) => {
+        const more = gatherDemands(this.#document, [option]);
+        if (more.nodes === undefined) return NEVER;
+        const ids = new Set(demands.choices.map(({ id }) => id));
+        return this.#meeting({
+          nodes: [...new Set([...nodes, ...more.nodes])],
+          choices: [...demands.choices, ...more.choices.filter(({ id }) => !ids.has(id))],
+        });
+      }),
+    };
+  }
+
+  #requireDisjoint(
+    options: readonly SchemaNode[],
+    nodes: readonly SchemaNode[],
+    param: string,
+  ): void {
+    const parts = {
+      document: this.#document,
+      expressions: this.#expressions,
+      scalars: this.#scalars,
+    };
+
+    options.forEach((a, i) =>
+      options.forEach((b, j) => {
+        if (i === j || excludes([...nodes, a], [...nodes, b], parts)) return;
+        throw new GrammarError(
+          `that ${i} and ${j} do not both hold cannot be enforced; use anyOf, or require a property ` +
+            "with a const of its own in each",
+          param,
+        );
+      })
+    );
+  }
+
+  /** Values for which these schemas hold, which choose nothing. */
+  #plain(nodes: readonly SchemaNode[]): Phrase {
+    const { types, isInteger } = typesOf(nodes);
+    const values = listedValues(nodes);
+    if (values !== undefined) return this.#listed(values, nodes);
+    const options = ALL_TYPES.filter((type) => types.has(type))
+      .map((type) => this.#ofType(type, nodes, isInteger));
+    return { kind: "any_of", options };
+  }
+
+  #ofType(type: JsonType, nodes: readonly SchemaNode[], isInteger: boolean): Phrase {
+    switch (type) {
+      case "null":
+        return this.#text("null");
+      case "boolean":
+        return terminal(
+          this.#expressions.or(["true", "false"].map((each) => this.#expressions.text(each))),
+        );
+      case "number":
+        return terminal(this.#scalars.number(nodes, isInteger));
+      case "string":
+        return terminal(this.#scalars.string(nodes));
+      case "array":
+        return this.#array(nodes);
+      case "object":
+        return this.#object(objectFacts(nodes, {
+          document: this.#document,
+          expressions: this.#expressions,
+          scalars: this.#scalars,
+        }));
+    }
+  }
+
+  /** Those of some values for which the schemas hold. */
+  #listed(values: readonly unknown[], nodes: readonly SchemaNode[]): Phrase {
+    const { types, isInteger } = typesOf(nodes);
+    const scalars: number[] = [];
+    const others: Phrase[] = [];
+    for (const value of values) {
+      const type = typeOfValue(value);
+      if (!types.has(type)) continue;
+      if (type === "array" || type === "object") {
+        this.#requireNothingElse(nodes, type);
+        others.push(this.#literal(value));
+        continue;
+      }
+      const text = JSON.stringify(value);
+      const isValid = type === "string"
+        ? this.#holds(this.#scalars.canonicalInside(nodes), inside(value as string))
+        : type !== "number" ||
+          (this.#holds(this.#scalars.number(nodes, isInteger), text) ||
+            !hasBounds(nodes, isInteger));
+      if (isValid) scalars.push(this.#expressions.text(text));
+    }
+    return { kind: "any_of", options: [terminal(this.#expressions.or(scalars)), ...others] };
+  }
+
+  #holds(expression: number, text: string): boolean {
+    return matchesText(this.#expressions, expression, text);
+  }
+
+  #requireNothingElse(nodes: readonly SchemaNode[], type: "array" | "object"): void {
+    const keywords = type === "array"
+      ? ["items", "prefixItems", "minItems", "maxItems", "uniqueItems"]
+      : [
+        "properties",
+        "required",
+        "patternProperties",
+        "additionalProperties",
+        "propertyNames",
+        "minProperties",
+        "maxProperties",
+        "unevaluatedProperties",
+      ];
+    const found = keywords.flatMap((keyword) => valuesOf(nodes, keyword))[0];
+    if (found === undefined) return;
+    throw new GrammarError(`beside listed ${type}s it cannot be enforced`, found.param);
+  }
+
+  #literal(value: unknown): Phrase {
+    const { comma, colon, openArray, closeArray, openObject, closeObject } = this.#marks;
+    if (typeof value !== "object" || value === null) return this.#text(JSON.stringify(value));
+    const parts = Array.isArray(value)
+      ? value.map((each) => [this.#literal(each)])
+      : Object.entries(value).map(([name, each]) => [
+        this.#text(JSON.stringify(name)),
+        colon,
+        this.#literal(each),
+      ]);
+    const items = parts.flatMap((each, i) => i === 0 ? each : [comma, ...each]);
+    return Array.isArray(value)
+      ? sequence(openArray, ...items, closeArray)
+      : sequence(openObject, ...items, closeObject);
+  }
+
+  #array(nodes: readonly SchemaNode[]): Phrase {
+    const { openArray, closeArray, comma } = this.#marks;
+    const { prefix, rest, min, max } = arrayFacts(nodes, this.#document);
+    if (min > max) return NEVER;
+    const item = rest && this.#value(rest);
+    const more = (least: number, most: number): Phrase =>
+      item === undefined || most <= 0
+        ? (least > 0 ? NEVER : EMPTY_PHRASE)
+        : { kind: "repeat", item: sequence(comma, item), min: Math.max(0, least), max: most };
+    const orEmpty = (phrase: Phrase, index: number): Phrase =>
+      index < min ? phrase : { kind: "any_of", options: [phrase, EMPTY_PHRASE] };
+
+    let items = more(min - prefix.length, max - prefix.length);
+    if (prefix.length === 0) {
+      items = item === undefined || max === 0
+        ? (min > 0 ? NEVER : EMPTY_PHRASE)
+        : orEmpty(sequence(item, more(min - 1, max - 1)), 0);
+    }
+    for (let i = prefix.length - 1; i >= 0; i--) {
+      const value = this.#value(prefix[i]!);
+      items = orEmpty(sequence(...(i > 0 ? [comma] : []), value, items), i);
+    }
+    return sequence(openArray, items, closeArray);
+  }
+
+  #object(facts: ObjectFacts): Phrase {
+    const { openObject, closeObject } = this.#marks;
+    const id = `object ${this.#known.size}`;
+    const rest = (written: Written): Phrase =>
+      this.#named(
+        `${id} ${Object.values(written).join()}`,
+        () => this.#members(facts, written, rest),
+      );
+    return sequence(
+      openObject,
+      rest({ index: 0, isEmpty: true, least: 0, most: 0, hasOther: false }),
+      closeObject,
+    );
+  }
+
+  /** The members that may follow those that are written. */
+  #members(
+    { members, others, min, max }: ObjectFacts,
+    written: Written,
+    rest: (written: Written) => Phrase,
+  ): Phrase {
+    const { comma, colon } = this.#marks;
+    const { index, isEmpty, least, most, hasOther } = written;
+    const separator = isEmpty ? [] : [comma];
+    const isFull = most >= max;
+    const withOne = (isNew: boolean) => ({
+      isEmpty: false,
+      least: Math.min(min, least + (isNew ? 1 : 0)),
+      most: max === Infinity ? 0 : most + 1,
+    });
+    const member = members[index];
+    if (member !== undefined) {
+      const next = rest({ ...written, ...withOne(true), index: index + 1 });
+      const value = this.#value(member.schemas);
+      const name = this.#text(JSON.stringify(member.name));
+      const pair = isFull ? NEVER : sequence(...separator, name, colon, value, next);
+      if (member.isRequired) return pair;
+      return { kind: "any_of", options: [pair, rest({ ...written, index: index + 1 })] };
+    }
+    const options = isFull ? [] : others.map(({ names, schemas }) =>
+      sequence(
+        ...separator,
+        terminal(quoted(this.#expressions, names)),
+        colon,
+        this.#value(schemas),
+        rest({ ...written, ...withOne(!hasOther), hasOther: min > 0 }),
+      )
+    );
+    return { kind: "any_of", options: least >= min ? [...options, EMPTY_PHRASE] : options };
+  }
+
+  #text(text: string): Phrase {
+    return terminal(this.#expressions.text(text));
+  }
+}
+
+function hasBounds(nodes: readonly SchemaNode[], isInteger: boolean): boolean {
+  return isInteger ||
+    ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"]
+      .some((keyword) => valuesOf(nodes, keyword).length > 0);
+}
+
+function terminal(expression: number): Phrase {
+  return expression === NOTHING ? NEVER : { kind: "terminal", expression };
+}
+
+function sequence(...items: Phrase[]): Phrase {
+  return { kind: "sequence", items };
+}

@@ -1,0 +1,279 @@
+/**
+ * What several schemas that hold at once say of an object's members and of an array's items.
+ *
+ * @module
+ */
+import { type Expressions, NOTHING } from "./expressions.ts";
+import { GrammarError } from "./grammar_error.ts";
+import { matchesText } from "./pattern.ts";
+import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
+import { valuesOf } from "./schema_facts.ts";
+import type { SchemaScalars } from "./schema_scalars.ts";
+
+/** A member that is named. */
+export interface Member {
+  readonly name: string;
+  readonly isRequired: boolean;
+  readonly schemas: readonly SchemaNode[];
+}
+
+/** Members of any other name that an expression matches, without its quotation marks. */
+export interface OtherMembers {
+  readonly names: number;
+  readonly schemas: readonly SchemaNode[];
+}
+
+/** See the module. */
+export interface ObjectFacts {
+  /** In the order in which they are written. */
+  readonly members: readonly Member[];
+  readonly others: readonly OtherMembers[];
+  readonly min: number;
+  readonly max: number;
+}
+
+/** Patterns of names that an object may have: which of them a name matches is told apart for each combination. */
+const MAX_PATTERNS = 4;
+
+interface Parts {
+  readonly document: SchemaDocument;
+  readonly expressions: Expressions;
+  readonly scalars: SchemaScalars;
+}
+
+export function objectFacts(nodes: readonly SchemaNode[], parts: Parts): ObjectFacts {
+  const reader = new ObjectReader(nodes, parts);
+  return reader.read();
+}
+
+class ObjectReader {
+  readonly #nodes: readonly SchemaNode[];
+  readonly #parts: Parts;
+  /** Patterns of names by their source. */
+  readonly #patterns = new Map<string, number>();
+
+  constructor(nodes: readonly SchemaNode[], parts: Parts) {
+    this.#nodes = nodes;
+    this.#parts = parts;
+    for (const { value, param } of valuesOf<Record<string, unknown>>(nodes, "patternProperties")) {
+      for (const pattern of Object.keys(value)) {
+        this.#patterns.set(pattern, parts.scalars.pattern(pattern, memberParam(param, pattern)));
+        if (this.#patterns.size <= MAX_PATTERNS) continue;
+        throw new GrammarError(`more than ${MAX_PATTERNS} patterns cannot be enforced`, param);
+      }
+    }
+  }
+
+  read(): ObjectFacts {
+    const required = new Set(
+      valuesOf<string[]>(this.#nodes, "required").flatMap(({ value }) => value),
+    );
+    const names = new Set(
+      valuesOf<Record<string, unknown>>(this.#nodes, "properties")
+        .flatMap(({ value }) => Object.keys(value)),
+    );
+    required.forEach((name) => names.add(name));
+    const members: Member[] = [];
+    for (const name of names) {
+      const schemas = this.#schemasOf(name);
+      const isAllowed = this.#isNameAllowed(name) &&
+        schemas.every(({ keywords }) => keywords !== false);
+      if (isAllowed) members.push({ name, isRequired: required.has(name), schemas });
+      else if (required.has(name)) {
+        throw new GrammarError(
+          `the member ${JSON.stringify(name.slice(0, 60))} is required and not allowed`,
+          valuesOf(this.#nodes, "required")[0]!.param,
+        );
+      }
+    }
+    const min = Math.max(
+      0,
+      ...valuesOf<number>(this.#nodes, "minProperties").map((each) => each.value),
+    );
+    const max = Math.min(
+      Infinity,
+      ...valuesOf<number>(this.#nodes, "maxProperties").map((each) => each.value),
+    );
+    return { members, others: this.#otherMembers(names), min, max };
+  }
+
+  /** What the value of a member must be. */
+  #schemasOf(name: string): SchemaNode[] {
+    const canonical = inside(name);
+    const { expressions } = this.#parts;
+    const matched = new Set<string>();
+    for (const [pattern, expression] of this.#patterns) {
+      if (matchesText(expressions, expression, canonical)) matched.add(pattern);
+    }
+    return this.#nodes.flatMap((node) => this.#schemasIn(node, { name, matched }));
+  }
+
+  #schemasIn(
+    node: SchemaNode,
+    { name, matched }: { name: string | undefined; matched: ReadonlySet<string> },
+  ): SchemaNode[] {
+    if (node.keywords === false) return [];
+    const { document } = this.#parts;
+    const found: SchemaNode[] = [];
+    const properties = (node.keywords["properties"] ?? {}) as Record<string, unknown>;
+    if (name !== undefined && Object.hasOwn(properties, name)) {
+      found.push(document.node(properties[name], memberParam(`${node.param}.properties`, name)));
+    }
+    const patterns = (node.keywords["patternProperties"] ?? {}) as Record<string, unknown>;
+    for (const [pattern, schema] of Object.entries(patterns)) {
+      if (!matched.has(pattern)) continue;
+      found.push(document.node(schema, memberParam(`${node.param}.patternProperties`, pattern)));
+    }
+    if (found.length > 0) return found;
+    for (const keyword of ["additionalProperties", "unevaluatedProperties"]) {
+      const schema = node.keywords[keyword];
+      if (schema === undefined) continue;
+      if (keyword === "unevaluatedProperties") {
+        this.#requireOuter(node);
+        if (this.#isEvaluatedElsewhere(node, { name, matched })) continue;
+      }
+      found.push(document.node(schema, `${node.param}.${keyword}`));
+    }
+    return found;
+  }
+
+  /** `unevaluatedProperties` looks at the schemas inside its own: of the outermost, all others are inside. */
+  #requireOuter(node: SchemaNode): void {
+    if (node === this.#nodes[0] || node.keywords === false) return;
+    if (this.#nodes.length === 1) return;
+    throw new GrammarError(
+      "unevaluatedProperties within allOf, anyOf or $ref cannot be enforced",
+      `${node.param}.unevaluatedProperties`,
+    );
+  }
+
+  #isEvaluatedElsewhere(
+    self: SchemaNode,
+    wanted: { name: string | undefined; matched: ReadonlySet<string> },
+  ): boolean {
+    return this.#nodes.some((node) => {
+      if (node === self || node.keywords === false) return false;
+      const { keywords } = node;
+      if (keywords["additionalProperties"] !== undefined) return true;
+      if (keywords["unevaluatedProperties"] !== undefined) return false;
+      return this.#schemasIn(node, wanted).length > 0;
+    });
+  }
+
+  #isNameAllowed(name: string): boolean {
+    return matchesText(this.#parts.expressions, this.#allowedNames(), inside(name));
+  }
+
+  /** Names that `propertyNames` allows. */
+  #allowedNames(): number {
+    const { document, expressions, scalars } = this.#parts;
+    const nodes = valuesOf(this.#nodes, "propertyNames").map(({ value, param }) =>
+      document.node(value, param)
+    );
+    if (nodes.some(({ keywords }) => keywords === false)) return NOTHING;
+    const listed = nodes.flatMap((node) => namesIn(node));
+    const unknown = nodes.find(({ keywords }) =>
+      ["$ref", "allOf", "anyOf", "oneOf"].some((name) => Object.hasOwn(keywords as object, name))
+    );
+    if (unknown !== undefined) {
+      throw new GrammarError("references and choices of names cannot be enforced", unknown.param);
+    }
+    const lists = listed.map((names) =>
+      expressions.or(names.map((name) => expressions.text(inside(name))))
+    );
+    return expressions.and([scalars.canonicalInside(nodes), ...lists]);
+  }
+
+  #otherMembers(names: ReadonlySet<string>): OtherMembers[] {
+    const { expressions } = this.#parts;
+    const declared = expressions.or([...names].map((name) => expressions.text(inside(name))));
+    const allowed = expressions.and([this.#allowedNames(), expressions.not(declared)]);
+    const patterns = [...this.#patterns];
+    const others: OtherMembers[] = [];
+    for (let bits = 0; bits < 2 ** patterns.length; bits++) {
+      const isIn = (index: number) => (bits >>> index & 1) === 1;
+      const matched = new Set(patterns.filter((_, i) => isIn(i)).map(([pattern]) => pattern));
+      const schemas = this.#nodes.flatMap((node) =>
+        this.#schemasIn(node, { name: undefined, matched })
+      );
+      if (schemas.some(({ keywords }) => keywords === false)) continue;
+      const found = expressions.and([
+        allowed,
+        ...patterns.map(([, each], i) => isIn(i) ? each : expressions.not(each)),
+      ]);
+      if (!expressions.isEmpty(found)) others.push({ names: found, schemas });
+    }
+    return others;
+  }
+}
+
+function namesIn({ keywords }: SchemaNode): string[][] {
+  if (keywords === false) return [];
+  const lists = [
+    ...(Object.hasOwn(keywords, "enum") ? [keywords["enum"] as unknown[]] : []),
+    ...(Object.hasOwn(keywords, "const") ? [[keywords["const"]]] : []),
+  ];
+  return lists.map((list) => list.filter((each) => typeof each === "string"));
+}
+
+/** A text as it stands between the quotation marks of a JSON string. */
+export function inside(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+/** What several schemas that hold at once say of an array. */
+export interface ArrayFacts {
+  readonly prefix: readonly (readonly SchemaNode[])[];
+  /** Of the items behind; `undefined` where there may be none. */
+  readonly rest: readonly SchemaNode[] | undefined;
+  readonly min: number;
+  readonly max: number;
+}
+
+/** Most items that can be counted. */
+const MAX_COUNTED = 2_000;
+
+export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocument): ArrayFacts {
+  const lists = nodes.map((node) => itemsOf(node, document));
+  const length = Math.max(0, ...lists.map(({ prefix }) => prefix.length));
+  const at = (index: number) => lists.flatMap(({ prefix, rest }) => prefix[index] ?? rest ?? []);
+  const prefix = Array.from({ length }, (_, index) => at(index));
+  const rest = at(Infinity);
+  const mins = valuesOf<number>(nodes, "minItems");
+  const maxes = valuesOf<number>(nodes, "maxItems");
+  const min = Math.max(0, ...mins.map(({ value }) => value));
+  let max = Math.min(Infinity, ...maxes.map(({ value }) => value));
+  for (const { value, param } of [...mins, ...maxes]) {
+    if (value > MAX_COUNTED) {
+      throw new GrammarError(`more than ${MAX_COUNTED} items cannot be counted`, param);
+    }
+  }
+  const isNever = (schemas: readonly SchemaNode[]) =>
+    schemas.some(({ keywords }) => keywords === false);
+  const firstNever = prefix.findIndex(isNever);
+  if (firstNever >= 0) max = Math.min(max, firstNever);
+  else if (isNever(rest)) max = Math.min(max, length);
+  for (const { value, param } of valuesOf<boolean>(nodes, "uniqueItems")) {
+    if (value && max > 1) throw new GrammarError("uniqueItems cannot be enforced", param);
+  }
+  return {
+    prefix: prefix.slice(0, Math.min(max, length)),
+    rest: isNever(rest) ? undefined : rest,
+    min,
+    max,
+  };
+}
+
+function itemsOf(node: SchemaNode, document: SchemaDocument) {
+  const { keywords, param } = node;
+  if (keywords === false) return { prefix: [], rest: undefined };
+  const { items, prefixItems, additionalItems } = keywords;
+  const list = (prefixItems ?? (Array.isArray(items) ? items : [])) as unknown[];
+  const name = prefixItems === undefined ? "items" : "prefixItems";
+  const after = Array.isArray(items) ? additionalItems : items;
+  const afterName = Array.isArray(items) ? "additionalItems" : "items";
+  return {
+    prefix: list.map((each, i) => document.node(each, `${param}.${name}[${i}]`)),
+    rest: after === undefined ? undefined : document.node(after, `${param}.${afterName}`),
+  };
+}

@@ -1,0 +1,149 @@
+/**
+ * Strings and numbers that schemas ask for, as expressions.
+ *
+ * @module
+ */
+import { ALL_CODE_POINTS } from "./code_points.ts";
+import { ANYTHING, type Expressions } from "./expressions.ts";
+import { NUMBER_FORMATS, patternOfFormat, STRING_FORMATS } from "./formats.ts";
+import { GrammarError } from "./grammar_error.ts";
+import { anyJsonChar, encodeJsonSet, quoted } from "./json_text.ts";
+import { type NumberBounds, numberExpression } from "./numbers.ts";
+import { readPattern } from "./pattern.ts";
+import type { SchemaNode } from "./schema_document.ts";
+import { valuesOf } from "./schema_facts.ts";
+
+/** Strings and numbers of one grammar; equal ones are made once. */
+export class SchemaScalars {
+  readonly #expressions: Expressions;
+  readonly #patterns = new Map<string, number>();
+  readonly #anyChar: number;
+  /** Each character in one spelling alone. */
+  readonly #canonicalChar: number;
+
+  constructor(expressions: Expressions) {
+    this.#expressions = expressions;
+    this.#anyChar = anyJsonChar(expressions);
+    this.#canonicalChar = encodeJsonSet(expressions, ALL_CODE_POINTS);
+  }
+
+  /** The insides of strings that all nodes allow, each character in one spelling. */
+  canonicalInside(nodes: readonly SchemaNode[]): number {
+    const { min, max } = lengthsOf(nodes);
+    const chars = this.#expressions.repeat(this.#canonicalChar, min, Math.max(min, max));
+    return this.#expressions.and([chars, ...this.#patternsOf(nodes)]);
+  }
+
+  /** The strings, with their quotation marks. */
+  string(nodes: readonly SchemaNode[]): number {
+    const { min, max } = lengthsOf(nodes);
+    const patterns = this.#patternsOf(nodes);
+    const char = patterns.length > 0 ? this.#canonicalChar : this.#anyChar;
+    const chars = this.#expressions.repeat(char, min, Math.max(min, max));
+    return quoted(this.#expressions, this.#expressions.and([chars, ...patterns]));
+  }
+
+  /** Strings as JSON holds them in which a pattern is found. */
+  pattern(pattern: string, param: string): number {
+    const key = pattern;
+    let expression = this.#patterns.get(key);
+    if (expression === undefined) {
+      expression = at(param, () =>
+        readPattern(pattern, {
+          expressions: this.#expressions,
+          encode: (points) => encodeJsonSet(this.#expressions, points),
+          isSearch: true,
+        }));
+      this.#patterns.set(key, expression);
+    }
+    return expression;
+  }
+
+  number(nodes: readonly SchemaNode[], isInteger: boolean): number {
+    return numberExpression(this.#expressions, boundsOf(nodes, isInteger));
+  }
+
+  #patternsOf(nodes: readonly SchemaNode[]): number[] {
+    const patterns = valuesOf<string>(nodes, "pattern").map(({ value, param }) =>
+      this.pattern(value, param)
+    );
+    const formats = valuesOf<string>(nodes, "format").flatMap(({ value, param }) => {
+      if (Object.hasOwn(NUMBER_FORMATS, value)) return [];
+      const pattern = patternOfFormat(value);
+      if (pattern === undefined) {
+        throw new GrammarError(
+          `the format "${value.slice(0, 40)}" cannot be enforced; these can: ${
+            STRING_FORMATS.join(", ")
+          }`,
+          param,
+        );
+      }
+      return pattern === "" ? [] : [this.pattern(pattern, param)];
+    });
+    return [...patterns, ...formats].filter((each) => each !== ANYTHING);
+  }
+}
+
+function lengthsOf(nodes: readonly SchemaNode[]): { min: number; max: number } {
+  const mins = valuesOf<number>(nodes, "minLength");
+  const maxes = valuesOf<number>(nodes, "maxLength");
+  const min = Math.max(0, ...mins.map(({ value }) => value));
+  const max = Math.min(Infinity, ...maxes.map(({ value }) => value));
+  if (min > max) {
+    throw new GrammarError(
+      `no string is of at least ${min} and at most ${max} characters`,
+      maxes[0]!.param,
+    );
+  }
+  return { min, max };
+}
+
+/** The bounds of numbers. `exclusiveMinimum: true` beside `minimum` is draft 4's. */
+function boundsOf(nodes: readonly SchemaNode[], isWhole: boolean): NumberBounds {
+  let isInteger = isWhole;
+  let min: NumberBounds["min"];
+  let max: NumberBounds["max"];
+  const raise = (value: number, isExclusive: boolean) => {
+    if (min === undefined || value > min.value || (value === min.value && isExclusive)) {
+      min = { value, isExclusive };
+    }
+  };
+  const lower = (value: number, isExclusive: boolean) => {
+    if (max === undefined || value < max.value || (value === max.value && isExclusive)) {
+      max = { value, isExclusive };
+    }
+  };
+  const multipleOf: number[] = [];
+  for (const { keywords } of nodes) {
+    if (keywords === false) continue;
+    const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, format } = keywords;
+    if (typeof minimum === "number") raise(minimum, exclusiveMinimum === true);
+    if (typeof maximum === "number") lower(maximum, exclusiveMaximum === true);
+    if (typeof exclusiveMinimum === "number") raise(exclusiveMinimum, true);
+    if (typeof exclusiveMaximum === "number") lower(exclusiveMaximum, true);
+    const limits = typeof format === "string" && Object.hasOwn(NUMBER_FORMATS, format)
+      ? NUMBER_FORMATS[format]
+      : undefined;
+    if (limits?.min !== undefined) raise(limits.min, false);
+    if (limits?.max !== undefined) lower(limits.max, false);
+    if (limits !== undefined && /int/.test(format as string)) isInteger = true;
+  }
+  for (const { value, param } of valuesOf<number>(nodes, "multipleOf")) {
+    if (!Number.isInteger(value) || value > 10_000) {
+      throw new GrammarError("multiples of whole numbers up to 10000 alone can be enforced", param);
+    }
+    isInteger = true;
+    if (value > 1) multipleOf.push(value);
+  }
+  return { isInteger, min, max, multipleOf };
+}
+
+/** Runs what reads a part of the request: its faults are there. */
+export function at<T>(param: string, read: () => T): T {
+  try {
+    return read();
+  } catch (error) {
+    if (!(error instanceof GrammarError) || error.param !== undefined) throw error;
+    throw new GrammarError(error.message, param);
+  }
+}

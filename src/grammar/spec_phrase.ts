@@ -1,0 +1,138 @@
+/**
+ * From what a request wants an answer to look like to the rules of a grammar.
+ *
+ * @module
+ */
+import { encodeSet } from "./code_points.ts";
+import { ANYTHING } from "./expressions.ts";
+import { gbnfPhrase } from "./gbnf.ts";
+import type { GrammarTokens } from "./grammar.ts";
+import { readPattern } from "./pattern.ts";
+import { EMPTY_PHRASE, type Phrase, type Rules } from "./rules.ts";
+import { schemaPhrase } from "./schema_grammar.ts";
+import { at } from "./schema_scalars.ts";
+import type { GrammarSpec } from "./spec.ts";
+
+type Lazy = Extract<GrammarSpec, { kind: "lazy" }>;
+
+/** Adds what an answer must look like to the rules. @throws {GrammarError} when it cannot be enforced. */
+export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarTokens): Phrase {
+  const read = (inner: GrammarSpec) => specPhrase(inner, rules, tokens);
+  const { expressions } = rules;
+  switch (spec.kind) {
+    case "json_schema":
+      return schemaPhrase(rules, spec.schema, spec.param);
+    case "json_object":
+      return schemaPhrase(rules, { type: "object" }, "response_format");
+    case "regex":
+      return at(spec.param, () =>
+        terminal(readPattern(spec.pattern, {
+          expressions,
+          encode: (points) => encodeSet(expressions, points),
+          isSearch: false,
+        })));
+    case "gbnf":
+      return at(spec.param, () => gbnfPhrase(rules, spec.text));
+    case "text":
+      return textPhrase(spec.text, rules, tokens);
+    case "choice":
+      return anyOf(spec.choices.map((choice) => textPhrase(choice, rules, tokens)));
+    case "sequence":
+      return sequence(...spec.items.map(read));
+    case "any_of":
+      return anyOf(spec.options.map(read));
+    case "repeat": {
+      const item = rules.asRule(read(spec.item));
+      return { kind: "repeat", item, min: spec.min, max: spec.max ?? Infinity };
+    }
+    case "until":
+      return lazyPhrase([{ text: spec.ending, then: EMPTY_PHRASE }], { rules, tokens }).once;
+    case "lazy":
+      return lazyPhrase(readTriggers(spec, read), { rules, tokens }).repeated;
+  }
+}
+
+function readTriggers({ triggers }: Lazy, read: (spec: GrammarSpec) => Phrase) {
+  return triggers.map(({ text, then }) => ({ text, then: read(then) }));
+}
+
+/** A text, in which special tokens are tokens and all else is bytes. */
+function textPhrase(text: string, { expressions }: Rules, tokens: GrammarTokens): Phrase {
+  const parts: Phrase[] = [];
+  let from = 0;
+  for (let i = 0; i < text.length; i++) {
+    const [name, tokenId] = specialTokenAt(text, i, tokens) ?? [];
+    if (name === undefined || tokenId === undefined) continue;
+    if (i > from) parts.push(terminal(expressions.text(text.slice(from, i))));
+    parts.push({ kind: "token", tokenId });
+    i += name.length - 1;
+    from = i + 1;
+  }
+  if (from < text.length) parts.push(terminal(expressions.text(text.slice(from))));
+  return sequence(...parts);
+}
+
+/** The longest special token that is spelled here and adds no text. */
+function specialTokenAt(
+  text: string,
+  index: number,
+  tokens: GrammarTokens,
+): [string, number] | undefined {
+  let found: [string, number] | undefined;
+  for (const [name, id] of tokens.addedTokens) {
+    if (name.length <= (found?.[0].length ?? 0) || !text.startsWith(name, index)) continue;
+    if (tokens.bytesOf(id) === undefined) found = [name, id];
+  }
+  return found;
+}
+
+/** Any text up to a trigger, and what must follow it: once, or as often as triggers come. */
+function lazyPhrase(
+  triggers: readonly { readonly text: string; readonly then: Phrase }[],
+  { rules, tokens }: { readonly rules: Rules; readonly tokens: GrammarTokens },
+): { readonly once: Phrase; readonly repeated: Phrase } {
+  const { expressions } = rules;
+  const isToken = (text: string) => specialTokenAt(text, 0, tokens)?.[0] === text;
+  const texts = triggers.flatMap(({ text }) => isToken(text) ? [] : [expressions.text(text)]);
+  const anyTrigger = expressions.or(texts);
+  const free = expressions.not(expressions.concat([ANYTHING, anyTrigger, ANYTHING]));
+  const more = expressions.concat([expressions.range(0, 255), ANYTHING]);
+  const tooLate = expressions.not(expressions.concat([ANYTHING, anyTrigger, more]));
+
+  /** Free text with other special tokens in it. */
+  const before: Phrase = {
+    kind: "repeat",
+    item: rules.asRule(sequence(terminal(free), { kind: "any_token" })),
+    min: 0,
+    max: Infinity,
+  };
+  const bound = triggers.map(({ text, then }) => {
+    if (isToken(text)) return sequence(terminal(free), textPhrase(text, rules, tokens), then);
+    const upTo = expressions.and([
+      expressions.concat([ANYTHING, expressions.text(text)]),
+      tooLate,
+    ]);
+    return sequence(terminal(upTo), then);
+  });
+  const once = sequence(before, anyOf(bound));
+  return {
+    once,
+    repeated: sequence(
+      { kind: "repeat", item: rules.asRule(once), min: 0, max: Infinity },
+      before,
+      terminal(free),
+    ),
+  };
+}
+
+function terminal(expression: number): Phrase {
+  return { kind: "terminal", expression };
+}
+
+function anyOf(options: readonly Phrase[]): Phrase {
+  return { kind: "any_of", options };
+}
+
+function sequence(...items: Phrase[]): Phrase {
+  return { kind: "sequence", items };
+}

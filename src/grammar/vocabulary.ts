@@ -1,0 +1,156 @@
+/**
+ * A model's tokens, ordered so that those which a grammar allows are found without trying each.
+ *
+ * Most tokens are plain: whole characters that may stand in a JSON string as they are. Inside a string, which is where
+ * most of an answer is made, all of them are allowed, or all up to some length; the rest of the vocabulary is small.
+ *
+ * @module
+ */
+import type { Frontier, Frontiers } from "./frontier.ts";
+import type { GrammarTokens } from "./grammar.ts";
+import { ANY_TOKEN } from "./rules.ts";
+import { TokenTrie } from "./token_trie.ts";
+
+/** Plain tokens of more characters are looked at one by one. */
+const MAX_PLAIN_CHARS = 64;
+
+/** See the module. */
+export class Vocabulary {
+  readonly tokens: GrammarTokens;
+  /** Words of a mask. */
+  readonly numWords: number;
+  readonly #plain: TokenTrie;
+  readonly #others: TokenTrie;
+  /** By number of characters: the plain tokens of at most so many. */
+  readonly #plainUpTo: readonly Uint32Array[];
+  readonly #special: readonly number[];
+
+  constructor(tokens: GrammarTokens) {
+    this.tokens = tokens;
+    this.numWords = Math.ceil(tokens.vocabSize / 32);
+    const plain: [number, Uint8Array][] = [];
+    const others: [number, Uint8Array][] = [];
+    const byLength = Array.from({ length: MAX_PLAIN_CHARS + 1 }, (): number[] => []);
+    for (let id = 0; id < tokens.vocabSize; id++) {
+      const bytes = tokens.bytesOf(id);
+      if (bytes === undefined || bytes.length === 0 || tokens.endTokenIds.has(id)) continue;
+      const length = countPlainChars(bytes);
+      if (length !== undefined && length <= MAX_PLAIN_CHARS) {
+        plain.push([id, bytes]);
+        byLength[length]!.push(id);
+      } else others.push([id, bytes]);
+    }
+    this.#plain = new TokenTrie(plain, tokens.vocabSize);
+    this.#others = new TokenTrie(others, tokens.vocabSize);
+    const sum = new Uint32Array(this.numWords);
+    this.#plainUpTo = byLength.map((ids) => {
+      setBits(sum, ids);
+      return sum.slice();
+    });
+    this.#special = [...tokens.addedTokens.values()].filter((id) =>
+      tokens.bytesOf(id) === undefined && !tokens.endTokenIds.has(id)
+    );
+  }
+
+  /** The tokens that may follow, u32 `[numWords]`. */
+  maskOf(frontiers: Frontiers, frontier: Frontier): Uint32Array {
+    const step = (from: Frontier, byte: number) => frontiers.step(from, byte);
+    const numChars = countPlainSteps(frontiers, frontier);
+    const mask = numChars === undefined
+      ? new Uint32Array(this.numWords)
+      : this.#plainUpTo[numChars]!.slice();
+    if (numChars === undefined) this.#plain.mark(frontier, step, mask);
+    this.#others.mark(frontier, step, mask);
+    for (const { tokenId } of frontier.tokens) {
+      setBits(mask, tokenId === ANY_TOKEN ? this.#special : [tokenId]);
+    }
+    if (frontier.canEnd) setBits(mask, this.tokens.endTokenIds);
+    return mask;
+  }
+}
+
+function setBits(mask: Uint32Array, ids: Iterable<number>): void {
+  for (const id of ids) mask[id >>> 5]! |= 1 << (id & 31);
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** How many characters, if all are whole and may stand in a JSON string. */
+function countPlainChars(bytes: Uint8Array): number | undefined {
+  if (bytes.some((byte) => byte < 0x20 || byte === 0x22 || byte === 0x5c)) return undefined;
+  try {
+    return [...utf8.decode(bytes)].length;
+  } catch {
+    return undefined;
+  }
+}
+
+/** How many plain characters may follow, whichever they are; `undefined` when that depends on them. */
+function countPlainSteps(frontiers: Frontiers, start: Frontier): number | undefined {
+  let frontier = start;
+  for (let count = 0; count < MAX_PLAIN_CHARS; count++) {
+    const next = plainStep(frontiers, frontier);
+    if (next === undefined) return undefined;
+    if (next === null) return count;
+    if (next === frontier) return MAX_PLAIN_CHARS;
+    frontier = next;
+  }
+  return MAX_PLAIN_CHARS;
+}
+
+/** First bytes of characters of several bytes, with the range of the second. */
+const LEADS = [
+  ...Array.from({ length: 30 }, (_, i) => ({ lead: 0xc2 + i, from: 0x80, to: 0xbf, rest: 0 })),
+  ...Array.from({ length: 16 }, (_, i) => ({
+    lead: 0xe0 + i,
+    from: i === 0 ? 0xa0 : 0x80,
+    to: i === 13 ? 0x9f : 0xbf,
+    rest: 1,
+  })),
+  ...Array.from({ length: 5 }, (_, i) => ({
+    lead: 0xf0 + i,
+    from: i === 0 ? 0x90 : 0x80,
+    to: i === 4 ? 0x8f : 0xbf,
+    rest: 2,
+  })),
+];
+
+/** Where every plain character leads; `undefined` where not all lead to the same. */
+function plainStep(frontiers: Frontiers, frontier: Frontier): Frontier | null | undefined {
+  const target = frontiers.step(frontier, 0x20);
+  for (let byte = 0x21; byte < 0x80; byte++) {
+    if (byte === 0x22 || byte === 0x5c) continue;
+    if (frontiers.step(frontier, byte) !== target) return undefined;
+  }
+  const seen = new Set<string>();
+  for (const { lead, from, to, rest } of LEADS) {
+    const inside = frontiers.step(frontier, lead);
+    // Leads of one class, with the same range behind them, are alike.
+    const key = `${frontier.classes.of[lead]},${from},${to},${rest}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    if (!leadsTo(frontiers, inside, { from, to, rest, target })) return undefined;
+  }
+  return target;
+}
+
+function leadsTo(
+  frontiers: Frontiers,
+  inside: Frontier | null,
+  { from, to, rest, target }: { from: number; to: number; rest: number; target: Frontier | null },
+): boolean {
+  if (inside === null) return target === null;
+  const seen = new Set<number>();
+  for (let byte = from; byte <= to; byte++) {
+    const index = inside.classes.of[byte]!;
+    if (seen.has(index)) continue;
+    seen.add(index);
+    const next = frontiers.step(inside, byte);
+    if (rest === 0) {
+      if (next !== target) return false;
+    } else if (!leadsTo(frontiers, next, { from: 0x80, to: 0xbf, rest: rest - 1, target })) {
+      return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,28 @@
+/**
+ * Grammars for a model's vocabulary.
+ *
+ * @module
+ */
+import { GrammarCompiler } from "../grammar/compiler.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+
+/** Compiles grammars for a model; its tokens are read when the first request needs one. */
+export function createGrammars({ tokenizer, vocabSize, endTokenIds }: {
+  readonly tokenizer: Pick<TextTokenizer, "tokenTexts" | "tokenOf" | "addedTokens">;
+  readonly vocabSize: number;
+  readonly endTokenIds: ReadonlySet<number>;
+}): GrammarCompiler {
+  const { addedTokens, tokenTexts, tokenOf } = tokenizer;
+  return new GrammarCompiler(() => {
+    const bytes = Array.from({ length: vocabSize }, (_, id) => {
+      if (addedTokens.get(id)?.special || tokenOf(id) === undefined) return undefined;
+      return tokenTexts.bytesOf(id);
+    });
+    return {
+      vocabSize,
+      endTokenIds,
+      bytesOf: (id) => bytes[id],
+      addedTokens: new Map([...addedTokens].map(([id, { content }]) => [content, id])),
+    };
+  });
+}

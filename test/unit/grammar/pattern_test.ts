@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { encodeSet } from "../../../src/grammar/code_points.ts";
+import { Expressions } from "../../../src/grammar/expressions.ts";
+import { GrammarError } from "../../../src/grammar/grammar_error.ts";
+import { matchesText, readPattern } from "../../../src/grammar/pattern.ts";
+import { Random } from "../engine/random.ts";
+
+const PATTERNS = [
+  "a+b",
+  "^(?=.*[A-Z])(?=.*\\d).{3,6}$",
+  "(?!x)y|^z",
+  "^[^a-c]{2}$",
+  "\\p{L}+$",
+  "^(a|b)*a(a|b){6}$",
+  "é|ü",
+  "^a|b$",
+  "(^a|b)c",
+  "[\\u{1F600}-\\u{1F64F}]",
+  "^$",
+  "a{2,}?$",
+  "^(?:foo|bar)(?!baz)",
+  "^(?<year>\\d{1,3})-\\w\\s?$",
+  "[\\d\\-x]{2}|\\u00e9\\x41",
+  "(?:a|b(?:x|y)*){2}",
+];
+const PIECES = [
+  "a",
+  "b",
+  "x",
+  "y",
+  "z",
+  "A",
+  "1",
+  "é",
+  "c",
+  "-",
+  "😀",
+  "foo",
+  "bar",
+  "baz",
+  " ",
+  "\n",
+];
+
+function read(pattern: string, isSearch = true) {
+  const expressions = new Expressions();
+  const encode = (points: Parameters<typeof encodeSet>[1]) => encodeSet(expressions, points);
+  const expression = readPattern(pattern, { expressions, encode, isSearch });
+  return (text: string) => matchesText(expressions, expression, text);
+}
+
+for (const pattern of PATTERNS) {
+  Deno.test(`readPattern() matches what RegExp does: ${pattern}`, () => {
+    const random = new Random(pattern.length);
+    const regex = new RegExp(pattern, "u");
+    const matches = read(pattern);
+    for (let i = 0; i < 2000; i++) {
+      const text = Array.from(
+        { length: random.between(0, 8) },
+        () => PIECES[random.between(0, PIECES.length - 1)],
+      ).join("");
+      assert.equal(matches(text), regex.test(text), JSON.stringify(text));
+    }
+  });
+}
+
+Deno.test("readPattern() of a whole text matches nothing around it", () => {
+  const matches = read("a|b+", false);
+  assert.deepEqual(["a", "bb", "", "ab", "xa"].map(matches), [true, true, false, false, false]);
+});
+
+for (
+  const pattern of [
+    "(a",
+    "a)",
+    "[z-a]",
+    "a{3,2}",
+    "*",
+    "\\",
+    "(?<=a)b",
+    "(a)\\1",
+    "\\bx",
+    "\\p{Nonsense}",
+    "a^b",
+    "(?:a$)*",
+    "((a{1,1000}){1,1000}){1,1000}",
+    "(".repeat(5000) + ")".repeat(5000),
+  ]
+) {
+  Deno.test(`readPattern() refuses ${pattern.slice(0, 40)}`, () => {
+    assert.throws(() => read(pattern), GrammarError);
+  });
+}

@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { HearthError } from "../../../src/errors.ts";
+import { compile, matches, schemaSpec } from "../../fixtures/grammar.ts";
+
+interface Case {
+  readonly schema: unknown;
+  readonly good: readonly string[];
+  readonly bad: readonly string[];
+}
+
+const object = (properties: Record<string, unknown>, rest: object = {}) => ({
+  type: "object",
+  properties,
+  required: Object.keys(properties),
+  additionalProperties: false,
+  ...rest,
+});
+
+const CASES: Readonly<Record<string, Case>> = {
+  "any value": {
+    schema: true,
+    good: ["1", "-0.5e+10", '"é\\u00e9\\uD83D\\ude00"', '{"a": [1, {}], "b": null}', "[]"],
+    bad: ["", "01", '"\n"', '"\\uD83D"', "{a: 1}", "[1,]", "1e999", "nul"],
+  },
+  "white space between parts": {
+    schema: object({ a: { type: "integer" }, b: { type: "null" } }),
+    good: ['{"a":1,"b":null}', '{"a": 1, "b": null}', '{\n  "a": 1,\n  "b": null\n}'],
+    bad: ['{  "a": 1, "b": null}', '{"a": 1}', '{"b": null, "a": 1}'],
+  },
+  "optional members in their order": {
+    schema: object({ a: { const: 1 }, b: { const: 2 }, c: { const: 3 } }, { required: ["b"] }),
+    good: ['{"b": 2}', '{"a": 1, "b": 2}', '{"b": 2, "c": 3}'],
+    bad: ["{}", '{"a": 1}', '{"b": 2,}', '{"c": 3, "b": 2}'],
+  },
+  "members of other names": {
+    schema: { type: "object", properties: { a: {} }, additionalProperties: { type: "integer" } },
+    good: ['{"a": "x", "b": 1, "aa": 2}', '{"b": 1}'],
+    bad: ['{"b": "x"}', '{"b": 1, "a": "x"}', '{"\\u0061": 1}'],
+  },
+  "names by pattern": {
+    schema: {
+      type: "object",
+      patternProperties: { "^n_": { type: "integer" }, "_s$": { maximum: 5 } },
+      additionalProperties: { type: "boolean" },
+    },
+    good: ['{"n_x": 9}', '{"n_s": 5}', '{"a_s": 1.5}', '{"z": true}'],
+    bad: ['{"n_s": 6}', '{"n_x": true}', '{"z": 1}'],
+  },
+  "names that propertyNames allows": {
+    schema: { type: "object", propertyNames: { pattern: "^[ab]+$", maxLength: 2 } },
+    good: ['{"ab": 1}', "{}"],
+    bad: ['{"abb": 1}', '{"c": 1}'],
+  },
+  "as many members as it may have": {
+    schema: {
+      type: "object",
+      additionalProperties: { const: 1 },
+      properties: { x: { const: 0 } },
+      minProperties: 1,
+      maxProperties: 2,
+    },
+    good: ['{"x": 0}', '{"a": 1}', '{"x": 0, "a": 1}'],
+    bad: ["{}", '{"x": 0, "a": 1, "b": 1}'],
+  },
+  "recursion": {
+    schema: {
+      $ref: "#/$defs/node",
+      $defs: {
+        node: object({
+          v: { type: "integer" },
+          next: { anyOf: [{ $ref: "#/$defs/node" }, { type: "null" }] },
+        }),
+      },
+    },
+    good: ['{"v": 1, "next": {"v": 2, "next": null}}'],
+    bad: ['{"v": 1, "next": {"v": 2}}'],
+  },
+  "references by anchor, pointer and id": {
+    schema: {
+      $id: "https://x.test/s",
+      type: "array",
+      prefixItems: [{ $ref: "#word" }, { $ref: "#/$defs/a~1b" }],
+      items: { $ref: "https://x.test/n" },
+      $defs: {
+        w: { $anchor: "word", const: "w" },
+        "a/b": { const: "ab" },
+        n: { $id: "https://x.test/n", const: 7 },
+      },
+    },
+    good: ['["w", "ab", 7, 7]', "[]"],
+    bad: ['["ab"]', '["w", "ab", 8]'],
+  },
+  "allOf as all of them": {
+    schema: {
+      allOf: [
+        { type: "object", properties: { a: { minimum: 2 } }, required: ["a"] },
+        { properties: { a: { type: "integer", maximum: 3 }, b: { const: 1 } } },
+      ],
+      additionalProperties: false,
+      properties: { a: true, b: true },
+    },
+    good: ['{"a": 2}', '{"a": 3, "b": 1}'],
+    bad: ['{"a": 4}', '{"a": 2.5}', "{}", '{"a": 2, "c": 1}'],
+  },
+  "unevaluatedProperties beside allOf": {
+    schema: {
+      type: "object",
+      allOf: [{ properties: { a: { const: 1 } } }],
+      properties: { b: { const: 2 } },
+      unevaluatedProperties: false,
+    },
+    good: ['{"b": 2, "a": 1}'],
+    bad: ['{"c": 1}'],
+  },
+  "anyOf with what stands beside it": {
+    schema: { type: "string", maxLength: 3, anyOf: [{ pattern: "^a" }, { minLength: 3 }] },
+    good: ['"a"', '"xyz"'],
+    bad: ['"xy"', '"abcd"', "1"],
+  },
+  "oneOf of what cannot hold together": {
+    schema: {
+      oneOf: [
+        object({ kind: { const: "a" }, x: { type: "integer" } }),
+        object({ kind: { const: "b" } }),
+        { type: "string", pattern: "^x" },
+        { type: "string", pattern: "^y" },
+        { type: "integer", maximum: 3 },
+        { type: "integer", minimum: 4 },
+      ],
+    },
+    good: ['{"kind": "a", "x": 1}', '{"kind": "b"}', '"xa"', "4"],
+    bad: ['{"kind": "b", "x": 1}', '"z"', "3.5"],
+  },
+  "strings of some length in characters": {
+    schema: { type: "string", minLength: 2, maxLength: 3 },
+    good: ['"ab"', '"日本語"', '"😀😀"', '"\\n\\u0041"', '"\\ud83d\\ude00x"'],
+    bad: ['"a"', '"abcd"', '"\\ud83d\\ude00"'],
+  },
+  "patterns of what a string means, not of how it is written": {
+    schema: { type: "string", pattern: '^["\\\\\\n]{2}$' },
+    good: ['"\\"\\\\"', '"\\n\\n"'],
+    bad: ['"\\u0022\\\\"', '"ab"', '"\\""'],
+  },
+  "formats": {
+    schema: {
+      type: "array",
+      items: false,
+      prefixItems: [{ type: "string", format: "date-time" }, { type: "string", format: "ipv6" }],
+    },
+    good: ['["2024-02-29T23:59:59Z", "::1"]', '["1999-12-31T00:00:00.5+02:00", "2001:db8::ff"]'],
+    bad: [
+      '["2023-02-29T00:00:00Z"]',
+      '["2024-01-01T24:00:00Z"]',
+      '["2024-01-01T00:00:00Z", "1::2::3"]',
+    ],
+  },
+  "listed values that fit the rest": {
+    schema: { type: ["string", "integer"], enum: ["a", "bb", 1, 1.5, null, "ü"], maxLength: 1 },
+    good: ['"a"', '"ü"', "1"],
+    bad: ['"bb"', "1.5", "null"],
+  },
+  "values of arrays and objects": {
+    schema: { enum: [{ a: [1, "x"] }, []] },
+    good: ['{"a":[1,"x"]}', '{"a": [1, "x"]}', "[]"],
+    bad: ['{"a": [1]}', "{}"],
+  },
+  "items counted": {
+    schema: { type: "array", items: { type: "integer" }, minItems: 2, maxItems: 3 },
+    good: ["[1, 2]", "[1,2,3]"],
+    bad: ["[1]", "[1,2,3,4]", "[]"],
+  },
+  "tuples of draft 7": {
+    schema: {
+      type: "array",
+      items: [{ const: 1 }, { const: 2 }],
+      additionalItems: false,
+      minItems: 1,
+    },
+    good: ["[1]", "[1, 2]"],
+    bad: ["[]", "[1,2,3]", "[2]"],
+  },
+  "exclusive bounds of draft 4": {
+    schema: { type: "integer", minimum: 3, exclusiveMinimum: true, maximum: 6 },
+    good: ["4", "6"],
+    bad: ["3", "7"],
+  },
+  "nullable": {
+    schema: { type: "string", nullable: true, maxLength: 1 },
+    good: ["null", '"a"'],
+    bad: ["1"],
+  },
+  "multiples": {
+    schema: { type: "integer", multipleOf: 7, minimum: -20, maximum: 30 },
+    good: ["0", "-14", "28"],
+    bad: ["1", "-21", "35"],
+  },
+};
+
+for (const [name, { schema, good, bad }] of Object.entries(CASES)) {
+  Deno.test(`a schema's grammar: ${name}`, () => {
+    const grammar = compile(schemaSpec(schema));
+    for (const text of good) assert.ok(matches(grammar, text), `refuses ${text}`);
+    for (const text of bad) assert.ok(!matches(grammar, text), `accepts ${text}`);
+  });
+}
+
+const REFUSED: readonly (readonly [schema: unknown, param: string])[] = [
+  [{ type: "object", properties: { a: { not: {} } } }, "schema.properties.a.not"],
+  [{ type: "array", items: { $ref: "#/$defs/x" }, $defs: { x: { if: {} } } }, "schema.$defs.x.if"],
+  [{ type: "array", uniqueItems: true, maxItems: 3 }, "schema.uniqueItems"],
+  [{ type: "string", format: "klingon" }, "schema.format"],
+  [{ type: "string", pattern: "(" }, "schema.pattern"],
+  [{ type: "string", minLength: -1 }, "schema.minLength"],
+  [{ type: "string", minLength: 3, maxLength: 2 }, "schema.maxLength"],
+  [{ type: "number", multipleOf: 0.1 }, "schema.multipleOf"],
+  [{ type: "strin" }, "schema.type"],
+  [{ properties: { a: 3 } }, "schema.properties"],
+  [{ properties: { "a b": { type: 1 } } }, 'schema.properties["a b"].type'],
+  [{ anyOf: [{ type: "null" }, { contains: {} }] }, "schema.anyOf[1].contains"],
+  [{ oneOf: [{ type: "integer" }, { type: "number" }] }, "schema.oneOf"],
+  [{ $ref: "#/$defs/missing" }, "schema.$ref"],
+  [{ $ref: "https://elsewhere.test/schema" }, "schema.$ref"],
+  [{ $ref: "#" }, "schema"],
+  [{
+    allOf: [{ $ref: "#/$defs/a" }],
+    $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } },
+  }, "schema.$defs.a"],
+  [{ type: "object", required: ["a"], additionalProperties: false }, "schema.required"],
+  [{ type: "array", maxItems: 1_000_000 }, "schema.maxItems"],
+  [false, "schema"],
+  [{ enum: [] }, "schema.enum"],
+  [{ allOf: [{ type: "string" }, { type: "integer" }] }, "schema"],
+  [3, "schema"],
+];
+
+for (const [schema, param] of REFUSED) {
+  Deno.test(`a schema is refused at ${param}: ${JSON.stringify(schema).slice(0, 60)}`, () => {
+    assert.throws(
+      () => compile(schemaSpec(schema)),
+      (error) =>
+        error instanceof HearthError && error.kind === "invalid_value" && error.param === param,
+    );
+  });
+}
