@@ -48,6 +48,13 @@ export interface ResolvedModel {
   readonly folder: string;
 }
 
+/** A key that callers may show. */
+export interface ApiKey {
+  /** Names it in the log. */
+  readonly label: string;
+  readonly key: string;
+}
+
 /** How the HTTP side of a server behaves. */
 export interface ServerSettings {
   readonly host: string;
@@ -57,7 +64,10 @@ export interface ServerSettings {
   readonly allowedHosts: readonly string[];
   /** Origins served besides the server's own; `*` allows all. */
   readonly corsOrigins: readonly string[];
-  readonly apiKey: string | undefined;
+  /** Keys that callers have to show one of; none is wanted where there are none. */
+  readonly apiKeys: readonly ApiKey[];
+  /** Addresses and ranges of proxies that are believed whom they name in X-Forwarded-For. */
+  readonly trustedProxies: readonly string[];
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
   /** Connections that are open at once; fewer where the process may not open so many files. */

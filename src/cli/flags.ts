@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { isIP } from "node:net";
 import { CPU_RUNTIMES, DTYPES, LOG_FORMATS, LOG_LEVELS, MODEL_KINDS } from "../config.ts";
 import {
   choice,
@@ -184,6 +185,16 @@ export const SERVE_FLAGS = {
       "Require this bearer token on everything but /health. Prefer the environment variable: other " +
       "users of this machine can read command lines.",
   }),
+  apiKeyFile: text({
+    placeholder: "<file>",
+    help: "File of such keys, one on a line as label:key; the log names callers by label.",
+  }),
+  trustedProxy: list({
+    placeholder: "<address>",
+    parseItem: parseProxy,
+    help: "Address or range (10.0.0.0/8) of a proxy that is believed whom it names in " +
+      "X-Forwarded-For. Without it a request that was passed on is never taken for a local one.",
+  }),
   mediaDir: text({
     placeholder: "<folder>",
     help: "Folder from which file:// references are served when the address is not loopback.",
@@ -268,6 +279,15 @@ function parseHost(item: string, source: string): string {
   throw new UsageError(
     `${source} wants a host name without scheme or port, such as hearth.example.org, got "${item}".`,
   );
+}
+
+function parseProxy(item: string, source: string): string {
+  const [address = "", bits, ...rest] = item.split("/");
+  const version = isIP(address);
+  const most = version === 6 ? 128 : 32;
+  const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most);
+  if (version !== 0 && isRange && rest.length === 0) return item;
+  throw new UsageError(`${source} wants an address or a range such as 10.0.0.0/8, got "${item}".`);
 }
 
 function parseOrigin(item: string, source: string): string {

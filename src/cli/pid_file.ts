@@ -6,6 +6,7 @@
  */
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
+import process from "node:process";
 import type { Environment } from "../config.ts";
 import { log } from "../log.ts";
 
@@ -26,6 +27,33 @@ export function pidFilePath(
   os: typeof Deno.build.os = Deno.build.os,
 ): string {
   return join(runFolder(environment, os), `${port}.pid`);
+}
+
+/**
+ * The path for a server's own file: another server may have the same port at another address, and then has the file
+ * that is named by the port alone.
+ */
+function freePidFilePath({ host, port, pid }: PidRecord): string {
+  const path = pidFilePath(port);
+  try {
+    const [owner = "", served = ""] = Deno.readTextFileSync(path).split("\n");
+    const isOthers = Number(owner) !== pid && JSON.parse(served).host !== host &&
+      isAlive(Number(owner));
+    if (isOthers) return join(dirname(path), `${port}@${host.replaceAll(":", "_")}.pid`);
+  } catch {
+    // There is none, or half of one.
+  }
+  return path;
+}
+
+/** Whether a process exists. */
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // Another user's process exists too.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 }
 
 /** The folder of all these files. */
@@ -53,7 +81,7 @@ export class PidFile {
    * Writes the file, in place of one that a server on this port left behind when it was killed: whoever holds the
    * port owns the file.
    */
-  static write(record: PidRecord, path: string = pidFilePath(record.port)): PidFile {
+  static write(record: PidRecord, path: string = freePidFilePath(record)): PidFile {
     const { pid, ...served } = record;
     // Renamed into place: a reader sees the old file or the whole new one.
     const draft = `${path}.${pid}`;

@@ -4,10 +4,9 @@
  * @module
  */
 import { join } from "node:path";
-import process from "node:process";
 import { StartupError } from "../errors.ts";
 import { formatUrl } from "./format_url.ts";
-import { isAbsence, type PidRecord, runFolder } from "./pid_file.ts";
+import { isAbsence, isAlive, type PidRecord, runFolder } from "./pid_file.ts";
 
 const HEALTH_TIMEOUT_MS = 2_000;
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
@@ -26,7 +25,7 @@ export async function findRunning(): Promise<RunningServer[]> {
   const folder = runFolder();
   const servers: RunningServer[] = [];
   for (const name of await listFiles(folder)) {
-    if (!/^\d+\.pid$/.test(name)) continue;
+    if (!/^\d+(@[\w.]+)?\.pid$/.test(name)) continue;
     const path = join(folder, name);
     const record = await readRecord(path);
     // Half a file is nobody's: they are renamed into place.
@@ -37,15 +36,6 @@ export async function findRunning(): Promise<RunningServer[]> {
     }
   }
   return servers.sort((a, b) => a.port - b.port);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    // Another user's process exists too.
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
 }
 
 /** What a server says of itself: `ready`, or why it is not. */

@@ -7,7 +7,7 @@ import type { LogSettings, ServerSettings } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { BODY_LIMITS } from "../http/body.ts";
 import { BodyBudget } from "../http/body_budget.ts";
-import { isLoopback } from "../http/guard.ts";
+import { isLoopback } from "../http/locality.ts";
 import type { AppDeps } from "../http/route.ts";
 import { type RunningServer, startServer } from "../http/server.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
@@ -16,6 +16,7 @@ import { configureLog, log } from "../log.ts";
 import { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
 import type { LoadProgress } from "../models/progress.ts";
+import { readApiKeys } from "./api_key_file.ts";
 import { SparseLines } from "./download_report.ts";
 import { findFolder } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
@@ -94,7 +95,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
 }
 
 async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
-  const { address, port, allowRemoteShutdown, apiKey, allowPrivateMedia } = flags;
+  const { address, port, allowRemoteShutdown, allowPrivateMedia } = flags;
   return {
     // Brackets belong to an IPv6 address in a URL only.
     host: address.replace(/^\[(.*)\]$/, "$1"),
@@ -102,7 +103,8 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     allowRemoteShutdown,
     allowedHosts: flags.allowedHost,
     corsOrigins: flags.corsOrigin,
-    apiKey,
+    apiKeys: readApiKeys(flags),
+    trustedProxies: flags.trustedProxy,
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
     maxConnections: flags.maxConnections,
@@ -142,8 +144,8 @@ function stopOnSignal(requestStop: () => void, pidFile: PidFile): void {
   });
 }
 
-function warnOfOpenDoor({ host, apiKey }: ServerSettings): void {
-  if (isLoopback(host) || apiKey !== undefined) return;
+function warnOfOpenDoor({ host, apiKeys }: ServerSettings): void {
+  if (isLoopback(host) || apiKeys.length > 0) return;
   log.warn("other machines can call this server, and no --api-key is set", { address: host });
 }
 

@@ -15,6 +15,8 @@ import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.
 
 /** Tokens per block of the engine's bookkeeping; this cache itself is one run of keys and values. */
 const BLOCK_SIZE = 16;
+/** A million tokens: they are counted here, and held by the graph. */
+const MAX_BLOCKS = 65_536;
 /** The graph gives logits for every token of a step; this bounds what they take. */
 const MAX_LOGITS_BYTES = 128 * 2 ** 20;
 const MAX_STEP_TOKENS = 512;
@@ -66,7 +68,7 @@ export class WholeDecoder implements Decoder {
       vocabSize: options.vocabSize,
       maxSequences: 1,
       maxBatchTokens: Math.max(1, Math.min(rows, MAX_STEP_TOKENS, options.contextLength)),
-      numBlocks: Math.ceil(options.contextLength / BLOCK_SIZE),
+      numBlocks: Math.min(MAX_BLOCKS, Math.ceil(options.contextLength / BLOCK_SIZE)),
       blockSize: BLOCK_SIZE,
       sharesBlocks: false,
     };

@@ -10,7 +10,8 @@ import { log } from "../log.ts";
 import { chatRoute } from "./chat.ts";
 import { docsRoutes } from "./docs.ts";
 import { embeddingsRoute } from "./embeddings.ts";
-import { checkApiKey, checkHost, checkOrigin } from "./guard.ts";
+import { checkApiKey } from "./api_keys.ts";
+import { checkHost, checkOrigin } from "./guard.ts";
 import { healthRoute } from "./health.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { modelRoute, modelsRoute } from "./models.ts";
@@ -125,6 +126,7 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
         path: shownPath(call),
         status: ending,
         ...(signal.aborted ? {} : refusalOf(call)),
+        key: call.get("keyLabel"),
         seconds: Number(seconds.toFixed(3)),
       });
     });
@@ -165,7 +167,9 @@ function preflightAnswer(call: Call): Response {
 /** Everything but health, which monitors ask without knowing the key. */
 function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
   return async (call, next) => {
-    if (!bothPaths("/health").includes(call.req.path)) checkApiKey(call.req.raw, settings.apiKey);
+    if (!bothPaths("/health").includes(call.req.path)) {
+      call.set("keyLabel", checkApiKey(call.req.raw, settings.apiKeys));
+    }
     await next();
   };
 }

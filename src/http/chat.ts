@@ -14,7 +14,7 @@ import { transcribeChat } from "./chat_audio.ts";
 import { chatTask } from "./chat_task.ts";
 import { newCompletionHead } from "./completion_head.ts";
 import { CHAT_EXAMPLES } from "./chat_examples.ts";
-import { isPassedOn } from "./guard.ts";
+import { isLocal } from "./locality.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
 import { noteFailure, untilAdmitted } from "./task_events.ts";
@@ -53,7 +53,13 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   requireEndpoint(info, "/chat/completions");
   const requestId = call.get("requestId");
   const { signal } = call.req.raw;
-  const options = { ...deps, info, requestId, signal, isPassedOn: isPassedOn(call.req.raw) };
+  const options = {
+    ...deps,
+    info,
+    requestId,
+    signal,
+    isLocal: isLocal(call.req.raw, call.env, deps.settings),
+  };
   const events = await untilAdmitted(
     info.kind === "asr"
       ? await transcribeChat(request, options)

@@ -1,52 +1,48 @@
 /**
- * Who may talk to the server: the Host a request names, the Origin it comes from, the key it carries.
+ * Who may talk to the server: the Host a request names, the Origin it comes from.
  *
  * @module
  */
-import { createHash, timingSafeEqual } from "node:crypto";
+import { isIP } from "node:net";
 import type { ServerSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
+import { hostNameOf, hostOf, isLoopback } from "./locality.ts";
 
 /** The settings that decide it. */
 export type GuardSettings = Pick<
   ServerSettings,
-  "host" | "allowedHosts" | "corsOrigins" | "apiKey"
+  "host" | "allowedHosts" | "corsOrigins"
 >;
-
-/** Whether an address or host name, without port, means this machine. */
-export function isLoopback(host: string): boolean {
-  const name = host.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
-  return name === "localhost" || name.endsWith(".localhost") || name === "::1" ||
-    /^(::ffff:)?127(\.\d{1,3}){3}$/.test(name) || /^::ffff:7f[\da-f]{2}:[\da-f]{1,4}$/.test(name);
-}
-
-/** What proxies add to the requests that they pass on. */
-const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
-
-/**
- * Whether a proxy passed a request on. A connection from this machine then says nothing of the caller: a proxy on it
- * makes all the world look local.
- */
-export function isPassedOn({ headers }: Request): boolean {
-  return PROXY_HEADERS.some((name) => headers.has(name));
-}
 
 /**
  * Refuses requests meant for another host, so that a web page cannot reach a server on this machine through
- * a name of its own that it lets point here (DNS rebinding).
+ * a name of its own that it lets point here (DNS rebinding). Once --allowed-host is given, only those it names and
+ * loopback names are served, whatever the address.
  *
  * @throws {HearthError} `forbidden`.
  */
 export function checkHost(request: Request, settings: GuardSettings): void {
-  if (!isLoopback(settings.host)) return;
-  const name = URL.parse(`http://${hostOf(request)}`)?.hostname ?? "";
-  const isAllowed = settings.allowedHosts.some((allowed) => allowed.toLowerCase() === name);
-  if (isLoopback(name) || isAllowed) return;
+  const name = hostNameOf(request);
+  const { allowedHosts } = settings;
+  if (isLoopback(name) || allowedHosts.some((allowed) => allowed.toLowerCase() === name)) return;
+  const isOpen = !isLoopback(settings.host) && allowedHosts.length === 0;
+  // No page is served under an address but this server's own, nor under the name of this machine in its network.
+  if (isOpen && (isAddress(name) || isOwnName(name))) return;
   throw new HearthError(
     "forbidden",
     `This server does not serve the host ${JSON.stringify(hostOf(request).slice(0, 100))}. ` +
       "Start it with --allowed-host to add one.",
   );
+}
+
+function isAddress(name: string): boolean {
+  return isIP(name.replace(/^\[|\]$/g, "")) !== 0;
+}
+
+/** `box`, `box.local`, and what the machine itself says it is called. */
+function isOwnName(name: string): boolean {
+  const own = Deno.hostname().toLowerCase();
+  return name === own || name === `${own}.local` || name === own.split(".")[0];
 }
 
 /**
@@ -76,28 +72,6 @@ export function checkOrigin(request: Request, settings: GuardSettings): string |
     );
   }
   return origin;
-}
-
-/** @throws {HearthError} `invalid_api_key` when a key is set and the request's bearer token is not it. */
-export function checkApiKey(request: Request, apiKey: string | undefined): void {
-  if (apiKey === undefined) return;
-  const token = request.headers.get("authorization")?.match(/^Bearer +(.+)$/i)?.[1];
-  if (token !== undefined && timingSafeEqual(digest(token), digest(apiKey))) return;
-  throw new HearthError(
-    "invalid_api_key",
-    token === undefined
-      ? "This server wants an API key: send it as Authorization: Bearer <key>."
-      : "The API key is not the one this server wants.",
-  );
-}
-
-/** Both sides hashed, so that their lengths do not show either. */
-function digest(text: string): Uint8Array {
-  return createHash("sha256").update(text).digest();
-}
-
-function hostOf(request: Request): string {
-  return request.headers.get("host") ?? new URL(request.url).host;
 }
 
 function isOwnOrigin(origin: string, request: Request): boolean {

@@ -4,12 +4,15 @@
  * @module
  */
 import { z } from "zod";
+import { HearthError } from "../errors.ts";
+import { showsKey } from "./api_keys.ts";
+import { isLocal } from "./locality.ts";
 import type { AppDeps, Route } from "./route.ts";
 
 const Health = z.object({ status: z.literal("ok") }).meta({ id: "Health" });
 
 /** The health check. */
-export function healthRoute({ session }: AppDeps): Route {
+export function healthRoute({ session, settings }: AppDeps): Route {
   return {
     method: "GET",
     path: "/health",
@@ -22,8 +25,20 @@ export function healthRoute({ session }: AppDeps): Route {
       errors: ["model_not_loaded"],
     },
     handle: (call) => {
+      const isTrusted = settings.apiKeys.length > 0
+        ? showsKey(call.req.raw, settings.apiKeys)
+        : isLocal(call.req.raw, call.env, settings);
+      // Why a model cannot be loaded tells of this machine's files.
+      if (session.state.phase === "failed" && !isTrusted) throw notLoaded();
       session.requireReady();
       return call.json({ status: "ok" });
     },
   };
+}
+
+function notLoaded(): HearthError {
+  return new HearthError(
+    "model_not_loaded",
+    "The model is not initialized: it could not be loaded; the server's log says why.",
+  );
 }

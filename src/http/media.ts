@@ -9,7 +9,7 @@ import { HearthError } from "../errors.ts";
 import type { MediaPolicy } from "../media/media_policy.ts";
 import { decodeBase64, readMedia } from "../media/reference.ts";
 import { BODY_LIMITS } from "./body.ts";
-import { isLoopback } from "./guard.ts";
+import { isLoopback } from "./locality.ts";
 
 /** What a reference may come to. */
 export type MediaLimits = Pick<MediaPolicy, "maxBytes" | "maxTotalMs">;
@@ -20,8 +20,8 @@ const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 
 export interface MediaDeps {
   readonly settings: ServerSettings;
   readonly signal: AbortSignal;
-  /** Whether the request came by way of a proxy, so that nothing tells that its caller is on this machine. */
-  readonly isPassedOn: boolean;
+  /** Whether the request comes from this machine. */
+  readonly isLocal: boolean;
   /** 100 MiB and 30 s if absent. */
   readonly mediaLimits?: MediaLimits | undefined;
 }
@@ -42,10 +42,10 @@ export type MediaPart = Exclude<ContentPart, WordsPart>;
  */
 export async function readPart(
   part: MediaPart,
-  { param, settings, signal, isPassedOn, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
+  { param, settings, signal, isLocal, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
 ): Promise<Uint8Array<ArrayBuffer>> {
   const policy = {
-    isLocal: isLoopback(settings.host) && !isPassedOn,
+    isLocal: isLoopback(settings.host) && isLocal,
     allowPrivate: settings.allowPrivateMedia,
     mediaDir: settings.mediaDir,
     ...mediaLimits,

@@ -23,6 +23,8 @@ const LINGER_MS = 3_000;
 export interface Exchange {
   /** IP address at the other end of the connection. */
   readonly callerAddress: string;
+  /** `1.0` or `1.1`. */
+  readonly httpVersion: string;
   /** Resolves when the answer has been sent, or the client has gone. */
   readonly completed: Promise<void>;
 }
@@ -46,7 +48,9 @@ export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerRe
     const request = readRequest(incoming, gone.signal);
     if (request === undefined) return refuse(incoming, outgoing);
     const callerAddress = incoming.socket.remoteAddress ?? "";
-    const response = await app(request, { callerAddress, completed: completed.promise });
+    const { httpVersion } = incoming;
+    const exchange = { callerAddress, httpVersion, completed: completed.promise };
+    const response = await app(request, exchange);
     try {
       await writeResponse(response, { incoming, outgoing, gone: gone.signal });
     } catch (error) {

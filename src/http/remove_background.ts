@@ -17,7 +17,7 @@ import { HearthError } from "../errors.ts";
 import type { MatteTask } from "../models/task.ts";
 import { readJson } from "./body.ts";
 import { newCompletionHead } from "./completion_head.ts";
-import { isPassedOn } from "./guard.ts";
+import { isLocal } from "./locality.ts";
 import { readPart } from "./media.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import { findOnlyMedia } from "./only_media.ts";
@@ -71,7 +71,7 @@ async function answerMessages(call: Call, deps: AppDeps): Promise<Response> {
     ...deps,
     param,
     signal,
-    isPassedOn: isPassedOn(call.req.raw),
+    isLocal: isLocal(call.req.raw, call.env, deps.settings),
   });
   const options = mattingOptions(request);
   const png = await matte(call, deps, { image, param, options });

@@ -35,6 +35,8 @@ export interface Env {
     requestId: string;
     /** Path of the route that serves the request, without `/v1`. */
     route: string | undefined;
+    /** Of the API key that the caller showed. */
+    keyLabel: string | undefined;
   };
 }
 

@@ -7,7 +7,7 @@ import type { MiddlewareHandler } from "hono";
 import { z } from "zod";
 import { HearthError } from "../errors.ts";
 import { stderrQueue } from "../log.ts";
-import { isLoopback, isPassedOn } from "./guard.ts";
+import { isLocal } from "./locality.ts";
 import type { AppDeps, Env, Route } from "./route.ts";
 
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
@@ -40,9 +40,7 @@ export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
       errors: ["forbidden"],
     },
     handle: (call) => {
-      // The connection's own address: what a proxy says about the caller is not trusted.
-      const isLocal = isLoopback(call.env.callerAddress) && !isPassedOn(call.req.raw);
-      if (!settings.allowRemoteShutdown && !isLocal) {
+      if (!settings.allowRemoteShutdown && !isLocal(call.req.raw, call.env, settings)) {
         throw new HearthError(
           "forbidden",
           "Shutdown is accepted from this machine only; --allow-remote-shutdown would change that.",

@@ -10,7 +10,7 @@ import { parseSpeech, requireSpeakable, SpeechRequest } from "../api/speech_requ
 import { SpeechEvent } from "../api/speech_response.ts";
 import { readJson } from "./body.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
-import { isPassedOn } from "./guard.ts";
+import { isLocal } from "./locality.ts";
 import { readPart } from "./media.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { findSpokenText } from "./spoken_text.ts";
@@ -73,7 +73,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
       ...deps,
       param: placed.param,
       signal,
-      isPassedOn: isPassedOn(call.req.raw),
+      isLocal: isLocal(call.req.raw, call.env, deps.settings),
     }),
     param: placed.param,
   };

@@ -45,6 +45,27 @@ export async function openFolder(path: string): Promise<ModelFolder> {
   return { path, files, config: await readJson(path, "config.json") };
 }
 
+const READ_FILE = /\.(json|onnx|jinja|txt|bin|npy|model)$|_data(_\d+)?$/;
+
+/** @throws {StartupError} for what would be read and is a FIFO, a socket or a device: a read of it might never end. */
+function requireRegular(entry: Deno.DirEntry, path: string): Deno.DirEntry {
+  if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return entry;
+  const target = entry.isSymlink ? statOf(path) : undefined;
+  // Of a link to nothing the reader says so.
+  if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) {
+    return entry;
+  }
+  throw new StartupError(`${path} is a FIFO, a socket or a device: wanted a file.`);
+}
+
+function statOf(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch {
+    return undefined;
+  }
+}
+
 async function listFiles(path: string): Promise<Set<string>> {
   const files = new Set<string>();
   try {
@@ -53,10 +74,13 @@ async function listFiles(path: string): Promise<Set<string>> {
       // Caches link to their files, and people to their folders.
       const isFolder = entry.isDirectory ||
         (entry.isSymlink && (await Deno.stat(inner).catch(() => undefined))?.isDirectory === true);
-      if (!isFolder) files.add(entry.name);
-      else for await (const file of Deno.readDir(inner)) files.add(`${entry.name}/${file.name}`);
+      if (!isFolder) files.add(requireRegular(entry, inner).name);
+      else {for await (const file of Deno.readDir(inner)) {
+          files.add(`${entry.name}/${requireRegular(file, join(inner, file.name)).name}`);
+        }}
     }
   } catch (error) {
+    if (error instanceof StartupError) throw error;
     throw new StartupError(`The model folder ${path} cannot be read: ${(error as Error).message}`);
   }
   return files;

@@ -15,6 +15,7 @@ type Range = readonly [prefix: string, bits: number, kind: AddressKind];
 const IPV4_RANGES: readonly Range[] = [
   // Metadata of cloud machines, beside the link-local ones.
   ["100.100.100.200", 32, "forbidden"],
+  ["168.63.129.16", 32, "forbidden"],
   ["192.0.0.0", 24, "forbidden"],
   ["169.254.0.0", 16, "forbidden"],
   ["0.0.0.0", 8, "local"],
@@ -31,6 +32,8 @@ const IPV6_RANGES: readonly Range[] = [
   // Metadata of cloud machines, beside the link-local ones.
   ["fd00:ec2::254", 128, "forbidden"],
   ["fd20:ce::254", 128, "forbidden"],
+  // A network's own translation to its IPv4 addresses (RFC 8215).
+  ["64:ff9b:1::", 48, "local"],
   ["::", 128, "local"],
   ["::1", 128, "local"],
   ["fc00::", 7, "local"],

@@ -6,6 +6,9 @@
 import { StartupError } from "../errors.ts";
 import type { Json, ModelFolder } from "../hub/model_folder.ts";
 
+/** Far more than any model has; what is made for as many stays small. */
+const MAX_SIZE = 2 ** 24;
+
 /** Python's transformers leaves out of `config.json` what equals the default of the model's class; these are they. */
 const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
   gemma: 8192,
@@ -53,7 +56,8 @@ function readSize(folder: ModelFolder, names: readonly string[]): number | undef
   const text = textConfigOf(folder);
   const found = names.flatMap((name) => [folder.config[name], text[name]])
     .find((value) => typeof value === "number");
-  return typeof found === "number" && Number.isInteger(found) && found > 0 ? found : undefined;
+  if (typeof found !== "number" || !Number.isInteger(found) || found <= 0) return undefined;
+  return Math.min(found, MAX_SIZE);
 }
 
 function textConfigOf({ config }: ModelFolder): Json {

@@ -31,6 +31,8 @@ const SMALL_BYTES = 4096;
 /** Index-like constants (mask tables, position tables) up to this size are, too: the cut looks into them. */
 const SMALL_INDEX_BYTES = 16 * 2 ** 20;
 /** Read at once while walking through the file. */
+/** Of one message; graphs have some ten thousand nodes. */
+const MAX_FIELDS = 500_000;
 const WINDOW_BYTES = 64 * 1024;
 
 /** A field's place in the file. */
@@ -67,7 +69,13 @@ class FieldWalker {
 
   /** The fields of the message between two offsets. */
   async *places(start: number, end: number): AsyncGenerator<FieldPlace> {
+    let numFields = 0;
     for (let offset = start; offset < end;) {
+      if (++numFields > MAX_FIELDS) {
+        throw new StartupError(
+          `${this.#file} is no graph: one of its messages has more than ${MAX_FIELDS} fields.`,
+        );
+      }
       const head = await this.#view(offset, 2 * MAX_VARINT_BYTES, end);
       const tag = smallVarint(head);
       const tagLength = varintLength(head, 0)!;

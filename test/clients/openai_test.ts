@@ -191,7 +191,10 @@ Deno.test("openai: an error in the middle of a stream reaches the caller", async
 });
 
 Deno.test("openai: AuthenticationError without the right key", async () => {
-  await using opened = await open({ settings: { apiKey: "right" } }, "wrong");
+  await using opened = await open(
+    { settings: { apiKeys: [{ label: "test", key: "right" }] } },
+    "wrong",
+  );
   const { client } = opened;
   const error = await failure(client.chat.completions.create(QUESTION));
   assert.ok(error instanceof AuthenticationError);

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
-import { isLoopback } from "../../src/http/guard.ts";
-import { TestApp } from "../fixtures/server.ts";
+import { isLoopback } from "../../src/http/locality.ts";
+import type { ServerSettings } from "../../src/config.ts";
+import { configureLog } from "../../src/log.ts";
+import { CapturedStderr } from "../fixtures/capture_stderr.ts";
+import { LOCAL_CALLER, TestApp } from "../fixtures/server.ts";
 
 /** Status of a request for a path that always answers. */
 async function status(app: TestApp, headers: Record<string, string>, init: RequestInit = {}) {
@@ -53,9 +56,24 @@ Deno.test("guard: a loopback server serves only hosts that are loopback or allow
   }
 });
 
-Deno.test("guard: a server on another address serves every host", async () => {
+Deno.test("guard: on an open address a name that is not this machine's own is refused", async () => {
   const app = new TestApp({ settings: { host: "0.0.0.0" } });
-  assert.equal(await status(app, { host: "example.org" }), 200);
+  for (const host of ["192.168.0.7:10100", "[2001:db8::1]", "localhost:1", Deno.hostname()]) {
+    assert.equal(await status(app, { host }), 200, host);
+  }
+  for (const host of ["example.org", "192.168.0.7.example.org", "rebind.attacker.example", ""]) {
+    assert.equal(await status(app, { host }), 403, host);
+  }
+});
+
+Deno.test("guard: --allowed-host is enforced on an open address as well", async () => {
+  const app = new TestApp({ settings: { host: "0.0.0.0", allowedHosts: ["hearth.example"] } });
+  for (const host of ["hearth.example:80", "localhost"]) {
+    assert.equal(await status(app, { host }), 200, host);
+  }
+  for (const host of ["example.org", "192.168.0.7", Deno.hostname()]) {
+    assert.equal(await status(app, { host }), 403, host);
+  }
 });
 
 Deno.test("guard: a foreign origin is refused, the own one is not", async () => {
@@ -102,7 +120,9 @@ Deno.test("guard: an allowed origin may post only what its browser asks about fi
 });
 
 Deno.test("guard: the browser's question before a request is answered without a key", async () => {
-  const app = new TestApp({ settings: { corsOrigins: ["*"], apiKey: "secret" } });
+  const app = new TestApp({
+    settings: { corsOrigins: ["*"], apiKeys: [{ label: "test", key: "secret" }] },
+  });
   const ask = (origin: string) =>
     app.request("/v1/chat/completions", {
       method: "OPTIONS",
@@ -123,7 +143,7 @@ Deno.test("guard: the browser's question before a request is answered without a 
 });
 
 Deno.test("guard: with an API key everything but health wants it", async () => {
-  const app = new TestApp({ settings: { apiKey: "secret" } });
+  const app = new TestApp({ settings: { apiKeys: [{ label: "test", key: "secret" }] } });
   assert.equal((await app.request("/health")).status, 503);
   assert.equal((await app.request("/v1/health")).status, 503);
   for (const path of ["/models", "/openapi.json", "/docs", "/", "/metrics", "/nope"]) {
@@ -140,4 +160,51 @@ Deno.test("guard: with an API key everything but health wants it", async () => {
 
 Deno.test("guard: without an API key any authorization is taken", async () => {
   assert.equal(await status(new TestApp(), { authorization: "Bearer anything" }), 200);
+});
+
+Deno.test("guard: any of several keys is taken, as a bearer token or as x-api-key", async () => {
+  const apiKeys = [{ label: "ann", key: "one" }, { label: "ben", key: "two" }];
+  const app = new TestApp({ settings: { apiKeys } });
+  assert.equal(await status(app, { authorization: "Bearer two" }), 200);
+  assert.equal(await status(app, { "x-api-key": "one" }), 200);
+  assert.equal(await status(app, { "x-api-key": "three" }), 401);
+});
+
+Deno.test("guard: the log names a caller by the label of the key, never by the key", async () => {
+  const apiKeys = [{ label: "ann", key: "k-secret-1" }];
+  const app = new TestApp({ settings: { apiKeys } });
+  configureLog({ level: "info", format: "json" });
+  using stderr = new CapturedStderr();
+  await app.post("/v1/nope", {}, { headers: { authorization: "Bearer k-secret-1" } });
+  await app.post("/v1/nope", {}, { headers: { authorization: "Bearer k-secret-2" } });
+  await Promise.resolve();
+  configureLog({ level: "error", format: "text" });
+  assert.deepEqual(stderr.lines.map((line) => JSON.parse(line).key), ["ann", undefined]);
+  assert.ok(!stderr.lines.join().includes("secret"));
+});
+
+Deno.test("health tells callers without the key nothing of this machine's files", async () => {
+  const folder = "/nowhere/secret-folder";
+  const reason = async (settings: Partial<ServerSettings>, headers = {}, info = LOCAL_CALLER) => {
+    const app = new TestApp({ folder, settings });
+    app.session.start();
+    await app.session.ready().catch(() => {});
+    const response = await app.request("/health", { headers }, info);
+    assert.equal(response.status, 503);
+    await app.session.stop();
+    return (await response.json()).error as string;
+  };
+  const apiKeys = [{ label: "ann", key: "one" }];
+  assert.match(await reason({}), /secret-folder/);
+  assert.match(await reason({ apiKeys }, { authorization: "Bearer one" }), /secret-folder/);
+  for (
+    const told of [
+      await reason({ apiKeys }),
+      await reason({}, { via: "1.1 proxy" }),
+      await reason({ host: "0.0.0.0" }, {}, { ...LOCAL_CALLER, callerAddress: "10.0.0.9" }),
+    ]
+  ) {
+    assert.doesNotMatch(told, /secret-folder/);
+    assert.match(told, /could not be loaded/);
+  }
 });

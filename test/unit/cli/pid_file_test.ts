@@ -88,3 +88,25 @@ Deno.test("PidFile.remove() removes its own file and leaves another's, or none, 
     own.remove();
   });
 });
+
+Deno.test("PidFile: servers on one port at two addresses have files of their own", async () => {
+  const before = Deno.env.get("XDG_RUNTIME_DIR");
+  const folder = await Deno.makeTempDir();
+  try {
+    Deno.env.set("XDG_RUNTIME_DIR", folder);
+    // Two processes that exist.
+    const first = PidFile.write({ ...RECORD, pid: Deno.ppid });
+    const second = PidFile.write({ ...RECORD, host: "::1", pid: Deno.pid });
+    const names = () =>
+      [...Deno.readDirSync(join(folder, "hearth"))].map(({ name }) => name).sort();
+    assert.deepEqual(names(), ["10100.pid", "10100@__1.pid"]);
+    second.remove();
+    assert.deepEqual(names(), ["10100.pid"]);
+    first.remove();
+    assert.deepEqual(names(), []);
+  } finally {
+    if (before === undefined) Deno.env.delete("XDG_RUNTIME_DIR");
+    else Deno.env.set("XDG_RUNTIME_DIR", before);
+    await Deno.remove(folder, { recursive: true });
+  }
+});

@@ -143,3 +143,13 @@ Deno.test("MessageWriter.int() and the varint readers agree on negative and larg
   const [field] = readFields(new MessageWriter().int(3, 2 ** 48).finish());
   assert.equal(smallVarint(field!.payload), 2 ** 48);
 });
+
+Deno.test("readModel() refuses a file of millions of empty fields before it has walked through it", async () => {
+  // 16 MB: eight million operator_set entries, of two bytes each.
+  const bytes = new Uint8Array(16_000_000);
+  for (let at = 0; at < bytes.length; at += 2) bytes[at] = 0x42;
+  await assert.rejects(readModel(inMemory(bytes), "model.onnx"), {
+    name: "StartupError",
+    message: /model\.onnx is no graph: .* more than 500000 fields/,
+  });
+});

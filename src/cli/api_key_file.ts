@@ -1,0 +1,59 @@
+/**
+ * The API keys of a server, from its flags and a file.
+ *
+ * @module
+ */
+import type { ApiKey } from "../config.ts";
+import { StartupError } from "../errors.ts";
+
+/**
+ * All keys that callers may show. A line of the file is `<label>:<key>`; empty lines and those that begin with `#` say
+ * nothing.
+ *
+ * @throws {StartupError} when the file cannot be read, or a key is none that a header can hold.
+ */
+export function readApiKeys(
+  { apiKey, apiKeyFile }: {
+    readonly apiKey?: string | undefined;
+    readonly apiKeyFile?: string | undefined;
+  },
+): ApiKey[] {
+  const keys = apiKeyFile === undefined ? [] : readFile(apiKeyFile);
+  if (apiKey !== undefined) {
+    keys.unshift({ label: "default", key: requireKey(apiKey, "--api-key") });
+  }
+  return keys;
+}
+
+function readFile(path: string): ApiKey[] {
+  const keys: ApiKey[] = [];
+  for (const [index, line] of readLines(path).entries()) {
+    if (line === "" || line.startsWith("#")) continue;
+    const place = `${path}, line ${index + 1}`;
+    const colon = line.indexOf(":");
+    const label = line.slice(0, colon).trim();
+    if (colon < 0 || label === "" || label.length > 64) {
+      throw new StartupError(`${place}: want <label>:<key>, with a label of 1 to 64 characters.`);
+    }
+    keys.push({ label, key: requireKey(line.slice(colon + 1).trim(), place) });
+  }
+  // An empty file is no open door.
+  if (keys.length === 0) throw new StartupError(`${path} holds no API key.`);
+  return keys;
+}
+
+function readLines(path: string): string[] {
+  try {
+    return Deno.readTextFileSync(path).split("\n").map((line) => line.trim());
+  } catch (error) {
+    throw new StartupError(`The keys cannot be read: ${path}: ${(error as Error).message}`);
+  }
+}
+
+/** Headers hold visible ASCII, and clients differ in what they make of anything else. */
+function requireKey(key: string, place: string): string {
+  if (/^[\x21-\x7e]+$/.test(key)) return key;
+  throw new StartupError(
+    `${place}: an API key is made of visible ASCII characters, without spaces.`,
+  );
+}

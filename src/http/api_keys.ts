@@ -1,0 +1,49 @@
+/**
+ * The keys that callers show, each with a label by which the log names it.
+ *
+ * @module
+ */
+import { createHash, timingSafeEqual } from "node:crypto";
+import type { ApiKey } from "../config.ts";
+import { HearthError } from "../errors.ts";
+
+/**
+ * Checks a request's key: its bearer token, or `x-api-key`.
+ *
+ * @returns the key's label; `undefined` where no key is wanted.
+ * @throws {HearthError} `invalid_api_key` when keys are set and the request shows none of them.
+ */
+export function checkApiKey(request: Request, apiKeys: readonly ApiKey[]): string | undefined {
+  if (apiKeys.length === 0) return undefined;
+  const shown = shownKey(request);
+  const found = findKey(shown, apiKeys);
+  if (found !== undefined) return found.label;
+  throw new HearthError(
+    "invalid_api_key",
+    shown === undefined
+      ? "This server wants an API key: send it as Authorization: Bearer <key>."
+      : "The API key is not one that this server knows.",
+  );
+}
+
+/** Whether a request shows one of the keys. */
+export function showsKey(request: Request, apiKeys: readonly ApiKey[]): boolean {
+  return findKey(shownKey(request), apiKeys) !== undefined;
+}
+
+function shownKey({ headers }: Request): string | undefined {
+  return headers.get("authorization")?.match(/^Bearer +(.+)$/i)?.[1] ??
+    headers.get("x-api-key") ?? undefined;
+}
+
+/** All are compared, so that the time taken does not tell which. */
+function findKey(shown: string | undefined, apiKeys: readonly ApiKey[]): ApiKey | undefined {
+  if (shown === undefined) return undefined;
+  const given = digest(shown);
+  return apiKeys.filter(({ key }) => timingSafeEqual(given, digest(key)))[0];
+}
+
+/** Both sides hashed, so that their lengths do not show either. */
+function digest(text: string): Uint8Array {
+  return createHash("sha256").update(text).digest();
+}

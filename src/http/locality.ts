@@ -1,0 +1,70 @@
+/**
+ * Whether a request comes from this machine. It is asked before anything that only a user of this machine may do: stop
+ * the server, read files, reach private addresses.
+ *
+ * @module
+ */
+import { BlockList, isIP } from "node:net";
+import type { ServerSettings } from "../config.ts";
+import type { Exchange } from "./node_bridge.ts";
+
+/** Whether an address or host name, without port, means this machine. */
+export function isLoopback(host: string): boolean {
+  const name = host.toLowerCase().replace(/^\[|\]$/g, "").replace(/\.$/, "");
+  return name === "localhost" || name.endsWith(".localhost") || name === "::1" ||
+    /^(::ffff:)?127(\.\d{1,3}){3}$/.test(name) || /^::ffff:7f[\da-f]{2}:[\da-f]{1,4}$/.test(name);
+}
+
+/** What proxies add to the requests that they pass on. */
+const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
+
+/** Who asks, and how. */
+export type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
+
+/**
+ * Whether the caller is on this machine: the connection comes from it, nothing says that a proxy passed the request on
+ * (proxies speak HTTP/1.0 where nobody told them otherwise), and it is addressed to this machine. Where the connection
+ * comes from a trusted proxy, the caller is whom that names in X-Forwarded-For.
+ */
+export function isLocal(
+  request: Request,
+  { callerAddress, httpVersion }: Caller,
+  { trustedProxies }: Pick<ServerSettings, "trustedProxies">,
+): boolean {
+  if (!isLoopback(hostNameOf(request))) return false;
+  const isTrusted = addressMatcher(trustedProxies);
+  if (isTrusted(callerAddress)) {
+    const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
+    // The last that no trusted proxy wrote of another: what stands before it anybody may have sent.
+    return isLoopback(hops.findLast((hop) => !isTrusted(hop)) ?? hops[0]!);
+  }
+  const isPassedOn = httpVersion === "1.0" ||
+    PROXY_HEADERS.some((name) => request.headers.has(name));
+  return isLoopback(callerAddress) && !isPassedOn;
+}
+
+/** The host that a request names, without port; empty where that is no host. */
+export function hostNameOf(request: Request): string {
+  return URL.parse(`http://${hostOf(request)}`)?.hostname ?? "";
+}
+
+/** The host that a request names, with its port. */
+export function hostOf(request: Request): string {
+  return request.headers.get("host") ?? new URL(request.url).host;
+}
+
+/** Whether an address is one of those listed, each an address or a range such as `10.0.0.0/8`. */
+function addressMatcher(listed: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const range of listed) {
+    const [address = "", bits] = range.split("/");
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+    if (bits === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(bits), family);
+  }
+  return (address) => {
+    const plain = address.replace(/^::ffff:(?=\d+\.)/i, "").replace(/^\[|\]$/g, "");
+    const version = isIP(plain);
+    return version !== 0 && list.check(plain, version === 6 ? "ipv6" : "ipv4");
+  };
+}

@@ -1,0 +1,28 @@
+import assert from "node:assert/strict";
+import { readApiKeys } from "../../../src/cli/api_key_file.ts";
+
+function read(text: string) {
+  const file = Deno.makeTempFileSync();
+  try {
+    Deno.writeTextFileSync(file, text);
+    return readApiKeys({ apiKeyFile: file });
+  } finally {
+    Deno.removeSync(file);
+  }
+}
+
+Deno.test("readApiKeys() reads labels and keys, and the flag's key before them", () => {
+  assert.deepEqual(read("# ours\nann: a:b\r\n\nben:2\n"), [
+    { label: "ann", key: "a:b" },
+    { label: "ben", key: "2" },
+  ]);
+  assert.deepEqual(readApiKeys({ apiKey: "x" }), [{ label: "default", key: "x" }]);
+  assert.deepEqual(readApiKeys({}), []);
+});
+
+Deno.test("readApiKeys() refuses what no client could send, and a file without keys", () => {
+  const cases = ["ann\n", ":key", "ann:", "ann: zwei wörter", "ann:ключ", "", "# nothing"];
+  for (const text of cases) assert.throws(() => read(text), { name: "StartupError" }, text);
+  assert.throws(() => readApiKeys({ apiKey: "schlüssel" }), { message: /visible ASCII/ });
+  assert.throws(() => readApiKeys({ apiKeyFile: "/nowhere/keys" }), { name: "StartupError" });
+});
