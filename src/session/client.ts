@@ -27,6 +27,9 @@ export interface WorkerClientOptions {
   readonly exitsAfterStop: boolean;
 }
 
+/** A worker whose device is lost may take so long to free what it holds. */
+const RELEASE_TIMEOUT_MS = 1_000;
+
 /** Talks to one worker from its start to its end. */
 export class WorkerClient {
   readonly #worker: Worker;
@@ -34,6 +37,7 @@ export class WorkerClient {
   readonly #metricsWaiting = new Map<number, () => void>();
   #metrics: MetricObject[] = [];
   readonly #stopped = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<void>();
   readonly #exitsAfterStop: boolean;
   #lastMetricsId = 0;
   #isOver = false;
@@ -47,6 +51,7 @@ export class WorkerClient {
     worker.onmessageerror = () => this.#lose("a message from the worker could not be read");
     worker.onerror = (event) => {
       event.preventDefault();
+      this.#stopped.resolve();
       this.#lose(`the worker died: ${event.message}`);
     };
     this.#send({ type: "load", options: load });
@@ -78,18 +83,20 @@ export class WorkerClient {
   async stop(timeoutMs: number): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
+    await this.#askToStop(timeoutMs);
+    this.#endThread();
+  }
+
+  /** Resolves when the worker's thread has been ended. */
+  get ended(): Promise<void> {
+    return this.#ended.promise;
+  }
+
+  async #askToStop(timeoutMs: number): Promise<void> {
     this.#send({ type: "stop" });
     const timer = setTimeout(this.#stopped.resolve, timeoutMs);
     await this.#stopped.promise;
     clearTimeout(timer);
-    this.#endThread();
-  }
-
-  /** Ends the worker's thread at once. */
-  terminate(): void {
-    this.#isOver = true;
-    this.#stopped.resolve();
-    this.#worker.terminate();
   }
 
   /**
@@ -97,17 +104,23 @@ export class WorkerClient {
    * crashes in the graphics driver, and when that is over cannot be known. An idle thread does no harm.
    */
   #endThread(): void {
-    if (!this.#exitsAfterStop) this.#worker.terminate();
+    if (!this.#exitsAfterStop) this.#terminate();
+  }
+
+  #terminate(): void {
+    this.#worker.terminate();
+    this.#ended.resolve();
   }
 
   #send(message: ToWorker): void {
     this.#worker.postMessage(message);
   }
 
+  /** A thread that is ended leaves behind what native code holds for it: it is asked to free that first. */
   #lose(reason: string): void {
-    this.#stopped.resolve();
-    if (this.#isOver) return;
-    this.terminate();
+    if (this.#isOver) return this.#stopped.resolve();
+    this.#isOver = true;
+    void this.#askToStop(RELEASE_TIMEOUT_MS).then(() => this.#terminate());
     this.#listener.onLost(reason);
   }
 

@@ -131,6 +131,10 @@ export class WorkerSupervisor {
     });
   }
 
+  #restart(load: LoadOptions): void {
+    if (!this.#retirement.signal.aborted) this.#startWorker(load);
+  }
+
   #fail(reason: string): void {
     log.error("the model could not be loaded", { reason });
     this.#tell({ phase: "failed", reason });
@@ -146,7 +150,9 @@ export class WorkerSupervisor {
     } else {
       log.error("the worker is lost and will be replaced", { reason, waitMs });
       this.#tell({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
-      this.#restartTimer = setTimeout(() => this.#startWorker(load), waitMs);
+      // Two workers at a time would take the model's memory twice.
+      const ended = this.#client!.ended;
+      this.#restartTimer = setTimeout(() => void ended.then(() => this.#restart(load)), waitMs);
     }
     this.#listener.onLost(reason);
   }

@@ -28,16 +28,16 @@ interface Loaded {
   readonly model: Model;
 }
 
-const scope = globalThis as unknown as {
+const scope = globalThis as unknown as Pick<typeof globalThis, "addEventListener"> & {
   postMessage(message: FromWorker): void;
   onmessage: ((event: MessageEvent<ToWorker>) => void) | null;
 };
 
+let backend: Backend | undefined;
 let loaded: Loaded | undefined;
 
 async function load(options: LoadOptions): Promise<void> {
   configureLog(options.log);
-  let backend: Backend | undefined;
   try {
     const { device, cpuRuntime, engine } = options;
     backend = await openBackend({ device, cpuRuntime, cpuThreads: engine.cpuThreads });
@@ -115,9 +115,20 @@ function take(task: Task, port: MessagePort): void {
 
 async function stop(): Promise<void> {
   await loaded?.model.dispose();
-  await loaded?.backend.dispose();
+  await backend?.dispose();
   scope.postMessage({ type: "stopped" });
 }
+
+/** What nobody caught ends the thread, and memory of native code that only this thread can free would stay. */
+async function die(event: Event, reason: unknown): Promise<void> {
+  event.preventDefault();
+  log.error("the worker died", { error: reason });
+  await backend?.dispose();
+  const message = reason instanceof Error ? reason.message : String(reason);
+  scope.postMessage({ type: "lost", reason: `the worker died: ${message}` });
+}
+scope.addEventListener("error", (event) => void die(event, event.error));
+scope.addEventListener("unhandledrejection", (event) => void die(event, event.reason));
 
 scope.onmessage = async ({ data: message }) => {
   switch (message.type) {
