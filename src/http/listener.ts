@@ -39,8 +39,8 @@ export class Listener {
   readonly #connections: Connections;
   readonly #closed: Promise<unknown>[] = [];
   readonly #servers = new Set<Server>();
-  /** Ports that probes call from. */
-  readonly #probes = new Map<number, () => void>();
+  /** Told of the ports that connections come from, while a probe is out. */
+  #onConnection: ((remotePort: number | undefined) => void) | undefined;
   #server: Server;
   #address: AddressInfo | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -87,7 +87,7 @@ export class Listener {
       connectionsCheckingInterval: HEAD_CHECK_MS,
     });
     this.#servers.add(server);
-    server.on("connection", (socket: Socket) => this.#probes.get(socket.remotePort ?? -1)?.());
+    server.on("connection", (socket: Socket) => this.#onConnection?.(socket.remotePort));
     this.#connections.watch(server);
     allowHalfClosed(server);
     server.on("request", this.#options.handler);
@@ -123,15 +123,22 @@ export class Listener {
     const heard = Promise.withResolvers<boolean>();
     const timer = setTimeout(() => heard.resolve(false), PROBE_TIMEOUT_MS);
     const socket = connect({ host: WILDCARDS[address] ?? address, port });
-    socket.once("connect", () => {
-      this.#probes.set(socket.localPort!, () => heard.resolve(true));
-    });
+    // Which side hears of the connection first is not certain.
+    const ports = new Set<number | undefined>();
+    const compare = () => {
+      if (socket.localPort !== undefined && ports.has(socket.localPort)) heard.resolve(true);
+    };
+    this.#onConnection = (remotePort) => {
+      ports.add(remotePort);
+      compare();
+    };
+    socket.once("connect", compare);
     socket.on("error", () => heard.resolve(false));
     try {
       return await heard.promise;
     } finally {
       clearTimeout(timer);
-      this.#probes.delete(socket.localPort ?? -1);
+      this.#onConnection = undefined;
       socket.destroy();
     }
   }
