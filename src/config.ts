@@ -70,6 +70,8 @@ export interface ServerSettings {
   readonly trustedProxies: readonly string[];
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
+  /** Whether `GET /` answers with the web page. */
+  readonly ui: boolean;
   /** Connections that are open at once; fewer where the process may not open so many files. */
   readonly maxConnections: number;
 }

@@ -16,7 +16,7 @@ import {
 const FORMATS = ["json", "text", "verbose_json", "srt", "vtt"] as const;
 
 /** Of these a stream is made as it comes. */
-const STREAMED_FORMATS: readonly string[] = ["json", "text"];
+const STREAMED_FORMATS: readonly string[] = ["json", "text", "verbose_json"];
 
 const codes = Object.keys(LANGUAGES);
 const temperatureWanted = "a number from 0 to 1";

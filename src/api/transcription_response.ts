@@ -42,6 +42,14 @@ export const VerboseTranscription = z.object({
 /** One event of a stream. */
 export const TranscriptionEvent = z.discriminatedUnion("type", [
   z.object({ type: z.literal("transcript.text.delta"), delta: z.string() }),
+  z.object({
+    type: z.literal("transcript.text.segment"),
+    id: integerFrom(0),
+    start: z.number().describe("Seconds"),
+    end: z.number().describe("Seconds"),
+    text: z.string(),
+    words: z.array(Word).optional().describe("With timestamp_granularities word"),
+  }).describe("After each delta, with response_format verbose_json"),
   z.object({ type: z.literal("transcript.text.done"), text: z.string() }),
 ]).meta({ id: "TranscriptionEvent" });
 
@@ -105,6 +113,20 @@ export function verboseTranscription(
       words: segments.flatMap(({ words = [] }) => words.map(describeWord)),
     }),
     ...(granularities.has("segment") && { segments: segments.map(describeSegment) }),
+  };
+}
+
+/** A segment as an event of a stream. */
+export function segmentEvent(
+  { id, startSeconds, endSeconds, text, words }: TranscriptSegment,
+): TranscriptionEvent {
+  return {
+    type: "transcript.text.segment",
+    id,
+    start: roundTo(startSeconds, 2),
+    end: roundTo(endSeconds, 2),
+    text,
+    ...(words && { words: words.map(describeWord) }),
   };
 }
 

@@ -163,6 +163,10 @@ export const SERVE_FLAGS = {
     max: 1024,
     help: "Most requests that share a step of the decoder. Default: 32.",
   }),
+  ui: toggle({
+    fallback: true,
+    help: "Serve the web page at /. Without it, / leads to the description of the API.",
+  }),
   prefixCache: toggle({
     fallback: true,
     help: "Reuse the keys and values of prompts that begin alike.",

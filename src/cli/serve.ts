@@ -107,6 +107,7 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     trustedProxies: flags.trustedProxy,
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
+    ui: flags.ui,
     maxConnections: flags.maxConnections,
   };
 }

@@ -13,10 +13,12 @@ import { embeddingsRoute } from "./embeddings.ts";
 import { checkApiKey } from "./api_keys.ts";
 import { checkHost, checkOrigin } from "./guard.ts";
 import { healthRoute } from "./health.ts";
+import { infoRoute } from "./info.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
 import type { App } from "./node_bridge.ts";
+import { isPageFile, pageRoutes } from "./page.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./rerank.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
@@ -54,6 +56,7 @@ export function createApp(deps: AppDeps): App {
 function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
   const api = [
     healthRoute(deps),
+    infoRoute(deps),
     modelsRoute(deps),
     modelRoute(deps),
     chatRoute(deps),
@@ -66,7 +69,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     shutdownRoute(deps),
     metricsRoute(metrics),
   ];
-  return [...api, openApiRoute(api), ...docsRoutes()];
+  return [...api, openApiRoute(api), ...docsRoutes(), ...pageRoutes(deps)];
 }
 
 function bothPaths(path: string): string[] {
@@ -164,12 +167,12 @@ function preflightAnswer(call: Call): Response {
   });
 }
 
-/** Everything but health, which monitors ask without knowing the key. */
+/** Everything but health, which monitors ask without knowing the key, and the page, which asks people for it. */
 function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
   return async (call, next) => {
-    if (!bothPaths("/health").includes(call.req.path)) {
-      call.set("keyLabel", checkApiKey(call.req.raw, settings.apiKeys));
-    }
+    const { path, raw } = call.req;
+    const isOpen = bothPaths("/health").includes(path) || isPageFile(path);
+    if (!isOpen) call.set("keyLabel", checkApiKey(raw, settings.apiKeys));
     await next();
   };
 }

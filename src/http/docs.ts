@@ -5,6 +5,7 @@
  */
 import page from "./docs.html" with { type: "text" };
 import type { Route } from "./route.ts";
+import { staticRoute } from "./static_route.ts";
 
 const START_SCRIPT = `SwaggerUIBundle({
   url: "openapi.json",
@@ -29,7 +30,6 @@ const CONTENT_SECURITY_POLICY = [
 /** The page and its parts. The large ones are read when they are first asked for. */
 export function docsRoutes(): Route[] {
   return [
-    { method: "GET", path: "/", handle: (call) => call.redirect("docs") },
     asset("/docs", "text/html", () => Promise.resolve(page)),
     asset("/docs/start.js", "text/javascript", () => Promise.resolve(START_SCRIPT)),
     asset("/docs/swagger-ui-bundle.js", "text/javascript", async () => {
@@ -46,14 +46,5 @@ export function docsRoutes(): Route[] {
 }
 
 function asset(path: string, type: string, read: () => Promise<string>): Route {
-  return {
-    method: "GET",
-    path,
-    handle: async (call) =>
-      call.body(await read(), 200, {
-        "content-type": `${type}; charset=utf-8`,
-        "content-security-policy": CONTENT_SECURITY_POLICY,
-        "referrer-policy": "no-referrer",
-      }),
-  };
+  return staticRoute(path, { type, policy: CONTENT_SECURITY_POLICY, read });
 }

@@ -55,6 +55,11 @@ export class ServerMetrics {
       () => this.#numInFlight,
     );
     metrics.gauge(
+      "process_resident_memory_bytes",
+      "Memory of the process that is in RAM",
+      () => Deno.memoryUsage().rss,
+    );
+    metrics.gauge(
       "hearth_queue_room",
       "Requests that would be admitted now",
       () => Math.max(0, session.capacity - session.numInFlight),

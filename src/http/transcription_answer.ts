@@ -6,6 +6,7 @@
 import { nestedError } from "../api/error_body.ts";
 import type { TranscriptionOptions } from "../api/transcription_request.ts";
 import {
+  segmentEvent,
   type Transcript,
   type TranscriptionEvent,
   type TranscriptSegment,
@@ -70,7 +71,9 @@ export function transcriptAnswer(
 
 /** Makes of each event what the client reads of it, in the order in which they come. */
 export function createTranscriptFormat(
-  { onError }: {
+  { hasSegments, onError }: {
+    /** Whether segments with their times come beside the text. */
+    readonly hasSegments: boolean;
     /** Told of an error event, which the client sees as the last of its stream. */
     onError: (error: HearthError) => void;
   },
@@ -85,7 +88,8 @@ export function createTranscriptFormat(
         heard.push(event.segment);
         const { text } = event.segment;
         const delta = heard.length === 1 ? text.trimStart() : text;
-        return write({ type: "transcript.text.delta", delta });
+        const shown = write({ type: "transcript.text.delta", delta });
+        return hasSegments ? shown + write(segmentEvent(event.segment)) : shown;
       }
       case "error": {
         const error = HearthError.fromWire(event.error);

@@ -39,7 +39,7 @@ export function transcriptionsRoute(deps: AppDeps): Route {
       summary: "Write down what is said in an audio file",
       description:
         "Recordings may be hours long. With `stream` each segment comes as an event as " +
-        "soon as it is certain.",
+        "soon as it is certain, with its times where `response_format` is `verbose_json`.",
       request: { "multipart/form-data": TranscriptionRequest },
       response: {
         description: "The transcript, in the format asked for",
@@ -75,7 +75,13 @@ async function answerTranscription(
     timesWords: granularities.has("word"),
   }, { signal: call.req.raw.signal }));
   if (!options.stream) return transcriptAnswer(await readTranscript(events), options);
-  return streamEvents(events, createTranscriptFormat({ onError: noteFailure(requestId) }));
+  return streamEvents(
+    events,
+    createTranscriptFormat({
+      hasSegments: options.format === "verbose_json",
+      onError: noteFailure(requestId),
+    }),
+  );
 }
 
 async function readUpload(

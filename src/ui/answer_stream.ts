@@ -1,0 +1,124 @@
+/**
+ * Asks for an answer and follows its stream.
+ *
+ * @module
+ */
+import type { Message, TokenChoice, ToolCall } from "./conversation.ts";
+import { post, readEvents } from "./server.ts";
+
+interface Chunk {
+  readonly choices: readonly {
+    readonly delta: {
+      readonly content?: string | null;
+      readonly reasoning_content?: string;
+      readonly tool_calls?: readonly {
+        readonly index: number;
+        readonly id?: string;
+        readonly function?: { readonly name?: string; readonly arguments?: string };
+      }[];
+    };
+    readonly finish_reason: string | null;
+    readonly logprobs?: { readonly content: readonly TokenChoice[] | null } | null;
+  }[];
+  readonly usage?: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    readonly prompt_tokens_details?: { readonly cached_tokens?: number };
+  } | null;
+}
+
+/**
+ * Calls `onChange` with the answer so far, at most once a frame, and returns the whole one. An answer that is stopped
+ * keeps what it had.
+ *
+ * @throws {ServerError} when the server refuses before the first token; later errors stand in the message.
+ */
+export async function streamAnswer(
+  body: unknown,
+  { signal, onChange }: {
+    readonly signal: AbortSignal;
+    readonly onChange: (answer: Message) => void;
+  },
+): Promise<Message> {
+  const answer = {
+    id: crypto.randomUUID(),
+    role: "assistant" as const,
+    text: "",
+    reasoning: "",
+    toolCalls: [] as ToolCall[],
+    tokens: [] as TokenChoice[],
+  };
+  const startedMs = performance.now();
+  let firstTokenMs: number | undefined;
+  let rest: Partial<Message> = {};
+  const snapshot = (): Message => {
+    const { reasoning, toolCalls, tokens, ...always } = answer;
+    return {
+      ...always,
+      ...rest,
+      ...(reasoning !== "" && { reasoning }),
+      ...(toolCalls.length > 0 && { toolCalls: [...toolCalls] }),
+      ...(tokens.length > 0 && { tokens: [...tokens] }),
+    };
+  };
+  const painter = paintOncePerFrame(() => onChange(snapshot()));
+  try {
+    for await (const event of readEvents(await post("v1/chat/completions", body, signal))) {
+      const { choices: [choice], usage } = event as Chunk;
+      if (choice) {
+        if (choice.delta.content || choice.delta.reasoning_content || choice.delta.tool_calls) {
+          firstTokenMs ??= performance.now() - startedMs;
+        }
+        answer.text += choice.delta.content ?? "";
+        answer.reasoning += choice.delta.reasoning_content ?? "";
+        for (const call of choice.delta.tool_calls ?? []) addCall(answer.toolCalls, call);
+        answer.tokens.push(...choice.logprobs?.content ?? []);
+        if (choice.finish_reason === "length") rest = { ...rest, note: "Cut at the token limit." };
+      }
+      if (usage) {
+        const totalMs = performance.now() - startedMs;
+        const figures = {
+          promptTokens: usage.prompt_tokens,
+          completionTokens: usage.completion_tokens,
+          cachedTokens: usage.prompt_tokens_details?.cached_tokens ?? 0,
+          firstTokenMs: firstTokenMs ?? totalMs,
+          totalMs,
+        };
+        rest = { ...rest, figures };
+      }
+      painter.request();
+    }
+  } catch (error) {
+    if (signal.aborted) rest = { ...rest, note: "Stopped." };
+    else rest = { ...rest, error: (error as Error).message };
+  } finally {
+    painter.cancel();
+  }
+  return snapshot();
+}
+
+type CallDelta = NonNullable<Chunk["choices"][number]["delta"]["tool_calls"]>[number];
+
+function addCall(calls: ToolCall[], { index, id, function: part }: CallDelta): void {
+  const before = calls[index] ?? { id: "", name: "", arguments: "" };
+  calls[index] = {
+    id: id ?? before.id,
+    name: before.name + (part?.name ?? ""),
+    arguments: before.arguments + (part?.arguments ?? ""),
+  };
+}
+
+function paintOncePerFrame(paint: () => void): { request(): void; cancel(): void } {
+  let frame: number | undefined;
+  return {
+    request() {
+      frame ??= requestAnimationFrame(() => {
+        frame = undefined;
+        paint();
+      });
+    },
+    cancel() {
+      if (frame !== undefined) cancelAnimationFrame(frame);
+    },
+  };
+}

@@ -1,0 +1,163 @@
+/**
+ * The whole page: waits for the model, asks for the key where one is wanted, then shows what fits the model's kind.
+ *
+ * @module
+ */
+import type { ComponentType, JSX } from "preact";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { ChatPage } from "./chat_page.tsx";
+import { EmbeddingPage } from "./embedding_page.tsx";
+import { LivePage } from "./live_page.tsx";
+import { useMetricsHistory } from "./metrics_history.ts";
+import { MattingPage } from "./matting_page.tsx";
+import { OcrPage } from "./ocr_page.tsx";
+import { RerankPage } from "./rerank_page.tsx";
+import { call, type PageProps, type ServerError, type ServerInfo, useApiKey } from "./server.ts";
+import { SpeechPage } from "./speech_page.tsx";
+import { TranscriptionPage } from "./transcription_page.tsx";
+
+const POLL_MS = 400;
+
+const PAGES: Record<ServerInfo["kind"], { title: string; Page: ComponentType<PageProps> }> = {
+  text: { title: "Chat", Page: ChatPage },
+  vision: { title: "Chat", Page: ChatPage },
+  ocr: { title: "OCR", Page: OcrPage },
+  asr: { title: "Transcription", Page: TranscriptionPage },
+  tts: { title: "Speech", Page: SpeechPage },
+  matting: { title: "Background removal", Page: MattingPage },
+  embedding: { title: "Embeddings", Page: EmbeddingPage },
+  rerank: { title: "Re-ranking", Page: RerankPage },
+};
+
+type State =
+  | { readonly phase: "waiting"; readonly message: string }
+  | { readonly phase: "key"; readonly message: string }
+  | { readonly phase: "ready"; readonly info: ServerInfo };
+
+/** See the module. */
+export function App(): JSX.Element {
+  const [state, setState] = useState<State>({ phase: "waiting", message: "Connecting …" });
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    let isGone = false;
+    const look = async () => {
+      const next = await findState();
+      if (isGone) return;
+      setState(next);
+      if (next.phase === "waiting") setTimeout(look, POLL_MS);
+    };
+    look();
+    return () => {
+      isGone = true;
+    };
+  }, [attempt]);
+
+  if (state.phase === "ready") return <Shell info={state.info} />;
+  return (
+    <main class="centre">
+      <Logo />
+      {state.phase === "waiting"
+        ? <Waiting message={state.message} />
+        : <KeyForm message={state.message} onKey={() => setAttempt(attempt + 1)} />}
+    </main>
+  );
+}
+
+async function findState(): Promise<State> {
+  try {
+    await call("health");
+    const info = await (await call("info")).json() as ServerInfo;
+    document.title = `${info.id} · Hearth`;
+    return { phase: "ready", info };
+  } catch (error) {
+    const { status, message } = error as ServerError;
+    return { phase: status === 401 ? "key" : "waiting", message };
+  }
+}
+
+function Logo(): JSX.Element {
+  return (
+    <span class="logo">
+      <i aria-hidden="true" />Hearth
+    </span>
+  );
+}
+
+/** While the model loads: what it is at and how far; when it failed: why. */
+function Waiting({ message }: { message: string }): JSX.Element {
+  const percent = message.match(/(\d+)%/)?.[1];
+  const isLoading = /^(loading|Connecting)|not initialized yet/.test(message);
+  return (
+    <section aria-live="polite">
+      <h1>{isLoading ? "The model is loading" : "There is no model to talk to"}</h1>
+      <p class="soft">{message}</p>
+      {isLoading && (
+        <progress
+          aria-label="Progress of loading"
+          {...(percent !== undefined && { value: Number(percent), max: 100 })}
+        />
+      )}
+    </section>
+  );
+}
+
+function KeyForm({ message, onKey }: { message: string; onKey: () => void }): JSX.Element {
+  const [key, setKey] = useState("");
+  const submit = (event: Event) => {
+    event.preventDefault();
+    useApiKey(key);
+    onKey();
+  };
+  return (
+    <form onSubmit={submit}>
+      <h1>API key</h1>
+      <p class="soft">{message} It is kept in this page's memory until you leave.</p>
+      <label>
+        Key
+        <input
+          type="password"
+          autocomplete="off"
+          required
+          value={key}
+          onInput={(event) => setKey(event.currentTarget.value)}
+        />
+      </label>
+      <button type="submit" class="main">Continue</button>
+    </form>
+  );
+}
+
+function Shell({ info }: PageProps): JSX.Element {
+  const [isLive, setIsLive] = useState(false);
+  const history = useMetricsHistory();
+  const { title, Page } = PAGES[info.kind];
+  // The same element as before is not drawn again when figures arrive.
+  const page = useMemo(() => <Page info={info} />, [info]);
+  const where = info.device === "webgpu" ? "GPU" : "CPU";
+  return (
+    <>
+      <header>
+        <Logo />
+        <nav aria-label="Pages">
+          <button type="button" aria-pressed={!isLive} onClick={() => setIsLive(false)}>
+            {title}
+          </button>
+          <button type="button" aria-pressed={isLive} onClick={() => setIsLive(true)}>
+            Live figures
+          </button>
+        </nav>
+        <p class="model" title={info.adapter}>
+          <strong>{info.id}</strong>
+          <span class="chip">{info.dtype} · {where}</span>
+          {info.context_length !== null && (
+            <span class="chip">{info.context_length.toLocaleString("en")} tokens</span>
+          )}
+        </p>
+      </header>
+      <div class="page" hidden={isLive}>
+        {page}
+      </div>
+      {isLive && <LivePage info={info} history={history} />}
+    </>
+  );
+}

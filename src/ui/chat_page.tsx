@@ -1,0 +1,157 @@
+/**
+ * Chat, with images where the model sees.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { PageProps } from "./server.ts";
+import { streamAnswer } from "./answer_stream.ts";
+
+import { ChatSettingsPanel } from "./chat_settings.tsx";
+import { Composer } from "./composer.tsx";
+import { Failure } from "./controls.tsx";
+import {
+  chatRequest,
+  type ChatSettings,
+  type Conversation,
+  DEFAULT_SETTINGS,
+  type Message,
+  newConversation,
+  titleOf,
+} from "./conversation.ts";
+import { ConversationList } from "./conversation_list.tsx";
+import { deleteConversation, loadConversations, saveConversation } from "./conversation_store.ts";
+import { MessageList } from "./message_list.tsx";
+import { RequestCode } from "./request_code.tsx";
+
+/** See the module. */
+export function ChatPage({ info }: PageProps): JSX.Element {
+  const [conversations, setConversations] = useState<readonly Conversation[]>([]);
+  const [current, setCurrent] = useState<Conversation>(newConversation);
+  const [answer, setAnswer] = useState<Message>();
+  const [settings, setSettings] = useSettings();
+  const [failure, setFailure] = useState<string>();
+  const controller = useRef<AbortController | undefined>(undefined);
+
+  useEffect(() => {
+    loadConversations().then(setConversations).catch((error: Error) => setFailure(error.message));
+    return () => controller.current?.abort();
+  }, []);
+
+  const keep = (conversation: Conversation) => {
+    setCurrent(conversation);
+    setConversations((all) => [conversation, ...all.filter(({ id }) => id !== conversation.id)]);
+    saveConversation(conversation).catch((error: Error) => setFailure(error.message));
+  };
+
+  /** Continues from these messages, which end with the reader's or a tool's. */
+  const ask = async (messages: readonly Message[]) => {
+    controller.current?.abort();
+    const { signal } = controller.current = new AbortController();
+    setFailure(undefined);
+    const asked = { ...current, messages, title: titleOf(messages), updatedMs: Date.now() };
+    keep(asked);
+    try {
+      const body = chatRequest(info.id, messages, settings);
+      setAnswer({ id: "pending", role: "assistant", text: "" });
+      const whole = await streamAnswer(body, { signal, onChange: setAnswer });
+      const isEmpty = whole.text === "" && !whole.toolCalls && !whole.reasoning;
+      if (whole.error && isEmpty) setFailure(whole.error);
+      else if (!isEmpty) keep({ ...asked, messages: [...messages, whole], updatedMs: Date.now() });
+    } catch (error) {
+      setFailure((error as Error).message);
+    }
+    setAnswer(undefined);
+  };
+
+  const open = (conversation: Conversation) => {
+    controller.current?.abort();
+    setAnswer(undefined);
+    setFailure(undefined);
+    setCurrent(conversation);
+  };
+
+  const { messages } = current;
+  const shown = useMemo(() => answer ? [...messages, answer] : messages, [messages, answer]);
+  const send = (text: string, images: readonly string[]) =>
+    ask([...messages, { id: crypto.randomUUID(), role: "user", text, images }]);
+
+  return (
+    <div class="chat">
+      <ConversationList
+        conversations={conversations}
+        currentId={current.id}
+        onOpen={open}
+        onNew={() => open(newConversation())}
+        onDelete={(id) => {
+          setConversations((all) => all.filter((each) => each.id !== id));
+          deleteConversation(id);
+          if (id === current.id) open(newConversation());
+        }}
+        onImport={async (imported) => {
+          for (const conversation of imported) await saveConversation(conversation);
+          setConversations(await loadConversations());
+        }}
+      />
+      <main>
+        <MessageList
+          messages={shown}
+          isStreaming={answer !== undefined}
+          greeting={info.kind === "vision" ? "Ask about an image" : "Ask something"}
+          onRegenerate={(index) => ask(messages.slice(0, index))}
+          onEdit={(index, text) =>
+            ask([...messages.slice(0, index), { ...messages[index]!, text }])}
+          onToolResults={(results) => ask([...messages, ...results])}
+        />
+        <Failure message={failure} />
+        <Composer
+          takesImages={info.kind === "vision"}
+          isBusy={answer !== undefined}
+          onSend={send}
+          onStop={() => controller.current?.abort()}
+        />
+        <LastRequest model={info.id} messages={messages} settings={settings} />
+      </main>
+      <ChatSettingsPanel settings={settings} onChange={setSettings} />
+    </div>
+  );
+}
+
+/** The request that the last answer came from, or would. */
+function LastRequest({ model, messages, settings }: {
+  model: string;
+  messages: readonly Message[];
+  settings: ChatSettings;
+}): JSX.Element | null {
+  const last = messages.findLastIndex(({ role }) => role !== "assistant");
+  const asked = last < 0
+    ? [{ id: "", role: "user", text: "Hello" } as const]
+    : messages.slice(0, last + 1);
+  try {
+    return (
+      <RequestCode
+        request={{ path: "v1/chat/completions", json: chatRequest(model, asked, settings) }}
+      />
+    );
+  } catch {
+    return null;
+  }
+}
+
+const SETTINGS_KEY = "hearth.chat";
+
+/** What was set last in this browser. */
+function useSettings(): [ChatSettings, (settings: ChatSettings) => void] {
+  const [settings, setSettings] = useState<ChatSettings>(() => {
+    try {
+      return { ...DEFAULT_SETTINGS, ...JSON.parse(localStorage.getItem(SETTINGS_KEY) ?? "{}") };
+    } catch {
+      return DEFAULT_SETTINGS;
+    }
+  });
+  return [settings, (next) => {
+    setSettings(next);
+    localStorage.setItem(SETTINGS_KEY, JSON.stringify(next));
+  }];
+}

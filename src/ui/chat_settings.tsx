@@ -1,0 +1,137 @@
+/**
+ * System prompt, sampling, JSON schema and tools.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { Failure } from "./controls.tsx";
+import { type ChatSettings, DEFAULT_SETTINGS } from "./conversation.ts";
+import { loadSamplingFields, type SamplingField } from "./sampling_fields.ts";
+
+/** See the module. */
+export function ChatSettingsPanel({ settings, onChange }: {
+  settings: ChatSettings;
+  onChange: (settings: ChatSettings) => void;
+}): JSX.Element {
+  const [fields, setFields] = useState<readonly SamplingField[]>([]);
+  const [failure, setFailure] = useState<string>();
+  useEffect(() => {
+    loadSamplingFields().then(setFields).catch((error: Error) => setFailure(error.message));
+  }, []);
+  const setField = (name: string, value: number | undefined) => {
+    const { [name]: _, ...others } = settings.sampling;
+    onChange({
+      ...settings,
+      sampling: value === undefined ? others : { ...others, [name]: value },
+    });
+  };
+  return (
+    <details class="side settings" open={matchMedia("(min-width: 75rem)").matches}>
+      <summary>Settings</summary>
+      <label>
+        System prompt
+        <textarea
+          rows={3}
+          value={settings.system}
+          onInput={(event) => onChange({ ...settings, system: event.currentTarget.value })}
+        />
+      </label>
+      <JsonBox
+        label="JSON schema of the answer"
+        placeholder='{ "type": "object", … }'
+        value={settings.schema}
+        onInput={(schema) => onChange({ ...settings, schema })}
+      />
+      <JsonBox
+        label="Tools"
+        placeholder='[{ "type": "function", … }]'
+        value={settings.tools}
+        onInput={(tools) => onChange({ ...settings, tools })}
+      />
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={settings.showsProbabilities}
+          onChange={(event) =>
+            onChange({ ...settings, showsProbabilities: event.currentTarget.checked })}
+        />
+        Ask for token probabilities
+      </label>
+      <fieldset>
+        <legend>Sampling</legend>
+        {fields.map((field) => (
+          <NumberField
+            key={field.name}
+            field={field}
+            value={settings.sampling[field.name]}
+            onChange={(value) => setField(field.name, value)}
+          />
+        ))}
+      </fieldset>
+      <Failure message={failure} />
+      <button type="button" onClick={() => onChange(DEFAULT_SETTINGS)}>Reset</button>
+    </details>
+  );
+}
+
+function NumberField({ field, value, onChange }: {
+  field: SamplingField;
+  value: number | undefined;
+  onChange: (value: number | undefined) => void;
+}): JSX.Element {
+  const { name, min, max, isInteger, description } = field;
+  // Bounds that stand for "as large as a number can be" tell a reader nothing.
+  const low = min !== undefined && min > -1e9 ? min : undefined;
+  const high = max !== undefined && max < 1e9 ? max : undefined;
+  const range = high !== undefined ? ` (${low ?? "…"} to ${high})` : "";
+  return (
+    <label title={description}>
+      {name}
+      <small>{description}{range}</small>
+      <input
+        type="number"
+        name={name}
+        step={isInteger ? 1 : "any"}
+        {...(low !== undefined && { min: low })}
+        {...(high !== undefined && { max: high })}
+        value={value ?? ""}
+        onChange={({ currentTarget: { value: text, valueAsNumber, validity } }) => {
+          if (text === "") onChange(undefined);
+          else if (validity.valid) onChange(valueAsNumber);
+        }}
+      />
+    </label>
+  );
+}
+
+function JsonBox({ label, placeholder, value, onInput }: {
+  label: string;
+  placeholder: string;
+  value: string;
+  onInput: (text: string) => void;
+}): JSX.Element {
+  return (
+    <label>
+      {label}
+      <textarea
+        class="json"
+        rows={3}
+        spellcheck={false}
+        placeholder={placeholder}
+        aria-invalid={value.trim() !== "" && !isJson(value)}
+        value={value}
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * Where the reader writes.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useRef, useState } from "preact/hooks";
+import { readDataUrl, usePastedFiles } from "./controls.tsx";
+
+/** See the module. */
+export function Composer({ takesImages, isBusy, onSend, onStop }: {
+  takesImages: boolean;
+  isBusy: boolean;
+  onSend: (text: string, images: readonly string[]) => void;
+  onStop: () => void;
+}): JSX.Element {
+  const [text, setText] = useState("");
+  const [images, setImages] = useState<readonly string[]>([]);
+  const input = useRef<HTMLInputElement>(null);
+  const addImages = async (files: readonly File[]) => {
+    if (!takesImages) return;
+    const pictures = files.filter(({ type }) => type.startsWith("image/"));
+    const urls = await Promise.all(pictures.map(readDataUrl));
+    setImages((before) => [...before, ...urls]);
+  };
+  usePastedFiles("image/*", addImages);
+  const isEmpty = text.trim() === "" && images.length === 0;
+  const send = () => {
+    if (isEmpty || isBusy) return;
+    onSend(text, images);
+    setText("");
+    setImages([]);
+  };
+  return (
+    <form
+      class="composer"
+      onSubmit={(event) => {
+        event.preventDefault();
+        send();
+      }}
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        addImages([...event.dataTransfer?.files ?? []]);
+      }}
+    >
+      {images.length > 0 && (
+        <ul class="thumbs">
+          {images.map((url, index) => (
+            <li key={url}>
+              <img src={url} alt={`Image ${index + 1} to send`} />
+              <button
+                type="button"
+                class="quiet"
+                aria-label={`Remove image ${index + 1}`}
+                onClick={() => setImages(images.filter((each) => each !== url))}
+              >
+                ✕
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      <textarea
+        aria-label="Message"
+        placeholder="Message"
+        rows={Math.min(8, text.split("\n").length + 1)}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          event.preventDefault();
+          send();
+        }}
+      />
+      <div class="row">
+        {takesImages && (
+          <>
+            <button type="button" onClick={() => input.current?.click()}>Add images</button>
+            <input
+              ref={input}
+              type="file"
+              accept="image/*"
+              multiple
+              hidden
+              aria-label="Images to send"
+              onChange={(event) => {
+                addImages([...event.currentTarget.files ?? []]);
+                event.currentTarget.value = "";
+              }}
+            />
+          </>
+        )}
+        <span class="hint">Enter sends, Shift+Enter begins a line</span>
+        {isBusy
+          ? <button type="button" class="main" onClick={onStop}>Stop</button>
+          : <button type="submit" class="main" disabled={isEmpty}>Send</button>}
+      </div>
+    </form>
+  );
+}

@@ -1,0 +1,127 @@
+/**
+ * Small parts that several pages share.
+ *
+ * @module
+ */
+import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+/** What went wrong, told to screen readers at once. */
+export function Failure({ message }: { message: string | undefined }): JSX.Element | null {
+  if (message === undefined || message === "") return null;
+  return <p class="failure" role="alert">{message}</p>;
+}
+
+/** A place to drop, paste or choose files of one kind. */
+export function FileDrop({ accept, label, onFiles, children }: {
+  /** As of `<input type=file>`; its part before the slash decides what may be dropped and pasted. */
+  accept: string;
+  label: string;
+  onFiles: (files: File[]) => void;
+  children?: ComponentChildren;
+}): JSX.Element {
+  const [isOver, setIsOver] = useState(false);
+  const input = useRef<HTMLInputElement>(null);
+  const take = (list: FileList | null | undefined) => {
+    const files = [...list ?? []];
+    if (files.length > 0) onFiles(files);
+  };
+  usePastedFiles(accept, onFiles);
+  return (
+    <div
+      class="drop"
+      data-over={isOver}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setIsOver(true);
+      }}
+      onDragLeave={() => setIsOver(false)}
+      onDrop={(event) => {
+        event.preventDefault();
+        setIsOver(false);
+        take(event.dataTransfer?.files);
+      }}
+    >
+      <p>{label}</p>
+      <div class="row">
+        <button type="button" onClick={() => input.current?.click()}>Choose a file</button>
+        {children}
+      </div>
+      <input
+        ref={input}
+        type="file"
+        accept={accept}
+        aria-label={label}
+        hidden
+        onChange={(event) => {
+          take(event.currentTarget.files);
+          event.currentTarget.value = "";
+        }}
+      />
+    </div>
+  );
+}
+
+/** Calls `onFiles` with files that are pasted anywhere on the page. */
+export function usePastedFiles(accept: string, onFiles: (files: File[]) => void): void {
+  const latest = useRef(onFiles);
+  latest.current = onFiles;
+  useEffect(() => {
+    const family = accept.split("/")[0]!;
+    const listen = (event: ClipboardEvent) => {
+      const files = [...event.clipboardData?.files ?? []].filter(({ type }) =>
+        type.startsWith(family)
+      );
+      if (files.length > 0) latest.current(files);
+    };
+    addEventListener("paste", listen);
+    return () => removeEventListener("paste", listen);
+  }, [accept]);
+}
+
+/** An address of the blob for as long as the component shows it. */
+export function useObjectUrl(blob: Blob | undefined): string | undefined {
+  const [url, setUrl] = useState<string>();
+  useEffect(() => {
+    if (blob === undefined) return setUrl(undefined);
+    const made = URL.createObjectURL(blob);
+    setUrl(made);
+    return () => URL.revokeObjectURL(made);
+  }, [blob]);
+  return url;
+}
+
+/** The blob as a `data:` URL. */
+export function readDataUrl(blob: Blob): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result as string);
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(blob);
+  });
+}
+
+/** Has the browser save a file. */
+export function saveFile(blob: Blob, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** A button that saves what `make` gives. */
+export function SaveButton({ name, make, children }: {
+  name: string;
+  make: () => Blob | Promise<Blob>;
+  children: ComponentChildren;
+}): JSX.Element {
+  return (
+    <button type="button" onClick={async () => saveFile(await make(), name)}>{children}</button>
+  );
+}
+
+/** Milliseconds for people. */
+export function formatMs(ms: number): string {
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,156 @@
+/**
+ * Conversations: what they hold, and how they become requests.
+ *
+ * @module
+ */
+
+/** A function call that the model asks for. */
+export interface ToolCall {
+  readonly id: string;
+  readonly name: string;
+  /** JSON as the model wrote it. */
+  readonly arguments: string;
+}
+
+/** A token with its probability and the likeliest in its place. */
+export interface TokenChoice {
+  readonly token: string;
+  readonly logprob: number;
+  readonly top_logprobs: readonly { readonly token: string; readonly logprob: number }[];
+}
+
+/** What an answer cost. */
+export interface AnswerFigures {
+  readonly promptTokens: number;
+  readonly completionTokens: number;
+  readonly cachedTokens: number;
+  readonly firstTokenMs: number;
+  readonly totalMs: number;
+}
+
+/** One message. */
+export interface Message {
+  readonly id: string;
+  readonly role: "user" | "assistant" | "tool";
+  readonly text: string;
+  /** `data:` URLs. */
+  readonly images?: readonly string[];
+  readonly reasoning?: string;
+  readonly toolCalls?: readonly ToolCall[];
+  /** Of a tool's result: the call that it answers. */
+  readonly toolCallId?: string;
+  readonly figures?: AnswerFigures;
+  readonly tokens?: readonly TokenChoice[];
+  /** How the answer ended, where that is worth telling. */
+  readonly note?: string;
+  readonly error?: string;
+}
+
+/** A conversation, as it is kept and exported. */
+export interface Conversation {
+  readonly id: string;
+  readonly title: string;
+  readonly updatedMs: number;
+  readonly messages: readonly Message[];
+}
+
+/** What the reader has set for the requests to come. */
+export interface ChatSettings {
+  readonly system: string;
+  /** Numbers by the name of their field; absent ones are the model's own. */
+  readonly sampling: Readonly<Record<string, number>>;
+  /** A JSON schema that answers must follow; empty for none. */
+  readonly schema: string;
+  /** OpenAI's `tools`, as JSON; empty for none. */
+  readonly tools: string;
+  readonly showsProbabilities: boolean;
+}
+
+/** Nothing set. */
+export const DEFAULT_SETTINGS: ChatSettings = {
+  system: "",
+  sampling: {},
+  schema: "",
+  tools: "",
+  showsProbabilities: false,
+};
+
+/** An empty conversation. */
+export function newConversation(): Conversation {
+  return {
+    id: crypto.randomUUID(),
+    title: "New conversation",
+    updatedMs: Date.now(),
+    messages: [],
+  };
+}
+
+/** The beginning of what the reader first wrote. */
+export function titleOf(messages: readonly Message[]): string {
+  const text = messages.find(({ role }) => role === "user")?.text.trim() || "Image";
+  return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+}
+
+/**
+ * The request that asks for the next message.
+ *
+ * @throws {SyntaxError} when the schema or the tools are no JSON.
+ */
+export function chatRequest(
+  model: string,
+  messages: readonly Message[],
+  settings: ChatSettings,
+): Record<string, unknown> {
+  const { system, sampling, schema, tools, showsProbabilities } = settings;
+  return {
+    model,
+    messages: [
+      ...(system.trim() === "" ? [] : [{ role: "system", content: system }]),
+      ...messages.filter(({ error, text, toolCalls }) => !error || text !== "" || toolCalls).map(
+        wireMessage,
+      ),
+    ],
+    ...sampling,
+    ...(schema.trim() !== "" && {
+      response_format: {
+        type: "json_schema",
+        json_schema: { name: "answer", strict: true, schema: parseJson("JSON schema", schema) },
+      },
+    }),
+    ...(tools.trim() !== "" && { tools: parseJson("tools", tools) }),
+    ...(showsProbabilities && { logprobs: true, top_logprobs: 5 }),
+    stream: true,
+    stream_options: { include_usage: true },
+  };
+}
+
+function parseJson(what: string, text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    throw new SyntaxError(`The ${what} in the settings is not JSON: ${(error as Error).message}`);
+  }
+}
+
+function wireMessage({ role, text, images = [], toolCalls, toolCallId }: Message): unknown {
+  if (role === "tool") return { role, tool_call_id: toolCallId, content: text };
+  if (toolCalls !== undefined) {
+    return {
+      role,
+      content: text === "" ? null : text,
+      tool_calls: toolCalls.map((call) => ({
+        id: call.id,
+        type: "function",
+        function: { name: call.name, arguments: call.arguments },
+      })),
+    };
+  }
+  if (images.length === 0) return { role, content: text };
+  return {
+    role,
+    content: [
+      ...images.map((url) => ({ type: "image_url", image_url: { url } })),
+      ...(text === "" ? [] : [{ type: "text", text }]),
+    ],
+  };
+}

@@ -1,0 +1,137 @@
+/**
+ * Texts compared: how alike each is to each, and a map of them.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+
+import { Failure, formatMs } from "./controls.tsx";
+import { RequestCode } from "./request_code.tsx";
+import { type PageProps, post } from "./server.ts";
+import { cosines, project } from "./similarity.ts";
+import { useWork } from "./work.ts";
+
+const EXAMPLE = [
+  "A green apple",
+  "A ripe pear",
+  "The engine of a car",
+  "A lorry on the road",
+  "Bread from the oven",
+].join("\n");
+const MOST_LINES = 100;
+
+interface Result {
+  readonly texts: readonly string[];
+  readonly alike: readonly (readonly number[])[];
+  readonly points: readonly (readonly [number, number])[];
+  readonly width: number;
+}
+
+/** See the module. */
+export function EmbeddingPage({ info }: PageProps): JSX.Element {
+  const [text, setText] = useState(EXAMPLE);
+  const [result, setResult] = useState<Result>();
+  const work = useWork();
+  const texts = text.split("\n").map((line) => line.trim()).filter((line) => line !== "")
+    .slice(0, MOST_LINES);
+  const request = { model: info.id, input: texts };
+  const compare = () =>
+    work.start(async (signal) => {
+      const { data } = await (await post("v1/embeddings", request, signal)).json() as {
+        data: { embedding: number[] }[];
+      };
+      const vectors = data.map(({ embedding }) => embedding);
+      setResult({
+        texts,
+        alike: cosines(vectors),
+        points: project(vectors),
+        width: vectors[0]!.length,
+      });
+    });
+  return (
+    <main class="wide">
+      <h1>Compare texts</h1>
+      <label>
+        One text a line, at most {MOST_LINES}
+        <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      <div class="row">
+        <button
+          type="button"
+          class="main"
+          disabled={texts.length === 0 || work.isBusy}
+          onClick={compare}
+        >
+          Compare
+        </button>
+        {work.tookMs !== undefined && result && (
+          <span class="soft">{result.width} dimensions · {formatMs(work.tookMs)}</span>
+        )}
+      </div>
+      <Failure message={work.failure} />
+      {result && (
+        <div class="two">
+          <HeatMap {...result} />
+          <PointMap {...result} />
+        </div>
+      )}
+      <RequestCode request={{ path: "v1/embeddings", json: request }} />
+    </main>
+  );
+}
+
+function HeatMap({ texts, alike }: Result): JSX.Element {
+  const showsFigures = texts.length <= 16;
+  return (
+    <div class="table" tabIndex={0}>
+      <table class="heat">
+        <caption>Cosine similarity</caption>
+        <thead>
+          <tr>
+            <td />
+            {texts.map((_, index) => <th key={index} scope="col">{index + 1}</th>)}
+          </tr>
+        </thead>
+        <tbody>
+          {texts.map((text, row) => (
+            <tr key={row}>
+              <th scope="row" title={text}>{row + 1} {text}</th>
+              {alike[row]!.map((value, column) => (
+                <td
+                  key={column}
+                  title={value.toFixed(3)}
+                  style={{ "--heat": `${Math.round(Math.max(0, value) * 100)}%` }}
+                >
+                  {showsFigures ? value.toFixed(2) : ""}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function PointMap({ texts, points }: Result): JSX.Element {
+  return (
+    <figure class="map">
+      <figcaption>The two directions in which they differ most</figcaption>
+      <svg viewBox="-130 -115 260 230" role="img" aria-label="Map of the texts">
+        {points.map(([x, y], index) => (
+          <g key={index} transform={`translate(${x * 90} ${-y * 95})`}>
+            <circle r="4" />
+            <text x={x > 0.2 ? -7 : 7} y="3" text-anchor={x > 0.2 ? "end" : "start"}>
+              {shorten(texts[index]!)}
+            </text>
+          </g>
+        ))}
+      </svg>
+    </figure>
+  );
+}
+
+function shorten(text: string): string {
+  return text.length > 24 ? `${text.slice(0, 23)}…` : text;
+}

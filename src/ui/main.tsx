@@ -1,0 +1,9 @@
+/**
+ * The page's entry.
+ *
+ * @module
+ */
+import { render } from "preact";
+import { App } from "./app.tsx";
+
+render(<App />, document.getElementById("app")!);

@@ -1,0 +1,160 @@
+/**
+ * Shows Markdown that is still being written. What a model writes is hostile: HTML in it is shown as text, what is
+ * rendered passes DOMPurify, and images become links that nobody follows by themselves.
+ *
+ * Blocks that are complete are rendered once; only the last one is rendered anew when text arrives, so that the cost of
+ * an update does not grow with the answer.
+ *
+ * @module
+ */
+import DOMPurify from "dompurify";
+import { Marked, type Token, type Tokens } from "marked";
+import { highlight } from "./highlight.ts";
+
+/** A single block longer than this is shown as plain text: parsing it at every token would stall the page. */
+const MOST_BLOCK_CHARACTERS = 20_000;
+/** Much text at once is parsed in pieces of this size. */
+const PIECE_CHARACTERS = 50_000;
+
+const PURIFY = {
+  ALLOWED_TAGS: [
+    ..."p br hr em strong del code pre blockquote ul ol li h1 h2 h3 h4 h5 h6".split(" "),
+    ..."a table thead tbody tr th td span input".split(" "),
+  ],
+  ALLOWED_ATTR: ["href", "class", "align", "start", "type", "checked", "disabled"],
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  RETURN_DOM_FRAGMENT: true as const,
+};
+
+const marked = new Marked({
+  gfm: true,
+  renderer: {
+    html: ({ text }: Tokens.HTML | Tokens.Tag) => escapeHtml(text),
+    image: ({ href, text }: Tokens.Image) =>
+      `<a href="${escapeHtml(href)}">${escapeHtml(text || "image")}</a>`,
+  },
+});
+
+function escapeHtml(text: string): string {
+  const names: Record<string, string> = { "&": "amp", "<": "lt", ">": "gt", '"': "quot" };
+  return text.replaceAll(/[&<>"]/g, (character) => `&${names[character]};`);
+}
+
+/** Renders into an element that is its own. */
+export class MarkdownView {
+  readonly #root: HTMLElement;
+  /** Text whose blocks are rendered for good. */
+  #done = "";
+  /** Nodes of the last block. */
+  #last: ChildNode[] = [];
+
+  constructor(root: HTMLElement) {
+    this.#root = root;
+  }
+
+  /** Shows `text`, of which more may follow unless it `isComplete`. */
+  update(text: string, isComplete: boolean): void {
+    if (!text.startsWith(this.#done)) {
+      this.#root.replaceChildren();
+      this.#done = "";
+      this.#last = [];
+    }
+    for (const node of this.#last) node.remove();
+    this.#last = [];
+    for (;;) {
+      const rest = text.slice(this.#done.length);
+      const piece = firstPiece(rest);
+      if (piece === undefined) return this.#showPlain(rest);
+      const isWhole = piece.length === rest.length;
+      this.#render(piece, isWhole && !isComplete);
+      if (isWhole) return;
+    }
+  }
+
+  #render(piece: string, isOpen: boolean): void {
+    const tokens = marked.lexer(piece);
+    const last = isOpen ? tokens.findLastIndex(({ type }) => type !== "space") : tokens.length;
+    tokens.forEach((token, index) => {
+      if (index < last) {
+        this.#root.append(...renderBlock(token, { isOpen: false }));
+        this.#done += token.raw;
+      } else if (index === last) {
+        this.#last = renderBlock(token, { isOpen: true });
+        this.#root.append(...this.#last);
+      }
+    });
+  }
+
+  #showPlain(text: string): void {
+    const block = document.createElement("p");
+    block.className = "plain";
+    block.textContent = text;
+    this.#last = [block];
+    this.#root.append(block);
+  }
+}
+
+/** Text up to the end of a block, short enough to parse; `undefined` where its first block is too long. */
+function firstPiece(text: string): string | undefined {
+  if (text.length <= MOST_BLOCK_CHARACTERS) return text;
+  const isCode = /^\s*```/.test(text);
+  const end = isCode
+    ? text.indexOf("\n```", 3) + 4
+    : text.lastIndexOf("\n\n", PIECE_CHARACTERS) + 2;
+  const isFound = end > 4;
+  return isFound && end <= 4 * PIECE_CHARACTERS ? text.slice(0, end) : undefined;
+}
+
+function renderBlock(token: Token, { isOpen }: { isOpen: boolean }): ChildNode[] {
+  if (token.type === "space") return [];
+  if (token.type === "code") return [renderCode(token as Tokens.Code, isOpen)];
+  if (token.raw.length > MOST_BLOCK_CHARACTERS) {
+    const plain = document.createElement("p");
+    plain.className = "plain";
+    plain.textContent = token.raw;
+    return [plain];
+  }
+  const fragment = DOMPurify.sanitize(marked.parser([token]), PURIFY);
+  for (const link of fragment.querySelectorAll("a")) {
+    link.target = "_blank";
+    link.rel = "noopener noreferrer";
+  }
+  for (const table of fragment.querySelectorAll("table")) {
+    const scroller = document.createElement("div");
+    scroller.className = "table";
+    scroller.tabIndex = 0;
+    table.replaceWith(scroller);
+    scroller.append(table);
+  }
+  return [...fragment.childNodes];
+}
+
+/** A block of code with its language and a button that copies it. */
+function renderCode({ text, lang }: Tokens.Code, isOpen: boolean): HTMLElement {
+  const language = lang?.match(/^[\w+#-]+/)?.[0] ?? "";
+  const figure = document.createElement("figure");
+  figure.className = "code";
+  const head = document.createElement("figcaption");
+  head.textContent = language || "text";
+  const copy = document.createElement("button");
+  copy.type = "button";
+  copy.className = "quiet";
+  copy.textContent = "Copy";
+  copy.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    copy.textContent = "Copied";
+    setTimeout(() => copy.textContent = "Copy", 1500);
+  });
+  head.append(copy);
+  const pre = document.createElement("pre");
+  pre.tabIndex = 0;
+  const code = document.createElement("code");
+  const coloured = isOpen ? undefined : highlight(text, language);
+  if (coloured === undefined) code.textContent = text;
+  else code.append(DOMPurify.sanitize(coloured, PURIFY));
+  pre.append(code);
+  figure.append(head, pre);
+  return figure;
+}

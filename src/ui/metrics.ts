@@ -1,0 +1,167 @@
+/**
+ * The figures of `/metrics`, and what is plotted of them.
+ *
+ * @module
+ */
+
+/** Samples by metric, each with its labels. */
+export type Scrape = ReadonlyMap<string, readonly Sample[]>;
+
+interface Sample {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+/** Reads Prometheus' text format, as far as Hearth writes it. */
+export function parseMetrics(text: string): Scrape {
+  const scrape = new Map<string, Sample[]>();
+  for (const line of text.split("\n")) {
+    const match = line.match(/^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/);
+    if (match === null) continue;
+    const [, name, labelText = "", value] = match;
+    const labels: Record<string, string> = {};
+    for (const [, label, text] of labelText.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
+      labels[label!] = text!;
+    }
+    const sample = { labels, value: Number(value) };
+    const samples = scrape.get(name!);
+    if (samples === undefined) scrape.set(name!, [sample]);
+    else samples.push(sample);
+  }
+  return scrape;
+}
+
+/** One line of a plot. */
+export interface Line {
+  readonly label: string;
+  /** The value now; `null` where it cannot be told. */
+  readonly read: (now: Moment, window: Moment) => number | null;
+}
+
+/** What is plotted together. */
+export interface Plot {
+  readonly title: string;
+  readonly unit: string;
+  /** The plot is shown where the server has this metric. */
+  readonly metric: string;
+  readonly lines: readonly Line[];
+}
+
+/** A scrape and when it was taken. */
+export interface Moment {
+  readonly seconds: number;
+  readonly scrape: Scrape;
+}
+
+const MIB = 1024 * 1024;
+
+function total(scrape: Scrape, name: string): number | null {
+  const samples = scrape.get(name);
+  return samples ? samples.reduce((sum, { value }) => sum + value, 0) : null;
+}
+
+/** Growth per second between the window's beginning and now. */
+function rate(name: string): Line["read"] {
+  return (now, then) => {
+    const seconds = now.seconds - then.seconds;
+    const [to, from] = [total(now.scrape, name), total(then.scrape, name)];
+    return seconds > 0 && to !== null ? Math.max(0, to - (from ?? 0)) / seconds : null;
+  };
+}
+
+function gauge(name: string, scale = 1): Line["read"] {
+  return ({ scrape }) => {
+    const value = total(scrape, name);
+    return value === null ? null : value / scale;
+  };
+}
+
+/** Of a histogram's growth within the window, in milliseconds; interpolated within the bucket. */
+function quantile(name: string, share: number): Line["read"] {
+  return (now, then) => {
+    const counts = bucketGrowth(now.scrape, then.scrape, `${name}_bucket`);
+    const all = counts.at(-1)?.count ?? 0;
+    if (all === 0) return null;
+    const wanted = share * all;
+    let below = { bound: 0, count: 0 };
+    for (const bucket of counts) {
+      if (bucket.count >= wanted) {
+        if (bucket.bound === Infinity) return below.bound * 1000;
+        const within = (wanted - below.count) / (bucket.count - below.count);
+        return (below.bound + within * (bucket.bound - below.bound)) * 1000;
+      }
+      below = bucket;
+    }
+    return null;
+  };
+}
+
+function bucketGrowth(now: Scrape, then: Scrape, name: string) {
+  const counts = new Map<number, number>();
+  const add = (scrape: Scrape, sign: number) => {
+    for (const { labels, value } of scrape.get(name) ?? []) {
+      if (labels["method"] === "GET") continue;
+      const bound = labels["le"] === "+Inf" ? Infinity : Number(labels["le"]);
+      counts.set(bound, (counts.get(bound) ?? 0) + sign * value);
+    }
+  };
+  add(now, 1);
+  add(then, -1);
+  return [...counts].map(([bound, count]) => ({ bound, count })).sort((a, b) => a.bound - b.bound);
+}
+
+/** All plots, in the order in which they are shown. */
+export const PLOTS: readonly Plot[] = [
+  {
+    title: "Throughput",
+    unit: "tokens/s",
+    metric: "hearth_completion_tokens_total",
+    lines: [
+      { label: "generated", read: rate("hearth_completion_tokens_total") },
+      { label: "prompt", read: rate("hearth_prompt_tokens_total") },
+    ],
+  },
+  {
+    title: "Requests",
+    unit: "",
+    metric: "hearth_requests_in_flight",
+    lines: [
+      { label: "in flight", read: gauge("hearth_requests_in_flight") },
+      { label: "running", read: gauge("hearth_sequences_running") },
+      { label: "waiting", read: gauge("hearth_sequences_waiting") },
+    ],
+  },
+  {
+    title: "Latency of requests",
+    unit: "ms",
+    metric: "hearth_http_request_duration_seconds_count",
+    lines: [
+      { label: "median", read: quantile("hearth_http_request_duration_seconds", 0.5) },
+      { label: "95 %", read: quantile("hearth_http_request_duration_seconds", 0.95) },
+    ],
+  },
+  {
+    title: "Time to first token",
+    unit: "ms",
+    metric: "hearth_time_to_first_token_seconds_count",
+    lines: [
+      { label: "median", read: quantile("hearth_time_to_first_token_seconds", 0.5) },
+      { label: "95 %", read: quantile("hearth_time_to_first_token_seconds", 0.95) },
+    ],
+  },
+  {
+    title: "KV cache blocks",
+    unit: "",
+    metric: "hearth_kv_blocks_used",
+    lines: [
+      { label: "used", read: gauge("hearth_kv_blocks_used") },
+      { label: "cached", read: gauge("hearth_kv_blocks_cached") },
+    ],
+  },
+  {
+    title: "Memory of the process",
+    unit: "MiB",
+    metric: "process_resident_memory_bytes",
+    lines: [{ label: "resident", read: gauge("process_resident_memory_bytes", MIB) }],
+  },
+];

@@ -1,0 +1,140 @@
+/**
+ * Text in images: the image beside what was read, with boxes where the model tells places.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+
+import { Failure, FileDrop, formatMs, readDataUrl, SaveButton } from "./controls.tsx";
+import { RequestCode } from "./request_code.tsx";
+import { type PageProps, post, readEvents } from "./server.ts";
+import { useWork } from "./work.ts";
+
+interface Chunk {
+  readonly choices: readonly { readonly delta: { readonly content?: string } }[];
+}
+
+/** See the module. */
+export function OcrPage({ info }: PageProps): JSX.Element {
+  const [image, setImage] = useState<string>();
+  const [instruction, setInstruction] = useState("");
+  const [text, setText] = useState("");
+  const work = useWork();
+  const requestFor = (url: string) => ({
+    model: info.id,
+    messages: [{
+      role: "user",
+      content: [
+        { type: "image_url", image_url: { url } },
+        ...(instruction.trim() === "" ? [] : [{ type: "text", text: instruction }]),
+      ],
+    }],
+    stream: true,
+  });
+  const read = (url: string) =>
+    work.start(async (signal) => {
+      setImage(url);
+      setText("");
+      let answer = "";
+      const response = await post("v1/chat/completions", requestFor(url), signal);
+      for await (const event of readEvents(response)) {
+        answer += (event as Chunk).choices[0]?.delta.content ?? "";
+        setText(answer);
+      }
+    });
+  const boxes = boxesOf(text);
+  return (
+    <main class="wide">
+      <h1>Read the text of an image</h1>
+      <FileDrop
+        accept="image/*"
+        label="Drop or paste an image"
+        onFiles={async ([file]) => read(await readDataUrl(file!))}
+      />
+      <label>
+        Instruction, where the model takes one
+        <input
+          value={instruction}
+          placeholder="<OCR>, en, a question …"
+          onInput={(event) => setInstruction(event.currentTarget.value)}
+        />
+      </label>
+      <Failure message={work.failure} />
+      {image && (
+        <div class="two">
+          <BoxedImage url={image} boxes={boxes} />
+          <section>
+            <pre class="result" aria-live="polite" aria-busy={work.isBusy}>
+              {text || (work.isBusy ? "Reading …" : "Nothing was read.")}
+            </pre>
+            <div class="row">
+              {work.isBusy
+                ? <button type="button" onClick={work.stop}>Stop</button>
+                : <button type="button" onClick={() => read(image)}>Read again</button>}
+              <SaveButton name="text.txt" make={() => new Blob([text], { type: "text/plain" })}>
+                Download
+              </SaveButton>
+              {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
+            </div>
+          </section>
+        </div>
+      )}
+      <RequestCode
+        request={{
+          path: "v1/chat/completions",
+          json: requestFor(image ?? "data:image/png;base64,…"),
+        }}
+      />
+    </main>
+  );
+}
+
+interface Box {
+  readonly label: string;
+  /** Corners in pixels, as an SVG polygon takes them. */
+  readonly points: string;
+}
+
+/** Of an answer in Florence's form: JSON with labels and boxes of four corners or two. */
+function boxesOf(text: string): Box[] {
+  if (!text.startsWith("{")) return [];
+  try {
+    const { labels = [], quad_boxes, bboxes } = JSON.parse(text) as {
+      labels?: string[];
+      quad_boxes?: number[][];
+      bboxes?: number[][];
+    };
+    const corners = quad_boxes ??
+      (bboxes ?? []).map(([x0 = 0, y0 = 0, x1 = 0, y1 = 0]) => [x0, y0, x1, y0, x1, y1, x0, y1]);
+    return corners.map((box, index) => ({
+      label: labels[index] ?? "",
+      points: box.map(Number).join(" "),
+    }));
+  } catch {
+    return [];
+  }
+}
+
+function BoxedImage({ url, boxes }: { url: string; boxes: readonly Box[] }): JSX.Element {
+  const [size, setSize] = useState<[number, number]>();
+  return (
+    <div class="boxed">
+      <img
+        src={url}
+        alt="The image that is read"
+        onLoad={({ currentTarget: { naturalWidth, naturalHeight } }) =>
+          setSize([naturalWidth, naturalHeight])}
+      />
+      {size && boxes.length > 0 && (
+        <svg viewBox={`0 0 ${size[0]} ${size[1]}`} aria-hidden="true">
+          {boxes.map(({ label, points }, index) => (
+            <polygon key={index} points={points}>
+              <title>{label}</title>
+            </polygon>
+          ))}
+        </svg>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,72 @@
+/**
+ * Documents in the order of their relevance to a query.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+
+import { Failure, formatMs } from "./controls.tsx";
+import { RequestCode } from "./request_code.tsx";
+import { type PageProps, post } from "./server.ts";
+import { useWork } from "./work.ts";
+
+const EXAMPLE = ["A green apple", "A blue car", "Bread from the oven", "Ripe pears"].join("\n");
+
+interface Ranked {
+  readonly index: number;
+  readonly relevance_score: number;
+  readonly document: string;
+}
+
+/** See the module. */
+export function RerankPage({ info }: PageProps): JSX.Element {
+  const [query, setQuery] = useState("fruit");
+  const [text, setText] = useState(EXAMPLE);
+  const [results, setResults] = useState<readonly Ranked[]>([]);
+  const work = useWork();
+  const documents = text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
+  const request = { model: info.id, query, documents };
+  const rank = () =>
+    work.start(async (signal) => {
+      const answer = await (await post("v1/rerank", request, signal)).json() as {
+        results: Ranked[];
+      };
+      setResults(answer.results);
+    });
+  return (
+    <main class="narrow">
+      <h1>Rank documents</h1>
+      <label>
+        Query
+        <input value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
+      </label>
+      <label>
+        Documents, one a line
+        <textarea rows={6} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      <div class="row">
+        <button
+          type="button"
+          class="main"
+          disabled={query.trim() === "" || documents.length === 0 || work.isBusy}
+          onClick={rank}
+        >
+          Rank
+        </button>
+        {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
+      </div>
+      <Failure message={work.failure} />
+      <ol class="bars" aria-live="polite">
+        {results.map(({ index, relevance_score: score, document }) => (
+          <li key={index}>
+            <span>{document}</span>
+            <meter min={0} max={1} value={score} aria-label={`Relevance of ${document}`} />
+            <output>{score.toFixed(3)}</output>
+          </li>
+        ))}
+      </ol>
+      <RequestCode request={{ path: "v1/rerank", json: request }} />
+    </main>
+  );
+}

@@ -1,0 +1,55 @@
+/**
+ * The sampling fields of a chat request, as the server's own API description has them.
+ *
+ * @module
+ */
+import { call } from "./server.ts";
+
+/** A number that a chat request may carry. */
+export interface SamplingField {
+  readonly name: string;
+  readonly isInteger: boolean;
+  readonly min: number | undefined;
+  readonly max: number | undefined;
+  /** With its default. */
+  readonly description: string;
+}
+
+interface Schema {
+  readonly type?: string | readonly string[];
+  readonly anyOf?: readonly Schema[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly description?: string;
+  readonly properties?: Readonly<Record<string, Schema>>;
+}
+
+/** Set by the page itself, or of no use in it. */
+const OWN = new Set(["n", "top_logprobs", "max_completion_tokens"]);
+
+/** Reads them from `/openapi.json`. */
+export async function loadSamplingFields(): Promise<SamplingField[]> {
+  const description = await (await call("openapi.json")).json() as {
+    components: { schemas: Record<string, Schema> };
+  };
+  const properties = description.components.schemas["ChatRequest"]?.properties ?? {};
+  return Object.entries(properties).flatMap(([name, schema]) => {
+    const number = [schema, ...schema.anyOf ?? []].find(isNumber);
+    if (number === undefined || OWN.has(name)) return [];
+    return [{
+      name,
+      isInteger: typesOf(number).includes("integer"),
+      min: number.minimum,
+      max: number.maximum,
+      description: schema.description ?? "",
+    }];
+  });
+}
+
+function typesOf({ type }: Schema): readonly string[] {
+  return type === undefined ? [] : [type].flat();
+}
+
+function isNumber(schema: Schema): boolean {
+  return typesOf(schema).some((type) => type === "number" || type === "integer");
+}

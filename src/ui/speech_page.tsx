@@ -1,0 +1,211 @@
+/**
+ * Text to speech: played while it streams.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+
+import { Failure, FileDrop, formatMs, readDataUrl, SaveButton, useObjectUrl } from "./controls.tsx";
+import { RecordButton } from "./recorder.tsx";
+import { RequestCode } from "./request_code.tsx";
+import { call, type PageProps, post } from "./server.ts";
+import { SpeechPlayer, wavFile } from "./speech_player.ts";
+import { peaksOf, readPeaks, Waveform } from "./waveform.tsx";
+import { useWork } from "./work.ts";
+
+interface Voice {
+  readonly id: string;
+  readonly name?: string;
+}
+
+interface Result {
+  readonly file: Blob;
+  readonly peaks: readonly number[];
+  readonly firstSoundMs?: number;
+}
+
+/** See the module. */
+export function SpeechPage({ info }: PageProps): JSX.Element {
+  const [text, setText] = useState("");
+  const [voices, setVoices] = useState<readonly Voice[]>([]);
+  const [voice, setVoice] = useState("");
+  const [speed, setSpeed] = useState(1);
+  const [reference, setReference] = useState<File>();
+  const [result, setResult] = useState<Result>();
+  const [failure, setFailure] = useState<string>();
+  const work = useWork();
+
+  useEffect(() => {
+    call("v1/audio/voices").then(async (response) => {
+      const { voices = [] } = await response.json() as { voices?: Voice[] };
+      setVoices(voices);
+      setVoice(voices[0]?.id ?? "");
+    }).catch((error: Error) => setFailure(error.message));
+  }, []);
+
+  const streamed = {
+    model: info.id,
+    input: text,
+    ...(voice !== "" && { voice }),
+    speed,
+    response_format: "pcm",
+  };
+  const speak = () =>
+    work.start(async (signal) => {
+      setFailure(undefined);
+      setResult(undefined);
+      setResult(
+        reference === undefined
+          ? await speakStreamed(streamed, signal)
+          : await speakAs(info.id, { text, speed, reference, signal }),
+      );
+    });
+
+  return (
+    <main class="narrow">
+      <h1>Speak a text</h1>
+      <label>
+        Text
+        <textarea rows={5} value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      </label>
+      <div class="row">
+        {voices.length > 0 && reference === undefined && (
+          <label>
+            Voice
+            <select value={voice} onChange={(event) => setVoice(event.currentTarget.value)}>
+              {voices.map(({ id, name }) => <option key={id} value={id}>{name ?? id}</option>)}
+            </select>
+          </label>
+        )}
+        <label>
+          Speed {speed.toFixed(2)}
+          <input
+            type="range"
+            min="0.5"
+            max="2"
+            step="0.05"
+            value={speed}
+            onInput={(event) => setSpeed(event.currentTarget.valueAsNumber)}
+          />
+        </label>
+      </div>
+      {info.takes_reference_voice && (
+        <FileDrop
+          accept="audio/*"
+          label={reference
+            ? `Speaks with the voice of ${reference.name}`
+            : "Drop a recording to speak with its voice"}
+          onFiles={([file]) => setReference(file)}
+        >
+          <RecordButton onRecorded={setReference} onFailure={setFailure} />
+          {reference && (
+            <button type="button" onClick={() => setReference(undefined)}>Remove</button>
+          )}
+        </FileDrop>
+      )}
+      <div class="row">
+        <button
+          type="button"
+          class="main"
+          disabled={text.trim() === "" && !work.isBusy}
+          onClick={work.isBusy ? work.stop : speak}
+        >
+          {work.isBusy ? "Stop" : "Speak"}
+        </button>
+        {result?.firstSoundMs !== undefined && (
+          <span class="soft">first sound after {formatMs(result.firstSoundMs)}</span>
+        )}
+      </div>
+      <Failure message={work.failure ?? failure} />
+      {result && <Playback result={result} />}
+      <RequestCode
+        request={{
+          path: "v1/audio/speech",
+          json: { ...streamed, response_format: "mp3" },
+          output: "speech.mp3",
+        }}
+      />
+    </main>
+  );
+}
+
+async function speakStreamed(body: unknown, signal: AbortSignal): Promise<Result> {
+  const startedMs = performance.now();
+  const player = new SpeechPlayer();
+  signal.addEventListener("abort", () => player.close());
+  try {
+    const response = await post("v1/audio/speech", body, signal);
+    let firstSoundMs = 0;
+    for await (const bytes of response.body!) {
+      firstSoundMs ||= performance.now() - startedMs;
+      player.add(bytes);
+    }
+    await player.finished();
+    const samples = player.samples();
+    return { file: wavFile(samples), peaks: peaksOf(samples), firstSoundMs };
+  } finally {
+    await player.close();
+  }
+}
+
+/** With the voice of a recording; the answer comes in one piece. */
+async function speakAs(model: string, { text, speed, reference, signal }: {
+  text: string;
+  speed: number;
+  reference: File;
+  signal: AbortSignal;
+}): Promise<Result> {
+  const response = await post("v1/audio/speech", {
+    model,
+    speed,
+    messages: [{
+      role: "user",
+      content: [
+        { type: "text", text },
+        { type: "audio_url", audio_url: { url: await readDataUrl(reference) } },
+      ],
+    }],
+  }, signal);
+  const { choices: [choice] } = await response.json() as {
+    choices: { message: { content: { audio_url: { url: string } }[] } }[];
+  };
+  const file = dataUrlToBlob(choice!.message.content[0]!.audio_url.url);
+  return { file, peaks: await readPeaks(file) ?? [] };
+}
+
+/** Without `fetch`, which the page's policy keeps to the server. */
+function dataUrlToBlob(url: string): Blob {
+  const comma = url.indexOf(",");
+  const bytes = Uint8Array.from(atob(url.slice(comma + 1)), (each) => each.charCodeAt(0));
+  return new Blob([bytes], { type: url.slice("data:".length, comma).split(";")[0]! });
+}
+
+function Playback({ result: { file, peaks } }: { result: Result }): JSX.Element {
+  const audio = useRef<HTMLAudioElement>(null);
+  const [fraction, setFraction] = useState(0);
+  const url = useObjectUrl(file);
+  return (
+    <section>
+      <Waveform
+        peaks={peaks}
+        fraction={fraction}
+        onSeek={(to) => {
+          audio.current!.currentTime = to * audio.current!.duration;
+          setFraction(to);
+        }}
+      />
+      <audio
+        ref={audio}
+        src={url}
+        controls
+        aria-label="The speech"
+        onTimeUpdate={({ currentTarget: { currentTime, duration } }) =>
+          setFraction(currentTime / duration)}
+      />
+      <div class="row">
+        <SaveButton name="speech.wav" make={() => file}>Download WAV</SaveButton>
+      </div>
+    </section>
+  );
+}

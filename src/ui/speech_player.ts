@@ -1,0 +1,91 @@
+/**
+ * Plays raw speech while it still arrives: 16-bit samples, one channel, 24 kHz.
+ *
+ * @module
+ */
+
+/** Of `response_format: pcm`. */
+export const SAMPLE_RATE = 24_000;
+/** Sound begins with this much in hand, so that it does not break off at once. */
+const LEAD_SECONDS = 0.15;
+
+/** See the module. */
+export class SpeechPlayer {
+  readonly #context = new AudioContext({ sampleRate: SAMPLE_RATE });
+  readonly #parts: Float32Array<ArrayBuffer>[] = [];
+  #playsUntil = 0;
+  /** Half a sample, when a piece ended within one. */
+  #odd: number | undefined;
+
+  /** Takes the next bytes and plays them after those before. */
+  add(bytes: Uint8Array): void {
+    const samples = this.#decode(bytes);
+    if (samples.length === 0) return;
+    this.#parts.push(samples);
+    const buffer = this.#context.createBuffer(1, samples.length, SAMPLE_RATE);
+    buffer.copyToChannel(samples, 0);
+    const source = this.#context.createBufferSource();
+    source.buffer = buffer;
+    source.connect(this.#context.destination);
+    const startsAt = Math.max(this.#playsUntil, this.#context.currentTime + LEAD_SECONDS);
+    source.start(startsAt);
+    this.#playsUntil = startsAt + buffer.duration;
+  }
+
+  /** All samples so far. */
+  samples(): Float32Array<ArrayBuffer> {
+    const all = new Float32Array(this.#parts.reduce((sum, { length }) => sum + length, 0));
+    let at = 0;
+    for (const part of this.#parts) {
+      all.set(part, at);
+      at += part.length;
+    }
+    return all;
+  }
+
+  /** Resolves when all that was added has been heard. */
+  async finished(): Promise<void> {
+    const restSeconds = this.#playsUntil - this.#context.currentTime;
+    if (restSeconds > 0) await new Promise((resolve) => setTimeout(resolve, restSeconds * 1000));
+  }
+
+  /** Ends the sound at once. */
+  async close(): Promise<void> {
+    if (this.#context.state !== "closed") await this.#context.close();
+  }
+
+  #decode(bytes: Uint8Array): Float32Array<ArrayBuffer> {
+    const whole = new Uint8Array(bytes.length + (this.#odd === undefined ? 0 : 1));
+    if (this.#odd !== undefined) whole[0] = this.#odd;
+    whole.set(bytes, whole.length - bytes.length);
+    this.#odd = whole.length % 2 === 1 ? whole.at(-1) : undefined;
+    const view = new DataView(whole.buffer);
+    return Float32Array.from(
+      { length: whole.length >> 1 },
+      (_, at) => view.getInt16(2 * at, true) / 32768,
+    );
+  }
+}
+
+/** A WAV file of 16-bit samples. */
+export function wavFile(samples: Float32Array): Blob {
+  const view = new DataView(new ArrayBuffer(44 + 2 * samples.length));
+  const write = (at: number, text: string) =>
+    [...text].forEach((character, index) => view.setUint8(at + index, character.charCodeAt(0)));
+  write(0, "RIFF");
+  view.setUint32(4, 36 + 2 * samples.length, true);
+  write(8, "WAVEfmt ");
+  view.setUint32(16, 16, true);
+  view.setUint16(20, 1, true);
+  view.setUint16(22, 1, true);
+  view.setUint32(24, SAMPLE_RATE, true);
+  view.setUint32(28, 2 * SAMPLE_RATE, true);
+  view.setUint16(32, 2, true);
+  view.setUint16(34, 16, true);
+  write(36, "data");
+  view.setUint32(40, 2 * samples.length, true);
+  samples.forEach((sample, index) =>
+    view.setInt16(44 + 2 * index, Math.max(-1, Math.min(1, sample)) * 32767, true)
+  );
+  return new Blob([view.buffer], { type: "audio/wav" });
+}

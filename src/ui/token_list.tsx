@@ -1,0 +1,61 @@
+/**
+ * An answer as its tokens: the less likely, the stronger their colour; the one under the pointer or with the focus
+ * shows what else might have stood there.
+ *
+ * @module
+ */
+import type { JSX } from "preact";
+import { useState } from "preact/hooks";
+import type { TokenChoice } from "./conversation.ts";
+
+/** See the module. */
+export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element {
+  const [chosen, setChosen] = useState<number>();
+  const choose = (event: Event) => {
+    const index = (event.target as HTMLElement).dataset["index"];
+    if (index !== undefined) setChosen(Number(index));
+  };
+  const choice = chosen === undefined ? undefined : tokens[chosen];
+  return (
+    <div class="tokens">
+      <p onMouseOver={choose} onFocusIn={choose}>
+        {tokens.map(({ token, logprob }, index) => (
+          <span
+            key={index}
+            data-index={index}
+            tabIndex={0}
+            data-doubt={doubtOf(logprob)}
+            aria-current={index === chosen}
+          >
+            {token}
+          </span>
+        ))}
+      </p>
+      <table aria-live="polite">
+        <caption>
+          {choice ? `In place of ${JSON.stringify(choice.token)}` : "Point at a token"}
+        </caption>
+        <tbody>
+          {choice?.top_logprobs.map(({ token, logprob }) => (
+            <tr key={token}>
+              <td>
+                <code>{JSON.stringify(token)}</code>
+              </td>
+              <td>{percent(logprob)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** 0 for what was certain, 4 for what was hardly likely. */
+function doubtOf(logprob: number): number {
+  const probability = Math.exp(logprob);
+  return [0.9, 0.6, 0.3, 0.1].filter((bound) => probability < bound).length;
+}
+
+function percent(logprob: number): string {
+  return `${(Math.exp(logprob) * 100).toFixed(1)} %`;
+}

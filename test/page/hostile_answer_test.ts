@@ -1,0 +1,138 @@
+// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+/// <reference lib="dom" />
+import assert from "node:assert/strict";
+import type { HTTPRequest } from "puppeteer-core";
+import { BROWSER_PATH, openBrowser, Tab } from "../fixtures/browser.ts";
+import { TestServer } from "../fixtures/server.ts";
+
+/** What a model might write to do harm. Each of the scripts would set `globalThis.harmed`. */
+const HOSTILE = [
+  `<img src=x onerror="globalThis.harmed=1">`,
+  `<script>globalThis.harmed=1</script>`,
+  `<svg onload="globalThis.harmed=1"><a xlink:href="javascript:globalThis.harmed=1">a</a></svg>`,
+  `[a link](javascript:globalThis.harmed=1) and [another](data:text/html,<script>alert(1)</script>)`,
+  `[local](/shutdown) <a href="javascript:globalThis.harmed=1" onclick="globalThis.harmed=1">b</a>`,
+  `![tracker](https://tracker.example/pixel.png "t") ![x](x" onerror="globalThis.harmed=1)`,
+  `<iframe srcdoc="<script>parent.harmed=1</script>"></iframe><form action=/shutdown><button>go</button></form>`,
+  `<style>body{display:none}</style><base href="https://evil.example/"><meta http-equiv=refresh content=0;url=/>`,
+  '```html"><img src=x onerror=globalThis.harmed=1>\n<img src=x onerror=globalThis.harmed=1>\n```',
+  `| a | b |\n|---|---|\n| <img src=x onerror="globalThis.harmed=1"> | <b onmouseover="globalThis.harmed=1">c</b> |`,
+  `[good](https://example.org/page) \`<b>\``,
+].join("\n\n");
+
+/** The answer as a stream in pieces of this size. */
+function eventsOf(text: string, size: number): string {
+  const pieces = Array.from(
+    { length: Math.ceil(text.length / size) },
+    (_, at) => text.slice(at * size, (at + 1) * size),
+  );
+  const chunk = (choice: unknown) => `data: ${JSON.stringify({ choices: [choice] })}\n\n`;
+  return pieces.map((content) => chunk({ index: 0, delta: { content }, finish_reason: null })).join(
+    "",
+  ) +
+    chunk({ index: 0, delta: {}, finish_reason: "stop" }) + "data: [DONE]\n\n";
+}
+
+/** Opens the page of a real server whose answers to chats are these. */
+async function withAnswer(
+  { text, size = 7 }: { text: string; size?: number },
+  look: (tab: Tab) => Promise<void>,
+): Promise<void> {
+  await using server = await TestServer.start();
+  const browser = await openBrowser();
+  try {
+    await using tab = await Tab.open(browser, server.base);
+    await tab.page.waitForSelector(".composer");
+    await tab.page.setRequestInterception(true);
+    tab.page.on("request", (request: HTTPRequest) => {
+      if (!request.url().endsWith("/chat/completions")) return request.continue();
+      return request.respond({ contentType: "text/event-stream", body: eventsOf(text, size) });
+    });
+    await tab.fill("Message", "Go on");
+    await tab.click("Send");
+    await tab.page.waitForSelector(".assistant footer");
+    await look(tab);
+    assert.deepEqual(tab.foreign, []);
+  } finally {
+    await browser.close();
+  }
+}
+
+const options = {
+  ignore: BROWSER_PATH === undefined,
+  sanitizeOps: false,
+  sanitizeResources: false,
+};
+
+Deno.test("page: what a model writes does nothing but stand there", options, async () => {
+  await withAnswer({ text: HOSTILE }, async (tab) => {
+    const seen = await tab.page.evaluate(() => {
+      const answer = document.querySelector(".assistant .markdown")!;
+      const links = [...answer.querySelectorAll("a")].map((link) => ({
+        href: link.getAttribute("href"),
+        rel: link.rel,
+        target: link.target,
+      }));
+      return {
+        harmed: (globalThis as { harmed?: number }).harmed,
+        elements:
+          answer.querySelectorAll("img, script, svg, iframe, form, style, base, meta, b").length,
+        handlers: [...answer.querySelectorAll("*")].flatMap((element) =>
+          element.getAttributeNames().filter((name) => name.startsWith("on"))
+        ),
+        links,
+        text: answer.textContent,
+      };
+    });
+    assert.equal(seen.harmed, undefined);
+    assert.equal(seen.elements, 0);
+    assert.deepEqual(seen.handlers, []);
+    for (const { href, rel, target } of seen.links) {
+      assert.ok(href === null || /^https?:\/\//.test(href), `${href}`);
+      assert.equal(rel, "noopener noreferrer");
+      assert.equal(target, "_blank");
+    }
+    assert.ok(seen.links.some(({ href }) => href === "https://example.org/page"));
+    // It is shown as what it is.
+    assert.match(seen.text!, /<script>globalThis\.harmed=1<\/script>/);
+    assert.deepEqual(tab.errors, []);
+  });
+});
+
+Deno.test("page: a line of a megabyte is shown and leaves the page alive", options, async () => {
+  const line = "ab<*_`[" + "x".repeat(1_000_000);
+  await withAnswer({ text: line, size: 20_000 }, async (tab) => {
+    const length = await tab.page.evaluate(() =>
+      document.querySelector(".assistant .markdown")!.textContent!.length
+    );
+    assert.equal(length, line.length);
+    await tab.fill("Message", "still here");
+    assert.deepEqual(tab.errors, []);
+  });
+});
+
+Deno.test(
+  "page: Markdown that streams in ends as Markdown that came at once",
+  options,
+  async () => {
+    const text = [
+      "# Title\n\nA *paragraph* with `code`, **bold** and a [link](https://example.org).",
+      "- one\n- two\n  - three\n\n1. first\n2. second",
+      "| a | b |\n|---|--:|\n| 1 | 2 |",
+      "```python\ndef f(x):\n    return x + 1\n```",
+      "> quoted\n> on\n\nmath $x^2$ stays text",
+      "```\nno end",
+    ].join("\n\n");
+    const htmlOf = async (size: number) => {
+      let html = "";
+      await withAnswer({ text, size }, async (tab) => {
+        html = await tab.page.$eval(".assistant .markdown", (answer) => answer.innerHTML);
+      });
+      return html;
+    };
+    const whole = await htmlOf(100_000);
+    assert.match(whole, /hljs-keyword/);
+    assert.match(whole, /<table>/);
+    assert.equal(await htmlOf(3), whole);
+  },
+);

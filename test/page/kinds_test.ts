@@ -1,0 +1,312 @@
+// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+/// <reference lib="dom" />
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import axe from "axe-core";
+import { encode } from "fast-png";
+import type { Browser } from "puppeteer-core";
+import { BROWSER_PATH, DESKTOP, openBrowser, PHONE, Tab } from "../fixtures/browser.ts";
+import { TestServer } from "../fixtures/server.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const OCR_SAMPLE = join(ROOT, "models/hearth-demo-ocr/golden/askew.png");
+const SPEECH = join(ROOT, "test/fixtures/audio/spoken_words.opus");
+/** Where pictures of the page are written, when the environment asks for them. */
+const SCREENSHOTS = Deno.env.get("HEARTH_SCREENSHOTS");
+
+interface Visit {
+  readonly tab: Tab;
+  readonly server: TestServer;
+}
+
+/** Runs `visit` in a fresh tab, at both widths without overflow, and checks what holds for every kind. */
+function pageTest(name: string, model: string, visit: (visit: Visit) => Promise<void>): void {
+  Deno.test({
+    name,
+    ignore: BROWSER_PATH === undefined,
+    // The browser's process and its sockets are closed below; what its library keeps is its own.
+    sanitizeOps: false,
+    sanitizeResources: false,
+    fn: async () => {
+      await using server = await TestServer.start({ model });
+      const browser: Browser = await openBrowser();
+      try {
+        await using tab = await Tab.open(browser, server.base);
+        await visit({ tab, server });
+        await shoot(tab, `${model}-1280`);
+        await checkAccessibility(tab);
+        await tab.page.setViewport(PHONE);
+        assert.equal(await overflow(tab), 0, "the page is wider than a phone");
+        await shoot(tab, `${model}-390`);
+        await checkAccessibility(tab);
+        assert.deepEqual(tab.errors, []);
+        assert.deepEqual(tab.foreign, []);
+      } finally {
+        await browser.close();
+      }
+    },
+  });
+}
+
+function overflow({ page }: Tab): Promise<number> {
+  return page.evaluate(() =>
+    Math.max(0, document.documentElement.scrollWidth - document.documentElement.clientWidth)
+  );
+}
+
+async function shoot({ page }: Tab, name: string): Promise<void> {
+  if (SCREENSHOTS) {
+    await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`) as `${string}.png` });
+  }
+}
+
+async function checkAccessibility({ page }: Tab): Promise<void> {
+  await page.evaluate(axe.source);
+  const violations = await page.evaluate(async () => {
+    const { axe } = globalThis as unknown as { axe: { run(): Promise<AxeResult> } };
+    const { violations } = await axe.run();
+    return violations.map(({ id, impact, nodes }) => ({ id, impact, html: nodes[0]?.html }));
+  });
+  const serious = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  assert.deepEqual(serious, []);
+}
+
+/** Sets a sampling field and leaves it, which makes it count. */
+async function setField({ page }: Tab, name: string, value: string): Promise<void> {
+  const field = page.locator(`input[name=${name}]`);
+  await field.fill(value);
+  await page.keyboard.press("Tab");
+}
+
+interface AxeResult {
+  readonly violations: { id: string; impact: string; nodes: { html: string }[] }[];
+}
+
+/** A file in the temporary folder, gone after `use`. */
+async function withFile(
+  { name, bytes }: { name: string; bytes: Uint8Array },
+  use: (path: string) => Promise<void>,
+): Promise<void> {
+  const folder = await Deno.makeTempDir({ prefix: "hearth-page-" });
+  try {
+    await Deno.writeFile(join(folder, name), bytes);
+    await use(join(folder, name));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+/** A filled circle on white. */
+function drawCircle(color: readonly [number, number, number]): Uint8Array {
+  const size = 128;
+  const data = new Uint8Array(size * size * 3).fill(255);
+  for (let y = 0; y < size; y++) {
+    for (let x = 0; x < size; x++) {
+      if (Math.hypot(x - 64, y - 64) < 40) data.set(color, 3 * (y * size + x));
+    }
+  }
+  return encode({ width: size, height: size, data, channels: 3 });
+}
+
+pageTest(
+  "page: a chat streams, stops, is edited, kept and shown as a request",
+  "hearth-demo-chat",
+  async ({ tab }) => {
+    const { page } = tab;
+    await tab.fill("Message", "What is the capital of France?");
+    await page.keyboard.press("Enter");
+    await tab.text(".assistant .markdown", /Paris/);
+    assert.match(
+      await tab.text(".figures", /tokens/),
+      /^\d+ tokens.* · first after .* · prompt \d+/,
+    );
+
+    // An answer without an end, stopped.
+    await setField(tab, "temperature", "2");
+    await tab.fill("Message", "Tell me a long story.");
+    await tab.click("Send");
+    await tab.click("Stop");
+    await page.waitForFunction(() => document.querySelectorAll(".assistant footer").length === 2);
+
+    // The first question in other words: what came after it is gone.
+    await setField(tab, "temperature", "0");
+    await tab.click("Edit");
+    await tab.fill("Edit the message", "What does a cow say?");
+    await tab.click("Send again");
+    await page.waitForFunction(() =>
+      document.querySelectorAll(".message").length === 2 &&
+      document.querySelectorAll(".assistant footer").length === 1
+    );
+
+    await page.locator("summary ::-p-text(Show the request)").click();
+    assert.match(await tab.text(".request pre", /curl/), /cow say/);
+
+    await page.reload();
+    await page.locator(".side .entry").click();
+    assert.match(await tab.text(".message.user", /cow/), /What does a cow say\?/);
+
+    await tab.click("Live figures");
+    await page.waitForFunction(() => {
+      const shown = document.querySelector("[data-plot='Memory of the process'] output");
+      return Number.parseFloat(shown?.textContent ?? "") > 10;
+    });
+    await page.waitForFunction(() => document.querySelectorAll(".plot canvas").length >= 5);
+    await tab.click("Chat");
+  },
+);
+
+pageTest("page: token probabilities are shown on demand", "hearth-demo-chat", async ({ tab }) => {
+  await tab.page.locator("input[type=checkbox]").click();
+  await tab.fill("Message", "What is 3 plus 4?");
+  await tab.click("Send");
+  await tab.click("Probabilities");
+  await tab.page.locator(".tokens span").hover();
+  assert.match(await tab.text(".tokens table", /%/), /In place of/);
+});
+
+pageTest("page: a question about an image", "hearth-demo-vision", async ({ tab }) => {
+  await withFile({ name: "circle.png", bytes: drawCircle([220, 20, 20]) }, async (path) => {
+    await tab.upload("Images to send", path);
+    await tab.page.waitForSelector(".thumbs img");
+    await tab.fill("Message", "What color is the circle?");
+    await tab.click("Send");
+    await tab.text(".assistant .markdown", /[Rr]ed/);
+  });
+});
+
+pageTest(
+  "page: a recording is transcribed and its words light up",
+  "hearth-demo-asr",
+  async ({ tab }) => {
+    const { page } = tab;
+    await tab.upload("Drop a recording", SPEECH);
+    await page.waitForSelector(".waveform");
+    await page.waitForFunction(() => document.querySelectorAll(".transcript button").length >= 5);
+    await tab.click("Transcribe again");
+    await page.waitForFunction(() => document.querySelectorAll(".transcript button").length >= 5);
+    await page.evaluate(() => {
+      const audio = document.querySelector("audio")!;
+      audio.muted = true;
+      return audio.play();
+    });
+    await page.waitForFunction(() => document.querySelector(".transcript [aria-current=true]"));
+    const second = await page.$(".transcript button:nth-child(3)");
+    await second!.click();
+    await page.waitForFunction(() => document.querySelector("audio")!.currentTime > 0);
+    await page.evaluate(() => document.querySelector("audio")!.pause());
+  },
+);
+
+pageTest("page: a text is spoken while it streams", "hearth-demo-tts", async ({ tab }) => {
+  await tab.fill("Text", "Hello there. How are you?");
+  await tab.click("Speak");
+  await tab.page.waitForSelector(".waveform");
+  const seconds = await tab.page.waitForFunction(() =>
+    document.querySelector("audio")?.duration || 0
+  );
+  assert.ok(await seconds.jsonValue() as number > 0.5);
+});
+
+pageTest(
+  "page: a background is removed, compared and saved",
+  "hearth-demo-matting",
+  async ({ tab }) => {
+    const { page } = tab;
+    await tab.upload("Drop or paste an image", join(ROOT, "docs/cut_out_before.jpg"));
+    await page.waitForSelector(".compare .before");
+    const sizes = await page.waitForFunction(() => {
+      const images = [...document.querySelectorAll<HTMLImageElement>(".compare img")];
+      const loaded = images.every((image) => image.complete && image.naturalWidth > 0);
+      return loaded && images.map((image) => [image.naturalWidth, image.naturalHeight]);
+    });
+    const [after, before] = await sizes.jsonValue() as number[][];
+    assert.deepEqual(after, before);
+    const folder = await Deno.makeTempDir({ prefix: "hearth-page-" });
+    try {
+      const session = await page.createCDPSession();
+      await session.send("Browser.setDownloadBehavior", {
+        behavior: "allow",
+        downloadPath: folder,
+        browserContextId: page.browserContext().id!,
+      });
+      await tab.click("Download PNG");
+      const file = join(folder, "cut_out.png");
+      for (let tries = 0; tries < 100; tries++) {
+        if (await Deno.stat(file).then(({ size }) => size > 0, () => false)) break;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      assert.deepEqual([...(await Deno.readFile(file)).subarray(1, 4)], [
+        ...new TextEncoder().encode("PNG"),
+      ]);
+    } finally {
+      await Deno.remove(folder, { recursive: true });
+    }
+  },
+);
+
+pageTest("page: the text of an image is read", "hearth-demo-ocr", async ({ tab }) => {
+  await tab.upload("Drop or paste an image", OCR_SAMPLE);
+  assert.ok((await tab.text(".result", /\w{3}/)).length > 3);
+});
+
+pageTest(
+  "page: texts are compared on a heat map and a plane",
+  "hearth-demo-embed",
+  async ({ tab }) => {
+    await tab.click("Compare");
+    await tab.page.waitForSelector(".heat td[title]");
+    const cells = await tab.page.$$eval(
+      ".heat td[title]",
+      (all) => all.map((cell) => Number((cell as HTMLElement).title)),
+    );
+    assert.equal(cells.length, 25);
+    for (let row = 0; row < 5; row++) assert.ok(cells[row * 5 + row]! > 0.999);
+    assert.equal((await tab.page.$$(".map circle")).length, 5);
+  },
+);
+
+pageTest("page: documents are ranked", "hearth-demo-rerank", async ({ tab }) => {
+  await tab.click("Rank");
+  await tab.page.waitForSelector(".bars li");
+  const scores = await tab.page.$$eval(
+    ".bars meter",
+    (all) => all.map((meter) => (meter as HTMLMeterElement).value),
+  );
+  assert.equal(scores.length, 4);
+  assert.deepEqual(scores, scores.toSorted((a, b) => b - a));
+});
+
+Deno.test({
+  name: "page: it is usable at both widths in the dark, with its key kept in memory alone",
+  ignore: BROWSER_PATH === undefined,
+  sanitizeOps: false,
+  sanitizeResources: false,
+  fn: async () => {
+    await using server = await TestServer.start({
+      settings: { apiKeys: [{ label: "test", key: "secret" }] },
+    });
+    const browser = await openBrowser();
+    try {
+      await using tab = await Tab.open(browser, server.base, DESKTOP);
+      await tab.page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: "dark" }]);
+      await tab.fill("Key", "wrong");
+      await tab.click("Continue");
+      await tab.text("form", /not the one/);
+      await tab.fill("Key", "secret");
+      await tab.click("Continue");
+      await tab.fill("Message", "What does a cow say?");
+      await tab.click("Send");
+      await tab.text(".assistant .figures", /tokens/);
+      await checkAccessibility(tab);
+      await shoot(tab, "dark-1280");
+      const kept = await tab.page.evaluate(() =>
+        JSON.stringify([{ ...localStorage }, document.cookie])
+      );
+      assert.ok(!kept.includes("secret"), kept);
+      assert.deepEqual(tab.errors, []);
+    } finally {
+      await browser.close();
+    }
+  },
+});
