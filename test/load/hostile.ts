@@ -1,0 +1,120 @@
+/**
+ * What callers do that starved or froze a server: each a function that sends one of it.
+ *
+ * @module
+ */
+import type { SmallRequest } from "./small_requests.ts";
+
+/** What each works with. */
+export interface Target {
+  readonly url: string;
+  readonly small: SmallRequest;
+}
+
+/** Sends one. @returns the status, or `closed`. */
+export type Hostile = (target: Target) => Promise<string>;
+
+const encoder = new TextEncoder();
+const PATIENCE_MS = 30_000;
+
+async function post(url: string, body: BodyInit, headers: Record<string, string>): Promise<string> {
+  try {
+    const signal = AbortSignal.timeout(PATIENCE_MS);
+    const response = await fetch(url, { method: "POST", body, headers, signal });
+    await response.body?.cancel();
+    return String(response.status);
+  } catch (error) {
+    return (error as Error).name === "TimeoutError" ? "timeout" : "closed";
+  }
+}
+
+/** To the endpoint that the model serves. */
+function toModel(make: (small: SmallRequest) => string): Hostile {
+  return async ({ url, small }) =>
+    await post(url + small.path, make(small), { "content-type": "application/json" });
+}
+
+/** A connection of our own, ended after `use`. */
+async function raw(url: string, use: (connection: Deno.TcpConn) => Promise<void>): Promise<string> {
+  const { hostname, port } = new URL(url);
+  try {
+    using connection = await Deno.connect({ hostname, port: Number(port) });
+    await use(connection);
+  } catch {
+    // The server may end it first.
+  }
+  return "closed";
+}
+
+function head({ url, small }: Target, length: number): Uint8Array {
+  return encoder.encode(
+    `POST ${small.path} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`,
+  );
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** A request that holds `content` where the endpoint takes text. */
+function withText({ path }: SmallRequest, content: string): string {
+  const model = "hearth-demo-chat";
+  if (path.endsWith("embeddings")) return JSON.stringify({ truncate: true, input: content });
+  if (path.endsWith("rerank")) {
+    return JSON.stringify({ truncate: true, query: "snow", documents: [content] });
+  }
+  return JSON.stringify({ model, input: content, messages: [{ role: "user", content }] })
+    .replace(path.endsWith("speech") ? /,"messages".*\]/ : /"input":.*?",/, "");
+}
+
+/** Cheap for both sides: most of the load is made of these. */
+export const LIGHT: Readonly<Record<string, Hostile>> = {
+  "broken JSON": toModel(() => '{"messages":[{]}'),
+  "wrong types": toModel(() => '{"model":5,"messages":"x","input":{},"documents":7}'),
+  "unknown path": ({ url }) => post(`${url}/v1/nope`, "{}", {}),
+  "no HTTP": ({ url }) =>
+    raw(url, async (tcp) => void await tcp.write(encoder.encode("\0\r\n\r\n"))),
+  "a head that never ends": ({ url }) =>
+    raw(url, async (tcp) => {
+      await tcp.write(encoder.encode("POST / HTTP/1.1\r\nX: "));
+      await pause(20);
+    }),
+  "a body that stops": (target) =>
+    raw(target.url, async (tcp) => {
+      await tcp.write(head(target, 10_000));
+      await tcp.write(encoder.encode('{"messages":['));
+      await pause(20);
+    }),
+  "an idle connection": ({ url }) => raw(url, () => pause(50)),
+};
+
+/** Megabytes each. */
+export const HEAVY: Readonly<Record<string, Hostile>> = {
+  "8 MB of text that claims to be media": toModel(() =>
+    messages(`data:${"snow ".repeat(1_600_000)}`)
+  ),
+  "4.9 MB of text, to be cut where it may be": toModel((small) =>
+    withText(small, "snow ".repeat(980_000))
+  ),
+  "120,000 messages": toModel(() =>
+    JSON.stringify({
+      model: "hearth-demo-chat",
+      messages: Array(120_000).fill({ role: "user", content: "" }),
+    })
+  ),
+  "300,000 entries of logit_bias": toModel(() =>
+    `{"model":"hearth-demo-chat","messages":[{"role":"user","content":"x"}],"logit_bias":{${
+      Array.from({ length: 300_000 }, (_, id) => `"${id}":1`).join()
+    }}}`
+  ),
+  "400,000 unknown fields": toModel(({ body }) =>
+    `{${Array.from({ length: 400_000 }, (_, n) => `"k${n}":1`).join()},${String(body).slice(1)}`
+  ),
+  "150,000 parts": toModel(() =>
+    JSON.stringify({
+      model: "hearth-demo-chat",
+      messages: [{ role: "user", content: Array(150_000).fill({ type: "text", text: "" }) }],
+    })
+  ),
+};

@@ -1,0 +1,77 @@
+/**
+ * A server under load: its process, and what it holds of the machine.
+ *
+ * @module
+ */
+import { join } from "node:path";
+
+/** What a process holds (Linux). */
+export interface Usage {
+  readonly rssMb: number;
+  readonly descriptors: number;
+  readonly threads: number;
+}
+
+/** A server in a process of its own. */
+export class Served implements AsyncDisposable {
+  readonly #child: Deno.ChildProcess;
+  readonly url: string;
+
+  private constructor(child: Deno.ChildProcess, url: string) {
+    this.#child = child;
+    this.url = url;
+  }
+
+  /** Starts a built-in model from the checkout at `root`, and waits until it is ready. */
+  static async start(root: string, model: string, flags: readonly string[] = []): Promise<Served> {
+    const child = new Deno.Command(Deno.execPath(), {
+      args: [
+        ...["run", "-A", "--no-check", join(root, "main.ts"), "-m", model, "-p", "0"],
+        ...["--device", "cpu", "--log-level", "error", ...flags],
+      ],
+      cwd: root,
+      env: { XDG_RUNTIME_DIR: Deno.makeTempDirSync({ prefix: "hearth-load-" }) },
+      stdin: "null",
+      stdout: "piped",
+      stderr: "inherit",
+    }).spawn();
+    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    let said = "";
+    while (!said.includes("ready in")) {
+      const { done, value } = await reader.read();
+      if (done) throw new Error(`The server ended:\n${said}`);
+      said += value;
+    }
+    // Whatever else it says must not fill the pipe.
+    void (async () => {
+      while (!(await reader.read()).done);
+    })();
+    return new Served(child, /listens at (http:\S+)/.exec(said)![1]!);
+  }
+
+  /** Of its process, now. */
+  usage(): Usage {
+    const status = Deno.readTextFileSync(`/proc/${this.#child.pid}/status`);
+    const read = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)![1]);
+    return {
+      rssMb: read("VmRSS") / 1024,
+      threads: read("Threads"),
+      descriptors: [...Deno.readDirSync(`/proc/${this.#child.pid}/fd`)].length,
+    };
+  }
+
+  /** Ends it as an operator would. @returns its exit code. */
+  async stop(): Promise<number> {
+    this.#child.kill("SIGTERM");
+    return (await this.#child.status).code;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      this.#child.kill("SIGKILL");
+    } catch {
+      // It has ended.
+    }
+    await this.#child.status;
+  }
+}
