@@ -31,6 +31,8 @@ export interface ListenerOptions {
   readonly maxConnections: number;
   readonly figures: ConnectionFigures;
   readonly handler: RequestListener;
+  /** 3 s if absent. */
+  readonly probeEveryMs?: number | undefined;
 }
 
 /** See the module. */
@@ -106,7 +108,7 @@ export class Listener {
 
   #probeLater(): void {
     if (this.#isClosing) return;
-    this.#timer = setTimeout(() => this.#probe(), PROBE_EVERY_MS);
+    this.#timer = setTimeout(() => this.#probe(), this.#options.probeEveryMs ?? PROBE_EVERY_MS);
   }
 
   async #probe(): Promise<void> {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import { Listener } from "../../src/http/listener.ts";
 import { startServer } from "../../src/http/server.ts";
-import { maxConnectionsFor } from "../../src/http/connections.ts";
+import { type ConnectionFigures, maxConnectionsFor } from "../../src/http/connections.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 const SERVER = fileURLToPath(new URL("../fixtures/small_server.ts", import.meta.url));
@@ -94,4 +95,41 @@ Deno.test("a client that closes its sending half gets its answer", async () => {
   assert.match(text, /HTTP\/1\.1 200 OK/);
   assert.match(text, /"finish_reason"/);
   await server.stop();
+});
+
+/** Figures that count the connections there ever were. */
+class CountingFigures implements ConnectionFigures {
+  refused = 0;
+  restarts = 0;
+  total = 0;
+  #open = 0;
+
+  get open(): number {
+    return this.#open;
+  }
+
+  set open(count: number) {
+    this.total += Number(count > this.#open);
+    this.#open = count;
+  }
+}
+
+Deno.test("Listener leaves a port alone that connections reach, however often it looks", async () => {
+  for (const host of ["127.0.0.1", "0.0.0.0"]) {
+    const figures = new CountingFigures();
+    const listener = new Listener({
+      host,
+      port: 0,
+      maxConnections: 10,
+      figures,
+      handler: () => {},
+      probeEveryMs: 1,
+    });
+    await listener.open();
+    while (figures.total < 20) await new Promise((resolve) => setTimeout(resolve, 5));
+    const closed = listener.close();
+    listener.closeAllConnections();
+    await closed;
+    assert.equal(figures.restarts, 0, host);
+  }
 });

@@ -91,8 +91,8 @@ export const LIGHT: Readonly<Record<string, Hostile>> = {
 
 /** Megabytes each. */
 export const HEAVY: Readonly<Record<string, Hostile>> = {
-  "8 MB of text that claims to be media": toModel(() =>
-    messages(`data:${"snow ".repeat(1_600_000)}`)
+  "8 MB of text that claims to be media": toModel((small) =>
+    withText(small, `data:${"snow ".repeat(1_600_000)}`)
   ),
   "4.9 MB of text, to be cut where it may be": toModel((small) =>
     withText(small, "snow ".repeat(980_000))
