@@ -142,11 +142,11 @@ Deno.test("guard: the browser's question before a request is answered without a 
   );
 });
 
-Deno.test("guard: with an API key everything but health wants it", async () => {
+Deno.test("guard: with an API key everything but health and the page wants it", async () => {
   const app = new TestApp({ settings: { apiKeys: [{ label: "test", key: "secret" }] } });
   assert.equal((await app.request("/health")).status, 503);
   assert.equal((await app.request("/v1/health")).status, 503);
-  for (const path of ["/models", "/openapi.json", "/docs", "/", "/metrics", "/nope"]) {
+  for (const path of ["/models", "/openapi.json", "/docs", "/info", "/metrics", "/nope"]) {
     assert.equal((await app.request(path)).status, 401, path);
   }
   const refused = await app.request("/models", { headers: { authorization: "Bearer wrong" } });
