@@ -1,0 +1,157 @@
+import type { GrammarSpec } from "../../../grammar/spec.ts";
+import type { ToolFunction } from "../../task.ts";
+import type { CallFormat, CallParsing } from "../call_format.ts";
+import { readString } from "../json_call.ts";
+import { readMarked } from "../marked_calls.ts";
+import { isText, listGrammar, parametersOf, text, typesOf } from "../parameters.ts";
+import { escape } from "../python_call.ts";
+import type { Reading, TextReader } from "../text_reader.ts";
+
+/** What differs between generations. */
+interface Marks {
+  readonly start: string;
+  readonly end: string;
+  /** Around strings. */
+  readonly quote: string;
+}
+
+/**
+ * `<start_function_call>call:f{city:<escape>Paris<escape>}<end_function_call>`: FunctionGemma.
+ *
+ * @see https://ai.google.dev/gemma/docs/functiongemma/formatting-and-best-practices
+ */
+export const FUNCTION_GEMMA = gemmaFormat("function_gemma", {
+  start: "<start_function_call>",
+  end: "<end_function_call>",
+  quote: "<escape>",
+});
+
+/** `<|tool_call>call:f{city:<|"|>Paris<|"|>}<tool_call|>`: Gemma 4. */
+export const GEMMA = gemmaFormat("gemma", {
+  start: "<|tool_call>",
+  end: "<tool_call|>",
+  quote: '<|"|>',
+});
+
+function gemmaFormat(name: string, marks: Marks): CallFormat {
+  const { start, end, quote } = marks;
+  const readCalls = (parsing: CallParsing) => readCall(parsing, quote);
+  return {
+    name,
+    matches: (template) => template.includes(start),
+    markers: [start, end, quote],
+    parse: (parsing) => readMarked(parsing, { starts: [start], end, readCalls }),
+    markup: {
+      trigger: start,
+      open: "",
+      separator: `${end}${start}`,
+      close: end,
+      call: (called, param) => callGrammar(called, { param, quote }),
+    },
+  };
+}
+
+function callGrammar(
+  called: ToolFunction,
+  { param, quote }: { readonly param: string; readonly quote: string },
+): GrammarSpec {
+  const named = parametersOf(called, param).map((parameter) => {
+    const { name, isRequired, grammar } = parameter;
+    const value: readonly GrammarSpec[] = isText(typesOf(called, name))
+      ? [text(`${name}:${quote}`), { kind: "until", ending: quote }]
+      : [text(`${name}:`), grammar];
+    return { isRequired, grammar: { kind: "sequence", items: value } as const };
+  });
+  return {
+    kind: "sequence",
+    items: [text(`call:${called.name}{`), listGrammar(named, ","), text("}")],
+  };
+}
+
+function* readCall({ reader, sink }: CallParsing, quote: string): Reading<boolean> {
+  yield* reader.skipSpace();
+  if (!(yield* reader.take("call:"))) return false;
+  const name = yield* reader.takeRun(/[\w.:/-]/);
+  if (name === "" || (yield* reader.peek()) !== "{") return false;
+  sink.begin(name);
+  yield* readFields(reader, { onJson: sink.write, quote });
+  sink.end();
+  return true;
+}
+
+interface ValueOptions {
+  readonly onJson: (json: string) => void;
+  readonly quote: string;
+}
+
+/** Reads an object, whose keys have no quotes. @returns whether it came to its end. */
+function* readFields(reader: TextReader, options: ValueOptions): Reading<boolean> {
+  const { onJson, quote } = options;
+  yield* reader.take("{");
+  onJson("{");
+  for (let number = 0;; number++) {
+    yield* reader.skipSpace();
+    if (yield* reader.take("}")) break;
+    if (number > 0 && !(yield* reader.take(","))) return false;
+    yield* reader.skipSpace();
+    const key = (yield* reader.peek()) === '"'
+      ? (yield* readString(reader)) ?? ""
+      : (yield* reader.take(quote))
+      ? yield* readQuoted(reader, quote)
+      : yield* reader.takeRun(/[^\s:{},]/);
+    yield* reader.skipSpace();
+    if (!key || !(yield* reader.take(":"))) return false;
+    onJson(`${number > 0 ? ", " : ""}${JSON.stringify(key)}: `);
+    yield* reader.skipSpace();
+    if (!(yield* readGemmaValue(reader, options))) return false;
+  }
+  onJson("}");
+  return true;
+}
+
+function* readGemmaValue(reader: TextReader, options: ValueOptions): Reading<boolean> {
+  const { onJson, quote } = options;
+  if (yield* reader.take(quote)) {
+    onJson('"');
+    const found = yield* reader.until([quote], (piece) => onJson(escape(piece)));
+    if (found === undefined) return false;
+    onJson('"');
+    return true;
+  }
+  const first = yield* reader.peek();
+  if (first === "{") return yield* readFields(reader, options);
+  if (first === '"') {
+    const value = yield* readString(reader);
+    if (value !== undefined) onJson(JSON.stringify(value));
+    return value !== undefined;
+  }
+  if (first === "[") return yield* readList(reader, options);
+  const word = (yield* reader.takeRun(/[^,{}[\]\n]/)).trim();
+  if (word === "") return false;
+  const isJson = /^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?)$/i.test(word);
+  onJson(isJson ? word.toLowerCase() : JSON.stringify(word));
+  return true;
+}
+
+function* readList(reader: TextReader, options: ValueOptions): Reading<boolean> {
+  yield* reader.take("[");
+  options.onJson("[");
+  for (let number = 0;; number++) {
+    yield* reader.skipSpace();
+    if (yield* reader.take("]")) break;
+    if (number > 0) {
+      if (!(yield* reader.take(","))) return false;
+      options.onJson(", ");
+      yield* reader.skipSpace();
+    }
+    if (!(yield* readGemmaValue(reader, options))) return false;
+  }
+  options.onJson("]");
+  return true;
+}
+
+function* readQuoted(reader: TextReader, quote: string): Reading<string> {
+  let text = "";
+  yield* reader.until([quote], (piece) => text += piece);
+  return text;
+}

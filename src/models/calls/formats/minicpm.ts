@@ -1,0 +1,33 @@
+import type { CallFormat, CallParsing } from "../call_format.ts";
+import { readMarked } from "../marked_calls.ts";
+import { pythonCallGrammar, readPythonCalls } from "../python_call.ts";
+import type { Reading } from "../text_reader.ts";
+
+const [START, END] = ["<|tool_call_start|>", "<|tool_call_end|>"];
+const FENCE = "```";
+
+/**
+ * A block of Python, a call a line, between `<|tool_call_start|>` and `<|tool_call_end|>`: MiniCPM 3 and 4.
+ *
+ * @see https://huggingface.co/openbmb/MiniCPM3-4B
+ */
+export const MINICPM: CallFormat = {
+  name: "minicpm",
+  matches: (template) => template.includes(START) && template.includes(`${FENCE}python`),
+  markers: [START, END],
+  parse: (parsing) => readMarked(parsing, { starts: [START], end: END, readCalls }),
+  markup: {
+    trigger: START,
+    open: `\n${FENCE}python\n`,
+    separator: "\n",
+    close: `\n${FENCE}\n${END}`,
+    call: pythonCallGrammar,
+  },
+};
+
+function* readCalls(parsing: CallParsing): Reading<boolean> {
+  const { reader } = parsing;
+  yield* reader.skipSpace();
+  if (yield* reader.take(FENCE)) yield* reader.take("python");
+  return yield* readPythonCalls(parsing);
+}

@@ -1,0 +1,192 @@
+/**
+ * Calls as JSON objects: `{"name": "f", "arguments": {…}}`.
+ *
+ * @module
+ */
+import type { GrammarSpec } from "../../grammar/spec.ts";
+import type { ToolFunction } from "../task.ts";
+import type { CallParsing } from "./call_format.ts";
+import type { Reading, TextReader } from "./text_reader.ts";
+
+const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
+const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
+
+/**
+ * Reads one call, its keys in any order. Arguments are told as they come once the name is known.
+ *
+ * @param isCalled whether a function of this name may be meant.
+ * @returns whether it was one. Where not, nothing was told and the reader is where it was.
+ */
+export function* readJsonCall(
+  { reader, sink }: CallParsing,
+  isCalled: (name: string) => boolean = () => true,
+): Reading<boolean> {
+  const start = reader.position;
+  const fail = () => {
+    reader.moveTo(start);
+    return false;
+  };
+  let name: string | undefined;
+  let json: string | undefined;
+  let hasBegun = false;
+  const begin = (name: string) => {
+    hasBegun = true;
+    sink.begin(name);
+  };
+  // After the call has begun, what is damaged ends it.
+  const giveUp = () => {
+    if (!hasBegun) return fail();
+    sink.end();
+    return true;
+  };
+  if (!(yield* reader.take("{"))) return fail();
+  for (;;) {
+    yield* reader.skipSpace();
+    if (yield* reader.take("}")) break;
+    const key = yield* readString(reader);
+    yield* reader.skipSpace();
+    if (key === undefined || !(yield* reader.take(":"))) return giveUp();
+    yield* reader.skipSpace();
+    if (NAME_KEYS.has(key) && name === undefined) {
+      name = yield* readString(reader);
+      if (name === undefined || !isCalled(name)) return giveUp();
+      if (json !== undefined) {
+        begin(name);
+        sink.write(json);
+      }
+    } else if (ARGUMENT_KEYS.has(key) && !hasBegun && json === undefined) {
+      if (name !== undefined) begin(name);
+      const pieces: string[] = [];
+      const write = name === undefined ? (piece: string) => void pieces.push(piece) : sink.write;
+      if (!(yield* readArguments(reader, write))) return giveUp();
+      json = pieces.join("");
+    } else if (!(yield* readValue(reader, () => {}))) return giveUp();
+    yield* reader.skipSpace();
+    if (yield* reader.take(",")) continue;
+    if (yield* reader.take("}")) break;
+    return giveUp();
+  }
+  if (name === undefined) return fail();
+  if (!hasBegun) {
+    begin(name);
+    sink.write("{}");
+  }
+  sink.end();
+  return true;
+}
+
+/**
+ * Reads calls in an array, or one alone.
+ *
+ * @returns whether there was one at least.
+ */
+export function* readJsonCalls(
+  parsing: CallParsing,
+  isCalled?: (name: string) => boolean,
+): Reading<boolean> {
+  const { reader } = parsing;
+  const start = reader.position;
+  yield* reader.skipSpace();
+  const isList = yield* reader.take("[");
+  yield* reader.skipSpace();
+  if (!(yield* readJsonCall(parsing, isCalled))) {
+    reader.moveTo(start);
+    return false;
+  }
+  while (isList) {
+    yield* reader.skipSpace();
+    if (yield* reader.take("]")) break;
+    if (!(yield* reader.take(","))) break;
+    yield* reader.skipSpace();
+    if (!(yield* readJsonCall(parsing, isCalled))) break;
+  }
+  return true;
+}
+
+/** Reads arguments: an object; a string that holds one, or `null`, as some models write them. */
+export function* readArguments(
+  reader: TextReader,
+  onJson: (json: string) => void,
+): Reading<boolean> {
+  const first = yield* reader.peek();
+  if (first === "{") return yield* readValue(reader, onJson);
+  if (first === '"') {
+    const text = yield* readString(reader);
+    if (text !== undefined) onJson(text.trim() === "" ? "{}" : text);
+    return text !== undefined;
+  }
+  const isNull = yield* reader.take("null");
+  if (isNull) onJson("{}");
+  return isNull;
+}
+
+/** Reads a string of JSON. */
+export function* readString(reader: TextReader): Reading<string | undefined> {
+  const start = reader.position;
+  if ((yield* reader.peek()) !== '"' || !(yield* readValue(reader, () => {}))) return undefined;
+  try {
+    return JSON.parse(reader.since(start));
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Reads one JSON value; of an object or an array only strings and brackets are looked at.
+ *
+ * @param onJson is given the value as it stands, in pieces.
+ * @returns whether it came to its end.
+ */
+export function* readValue(
+  reader: TextReader,
+  onJson: (json: string) => void,
+): Reading<boolean> {
+  const open: string[] = [];
+  let isInString = false;
+  for (;;) {
+    const character = yield* reader.peek();
+    if (character === "") return false;
+    const isScalar = !isInString && open.length === 0 && !/["[{]/.test(character);
+    if (isScalar) {
+      const word = yield* reader.takeRun(/[-+.\w]/);
+      onJson(word);
+      return word !== "";
+    }
+    yield* reader.next();
+    onJson(character);
+    if (isInString) {
+      if (character === "\\") onJson(yield* reader.next());
+      else if (character === '"') isInString = false;
+    } else if (character === '"') isInString = true;
+    else if (character === "{" || character === "[") open.push(character === "{" ? "}" : "]");
+    else if (character === "}" || character === "]") {
+      if (open.pop() !== character) return false;
+    }
+    if (!isInString && open.length === 0) return true;
+  }
+}
+
+const ANY_ARGUMENTS: GrammarSpec = { kind: "json_object" };
+
+/** The arguments of a function, as its schema has them. */
+export function argumentsGrammar({ parameters }: ToolFunction, param: string): GrammarSpec {
+  return parameters === undefined
+    ? ANY_ARGUMENTS
+    : { kind: "json_schema", schema: parameters, param };
+}
+
+/** A call in JSON, by the key that its arguments have. */
+export function jsonCallGrammar(
+  called: ToolFunction,
+  { param, key = "arguments" }: { readonly param: string; readonly key?: string },
+): GrammarSpec {
+  const head = `{"name": ${JSON.stringify(called.name)}, ${JSON.stringify(key)}: `;
+  return {
+    kind: "sequence",
+    items: [
+      { kind: "text", text: head },
+      argumentsGrammar(called, param),
+      { kind: "text", text: "}" },
+    ],
+  };
+}

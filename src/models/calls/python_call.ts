@@ -1,0 +1,191 @@
+/**
+ * Calls as Python writes them: `f(city="Paris", days=2)`, read into JSON.
+ *
+ * @module
+ */
+import type { GrammarSpec } from "../../grammar/spec.ts";
+import type { ToolFunction } from "../task.ts";
+import type { CallParsing } from "./call_format.ts";
+import { listGrammar, parametersOf, text } from "./parameters.ts";
+import type { Reading, TextReader } from "./text_reader.ts";
+
+const WORDS: Readonly<Record<string, string>> = {
+  True: "true",
+  False: "false",
+  None: "null",
+  true: "true",
+  false: "false",
+  null: "null",
+};
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  n: "\n",
+  t: "\t",
+  r: "\r",
+  b: "\b",
+  f: "\f",
+  "0": "\0",
+};
+
+/**
+ * Reads calls, between commas or on lines of their own, in brackets or without.
+ *
+ * @returns whether there was one at least. Where not, nothing was told and the reader is where it was.
+ */
+export function* readPythonCalls(
+  parsing: CallParsing,
+  isCalled: (name: string) => boolean = () => true,
+): Reading<boolean> {
+  const { reader } = parsing;
+  const start = reader.position;
+  yield* reader.skipSpace();
+  yield* reader.take("[");
+  let hasCalls = false;
+  for (;;) {
+    yield* reader.skipSpace();
+    if (!(yield* readPythonCall(parsing, isCalled))) break;
+    hasCalls = true;
+    yield* reader.skipSpace();
+    yield* reader.take(",");
+  }
+  if (hasCalls) yield* reader.take("]");
+  else reader.moveTo(start);
+  return hasCalls;
+}
+
+function* readPythonCall(
+  { reader, sink }: CallParsing,
+  isCalled: (name: string) => boolean,
+): Reading<boolean> {
+  const start = reader.position;
+  const name = yield* reader.takeRun(/[\w.-]/);
+  if (name === "" || !(yield* reader.take("(")) || !isCalled(name)) {
+    reader.moveTo(start);
+    return false;
+  }
+  sink.begin(name);
+  sink.write("{");
+  for (let number = 0;; number++) {
+    yield* reader.skipSpace();
+    if (yield* reader.take(")")) {
+      sink.write("}");
+      break;
+    }
+    if (number > 0 && !(yield* reader.take(","))) break;
+    yield* reader.skipSpace();
+    if (number > 0 && (yield* reader.peek()) === ")") continue;
+    const key = yield* reader.takeRun(/\w/);
+    yield* reader.skipSpace();
+    if (key === "" || !(yield* reader.take("="))) break;
+    sink.write(`${number > 0 ? ", " : ""}${JSON.stringify(key)}: `);
+    yield* reader.skipSpace();
+    if (!(yield* readPythonValue(reader, sink.write))) break;
+  }
+  sink.end();
+  return true;
+}
+
+/** Reads a literal, and tells it as JSON. @returns whether it is one. */
+export function* readPythonValue(
+  reader: TextReader,
+  onJson: (json: string) => void,
+): Reading<boolean> {
+  const first = yield* reader.peek();
+  if (first === '"' || first === "'") return yield* readPythonString(reader, onJson);
+  if (first === "[" || first === "(") return yield* readItems(reader, { onJson, isDict: false });
+  if (first === "{") return yield* readItems(reader, { onJson, isDict: true });
+  const word = yield* reader.takeRun(/[-+.\w]/);
+  const json = Object.hasOwn(WORDS, word) ? WORDS[word]! : numberOf(word);
+  if (json !== undefined) onJson(json);
+  return json !== undefined;
+}
+
+function numberOf(word: string): string | undefined {
+  if (!/^[-+]?(\d[\d_]*)?\.?\d*(e[-+]?\d+)?$/i.test(word) || !/\d/.test(word)) return undefined;
+  // As it is written where JSON has it so: a long number keeps its digits.
+  if (/^-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?$/i.test(word)) return word;
+  const value = Number(word.replaceAll("_", ""));
+  return Number.isFinite(value) ? String(value) : undefined;
+}
+
+function* readPythonString(
+  reader: TextReader,
+  onJson: (json: string) => void,
+): Reading<boolean> {
+  const quote = yield* reader.next();
+  const ending = (yield* reader.take(quote + quote)) ? quote.repeat(3) : quote;
+  onJson('"');
+  // A pair of quotes is an empty string.
+  if (ending === quote && (yield* reader.take(quote))) return onJson('"'), true;
+  for (;;) {
+    const found = yield* reader.until([ending, "\\"], (piece) => onJson(escape(piece)));
+    if (found === undefined) return false;
+    if (found === ending) break;
+    onJson(escape(yield* readEscape(reader)));
+  }
+  onJson('"');
+  return true;
+}
+
+function* readEscape(reader: TextReader): Reading<string> {
+  const character = yield* reader.next();
+  const numDigits = { x: 2, u: 4, U: 8 }[character];
+  if (numDigits === undefined) {
+    if (Object.hasOwn(ESCAPES, character)) return ESCAPES[character]!;
+    // A line that goes on; and what Python leaves as it is.
+    if (character === "\n") return "";
+    return /["'\\]/.test(character) ? character : `\\${character}`;
+  }
+  let digits = "";
+  while (digits.length < numDigits && /^[\da-f]$/i.test(yield* reader.peek())) {
+    digits += yield* reader.next();
+  }
+  const code = digits.length === numDigits ? Number.parseInt(digits, 16) : Infinity;
+  return code <= 0x10ffff ? String.fromCodePoint(code) : `\\${character}${digits}`;
+}
+
+function* readItems(
+  reader: TextReader,
+  { onJson, isDict }: { readonly onJson: (json: string) => void; readonly isDict: boolean },
+): Reading<boolean> {
+  const open = yield* reader.next();
+  const close = { "[": "]", "(": ")", "{": "}" }[open]!;
+  onJson(isDict ? "{" : "[");
+  for (let number = 0;; number++) {
+    yield* reader.skipSpace();
+    if (yield* reader.take(close)) break;
+    if (number > 0) {
+      if (!(yield* reader.take(","))) return false;
+      yield* reader.skipSpace();
+      if (yield* reader.take(close)) break;
+      onJson(", ");
+    }
+    if (isDict) {
+      if (!(yield* readPythonString(reader, onJson))) return false;
+      yield* reader.skipSpace();
+      if (!(yield* reader.take(":"))) return false;
+      onJson(": ");
+      yield* reader.skipSpace();
+    }
+    if (!(yield* readPythonValue(reader, onJson))) return false;
+  }
+  onJson(isDict ? "}" : "]");
+  return true;
+}
+
+/** Text within a string of JSON. */
+export function escape(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
+}
+
+/** A call in Python, its values as JSON writes them, which models that write Python read as well. */
+export function pythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
+  const named = parametersOf(called, param).map(({ name, isRequired, grammar }) => ({
+    isRequired,
+    grammar: { kind: "sequence", items: [text(`${name}=`), grammar] } as const,
+  }));
+  return {
+    kind: "sequence",
+    items: [text(`${called.name}(`), listGrammar(named, ", "), text(")")],
+  };
+}

@@ -1,0 +1,166 @@
+/**
+ * What a model writes, taken apart as it comes: thought, text and calls.
+ *
+ * @module
+ */
+import type { CallFormat, CallSink } from "../calls/call_format.ts";
+import { type Reading, TextReader } from "../calls/text_reader.ts";
+import type { ToolCallDelta, ToolFunction } from "../task.ts";
+import type { ThoughtMarkers, ThoughtState } from "./thought.ts";
+
+/** How an answer is to be read. */
+export interface AnswerForm {
+  readonly thought?: { readonly markers: ThoughtMarkers; readonly state: ThoughtState } | undefined;
+  readonly calls?: {
+    readonly format: CallFormat;
+    /** What the model was told that it may call. */
+    readonly functions: readonly ToolFunction[];
+    /** Calls that were not asked for are left out. */
+    readonly isIgnored: boolean;
+  } | undefined;
+}
+
+/** What came of a piece of text. */
+export interface AnswerDelta {
+  readonly text: string;
+  readonly reasoning: string;
+  readonly toolCalls: readonly ToolCallDelta[];
+}
+
+/** See the module. What it gives does not depend on how the text is cut into pieces. */
+export class AnswerParser {
+  readonly #form: AnswerForm;
+  readonly #reader = new TextReader();
+  readonly #reading: Reading;
+  #isThinking = false;
+  #numCalls = 0;
+  #numFinishedCalls = 0;
+  /** Waits for what it stands before: space at the end of a thought, or before a call, belongs to the markup. */
+  #space = "";
+  /** Space that comes next is markup too: the beginning of a thought, or of what follows one. */
+  #trimsStart = false;
+  #text = "";
+  #reasoning = "";
+  #toolCalls: ToolCallDelta[] = [];
+
+  constructor(form: AnswerForm) {
+    this.#form = form;
+    this.#reading = this.#read();
+    this.#reading.next();
+  }
+
+  /** Whether what comes next is thought, as far as is known. */
+  get isThinking(): boolean {
+    return this.#isThinking;
+  }
+
+  /** Calls that have begun, those ignored left out. */
+  get numCalls(): number {
+    return this.#numCalls;
+  }
+
+  get numFinishedCalls(): number {
+    return this.#numFinishedCalls;
+  }
+
+  push(piece: string): AnswerDelta {
+    this.#reader.feed(piece);
+    this.#reading.next();
+    return this.#take();
+  }
+
+  /** Ends the text. */
+  end(): AnswerDelta {
+    this.#reader.end();
+    while (!this.#reading.next().done);
+    if (this.#numCalls === 0 && !this.#isThinking) this.#text += this.#space;
+    this.#space = "";
+    return this.#take();
+  }
+
+  *#read(): Reading {
+    const reader = this.#reader;
+    const { thought, calls } = this.#form;
+    if (thought !== undefined && (yield* this.#findThought(thought))) {
+      this.#isThinking = true;
+      this.#trimsStart = true;
+      const ending = yield* reader.until([thought.markers.close], (text) => this.#think(text));
+      this.#space = "";
+      this.#isThinking = ending === undefined;
+      this.#trimsStart = true;
+    }
+    if (calls === undefined) yield* reader.until([], (text) => this.#say(text));
+    else {
+      const functions = new Map(calls.functions.map((each) => [each.name, each]));
+      const sink = calls.isIgnored ? this.#ignoringSink() : this.#callSink(calls.format);
+      yield* calls.format.parse({ reader, sink, functions });
+    }
+  }
+
+  /** Whether the answer begins within a thought. */
+  *#findThought({ markers, state }: NonNullable<AnswerForm["thought"]>): Reading<boolean> {
+    if (state === "is_open") return true;
+    const reader = this.#reader;
+    const start = reader.position;
+    yield* reader.skipSpace();
+    if (yield* reader.take(markers.open)) return true;
+    reader.moveTo(start);
+    return false;
+  }
+
+  #think(text: string): void {
+    this.#reasoning += this.#holdSpace(this.#trimStart(text));
+  }
+
+  readonly #say = (text: string): void => {
+    const trimmed = this.#trimStart(text);
+    this.#text += this.#form.calls === undefined ? trimmed : this.#holdSpace(trimmed);
+  };
+
+  #trimStart(text: string): string {
+    if (!this.#trimsStart) return text;
+    const trimmed = text.trimStart();
+    this.#trimsStart = trimmed === "";
+    return trimmed;
+  }
+
+  /** Text as far as its last word. */
+  #holdSpace(text: string): string {
+    const whole = this.#space + text;
+    const shown = whole.trimEnd();
+    this.#space = whole.slice(shown.length);
+    return shown;
+  }
+
+  #callSink(format: CallFormat): CallSink {
+    const { newCallId = () => `call_${crypto.randomUUID().replaceAll("-", "")}` } = format;
+    return {
+      text: this.#say,
+      begin: (name) => {
+        this.#space = "";
+        const index = this.#numCalls++;
+        this.#toolCalls.push({ index, id: newCallId(), name, arguments: "" });
+      },
+      write: (json) => {
+        const index = this.#numCalls - 1;
+        const last = this.#toolCalls.at(-1);
+        if (last?.index !== index) this.#toolCalls.push({ index, arguments: json });
+        else this.#toolCalls.splice(-1, 1, { ...last, arguments: last.arguments + json });
+      },
+      end: () => this.#numFinishedCalls++,
+    };
+  }
+
+  #ignoringSink(): CallSink {
+    const nothing = () => {};
+    return { text: this.#say, begin: () => void (this.#space = ""), write: nothing, end: nothing };
+  }
+
+  #take(): AnswerDelta {
+    const delta = { text: this.#text, reasoning: this.#reasoning, toolCalls: this.#toolCalls };
+    this.#text = "";
+    this.#reasoning = "";
+    this.#toolCalls = [];
+    return delta;
+  }
+}

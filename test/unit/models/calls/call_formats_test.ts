@@ -1,0 +1,138 @@
+import assert from "node:assert/strict";
+import { CALL_FORMATS, callFormatOf } from "../../../../src/models/calls/call_formats.ts";
+import { AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import { Random } from "../../engine/random.ts";
+import { EXAMPLES, FUNCTIONS, NO_CALLS } from "./examples.ts";
+
+interface Parsed {
+  text: string;
+  calls: { id: string; name: string; arguments: string }[];
+}
+
+/** Reads an answer that comes in these pieces. */
+function parse(format: string, pieces: Iterable<string>): Parsed {
+  const found = CALL_FORMATS.find(({ name }) => name === format);
+  assert.ok(found, format);
+  const parser = new AnswerParser({
+    calls: { format: found, functions: FUNCTIONS, isIgnored: false },
+  });
+  const parsed: Parsed = { text: "", calls: [] };
+  const add = ({ text, toolCalls }: ReturnType<AnswerParser["push"]>) => {
+    parsed.text += text;
+    for (const { index, id, name, arguments: json } of toolCalls) {
+      if (id !== undefined && name !== undefined) parsed.calls[index] = { id, name, arguments: "" };
+      parsed.calls[index]!.arguments += json;
+    }
+  };
+  for (const piece of pieces) add(parser.push(piece));
+  add(parser.end());
+  assert.equal(parser.numCalls, parsed.calls.length);
+  return parsed;
+}
+
+function withoutIds({ text, calls }: Parsed) {
+  return { text, calls: calls.map(({ name, arguments: json }) => ({ name, json })) };
+}
+
+/** The same text in pieces, most of them small. */
+function cut(text: string, random: Random): string[] {
+  const pieces: string[] = [];
+  for (let at = 0; at < text.length;) {
+    const end = at + random.between(1, random.pick([1, 3, 20]));
+    pieces.push(text.slice(at, end));
+    at = end;
+  }
+  return pieces;
+}
+
+Deno.test("call formats read what their models' documentation shows", () => {
+  for (const { format, answer, text, calls } of EXAMPLES) {
+    const parsed = parse(format, [answer]);
+    assert.equal(parsed.text, text, answer);
+    assert.deepEqual(
+      parsed.calls.map(({ name, arguments: json }) => ({ name, arguments: JSON.parse(json) })),
+      calls,
+      answer,
+    );
+  }
+  assert.deepEqual(
+    new Set(EXAMPLES.map(({ format }) => format)),
+    new Set(CALL_FORMATS.map(({ name }) => name)),
+  );
+});
+
+Deno.test("call formats leave text that is no call as it is", () => {
+  for (const { format, answer } of NO_CALLS) {
+    assert.deepEqual(parse(format, [answer]), { text: answer, calls: [] }, answer);
+    assert.deepEqual(parse(format, answer), { text: answer, calls: [] }, answer);
+  }
+});
+
+Deno.test("call formats give the same however the answer is cut", () => {
+  const random = new Random(1);
+  for (const { format, answer } of [...EXAMPLES, ...NO_CALLS]) {
+    const whole = withoutIds(parse(format, [answer]));
+    assert.deepEqual(withoutIds(parse(format, answer.split(""))), whole, answer);
+    for (let round = 0; round < 1000; round++) {
+      assert.deepEqual(withoutIds(parse(format, cut(answer, random))), whole, answer);
+    }
+  }
+});
+
+Deno.test("call formats give the same of damaged answers too, and never throw", () => {
+  const random = new Random(2);
+  for (const { format, answer } of EXAMPLES) {
+    for (let round = 0; round < 300; round++) {
+      const at = random.between(0, answer.length);
+      const damaged = random.pick([
+        answer.slice(0, at),
+        answer.slice(at),
+        answer.slice(0, at) + answer.slice(at + random.between(1, 8)),
+        answer.slice(0, at) + random.pick(["}", "{", '"', "\\", "<", "]", "(", "x"]) +
+        answer.slice(at),
+        answer + answer.slice(at),
+      ]);
+      const whole = withoutIds(parse(format, [damaged]));
+      assert.deepEqual(withoutIds(parse(format, damaged.split(""))), whole, damaged);
+      assert.deepEqual(withoutIds(parse(format, cut(damaged, random))), whole, damaged);
+    }
+  }
+});
+
+Deno.test("call formats tell a call's name before its arguments are there", () => {
+  for (const { format, answer, calls } of EXAMPLES) {
+    if (Object.keys(calls[0]!.arguments as object).length === 0) continue;
+    const found = CALL_FORMATS.find(({ name }) => name === format)!;
+    const parser = new AnswerParser({
+      calls: { format: found, functions: FUNCTIONS, isIgnored: false },
+    });
+    const deltas = answer.split("").flatMap((piece) => parser.push(piece).toolCalls);
+    assert.equal(deltas[0]?.name, calls[0]!.name, answer);
+    assert.ok(deltas.length >= calls.length, answer);
+  }
+});
+
+Deno.test("call formats are told from templates, each by itself", () => {
+  const templates: Record<string, string> = {
+    hermes: '{{ "<tool_call>\\n{\\"name\\": " }} <tools> </tool_call>',
+    qwen_xml: "<tool_call>\n<function=example>\n<parameter=a>\n</tool_call>",
+    glm: "<tool_call>{name}\n<arg_key>{k}</arg_key>",
+    llama: "<|python_tag|> Environment: ipython",
+    mistral: '"[TOOL_CALLS] ["',
+    mistral_args: "[TOOL_CALLS] [ARGS]",
+    granite: "<|tool_call|>[ <|start_of_role|>available_tools",
+    lfm2: "List of tools: <|tool_list_start|>[",
+    minicpm: "<|tool_call_start|>\n```python\n",
+    smollm3: "{% if xml_tools %}<tool_call>{% endif %}{% if python_tools %}<code>",
+    phi: "<|tool|>{{ tools }}<|/tool|>",
+    deepseek: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜> ```json",
+    deepseek_v31: "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+    function_gemma: "<start_function_call>call:",
+    gemma: "<|tool_call>call:",
+  };
+  for (const [name, template] of Object.entries(templates)) {
+    assert.equal(callFormatOf(template).name, name);
+  }
+  assert.deepEqual(Object.keys(templates).sort(), CALL_FORMATS.map(({ name }) => name).sort());
+  assert.equal(callFormatOf("{{ tools }}").name, "llama");
+});
