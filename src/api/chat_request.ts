@@ -7,6 +7,7 @@ import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
 import { flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
+import { TOOL_FIELDS } from "./tool_request.ts";
 
 const MAX_MESSAGES = 4096;
 const MAX_CHOICES = 16;
@@ -15,6 +16,8 @@ const MAX_STOP_TOKENS = 64;
 const MAX_TOP_LOGPROBS = 20;
 const MAX_LOGIT_BIAS = 100;
 const TOKEN_ID = /^\d{1,9}$/;
+
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
 
 const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
@@ -89,6 +92,13 @@ export const ChatRequest = z.object({
   top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish()
     .describe("The most likely tokens to report beside each; needs logprobs"),
   ...STRUCTURED_OUTPUT,
+  ...TOOL_FIELDS,
+  reasoning_effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
+    .describe("none switches thinking off where the model's chat template can, others on"),
+  include_reasoning: flag().nullish()
+    .describe("Whether thought is shown, in reasoning_content and reasoning; default true"),
+  chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish()
+    .describe("Variables of the model's chat template, such as enable_thinking"),
   stream: flag().nullish().describe("Answer as server-sent events; default false"),
   stream_options: z.object({
     include_usage: flag().nullish(),

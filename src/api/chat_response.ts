@@ -16,7 +16,9 @@ const ChoiceLogprobs = z.object({
   content: z.array(TokenLogprob.extend({ top_logprobs: z.array(TokenLogprob) })),
 }).meta({ id: "ChoiceLogprobs" });
 
-const FinishReason = z.enum(["stop", "length", "tool_calls"]).meta({ id: "FinishReason" });
+const FinishReason = z.enum(["stop", "length", "tool_calls", "function_call"]).meta({
+  id: "FinishReason",
+});
 
 const Usage = z.object({
   prompt_tokens: integerFrom(0),
@@ -25,7 +27,44 @@ const Usage = z.object({
   prompt_tokens_details: z.object({
     cached_tokens: integerFrom(0).describe("Prompt tokens that did not have to be computed again"),
   }),
+  completion_tokens_details: z.object({
+    reasoning_tokens: integerFrom(0).describe("Completion tokens of thought"),
+  }).optional(),
 }).meta({ id: "Usage" });
+
+const FunctionCall = z.object({ name: z.string(), arguments: z.string() });
+
+const ToolCall = z.object({
+  id: z.string(),
+  type: z.literal("function"),
+  function: FunctionCall,
+});
+
+const thought = {
+  reasoning_content: z.string().optional().describe("What the model thought, if it did"),
+  reasoning: z.string().optional().describe("The same under another name"),
+};
+
+const Message = z.object({
+  role: z.literal("assistant"),
+  content: z.string().nullable().describe("null where the model only called functions"),
+  ...thought,
+  tool_calls: z.array(ToolCall).optional(),
+  function_call: FunctionCall.optional().meta({ deprecated: true }),
+});
+
+const Delta = z.object({
+  role: z.literal("assistant").optional(),
+  content: z.string().nullable().optional(),
+  ...thought,
+  tool_calls: z.array(z.object({
+    index: integerFrom(0),
+    id: z.string().optional(),
+    type: z.literal("function").optional(),
+    function: FunctionCall.partial(),
+  })).optional(),
+  function_call: FunctionCall.partial().optional().meta({ deprecated: true }),
+});
 
 const head = {
   id: z.string().describe("The same in every chunk of one stream"),
@@ -39,7 +78,7 @@ export const ChatCompletion = z.object({
   object: z.literal("chat.completion"),
   choices: z.array(z.object({
     index: integerFrom(0),
-    message: z.object({ role: z.literal("assistant"), content: z.string() }),
+    message: Message,
     finish_reason: FinishReason,
     logprobs: ChoiceLogprobs.nullable(),
   })),
@@ -52,7 +91,7 @@ export const ChatChunk = z.object({
   object: z.literal("chat.completion.chunk"),
   choices: z.array(z.object({
     index: integerFrom(0),
-    delta: z.object({ role: z.literal("assistant").optional(), content: z.string().optional() }),
+    delta: Delta,
     finish_reason: FinishReason.nullable(),
     logprobs: ChoiceLogprobs.optional(),
   })),
@@ -65,6 +104,10 @@ export type ChatCompletion = z.output<typeof ChatCompletion>;
 export type ChatChunk = z.output<typeof ChatChunk>;
 /** A finished choice of a {@linkcode ChatCompletion}. */
 export type ChatChoice = ChatCompletion["choices"][number];
+/** See {@linkcode ChatCompletion}. */
+export type ChatMessage = z.output<typeof Message>;
+/** What a choice gained with a {@linkcode ChatChunk}. */
+export type ChatDelta = z.output<typeof Delta>;
 /** See {@linkcode ChatCompletion}. */
 export type FinishReason = z.output<typeof FinishReason>;
 /** A chosen token as OpenAI reports it. */
@@ -82,6 +125,8 @@ export interface UsageCounts {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;
+  /** Where the model thinks. */
+  readonly reasoningTokens?: number | undefined;
 }
 
 function usage(counts: UsageCounts): z.output<typeof Usage> {
@@ -90,6 +135,9 @@ function usage(counts: UsageCounts): z.output<typeof Usage> {
     completion_tokens: counts.completionTokens,
     total_tokens: counts.promptTokens + counts.completionTokens,
     prompt_tokens_details: { cached_tokens: counts.cachedTokens },
+    ...(counts.reasoningTokens !== undefined && {
+      completion_tokens_details: { reasoning_tokens: counts.reasoningTokens },
+    }),
   };
 }
 
@@ -118,20 +166,18 @@ function chunk(head: CompletionHead, choices: ChatChunk["choices"]): ChatChunk {
   };
 }
 
-/** A fragment of a choice; `isFirst` says whether it is the choice's first, which names the role. */
+/** A fragment of a choice. */
 export function deltaChunk(
   head: CompletionHead,
-  delta: {
-    index: number;
-    isFirst: boolean;
-    content: string;
-    logprobs?: ChoiceLogprob[] | undefined;
+  { index, delta, logprobs }: {
+    readonly index: number;
+    readonly delta: ChatDelta;
+    readonly logprobs?: ChoiceLogprob[] | undefined;
   },
 ): ChatChunk {
-  const { index, isFirst, content, logprobs } = delta;
   return chunk(head, [{
     index,
-    delta: isFirst ? { role: "assistant", content } : { content },
+    delta,
     finish_reason: null,
     ...(logprobs !== undefined && { logprobs: { content: logprobs } }),
   }]);

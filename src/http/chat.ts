@@ -18,6 +18,7 @@ import { isLocal } from "./locality.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
 import { noteFailure, untilAdmitted } from "./task_events.ts";
+import { requireCalling, wantsFunctionCall } from "./tool_options.ts";
 
 /** Chat completions, whole or streamed. */
 export function chatRoute(deps: AppDeps): Route {
@@ -51,6 +52,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const info = session.requireReady();
   requireModelName(info, request.model);
   requireEndpoint(info, "/chat/completions");
+  requireCalling(request, info);
   const requestId = call.get("requestId");
   const { signal } = call.req.raw;
   const options = {
@@ -65,13 +67,17 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
       ? await transcribeChat(request, options)
       : session.stream(await chatTask(request, options), { signal }),
   );
-  const head = newCompletionHead(info.id);
+  const answer = {
+    head: newCompletionHead(info.id),
+    showsReasoning: request.include_reasoning ?? true,
+    wantsFunctionCall: wantsFunctionCall(request),
+  };
   if (!request.stream) {
     const hasLogprobs = request.logprobs === true;
-    return call.json(await completeChat(events, { head, n: request.n ?? 1, hasLogprobs }));
+    return call.json(await completeChat(events, { ...answer, n: request.n ?? 1, hasLogprobs }));
   }
   const format = createChatFormat({
-    head,
+    ...answer,
     includeUsage: request.stream_options?.include_usage === true,
     onError: noteFailure(requestId),
   });

@@ -7,15 +7,24 @@ import {
   type ChatChoice,
   type ChatCompletion,
   chatCompletion,
+  type ChatDelta,
+  type ChatMessage,
   type ChoiceLogprob,
   type CompletionHead,
   deltaChunk,
   finishChunk,
+  type FinishReason,
   usageChunk,
 } from "../api/chat_response.ts";
 import { nestedError } from "../api/error_body.ts";
 import { HearthError } from "../errors.ts";
-import type { ChatEvent, ChosenLogprob, TokenLogprob } from "../models/task.ts";
+import type {
+  ChatEvent,
+  ChatFinishReason,
+  ChosenLogprob,
+  TokenLogprob,
+  ToolCallDelta,
+} from "../models/task.ts";
 import { formatEvent } from "./sse.ts";
 
 const DONE = formatEvent("[DONE]");
@@ -23,11 +32,49 @@ const DONE = formatEvent("[DONE]");
 /** What the answer depends on besides the events. */
 export interface AnswerOptions {
   readonly head: CompletionHead;
-  /** Choices asked for. */
-  readonly n: number;
-  /** Whether log-probabilities were asked for. */
-  readonly hasLogprobs: boolean;
+  /** Whether thought is shown. */
+  readonly showsReasoning: boolean;
+  /** Whether a call is shown in the older form, as the one `function_call`. */
+  readonly wantsFunctionCall: boolean;
 }
+
+/** What a choice has come to. */
+class ChoiceParts {
+  text = "";
+  reasoning = "";
+  readonly toolCalls: { id: string; name: string; arguments: string }[] = [];
+  readonly logprobs: ChoiceLogprob[] = [];
+  reason: ChatFinishReason = "stop";
+
+  add({ text, reasoning = "", toolCalls = [], logprobs = [] }: DeltaEvent): void {
+    this.text += text;
+    this.reasoning += reasoning;
+    this.logprobs.push(...logprobs.map(choiceLogprob));
+    for (const { index, id = "", name = "", arguments: json } of toolCalls) {
+      const call = this.toolCalls[index] ??= { id, name, arguments: "" };
+      call.arguments += json;
+    }
+  }
+
+  message({ showsReasoning, wantsFunctionCall }: AnswerOptions): ChatMessage {
+    const calls = this.toolCalls.map(({ id, ...called }) => ({
+      id,
+      type: "function" as const,
+      function: called,
+    }));
+    const hasThought = showsReasoning && this.reasoning !== "";
+    const [first] = calls;
+    return {
+      role: "assistant",
+      content: this.text === "" && calls.length > 0 ? null : this.text,
+      ...(hasThought && { reasoning_content: this.reasoning, reasoning: this.reasoning }),
+      ...(calls.length > 0 && !wantsFunctionCall && { tool_calls: calls }),
+      ...(first !== undefined && wantsFunctionCall && { function_call: first.function }),
+    };
+  }
+}
+
+type DeltaEvent = Extract<ChatEvent, { type: "delta" }>;
 
 /**
  * Reads all events and puts the completion together.
@@ -36,28 +83,31 @@ export interface AnswerOptions {
  */
 export async function completeChat(
   events: AsyncIterable<ChatEvent>,
-  { head, n, hasLogprobs }: AnswerOptions,
+  options: AnswerOptions & {
+    /** Choices asked for. */
+    readonly n: number;
+    /** Whether log-probabilities were asked for. */
+    readonly hasLogprobs: boolean;
+  },
 ): Promise<ChatCompletion> {
-  const texts = Array.from({ length: n }, () => [] as string[]);
-  const logprobs = Array.from({ length: n }, () => [] as ChoiceLogprob[]);
-  const reasons = new Map<number, ChatChoice["finish_reason"]>();
+  const { head, n, hasLogprobs } = options;
+  const all = Array.from({ length: n }, () => new ChoiceParts());
   for await (const event of events) {
     switch (event.type) {
       case "delta":
-        texts[event.index]!.push(event.text);
-        logprobs[event.index]!.push(...(event.logprobs ?? []).map(choiceLogprob));
+        all[event.index]!.add(event);
         break;
       case "finish":
-        reasons.set(event.index, event.reason);
+        all[event.index]!.reason = event.reason;
         break;
       case "error":
         throw HearthError.fromWire(event.error);
       case "done": {
-        const choices = texts.map((fragments, index): ChatChoice => ({
+        const choices = all.map((parts, index): ChatChoice => ({
           index,
-          message: { role: "assistant", content: fragments.join("") },
-          finish_reason: reasons.get(index) ?? "stop",
-          logprobs: hasLogprobs ? { content: logprobs[index]! } : null,
+          message: parts.message(options),
+          finish_reason: finishReason(parts.reason, options),
+          logprobs: hasLogprobs ? { content: parts.logprobs } : null,
         }));
         return chatCompletion(head, { choices, usage: event.usage });
       }
@@ -68,21 +118,26 @@ export async function completeChat(
 
 /** Makes of each event what the client reads of it, in the order in which they come. */
 export function createChatFormat(
-  { head, includeUsage, onError }: {
-    head: CompletionHead;
-    includeUsage: boolean;
+  options: AnswerOptions & {
+    readonly includeUsage: boolean;
     /** Told of an error event, which the client sees as the last of its stream. */
-    onError: (error: HearthError) => void;
+    readonly onError: (error: HearthError) => void;
   },
 ): (event: ChatEvent) => string {
+  const { head, includeUsage, onError } = options;
   const begun = new Set<number>();
-  const formatDelta = (index: number, content: string, logprobs?: readonly ChosenLogprob[]) => {
-    const isFirst = !begun.has(index);
+  const write = (
+    index: number,
+    { delta, logprobs }: {
+      readonly delta: ChatDelta;
+      readonly logprobs?: readonly ChosenLogprob[] | undefined;
+    },
+  ) => {
+    const role = begun.has(index) ? {} : { role: "assistant" as const };
     begun.add(index);
     const chunk = deltaChunk(head, {
       index,
-      isFirst,
-      content,
+      delta: { ...role, ...delta },
       logprobs: logprobs?.map(choiceLogprob),
     });
     return formatEvent(JSON.stringify(chunk));
@@ -91,11 +146,17 @@ export function createChatFormat(
     switch (event.type) {
       case "start":
         return "";
-      case "delta":
-        return formatDelta(event.index, event.text, event.logprobs);
+      case "delta": {
+        const delta = deltaOf(event, options);
+        const { logprobs } = event;
+        // Thought that is not shown leaves nothing to write.
+        if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
+        return write(event.index, { delta, logprobs });
+      }
       case "finish": {
-        const role = begun.has(event.index) ? "" : formatDelta(event.index, "");
-        return role + formatEvent(JSON.stringify(finishChunk(head, event)));
+        const role = begun.has(event.index) ? "" : write(event.index, { delta: { content: "" } });
+        const reason = finishReason(event.reason, options);
+        return role + formatEvent(JSON.stringify(finishChunk(head, { ...event, reason })));
       }
       case "error": {
         const error = HearthError.fromWire(event.error);
@@ -108,6 +169,37 @@ export function createChatFormat(
           : DONE;
     }
   };
+}
+
+function deltaOf(
+  { text, reasoning = "", toolCalls = [], logprobs }: DeltaEvent,
+  { showsReasoning, wantsFunctionCall }: AnswerOptions,
+): ChatDelta {
+  const hasThought = showsReasoning && reasoning !== "";
+  const hasText = text !== "" || (logprobs !== undefined && !hasThought && toolCalls.length === 0);
+  const [call] = toolCalls;
+  return {
+    ...(hasText && { content: text }),
+    ...(hasThought && { reasoning_content: reasoning, reasoning }),
+    ...(call !== undefined && !wantsFunctionCall && { tool_calls: toolCalls.map(toolCallDelta) }),
+    ...(call !== undefined && wantsFunctionCall && { function_call: toolCallDelta(call).function }),
+  };
+}
+
+/** The first of a call names it; its arguments follow. */
+function toolCallDelta({ index, id, name, arguments: json }: ToolCallDelta) {
+  return {
+    index,
+    ...(id !== undefined && { id, type: "function" as const }),
+    function: { ...(name !== undefined && { name }), arguments: json },
+  };
+}
+
+function finishReason(
+  reason: ChatFinishReason,
+  { wantsFunctionCall }: AnswerOptions,
+): FinishReason {
+  return reason === "tool_calls" && wantsFunctionCall ? "function_call" : reason;
 }
 
 function tokenLogprob({ token, logprob, bytes }: TokenLogprob) {

@@ -7,6 +7,7 @@ import type { ChatRequest } from "../api/chat_request.ts";
 import type { ChatTask, GenerationOptions, PromptOptions } from "../models/task.ts";
 import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
 import { grammarOf } from "./chat_grammar.ts";
+import { toolOptions } from "./tool_options.ts";
 
 const MIXING_FACTOR = 0x9e3779b1;
 
@@ -30,6 +31,7 @@ export async function chatTask(
     requestId: options.requestId,
     messages: await readMessages(request.messages, options),
     prompt: promptOptions(request),
+    tools: toolOptions(request),
     options: generationOptions(request),
     grammar: grammarOf(request),
   };
@@ -40,6 +42,8 @@ function promptOptions(request: ChatRequest): PromptOptions {
   return {
     addsGenerationPrompt: begins ?? undefined,
     continuesFinalMessage: goesOn ?? undefined,
+    variables: request.chat_template_kwargs ?? undefined,
+    reasoningEffort: request.reasoning_effort ?? undefined,
   };
 }
 

@@ -10,16 +10,22 @@ import type { GrammarCompiler } from "../grammar/compiler.ts";
 import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
+import type { AnswerForm } from "./chat/answer_parser.ts";
+import { answerFormOf, markersOf } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
 /** What the model reads: tokens, and where they are not all there is, the media among them. */
-export type ChatPrompt = Pick<GenerationRequest, "promptTokens" | "media" | "sectionPositions">;
+export interface ChatPrompt
+  extends Pick<GenerationRequest, "promptTokens" | "media" | "sectionPositions"> {
+  /** What the template made, of which they are the tokens. */
+  readonly text: string;
+}
 
 /** What generating takes. */
 export interface ChatGenerationParts {
   readonly engine: EngineLoop;
-  readonly tokenizer: Pick<TextTokenizer, "decode" | "tokenTexts">;
+  readonly tokenizer: Pick<TextTokenizer, "decoderKeeping" | "idOf" | "template" | "tokenTexts">;
   readonly defaults: GenerationDefaults;
   readonly grammars: GrammarCompiler;
 }
@@ -41,18 +47,25 @@ export function generateChat(
 ): () => void {
   const { options } = task;
   requireKnownTokens(task, engine.limits.vocabSize);
+  const form = answerFormOf(task, { template: tokenizer.template, prompt: prompt.text });
+  const { tokenTexts } = tokenizer;
   const completion = new Completion({
-    tokenizer,
+    tokenizer: { tokenTexts, decode: tokenizer.decoderKeeping(markersOf(form)) },
+    form,
+    isParallel: task.tools?.isParallel,
     eosTokenIds: defaults.eosTokenIds,
     options,
     numPromptTokens: prompt.promptTokens.length,
     emit,
   });
+  const { promptTokens, media, sectionPositions } = prompt;
   const end = engine.add({
-    ...prompt,
+    promptTokens,
+    media,
+    sectionPositions,
     samples: samplingOfChoices(options, defaults),
     maxTokens: options.maxTokens,
-    logitBias: options.logitBias && new Map(options.logitBias),
+    logitBias: biasOf(task, { form, tokenizer }),
     minTokens: options.minTokens,
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
       .filter((id) => id < engine.limits.vocabSize),
@@ -65,6 +78,20 @@ export function generateChat(
   });
   completion.begin();
   return end;
+}
+
+/** The request's own, and none for the beginning of a call that is not asked for. */
+function biasOf(
+  { options: { logitBias }, tools }: ChatTask,
+  { form, tokenizer }: {
+    readonly form: AnswerForm;
+    readonly tokenizer: Pick<TextTokenizer, "idOf">;
+  },
+): ReadonlyMap<number, number> | undefined {
+  const trigger = tools?.choice === "none" ? form.calls?.format.markup.trigger : undefined;
+  const tokenId = trigger === undefined ? undefined : tokenizer.idOf(trigger);
+  if (tokenId === undefined) return logitBias && new Map(logitBias);
+  return new Map([...logitBias ?? [], [tokenId, -Infinity]]);
 }
 
 /** Tells the client of an error, and the log of one that is not the client's. */

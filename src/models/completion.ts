@@ -8,6 +8,7 @@ import { Detokenizer } from "../engine/detokenizer.ts";
 import type { EndReason } from "../engine/loop.ts";
 import { StopMatcher } from "../engine/stop.ts";
 import type { TokenText } from "../engine/token_text.ts";
+import { type AnswerDelta, type AnswerForm, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions } from "./task.ts";
 
 /** What makes text of tokens. */
@@ -24,6 +25,10 @@ export interface CompletionOptions {
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
   readonly numPromptTokens: number;
+  /** How the answer is taken apart; all of it is text if absent. */
+  readonly form?: AnswerForm | undefined;
+  /** Whether an answer may hold more than one call. */
+  readonly isParallel?: boolean | undefined;
   readonly emit: (event: ChatEvent) => void;
 }
 
@@ -56,12 +61,14 @@ export class Completion {
 
   /** All choices have ended. */
   end(numCachedTokens: number): void {
-    const completionTokens = this.#choices.reduce((sum, choice) => sum + choice.numTokens, 0);
+    const count = (numOf: (choice: Choice) => number) =>
+      this.#choices.reduce((sum, choice) => sum + numOf(choice), 0);
     this.#options.emit({
       type: "done",
       usage: {
         promptTokens: this.#options.numPromptTokens,
-        completionTokens,
+        completionTokens: count(({ numTokens }) => numTokens),
+        reasoningTokens: count(({ numReasoningTokens }) => numReasoningTokens),
         cachedTokens: numCachedTokens,
       },
     });
@@ -71,10 +78,14 @@ export class Completion {
 class Choice {
   /** Tokens generated, the one that ended the choice included. */
   numTokens = 0;
+  /** Those of them that were thought. */
+  numReasoningTokens = 0;
   readonly #index: number;
   readonly #options: CompletionOptions;
   readonly #detokenizer: Detokenizer;
   readonly #stops: StopMatcher;
+  /** Absent where all is text. */
+  readonly #parser: AnswerParser | undefined;
   /** Log-probabilities of tokens whose text may yet turn out to be part of a stop string. */
   #pendingLogprobs: ChosenLogprob[] = [];
   /** UTF-16 units that the stop matcher holds back. */
@@ -85,13 +96,22 @@ class Choice {
     this.#options = options;
     this.#detokenizer = new Detokenizer((ids) => options.tokenizer.decode(ids));
     this.#stops = new StopMatcher(options.options.stop);
+    const { form } = options;
+    if (form?.thought !== undefined || form?.calls !== undefined) {
+      this.#parser = new AnswerParser(form);
+    }
   }
 
   push(token: SampledToken, end: EndReason | undefined): boolean {
     this.numTokens++;
     if (this.#isEnd(token.tokenId)) return this.#finish("stop");
     this.#noteLogprob(token);
-    if (this.#pushText(this.#detokenizer.push(token.tokenId))) return this.#finish("stop", false);
+    const wasThinking = this.#parser?.isThinking;
+    const foundStop = this.#pushText(this.#detokenizer.push(token.tokenId));
+    if (wasThinking || this.#parser?.isThinking) this.numReasoningTokens++;
+    if (foundStop) return this.#finish("stop", false);
+    const isAlone = this.#options.isParallel === false;
+    if (isAlone && this.#parser!.numFinishedCalls > 0) return this.#finish("stop", false);
     return end !== undefined && this.#finish(end);
   }
 
@@ -119,18 +139,32 @@ class Choice {
       if (foundStop) reason = "stop";
       else this.#emit(this.#stops.flush(), true);
     }
-    this.#options.emit({ type: "finish", index: this.#index, reason });
+    if (this.#parser !== undefined) this.#emitDelta(this.#parser.end());
+    const hasCalls = reason === "stop" && (this.#parser?.numCalls ?? 0) > 0;
+    const { emit } = this.#options;
+    emit({ type: "finish", index: this.#index, reason: hasCalls ? "tool_calls" : reason });
     return true;
   }
 
   #emit(text: string, withLogprobs: boolean): void {
     const logprobs = withLogprobs ? this.#pendingLogprobs.splice(0) : [];
     if (text === "" && logprobs.length === 0) return;
+    this.#emitDelta(this.#parser?.push(text) ?? { text }, logprobs);
+  }
+
+  #emitDelta(
+    { text, reasoning = "", toolCalls = [] }: Partial<AnswerDelta>,
+    logprobs: readonly ChosenLogprob[] = [],
+  ): void {
+    const hasAny = text || reasoning || toolCalls.length > 0 || logprobs.length > 0;
+    if (!hasAny) return;
     this.#options.emit({
       type: "delta",
       index: this.#index,
-      text,
-      ...(logprobs.length > 0 ? { logprobs } : {}),
+      text: text ?? "",
+      ...(reasoning !== "" && { reasoning }),
+      ...(toolCalls.length > 0 && { toolCalls }),
+      ...(logprobs.length > 0 && { logprobs }),
     });
   }
 

@@ -8,7 +8,7 @@ import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
 import type { GrammarCompiler } from "../grammar/compiler.ts";
-import { generateChat } from "./chat_generation.ts";
+import { type ChatPrompt, generateChat } from "./chat_generation.ts";
 import { toTemplateMessages } from "./chat/template_message.ts";
 import { renderOptions } from "./chat/render_options.ts";
 import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
@@ -60,9 +60,9 @@ export class TextModel implements Model {
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
     const { tokenizer, defaults } = this.#parts;
-    const promptTokens = Int32Array.from(encodeChat(task, tokenizer));
+    const prompt = encodeChat(task, tokenizer);
     const parts = { engine: this.#engine, tokenizer, defaults, grammars: this.#grammars };
-    return generateChat(parts, { task, prompt: { promptTokens }, emit });
+    return generateChat(parts, { task, prompt, emit });
   }
 
   async dispose(): Promise<void> {
@@ -71,15 +71,19 @@ export class TextModel implements Model {
   }
 }
 
-/** A conversation's tokens. Without a template its texts follow each other as they are, as base models have it. */
-function encodeChat(task: ChatTask, tokenizer: TextTokenizer): number[] {
+/** A conversation as a prompt. Without a template its texts follow each other as they are, as base models have it. */
+function encodeChat(task: ChatTask, tokenizer: TextTokenizer): ChatPrompt {
   const texts = task.messages.map(requireText);
   const { template } = tokenizer;
   const options = renderOptions(task, template);
-  if (template === undefined) return tokenizer.encodeWhole(texts.join("\n"));
+  if (template === undefined) {
+    const text = texts.join("\n");
+    return { text, promptTokens: Int32Array.from(tokenizer.encodeWhole(text)) };
+  }
   const messages = toTemplateMessages(task.messages, (_, index) => texts[index]!);
+  const text = template.render(messages, options);
   // The template has written the special tokens already.
-  return tokenizer.encode(template.render(messages, options));
+  return { text, promptTokens: Int32Array.from(tokenizer.encode(text)) };
 }
 
 /** @throws {HearthError} `unsupported_by_model` when the message is not words alone. */

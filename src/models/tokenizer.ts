@@ -31,6 +31,8 @@ export interface TextTokenizer {
   idOf(token: string): number | undefined;
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
+  /** The same, but for special tokens that are part of one of these markers. */
+  decoderKeeping(markers: readonly string[]): (ids: number[]) => string;
   /** Text of token ids, special tokens as they are spelled. */
   decodeAll(ids: number[]): string;
   /** What each token is by itself, special tokens as they are written. */
@@ -56,13 +58,24 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const maxTokens = knownContextLengthOf(folder);
   const encode = (text: string) =>
     long.encode(text, { maxTokens, mayCut: false, what: "The prompt" });
+  const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: true });
   return {
     template: await loadChatTemplate(folder, config),
     tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,
     encode,
     encodeWhole: (text) => tokenizer.encode(text).ids,
     idOf: (token) => tokenizer.token_to_id(token) ?? undefined,
-    decode: (ids) => tokenizer.decode(ids, { skip_special_tokens: true }),
+    decode,
+    decoderKeeping: (markers) => {
+      const special = [...addedTokens].filter(([, { special }]) => special);
+      const isKept = (content: string) => markers.some((marker) => marker.includes(content));
+      const dropped = new Set(special.flatMap(([id, { content }]) => isKept(content) ? [] : [id]));
+      if (dropped.size === special.length) return decode;
+      return (ids) => {
+        const shown = ids.filter((id) => !dropped.has(id));
+        return shown.length === 0 ? "" : tokenizer.decode(shown);
+      };
+    },
     decodeAll: (ids) => tokenizer.decode(ids),
     addedTokens,
     tokenTexts: new TokenTexts({

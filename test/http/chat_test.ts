@@ -54,6 +54,7 @@ Deno.test("chat answers whole", async () => {
       completion_tokens: 8,
       total_tokens: 28,
       prompt_tokens_details: { cached_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 0 },
     },
   });
 });
@@ -250,7 +251,7 @@ Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end th
     const longer = await complete(app, { ...greedy, ...extra });
     assert.equal(longer.choices[0]!.finish_reason, "length");
     assert.equal(longer.usage.completion_tokens, 20);
-    assert.ok(longer.choices[0]!.message.content.startsWith("The capital of France is Paris."));
+    assert.ok(longer.choices[0]!.message.content!.startsWith("The capital of France is Paris."));
   }
   const late = await complete(app, { ...greedy, min_tokens: 4, stop: ["capital", "Paris"] });
   assert.equal(late.choices[0]!.message.content, "The capital of France is ");
@@ -276,7 +277,7 @@ Deno.test("chat: the same seed gives the same tokens, whatever of 64 bits it is"
     const options = { seed, temperature: 2, max_tokens: 60, logit_bias: ENDLESS.logit_bias };
     const [first, second] = [await complete(app, options), await complete(app, options)];
     assert.deepEqual(first.choices, second.choices);
-    texts.add(first.choices[0]!.message.content);
+    texts.add(first.choices[0]!.message.content!);
   }
   assert.equal(texts.size, 4);
 });

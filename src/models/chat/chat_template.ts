@@ -21,6 +21,7 @@ export type TemplateSources = ReadonlyMap<string, string>;
 
 const PROBE = "sphinx of black quartz";
 const PROBE_FUNCTION = "judge_my_vow";
+const TOOLS_OF_MESSAGE = /\bmessage(\.tools\b|\[['"]tools['"]\])/;
 const SWITCHES_OF_THOUGHT = ["enable_thinking", "thinking"] as const;
 
 /** See the module. */
@@ -69,8 +70,8 @@ export class ChatTemplate {
         ...this.#specialTokens,
         ...this.#thinkingVariables(options.reasoningEffort),
         ...variables,
-        ...(functions.length > 0 && { tools: functions.map(toTool) }),
-        messages,
+        ...this.#toolVariables(functions),
+        messages: this.#withTools(messages, functions),
         add_generation_prompt: addsGenerationPrompt,
       });
     } catch (error) {
@@ -90,6 +91,26 @@ export class ChatTemplate {
     const template = new Template(this.#sources.get(name)!);
     this.#templates.set(name, template);
     return template;
+  }
+
+  #toolVariables(functions: readonly ToolFunction[]): Record<string, unknown> {
+    if (functions.length === 0) return {};
+    const tools = functions.map(toTool);
+    // SmolLM3 tells two forms of calls apart by the name of the variable.
+    return { tools, ...(this.source.includes("xml_tools") && { xml_tools: tools }) };
+  }
+
+  /** Where the template looks for tools in the message of the system (Phi-4-mini), messages that have them there. */
+  #withTools(
+    messages: readonly TemplateMessage[],
+    functions: readonly ToolFunction[],
+  ): readonly TemplateMessage[] {
+    if (functions.length === 0 || !TOOLS_OF_MESSAGE.test(this.source)) return messages;
+    const [first] = messages;
+    const hasSystem = first?.role === "system";
+    const system: TemplateMessage = hasSystem ? first : { role: "system", content: "" };
+    const tools = JSON.stringify(functions.map((each) => toTool(each).function));
+    return [{ ...system, tools }, ...messages.slice(hasSystem ? 1 : 0)];
   }
 
   /** An effort as the variables that templates have for it. */

@@ -13,6 +13,8 @@ export interface TemplateMessage {
   readonly name?: string;
   readonly tool_call_id?: string;
   readonly tool_calls?: readonly TemplateCall[];
+  /** JSON, for templates that look for it in the message of the system. */
+  readonly tools?: string;
   /** As most templates name it. */
   readonly reasoning_content?: string;
   /** As some do. */

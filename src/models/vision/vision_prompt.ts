@@ -102,6 +102,7 @@ export class VisionPrompt {
       grid === undefined || firstRow > 0 ? [] : [{ start, grid }]
     );
     return {
+      text,
       promptTokens,
       media: spans.map(({ start, end, picture, firstRow }): MediaSpan => ({
         start,

@@ -1,0 +1,67 @@
+/**
+ * The fields of a chat request that tell of functions.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { flag, listOf } from "./fields.ts";
+
+const MAX_TOOLS = 1024;
+
+const nameWanted = "a name of 1 to 128 letters, digits, _ - . : /";
+const Name = z.string({ error: nameWanted }).regex(/^[\w.:/-]{1,128}$/, { error: nameWanted });
+
+// What is in the schema is looked at where it is used.
+const Parameters = z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" });
+
+const Function = z.object({
+  name: Name,
+  description: z.string({ error: "a string" }).nullish(),
+  parameters: Parameters.nullish().describe("JSON schema of an object"),
+  strict: flag().nullish().describe("Arguments fit the schema by force"),
+}, { error: "an object with a name" }).meta({ id: "Function" });
+
+const Tool = z.object({
+  type: z.literal("function", { error: '"function"' }),
+  function: Function,
+}, { error: "an object with type and function" }).meta({ id: "Tool" });
+
+const NamedTool = z.object({
+  type: z.literal("function", { error: '"function" or "allowed_tools"' }),
+  function: z.object({ name: Name }, { error: "an object with a name" }),
+});
+
+const AllowedTools = z.object({
+  type: z.literal("allowed_tools"),
+  allowed_tools: z.object({
+    mode: z.enum(["auto", "required"], { error: '"auto" or "required"' }),
+    tools: listOf(NamedTool, { min: 1, max: MAX_TOOLS }),
+  }, { error: "an object with mode and tools" }),
+});
+
+const choiceWanted = '"auto", "none", "required", or an object that names functions';
+
+const ToolChoice = z.union([
+  z.enum(["auto", "none", "required"]),
+  z.discriminatedUnion("type", [NamedTool, AllowedTools], { error: choiceWanted }),
+], { error: choiceWanted });
+
+/** See the module. */
+export const TOOL_FIELDS = {
+  tools: listOf(Tool, { max: MAX_TOOLS }).nullish().describe("Functions that the model may call"),
+  tool_choice: ToolChoice.nullish()
+    .describe("Whether it may, must, or must call one by its name; default auto"),
+  parallel_tool_calls: flag().nullish()
+    .describe("Whether an answer may hold several calls; default true"),
+  functions: listOf(Function, { max: MAX_TOOLS }).nullish()
+    .meta({ deprecated: true, description: "The older form of tools" }),
+  function_call: z.union(
+    [z.enum(["auto", "none"]), z.object({ name: Name })],
+    { error: '"auto", "none", or an object with the name of a function' },
+  ).nullish().meta({ deprecated: true, description: "The older form of tool_choice" }),
+};
+
+/** The fields of a parsed request. */
+export type ToolFields = {
+  readonly [Name in keyof typeof TOOL_FIELDS]?: z.output<(typeof TOOL_FIELDS)[Name]> | undefined;
+};

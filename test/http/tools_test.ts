@@ -1,0 +1,257 @@
+import assert from "node:assert/strict";
+import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
+import { MODEL, TestApp } from "../fixtures/server.ts";
+import { eventData } from "../fixtures/sse.ts";
+
+const CHAT = "/v1/chat/completions";
+const CITY = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+const WEATHER = {
+  name: "get_weather",
+  description: "Get the current weather in a city.",
+  parameters: {
+    type: "object",
+    properties: {
+      city: { type: "string", description: "The city" },
+      unit: { type: "string", enum: ["celsius", "fahrenheit"] },
+    },
+    required: ["city"],
+  },
+};
+const TIME = {
+  name: "get_time",
+  description: "Get the current time in a city.",
+  parameters: CITY,
+};
+const TOOLS = [WEATHER, TIME].map((each) => ({ type: "function", function: each }));
+const QUESTION = { role: "user", content: "What is the weather in Paris?" };
+
+function body(extra: Record<string, unknown> = {}): Record<string, unknown> {
+  return { model: MODEL, messages: [QUESTION], temperature: 0, tools: TOOLS, ...extra };
+}
+
+async function complete(app: TestApp, extra?: Record<string, unknown>): Promise<ChatCompletion> {
+  const response = await app.post(CHAT, body(extra));
+  const answer = await response.json();
+  assert.equal(response.status, 200, JSON.stringify(answer));
+  return answer;
+}
+
+async function refusal(app: TestApp, extra: Record<string, unknown>) {
+  const response = await app.post(CHAT, body(extra));
+  assert.equal(response.status, 400);
+  return (await response.json()).error;
+}
+
+async function stream(app: TestApp, extra: Record<string, unknown> = {}): Promise<ChatChunk[]> {
+  const response = await app.post(CHAT, body({ stream: true, ...extra }));
+  const data = eventData(await response.text());
+  assert.equal(data.pop(), "[DONE]");
+  return data.map((each) => JSON.parse(each));
+}
+
+Deno.test("tools: the demo model calls one, and answers from its result", async () => {
+  await using app = await new TestApp().ready();
+  const { choices: [choice], usage } = await complete(app);
+  const { message, finish_reason } = choice!;
+  assert.equal(finish_reason, "tool_calls");
+  assert.equal(message.content, null);
+  const [call] = message.tool_calls!;
+  assert.match(call!.id, /^call_\w{8,}$/);
+  assert.deepEqual(call, {
+    id: call!.id,
+    type: "function",
+    function: { name: "get_weather", arguments: '{"city": "Paris"}' },
+  });
+  assert.equal(usage.completion_tokens, 21);
+
+  const result = '{"temperature": 21, "condition": "sunny"}';
+  const loop = [QUESTION, message, { role: "tool", tool_call_id: call!.id, content: result }];
+  const answer = await complete(app, { messages: loop });
+  assert.equal(answer.choices[0]!.message.content, "In Paris it is sunny and 21 degrees.");
+  assert.equal(answer.choices[0]!.finish_reason, "stop");
+  const parts = [{ type: "text", text: result }];
+  const inParts = [QUESTION, { ...message, content: "" }, {
+    role: "tool",
+    tool_call_id: call!.id,
+    content: parts,
+  }];
+  assert.deepEqual((await complete(app, { messages: inParts })).choices, answer.choices);
+});
+
+Deno.test("tools: a streamed call has its name first and its arguments in pieces, and no markup", async () => {
+  await using app = await new TestApp().ready();
+  const chunks = await stream(app);
+  const deltas = chunks.map(({ choices }) => choices[0]!.delta);
+  assert.equal(deltas[0]!.role, "assistant");
+  assert.ok(deltas.every(({ content }) => !content));
+  const calls = deltas.flatMap(({ tool_calls }) => tool_calls ?? []);
+  const [first, ...rest] = calls;
+  assert.match(first!.id!, /^call_/);
+  assert.equal(first!.type, "function");
+  assert.equal(first!.function.name, "get_weather");
+  assert.ok(rest.length >= 2);
+  for (const { index, ...other } of calls.slice(1)) {
+    assert.equal(index, 0);
+    assert.deepEqual(Object.keys(other), ["function"]);
+  }
+  assert.equal(calls.map((call) => call.function.arguments).join(""), '{"city": "Paris"}');
+  assert.equal(chunks.at(-1)!.choices[0]!.finish_reason, "tool_calls");
+});
+
+Deno.test("tools: several calls have places of their own, or are cut to one", async () => {
+  await using app = await new TestApp().ready();
+  const messages = [{ role: "user", content: "What is the weather in Paris and in Rome?" }];
+  const { choices: [choice] } = await complete(app, { messages });
+  assert.deepEqual(
+    choice!.message.tool_calls!.map((call) => JSON.parse(call.function.arguments)),
+    [{ city: "Paris" }, { city: "Rome" }],
+  );
+  const deltas = (await stream(app, { messages })).flatMap(({ choices }) =>
+    choices[0]!.delta.tool_calls ?? []
+  );
+  assert.deepEqual([...new Set(deltas.map(({ index }) => index))], [0, 1]);
+  const alone = await complete(app, { messages, parallel_tool_calls: false });
+  assert.equal(alone.choices[0]!.message.tool_calls!.length, 1);
+  assert.equal(alone.choices[0]!.finish_reason, "tool_calls");
+});
+
+Deno.test("tools: where none is needed, text comes as ever", async () => {
+  await using app = await new TestApp().ready();
+  const messages = [{ role: "user", content: "What is the capital of France?" }];
+  const { choices: [choice] } = await complete(app, { messages });
+  assert.equal(choice!.message.content, "The capital of France is Paris.");
+  assert.equal(choice!.finish_reason, "stop");
+  assert.equal("tool_calls" in choice!.message, false);
+});
+
+Deno.test("tools: tool_choice none shows the model no tools and lets no call through", async () => {
+  await using app = await new TestApp().ready();
+  const none = await complete(app, { tool_choice: "none" });
+  const without = await complete(app, { tools: undefined });
+  assert.equal(none.usage.prompt_tokens, without.usage.prompt_tokens);
+  assert.equal(none.choices[0]!.finish_reason, "stop");
+  assert.equal("tool_calls" in none.choices[0]!.message, false);
+  // Even where the model was told of them by hand.
+  const told = await complete(app, {
+    tool_choice: "none",
+    chat_template_kwargs: { tools: TOOLS },
+  });
+  assert.equal("tool_calls" in told.choices[0]!.message, false);
+  assert.doesNotMatch(told.choices[0]!.message.content!, /tool_call/);
+});
+
+Deno.test("tools: the older functions and function_call are answered in their own form", async () => {
+  await using app = await new TestApp().ready();
+  const older = { tools: undefined, functions: [WEATHER, TIME] };
+  const { choices: [choice] } = await complete(app, older);
+  assert.equal(choice!.finish_reason, "function_call");
+  assert.deepEqual(choice!.message, {
+    role: "assistant",
+    content: null,
+    function_call: { name: "get_weather", arguments: '{"city": "Paris"}' },
+  });
+  const messages = [QUESTION, choice!.message, {
+    role: "function",
+    name: "get_weather",
+    content: '{"temperature": 21, "condition": "sunny"}',
+  }];
+  const answer = await complete(app, { ...older, messages });
+  assert.equal(answer.choices[0]!.message.content, "In Paris it is sunny and 21 degrees.");
+  const deltas = (await stream(app, older)).map(({ choices }) => choices[0]!.delta.function_call);
+  const pieces = deltas.filter((each) => each !== undefined);
+  assert.equal(pieces[0]!.name, "get_weather");
+  assert.equal(pieces.map((each) => each.arguments).join(""), '{"city": "Paris"}');
+  const none = await complete(app, { ...older, function_call: "none" });
+  assert.equal(none.choices[0]!.finish_reason, "stop");
+});
+
+Deno.test("tools: what cannot be meant is refused by name", async () => {
+  await using app = await new TestApp().ready();
+  const named = (name: string) => ({ type: "function", function: { name } });
+  const cases: readonly [Record<string, unknown>, param: string][] = [
+    [{ tools: undefined, tool_choice: "required" }, "tool_choice"],
+    [{ tool_choice: named("get_moon") }, "tool_choice.function.name"],
+    [{ tool_choice: "any" }, "tool_choice"],
+    [{
+      tool_choice: { type: "allowed_tools", allowed_tools: { mode: "auto", tools: [named("x")] } },
+    }, "tool_choice.allowed_tools.tools[0].function.name"],
+    [{ tools: [...TOOLS, ...TOOLS] }, "tools[2].function.name"],
+    [{ tools: [{ type: "custom", custom: { name: "x" } }] }, "tools[0].type"],
+    [{ tools: [{ type: "function", function: { name: "a b" } }] }, "tools[0].function.name"],
+    [
+      { tools: [{ type: "function", function: { name: "a", parameters: 5 } }] },
+      "tools[0].function.parameters",
+    ],
+  ];
+  for (const [extra, param] of cases) {
+    const error = await refusal(app, extra);
+    assert.equal(error.code, "invalid_value", param);
+    assert.equal(error.param, param);
+  }
+});
+
+Deno.test("reasoning: a thought comes apart from the text, whole and streamed", async () => {
+  await using app = await new TestApp().ready();
+  const messages = [{ role: "user", content: "What is the capital of France?" }];
+  const thinking = { messages, tools: undefined, chat_template_kwargs: { enable_thinking: true } };
+  const { choices: [choice], usage } = await complete(app, thinking);
+  const thought = "The user asks for the capital of France.";
+  assert.deepEqual(choice!.message, {
+    role: "assistant",
+    content: "The capital of France is Paris.",
+    reasoning_content: thought,
+    reasoning: thought,
+  });
+  // <think>, its words and </think>.
+  assert.equal(usage.completion_tokens_details!.reasoning_tokens, 13);
+  const chunks = await stream(app, { ...thinking, stream_options: { include_usage: true } });
+  const deltas = chunks.flatMap(({ choices }) => choices[0]?.delta ?? []);
+  for (const name of ["reasoning_content", "reasoning"] as const) {
+    assert.equal(deltas.map((delta) => delta[name] ?? "").join(""), thought);
+  }
+  assert.equal(deltas.map(({ content }) => content ?? "").join(""), choice!.message.content);
+  assert.deepEqual(chunks.at(-1)!.usage!.completion_tokens_details, { reasoning_tokens: 13 });
+});
+
+Deno.test("reasoning: reasoning_effort switches it on and off, include_reasoning hides it", async () => {
+  await using app = await new TestApp().ready();
+  const messages = [{ role: "user", content: "What is the capital of France?" }];
+  const asked = { messages, tools: undefined };
+  const high = await complete(app, { ...asked, reasoning_effort: "high" });
+  assert.ok(high.choices[0]!.message.reasoning_content);
+  for (const extra of [{}, { reasoning_effort: "none" }]) {
+    const { choices, usage } = await complete(app, { ...asked, ...extra });
+    assert.equal("reasoning_content" in choices[0]!.message, false);
+    assert.equal(usage.completion_tokens_details!.reasoning_tokens, 0);
+  }
+  const hidden = { ...asked, reasoning_effort: "low", include_reasoning: false };
+  const { choices: [choice], usage } = await complete(app, hidden);
+  assert.deepEqual(choice!.message, {
+    role: "assistant",
+    content: "The capital of France is Paris.",
+  });
+  assert.ok(usage.completion_tokens_details!.reasoning_tokens > 0);
+  const chunks = await stream(app, hidden);
+  assert.ok(chunks.every(({ choices }) => !("reasoning" in choices[0]!.delta)));
+});
+
+Deno.test("reasoning: a thought of the history goes back into the prompt", async () => {
+  await using app = await new TestApp().ready();
+  const call = { id: "call_1", type: "function", function: { name: "get_time", arguments: "{}" } };
+  const loop = (extra: Record<string, unknown>) => ({
+    messages: [QUESTION, { role: "assistant", content: null, tool_calls: [call], ...extra }, {
+      role: "tool",
+      tool_call_id: "call_1",
+      content: "noon",
+    }],
+    max_tokens: 1,
+  });
+  const count = async (extra: Record<string, unknown>) =>
+    (await complete(app, loop(extra))).usage.prompt_tokens;
+  const plain = await count({});
+  const shown = await count({ reasoning_content: "The user wants the weather." });
+  assert.ok(shown > plain + 5);
+  assert.equal(await count({ reasoning: "The user wants the weather." }), shown);
+  const content = [{ type: "thinking", thinking: "The user wants the weather." }];
+  assert.equal(await count({ content }), shown);
+});
