@@ -166,13 +166,12 @@ export function* readValue(
   }
 }
 
-const ANY_ARGUMENTS: GrammarSpec = { kind: "json_object" };
-
-/** The arguments of a function, as its schema has them. */
+/** The arguments of a function, as its schema has them. What the schema leaves open is not made up. */
 export function argumentsGrammar({ parameters }: ToolFunction, param: string): GrammarSpec {
-  return parameters === undefined
-    ? ANY_ARGUMENTS
-    : { kind: "json_schema", schema: parameters, param };
+  if (parameters === undefined) return { kind: "json_object" };
+  const isListed = parameters["properties"] !== undefined;
+  const schema = { type: "object", ...isListed && { additionalProperties: false }, ...parameters };
+  return { kind: "json_schema", schema, param };
 }
 
 /** A call in JSON, by the key that its arguments have. */

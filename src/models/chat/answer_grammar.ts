@@ -1,0 +1,77 @@
+/**
+ * The grammar of an answer: what the request asks of its form, calls that it must or may hold, and thought before them.
+ *
+ * @module
+ */
+import type { GrammarSpec } from "../../grammar/spec.ts";
+import type { CallMarkup } from "../calls/call_format.ts";
+import { text } from "../calls/parameters.ts";
+import type { ChatTask, ToolOptions } from "../task.ts";
+import type { AnswerForm } from "./answer_parser.ts";
+
+/** A break between a thought and what follows it. */
+const BREAK: GrammarSpec = { kind: "regex", pattern: "\\n{0,2}", param: "messages" };
+
+/** The grammar of the answer to `task`; `undefined` where anything may come. */
+export function answerGrammarOf(task: ChatTask, form: AnswerForm): GrammarSpec | undefined {
+  const markup = form.calls?.format.markup;
+  const { grammar, tools } = task;
+  if (tools === undefined || markup === undefined || tools.choice === "none") {
+    return grammar && behindThought(grammar, form);
+  }
+  if (tools.choice === "auto") return autoGrammar({ grammar, tools, markup, form });
+  return behindThought(forcedCalls(tools, markup), form);
+}
+
+/** Without a form of its own text is free; where a function is strict, calls are bound from where they begin. */
+function autoGrammar(
+  { grammar, tools, markup, form }: {
+    readonly grammar: GrammarSpec | undefined;
+    readonly tools: ToolOptions;
+    readonly markup: CallMarkup;
+    readonly form: AnswerForm;
+  },
+): GrammarSpec | undefined {
+  if (grammar !== undefined) {
+    const options = [forcedCalls({ ...tools, choice: "required" }, markup), grammar];
+    return behindThought({ kind: "any_of", options }, form);
+  }
+  if (!tools.functions.some(({ strict }) => strict)) return undefined;
+  const then = sequence([text(markup.open), ...callsOf(tools, markup), text(markup.close)]);
+  return { kind: "lazy", triggers: [{ text: markup.trigger, then }] };
+}
+
+function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
+  const before = text(markup.trigger + markup.open);
+  return sequence([before, ...callsOf(tools, markup), text(markup.close)]);
+}
+
+/** One call at least; one at most where the request has it so, or names the function. */
+function callsOf(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
+  const { functions, choice, isParallel } = tools;
+  const isNamed = typeof choice === "object";
+  const options = functions.flatMap((called, index) =>
+    isNamed && called.name !== choice.name
+      ? []
+      : [markup.call(called, `tools[${index}].function.parameters`)]
+  );
+  const call: GrammarSpec = options.length === 1 ? options[0]! : { kind: "any_of", options };
+  if (isNamed || !isParallel) return [call];
+  const another = sequence([text(markup.separator), call]);
+  return [call, { kind: "repeat", item: another, min: 0 }];
+}
+
+function behindThought(grammar: GrammarSpec, { thought }: AnswerForm): GrammarSpec {
+  if (thought === undefined || thought.state === "is_closed") return grammar;
+  const { open, close } = thought.markers;
+  const rest: GrammarSpec[] = [{ kind: "until", ending: close }, BREAK, grammar];
+  if (thought.state === "is_open") return sequence(rest);
+  return { kind: "any_of", options: [sequence([text(open), ...rest]), grammar] };
+}
+
+function sequence(items: readonly GrammarSpec[]): GrammarSpec {
+  return {
+    kind: "sequence",
+    items: items.filter((each) => each.kind !== "text" || each.text !== ""),
+  };
+}
