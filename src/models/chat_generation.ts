@@ -11,6 +11,7 @@ import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { AnswerForm } from "./chat/answer_parser.ts";
+import { answerGrammarOf } from "./chat/answer_grammar.ts";
 import { answerFormOf, markersOf } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
@@ -58,6 +59,7 @@ export function generateChat(
     numPromptTokens: prompt.promptTokens.length,
     emit,
   });
+  const spec = answerGrammarOf(task, form);
   const { promptTokens, media, sectionPositions } = prompt;
   const end = engine.add({
     promptTokens,
@@ -70,7 +72,7 @@ export function generateChat(
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
       .filter((id) => id < engine.limits.vocabSize),
     topLogprobs: options.topLogprobs ?? 0,
-    grammar: task.grammar && grammars.compile(task.grammar),
+    grammar: spec && grammars.compile(spec),
   }, {
     onToken: (index, token, end) => completion.push(index, token, end),
     onDone: (numCachedTokens) => completion.end(numCachedTokens),

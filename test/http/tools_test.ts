@@ -255,3 +255,75 @@ Deno.test("reasoning: a thought of the history goes back into the prompt", async
   const content = [{ type: "thinking", thinking: "The user wants the weather." }];
   assert.equal(await count({ content }), shown);
 });
+
+Deno.test("tools: required and a name force a call whose arguments fit the schema", async () => {
+  await using app = await new TestApp().ready();
+  const joke = [{ role: "user", content: "Tell me a joke." }];
+  const named = { type: "function", function: { name: "get_time" } };
+  const allowed = {
+    type: "allowed_tools",
+    allowed_tools: { mode: "required", tools: [named] },
+  };
+  for (const tool_choice of ["required", named, allowed]) {
+    for (const temperature of [0, 1, 2]) {
+      const extra = { messages: joke, tool_choice, temperature, seed: 5, max_tokens: 400 };
+      const { choices: [choice] } = await complete(app, extra);
+      if (choice!.finish_reason === "length") continue;
+      assert.equal(choice!.finish_reason, "tool_calls");
+      assert.equal(choice!.message.content, null);
+      for (const { function: called } of choice!.message.tool_calls!) {
+        if (tool_choice !== "required") assert.equal(called.name, "get_time");
+        const { city, unit, ...rest } = JSON.parse(called.arguments);
+        assert.equal(typeof city, "string");
+        assert.ok(unit === undefined || ["celsius", "fahrenheit"].includes(unit));
+        assert.deepEqual(rest, {});
+      }
+    }
+  }
+  const chunks = await stream(app, { messages: joke, tool_choice: named, max_tokens: 400 });
+  const deltas = chunks.flatMap(({ choices }) => choices[0]!.delta.tool_calls ?? []);
+  assert.equal(deltas[0]!.function.name, "get_time");
+});
+
+Deno.test("tools: a forced call comes behind the thought", async () => {
+  await using app = await new TestApp().ready();
+  const { choices: [choice] } = await complete(app, {
+    tool_choice: "required",
+    parallel_tool_calls: false,
+    reasoning_effort: "high",
+    max_tokens: 400,
+  });
+  assert.ok(choice!.message.reasoning_content);
+  assert.equal(choice!.message.tool_calls![0]!.function.name, "get_weather");
+  const { choices: [plain] } = await complete(app, {
+    tools: undefined,
+    messages: [{ role: "user", content: "What is the capital of France?" }],
+    reasoning_effort: "high",
+    structured_outputs: { choice: ["The capital of France is Paris.", "No."] },
+  });
+  assert.equal(plain!.message.reasoning_content, "The user asks for the capital of France.");
+  assert.equal(plain!.message.content, "The capital of France is Paris.");
+});
+
+Deno.test("tools: strict functions keep to their schema with auto, and text stays free", async () => {
+  await using app = await new TestApp().ready();
+  const tools = TOOLS.map(({ type, function: each }) => ({
+    type,
+    function: { ...each, strict: true },
+  }));
+  const { choices: [choice] } = await complete(app, { tools });
+  assert.equal(choice!.message.tool_calls![0]!.function.arguments, '{"city": "Paris"}');
+  const messages = [{ role: "user", content: "What is the capital of France?" }];
+  const text = await complete(app, { tools, messages });
+  assert.equal(text.choices[0]!.message.content, "The capital of France is Paris.");
+});
+
+Deno.test("tools: a schema that cannot be enforced is refused where a call is forced", async () => {
+  await using app = await new TestApp().ready();
+  const parameters = { type: "object", properties: { a: { not: { pattern: "(?=x)y" } } } };
+  const tools = [{ type: "function", function: { name: "f", parameters } }];
+  const error = await refusal(app, { tools, tool_choice: "required" });
+  assert.equal(error.code, "invalid_value");
+  assert.match(error.param, /^tools\[0\]\.function\.parameters/);
+  assert.equal((await complete(app, { tools })).object, "chat.completion");
+});

@@ -1,0 +1,168 @@
+import assert from "node:assert/strict";
+import { GrammarCompiler } from "../../../../src/grammar/compiler.ts";
+import type { GrammarMatcher } from "../../../../src/grammar/grammar.ts";
+import { CALL_FORMATS } from "../../../../src/models/calls/call_formats.ts";
+import type { CallFormat } from "../../../../src/models/calls/call_format.ts";
+import { answerGrammarOf } from "../../../../src/models/chat/answer_grammar.ts";
+import { type AnswerForm, AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import type { ChatTask, ToolOptions } from "../../../../src/models/task.ts";
+import { FUNCTIONS } from "../calls/examples.ts";
+
+const END = 256;
+
+/** A vocabulary of single bytes. */
+const BYTES = new GrammarCompiler(() => ({
+  vocabSize: 257,
+  bytesOf: (id) => id === END ? undefined : Uint8Array.of(id),
+  addedTokens: new Map(),
+  endTokenIds: new Set([END]),
+}));
+
+const THINK = { open: "<think>", close: "</think>" };
+
+function taskOf(tools: Partial<ToolOptions>, grammar?: ChatTask["grammar"]): ChatTask {
+  return {
+    type: "chat",
+    requestId: "test",
+    messages: [],
+    options: { stop: [], n: 1 },
+    tools: { functions: FUNCTIONS, choice: "required", isParallel: true, ...tools },
+    grammar,
+  };
+}
+
+function formOf(format: CallFormat, extra: Partial<AnswerForm> = {}): AnswerForm {
+  return { calls: { format, functions: FUNCTIONS, isIgnored: false }, ...extra };
+}
+
+function allows({ mask }: GrammarMatcher, token: number): boolean {
+  return (mask[token >> 5]! >>> (token % 32) & 1) === 1;
+}
+
+/** How much of a text the grammar lets through, and whether it may end there. */
+function follow(task: ChatTask, form: AnswerForm, text: string) {
+  const spec = answerGrammarOf(task, form);
+  assert.ok(spec);
+  const matcher = BYTES.compile(spec).createMatcher();
+  const bytes = new TextEncoder().encode(text);
+  for (const [at, byte] of bytes.entries()) {
+    if (!allows(matcher, byte)) return { at: text.slice(0, at), isWhole: false };
+    matcher.accept(byte);
+  }
+  return { at: text, isWhole: matcher.isFinished || allows(matcher, END) };
+}
+
+/** The answer that a format's models would give to a question for the weather and the time. */
+const ANSWERS: Readonly<Record<string, string>> = {
+  hermes:
+    '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>',
+  qwen_xml:
+    "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n<parameter=days>\n2\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=ping>\n</function>\n</tool_call>",
+  glm:
+    "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n<tool_call>ping\n</tool_call>",
+  llama:
+    '{"name": "get_weather", "parameters": {"city": "Paris", "days": 2}}; {"name": "ping", "parameters": {}}',
+  mistral:
+    '[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}, {"name": "ping", "arguments": {}}]',
+  mistral_args: '[TOOL_CALLS]get_weather[ARGS]{"city": "Paris", "days": 2}[TOOL_CALLS]ping[ARGS]{}',
+  granite:
+    '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}, {"name": "ping", "arguments": {}}]',
+  lfm2: '<|tool_call_start|>[get_weather(city="Paris", days=2), ping()]<|tool_call_end|>',
+  minicpm:
+    '<|tool_call_start|>\n```python\nget_weather(city="Paris", days=2)\nping()\n```\n<|tool_call_end|>',
+  smollm3:
+    '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}\n</tool_call>\n<tool_call>\n{"name": "ping", "arguments": {}}\n</tool_call>',
+  phi:
+    'functools[{"name": "get_weather", "arguments": {"city": "Paris", "days": 2}}, {"name": "ping", "arguments": {}}]',
+  deepseek:
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n{"city": "Paris", "days": 2}\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>ping\n```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+  deepseek_v31:
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>{"city": "Paris", "days": 2}<｜tool▁call▁end｜><｜tool▁call▁begin｜>ping<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+  function_gemma:
+    "<start_function_call>call:get_weather{city:<escape>Paris<escape>,days:2}<end_function_call><start_function_call>call:ping{}<end_function_call>",
+  gemma:
+    '<|tool_call>call:get_weather{city:<|"|>Paris<|"|>,days:2}<tool_call|><|tool_call>call:ping{}<tool_call|>',
+};
+
+Deno.test("answerGrammarOf() forces calls in every format, which its parser reads", () => {
+  for (const format of CALL_FORMATS) {
+    const answer = ANSWERS[format.name]!;
+    const form = formOf(format);
+    assert.deepEqual(follow(taskOf({}), form, answer), { at: answer, isWhole: true }, format.name);
+    const parser = new AnswerParser(form);
+    const deltas = [parser.push(answer), parser.end()].flatMap(({ toolCalls }) => toolCalls);
+    const calls = deltas.filter(({ name }) => name !== undefined);
+    assert.deepEqual(calls.map(({ name }) => name), ["get_weather", "ping"], format.name);
+    assert.deepEqual(JSON.parse(calls[0]!.arguments), { city: "Paris", days: 2 });
+    // Nothing else may come, and no other function.
+    assert.equal(follow(taskOf({}), form, "Hello").at.length < 3, true);
+    const wrong = answer.replaceAll("ping", "pong");
+    assert.equal(follow(taskOf({}), form, wrong).isWhole, false, format.name);
+  }
+});
+
+Deno.test("answerGrammarOf() binds a named function, and one call where there may be one only", () => {
+  for (const format of CALL_FORMATS) {
+    const answer = ANSWERS[format.name]!;
+    const form = formOf(format);
+    const named = taskOf({ choice: { name: "ping" } });
+    assert.equal(follow(named, form, answer).isWhole, false, format.name);
+    const alone = taskOf({ isParallel: false });
+    assert.equal(follow(alone, form, answer).isWhole, false, format.name);
+  }
+});
+
+Deno.test("answerGrammarOf() keeps arguments to the schema: what is required, and of its type", () => {
+  const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
+  const call = (json: string) =>
+    `<tool_call>\n{"name": "get_weather", "arguments": ${json}}\n</tool_call>`;
+  const check = (json: string) => follow(taskOf({}), formOf(hermes), call(json)).isWhole;
+  assert.equal(check('{"city": "Paris"}'), true);
+  assert.equal(check('{"days": 2}'), false);
+  assert.equal(check('{"city": 5}'), false);
+  assert.equal(check('{"city": "Paris", "unit": "kelvin"}'), false);
+  assert.equal(check('{"city": "Paris", "moon": 1}'), false);
+  assert.equal(check("[]"), false);
+});
+
+Deno.test("answerGrammarOf() with auto binds strict functions only from where a call begins", () => {
+  const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
+  const form = formOf(hermes);
+  assert.equal(answerGrammarOf(taskOf({ choice: "auto" }), form), undefined);
+  const functions = FUNCTIONS.map((each) => ({ ...each, strict: true }));
+  const strict = taskOf({ choice: "auto", functions });
+  for (const text of ["Hello.", "", "<tool", `Look: ${ANSWERS["hermes"]!}`, ANSWERS["hermes"]!]) {
+    assert.equal(follow(strict, form, text).isWhole, true, text);
+  }
+  for (const text of ["<tool_call>", "<tool_call>x", '<tool_call>\n{"name": "pong"']) {
+    assert.equal(follow(strict, form, text).isWhole, false, text);
+  }
+});
+
+Deno.test("answerGrammarOf() begins behind the thought, wherever that begins", () => {
+  const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
+  const answer = ANSWERS["hermes"]!;
+  const check = (state: "may_open" | "is_open" | "is_closed", text: string) =>
+    follow(taskOf({}), formOf(hermes, { thought: { markers: THINK, state } }), text).isWhole;
+  assert.equal(check("is_open", `Hm, {}.\n</think>\n\n${answer}`), true);
+  assert.equal(check("may_open", `<think>Hm.</think>${answer}`), true);
+  assert.equal(check("may_open", answer), true);
+  assert.equal(check("may_open", `Hm.${answer}`), false);
+  assert.equal(check("is_closed", answer), true);
+  assert.equal(check("is_closed", `<think>Hm.</think>${answer}`), false);
+
+  const choice = { kind: "choice", choices: ["yes", "no"] } as const;
+  const asked = { ...taskOf({}, choice), tools: undefined };
+  const form = { thought: { markers: THINK, state: "is_open" } } as const;
+  assert.equal(follow(asked, form, "Hm.</think>yes").isWhole, true);
+  assert.equal(follow(asked, form, "yes").isWhole, false);
+});
+
+Deno.test("answerGrammarOf() with auto and a form of its own takes either", () => {
+  const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
+  const choice = { kind: "choice", choices: ["yes", "no"] } as const;
+  const task = taskOf({ choice: "auto" }, choice);
+  assert.equal(follow(task, formOf(hermes), "yes").isWhole, true);
+  assert.equal(follow(task, formOf(hermes), ANSWERS["hermes"]!).isWhole, true);
+  assert.equal(follow(task, formOf(hermes), "perhaps").isWhole, false);
+});

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { HERMES } from "../../../../src/models/calls/formats/hermes.ts";
+import { type AnswerForm, AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
+import { Random } from "../../engine/random.ts";
+
+const MARKERS = { open: "<think>", close: "</think>" };
+
+function parse(form: AnswerForm, pieces: Iterable<string>) {
+  const parser = new AnswerParser(form);
+  const deltas = [...pieces].map((piece) => parser.push(piece));
+  deltas.push(parser.end());
+  return {
+    text: deltas.map(({ text }) => text).join(""),
+    reasoning: deltas.map(({ reasoning }) => reasoning).join(""),
+    calls: deltas.flatMap(({ toolCalls }) => toolCalls.flatMap(({ name }) => name ?? [])),
+  };
+}
+
+const open = { thought: { markers: MARKERS, state: "is_open" } } as const;
+const may = { thought: { markers: MARKERS, state: "may_open" } } as const;
+const withCalls = {
+  ...may,
+  calls: { format: HERMES, functions: [{ name: "f" }], isIgnored: false },
+} as const;
+
+const CASES: readonly [AnswerForm, string, ReturnType<typeof parse>][] = [
+  [may, "<think>\nHm.\n\nYes. \n</think>\n\nHello.\n", {
+    reasoning: "Hm.\n\nYes.",
+    text: "Hello.\n",
+    calls: [],
+  }],
+  [may, "\n<think></think>Hello.", { reasoning: "", text: "Hello.", calls: [] }],
+  [may, " Hello <think> there", { reasoning: "", text: " Hello <think> there", calls: [] }],
+  [may, "<thin air", { reasoning: "", text: "<thin air", calls: [] }],
+  [may, "<think>It was cut </thi", { reasoning: "It was cut </thi", text: "", calls: [] }],
+  [may, "", { reasoning: "", text: "", calls: [] }],
+  [open, "Hm.</think>\nHello.", { reasoning: "Hm.", text: "Hello.", calls: [] }],
+  [open, "Hello.", { reasoning: "Hello.", text: "", calls: [] }],
+  [
+    withCalls,
+    '<think>Call it.</think>\n\nI call.\n<tool_call>{"name": "f", "arguments": {}}</tool_call>\n',
+    { reasoning: "Call it.", text: "I call.", calls: ["f"] },
+  ],
+  [
+    withCalls,
+    '<think>A <tool_call>{"name": "f"}</tool_call> is no call here.</think> No.',
+    {
+      reasoning: 'A <tool_call>{"name": "f"}</tool_call> is no call here.',
+      text: "No.",
+      calls: [],
+    },
+  ],
+  [withCalls, "Hello. \n", { reasoning: "", text: "Hello. \n", calls: [] }],
+];
+
+Deno.test("AnswerParser takes thought, text and calls apart, however the answer is cut", () => {
+  const random = new Random(3);
+  for (const [form, answer, expected] of CASES) {
+    assert.deepEqual(parse(form, [answer]), expected, answer);
+    assert.deepEqual(parse(form, answer), expected, answer);
+    for (let round = 0; round < 100; round++) {
+      const at = random.between(0, answer.length);
+      assert.deepEqual(parse(form, [answer.slice(0, at), answer.slice(at)]), expected, answer);
+    }
+  }
+});
+
+Deno.test("AnswerParser leaves out calls that nobody asked for", () => {
+  const calls = { ...withCalls.calls, isIgnored: true };
+  const answer = 'Hi. <tool_call>{"name": "f", "arguments": {}}</tool_call>';
+  assert.deepEqual(parse({ calls }, answer), { reasoning: "", text: "Hi.", calls: [] });
+});
+
+Deno.test("AnswerParser hands out text at once where nothing can begin", () => {
+  const parser = new AnswerParser(may);
+  assert.equal(parser.push("Hello").text, "Hello");
+  assert.equal(parser.push(" there").text, " there");
+});

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
+import { renderOptions } from "../../../../src/models/chat/render_options.ts";
+import { toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
+import { thoughtMarkersOf, thoughtStateOf } from "../../../../src/models/chat/thought.ts";
+import type { ChatMessage } from "../../../../src/models/task.ts";
+
+function templateOf(source: string, name = "default"): ChatTemplate {
+  return new ChatTemplate(new Map([[name, source]]), { bos_token: "<s>" });
+}
+
+const ROLES = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}";
+const ONE_SYSTEM =
+  "{% if messages[0].role == 'system' %}[system]{{ messages[0].content }}{% set rest = messages[1:] %}{% else %}{% set rest = messages %}{% endif %}" +
+  "{% for m in rest %}{% if m.role == 'system' %}{{ raise_exception('one system message') }}{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}";
+
+const CONVERSATION = [
+  { role: "system", content: "A." },
+  { role: "system", content: "B." },
+  { role: "user", content: "Hi" },
+] as const;
+
+const FUNCTIONS = [{ name: "f", parameters: { type: "object", properties: {} } }];
+
+Deno.test("ChatTemplate.render() merges leading system messages where the template refuses more than one", () => {
+  assert.equal(templateOf(ROLES).render(CONVERSATION), "[system]A.[system]B.[user]Hi");
+  assert.equal(templateOf(ONE_SYSTEM).render(CONVERSATION), "[system]A.\n\nB.[user]Hi");
+  // Dropped in silence is refused, too.
+  const first =
+    "{{ messages[0].content }}{% for m in messages %}{% if m.role == 'user' %}[user]{{ m.content }}{% endif %}{% endfor %}";
+  assert.equal(templateOf(first).render(CONVERSATION), "A.\n\nB.[user]Hi");
+  const late = [...CONVERSATION, CONVERSATION[0]];
+  assert.throws(() => templateOf(ONE_SYSTEM).render(late), { kind: "invalid_value" });
+});
+
+Deno.test("ChatTemplate.render() continues the final message as transformers does", () => {
+  const source = `${ROLES}</s>{% if add_generation_prompt %}[assistant]{% endif %}`;
+  const begun = (content: string) => [CONVERSATION[2], { role: "assistant" as const, content }];
+  const go = (content: string, template = source) =>
+    templateOf(template).render(begun(content), { continuesFinalMessage: true });
+  assert.equal(go("Hello"), "[user]Hi[assistant]Hello");
+  assert.equal(go("Hello "), "[user]Hi[assistant]Hello ");
+  assert.equal(
+    go("Hello ", source.replace("m.content", "m.content | trim")),
+    "[user]Hi[assistant]Hello",
+  );
+  assert.throws(() => go(""), { kind: "invalid_value", param: "continue_final_message" });
+});
+
+Deno.test("ChatTemplate.takesTools finds out whether the template shows them", () => {
+  assert.equal(templateOf(ROLES).takesTools, false);
+  assert.equal(templateOf(`{{ tools | tojson }}${ROLES}`).takesTools, true);
+  assert.equal(
+    templateOf(`{% if xml_tools %}{{ xml_tools | tojson }}{% endif %}`).takesTools,
+    true,
+  );
+  const phi =
+    "{% for message in messages %}{% if 'tools' in message %}<|tool|>{{ message['tools'] }}<|/tool|>{% endif %}{{ message.content }}{% endfor %}";
+  assert.equal(templateOf(phi).takesTools, true);
+  const rendered = templateOf(phi).render([CONVERSATION[2]], { functions: FUNCTIONS });
+  assert.equal(
+    rendered,
+    `<|tool|>[{"name":"f","parameters":{"type":"object","properties":{}}}]<|/tool|>Hi`,
+  );
+  const named = new ChatTemplate(
+    new Map([["default", ROLES], ["tool_use", "{{ tools | tojson }}"]]),
+  );
+  assert.equal(named.takesTools, true);
+  assert.equal(named.render([CONVERSATION[2]]), "[user]Hi");
+});
+
+Deno.test("renderOptions() refuses tools where the template has no words for them", () => {
+  const template = templateOf(ROLES);
+  const tools = { functions: FUNCTIONS, choice: "auto", isParallel: true } as const;
+  const base = { type: "chat", requestId: "x", options: { stop: [], n: 1 } } as const;
+  const user: ChatMessage = { role: "user", content: "Hi" };
+  for (
+    const task of [
+      { ...base, messages: [user], tools },
+      { ...base, messages: [user, { role: "tool", content: "x" } as const] },
+    ]
+  ) {
+    assert.throws(() => renderOptions(task, template), { kind: "unsupported_by_model" });
+    assert.throws(() => renderOptions(task, undefined), { kind: "unsupported_by_model" });
+  }
+  const none = { ...base, messages: [user], tools: { ...tools, choice: "none" } as const };
+  assert.deepEqual(renderOptions(none, template).functions, []);
+});
+
+Deno.test("ChatTemplate.render() turns an effort into what the template knows", () => {
+  const source = "{{ enable_thinking }},{{ reasoning_effort }}";
+  const of = (reasoningEffort: string | undefined, variables = {}) =>
+    templateOf(source).render([CONVERSATION[2]], { reasoningEffort, variables });
+  assert.equal(of("none"), "false,");
+  assert.equal(of("high"), "true,high");
+  assert.equal(of("high", { enable_thinking: false }), "false,high");
+});
+
+Deno.test("toTemplateMessages() gives arguments as objects, and tool messages the name of their call", () => {
+  const messages: ChatMessage[] = [
+    {
+      role: "assistant",
+      content: "",
+      reasoning: "Hm.",
+      toolCalls: [
+        { id: "1", name: "f", arguments: '{"a": [1]}' },
+        { id: "2", name: "g", arguments: '{"a": ' },
+        { id: "3", name: "h", arguments: "" },
+      ],
+    },
+    { role: "tool", content: "x", toolCallId: "2" },
+  ];
+  const [assistant, tool] = toTemplateMessages(messages, ({ content }) => content as string);
+  assert.deepEqual(assistant!.tool_calls!.map((call) => call.function), [
+    { name: "f", arguments: { a: [1] } },
+    { name: "g", arguments: '{"a": ' },
+    { name: "h", arguments: {} },
+  ]);
+  assert.equal(assistant!.reasoning_content, "Hm.");
+  assert.deepEqual(tool, { role: "tool", content: "x", name: "g", tool_call_id: "2" });
+});
+
+Deno.test("thoughtStateOf() tells where the prompt leaves its reader", () => {
+  const markers = thoughtMarkersOf("... '</think>' in content ...")!;
+  assert.deepEqual(markers, { open: "<think>", close: "</think>" });
+  const state = (prompt: string, continues = false) =>
+    thoughtStateOf(prompt, { markers, continues });
+  assert.equal(state("<|assistant|>\n"), "may_open");
+  assert.equal(state("<|assistant|>\n<think>\n"), "is_open");
+  assert.equal(state("<|assistant|>\n<think>\n\n</think>\n\n"), "is_closed");
+  assert.equal(state("<|assistant|><think>I wonder", true), "is_open");
+  assert.equal(state("<|assistant|>The", true), "is_closed");
+  assert.equal(thoughtMarkersOf("{{ messages }}"), undefined);
+});
