@@ -49,7 +49,7 @@ const WRONG: Readonly<Record<string, readonly unknown[]>> = {
   min_tokens: ["1", -1, 0.5, 1e300, {}, []],
   ignore_eos: ["true", 1, {}, []],
   add_generation_prompt: ["true", 1, {}, []],
-  continue_final_message: ["true", 1, {}, [], true],
+  continue_final_message: ["true", 1, {}, []],
   tools: [
     5,
     "x",
