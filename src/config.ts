@@ -72,6 +72,8 @@ export interface ServerSettings {
   readonly allowPrivateMedia: boolean;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
+  /** Time that requests in flight have to finish when the server stops. */
+  readonly drainSeconds: number;
   /** Connections that are open at once; fewer where the process may not open so many files. */
   readonly maxConnections: number;
 }

@@ -128,6 +128,15 @@ export const SERVE_FLAGS = {
     fallback: 512,
     help: "Requests that may wait while the model works on others; more are answered 429.",
   }),
+  drainSeconds: integer({
+    placeholder: "<seconds>",
+    min: 0,
+    max: 3600,
+    fallback: 1,
+    help:
+      "Time that requests in flight have to finish when the server is asked to stop. With more " +
+      "than 1 it goes on to answer meanwhile, new requests with 503, so that a proxy asks another.",
+  }),
   maxConnections: integer({
     placeholder: "<count>",
     min: 1,

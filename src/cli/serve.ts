@@ -108,6 +108,7 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
     mediaDir: await findFolder("--media-dir", flags.mediaDir),
     allowPrivateMedia,
     ui: flags.ui,
+    drainSeconds: flags.drainSeconds,
     maxConnections: flags.maxConnections,
   };
 }

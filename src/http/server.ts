@@ -9,7 +9,6 @@ import { Listener } from "./listener.ts";
 import { type App, bridge } from "./node_bridge.ts";
 import type { AppDeps } from "./route.ts";
 
-const GRACE_MS = 1_000;
 const LAST_WRITES_MS = 500;
 
 const LISTEN_ERRORS: Readonly<Record<string, new (message: string) => Error>> = {
@@ -23,7 +22,7 @@ export interface RunningServer {
   /** Where it listens; the port is the real one when 0 was asked for. */
   readonly address: { readonly hostname: string; readonly port: number };
   /**
-   * Ends it: takes no new connections, gives the requests in flight one second, ends what is left of them with
+   * Ends it: takes no new connections, gives the requests in flight their time, ends what is left of them with
    * an error, and ends the session. Calling it again waits for the same end.
    */
   stop(): Promise<void>;
@@ -53,8 +52,11 @@ export async function startServer(deps: AppDeps): Promise<RunningServer> {
   let stopping: Promise<void> | undefined;
   const stop = async () => {
     session.drain();
-    const closed = listener.close();
-    await settledWithin(Promise.all(inFlight), GRACE_MS);
+    const { drainSeconds } = settings;
+    // Who has given more time has a proxy in front, which is to be told to ask elsewhere.
+    const closedAtOnce = drainSeconds > 1 ? undefined : listener.close();
+    await settledWithin(Promise.all(inFlight), drainSeconds * 1000);
+    const closed = closedAtOnce ?? listener.close();
     await session.stop();
     // What the end of the session wrote to open streams still has to leave.
     await settledWithin(Promise.all(inFlight), LAST_WRITES_MS);
