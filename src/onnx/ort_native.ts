@@ -19,7 +19,8 @@ let loaded: Promise<Native> | undefined;
 /** Loads the library, and fetches it first where that never happened. @throws {Error} where it cannot be had. */
 export function loadNative(): Promise<Native> {
   loaded ??= import(PACKAGE).then((native: Native) => {
-    native.env.logLevel = "error";
+    // What it refuses it throws too.
+    native.env.logLevel = "fatal";
     return native;
   });
   return loaded;
@@ -57,7 +58,7 @@ export async function openNativeSession(
     executionProviders: ["cpu"],
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
-    logSeverityLevel: 3,
+    logSeverityLevel: 4,
     // It would keep a plan for every shape it ever meets, and texts come in all lengths.
     enableMemPattern: false,
     extra: {
