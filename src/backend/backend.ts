@@ -18,6 +18,8 @@ import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 /** A device that runs graphs and kernels. It owns all memory it hands out until `dispose`. */
 export interface Backend {
   readonly kind: "webgpu" | "cpu";
+  /** The build of ONNX Runtime: the native one maps weights from disk. */
+  readonly runtime: "native" | "web";
   /** What the device is called, for people. */
   readonly adapter: string;
   /** Whether graphs and kernels may compute in f16. */

@@ -59,9 +59,9 @@ export class CpuBackend implements Backend {
     return `CPU (${this.#runtime?.description ?? "not open"}, ${Deno.build.arch})`;
   }
 
-  /** Which build of ONNX Runtime it runs on; `undefined` before it is loaded. */
-  get runtime(): CpuRuntime["name"] | undefined {
-    return this.#runtime?.name;
+  /** Before it is loaded, the one that is hoped for. */
+  get runtime(): CpuRuntime["name"] {
+    return this.#runtime?.name ?? (this.#options.choice === "web" ? "web" : "native");
   }
 
   #open(): Promise<CpuRuntime> {

@@ -65,7 +65,14 @@ function native(threads: number): CpuRuntime {
     openSession: (model) => openSession(model, options),
     openModel: async (model, files) => {
       const { bytes, weightsFolder } = await mapWeights(model, files);
-      return await openSession(bytes, { ...options, weightsFolder });
+      const session = await openSession(bytes, { ...options, weightsFolder });
+      try {
+        await files.requireUnchanged?.();
+      } catch (error) {
+        await session.release();
+        throw error;
+      }
+      return session;
     },
     dispose: releaseNativeSessions,
   };

@@ -38,6 +38,7 @@ const MAX_READ_BYTES = 2 ** 20;
 /** See the module. */
 export class WebGpuBackend implements Backend {
   readonly kind = "webgpu";
+  readonly runtime = "web";
   readonly adapter: string;
   readonly hasF16: boolean;
   readonly maxBufferBytes: number;

@@ -94,6 +94,18 @@ export class ServerMetrics {
         for (const phase of PHASES) this.set({ phase }, Number(phase === session.state.phase));
       },
     });
+    new Gauge({
+      name: "hearth_model_info",
+      help: "1, with what is loaded as labels; runtime is the build of ONNX Runtime",
+      labelNames: ["model", "kind", "dtype", "backend", "runtime"] as const,
+      registers: [this.#registry],
+      collect() {
+        this.reset();
+        if (session.state.phase !== "ready") return;
+        const { id: model, kind, dtype, backend, runtime } = session.state.info;
+        this.set({ model, kind, dtype, backend, runtime }, 1);
+      },
+    });
   }
 
   /** A request came that ends when `completed` resolves. */

@@ -95,7 +95,8 @@ async function openPaged(
     maxBufferBytes: backend.maxBufferBytes,
     elementBytes,
   });
-  requireMemory(needsOfCut(cut, limits, elementBytes), {
+  const mapsWeights = backend.runtime === "native";
+  requireMemory(needsOfCut(cut, limits, { elementBytes, mapsWeights }), {
     backend,
     availableBytes: await readAvailableBytes(),
     otherDtypes: await weighOtherDtypes(options),

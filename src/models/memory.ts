@@ -18,7 +18,7 @@ import { storedBytes } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
-/** ONNX Runtime's CPU provider keeps weights in the memory of one WebAssembly module. */
+/** onnxruntime-web keeps weights in the memory of one WebAssembly module. */
 const WASM_HEAP_BYTES = 2 ** 32;
 const MIB = 2 ** 20;
 const SMALLEST_KV_CACHE_MIB = 64;
@@ -43,20 +43,31 @@ export const NOTHING: MemoryNeeds = {
 
 /** What there is. */
 export interface MemoryOffer {
-  readonly backend: Pick<Backend, "kind" | "maxBufferBytes">;
+  readonly backend: Pick<Backend, "kind" | "runtime" | "maxBufferBytes">;
   /** Memory of the machine that is free, or can be had; `undefined` where it does not tell. */
   readonly availableBytes: number | undefined;
   /** The weights in the folder's other dtypes. */
   readonly otherDtypes: readonly { readonly dtype: Dtype; readonly weightsBytes: number }[];
 }
 
-/** What the paged decoder of a cut graph takes. */
+/**
+ * What the paged decoder of a cut graph takes.
+ *
+ * @param options.mapsWeights whether those that several segments read are in memory once.
+ */
 export function needsOfCut(
   cut: GraphCut,
   limits: DecoderLimits,
-  elementBytes: (dtype: "float32" | "float16") => number,
+  { elementBytes, mapsWeights }: {
+    readonly elementBytes: (dtype: "float32" | "float16") => number;
+    readonly mapsWeights: boolean;
+  },
 ): MemoryNeeds {
-  const sizes = cut.segments.flatMap(({ model }) => model.graph.initializers.map(storedBytes));
+  const tensors = cut.segments.flatMap(({ model }) => model.graph.initializers);
+  const counted = mapsWeights
+    ? [...new Map(tensors.map((tensor) => [tensor.name, tensor])).values()]
+    : tensors;
+  const sizes = counted.map(storedBytes);
   const cachedElements = cut.attentions.reduce(
     (sum, { dtype, kvHeads, headDim, vHeadDim }) =>
       sum + kvHeads * (headDim + vHeadDim) * elementBytes(dtype),
@@ -100,7 +111,8 @@ export async function weighFiles(
  */
 export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
   const { backend, availableBytes = Infinity } = offer;
-  if (needs.largestWeightBytes > backend.maxBufferBytes) {
+  const isNative = backend.runtime === "native";
+  if (needs.largestWeightBytes > backend.maxBufferBytes && !isNative) {
     throw new StartupError(
       `The largest tensor of this model takes ${
         formatBytes(needs.largestWeightBytes)
@@ -110,10 +122,12 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
         }`,
     );
   }
-  if (backend.kind === "cpu" && needs.weightsBytes > WASM_HEAP_BYTES) {
+  if (backend.kind === "cpu" && !isNative && needs.weightsBytes > WASM_HEAP_BYTES) {
     throw new StartupError(
-      `The weights of this model take ${formatBytes(needs.weightsBytes)}, and on the CPU at most ` +
-        `${formatBytes(WASM_HEAP_BYTES)} can be loaded. ${adviseOnWeights(offer, WASM_HEAP_BYTES)}`,
+      `The weights of this model take ${
+        formatBytes(needs.weightsBytes)
+      }, and onnxruntime-web loads at most ` +
+        `${formatBytes(WASM_HEAP_BYTES)} on the CPU. ${adviseOnWeights(offer, WASM_HEAP_BYTES)}`,
     );
   }
   const total = needs.weightsBytes + needs.cacheBytes + needs.activationBytes;

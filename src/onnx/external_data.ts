@@ -14,13 +14,21 @@ export interface ModelFiles {
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
   /** Where a file really lies, links followed; absent where there are no files to be mapped. */
   pathOf?(file: string): Promise<string>;
+  /** @throws {StartupError} when a file is not as it was when it was first read. */
+  requireUnchanged?(): Promise<void>;
+}
+
+/** A file, and how it was when it was opened. */
+interface OpenFile {
+  readonly handle: Deno.FsFile;
+  readonly first: Deno.FileInfo;
 }
 
 /** The files of one folder, opened when first read. */
 export class FolderFiles implements ModelFiles, AsyncDisposable {
   /** Where they are. */
   readonly folder: string;
-  readonly #open = new Map<string, Promise<Deno.FsFile>>();
+  readonly #open = new Map<string, Promise<OpenFile>>();
   /** Seek and read belong together: reads take turns. */
   #turn: Promise<unknown> = Promise.resolve();
 
@@ -40,11 +48,11 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
     return `${this.folder}/${parts.join("/")}`;
   }
 
-  #file(file: string): Promise<Deno.FsFile> {
+  #file(file: string): Promise<OpenFile> {
     let opened = this.#open.get(file);
     if (opened === undefined) {
       const path = this.#path(file);
-      opened = Deno.open(path).catch((cause) => {
+      opened = openFile(path).catch((cause) => {
         throw new StartupError(`Cannot read ${path}, which the model needs: ${cause.message}`, {
           cause,
         });
@@ -55,12 +63,24 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   }
 
   async size(file: string): Promise<number> {
-    return (await (await this.#file(file)).stat()).size;
+    return (await (await this.#file(file)).handle.stat()).size;
   }
 
   async pathOf(file: string): Promise<string> {
     await this.#file(file);
     return await Deno.realPath(this.#path(file));
+  }
+
+  async requireUnchanged(): Promise<void> {
+    for (const [file, opened] of this.#open) {
+      const { size, mtime } = await Deno.stat(this.#path(file));
+      const { first } = await opened;
+      if (size === first.size && mtime?.getTime() === first.mtime?.getTime()) continue;
+      throw new StartupError(
+        `${this.#path(file)} changed while it was loaded (${first.size} bytes, now ${size}): ` +
+          "start again when nothing writes it any more.",
+      );
+    }
   }
 
   read(file: string, offset: number, into: Uint8Array): Promise<void> {
@@ -70,7 +90,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   }
 
   async #readNow(file: string, offset: number, into: Uint8Array): Promise<void> {
-    const handle = await this.#file(file);
+    const { handle } = await this.#file(file);
     await handle.seek(offset, Deno.SeekMode.Start);
     for (let done = 0; done < into.length;) {
       const count = await handle.read(into.subarray(done));
@@ -88,10 +108,15 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const opened of this.#open.values()) {
       // What could not be opened needs no closing.
-      await opened.then((file) => file.close(), () => {});
+      await opened.then(({ handle }) => handle.close(), () => {});
     }
     this.#open.clear();
   }
+}
+
+async function openFile(path: string): Promise<OpenFile> {
+  const handle = await Deno.open(path);
+  return { handle, first: await handle.stat() };
 }
 
 /** Bytes that a stored tensor takes. */

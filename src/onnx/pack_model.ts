@@ -4,6 +4,7 @@
  * @module
  */
 import { basename, dirname } from "node:path";
+import { StartupError } from "../errors.ts";
 import { bytesOfStored, type ModelFiles, readStored, storedBytes } from "./external_data.ts";
 import type { ExternalData } from "./ort.ts";
 import type { Model, Tensor } from "./proto.ts";
@@ -68,6 +69,7 @@ export async function mapWeights(model: Model, files: ModelFiles): Promise<Mappe
     // One folder can be named. A model lies in two where a cache links to files that are apart.
     const isMapped = path !== undefined && (folder ??= dirname(path)) === dirname(path);
     if (isMapped && data.kind === "file") {
+      await requireBytes(files, data);
       initializers.push({ ...tensor, data: { ...data, file: basename(path) } });
     } else {
       const bytes = await bytesOfStored(tensor, files);
@@ -75,4 +77,21 @@ export async function mapWeights(model: Model, files: ModelFiles): Promise<Mappe
     }
   }
   return { bytes: withConstants(model, initializers), weightsFolder: folder };
+}
+
+/** @throws {StartupError} when a file ends before the bytes that a graph wants of it. */
+async function requireBytes(
+  files: ModelFiles,
+  { file, offset, length }: {
+    readonly file: string;
+    readonly offset: number;
+    readonly length: number;
+  },
+): Promise<void> {
+  const size = await files.size(file);
+  if (offset + length <= size) return;
+  throw new StartupError(
+    `${file} ends at byte ${size}, but the graph wants ${length} bytes from ${offset} on; ` +
+      "the download may be incomplete.",
+  );
 }

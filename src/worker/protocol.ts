@@ -43,6 +43,8 @@ export interface ModelInfo {
   readonly kind: ModelKind;
   readonly dtype: Dtype;
   readonly backend: "webgpu" | "cpu";
+  /** The build of ONNX Runtime. */
+  readonly runtime: "native" | "web";
   /** The adapter's own description, or the CPU provider's. */
   readonly adapter: string;
   /** Tokens of prompt and completion together, where the kind has such a limit. */

@@ -71,6 +71,7 @@ async function load(options: LoadOptions): Promise<void> {
         kind,
         dtype,
         backend: backend.kind,
+        runtime: backend.runtime,
         adapter: backend.adapter,
         contextLength,
         maxModelLength,

@@ -17,7 +17,7 @@ const NEEDS: MemoryNeeds = {
   activationBytes: 50 * MB,
 };
 const OFFER: MemoryOffer = {
-  backend: { kind: "cpu", maxBufferBytes: 2 ** 31 },
+  backend: { kind: "cpu", runtime: "web", maxBufferBytes: 2 ** 31 },
   availableBytes: 8000 * MB,
   otherDtypes: [
     { dtype: "fp32", weightsBytes: 8000 * MB },
@@ -58,13 +58,16 @@ Deno.test("requireMemory() names the dtypes that would fit where the weights alo
   );
 });
 
-Deno.test("requireMemory() knows that the CPU loads no more than a WebAssembly memory holds", () => {
+Deno.test("requireMemory() knows that onnxruntime-web loads no more than a WebAssembly memory holds", () => {
   const message = refusal({ weightsBytes: 5000 * MB }, { availableBytes: 64_000 * MB });
-  assert.match(message, /take 5\.00 GB, and on the CPU at most 4\.29 GB .*--dtype q4/);
+  assert.match(message, /take 5\.00 GB, and onnxruntime-web loads at most 4\.29 GB .*--dtype q4/);
+  const backend = { kind: "cpu", runtime: "native", maxBufferBytes: 2 ** 31 } as const;
+  const weightsBytes = 5000 * MB;
+  assert.equal(refusal({ weightsBytes }, { backend }), "");
 });
 
 Deno.test("requireMemory() refuses a tensor larger than the device's buffers", () => {
-  const backend = { kind: "webgpu", maxBufferBytes: 256 * MB } as const;
+  const backend = { kind: "webgpu", runtime: "web", maxBufferBytes: 256 * MB } as const;
   assert.match(
     refusal({}, { backend }),
     /takes 300 MB, and a buffer of this device at most 256 MB/,
@@ -72,7 +75,7 @@ Deno.test("requireMemory() refuses a tensor larger than the device's buffers", (
 });
 
 Deno.test("requireMemory() lets a GPU try what the machine's own memory would not hold", () => {
-  const backend = { kind: "webgpu", maxBufferBytes: 2 ** 31 } as const;
+  const backend = { kind: "webgpu", runtime: "web", maxBufferBytes: 2 ** 31 } as const;
   assert.equal(refusal({}, { backend, availableBytes: 100 * MB }), "");
 });
 

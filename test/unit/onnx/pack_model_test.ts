@@ -7,11 +7,11 @@ import {
   type ModelFiles,
   storedBytes,
 } from "../../../src/onnx/external_data.ts";
-import type { Tensor } from "../../../src/onnx/proto.ts";
+import type { Model, Tensor } from "../../../src/onnx/proto.ts";
 import { TENSOR } from "../../../src/onnx/proto_decode.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { writeModel } from "../../../src/onnx/proto_write.ts";
-import { copyWeights } from "../../../src/onnx/pack_model.ts";
+import { copyWeights, mapWeights } from "../../../src/onnx/pack_model.ts";
 import { splitGraph } from "../../../src/onnx/split.ts";
 import { MessageWriter, readFields, WireType } from "../../../src/onnx/wire.ts";
 import { CutRunner, TestSequence } from "./cut_runner.ts";
@@ -214,5 +214,57 @@ Deno.test("FolderFiles.read() says how much of a file is missing", async () => {
       /ends at byte 10, .* 8 bytes from 4 on/,
     );
     await assert.rejects(files.read("absent", 0, new Uint8Array(1)), /Cannot read .*absent/);
+  });
+});
+
+/** A decoder's graph and its weights, in a folder. */
+async function withWeightsFile(
+  run: (folder: string, model: Model) => Promise<void>,
+): Promise<void> {
+  await inTempFolder(async (folder) => {
+    const externalFile = "model.onnx_data";
+    const sizes = { layers: 1, hidden: 64, vocab: 97 };
+    await Deno.writeFile(`${folder}/model.onnx`, decoder(attention, { sizes, externalFile }));
+    await Deno.writeFile(`${folder}/${externalFile}`, new Uint8Array(2 ** 20));
+    await using files = new FolderFiles(folder);
+    await run(folder, await readModel(files, "model.onnx"));
+  });
+}
+
+Deno.test("mapWeights() refers to the model's own files, through links", async () => {
+  await withWeightsFile(async (folder, model) => {
+    await Deno.mkdir(`${folder}/blobs`);
+    await Deno.rename(`${folder}/model.onnx_data`, `${folder}/blobs/abc`);
+    await Deno.symlink("blobs/abc", `${folder}/model.onnx_data`);
+    await using files = new FolderFiles(folder);
+    const { bytes, weightsFolder } = await mapWeights(model, files);
+    assert.equal(weightsFolder, await Deno.realPath(`${folder}/blobs`));
+    const { graph } = await readModel(inMemory(bytes), "model.onnx");
+    const mapped = graph.initializers.filter(({ data }) => data.kind === "file");
+    assert.ok(mapped.length > 0);
+    for (const { data } of mapped) assert.ok(data.kind === "file" && data.file === "abc");
+  });
+});
+
+Deno.test("mapWeights() refuses weights beyond the end of their file", async () => {
+  await withWeightsFile(async (folder, model) => {
+    await Deno.truncate(`${folder}/model.onnx_data`, 5000);
+    await using files = new FolderFiles(folder);
+    await assert.rejects(mapWeights(model, files), {
+      name: "StartupError",
+      message: /model\.onnx_data ends at byte 5000, but the graph wants \d+ bytes from \d+ on/,
+    });
+  });
+});
+
+Deno.test("FolderFiles.requireUnchanged() refuses files that are being written", async () => {
+  await withWeightsFile(async (folder) => {
+    await using files = new FolderFiles(folder);
+    await files.size("model.onnx_data");
+    await files.requireUnchanged();
+    await Deno.truncate(`${folder}/model.onnx_data`, 2 ** 21);
+    await assert.rejects(files.requireUnchanged(), {
+      message: /changed while it was loaded \(1048576 bytes, now 2097152\)/,
+    });
   });
 });
