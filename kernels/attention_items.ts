@@ -41,15 +41,19 @@ export function maxItemWords(
  * Writes the items of a step: those of a head follow each other, so that its keys stay in the processor's cache, the last
  * rows first, since they may see the most keys, and what takes long is better begun early.
  *
+ * @param skipped sequences that have none.
  * @returns how many.
  */
 export function writeItems(
   words: Uint32Array,
   { sequences, queryStarts }: Sequences,
-  { kvHeads, group, rowsPerItem, joins }: ItemOptions,
+  { kvHeads, group, rowsPerItem, joins, skipped = [] }: ItemOptions & {
+    readonly skipped?: readonly number[];
+  },
 ): number {
   let length = 0;
   for (let s = 0; s < sequences.length; s++) {
+    if (skipped.includes(s)) continue;
     const numRows = (queryStarts[s + 1]! - queryStarts[s]!) * group;
     const parts = joins === undefined ? kvHeads : Math.ceil(joins.numThreads / sequences.length);
     const most = Math.min(Math.ceil(kvHeads / parts), Math.floor(rowsPerItem / numRows));

@@ -40,6 +40,8 @@ interface PlacedLayer {
   readonly shape: AttentionShape;
   /** f32 `[blocks, kvHeads, blockSize / TILE, headSize, TILE]`. */
   readonly kCache: Float32Array;
+  /** f32 `[blocks, kvHeads, blockSize, headSize]`. */
+  readonly vCache: Float32Array;
 }
 
 /**
@@ -89,7 +91,7 @@ export class SimdAttention {
     this.#exports = instantiateAttention(memory);
     const floats = (at: number, length: number) => new Float32Array(memory.buffer, at, length);
     this.#layers = layers.map(({ shape, write }, i) => {
-      const { site, q, k, v, out, kCache } = layouts[i]!;
+      const { site, q, k, v, out, kCache, vCache } = layouts[i]!;
       const rows = (at: number, width: number) => floats(at, limits.maxTokens * width);
       const outWidth = shape.heads * shape.headSize;
       const inputs = {
@@ -103,18 +105,24 @@ export class SimdAttention {
         ...{ site, inputs, outWidth, shape },
         out: rows(out, outWidth),
         kCache: floats(kCache, cacheLength),
+        vCache: floats(vCache, cacheLength),
       };
     });
     this.#step = step.step;
     this.#steps = new StepWriter(memory, step, limits);
   }
 
-  /** Takes the layout of the next step; its arrays may change afterwards. */
-  begin(step: PackedStep): void {
-    this.#steps.write(step);
+  /**
+   * Takes the layout of the next step; its arrays may change afterwards.
+   *
+   * @param skipped sequences whose keys and values are written, and which {@linkcode attend} leaves out.
+   */
+  begin(step: PackedStep, skipped: readonly number[] = []): void {
+    this.#steps.write(step, skipped);
     this.#numTokens = step.numTokens;
     this.#numPairs = 0;
     for (let s = 0; s < step.sequences.length; s++) {
+      if (skipped.includes(s)) continue;
       this.#numPairs += (step.queryStarts[s + 1]! - step.queryStarts[s]!) * step.kvLengths[s]!;
     }
   }
@@ -167,16 +175,60 @@ export class SimdAttention {
     head: number,
     { firstBlock, numKeys }: { readonly firstBlock: number; readonly numKeys: number },
   ): Float32Array {
-    const { kCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
+    const { shape: { blockSize, headSize } } = this.#layers[layer]!;
     const keys = new Float32Array(numKeys * headSize);
-    for (let key = 0; key < numKeys; key++) {
-      const block = firstBlock + Math.floor(key / blockSize);
-      const tile = Math.floor((key % blockSize) / TILE);
-      const at = ((block * kvHeads + head) * (blockSize / TILE) + tile) * headSize * TILE +
-        key % TILE;
-      for (let d = 0; d < headSize; d++) keys[key * headSize + d] = kCache[at + d * TILE]!;
-    }
+    const numBlocks = Math.ceil(numKeys / blockSize);
+    const blocks = Int32Array.from({ length: numBlocks }, (_, i) => firstBlock + i);
+    this.#readKeys(layer, head, { blocks, numKeys, into: keys });
     return keys;
+  }
+
+  /**
+   * Copies the first keys and values of a sequence.
+   *
+   * @param read.blocks of the sequence; `read.keys` and `read.values` are f32 `[kvHeads, numKeys, headSize]`.
+   */
+  readCache(
+    layer: number,
+    { blocks, numKeys, keys, values }: {
+      readonly blocks: Int32Array;
+      readonly numKeys: number;
+      readonly keys: Float32Array;
+      readonly values: Float32Array;
+    },
+  ): void {
+    const { vCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
+    for (let head = 0; head < kvHeads; head++) {
+      const begin = head * numKeys * headSize;
+      const into = keys.subarray(begin, begin + numKeys * headSize);
+      this.#readKeys(layer, head, { blocks, numKeys, into });
+      for (let key = 0; key < numKeys; key += blockSize) {
+        const at = (blocks[key / blockSize]! * kvHeads + head) * blockSize * headSize;
+        const length = Math.min(blockSize, numKeys - key) * headSize;
+        values.set(vCache.subarray(at, at + length), begin + key * headSize);
+      }
+    }
+  }
+
+  #readKeys(
+    layer: number,
+    head: number,
+    { blocks, numKeys, into }: {
+      readonly blocks: Int32Array;
+      readonly numKeys: number;
+      readonly into: Float32Array;
+    },
+  ): void {
+    const { kCache, shape: { kvHeads, blockSize, headSize } } = this.#layers[layer]!;
+    for (let first = 0; first < numKeys; first += TILE) {
+      const block = (blocks[Math.floor(first / blockSize)]! * kvHeads + head) * blockSize;
+      const tile = (block + first % blockSize) * headSize;
+      const end = Math.min(TILE, numKeys - first);
+      for (let key = 0; key < end; key++) {
+        const to = (first + key) * headSize;
+        for (let d = 0; d < headSize; d++) into[to + d] = kCache[tile + d * TILE + key]!;
+      }
+    }
   }
 
   /** Lets the threads forget the memory, which the engine frees once nothing else holds it. */

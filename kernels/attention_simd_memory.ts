@@ -90,6 +90,7 @@ export interface LayerPlace {
   readonly v: number;
   readonly out: number;
   readonly kCache: number;
+  readonly vCache: number;
 }
 
 /**
@@ -137,7 +138,7 @@ export function placeLayers(
       attend.window,
       sinks ? arena.place(sinks) : 0,
     );
-    return { site: arena.place(site), q, k, v, out, kCache: caches.k };
+    return { site: arena.place(site), q, k, v, out, kCache: caches.k, vCache: caches.v };
   });
 }
 
@@ -212,7 +213,8 @@ export class StepWriter {
     });
   }
 
-  write(step: PackedStep): void {
+  /** @param skipped sequences that {@linkcode itemsFor} leaves out. */
+  write(step: PackedStep, skipped: readonly number[]): void {
     const numSequences = step.sequences.length;
     const { maxBlocksPerSequence } = step;
     this.#counts[0] = numSequences;
@@ -220,7 +222,9 @@ export class StepWriter {
     this.#positions.set(step.positions.subarray(0, step.numTokens));
     this.#queryStarts.set(step.queryStarts.subarray(0, numSequences + 1));
     this.#blockTables.set(step.blockTables.subarray(0, numSequences * maxBlocksPerSequence));
-    for (const items of this.#items) items.count = writeItems(items.words, step, items.options);
+    for (const items of this.#items) {
+      items.count = writeItems(items.words, step, { ...items.options, skipped });
+    }
   }
 
   /** Where the items of layers with these heads lie, and how many there are in this step. */

@@ -123,7 +123,11 @@ export interface PagedAttention {
    * @param tensors by name, those the site names as q, k and v.
    * @param output where the result goes; allocated here when absent.
    */
-  run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
+  run(
+    layer: number,
+    tensors: ReadonlyMap<string, Tensor>,
+    output: Tensor | undefined,
+  ): Tensor | Promise<Tensor>;
   dispose(): void;
 }
 

@@ -104,7 +104,11 @@ export class CpuBackend implements Backend {
   }
 
   openAttention(options: AttentionOptions): PagedAttention {
-    return new CpuAttention(options, this.#kernelThreads());
+    return new CpuAttention(options, {
+      threads: this.#kernelThreads(),
+      // onnxruntime-web has no wider vectors than the kernels, and one thread.
+      openSession: this.runtime === "native" ? this.openSession.bind(this) : undefined,
+    });
   }
 
   openPackedAttention(options: PackedAttentionOptions): PackedAttention {

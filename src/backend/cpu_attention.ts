@@ -1,5 +1,5 @@
 /**
- * Paged attention on the CPU: the SIMD kernels, fed with ONNX Runtime's tensors.
+ * Paged attention on the CPU: the SIMD kernels, fed with ONNX Runtime's tensors, and for prompts the native ONNX Runtime.
  *
  * @module
  */
@@ -9,53 +9,95 @@ import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import { Tensor } from "../onnx/ort.ts";
-import { paramsOfSite } from "./attention_params.ts";
+import { paramsOfSite, type SiteParams } from "./attention_params.ts";
 import type { AttentionOptions, PagedAttention } from "./backend.ts";
+import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 
-/** See the module. All its memory is allocated when it is made. */
+/** What helps with the work. */
+export interface CpuAttentionHelp {
+  readonly threads?: KernelThreads | undefined;
+  /** Opens a graph on a runtime that is faster than the kernels with prompts; absent where there is none. */
+  readonly openSession?: OpenSession | undefined;
+}
+
+/** See the module. The memory of the cache is allocated when it is made. */
 export class CpuAttention implements PagedAttention {
   readonly #sites: readonly AttentionSite[];
+  readonly #prompts: PromptAttention | undefined;
   #kernels: SimdAttention | undefined;
-  #numTokens = 0;
+  #step: PackedStep | undefined;
+  /** Sequences that {@linkcode PromptAttention} takes. */
+  #prompted: readonly number[] = [];
 
   /**
    * @throws {RangeError} when the kernels cannot run a site's shape.
    * @throws {StartupError} when there is not enough memory.
    */
-  constructor(options: AttentionOptions, threads?: KernelThreads) {
+  constructor(options: AttentionOptions, { threads, openSession }: CpuAttentionHelp = {}) {
     this.#sites = options.sites;
     const layers = options.sites.map((site) => layerOf(site, options));
     this.#kernels = new SimdAttention(layers, { ...options, threads });
+    if (openSession !== undefined && PromptAttention.canRun(layers)) {
+      this.#prompts = new PromptAttention(layers, openSession);
+    }
   }
 
   begin(step: PackedStep): void {
-    this.#kernels!.begin(step);
-    this.#numTokens = step.numTokens;
+    this.#prompted = this.#prompts ? PromptAttention.choose(step) : [];
+    this.#kernels!.begin(step, this.#prompted);
+    this.#step = step;
   }
 
-  run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor {
+  run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor | Promise<Tensor> {
     const site = this.#sites[layer]!;
-    const { q, k, v } = this.#kernels!.inputs(layer);
+    const kernels = this.#kernels!;
+    const { q, k, v } = kernels.inputs(layer);
     copy(tensors.get(site.q.tensor)!, q);
     if (!isPacked(site)) {
       copy(tensors.get(site.k.tensor)!, k);
       copy(tensors.get(site.v.tensor)!, v);
     }
-    const out = this.#kernels!.run(layer);
-    const dims = [1, this.#numTokens, site.heads * site.vHeadDim];
+    kernels.write(layer);
+    if (this.#prompted.length > 0) return this.#runPrompts(layer);
     // A copy, since ONNX Runtime takes no shared memory.
-    if (site.dtype === "float32") return new Tensor("float32", out.slice(), dims);
+    return this.#toTensor(site, kernels.attend(layer).slice());
+  }
+
+  async #runPrompts(layer: number): Promise<Tensor> {
+    const site = this.#sites[layer]!;
+    const kernels = this.#kernels!;
+    const step = this.#step!;
+    const isAll = this.#prompted.length === step.sequences.length;
+    const out = isAll ? undefined : kernels.attend(layer).slice();
+    const width = site.heads * site.vHeadDim;
+    let rows = out ?? new Float32Array(step.sequences.length === 1 ? 0 : step.numTokens * width);
+    for (const sequence of this.#prompted) {
+      const result = await this.#prompts!.run(layer, { kernels, step, sequence });
+      const data = result.data as Float32Array<ArrayBuffer>;
+      if (step.sequences.length === 1) rows = data;
+      else rows.set(data, step.queryStarts[sequence]! * width);
+    }
+    return this.#toTensor(site, rows);
+  }
+
+  #toTensor(site: AttentionSite, out: Float32Array): Tensor {
+    const dims = [1, this.#step!.numTokens, site.heads * site.vHeadDim];
+    if (site.dtype === "float32") return new Tensor("float32", out, dims);
     return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
   }
 
   /** Lets go of the memory; the engine frees it. */
   dispose(): void {
     this.#kernels?.dispose();
+    this.#prompts?.dispose();
     this.#kernels = undefined;
   }
 }
 
-function layerOf(site: AttentionSite, { blockSize, constants }: AttentionOptions): SimdLayer {
+function layerOf(
+  site: AttentionSite,
+  { blockSize, constants }: AttentionOptions,
+): SimdLayer & SiteParams {
   const params = paramsOfSite(site, { blockSize, elem: "f32", anglesElem: "f32" });
   return {
     ...params,

@@ -82,7 +82,11 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#cross.begin(slotsOf(step));
   }
 
-  run(site: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
+  run(
+    site: number,
+    tensors: ReadonlyMap<string, Tensor>,
+    output: Tensor | undefined,
+  ): Tensor | Promise<Tensor> {
     const { isCross, layer } = this.#places[site]!;
     if (!isCross) return this.#own.run(layer, tensors, output);
     if (this.#taking !== undefined) {

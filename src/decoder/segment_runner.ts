@@ -34,7 +34,7 @@ export interface SegmentRunnerOptions<Cut extends PlannedCut> {
       readonly place: Tensor | undefined;
       readonly sizes: AxisSizes;
     },
-  ) => Tensor;
+  ) => Tensor | Promise<Tensor>;
   /** Whether each run's output is the caller's, and not memory that the next run writes to. */
   readonly handsOut?: boolean;
 }
@@ -75,7 +75,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
       for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
       for (const site of this.#sitesAfter[index]!) {
         const place = this.#place(site.output, sizes);
-        tensors.set(site.output.name, attend(site, { tensors, place, sizes }));
+        tensors.set(site.output.name, await attend(site, { tensors, place, sizes }));
       }
     }
   }

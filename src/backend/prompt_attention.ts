@@ -1,0 +1,148 @@
+/**
+ * Attention of long runs of queries on the CPU by ONNX Runtime, whose products use all that the processor has where
+ * WebAssembly has vectors of four. What it costs to lay a sequence's cache out for it is little beside many queries.
+ *
+ * @module
+ */
+import type { SimdAttention } from "../../kernels/attention_simd.ts";
+import type { RowLayout } from "../../kernels/kv_write.ts";
+import type { PackedStep } from "../../kernels/step_plan.ts";
+import { CAUSAL_INPUTS, causalAttentionModel } from "../onnx/attention_model.ts";
+import { type Session, Tensor } from "../onnx/ort.ts";
+import { writeModel } from "../onnx/proto_write.ts";
+import type { SiteParams } from "./attention_params.ts";
+
+/** Queries of a sequence from which on this is worth it. */
+const MIN_QUERIES = 32;
+
+/** What opens a graph on ONNX Runtime. */
+export type OpenSession = (model: Uint8Array) => Promise<Session>;
+
+/** See the module. */
+export class PromptAttention {
+  readonly #layers: readonly SiteParams[];
+  readonly #openSession: OpenSession;
+  /** By what makes them differ; opened when a first prompt comes. */
+  readonly #sessions = new Map<string, Promise<Session>>();
+  /** Used again and again, since one run is over before the next begins. */
+  readonly #buffers = new Map<string, Float32Array<ArrayBuffer>>();
+
+  constructor(layers: readonly SiteParams[], openSession: OpenSession) {
+    this.#layers = layers;
+    this.#openSession = openSession;
+  }
+
+  /** Whether it can do what the layers ask for. */
+  static canRun(layers: readonly SiteParams[]): boolean {
+    return layers.every(({ shape: { headSize }, attend }) =>
+      headSize % 8 === 0 && !attend.hasSinks
+    );
+  }
+
+  /** The sequences of a step that it takes. */
+  static choose({ sequences, queryStarts }: PackedStep): number[] {
+    return Array.from({ length: sequences.length }, (_, s) => s)
+      .filter((s) => queryStarts[s + 1]! - queryStarts[s]! >= MIN_QUERIES);
+  }
+
+  /**
+   * Attends for one sequence, whose keys and values the layer has written.
+   *
+   * @returns f32 `[1, queries, heads * headSize]`, the caller's.
+   */
+  async run(
+    layer: number,
+    { kernels, step, sequence }: {
+      readonly kernels: SimdAttention;
+      readonly step: PackedStep;
+      readonly sequence: number;
+    },
+  ): Promise<Tensor> {
+    const { shape: { heads, kvHeads, headSize }, write } = this.#layers[layer]!;
+    const first = step.queryStarts[sequence]!;
+    const numQueries = step.queryStarts[sequence + 1]! - first;
+    const numKeys = step.kvLengths[sequence]!;
+    const numPast = numKeys - numQueries;
+    const table = sequence * step.maxBlocksPerSequence;
+    const blocks = step.blockTables.subarray(table, table + step.maxBlocksPerSequence);
+
+    const inputs = kernels.inputs(layer);
+    const rows = (name: "q" | "k" | "v", numHeads: number) => {
+      const width = numHeads * headSize;
+      const into = this.#buffer(name, numQueries * width);
+      copyRows(inputs[name], into, { ...write[name], width, first, numRows: numQueries });
+      return new Tensor("float32", into, [1, numQueries, width]);
+    };
+    const pastLength = kvHeads * numPast * headSize;
+    const past = {
+      keys: this.#buffer("pastK", pastLength),
+      values: this.#buffer("pastV", pastLength),
+    };
+    kernels.readCache(layer, { blocks, numKeys: numPast, ...past });
+    const pastDims = [1, kvHeads, numPast, headSize];
+    const session = await this.#sessionOf(layer);
+    const { out } = await session.run({
+      [CAUSAL_INPUTS.q]: rows("q", heads),
+      [CAUSAL_INPUTS.k]: rows("k", kvHeads),
+      [CAUSAL_INPUTS.v]: rows("v", kvHeads),
+      [CAUSAL_INPUTS.pastK]: new Tensor("float32", past.keys, pastDims),
+      [CAUSAL_INPUTS.pastV]: new Tensor("float32", past.values, pastDims),
+      [CAUSAL_INPUTS.lastKey]: new Tensor("int32", Int32Array.of(numKeys - 1), [1]),
+      [CAUSAL_INPUTS.numKeys]: new Tensor("int32", Int32Array.of(numKeys), [1]),
+    });
+    return out!;
+  }
+
+  /** Closes its sessions. */
+  dispose(): void {
+    for (const session of this.#sessions.values()) {
+      // One that did not open has said so where it was wanted.
+      session.then((opened) => opened.release(), () => {});
+    }
+    this.#sessions.clear();
+    this.#buffers.clear();
+  }
+
+  #sessionOf(layer: number): Promise<Session> {
+    const { shape: { heads, kvHeads, headSize }, attend } = this.#layers[layer]!;
+    const { scale, softcap, window } = attend;
+    const attention = { heads, kvHeads, headSize, scale, softcap, window };
+    const key = JSON.stringify(attention);
+    let session = this.#sessions.get(key);
+    if (session === undefined) {
+      session = this.#openSession(writeModel(causalAttentionModel(attention)));
+      this.#sessions.set(key, session);
+    }
+    return session;
+  }
+
+  /** The first `length` elements of a buffer that grows to what the longest prompt needs. */
+  #buffer(name: string, length: number): Float32Array<ArrayBuffer> {
+    let buffer = this.#buffers.get(name);
+    if (buffer === undefined || buffer.length < length) {
+      buffer = new Float32Array(length);
+      this.#buffers.set(name, buffer);
+    }
+    return buffer.subarray(0, length);
+  }
+}
+
+/** Puts rows, which may be part of wider ones, one after the other. */
+function copyRows(
+  from: Float32Array,
+  into: Float32Array,
+  { stride, offset, width, first, numRows }: RowLayout & {
+    readonly width: number;
+    readonly first: number;
+    readonly numRows: number;
+  },
+): void {
+  if (stride === width) {
+    into.set(from.subarray(first * width, (first + numRows) * width));
+    return;
+  }
+  for (let row = 0; row < numRows; row++) {
+    const at = (first + row) * stride + offset;
+    into.set(from.subarray(at, at + width), row * width);
+  }
+}

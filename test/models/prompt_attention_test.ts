@@ -1,0 +1,124 @@
+/** Prompts by ONNX Runtime against the kernels, over the same steps. */
+import assert from "node:assert/strict";
+import type { PackedStep } from "../../kernels/step_plan.ts";
+import { CpuAttention } from "../../src/backend/cpu_attention.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import type { AttentionSite } from "../../src/onnx/graph_cut.ts";
+import { Tensor } from "../../src/onnx/ort.ts";
+import { makeNormal } from "../kernels/exact_sampling.ts";
+import { makeStep } from "../kernels/paged_case.ts";
+import { assertClose } from "../kernels/tensors.ts";
+
+const [HEADS, KV_HEADS, SIZE, BLOCK] = [6, 2, 32, 16];
+const [Q_WIDTH, KV_WIDTH] = [HEADS * SIZE, KV_HEADS * SIZE];
+const MAX_KEYS = 400;
+
+function site(options: Partial<AttentionSite> & { readonly isPacked?: boolean }): AttentionSite {
+  const { isPacked = false, ...rest } = options;
+  const stride = Q_WIDTH + 2 * KV_WIDTH;
+  const rows = (name: string, width: number, offset: number) =>
+    isPacked
+      ? { tensor: "qkv", tokenStride: stride, offset }
+      : { tensor: name, tokenStride: width, offset: 0 };
+  return {
+    ...{ layer: 0, afterSegment: 0, name: "attention" },
+    q: rows("q", Q_WIDTH, 0),
+    k: rows("k", KV_WIDTH, Q_WIDTH),
+    v: rows("v", KV_WIDTH, Q_WIDTH + KV_WIDTH),
+    output: { name: "out", dtype: "float32", shape: [1, "tokens", Q_WIDTH] },
+    ...{ heads: HEADS, kvHeads: KV_HEADS, headDim: SIZE, vHeadDim: SIZE, scale: 0.17 },
+    dtype: "float32",
+    ...rest,
+  };
+}
+
+const angles = (name: string) => ({ name, dtype: "float32", shape: [MAX_KEYS, SIZE / 2] });
+
+/** The first part of a prompt, the rest of it beside decodes, and two prompts at once. */
+function makeSteps(): { steps: PackedStep[]; numBlocks: number } {
+  const { step: last, numBlocks } = makeStep([
+    { queries: 90, keys: 390 },
+    { queries: 1, keys: 41 },
+    { queries: 33, keys: 33 },
+    { queries: 31, keys: 50 },
+  ], BLOCK);
+  const keys = [300, 40, 0, 19];
+  const queryStarts = Int32Array.from([0, 300, 340, 340, 359]);
+  const positions = keys.flatMap((count) => Array.from({ length: count }, (_, i) => i));
+  const first = {
+    ...last,
+    numTokens: 359,
+    queryStarts,
+    positions: Int32Array.from(positions),
+    kvLengths: Int32Array.from(keys),
+  };
+  return { steps: [first, last], numBlocks };
+}
+
+function promptTest(name: string, options: Parameters<typeof site>[0]): void {
+  Deno.test(`PromptAttention gives what the kernels give: ${name}`, async () => {
+    await using backend = await openNative();
+    const { steps, numBlocks } = makeSteps();
+    const sites = [site(options)];
+    const normal = makeNormal(4);
+    const table = (of: (x: number) => number) =>
+      Float32Array.from({ length: MAX_KEYS * SIZE / 2 }, (_, i) => of(i / 7));
+    const attentionOptions = {
+      ...{ sites, numBlocks, blockSize: BLOCK, maxTokens: 400, maxSequences: 4 },
+      maxBlocksPerSequence: steps[0]!.maxBlocksPerSequence,
+      constants: new Map([["cos", table(Math.cos)], ["sin", table(Math.sin)]]),
+    };
+    let numSessions = 0;
+    const kernels = new CpuAttention(attentionOptions);
+    const ours = new CpuAttention(attentionOptions, {
+      openSession: (model) => {
+        numSessions++;
+        return backend.cpu.openSession(model);
+      },
+    });
+    const { dtype } = sites[0]!;
+    for (const step of steps) {
+      const tensor = (width: number) => {
+        const data = new Float32Array(step.numTokens * width).map(normal);
+        const dims = [1, step.numTokens, width];
+        return dtype === "float32"
+          ? new Tensor("float32", data, dims)
+          : new Tensor("float16", new Float16Array(data) as unknown as Uint16Array, dims);
+      };
+      const tensors = new Map(
+        options.isPacked
+          ? [["qkv", tensor(Q_WIDTH + 2 * KV_WIDTH)]]
+          : [["q", tensor(Q_WIDTH)], ["k", tensor(KV_WIDTH)], ["v", tensor(KV_WIDTH)]],
+      );
+      const outputs = [];
+      for (const attention of [kernels, ours]) {
+        attention.begin(step);
+        const { data, dims } = await attention.run(0, tensors);
+        assert.deepEqual(dims, [1, step.numTokens, Q_WIDTH]);
+        outputs.push(Float32Array.from(data as Float32Array));
+      }
+      const tolerance = dtype === "float32" ? { abs: 1e-5, rel: 1e-5 } : { abs: 2e-3, rel: 2e-3 };
+      assertClose(outputs[1]!, outputs[0]!, tolerance);
+    }
+    assert.equal(numSessions, options.sinks ? 0 : 1);
+    kernels.dispose();
+    ours.dispose();
+  });
+}
+
+async function openNative(): Promise<{ cpu: CpuBackend } & AsyncDisposable> {
+  const cpu = await CpuBackend.open({ choice: "native", threads: 2 });
+  return { cpu, [Symbol.asyncDispose]: () => cpu.dispose() };
+}
+
+const rotary = { dim: SIZE, interleaved: false, cos: angles("cos"), sin: angles("sin") };
+promptTest("tensors apart", {});
+promptTest("one tensor", { isPacked: true });
+promptTest("a window", { localWindow: 24 });
+promptTest("a window of one", { localWindow: 1 });
+promptTest("a soft cap", { softcap: 2 });
+promptTest("rotated heads", { rotary: rotary as never });
+promptTest("float16", { dtype: "float16" });
+promptTest("sinks, which the kernels keep", {
+  sinks: { name: "cos", dtype: "float32", shape: [HEADS] } as never,
+});
