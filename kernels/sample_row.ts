@@ -5,6 +5,8 @@
  * @module
  */
 
+import type { TokenRule } from "./token_rule.ts";
+
 /** How the next token of one sequence is chosen. All values are already validated. */
 export interface SamplingParams {
   /** 0 is greedy: the exact argmax, the lowest token id among equals. */
@@ -62,6 +64,8 @@ export interface SampleRow {
   readonly adjustments?: TokenAdjustments | undefined;
   /** Bit `t` of word `t >> 5` set: token `t` is allowed. u32 `[ceil(vocabSize / 32)]`. */
   readonly mask?: Uint32Array | undefined;
+  /** What Whisper's rules say of the row, where its decoder applies such before the sampler does its work. */
+  readonly rule?: TokenRule | undefined;
   /** How many most likely tokens to report with their log-probabilities, 0 to 20. */
   readonly topLogprobs: number;
 }

@@ -13,6 +13,7 @@ const BINDINGS = { rows: "read", plain: "read", logits: "read_write" } as const;
 const THREADS = 256;
 /** A `Rule` of the shader: text, end, first, last. */
 const ROW_WORDS = 4;
+const NO_RULE = [2, 0, 0, 0];
 
 const PRELUDE: Readonly<Record<Elem, string>> = {
   f32: `alias elem = f32;\nconst LOWEST_ELEM = ${LOWEST_LOGIT.f32};\n`,
@@ -52,10 +53,16 @@ export class TokenRules {
    * Uploads the rules of rows, and appends the work that applies them: one dispatch.
    * Submit it before the next call, whose upload takes the place of this one's.
    *
+   * @param rules of each row; one without is left as it is.
    * @param logits elem `[rows, vocabSize]`, changed in place.
    */
-  encode(pass: GPUComputePassEncoder, rules: readonly TokenRule[], logits: GPUBuffer): void {
+  encode(
+    pass: GPUComputePassEncoder,
+    rules: readonly (TokenRule | undefined)[],
+    logits: GPUBuffer,
+  ): void {
     rules.forEach((rule, row) => {
+      if (rule === undefined) return this.#words.set(NO_RULE, row * ROW_WORDS);
       const { allowsText, allowsEnd, firstTimestamp, lastTimestamp } = rule;
       this.#words.set(
         [Number(allowsText), Number(allowsEnd), firstTimestamp, lastTimestamp],

@@ -5,7 +5,7 @@
 //
 //   ln Σ e^logit[timestamps] > max logit[others],
 //
-// the others go too. What goes becomes the lowest number there is.
+// the others go too. What goes becomes the lowest number there is. A row of text 2 has no rule and stays as it is.
 //
 //   rows    Rule [rows]
 //   plain   u32 [ceil(VOCAB / 32)]    bit t % 32 of word t / 32: token t is plain text
@@ -35,6 +35,9 @@ var<workgroup> others: array<f32, WG>;
 var<workgroup> times: array<f32, WG>;
 
 fn is_allowed(rule: Rule, token: u32) -> bool {
+  if (rule.text == 2u) {
+    return true;
+  }
   if (token >= TIMESTAMPS) {
     return token >= rule.first && token <= rule.last;
   }
@@ -92,7 +95,7 @@ fn token_rules(
     }
     workgroupBarrier();
   }
-  let wants_time = times[0] > 0.0 && log(times[0]) + best_time > best_other;
+  let wants_time = rule.text != 2u && times[0] > 0.0 && log(times[0]) + best_time > best_other;
 
   for (var token = thread; token < VOCAB; token += WG) {
     if (!is_allowed(rule, token) || (wants_time && token < TIMESTAMPS)) {

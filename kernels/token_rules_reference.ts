@@ -13,14 +13,16 @@ import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "./token_ru
 /**
  * Applies rules to logits in place.
  *
+ * @param rules of each row; one without is left as it is.
  * @param logits f32 or f16 `[rules.length, vocabSize]`.
  */
 export function applyTokenRules(
   logits: Float32Array | Float16Array,
-  rules: readonly TokenRule[],
+  rules: readonly (TokenRule | undefined)[],
   options: TokenRulesOptions,
 ): void {
   rules.forEach((rule, index) => {
+    if (rule === undefined) return;
     const start = index * options.vocabSize;
     applyRule(logits.subarray(start, start + options.vocabSize), rule, options);
   });

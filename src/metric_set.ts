@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { Counter, Gauge, Histogram, type Metric, Registry } from "prom-client";
 
 // deno-fmt-ignore -- a scale reads better in a line
 /** Durations from a millisecond to a minute. */
@@ -49,5 +49,15 @@ export class MetricSet {
   /** @param buckets upper bounds; those of durations in seconds if absent. */
   histogram(name: string, help: string, buckets: readonly number[] = SECONDS_BUCKETS): Histogram {
     return new Histogram({ name, help, buckets: [...buckets], registers: this.#registers });
+  }
+}
+
+/** Adds a registry's metrics to another, in place of those of the same names but some that are to stay. */
+export function adoptMetrics(into: Registry, from: Registry, staying: readonly string[]): void {
+  for (const metric of from.getMetricsAsArray()) {
+    const { name } = metric as unknown as { readonly name: string };
+    if (staying.includes(name)) continue;
+    into.removeSingleMetric(name);
+    into.registerMetric(metric as unknown as Metric);
   }
 }

@@ -28,7 +28,10 @@ const PLACES_AT_ONCE = 64;
 export class CpuCrossAttention implements CrossAttention {
   readonly #sites: readonly AttentionSite[];
   readonly #params: readonly SiteParams[];
-  readonly #numPlaces: number;
+  /** Blocks of a slot. */
+  readonly #numBlocks: number;
+  /** Places of each slot's input. */
+  readonly #lengths: Int32Array;
   #kernels: SimdAttention | undefined;
   #numTokens = 0;
 
@@ -42,8 +45,9 @@ export class CpuCrossAttention implements CrossAttention {
   ) {
     this.#sites = sites;
     this.#params = sites.map((site) => paramsOfCrossSite(site, "f32"));
-    this.#numPlaces = numPlaces;
     const maxBlocksPerSequence = blocksPerSlot(numPlaces);
+    this.#numBlocks = maxBlocksPerSequence;
+    this.#lengths = new Int32Array(numSlots);
     this.#kernels = new SimdAttention(
       this.#params.map((params) => ({ ...params, isPacked: false })),
       {
@@ -59,12 +63,14 @@ export class CpuCrossAttention implements CrossAttention {
   keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
     const kernels = this.#kernels!;
     const { k, v } = kernels.inputs(layer);
-    const width = keys.size / (slots.length * this.#numPlaces);
-    const numBlocks = blocksPerSlot(this.#numPlaces);
+    const length = keys.dims[1]!;
+    const width = keys.size / (slots.length * length);
+    const numBlocks = this.#numBlocks;
     slots.forEach((slot, input) => {
-      for (let first = 0; first < this.#numPlaces; first += PLACES_AT_ONCE) {
-        const numPlaces = Math.min(PLACES_AT_ONCE, this.#numPlaces - first);
-        const from = (input * this.#numPlaces + first) * width;
+      this.#lengths[slot] = length;
+      for (let first = 0; first < length; first += PLACES_AT_ONCE) {
+        const numPlaces = Math.min(PLACES_AT_ONCE, length - first);
+        const from = (input * length + first) * width;
         copy(keys, k, { from, length: numPlaces * width });
         copy(values, v, { from, length: numPlaces * width });
         kernels.begin(stepOfPlaces([slot], { first, numPlaces, numBlocks }));
@@ -74,7 +80,9 @@ export class CpuCrossAttention implements CrossAttention {
   }
 
   begin(slots: readonly number[]): void {
-    this.#kernels!.begin(stepOfTokens(slots, this.#numPlaces));
+    this.#kernels!.begin(
+      stepOfTokens(slots, { lengths: this.#lengths, numBlocks: this.#numBlocks }),
+    );
     this.#numTokens = slots.length;
   }
 
@@ -90,7 +98,7 @@ export class CpuCrossAttention implements CrossAttention {
   }
 
   openAlignment(options: CrossAlignmentOptions): CrossAlignment {
-    const numBlocks = blocksPerSlot(this.#numPlaces);
+    const numBlocks = this.#numBlocks;
     const kept = this.#params.map((params, layer) => ({
       params,
       keysOf: (head: number, slot: number, numKeys: number) =>

@@ -43,7 +43,7 @@ export class CpuSpeech implements SpeechKernels {
     return new Tensor("float16", new Uint16Array(Float16Array.from(features).buffer), dims);
   }
 
-  restrict(logits: Tensor, rules: readonly TokenRule[]): void {
+  restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void {
     applyTokenRules(logits.data as Floats, rules, this.#options.rules);
   }
 

@@ -15,7 +15,7 @@ import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts
 export interface CrossAttentionOptions {
   /** The decoder's attentions to the encoder's output, in their order; what they name as k and v is not looked at. */
   readonly sites: readonly AttentionSite[];
-  /** Places of the encoder's output, the same for all inputs. */
+  /** Most places of the encoder's output for one input. */
   readonly numPlaces: number;
   /** Inputs whose keys and values are kept at a time. */
   readonly numSlots: number;
@@ -25,7 +25,7 @@ export interface CrossAttentionOptions {
   readonly maxTokens: number;
 }
 
-/** Keys and values, `[inputs, numPlaces, kvHeads, headDim]`, of the site's dtype. */
+/** Keys and values, `[inputs, places, kvHeads, headDim]`, of the site's dtype; at most `numPlaces`. */
 export interface CrossTensors {
   readonly keys: Tensor;
   readonly values: Tensor;
@@ -92,8 +92,15 @@ export function stepOfPlaces(
  * The step of tokens that see all places: each stands for itself, at the last place.
  *
  * @param slots of each token.
+ * @param lengths places of each slot.
  */
-export function stepOfTokens(slots: readonly number[], numPlaces: number): PackedStep {
-  const numBlocks = blocksPerSlot(numPlaces);
-  return stepOfPlaces(slots, { first: numPlaces - 1, numPlaces: 1, numBlocks });
+export function stepOfTokens(
+  slots: readonly number[],
+  { lengths, numBlocks }: { readonly lengths: Int32Array; readonly numBlocks: number },
+): PackedStep {
+  return {
+    ...stepOfPlaces(slots, { first: 0, numPlaces: 1, numBlocks }),
+    positions: Int32Array.from(slots, (slot) => lengths[slot]! - 1),
+    kvLengths: Int32Array.from(slots, (slot) => lengths[slot]!),
+  };
 }

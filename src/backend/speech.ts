@@ -29,8 +29,8 @@ export interface SpeechKernels {
   measure(rows: readonly LogMelRow[]): void;
   /** The encoder's input `[rows, mels, frames]`: it stands until the next call, and is not the caller's. */
   features(rows: readonly LogMelRow[]): Tensor;
-  /** Leaves of logits `[rows, 1, vocabSize]` the tokens that each row's rule allows, in place. */
-  restrict(logits: Tensor, rules: readonly TokenRule[]): void;
+  /** Leaves of logits `[rows, 1, vocabSize]` the tokens that each row's rule allows, in place; without one, all. */
+  restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void;
   /** Copies rows of a tensor along its first axis; the copy is the caller's. */
   takeRows(tensor: Tensor, rows: readonly number[]): Tensor;
   dispose(): void;

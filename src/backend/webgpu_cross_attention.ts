@@ -45,6 +45,8 @@ export class WebGpuCrossAttention implements CrossAttention {
   readonly #gpu: GpuContext;
   readonly #options: CrossAttentionOptions;
   readonly #layers: readonly Layer[];
+  /** Places of each slot's input. */
+  readonly #lengths: Int32Array;
   /** By shape: sites of one shape share the steps' plans. */
   readonly #steps = new Map<string, Steps>();
 
@@ -52,20 +54,23 @@ export class WebGpuCrossAttention implements CrossAttention {
   constructor(gpu: GpuContext, options: CrossAttentionOptions) {
     this.#gpu = gpu;
     this.#options = options;
+    this.#lengths = new Int32Array(options.numSlots);
     this.#layers = options.sites.map((site) => this.#openLayer(site));
   }
 
   keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
     const { writeStep, write, kCache, vCache } = this.#layers[layer]!;
-    const { numPlaces } = this.#options;
-    const numBlocks = blocksPerSlot(numPlaces);
+    const numBlocks = blocksPerSlot(this.#options.numPlaces);
+    const numPlaces = keys.dims[1]!;
+    for (const slot of slots) this.#lengths[slot] = numPlaces;
     const [k, v] = [keys.gpuBuffer as GPUBuffer, values.gpuBuffer as GPUBuffer];
     writeStep.write(stepOfPlaces(slots, { first: 0, numPlaces, numBlocks }));
     this.#submit((pass) => write.encode(pass, { q: k, k, v, kCache, vCache }));
   }
 
   begin(slots: readonly number[]): void {
-    const step = stepOfTokens(slots, this.#options.numPlaces);
+    const numBlocks = blocksPerSlot(this.#options.numPlaces);
+    const step = stepOfTokens(slots, { lengths: this.#lengths, numBlocks });
     for (const { attend } of this.#steps.values()) attend.write(step);
   }
 

@@ -57,7 +57,7 @@ export class WebGpuSpeech implements SpeechKernels {
     });
   }
 
-  restrict(logits: Tensor, rules: readonly TokenRule[]): void {
+  restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void {
     this.#submit((pass) => this.#rules.encode(pass, rules, logits.gpuBuffer as GPUBuffer));
   }
 

@@ -37,6 +37,8 @@ export interface StepSequence {
   readonly sequenceId: number;
   /** Present when this step reaches the sequence's last token, so that a new one is due. */
   readonly sample?: SampleRow | undefined;
+  /** What an encoder is given, whose output its tokens attend to: the same object, the same keys and values. */
+  readonly encoderInput?: object | undefined;
 }
 
 /**

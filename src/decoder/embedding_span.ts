@@ -26,14 +26,14 @@ export interface EmbeddingSpan {
   readonly firstRow: number;
 }
 
-/** The rows of one sequence could not be made; the others of the step are not to blame. */
-export class EmbeddingError extends Error {
-  override readonly name = "EmbeddingError";
-  readonly sequenceId: number;
+/** What some sequences read besides tokens could not be encoded; the others of the step are not to blame. */
+export class EncoderError extends Error {
+  override readonly name = "EncoderError";
+  readonly sequenceIds: readonly number[];
 
-  /** @param cause what the source threw. */
-  constructor(sequenceId: number, cause: unknown) {
-    super(`The embeddings of sequence ${sequenceId} could not be made.`, { cause });
-    this.sequenceId = sequenceId;
+  /** @param cause what the encoder threw. */
+  constructor(sequenceIds: readonly number[], cause: unknown) {
+    super(`What sequences ${sequenceIds.join(", ")} read could not be encoded.`, { cause });
+    this.sequenceIds = sequenceIds;
   }
 }

@@ -16,8 +16,10 @@ export interface EncoderDecoderOptions extends AttentionOptions {
   readonly backend: Backend;
   /** Whether a site attends to the encoder. */
   readonly isCross: (site: AttentionSite) => boolean;
-  /** Places of the encoder's output. */
+  /** Most places of the encoder's output for one input. */
   readonly numPlaces: number;
+  /** Inputs whose keys and values are kept at a time. */
+  readonly numSlots: number;
   /** Most inputs that are kept in one call. */
   readonly maxInputs: number;
 }
@@ -29,10 +31,7 @@ export interface QueryTaking {
   readonly firstToken: number;
 }
 
-/**
- * See the module. The blocks of the paged cache are dealt out by slot: `maxBlocksPerSequence` to each, in order, so
- * that a sequence's first block tells its slot.
- */
+/** See the module. */
 export class EncoderDecoderAttention implements PagedAttention {
   readonly #own: PagedAttention;
   readonly #cross: CrossAttention;
@@ -40,10 +39,13 @@ export class EncoderDecoderAttention implements PagedAttention {
   readonly #places: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #sites: readonly AttentionSite[];
   #taking: QueryTaking | undefined;
+  #slots: readonly number[] = [];
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */
-  constructor({ backend, isCross, numPlaces, maxInputs, ...options }: EncoderDecoderOptions) {
-    const { sites, maxTokens, maxSequences } = options;
+  constructor(
+    { backend, isCross, numPlaces, numSlots, maxInputs, ...options }: EncoderDecoderOptions,
+  ) {
+    const { sites, maxTokens } = options;
     const own = sites.filter((site) => !isCross(site));
     const cross = sites.filter(isCross);
     this.#sites = sites;
@@ -56,7 +58,7 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#cross = backend.openCrossAttention({
       sites: cross,
       numPlaces,
-      numSlots: maxSequences,
+      numSlots,
       maxInputs,
       maxTokens,
     });
@@ -77,9 +79,19 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#taking = taking;
   }
 
+  /** Says in which slots is what the sequences of the next step attend to. */
+  useSlots(slots: readonly number[]): void {
+    this.#slots = slots;
+  }
+
   begin(step: PackedStep): void {
     this.#own.begin(step);
-    this.#cross.begin(slotsOf(step));
+    const { queryStarts } = step;
+    this.#cross.begin(
+      this.#slots.flatMap((slot, s) =>
+        new Array<number>(queryStarts[s + 1]! - queryStarts[s]!).fill(slot)
+      ),
+    );
   }
 
   run(
@@ -100,15 +112,4 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#own.dispose();
     this.#cross.dispose();
   }
-}
-
-/** The slot of each token. */
-function slotsOf(step: PackedStep): number[] {
-  const { sequences, queryStarts, blockTables, maxBlocksPerSequence } = step;
-  const slots: number[] = [];
-  for (let s = 0; s < sequences.length; s++) {
-    const slot = blockTables[s * maxBlocksPerSequence]! / maxBlocksPerSequence;
-    for (let token = queryStarts[s]!; token < queryStarts[s + 1]!; token++) slots.push(slot);
-  }
-  return slots;
 }

@@ -11,7 +11,7 @@ import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { Session } from "../onnx/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { openSegments } from "./open_segments.ts";
-import { mostOf, PagedDecoder } from "./paged_decoder.ts";
+import { type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";
 import { bytesOf } from "./segment_runner.ts";
 import { TokenEmbeddings } from "./token_embeddings.ts";
 
@@ -25,6 +25,7 @@ export interface PagedOpenOptions {
   readonly openEmbedding: () => Promise<Session>;
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
+  readonly processLogits?: LogitsProcessor | undefined;
   /** Called after each segment with the share that is open, 0 to 1. */
   readonly onProgress: (fraction: number) => void;
 }
@@ -54,7 +55,10 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   const sessions = await openSegments(cut, options);
   for (const session of sessions) opened.defer(() => session.release());
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
-  const decoder = new PagedDecoder({ backend, cut, embeddings, sessions, attention, limits });
+  const decoder = new PagedDecoder({
+    ...{ backend, cut, embeddings, sessions, attention, limits },
+    processLogits: options.processLogits,
+  });
   opened.move();
   return decoder;
 }

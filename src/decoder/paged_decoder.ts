@@ -7,7 +7,7 @@
 import type { Backend, PagedAttention, Sampler } from "../backend/backend.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
-import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
+import type { Decoder, DecoderLimits, SampledToken, SampleRow, StepBatch } from "./decoder.ts";
 import { type AxisSizes, dimsOf, SegmentRunner } from "./segment_runner.ts";
 import { StepInputs } from "./step_inputs.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
@@ -22,7 +22,12 @@ export interface PagedDecoderParts {
   readonly sessions: readonly Session[];
   readonly attention: PagedAttention;
   readonly limits: DecoderLimits;
+  /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
+  readonly processLogits?: LogitsProcessor | undefined;
 }
+
+/** See {@linkcode PagedDecoderParts.processLogits}. */
+export type LogitsProcessor = (logits: Tensor, rows: readonly SampleRow[]) => void;
 
 /** See the module. */
 export class PagedDecoder implements Decoder {
@@ -60,6 +65,7 @@ export class PagedDecoder implements Decoder {
     const logits = await this.forward(batch);
     if (logits === undefined) return [];
     const samples = batch.sequences.flatMap(({ sample }) => sample ?? []);
+    this.#parts.processLogits?.(logits, samples);
     return await this.#sampler.sample(logits, samples);
   }
 

@@ -6,7 +6,7 @@
  */
 import type { Backend, Storage } from "../backend/backend.ts";
 import { type Session, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
-import { EmbeddingError, type EmbeddingSpan } from "./embedding_span.ts";
+import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
 
 /** Packed tokens to embed. */
 export interface TokensToEmbed {
@@ -56,7 +56,7 @@ export class TokenEmbeddings {
    *
    * @param dims of the embeddings, where they go to the storage.
    * @returns the outputs by name; the caller disposes of those that are not in the storage.
-   * @throws {EmbeddingError} when a span's rows cannot be made.
+   * @throws {EncoderError} when a span's rows cannot be made.
    */
   async embed({ ids, spans }: TokensToEmbed, dims?: readonly number[]): Promise<Tensors> {
     const { session, storage } = this.#options;
@@ -78,7 +78,7 @@ export class TokenEmbeddings {
     try {
       rows = await span.source.rows();
     } catch (error) {
-      throw new EmbeddingError(span.sequenceId, error);
+      throw new EncoderError([span.sequenceId], error);
     }
     this.#options.backend.copyRows(rows, embeddings, {
       fromRow: span.firstRow,

@@ -5,7 +5,7 @@
  */
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import type { Decoder, DecoderLimits, SampledToken } from "../decoder/decoder.ts";
-import { EmbeddingError } from "../decoder/embedding_span.ts";
+import { EncoderError } from "../decoder/embedding_span.ts";
 import { log } from "../log.ts";
 import { BusyTurns } from "../next_turn.ts";
 import { EngineMetrics } from "./metrics.ts";
@@ -174,7 +174,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
    * else all that took part. The step is not committed, so the others' tokens are computed again.
    */
   #fail(step: ScheduledStep, error: unknown): void {
-    const reason = error instanceof EmbeddingError ? error.cause : error;
+    const reason = error instanceof EncoderError ? error.cause : error;
     for (const { sequence } of blame(step, error)) {
       const running = this.#running.get(sequence.id);
       if (running !== undefined) this.#failRequest(running, sequence.sampling.failure ?? reason);
@@ -193,8 +193,8 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
 
 /** Those of a step that it failed for. */
 function blame({ scheduled }: ScheduledStep, error: unknown): readonly ScheduledSequence[] {
-  if (error instanceof EmbeddingError) {
-    return scheduled.filter(({ sequence }) => sequence.id === error.sequenceId);
+  if (error instanceof EncoderError) {
+    return scheduled.filter(({ sequence }) => error.sequenceIds.includes(sequence.id));
   }
   if (!(error instanceof NothingToSampleError)) return scheduled;
   const sampling = scheduled.filter(({ samples }) => samples);

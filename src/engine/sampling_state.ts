@@ -1,6 +1,7 @@
 import type { SampleRow, SamplingParams, TokenAdjustments } from "../../kernels/sample_row.ts";
 import { refusal } from "../grammar/compiler.ts";
-import type { Grammar, GrammarMatcher } from "../grammar/grammar.ts";
+import type { Grammar } from "../grammar/grammar.ts";
+import type { TokenRules } from "./token_rules.ts";
 
 /** A mask that allows nothing, however many words of it are read. */
 const NO_TOKENS = new Uint32Array(2 ** 16);
@@ -18,6 +19,8 @@ export interface SamplingOptions {
   readonly topLogprobs: number;
   /** What the completion must match. */
   readonly grammar?: Grammar | undefined;
+  /** What the tokens may be, where there is no grammar. */
+  readonly rules?: TokenRules | undefined;
 }
 
 /**
@@ -31,7 +34,7 @@ export class SamplingState implements SampleRow {
   readonly adjustments: TokenAdjustments | undefined;
   readonly #table: AdjustmentTable | undefined;
   readonly #options: SamplingOptions;
-  readonly #matcher: GrammarMatcher | undefined;
+  readonly #rules: TokenRules | undefined;
   #failure: unknown;
   #tokenIndex = 0;
 
@@ -49,17 +52,20 @@ export class SamplingState implements SampleRow {
       this.#table.addPrompt(promptTokens, repetitionPenalty !== 1);
     }
     this.adjustments = this.#table;
-    this.#matcher = options.grammar?.createMatcher();
+    this.#rules = options.grammar?.createMatcher() ?? options.rules;
   }
 
   /**
-   * The tokens that the grammar allows, worked out when the sampler asks for them: on a GPU that is while the device runs
-   * the step. None where the grammar failed.
+   * The tokens that grammar or rules allow, worked out when the sampler asks for them: on a GPU that is while the device runs
+   * the step. None where that failed.
    */
   get mask(): Uint32Array | undefined {
-    const matcher = this.#matcher;
-    if (matcher === undefined) return undefined;
-    return this.#guard(() => matcher.mask) ?? NO_TOKENS;
+    const mask = this.#guard(() => this.#rules?.mask);
+    return this.#failure === undefined ? mask : NO_TOKENS;
+  }
+
+  get rule(): SampleRow["rule"] {
+    return this.#rules?.rule;
   }
 
   /** What went wrong in the grammar, which leaves this completion alone without a next token. */
@@ -69,7 +75,7 @@ export class SamplingState implements SampleRow {
 
   /** Whether the completion matches its grammar, and would no longer with any further token. */
   get isFinished(): boolean {
-    return this.#matcher?.isFinished ?? false;
+    return this.#rules?.isFinished ?? false;
   }
 
   /** Index of the token to choose next within the completion. */
@@ -81,7 +87,7 @@ export class SamplingState implements SampleRow {
   push(tokenId: number): void {
     this.#tokenIndex++;
     this.#table?.addCompletion(tokenId);
-    this.#guard(() => this.#matcher?.accept(tokenId));
+    this.#guard(() => this.#rules?.accept?.(tokenId));
     const { minTokens = 0, endTokenIds = [], logitBias } = this.#options;
     if (this.#tokenIndex !== minTokens) return;
     for (const id of endTokenIds) this.#table?.setBias(id, logitBias?.get(id) ?? 0);

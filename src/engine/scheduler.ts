@@ -8,6 +8,7 @@ import { HearthError } from "../errors.ts";
 import type { Grammar } from "../grammar/grammar.ts";
 import { BlockManager, type BlockStats } from "./blocks.ts";
 import { type MediaSpan, type SectionPositions, Sequence } from "./sequence.ts";
+import type { TokenRules } from "./token_rules.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 
 /** The cache scope of all sequences while the prefix cache is on. */
@@ -34,6 +35,13 @@ export interface GenerationRequest {
   readonly media?: readonly MediaSpan[] | undefined;
   /** Where the tokens are, for a rotary embedding in sections; at their places in the sequence if absent. */
   readonly sectionPositions?: SectionPositions | undefined;
+  /**
+   * What an encoder is given, whose output all tokens of the request attend to; for decoders that look at an encoder.
+   * It is encoded when the request runs. One object is encoded once, as long as its keys and values are kept.
+   */
+  readonly encoderInput?: object | undefined;
+  /** Makes the rules of each sample. */
+  readonly rules?: ((sampleIndex: number) => TokenRules) | undefined;
 }
 
 /** Counts since the start, and states now. */
@@ -103,9 +111,10 @@ export class Scheduler {
     );
     const requestId = this.#nextRequestId++;
     const cacheScope = this.#prefixCache ? SHARED_SCOPE : requestId;
-    return request.samples.map((params) => {
+    return request.samples.map((params, index) => {
       const id = this.#nextSequenceId++;
-      const sequence = new Sequence({ ...request, id, requestId, cacheScope, maxLength, params });
+      const own = { id, requestId, cacheScope, maxLength, params, rules: request.rules?.(index) };
+      const sequence = new Sequence({ ...request, ...own });
       this.#sequences.set(id, sequence);
       this.#waiting.push(sequence);
       return sequence;

@@ -45,6 +45,8 @@ export interface SequenceOptions extends SamplingOptions {
   readonly media?: readonly MediaSpan[] | undefined;
   /** Where its tokens are, if not at their places in the sequence. */
   readonly sectionPositions?: SectionPositions | undefined;
+  /** What an encoder is given, whose output its tokens attend to. */
+  readonly encoderInput?: object | undefined;
 }
 
 /** One sequence of tokens that grows by a token at a time: a prompt and its completion. */
@@ -56,6 +58,7 @@ export class Sequence {
   readonly maxLength: number;
   readonly media: readonly MediaSpan[];
   readonly sectionPositions: SectionPositions | undefined;
+  readonly encoderInput: object | undefined;
   /** Prompt, then completion. */
   readonly tokens: Int32List;
   /** The blocks of the KV cache that hold its tokens, in order; kept by the block manager. */
@@ -79,6 +82,7 @@ export class Sequence {
     this.maxLength = options.maxLength;
     this.media = options.media ?? [];
     this.sectionPositions = options.sectionPositions;
+    this.encoderInput = options.encoderInput;
     this.tokens = new Int32List(options.promptTokens);
     this.sampling = new SamplingState(options.promptTokens, options);
   }

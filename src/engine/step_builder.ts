@@ -40,7 +40,8 @@ export class StepBuilder {
       for (let position = start; position < end; position++) {
         this.#positions[numTokens++] = position;
       }
-      return { sequenceId: sequence.id, sample: samples ? sequence.sampling : undefined };
+      const { id, encoderInput, sampling } = sequence;
+      return { sequenceId: id, encoderInput, sample: samples ? sampling : undefined };
     });
     this.#queryStarts[sequences.length] = numTokens;
     return {

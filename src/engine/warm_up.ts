@@ -12,9 +12,10 @@ const PROMPT_TOKENS = 24;
  * Runs a short prompt and two next tokens: devices compile their programs when they first meet a shape, and a model
  * that loads but cannot run shows itself now.
  *
+ * @param encoderInput what the tokens attend to, for a decoder that looks at an encoder.
  * @throws {Error} what the decoder throws.
  */
-export async function warmUp(decoder: Decoder): Promise<void> {
+export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<void> {
   const { contextLength, vocabSize } = decoder.limits;
   const length = Math.max(1, Math.min(PROMPT_TOKENS, contextLength - 3));
   const engine = new EngineLoop(decoder, { prefixCache: false });
@@ -24,6 +25,7 @@ export async function warmUp(decoder: Decoder): Promise<void> {
       samples: [{ ...GREEDY, temperature: 1 }],
       maxTokens: 3,
       topLogprobs: 0,
+      encoderInput,
     }, {
       onToken: () => false,
       onDone: () => resolve(),

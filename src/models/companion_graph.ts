@@ -7,7 +7,6 @@ import { basename, join } from "node:path";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { Session } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import { openChangedGraph } from "./changed_graph.ts";
 import type { OpenContext } from "./family.ts";
 
 /** What companions are opened with. */
@@ -22,8 +21,5 @@ export async function openCompanion(
   onProgress({ what: `loading ${path}` });
   await using files = new FolderFiles(join(folder.path, "onnx"));
   const model = await readModel(files, basename(path));
-  return await openChangedGraph(model, {
-    files,
-    backend,
-  });
+  return await backend.openModel(model, files);
 }

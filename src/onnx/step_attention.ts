@@ -11,6 +11,7 @@ import { makeNode, type Model, type Node } from "./proto.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "./unmasked_attention.ts";
 
 const MICROSOFT = "com.microsoft";
+const ENCODER_MASK = "encoder_attention_mask";
 /** `TensorProto.DataType`, as `Cast` takes it. */
 const CAST_TO = { float32: 1, float16: 10 } as const;
 type Float = keyof typeof CAST_TO;
@@ -42,6 +43,8 @@ interface Operands {
  * So it does where the graph attends to inputs that `isEncoded` tells, and adds nothing to them: to the cut that looks
  * like a cache to which queries are added for keys and values. Whoever runs such a site must not add them, and let each
  * token see all places.
+ *
+ * A mask of what the encoder was given is taken to hide nothing: nothing is padded.
  */
 export function nameStepAttentions(
   model: Model,
@@ -49,7 +52,7 @@ export function nameStepAttentions(
 ): StepGraph {
   const graph = liftConstants(model.graph);
   const index = new GraphIndex(graph);
-  const { found, run } = findUnmaskedAttentions(index);
+  const { found, run } = findUnmaskedAttentions(index, (input) => input === ENCODER_MASK);
   const crossInputs = new Map<string, CrossInputs>();
   const placed = new Map<Node, readonly Node[]>();
   for (const attention of found) {

@@ -45,11 +45,20 @@ interface Search {
 
 type Sized = Search & { readonly sizes: AtomSizes };
 
-/** What was found in a graph whose constants are lifted, in its order, and a run of it on paper. */
+/**
+ * What was found in a graph whose constants are lifted, in its order, and its partial evaluation.
+ *
+ * @param isOnes tells inputs that are masks which hide nothing.
+ */
 export function findUnmaskedAttentions(
   index: GraphIndex,
+  isOnes: (input: string) => boolean = () => false,
 ): { readonly found: readonly UnmaskedAttention[]; readonly run: Evaluation } {
   const feeds = probeFeeds(index);
+  for (const [name, value] of feeds) {
+    if (!isOnes(name)) continue;
+    feeds.set(name, { ...value, data: new Float64Array(elementsOf(value.shape)).fill(1) });
+  }
   const run = new Evaluation(index, feeds);
   const [first] = feeds.values();
   const search = { index, run, batch: first?.shape[0] ?? 1 };
@@ -129,6 +138,16 @@ function scaleStep(
   const isCopy = opType === "Identity" || (opType === "Concat" && inputs.length === 1);
   if (isCopy || opType === "Cast") {
     return isFloat(inputs[0]!, run) ? { source: inputs[0]!, factor: 1 } : undefined;
+  }
+  if (opType === "Add") {
+    // A mask that hides nothing.
+    const isNothing = (name: string) => run.value(name)?.data?.every((x) => x === 0) === true;
+    const [left, right] = inputs as [string, string];
+    const rankOf = (name: string) => run.value(name)?.shape.length ?? 0;
+    if (isNothing(right) && rankOf(left) >= rankOf(right)) return { source: left, factor: 1 };
+    return isNothing(left) && rankOf(right) >= rankOf(left)
+      ? { source: right, factor: 1 }
+      : undefined;
   }
   if (opType !== "Mul" && opType !== "Div") return undefined;
   const numberOf = (name: string) => {

@@ -6,7 +6,6 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { WebGpuImages } from "../../src/backend/webgpu_images.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { openChangedGraph } from "../../src/models/changed_graph.ts";
 import { mattingFamilyOf } from "../../src/models/matting/matting_family.ts";
 import {
   inspectMatting,
@@ -49,7 +48,7 @@ async function assertDemoGolden(
   const graph = inspectMatting(model, { family: mattingFamilyOf({}), outputName: undefined });
   assert.deepEqual([graph.values, graph.takesBatches], ["probabilities", true]);
   const form = { isLogits: false, stretches: false };
-  const session = await openChangedGraph(unifyMatting(model, graph, form), { files, backend });
+  const session = await backend.openModel(unifyMatting(model, graph, form), files);
   const input = Float32Array.from({ length: 3 * 256 * 256 }, (_, i) => {
     const [c, y, x] = [i >> 16, i >> 8 & 255, i & 255];
     return Math.sin(0.031 * (x + 1) * (c + 1)) * Math.cos(0.017 * (y + 1));

@@ -6,8 +6,9 @@ import type { Backend } from "../../src/backend/backend.ts";
 import type { SiteHeads } from "../../src/backend/cross_alignment.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
-import { openChangedGraph } from "../../src/models/changed_graph.ts";
-import { CutDecoder } from "../../src/models/encoder_decoder/cut_decoder.ts";
+import { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
+import { openEncoderDecoder } from "../../src/decoder/open_encoder_decoder.ts";
+import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { keepOutputs } from "../../src/onnx/if_branch.ts";
 import { type Session, Tensor, type Tensors } from "../../src/onnx/ort.ts";
@@ -94,6 +95,21 @@ function alignPlainly(heads: readonly number[][][]): number[][] {
   );
 }
 
+/** A step of one sequence, in the last of the cache's rows of blocks that are not the aligner's. */
+function stepOf(encoderInput: object, tokens: readonly number[], position: number): StepBatch {
+  const sample = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 };
+  return {
+    sequences: [{ sequenceId: 1, encoderInput, sample }],
+    numTokens: tokens.length,
+    tokenIds: Int32Array.from(tokens),
+    positions: Int32Array.from(tokens, (_, i) => position + i),
+    queryStarts: Int32Array.of(0, tokens.length),
+    kvLengths: Int32Array.of(position + tokens.length),
+    blockTables: Int32Array.of(2, 3),
+    maxBlocksPerSequence: 2,
+  };
+}
+
 async function assertAligned(backend: Backend): Promise<void> {
   await using files = new FolderFiles(EXPORTS);
   const step = await readModel(files, "whisper_step_eager_17.onnx");
@@ -106,31 +122,39 @@ async function assertAligned(backend: Backend): Promise<void> {
   const cpu = new CpuBackend();
   const { model, crossNames } = withWeights(step);
   const whole = {
-    project: await openChangedGraph(project, { files, backend: cpu }),
-    step: await openChangedGraph(model, { files, backend: cpu }),
+    project: await cpu.openModel(project, files),
+    step: await cpu.openModel(model, files),
   };
   const weights = await weighWhole(whole, tensor(sound), crossNames);
   const want = alignPlainly(
     SITES.flatMap(({ layer, heads }) => heads.map((head) => weights[layer]![head]!)),
   );
 
-  const decoder = await CutDecoder.open(
+  interface Input {
+    readonly hidden: Float32Array;
+  }
+  const decoder = await openEncoderDecoder<Input>(
     { project, step: keepOutputs(step, ["logits"]) },
-    { backend, files, contextLength: 24, numPlaces: NUM_PLACES, maxRows: 3, maxInputs: 2 },
+    {
+      ...{ backend, files, contextLength: 24, numPlaces: NUM_PLACES, maxSequences: 2 },
+      encoder: { maxInputs: 1, encode: ([input]) => Promise.resolve(tensor(input!.hidden)) },
+    },
   );
-  assert.ok(decoder instanceof CutDecoder);
-  await decoder.keep(tensor(sound), [1]);
-  await decoder.keep(tensor(otherSound), [2]);
-  const aligner = decoder.openAligner(SITES);
+  assert.ok(decoder instanceof EncoderDecoder);
+  const encoderInput = { hidden: sound };
+  const other = { hidden: otherSound };
   const stepOther = async (tokens: readonly number[], position: number) => {
-    const logits = await decoder.step([{ slot: 2, tokens, position }]);
-    return (await backend.read(logits)).slice();
+    const logits = await decoder.forward(stepOf(other, tokens, position));
+    return (await backend.read(logits!)).slice();
   };
   const alone = await stepOther(OTHER, 0);
   await stepOther(OTHER.slice(0, 2), 0);
   // Between two steps of another row, which notices nothing; and again, as the first time.
   for (let round = 0; round < 2; round++) {
-    const got = await aligner.align({ slot: 1, tokens: TEXT, numPlaces: NUM_PLACES });
+    const got: Float32Array = await decoder.align({
+      ...{ encoderInput, tokens: TEXT, sites: SITES },
+      numPlaces: NUM_PLACES,
+    });
     assert.equal(got.length, TEXT.length * NUM_PLACES);
     want.flat().forEach((x, i) => {
       assert.ok(
@@ -142,10 +166,13 @@ async function assertAligned(backend: Backend): Promise<void> {
   const beside = await stepOther(OTHER.slice(2), 2);
   alone.forEach((x, i) => assert.ok(Math.abs(beside[i]! - x) < 1e-4));
 
-  const short = await aligner.align({ slot: 1, tokens: TEXT.slice(0, 5), numPlaces: 7 });
+  const short = await decoder.align({
+    ...{ encoderInput, tokens: TEXT.slice(0, 5), sites: SITES },
+    numPlaces: 7,
+  });
   assert.equal(short.length, 5 * 7);
   assert.ok(short.every(Number.isFinite));
-  await decoder.release();
+  await decoder.dispose();
 }
 
 Deno.test("TextAligner sees what the graph's own attention sees, on the CPU", () =>

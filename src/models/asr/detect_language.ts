@@ -1,44 +1,55 @@
 /**
- * What the logits after the first token tell of windows: whether somebody speaks, and in which language.
+ * Whether somebody speaks in a window, and in which language: what the model makes of the start token alone.
  *
  * @module
  */
-import type { Sampler } from "../../backend/backend.ts";
-import { GREEDY } from "../../decoder/decoder.ts";
-import type { Tensor } from "../../onnx/ort.ts";
+import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
+import type { EngineLoop } from "../../engine/loop.ts";
+import { generate } from "../../engine/generate.ts";
+import type { GenerationRequest } from "../../engine/scheduler.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
-import type { WindowAttempts } from "./whisper_window.ts";
+import type { WindowAttempts, WindowInput } from "./whisper_window.ts";
 
-const LISTENING = { params: GREEDY, tokenIndex: 0, topLogprobs: 0 } as const;
+/** Added to a logit, it leaves no other token a chance. */
+const FORCED = 1e6;
 
-/**
- * Notes it in the windows.
- *
- * @param logits `[1, rows, vocabSize]`.
- * @param windows of each row; `undefined` where there is nothing to be told.
- */
+/** Notes it in the window. @throws the signal's reason; what the step throws. */
 export async function detectLanguage(
-  { sampler, config }: { readonly sampler: Sampler; readonly config: WhisperConfig },
-  logits: Tensor,
-  windows: readonly (WindowAttempts | undefined)[],
+  engine: EngineLoop,
+  attempts: WindowAttempts,
+  { input, config, signal }: {
+    readonly input: WindowInput;
+    readonly config: WhisperConfig;
+    readonly signal: AbortSignal;
+  },
 ): Promise<void> {
-  if (windows.every((window) => window === undefined)) return;
-  const best = (tokens: Iterable<number>) => {
-    const mask = maskOf(tokens, config.vocabSize);
-    return sampler.sample(logits, windows.map(() => ({ ...LISTENING, mask })));
-  };
-  if (config.noSpeechToken !== undefined) {
-    const silent = await best([config.noSpeechToken]);
-    windows.forEach((window, row) => {
-      if (window) window.noSpeechProbability = Math.exp(silent[row]!.logprob);
+  const choose = async (how: Pick<GenerationRequest, "rules" | "logitBias">) => {
+    let chosen: SampledToken | undefined;
+    await generate(engine, {
+      promptTokens: Int32Array.of(config.startToken),
+      sample: GREEDY,
+      maxTokens: 1,
+      topLogprobs: 0,
+      encoderInput: input,
+      ...how,
+      onToken: (token) => (chosen = token, true),
+      signal,
     });
-  }
-  const hasUnknown = windows.some((window) => window && window.languageToken === undefined);
-  if (config.languages.size === 0 || !hasUnknown) return;
-  const heard = await best(config.languages.values());
-  windows.forEach((window, row) => {
-    if (window) window.languageToken ??= heard[row]!.tokenId;
-  });
+    return chosen!;
+  };
+  const { noSpeechToken, languages } = config;
+  await Promise.all([
+    // Chosen among all: its probability is wanted, beside that of every other token.
+    noSpeechToken !== undefined &&
+    choose({ logitBias: new Map([[noSpeechToken, FORCED]]) }).then(({ logprob }) => {
+      attempts.noSpeechProbability = Math.exp(logprob);
+    }),
+    attempts.languageToken === undefined && languages.size > 0 &&
+    choose({ rules: () => ({ mask: maskOf(languages.values(), config.vocabSize) }) })
+      .then(({ tokenId }) => {
+        attempts.languageToken = tokenId;
+      }),
+  ]);
 }
 
 function maskOf(tokens: Iterable<number>, vocabSize: number): Uint32Array {

@@ -13,7 +13,6 @@ import type { FolderFiles } from "../../onnx/external_data.ts";
 import type { Session, Tensor, ValueInfo } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
 import { type FeatureCut, splitFeatures } from "../../onnx/split_features.ts";
-import { openChangedGraph } from "../changed_graph.ts";
 
 /** Turns features into what a decoder attends to. */
 export interface FeatureEncoder {
@@ -62,7 +61,7 @@ export async function openFeatureEncoder(
     }
   }
   const { input, output, maxInputs, maxWholeInputs } = options;
-  const session = await openChangedGraph(model, options);
+  const session = await options.backend.openModel(model, options.files);
   return {
     maxInputs: Math.min(maxInputs, MAX_INPUTS, maxWholeInputs),
     inputs: session.inputs,

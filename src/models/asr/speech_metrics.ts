@@ -4,7 +4,8 @@
  * @module
  */
 import type { Counter, Histogram, Registry } from "prom-client";
-import { MetricSet } from "../../metric_set.ts";
+import type { EngineMetrics } from "../../engine/metrics.ts";
+import { adoptMetrics, MetricSet } from "../../metric_set.ts";
 
 const RECORDING_BUCKETS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 
@@ -43,6 +44,11 @@ export class SpeechMetrics {
     );
     metrics.gauge("hearth_sequences_running", "Recordings worked on.", () => requests().running);
     metrics.gauge("hearth_sequences_waiting", "Recordings that wait.", () => requests().waiting);
+  }
+
+  /** Takes in an engine's figures: those of tokens and steps are its, those of requests are recordings. */
+  adopt({ registry }: EngineMetrics): void {
+    adoptMetrics(this.registry, registry, ["hearth_sequences_running", "hearth_sequences_waiting"]);
   }
 
   /** Takes note of windows that were encoded together. */

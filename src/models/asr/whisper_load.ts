@@ -12,14 +12,20 @@ import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_fo
 import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";
 import { WhisperRecogniser } from "./whisper_recogniser.ts";
-import { WhisperGraphs } from "./whisper_graphs.ts";
+import { openWhisperEncoder } from "./whisper_encoder.ts";
+import type { WindowInput } from "./whisper_window.ts";
+import { WindowDecoder } from "./window_decoder.ts";
+import type { SpeechKernels } from "../../backend/speech.ts";
+import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
+import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
+import type { SpeechMetrics } from "./speech_metrics.ts";
 
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
 /** @throws {StartupError} when the folder is no Whisper model, or lacks a part. */
 export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
-  const { folder, backend, engine, onProgress } = context;
+  const { folder, graphs, backend, engine, onProgress } = context;
   const { config: folderConfig, path } = folder;
   onProgress({ what: "reading the tokenizer" });
   const tokenizer = new Tokenizer(
@@ -33,42 +39,70 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
   );
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
   const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
-  const graphs = await WhisperGraphs.load({
+  const encoder = await openWhisperEncoder({
     ...context,
-    maxRows: maxRecordings,
+    maxInputs: maxRecordings,
     maxWholeInputs: maxWindows(folder, spec.frames),
   });
-  const { logitsDtype, featuresDtype } = graphs;
-  const parts = {
-    graphs,
+  // Known once the decoder is open.
+  const later: { speech?: SpeechKernels; metrics?: SpeechMetrics } = {};
+  const sizeOf = (name: string, otherwise: number) => {
+    const value = folderConfig[name];
+    return typeof value === "number" ? value : otherwise;
+  };
+  const decoder = await loadEncoderDecoder<WindowInput>({
+    ...context,
+    vocabSize: config.vocabSize,
+    contextLength: sizeOf("max_target_positions", 448),
+    numPlaces: sizeOf("max_source_positions", 1500),
+    maxSequences: maxRecordings,
+    encoder: {
+      maxInputs: encoder.maxInputs,
+      encode: async (windows) => {
+        const startMs = performance.now();
+        const hidden = await encoder.encode(later.speech!.features(windows.map(({ row }) => row)));
+        later.metrics!.observeEncoding(windows.length, performance.now() - startMs);
+        return hidden;
+      },
+    },
+    processLogits: (logits, rows) => {
+      const rules = rows.map(({ rule }) => rule);
+      if (rules.some((rule) => rule !== undefined)) later.speech!.restrict(logits, rules);
+    },
+  });
+  const speech = later.speech = backend.openSpeech({
+    spec,
+    rules: {
+      vocabSize: config.vocabSize,
+      endToken: config.endToken,
+      timestampsStart: config.timestampsStart,
+      plainTokens: plainTokensOf(config),
+    },
+    featuresDtype: encoder.inputs[0]!.type as "float32" | "float16",
+    logitsDtype: decoder.logitsDtype,
+    maxRows: maxRecordings,
+    maxRecordings,
+  });
+  const alignmentHeads = readAlignmentHeads({ config: folderConfig, generationConfig });
+  const windows = new WindowDecoder({ decoder, config, alignmentHeads });
+  const recogniser = new WhisperRecogniser({
+    dtype: graphs.main.dtype,
+    encoder,
+    decoder: windows,
+    hasAlignment: decoder instanceof EncoderDecoder,
     spec,
     config,
-    alignmentHeads: readAlignmentHeads({ config: folderConfig, generationConfig }),
+    speech,
     decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
     maxRecordings,
-    maxGroupRows: graphs.maxInputs,
-    sampler: backend.openSampler({
-      vocabSize: config.vocabSize,
-      dtype: logitsDtype,
-      maxRows: maxRecordings,
-    }),
-    speech: backend.openSpeech({
-      spec,
-      rules: {
-        vocabSize: config.vocabSize,
-        endToken: config.endToken,
-        timestampsStart: config.timestampsStart,
-        plainTokens: plainTokensOf(config),
-      },
-      featuresDtype,
-      logitsDtype,
-      maxRows: maxRecordings,
-      maxRecordings,
-    }),
-  };
+  });
   return new AsrModel({
     maxRecordings,
-    openRecogniser: (metrics) => new WhisperRecogniser({ ...parts, metrics }),
+    openRecogniser: (own) => {
+      later.metrics = own;
+      own.adopt(windows.metrics);
+      return recogniser;
+    },
   });
 }
 

@@ -1,10 +1,8 @@
 /**
- * Whisper as a recogniser: its graphs, the kernels beside them, and the batcher that all recordings share.
+ * Whisper as a recogniser: its encoder and decoder, and the kernels beside them.
  *
  * @module
  */
-import type { SiteHeads } from "../../backend/cross_alignment.ts";
-import type { Sampler } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
 import {
   noWordTimes,
@@ -12,23 +10,19 @@ import {
   type Recording,
   type TranscribedWindow,
 } from "./recogniser.ts";
-import type { SpeechMetrics } from "./speech_metrics.ts";
-import { WhisperBatcher } from "./whisper_batcher.ts";
+import type { FeatureEncoder } from "./feature_encoder.ts";
 import { languageTokenOf } from "./whisper_config.ts";
-import type { WhisperGraphs } from "./whisper_graphs.ts";
 import { transcribe, type TranscriberDeps } from "./whisper_transcriber.ts";
 
 /** What it is made of; it owns all of it. */
-export interface WhisperParts extends Omit<TranscriberDeps, "batcher"> {
-  readonly graphs: WhisperGraphs;
-  readonly sampler: Sampler;
+export interface WhisperParts extends TranscriberDeps {
+  /** Of the decoder. */
+  readonly dtype: Dtype;
+  readonly encoder: FeatureEncoder;
+  /** Whether it is known where the decoder looks. */
+  readonly hasAlignment: boolean;
   /** Most recordings at a time. */
   readonly maxRecordings: number;
-  /** Most windows that the encoder takes in one piece. */
-  readonly maxGroupRows: number;
-  /** Those that tell when tokens are spoken. */
-  readonly alignmentHeads: readonly SiteHeads[];
-  readonly metrics: SpeechMetrics;
 }
 
 /** See the module. */
@@ -38,17 +32,15 @@ export class WhisperRecogniser implements Recogniser {
   readonly maxRecordings: number;
   readonly maxSpeechSeconds: number;
   readonly #parts: WhisperParts;
-  readonly #batcher: WhisperBatcher;
 
   constructor(parts: WhisperParts) {
-    const { graphs, spec, maxRecordings } = parts;
-    this.dtype = graphs.dtype;
+    const { dtype, spec, maxRecordings } = parts;
+    this.dtype = dtype;
     this.sampleRateHz = spec.sampleRateHz;
     this.maxRecordings = maxRecordings;
     // Speech begins and ends within frames, and is to fit into a window with both.
     this.maxSpeechSeconds = (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz;
     this.#parts = parts;
-    this.#batcher = new WhisperBatcher({ ...parts, maxRows: maxRecordings });
   }
 
   requireLanguage(code: string): void {
@@ -56,19 +48,18 @@ export class WhisperRecogniser implements Recogniser {
   }
 
   requireWordTimes(): void {
-    if (this.#parts.graphs.cutDecoder !== undefined) return;
+    if (this.#parts.hasAlignment) return;
     throw noWordTimes("its decoder's graph is not cut, which hides where the model looks");
   }
 
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
-    return transcribe({ ...this.#parts, batcher: this.#batcher }, recording);
+    return transcribe(this.#parts, recording);
   }
 
   async dispose(): Promise<void> {
-    const { sampler, speech, graphs } = this.#parts;
-    await this.#batcher.close();
-    sampler.dispose();
+    const { decoder, speech, encoder } = this.#parts;
+    await decoder.dispose();
     speech.dispose();
-    await graphs.dispose();
+    await encoder.release();
   }
 }

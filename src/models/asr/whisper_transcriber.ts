@@ -13,7 +13,7 @@ import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { nextTurn } from "../../next_turn.ts";
-import type { WhisperBatcher } from "./whisper_batcher.ts";
+import type { WindowDecoder } from "./window_decoder.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
 import { temperaturesFrom } from "./whisper_quality.ts";
 import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequential.ts";
@@ -25,7 +25,7 @@ export interface TranscriberDeps {
   readonly spec: LogMelSpec;
   readonly config: WhisperConfig;
   readonly speech: SpeechKernels;
-  readonly batcher: WhisperBatcher;
+  readonly decoder: WindowDecoder;
   /** The text of tokens that are text. */
   readonly decode: (tokens: number[]) => string;
 }
@@ -35,7 +35,7 @@ export async function* transcribe(
   deps: TranscriberDeps,
   recording: Recording,
 ): AsyncGenerator<TranscribedWindow, void> {
-  const { spec, config, batcher } = deps;
+  const { spec, config, decoder } = deps;
   const { language, temperature, timesWords, signal } = recording;
   const sections = new Sections(deps, recording);
   await sections.measure();
@@ -52,7 +52,7 @@ export async function* transcribe(
   const textOf = (tokens: readonly number[]) =>
     deps.decode(tokens.filter((token) => token < config.endToken));
   for (let range = sequential.next(); range !== undefined; range = sequential.next()) {
-    const window = await batcher.decode({
+    const window = await decoder.decode({
       row: await sections.row(range),
       languageToken,
       temperatures: temperaturesFrom(temperature),

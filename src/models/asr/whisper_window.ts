@@ -3,15 +3,18 @@
  *
  * @module
  */
-import type { SampleRow } from "../../../kernels/sample_row.ts";
-import type { SampledToken } from "../../../kernels/sample_row.ts";
+import { GREEDY, type SampledToken, type SamplingParams } from "../../../kernels/sample_row.ts";
 import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../../kernels/token_rule.ts";
-import type { GroupJob } from "../encoder_decoder/job_batcher.ts";
 import { promptOf, type WhisperConfig } from "./whisper_config.ts";
 import { compressionRatioOf, isGoodEnough } from "./whisper_quality.ts";
 import { ruleAfter } from "./whisper_rules.ts";
 import type { WindowResult } from "./whisper_sequential.ts";
+
+/** What the encoder is given. */
+export interface WindowInput {
+  readonly row: LogMelRow;
+}
 
 /** What is asked of a window. */
 export interface WindowTask {
@@ -37,21 +40,6 @@ export interface DecodedWindow extends WindowResult {
   readonly alignment?: Float32Array | undefined;
 }
 
-/** A window as its owner sees it. */
-export interface WindowJob extends GroupJob {
-  readonly task: WindowTask;
-  readonly onDone: (window: DecodedWindow) => void;
-}
-
-const NO_PENALTIES = {
-  topK: 0,
-  topP: 1,
-  minP: 0,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  repetitionPenalty: 1,
-} as const;
-
 /** See the module. */
 export class WindowAttempts {
   languageToken: number | undefined;
@@ -68,14 +56,9 @@ export class WindowAttempts {
     this.languageToken = task.languageToken;
   }
 
-  /** Tokens of the prompt, the start aside. */
-  get prompt(): number[] {
-    return promptOf(this.#config, this.languageToken).slice(1);
-  }
-
-  /** The token last chosen. */
-  get lastToken(): number {
-    return this.#tokens.at(-1)!;
+  /** The tokens that the attempt begins with. */
+  get prompt(): readonly number[] {
+    return promptOf(this.#config, this.languageToken);
   }
 
   /** What the next token may be. */
@@ -83,31 +66,28 @@ export class WindowAttempts {
     return ruleAfter(this.#tokens, this.#config);
   }
 
-  /** How the next token is chosen. */
-  get sampling(): SampleRow {
+  /** How the tokens of the attempt are chosen. */
+  get sampling(): SamplingParams {
     const { temperatures, seed } = this.#task;
     const temperature = temperatures[this.#attempt]!;
     const attemptSeed = (seed + Math.imul(this.#attempt, 0x9e3779b1)) >>> 0;
-    return {
-      params: { ...NO_PENALTIES, temperature, seed: attemptSeed },
-      tokenIndex: this.#tokens.length,
-      topLogprobs: 0,
-    };
+    return { ...GREEDY, temperature, seed: attemptSeed };
   }
 
   /**
    * Takes a token that was chosen.
    *
+   * @param isLast whether there is no room for another.
    * @returns `next` while the attempt goes on; `again` when another has to follow from the first token on.
    */
-  push({ tokenId, logprob }: SampledToken): "next" | "again" | DecodedWindow {
+  push({ tokenId, logprob }: SampledToken, isLast = false): "next" | "again" | DecodedWindow {
     this.#sumLogprobs += logprob;
     const isOver = tokenId === this.#config.endToken;
     if (!isOver) this.#tokens.push(tokenId);
-    if (!isOver && this.#tokens.length < this.#config.maxTokens) return "next";
+    if (!isOver && !isLast && this.#tokens.length < this.#config.maxTokens) return "next";
     const result = this.#result();
-    const isLast = this.#attempt === this.#task.temperatures.length - 1;
-    if (isLast || isGoodEnough(result)) return result;
+    const isLastAttempt = this.#attempt === this.#task.temperatures.length - 1;
+    if (isLastAttempt || isGoodEnough(result)) return result;
     this.#attempt++;
     this.#tokens = [];
     this.#sumLogprobs = 0;

@@ -7,7 +7,6 @@ import type { Backend } from "../../backend/backend.ts";
 import type { EncoderCut } from "../../onnx/encoder_cut.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model } from "../../onnx/proto.ts";
-import { openChangedGraph } from "../changed_graph.ts";
 import { type BatchEncoder, Encoder } from "./encoder.ts";
 import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
 import type { PoolingMode } from "./pooling.ts";
@@ -44,6 +43,6 @@ export async function openEncoder(
   if (plan.kind === "packed") {
     return await PackedEncoder.open(plan.cut, { ...plan, backend, files });
   }
-  const session = await openChangedGraph(plan.model, { files, backend });
+  const session = await backend.openModel(plan.model, files);
   return await Encoder.create({ ...plan, backend, session });
 }

@@ -11,7 +11,6 @@ import type { Pixels } from "../../media/pixels.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model as Graph } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
-import { openChangedGraph } from "../changed_graph.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
 import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
@@ -106,7 +105,7 @@ class Opener {
     form: { readonly isLogits: boolean; readonly stretches: boolean },
   ): Promise<MattingNetwork> {
     const { model, graph, files, backend } = this.#parts;
-    const session = await openChangedGraph(unifyMatting(model, graph, form), { files, backend });
+    const session = await backend.openModel(unifyMatting(model, graph, form), files);
     const images = await backend.openImages();
     return new MattingNetwork({ session, images, processor, ...graph });
   }

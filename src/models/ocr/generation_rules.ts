@@ -6,6 +6,7 @@
  * @see `logits_process.js` of transformers.js, whose tokens a greedy choice under these rules reproduces
  * @module
  */
+import type { TokenRules } from "../../engine/token_rules.ts";
 import type { Json } from "../../hub/model_folder.ts";
 
 /** What a configuration rules. */
@@ -50,6 +51,19 @@ export function readGenerationRules(
     forcedFirst: number("forced_bos_token_id"),
     minLength: number("min_length") ?? 0,
     minNewTokens: number("min_new_tokens") ?? 0,
+  };
+}
+
+/** The rules of one answer. @param prompt token ids that the decoder begins with, at least one. */
+export function rulesOfAnswer(prompt: readonly number[], rules: GenerationRules): TokenRules {
+  const tokens = [...prompt];
+  return {
+    get mask() {
+      return allowedAfter(tokens, prompt.length, rules);
+    },
+    accept: (tokenId) => {
+      tokens.push(tokenId);
+    },
   };
 }
 

@@ -4,48 +4,42 @@
  * @module
  */
 import type { Registry } from "prom-client";
-import type { Backend, Sampler } from "../../backend/backend.ts";
 import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
 import { requireKnownTokens } from "../chat_generation.ts";
 import { Tensor } from "../../onnx/ort.ts";
 import { Completion } from "../completion.ts";
-import type { CutDecoder } from "../encoder_decoder/cut_decoder.ts";
-import { GenerationBatcher } from "./generation_batcher.ts";
 import { type GenerationDefaults, samplingOfChoices } from "../generation_defaults.ts";
-import type { GenerationRules } from "./generation_rules.ts";
-import type { MergedDecoder } from "../encoder_decoder/merged_decoder.ts";
+import { type GenerationRules, rulesOfAnswer } from "./generation_rules.ts";
+import type { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
+import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
+import { EngineLoop } from "../../engine/loop.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
 import { readOcrRequest } from "./ocr_request.ts";
-import { PictureMetrics } from "./picture_metrics.ts";
-import type { PictureEncoder } from "./picture_encoder.ts";
+import type { PictureMetrics } from "./picture_metrics.ts";
+import type { PictureEncoder, PictureInput } from "./picture_encoder.ts";
 import type { PictureDesk } from "./picture_desk.ts";
 import type { PreparedPicture } from "./picture_message.ts";
 import { ActiveRequests } from "../active_requests.ts";
-import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
+import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import { holdBack } from "./whole_answer.ts";
 
 /** What such a model is made of; it owns all that has to be freed. */
 export interface OcrModelParts {
-  readonly backend: Backend;
   readonly encoder: PictureEncoder;
-  readonly decoder: CutDecoder | MergedDecoder;
+  readonly decoder: EncoderDecoder<PictureInput> | WholeEncoderDecoder<PictureInput>;
+  readonly metrics: PictureMetrics;
   /** Of the decoder. */
   readonly dtype: Dtype;
-  readonly sampler: Sampler;
   readonly desk: PictureDesk;
   readonly family: OcrFamily;
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly rules: GenerationRules;
-  /** Most tokens that the decoder holds of one choice, its prompt included. */
-  readonly maxDecoderTokens: number;
   /** Most tokens of the text behind the picture. */
   readonly maxTextTokens: number;
-  /** Most pictures that the encoder takes in one piece. */
-  readonly maxPictures: number;
   /** Most requests at a time. */
   readonly maxRequests: number;
 }
@@ -67,22 +61,20 @@ export class OcrModel implements Model {
   readonly maxSequences: number;
   readonly #parts: OcrModelParts;
   readonly #metrics: PictureMetrics;
-  readonly #batcher: GenerationBatcher;
+  readonly #engine: EngineLoop;
   readonly #requests: ActiveRequests;
 
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
     this.dtype = parts.dtype;
-    this.contextLength = parts.maxDecoderTokens;
+    // Answers begin alike, and attend to pictures of their own.
+    this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
+    this.contextLength = this.#engine.limits.contextLength;
     this.maxSequences = parts.maxRequests;
     this.#requests = new ActiveRequests(parts.maxRequests);
-    this.#metrics = new PictureMetrics(() => this.#requests.counts);
-    this.#batcher = new GenerationBatcher({
-      ...parts,
-      maxRows: parts.maxRequests,
-      expectsMore: () => parts.desk.isBusy,
-      metrics: this.#metrics,
-    });
+    this.#metrics = parts.metrics;
+    this.#metrics.requests = () => this.#requests.counts;
+    this.#metrics.adopt(this.#engine.metrics);
   }
 
   get metrics(): Registry {
@@ -107,7 +99,8 @@ export class OcrModel implements Model {
       what: "request",
       emit,
       answer: async (signal) => {
-        const prepared = await this.#prepare(picture, signal);
+        const prepared = await this.#parts.desk.prepare(picture, signal);
+        signal.throwIfAborted();
         await this.#generate({ task, prompt, emit, signal, arrivedAtMs }, prepared);
         this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
       },
@@ -117,64 +110,48 @@ export class OcrModel implements Model {
   async dispose(): Promise<void> {
     this.#requests.cancel();
     await this.#requests.settle();
-    await this.#batcher.close();
+    await this.#engine.close();
     this.#parts.desk.close();
-    this.#parts.sampler.dispose();
+    await this.#parts.decoder.dispose();
     await this.#parts.encoder.release();
-    await this.#parts.decoder.release();
-  }
-
-  async #prepare(picture: ImagePart, signal: AbortSignal): Promise<PreparedPicture> {
-    try {
-      const prepared = await this.#parts.desk.prepare(picture, signal);
-      signal.throwIfAborted();
-      return prepared;
-    } catch (error) {
-      // Others may have waited for this one.
-      this.#batcher.release();
-      throw error;
-    }
   }
 
   /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
   #generate(work: Work, picture: PreparedPicture): Promise<void> {
-    const { task: { options }, prompt, signal, arrivedAtMs } = work;
-    const { defaults, maxDecoderTokens } = this.#parts;
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    let completion: Completion | undefined;
-    let numUnfinished = options.n;
-    let hasTokens = false;
-    let isOver = false;
-    const end = () => isOver = true;
-    promise.then(end, end);
-    this.#batcher.add({
+    const { task: { options }, prompt: { text, prompt }, signal, arrivedAtMs } = work;
+    const { defaults, rules } = this.#parts;
+    const input: PictureInput = {
       pixels: new Tensor("float32", picture.data, picture.dims),
-      text: prompt.text,
-      prompt: prompt.prompt,
+      text,
+    };
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let completion: Completion | undefined;
+    const begin = () => {
+      this.#metrics.observeFirstToken(performance.now() - arrivedAtMs);
+      const numPromptTokens = input.numPlaces! + prompt.length;
+      this.#metrics.observePrompt(numPromptTokens);
+      return this.#openCompletion(work, picture, numPromptTokens);
+    };
+    const cancel = this.#engine.add({
+      promptTokens: Int32Array.from(prompt),
+      encoderInput: input,
       samples: samplingOfChoices(options, defaults),
+      rules: () => rulesOfAnswer(prompt, rules),
       logitBias: options.logitBias && new Map(options.logitBias),
       topLogprobs: options.topLogprobs ?? 0,
-      maxTokens: Math.min(options.maxTokens ?? Infinity, maxDecoderTokens - prompt.prompt.length),
-      isDropped: () => isOver || signal.aborted,
-      onEncoded: (numPlaces) => {
-        if (completion !== undefined) return;
-        const numPromptTokens = numPlaces + prompt.prompt.length;
-        this.#metrics.observePrompt(numPromptTokens);
-        completion = this.#openCompletion(work, picture, numPromptTokens);
-      },
-      onToken: (index, token, isLast) => {
-        this.#metrics.observeToken(hasTokens ? undefined : performance.now() - arrivedAtMs);
-        hasTokens = true;
-        return completion!.push(index, token, isLast ? "length" : undefined);
-      },
-      onEnd: () => {
-        if (--numUnfinished > 0) return;
+      maxTokens: options.maxTokens,
+    }, {
+      onToken: (index, token, end) => (completion ??= begin()).push(index, token, end),
+      onDone: () => {
         completion!.end(0);
         resolve();
       },
       onError: reject,
     });
+    signal.addEventListener("abort", () => {
+      cancel();
+      reject(signal.reason);
+    }, { once: true });
     return promise;
   }
 
@@ -197,9 +174,8 @@ export class OcrModel implements Model {
   }
 
   #checkLengths({ text, prompt }: OcrPrompt): void {
-    const { maxTextTokens, maxDecoderTokens } = this.#parts;
-    requireAtMost(text.length, maxTextTokens);
-    requireAtMost(prompt.length, maxDecoderTokens - 1);
+    requireAtMost(text.length, this.#parts.maxTextTokens);
+    requireAtMost(prompt.length, this.contextLength - 1);
   }
 }
 

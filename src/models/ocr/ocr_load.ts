@@ -11,18 +11,20 @@ import { type GenerationDefaults, readGenerationDefaults } from "../generation_d
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model } from "../model.ts";
 import { OcrModel } from "./ocr.ts";
-import { openOcrDecoder } from "./ocr_decoder.ts";
+import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
+import { warmUp } from "../../engine/warm_up.ts";
+import { PictureMetrics } from "./picture_metrics.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
-import { PictureEncoder } from "./picture_encoder.ts";
-import { probeDecoder, probeEncoder } from "./ocr_probe.ts";
+import { PictureEncoder, type PictureInput } from "./picture_encoder.ts";
+import { probeEncoder } from "./ocr_probe.ts";
 import { PictureDesk } from "./picture_desk.ts";
 import type { OpenContext } from "../family.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 
 /** Most requests at a time where the user does not say. */
 const MAX_REQUESTS = 8;
-/** Choices that a request may ask for. */
-const MAX_CHOICES = 16;
+/** Memory for the keys and values of pictures, unless one needs more. */
+const PICTURE_BYTES = 2 ** 29;
 /** Most values of prepared pictures in one run of the encoder: its activations take some hundred times that. */
 const MAX_ENCODER_VALUES = 2 ** 22;
 
@@ -62,39 +64,60 @@ interface LoadedSettings extends OpenContext {
 }
 
 async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
-  const { folder, graphs, backend, engine, config, family, desk } = settings;
+  const { graphs, engine, config, family, desk } = settings;
   const maxRequests = engine.maxSequences ?? MAX_REQUESTS;
   const maxDecoderTokens = readPositions(config);
-  const { path, dtype } = graphs.main;
   const encoder = await PictureEncoder.load(settings);
   settings.onProgress({ what: "warming up" });
   const probe = await probeEncoder(encoder, { family, desk });
-  const decoder = await openOcrDecoder(folder, {
+  const { input, numPlaces } = probe;
+  // A text is encoded behind its picture.
+  const maxPlaces = encoder.readsText ? Math.max(numPlaces, maxDecoderTokens) : numPlaces;
+  const metrics = new PictureMetrics();
+  const { embedding } = encoder;
+  const decoder = await loadEncoderDecoder<PictureInput>({
     ...settings,
-    path,
-    maxTokens: maxDecoderTokens,
-    maxRows: maxRequests,
-    numPlaces: probe.hasOneSize ? probe.numPlaces : undefined,
+    vocabSize: Number(config["vocab_size"]),
+    contextLength: maxDecoderTokens,
+    numPlaces: probe.hasOneSize ? maxPlaces : undefined,
+    maxSequences: Math.min(maxRequests, fittingSequences(config, maxPlaces)),
+    encoder: {
+      maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / input.pixels.size)),
+      isAlike: (one, other) => encoder.isAlike(one, other),
+      encode: async (inputs) => {
+        const startMs = performance.now();
+        const hidden = await encoder.encode(inputs);
+        metrics.observeEncoding(inputs.length, performance.now() - startMs);
+        return hidden;
+      },
+    },
+    openEmbedding: embedding && (() => Promise.resolve(embedding)),
   });
-  const vocabSize = await probeDecoder(decoder, { encoder, probe });
+  await warmUp(decoder, input);
+  const { vocabSize } = decoder.limits;
   const defaults = readDefaults(config);
   return new OcrModel({
     ...settings,
     encoder,
     decoder,
-    dtype,
+    metrics,
+    dtype: graphs.main.dtype,
     defaults,
     rules: readGenerationRules(config, { vocabSize, eosTokenIds: defaults.eosTokenIds }),
-    maxDecoderTokens,
-    maxTextTokens: Math.max(0, maxDecoderTokens - probe.numPlaces),
-    maxPictures: Math.max(1, Math.floor(MAX_ENCODER_VALUES / probe.pixels.size)),
+    maxTextTokens: Math.max(0, maxDecoderTokens - numPlaces),
     maxRequests,
-    sampler: backend.openSampler({
-      vocabSize,
-      dtype: decoder.logitsDtype,
-      maxRows: Math.max(maxRequests, MAX_CHOICES),
-    }),
   });
+}
+
+/** Pictures whose keys and values, one pair for each place and layer, fit into memory together. */
+function fittingSequences(config: Json, numPlaces: number): number {
+  const size = (name: string, otherwise: number) => {
+    const value = config[name];
+    return typeof value === "number" ? value : otherwise;
+  };
+  const perPlace = 2 * Float32Array.BYTES_PER_ELEMENT * size("d_model", 1024) *
+    size("decoder_layers", 12);
+  return Math.max(1, Math.floor(PICTURE_BYTES / (perPlace * numPlaces)));
 }
 
 /** Later ones win, as in `generate()` of transformers.js. */

@@ -8,18 +8,20 @@ import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { type Session, Tensor } from "../../onnx/ort.ts";
 import { type CompanionContext, openCompanion } from "../companion_graph.ts";
-import { openJoinGraph } from "../encoder_decoder/join_graph.ts";
+import { openJoinGraph } from "./join_graph.ts";
 
 const ENCODER = "encoder_model";
 const VISION = "vision_encoder";
 const EMBEDDING = "embed_tokens";
 
-/** Prepared pictures of equal size, with the texts that the encoder reads, of equal length. */
-export interface EncoderInput {
-  /** f32 `[pictures, channels, height, width]`. */
+/** What is encoded for an answer. */
+export interface PictureInput {
+  /** A prepared picture, f32 `[1, channels, height, width]`, on the CPU. */
   readonly pixels: Tensor;
   /** Token ids; empty where the encoder reads none. */
-  readonly texts: readonly (readonly number[])[];
+  readonly text: readonly number[];
+  /** Of the encoder's output, once it is encoded. */
+  numPlaces?: number;
 }
 
 /** What Florence-2 has besides encoder and decoder. */
@@ -58,19 +60,31 @@ export class PictureEncoder {
     return this.#textSide !== undefined;
   }
 
-  /** Runs the encoder. @returns `[pictures, places, width]`, the caller's. */
-  async encode({ pixels, texts }: EncoderInput): Promise<Tensor> {
+  /** Whether two inputs may be encoded in one call: pictures of one size, with texts of one length. */
+  isAlike({ pixels, text }: PictureInput, other: PictureInput): boolean {
+    return text.length === other.text.length && pixels.dims.join() === other.pixels.dims.join();
+  }
+
+  /** Runs the encoder on inputs that are alike. @returns `[inputs, places, width]`, the caller's. */
+  async encode(inputs: readonly PictureInput[]): Promise<Tensor> {
+    const pixels = stack(inputs.map(({ pixels }) => pixels));
+    const hidden = await this.#run(pixels, inputs.map(({ text }) => text));
+    for (const input of inputs) input.numPlaces = hidden.dims[1]!;
+    return hidden;
+  }
+
+  async #run(pixels: Tensor, texts: readonly (readonly number[])[]): Promise<Tensor> {
     if (this.#textSide === undefined) {
       const outputs = await this.#encoder.run({ pixel_values: toTypeOf(pixels, this.#encoder) });
       return outputs["last_hidden_state"]!;
     }
-    const { vision, join } = this.#textSide;
+    const { vision, embedding, join } = this.#textSide;
     const seen = await vision.run({ pixel_values: toTypeOf(pixels, vision) });
     const picture = seen["image_features"]!;
-    const text = await this.embed(texts);
-    const { joined } = await join.run({ picture, text });
+    const { inputs_embeds: text } = await embedding.run({ input_ids: toTensor(texts) });
+    const { joined } = await join.run({ picture, text: text! });
     picture.dispose();
-    text.dispose();
+    text!.dispose();
     const [numRows = 1, numPlaces = 0] = joined!.dims;
     const ones = new BigInt64Array(numRows * numPlaces).fill(1n);
     const attention_mask = new Tensor("int64", ones, [numRows, numPlaces]);
@@ -79,10 +93,16 @@ export class PictureEncoder {
     return outputs["last_hidden_state"]!;
   }
 
-  /** Embeddings of token ids, where it {@linkcode readsText}. @returns `[rows, tokens, width]`, the caller's. */
-  async embed(ids: readonly (readonly number[])[]): Promise<Tensor> {
-    const outputs = await this.#textSide!.embedding.run({ input_ids: toTensor(ids) });
-    return outputs["inputs_embeds"]!;
+  /** Makes embeddings of tokens, where it {@linkcode readsText}. It stays this encoder's: releasing it does nothing. */
+  get embedding(): Session | undefined {
+    const session = this.#textSide?.embedding;
+    if (session === undefined) return undefined;
+    return {
+      inputs: session.inputs,
+      outputs: session.outputs,
+      run: session.run.bind(session),
+      release: () => Promise.resolve(),
+    };
   }
 
   /** Frees the weights. */
@@ -136,4 +156,12 @@ function toTypeOf(pixels: Tensor, session: Session): Tensor {
 export function toTensor(ids: readonly (readonly number[])[]): Tensor {
   const dims = [ids.length, ids[0]!.length];
   return new Tensor("int64", BigInt64Array.from(ids.flat(), BigInt), dims);
+}
+
+function stack(pictures: readonly Tensor[]): Tensor {
+  const [first] = pictures;
+  if (pictures.length === 1) return first!;
+  const data = new Float32Array(pictures.length * first!.size);
+  pictures.forEach((picture, row) => data.set(picture.data as Float32Array, row * first!.size));
+  return new Tensor("float32", data, [pictures.length, ...first!.dims.slice(1)]);
 }

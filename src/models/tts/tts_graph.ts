@@ -11,7 +11,6 @@ import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { Model } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { NOISE_PLACE, seedNoise } from "../../onnx/seeded_noise.ts";
-import { openChangedGraph } from "../changed_graph.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { LoadProgress } from "../progress.ts";
 
@@ -52,7 +51,7 @@ export class TtsGraph {
     await using files = new FolderFiles(join(folder.path, "onnx"));
     const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
     const wanted = seedNoise(change(model));
-    const session = await openChangedGraph(wanted, { files, backend });
+    const session = await backend.openModel(wanted, files);
     const unknown = session.inputs.map(({ name }) => name)
       .filter((name) => name !== NOISE_PLACE && !known.test(name));
     if (unknown.length === 0) return new TtsGraph(session, backend);

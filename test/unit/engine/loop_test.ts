@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Decoder, StepBatch } from "../../../src/decoder/decoder.ts";
-import { EmbeddingError } from "../../../src/decoder/embedding_span.ts";
+import { EncoderError } from "../../../src/decoder/embedding_span.ts";
 import { EngineLoop } from "../../../src/engine/loop.ts";
 import { GREEDY, limitsOf, SimulatedDecoder } from "./simulated_decoder.ts";
 
@@ -12,7 +12,7 @@ class AskingDecoder implements Decoder {
   async run(batch: StepBatch) {
     for (const { sequenceId, source } of batch.embeddings ?? []) {
       await source.rows().catch((error: unknown) => {
-        throw new EmbeddingError(sequenceId, error);
+        throw new EncoderError([sequenceId], error);
       });
     }
     return this.#simulated.run(batch);

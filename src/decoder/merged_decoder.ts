@@ -6,18 +6,14 @@
  *
  * @module
  */
-import { join } from "node:path";
-import type { Backend } from "../../backend/backend.ts";
-import { StartupError } from "../../errors.ts";
-import { FolderFiles } from "../../onnx/external_data.ts";
-import { isCrossCache, presentName } from "../../onnx/cache_names.ts";
-import { hoistTransposes } from "../../onnx/hoist_transposes.ts";
-import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
-import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
-import type { Model } from "../../onnx/proto.ts";
-import { readModel } from "../../onnx/proto_read.ts";
-import { openChangedGraph } from "../changed_graph.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
+import type { Backend } from "../backend/backend.ts";
+import { StartupError } from "../errors.ts";
+import type { FolderFiles } from "../onnx/external_data.ts";
+import { isCrossCache, presentName } from "../onnx/cache_names.ts";
+import { hoistTransposes } from "../onnx/hoist_transposes.ts";
+import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
+import { type Session, Tensor, type Tensors } from "../onnx/ort.ts";
+import type { Model } from "../onnx/proto.ts";
 
 /** Keys and values of inputs that are decoded together, by input name; the first axis of each tensor is the inputs. */
 export interface DecoderState {
@@ -40,6 +36,14 @@ const HIDDEN = "encoder_hidden_states";
 const MASKS = ["attention_mask", "encoder_attention_mask"] as const;
 const STEP_INPUT =
   /^(input_ids|inputs_embeds|encoder_hidden_states|(encoder_)?attention_mask|past_key_values\..*\.(key|value))$/;
+
+/** How to open one. */
+export interface MergedDecoderOptions {
+  /** Of the graph, for messages. */
+  readonly path: string;
+  readonly files: FolderFiles;
+  readonly backend: Backend;
+}
 
 /** See the module. */
 export class MergedDecoder {
@@ -69,23 +73,19 @@ export class MergedDecoder {
   }
 
   /**
-   * Opens the graph at `path` in the folder.
+   * Opens a graph.
    *
    * @throws {StartupError} when it is not as Optimum exports it.
    */
   static async open(
-    folder: ModelFolder,
-    { path, backend }: { readonly path: string; readonly backend: Backend },
+    model: Model,
+    { path, files, backend }: MergedDecoderOptions,
   ): Promise<MergedDecoder> {
-    await using files = new FolderFiles(join(folder.path, "onnx"));
-    const { maker, user } = divide(
-      await readModel(files, path.slice(path.lastIndexOf("/") + 1)),
-      path,
-    );
+    const { maker, user } = divide(model, path);
     const hasCross = maker.graph.outputs.length > 0;
-    const project = hasCross ? await openChangedGraph(maker, { files, backend }) : undefined;
+    const project = hasCross ? await backend.openModel(maker, files) : undefined;
     if (project !== undefined) requireInputs(project, path, /^encoder_hidden_states$/);
-    const step = await openChangedGraph(user, { files, backend });
+    const step = await backend.openModel(user, files);
     requireInputs(step, path, STEP_INPUT);
     return new MergedDecoder(project, step);
   }

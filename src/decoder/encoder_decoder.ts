@@ -1,0 +1,166 @@
+/**
+ * The decoder of an encoder-decoder model, cut at its attentions: sequences of any age share a step, and what each
+ * attends to is encoded when it first runs.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import type { SiteHeads } from "../backend/cross_alignment.ts";
+import type { Session, Tensor } from "../onnx/ort.ts";
+import type { CrossInputs } from "../onnx/step_attention.ts";
+import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
+import { EncoderError } from "./embedding_span.ts";
+import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
+import { EncoderSlots } from "./encoder_slots.ts";
+import type { PagedDecoder } from "./paged_decoder.ts";
+import { TextAligner } from "./text_aligner.ts";
+
+/** Encodes what sequences attend to. */
+export interface InputEncoder<Input extends object> {
+  /** Most inputs in one call. */
+  readonly maxInputs: number;
+  /** Whether two inputs may be encoded in one call; any may if absent. */
+  isAlike?(input: Input, other: Input): boolean;
+  /** @returns `[inputs, places, width]`, the caller's. */
+  encode(inputs: readonly Input[]): Promise<Tensor>;
+}
+
+/** A text and what it lies along. */
+export interface AlignedText {
+  readonly encoderInput: object;
+  /** All tokens, from the first on. */
+  readonly tokens: readonly number[];
+  /** Of the places that the text attends to, how many from the first on it may lie along. */
+  readonly numPlaces: number;
+  /** Heads that look at where each token belongs. */
+  readonly sites: readonly SiteHeads[];
+}
+
+const HIDDEN = "encoder_hidden_states";
+
+/** What it is made of; it owns all of it. */
+export interface EncoderDecoderParts<Input extends object> {
+  readonly backend: Backend;
+  readonly encoder: InputEncoder<Input>;
+  readonly project: Session;
+  readonly decoder: PagedDecoder;
+  readonly attention: EncoderDecoderAttention;
+  /** The projection's outputs, by the site in the cut that reads them. */
+  readonly outputsOf: ReadonlyMap<number, CrossInputs>;
+}
+
+/** See the module. */
+export class EncoderDecoder<Input extends object> implements Decoder {
+  readonly limits: DecoderLimits;
+  readonly #parts: EncoderDecoderParts<Input>;
+  readonly #slots: EncoderSlots;
+  readonly #aligner: TextAligner;
+  /** Steps and alignments, one after the other. */
+  #running: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: EncoderDecoderParts<Input>) {
+    const { limits } = parts.decoder;
+    this.#parts = parts;
+    this.#slots = new EncoderSlots(limits.maxSequences);
+    // The last blocks are the aligner's.
+    const blocksPerSequence = Math.ceil(limits.contextLength / limits.blockSize);
+    const numBlocks = limits.numBlocks - blocksPerSequence;
+    this.limits = { ...limits, numBlocks };
+    this.#aligner = new TextAligner({ ...parts, firstBlock: numBlocks, blocksPerSequence });
+  }
+
+  get logitsDtype(): "float32" | "float16" {
+    return this.#parts.decoder.output.dtype as "float32" | "float16";
+  }
+
+  run(batch: StepBatch): Promise<SampledToken[]> {
+    return this.#exclusively(async () => {
+      await this.#attendTo(batch);
+      return await this.#parts.decoder.run(batch);
+    });
+  }
+
+  /** Runs the step without sampling: see {@linkcode PagedDecoder.forward}. */
+  forward(batch: StepBatch): Promise<Tensor | undefined> {
+    return this.#exclusively(async () => {
+      await this.#attendTo(batch);
+      return await this.#parts.decoder.forward(batch);
+    });
+  }
+
+  /**
+   * Tells how a text lies along what it attends to.
+   *
+   * @returns f32 `[tokens, numPlaces]`: how much more than other tokens each looks at each place.
+   */
+  align({ encoderInput, ...text }: AlignedText): Promise<Float32Array> {
+    return this.#exclusively(async () => {
+      const [slot] = await this.#slotsOf([encoderInput as Input]);
+      return await this.#aligner.align({ ...text, slot: slot! });
+    });
+  }
+
+  async dispose(): Promise<void> {
+    this.#aligner.dispose();
+    await this.#parts.project.release();
+    await this.#parts.decoder.dispose();
+  }
+
+  #exclusively<T>(run: () => Promise<T>): Promise<T> {
+    const running = this.#running.then(run);
+    this.#running = running.catch(() => {});
+    return running;
+  }
+
+  async #attendTo({ sequences }: StepBatch): Promise<void> {
+    const inputs = sequences.map(({ encoderInput }) => encoderInput as Input);
+    try {
+      this.#parts.attention.useSlots(await this.#slotsOf(inputs));
+    } catch (error) {
+      if (!(error instanceof InputsError)) throw error;
+      const failed = sequences.filter((_, s) => error.inputs.includes(inputs[s]!));
+      throw new EncoderError(failed.map(({ sequenceId }) => sequenceId), error.cause);
+    }
+  }
+
+  /** The slots of inputs; those that are not kept yet are encoded, as many as may be in one call. */
+  async #slotsOf(inputs: readonly Input[]): Promise<number[]> {
+    const { encoder } = this.#parts;
+    const { slots, missing } = this.#slots.assign(inputs);
+    const waiting = [...missing.keys()] as Input[];
+    while (waiting.length > 0) {
+      const [first] = waiting;
+      const together = waiting.filter((input) => encoder.isAlike?.(first!, input) ?? true)
+        .slice(0, encoder.maxInputs);
+      try {
+        await this.#keep(together, together.map((input) => missing.get(input)!));
+      } catch (error) {
+        throw new InputsError(together, error);
+      }
+      for (const input of together) waiting.splice(waiting.indexOf(input), 1);
+    }
+    return slots;
+  }
+
+  async #keep(inputs: readonly Input[], slots: readonly number[]): Promise<void> {
+    const { encoder, project, attention, outputsOf } = this.#parts;
+    const hidden = await encoder.encode(inputs);
+    const projected = await project.run({ [HIDDEN]: hidden });
+    hidden.dispose();
+    for (const [site, { keys, values }] of outputsOf) {
+      attention.keep(site, { keys: projected[keys]!, values: projected[values]! }, slots);
+    }
+    for (const tensor of Object.values(projected)) tensor.dispose();
+    inputs.forEach((input, i) => this.#slots.keep(input, slots[i]!));
+  }
+}
+
+/** Some inputs could not be encoded. */
+class InputsError extends Error {
+  readonly inputs: readonly object[];
+
+  constructor(inputs: readonly object[], cause: unknown) {
+    super("Some inputs could not be encoded.", { cause });
+    this.inputs = inputs;
+  }
+}

@@ -1,0 +1,59 @@
+/** Which encoder inputs are kept in which slots; the least recently used gives way. Pure. */
+export class EncoderSlots {
+  /** By slot. An input that nobody else knows any longer is as good as gone. */
+  readonly #inputs: (WeakRef<object> | undefined)[];
+  readonly #lastUse: number[];
+  #clock = 0;
+
+  constructor(numSlots: number) {
+    this.#inputs = new Array(numSlots).fill(undefined);
+    this.#lastUse = new Array(numSlots).fill(0);
+  }
+
+  /**
+   * Finds a slot for each input of a step.
+   *
+   * @param inputs at most as many different ones as there are slots.
+   * @returns the slot of each, and those that are not kept yet: whoever does keep them says so with {@linkcode keep}.
+   */
+  assign(inputs: readonly object[]): { slots: number[]; missing: Map<object, number> } {
+    const now = ++this.#clock;
+    const slotOf = new Map<object, number>();
+    for (const input of inputs) {
+      const slot = this.#inputs.findIndex((kept) => kept?.deref() === input);
+      if (slot < 0) continue;
+      slotOf.set(input, slot);
+      this.#lastUse[slot] = now;
+    }
+    const missing = new Map<object, number>();
+    for (const input of inputs) {
+      if (slotOf.has(input)) continue;
+      const slot = this.#takeOldest(now);
+      slotOf.set(input, slot);
+      missing.set(input, slot);
+    }
+    return { slots: inputs.map((input) => slotOf.get(input)!), missing };
+  }
+
+  /** Takes note that a slot holds what an input was encoded to. */
+  keep(input: object, slot: number): void {
+    this.#inputs[slot] = new WeakRef(input);
+  }
+
+  #takeOldest(now: number): number {
+    let oldest = 0;
+    const ageOf = (slot: number) =>
+      this.#inputs[slot]?.deref() === undefined && this.#lastUse[slot] !== now
+        ? -1
+        : this.#lastUse[slot]!;
+    for (let slot = 1; slot < this.#inputs.length; slot++) {
+      if (ageOf(slot) < ageOf(oldest)) oldest = slot;
+    }
+    if (this.#lastUse[oldest] === now) {
+      throw new RangeError(`A step has more encoder inputs than the ${this.#inputs.length} slots.`);
+    }
+    this.#inputs[oldest] = undefined;
+    this.#lastUse[oldest] = now;
+    return oldest;
+  }
+}

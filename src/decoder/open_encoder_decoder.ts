@@ -1,0 +1,150 @@
+/**
+ * Opens the decoder of an encoder-decoder model.
+ *
+ * Of Optimum's merged graph two are made: one projects the encoder's output to keys and values, once per input, and the
+ * other is cut.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import { appendInCacheDtype } from "../onnx/cache_dtype.ts";
+import { isCrossCache, presentName } from "../onnx/cache_names.ts";
+import type { FolderFiles } from "../onnx/external_data.ts";
+import { fuseSkipNorms } from "../onnx/fuse_skip_norms.ts";
+import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
+import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
+import type { Session } from "../onnx/ort.ts";
+import type { Model } from "../onnx/proto.ts";
+import { splitGraph } from "../onnx/split.ts";
+import { nameStepAttentions } from "../onnx/step_attention.ts";
+import { swapHeadsAndTokens } from "../onnx/swap_outputs.ts";
+import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
+import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
+import { openPagedDecoder } from "./open_paged_decoder.ts";
+import type { LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
+
+/** What is made of a merged graph. */
+export interface DecoderGraphs {
+  /** From `encoder_hidden_states` to `present.*.encoder.*`. */
+  readonly project: Model;
+  /** From `input_ids` and `past_key_values.*` to `logits`, one token after the other. */
+  readonly step: Model;
+}
+
+/** How to open it. */
+export interface EncoderDecoderOptions<Input extends object> {
+  readonly backend: Backend;
+  readonly files: FolderFiles;
+  readonly encoder: InputEncoder<Input>;
+  /** Most tokens of a sequence. */
+  readonly contextLength: number;
+  /** Most places of the encoder's output for one input. */
+  readonly numPlaces: number;
+  /** Most sequences at a time; fewer where their keys and values take more than a GiB. */
+  readonly maxSequences: number;
+  /** Opens the graph that turns token ids into embeddings, for a decoder that takes those. */
+  readonly openEmbedding?: (() => Promise<Session>) | undefined;
+  readonly processLogits?: LogitsProcessor | undefined;
+}
+
+/** Tokens of each sequence that a step has room for: a prompt. */
+const TOKENS_PER_SEQUENCE = 4;
+/** Tokens that a step has room for however few sequences there are: whole texts are aligned in it. */
+const MIN_STEP_TOKENS = 16;
+const BLOCK_SIZE = 16;
+/** Memory for the keys and values of all sequences, unless one needs more. */
+const CACHE_BYTES = 2 ** 30;
+/**
+ * Opens a decoder.
+ *
+ * @returns in one sentence why the graph is not cut, where it is not.
+ * @throws {RangeError} when the kernels cannot run one of its attentions.
+ */
+export async function openEncoderDecoder<Input extends object>(
+  graphs: DecoderGraphs,
+  options: EncoderDecoderOptions<Input>,
+): Promise<EncoderDecoder<Input> | { readonly refused: string }> {
+  const { backend, files, encoder } = options;
+  const step = appendInCacheDtype(graphs.step);
+  const { model, crossInputs } = nameStepAttentions(step, isCrossCache);
+  if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
+  const { contextLength } = options;
+  const result = splitGraph(fuseSkipNorms(model), { contextLength });
+  if ("refused" in result) return result;
+  const { cut } = result;
+  const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
+  const fitting = sequencesThatFit(cut, options, isCrossSite);
+  const maxSequences = Math.min(options.maxSequences, fitting);
+  const { decoder, attention } = await openCut(cut, { ...options, maxSequences }, isCrossSite);
+  const projection = swapHeadsAndTokens(graphs.project);
+  const project = await backend.openModel(projection, files);
+  const outputsOf = new Map(cut.attentions.flatMap(({ name, layer }) => {
+    const inputs = crossInputs.get(name);
+    if (inputs === undefined) return [];
+    return [[layer, { keys: presentName(inputs.keys), values: presentName(inputs.values) }]];
+  }));
+  return new EncoderDecoder({ backend, encoder, project, decoder, attention, outputsOf });
+}
+
+/** Sequences whose keys and values memory has room for, at least one. */
+function sequencesThatFit<Input extends object>(
+  cut: GraphCut,
+  { backend, contextLength, numPlaces }: EncoderDecoderOptions<Input>,
+  isCross: (site: AttentionSite) => boolean,
+): number {
+  const perSite = cut.attentions.map((site) => {
+    const elementBytes = site.dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
+    const numKeys = isCross(site) ? numPlaces : contextLength;
+    return Math.ceil(numKeys / BLOCK_SIZE) * BLOCK_SIZE * site.kvHeads * site.headDim *
+      elementBytes;
+  });
+  const perSequence = 2 * perSite.reduce((sum, bytes) => sum + bytes, 0);
+  const fitting = Math.min(
+    CACHE_BYTES / perSequence,
+    backend.maxBufferBytes / Math.max(...perSite),
+  );
+  return Math.max(1, Math.floor(fitting));
+}
+
+async function openCut<Input extends object>(
+  cut: GraphCut,
+  options: EncoderDecoderOptions<Input>,
+  isCross: (site: AttentionSite) => boolean,
+): Promise<{ decoder: PagedDecoder; attention: EncoderDecoderAttention }> {
+  const { backend, encoder, numPlaces, maxSequences } = options;
+  const contextLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
+  let attention: EncoderDecoderAttention;
+  const decoder = await openPagedDecoder({
+    ...options,
+    openEmbedding: options.openEmbedding ??
+      (() => Promise.reject(new Error("The graph takes embeddings."))),
+    cut,
+    limits: {
+      contextLength,
+      vocabSize: cut.output.width,
+      maxSequences,
+      maxBatchTokens: Math.max(maxSequences * TOKENS_PER_SEQUENCE, MIN_STEP_TOKENS),
+      // One more, for texts that are aligned.
+      numBlocks: (maxSequences + 1) * Math.ceil(contextLength / BLOCK_SIZE),
+      blockSize: BLOCK_SIZE,
+      sharesBlocks: true,
+    },
+    openAttention: (own) =>
+      attention = new EncoderDecoderAttention({
+        ...{ ...own, backend, isCross, numPlaces },
+        numSlots: maxSequences,
+        maxInputs: encoder.maxInputs,
+      }),
+    onProgress: () => {},
+  });
+  return { decoder, attention: attention! };
+}
+
+/** The two graphs of a merged decoder; `undefined` where it is not merged of two. */
+export function divideMerged(merged: Model): DecoderGraphs | undefined {
+  const project = takeBranch(merged, "else_branch");
+  const step = takeBranch(merged, "then_branch");
+  if (project === undefined || step === undefined) return undefined;
+  const crossOutputs = project.graph.outputs.map(({ name }) => name).filter(isCrossCache);
+  return { project: keepOutputs(project, crossOutputs), step: keepOutputs(step, ["logits"]) };
+}

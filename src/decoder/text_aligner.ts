@@ -1,0 +1,78 @@
+/**
+ * How texts lie along what they attend to: each runs through a cut decoder as it stands, and of what some heads look at
+ * an alignment is made.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import type { CrossAlignment, SiteHeads } from "../backend/cross_alignment.ts";
+import type { StepBatch } from "./decoder.ts";
+import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
+import type { PagedDecoder } from "./paged_decoder.ts";
+
+/** What it works with. */
+export interface TextAlignerOptions {
+  readonly backend: Backend;
+  readonly decoder: PagedDecoder;
+  readonly attention: EncoderDecoderAttention;
+  /** Blocks of the decoder's cache from this one on are its own: a sequence's. */
+  readonly firstBlock: number;
+  readonly blocksPerSequence: number;
+}
+
+/** A text and the slot of what it attends to. */
+interface SlotText {
+  readonly slot: number;
+  readonly tokens: readonly number[];
+  readonly numPlaces: number;
+  readonly sites: readonly SiteHeads[];
+}
+
+/** See the module. */
+export class TextAligner {
+  readonly #options: TextAlignerOptions;
+  /** Made for the first text of some heads: most decoders never see one. */
+  readonly #alignments = new Map<readonly SiteHeads[], CrossAlignment>();
+
+  constructor(options: TextAlignerOptions) {
+    this.#options = options;
+  }
+
+  /** @returns f32 `[tokens, numPlaces]`: how much more than other tokens each looks at each place. */
+  async align({ slot, tokens, numPlaces, sites }: SlotText): Promise<Float32Array> {
+    const { backend, decoder, attention } = this.#options;
+    const { contextLength, maxBatchTokens } = decoder.limits;
+    const alignment = this.#alignments.get(sites) ??
+      attention.openAlignment({ sites, maxTokens: contextLength });
+    this.#alignments.set(sites, alignment);
+    attention.useSlots([slot]);
+    try {
+      for (let first = 0; first < tokens.length; first += maxBatchTokens) {
+        attention.takeQueries({ alignment, firstToken: first });
+        await decoder.forward(this.#stepOf(tokens.slice(first, first + maxBatchTokens), first));
+      }
+    } finally {
+      attention.takeQueries();
+    }
+    return await backend.read(alignment.align({ slot, numTokens: tokens.length, numPlaces }));
+  }
+
+  /** Frees its memory. */
+  dispose(): void {
+    for (const alignment of this.#alignments.values()) alignment.dispose();
+  }
+
+  #stepOf(tokens: readonly number[], first: number): StepBatch {
+    const { firstBlock, blocksPerSequence } = this.#options;
+    return {
+      sequences: [{ sequenceId: 0 }],
+      numTokens: tokens.length,
+      tokenIds: Int32Array.from(tokens),
+      positions: Int32Array.from(tokens, (_, i) => first + i),
+      queryStarts: Int32Array.of(0, tokens.length),
+      kvLengths: Int32Array.of(first + tokens.length),
+      blockTables: Int32Array.from({ length: blocksPerSequence }, (_, i) => firstBlock + i),
+      maxBlocksPerSequence: blocksPerSequence,
+    };
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * Decodes windows of recordings: each attempt is a request of the engine, whose steps all windows share.
+ *
+ * @module
+ */
+import type { SiteHeads } from "../../backend/cross_alignment.ts";
+import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
+import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
+import { generate } from "../../engine/generate.ts";
+import { EngineLoop } from "../../engine/loop.ts";
+import type { EngineMetrics } from "../../engine/metrics.ts";
+import { detectLanguage } from "./detect_language.ts";
+import { promptOf, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
+import {
+  type DecodedWindow,
+  WindowAttempts,
+  type WindowInput,
+  type WindowTask,
+} from "./whisper_window.ts";
+
+/** Whisper's decoder, cut or whole. */
+export type WhisperDecoder = EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
+
+/** What it works with. It owns the decoder. */
+export interface WindowDecoderOptions {
+  readonly decoder: WhisperDecoder;
+  readonly config: WhisperConfig;
+  /** Those that tell when tokens are spoken. */
+  readonly alignmentHeads: readonly SiteHeads[];
+}
+
+/** See the module. */
+export class WindowDecoder {
+  readonly #options: WindowDecoderOptions;
+  readonly #engine: EngineLoop;
+
+  constructor(options: WindowDecoderOptions) {
+    this.#options = options;
+    // Windows have the beginnings of their prompts in common, but nothing that they attend to.
+    this.#engine = new EngineLoop(options.decoder, { prefixCache: false });
+  }
+
+  get metrics(): EngineMetrics {
+    return this.#engine.metrics;
+  }
+
+  /**
+   * Decodes a window. Aborting `signal` drops it before the next token.
+   *
+   * @throws the signal's reason; what went wrong on the device.
+   */
+  async decode(task: WindowTask, signal: AbortSignal): Promise<DecodedWindow> {
+    signal.throwIfAborted();
+    const { config } = this.#options;
+    const input: WindowInput = { row: task.row };
+    const attempts = new WindowAttempts(task, config);
+    await detectLanguage(this.#engine, attempts, { input, config, signal });
+    let window = await this.#attempt(attempts, input, signal);
+    while (window === "again") window = await this.#attempt(attempts, input, signal);
+    if (task.timedSeconds === undefined || window.tokens.length === 0) return window;
+    return { ...window, alignment: await this.#align(window, input, task.timedSeconds) };
+  }
+
+  /** Ends what is under way unheard, and frees the decoder. */
+  async dispose(): Promise<void> {
+    await this.#engine.close();
+    await this.#options.decoder.dispose();
+  }
+
+  async #attempt(
+    attempts: WindowAttempts,
+    input: WindowInput,
+    signal: AbortSignal,
+  ): Promise<"again" | DecodedWindow> {
+    const { config } = this.#options;
+    let outcome: ReturnType<WindowAttempts["push"]> = "next";
+    await generate(this.#engine, {
+      promptTokens: Int32Array.from(attempts.prompt),
+      sample: attempts.sampling,
+      maxTokens: config.maxTokens,
+      topLogprobs: 0,
+      encoderInput: input,
+      rules: () => ({
+        get rule() {
+          return attempts.rule;
+        },
+      }),
+      onToken: (token, isLast) => {
+        outcome = attempts.push(token, isLast);
+        return outcome !== "next";
+      },
+      signal,
+    });
+    return outcome as Exclude<typeof outcome, "next">;
+  }
+
+  /**
+   * Where in the window's sound its tokens are: they run through the decoder once more, all at once, and where some
+   * heads look while they do tells it.
+   *
+   * @returns f32 `[tokens + 1, places]`, as {@linkcode DecodedWindow} has it.
+   * @see `find_alignment` in openai/whisper's `timing.py`, which leaves the timestamps out; with them, as they were
+   * decoded, words that begin or end at a pause are nearer to where they are.
+   */
+  async #align(
+    window: DecodedWindow,
+    encoderInput: WindowInput,
+    seconds: number,
+  ): Promise<Float32Array> {
+    const { decoder, config, alignmentHeads: sites } = this.#options;
+    if (!(decoder instanceof EncoderDecoder)) throw new Error("The decoder's graph is not cut.");
+    const numPlaces = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
+    const prompt = promptOf(config, window.languageToken);
+    const tokens = [...prompt, ...window.tokens];
+    const alignment = await decoder.align({ encoderInput, tokens, numPlaces, sites });
+    // The decoder looks for a token while it reads the one before.
+    return alignment.subarray((prompt.length - 1) * numPlaces);
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * From a merged decoder in a model folder to one that the engine runs: cut where its graph and the device allow that,
+ * else whole.
+ *
+ * @module
+ */
+import { basename, join } from "node:path";
+import { EncoderDecoder } from "../decoder/encoder_decoder.ts";
+import {
+  divideMerged,
+  type EncoderDecoderOptions,
+  openEncoderDecoder,
+} from "../decoder/open_encoder_decoder.ts";
+import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
+import { log } from "../log.ts";
+import { FolderFiles } from "../onnx/external_data.ts";
+import { readModel } from "../onnx/proto_read.ts";
+import type { CompanionContext } from "./companion_graph.ts";
+
+/** How to open it. */
+export interface EncoderDecoderLoadOptions<Input extends object>
+  extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPlaces">, CompanionContext {
+  /** Most places of the encoder's output for one input; a graph is not cut where that is not known. */
+  readonly numPlaces: number | undefined;
+  /** Of the whole graph, which does not say it. */
+  readonly vocabSize: number;
+}
+
+/** Opens the main graph. @throws {StartupError} when it is not as Optimum exports it. */
+export async function loadEncoderDecoder<Input extends object>(
+  options: EncoderDecoderLoadOptions<Input>,
+): Promise<EncoderDecoder<Input> | WholeEncoderDecoder<Input>> {
+  const { folder, graphs: { main: { path } }, onProgress } = options;
+  onProgress({ what: `loading ${path}` });
+  await using files = new FolderFiles(join(folder.path, "onnx"));
+  const merged = await readModel(files, basename(path));
+  const opened = await openCut();
+  if (opened instanceof EncoderDecoder) return opened;
+  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason: opened.refused });
+  return await WholeEncoderDecoder.open(merged, { ...options, path, files });
+
+  async function openCut(): Promise<EncoderDecoder<Input> | { readonly refused: string }> {
+    const parts = divideMerged(merged);
+    if (parts === undefined) return { refused: "It is not merged of two decoders." };
+    const { numPlaces } = options;
+    if (numPlaces === undefined) {
+      return { refused: "Inputs of all sizes have places of their own." };
+    }
+    try {
+      return await openEncoderDecoder(parts, { ...options, numPlaces, files });
+    } catch (error) {
+      if (error instanceof RangeError) return { refused: error.message };
+      throw error;
+    }
+  }
+}
