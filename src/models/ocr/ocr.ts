@@ -140,6 +140,9 @@ export class OcrModel implements Model {
       logitBias: options.logitBias && new Map(options.logitBias),
       topLogprobs: options.topLogprobs ?? 0,
       maxTokens: options.maxTokens,
+      minTokens: options.minTokens,
+      endTokenIds: [...this.#endTokens(work.prompt), ...options.stopTokenIds ?? []]
+        .filter((id) => id < rules.vocabSize),
     }, {
       onToken: (index, token, end) => (completion ??= begin()).push(index, token, end),
       onDone: () => {
@@ -160,17 +163,20 @@ export class OcrModel implements Model {
     picture: PreparedPicture,
     numPromptTokens: number,
   ): Completion {
-    const { tokenizer, family, defaults } = this.#parts;
-    const { endToken, finish } = prompt;
+    const { tokenizer, family } = this.#parts;
+    const { finish } = prompt;
     return new Completion({
       tokenizer: { tokenTexts: tokenizer.tokenTexts, decode: (ids) => family.textOf(ids) },
-      eosTokenIds: endToken === undefined
-        ? defaults.eosTokenIds
-        : defaults.eosTokenIds.union(new Set([endToken])),
+      eosTokenIds: this.#endTokens(prompt),
       options: task.options,
       numPromptTokens,
       emit: finish === undefined ? emit : holdBack(emit, (text) => finish(text, picture)),
     });
+  }
+
+  #endTokens({ endToken }: OcrPrompt): ReadonlySet<number> {
+    const { eosTokenIds } = this.#parts.defaults;
+    return endToken === undefined ? eosTokenIds : eosTokenIds.union(new Set([endToken]));
   }
 
   #checkLengths({ text, prompt }: OcrPrompt): void {
