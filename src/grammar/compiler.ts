@@ -59,7 +59,9 @@ export class GrammarCompiler {
     this.#masks ??= new MaskCache(this.#vocabulary.numWords);
     const vocabulary = this.#vocabulary;
     try {
-      const rules = new Rules(new Expressions());
+      const expressions = new Expressions();
+      expressions.startClock();
+      const rules = new Rules(expressions);
       const root = rules.declare();
       rules.define(root, specPhrase(spec, rules, vocabulary.tokens));
       const grammar = new CompiledGrammar(new Frontiers(rules.build(root)), {

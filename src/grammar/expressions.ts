@@ -17,6 +17,8 @@ export const ANYTHING = 2;
 const MAX_EXPRESSIONS = 150_000;
 /** Most expressions looked at to tell whether one matches anything. */
 const MAX_SEARCHED = 20_000;
+/** How long one piece of work may take, in milliseconds: other requests wait meanwhile. */
+const MAX_MS = 600;
 /** Most alternatives of one expression. */
 const MAX_PARTS = 5_000;
 
@@ -41,6 +43,7 @@ export interface ByteClasses {
 
 /** The expressions of one grammar, each once, known by number. */
 export class Expressions {
+  #deadlineMs = Infinity;
   readonly #nodes: Node[] = [];
   readonly #ids = new Map<string, number>();
   readonly #isNullable: boolean[] = [];
@@ -67,6 +70,18 @@ export class Expressions {
     return this.#nodes.length;
   }
 
+  /** Begins a piece of work. */
+  startClock(): void {
+    this.#deadlineMs = performance.now() + MAX_MS;
+  }
+
+  /** @throws {GrammarError} when the piece of work takes too long. */
+  checkClock(): void {
+    if (performance.now() > this.#deadlineMs) {
+      throw new GrammarError(`it is too complex: a step takes more than ${MAX_MS} ms`);
+    }
+  }
+
   /** One of the bytes whose bits are set, u32 `[8]`; owned by the expression. */
   set(bits: Uint32Array): number {
     if (bits.every((word) => word === 0)) return NOTHING;
@@ -82,9 +97,39 @@ export class Expressions {
 
   /** This text, in UTF-8. */
   text(text: string): number {
-    return this.concat(
-      Array.from(new TextEncoder().encode(text), (byte) => this.range(byte, byte)),
-    );
+    return this.#bytes(new TextEncoder().encode(text));
+  }
+
+  /** One of these texts, in UTF-8: what begins alike is told apart where it differs. */
+  texts(texts: Iterable<string>): number {
+    const utf8 = new TextEncoder();
+    const sorted = [...new Set(texts)].sort().map((text) => utf8.encode(text));
+    // Not every order of texts is that of their bytes, so that equal first bytes may be apart; that is merely larger.
+    return this.#branch(sorted, 0);
+  }
+
+  /** Sorted texts from byte `at` on. */
+  #branch(texts: readonly Uint8Array[], at: number): number {
+    if (texts.length === 1) return this.#bytes(texts[0]!.subarray(at));
+    const ways: number[] = [];
+    for (let from = 0; from < texts.length;) {
+      const byte = texts[from]![at];
+      let to = from + 1;
+      while (to < texts.length && texts[to]![at] === byte) to++;
+      if (byte === undefined) ways.push(EMPTY_TEXT);
+      else {
+        const same = texts.slice(from, to);
+        const end = at + sharedLength(same, at);
+        const rest = this.#branch(same, end);
+        ways.push(this.concat([this.#bytes(same[0]!.subarray(at, end)), rest]));
+      }
+      from = to;
+    }
+    return this.or(ways);
+  }
+
+  #bytes(bytes: Uint8Array): number {
+    return this.concat(Array.from(bytes, (byte) => this.range(byte, byte)));
   }
 
   concat(parts: readonly number[]): number {
@@ -254,6 +299,7 @@ export class Expressions {
 
   #add(key: string, node: Node): number {
     if (this.#nodes.length >= MAX_EXPRESSIONS) throw tooComplex();
+    if (this.#nodes.length % 128 === 0) this.checkClock();
     const id = this.#nodes.push(node) - 1;
     this.#ids.set(key, id);
     this.#isNullable.push(this.#findNullable(node));
@@ -353,6 +399,14 @@ export class Expressions {
         for (let digit = 0x30; digit <= 0x39; digit++) sets.add(this.range(digit, digit));
     }
   }
+}
+
+/** How many bytes all texts have in common from byte `at` on. */
+function sharedLength(texts: readonly Uint8Array[], at: number): number {
+  const [first, last] = [texts[0]!, texts.at(-1)!];
+  let end = at;
+  while (end < first.length && texts.every((text) => text[end] === first[end])) end++;
+  return Math.min(end, first.length, last.length) - at;
 }
 
 function tooComplex(): GrammarError {

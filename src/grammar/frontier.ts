@@ -44,12 +44,18 @@ export class Frontiers {
     this.start = this.#intern(closure);
   }
 
+  /** Begins a piece of work: what takes too long is given up. */
+  startClock(): void {
+    this.#network.expressions.startClock();
+  }
+
   /** Where a byte leads; `null` where it cannot come. */
   step(frontier: Frontier, byte: number): Frontier | null {
     const index = frontier.classes.of[byte]!;
     const known = frontier.nexts[index];
     if (known !== undefined) return known;
     const { expressions } = this.#network;
+    expressions.checkClock();
     const closure = new Closure(this.#network);
     for (const { expression, next, call } of frontier.threads) {
       const rest = expressions.derive(expression, byte);

@@ -92,7 +92,7 @@ function scalarOf(type: "string" | "number", nodes: Schemas, parts: DisjointPart
   const values = listedValues(nodes);
   if (values !== undefined) {
     const texts = values.filter((value) => typeOfValue(value) === type);
-    return expressions.or(texts.map((value) => expressions.text(JSON.stringify(value))));
+    return expressions.texts(texts.map((value) => JSON.stringify(value)));
   }
   if (type === "number") return scalars.number(nodes, typesOf(nodes).isInteger);
   const quote = expressions.text('"');

@@ -25,8 +25,9 @@ import {
 import { arrayFacts, inside, type ObjectFacts, objectFacts } from "./schema_objects.ts";
 import { SchemaScalars } from "./schema_scalars.ts";
 
-/** Most different values that a schema may speak of. */
+/** Most rules, and most schemas that these bring together, each counted as often as it is. */
 const MAX_RULES = 20_000;
+const MAX_BROUGHT_TOGETHER = 40_000;
 const NEVER: Phrase = { kind: "any_of", options: [] };
 
 /** Adds a schema to a grammar. @throws {GrammarError} when it is none, or cannot be enforced. */
@@ -55,6 +56,7 @@ class SchemaGrammar {
   /** Rules that are declared, and how to define them. */
   readonly #open: (() => void)[] = [];
   readonly #marks;
+  #numBroughtTogether = 0;
 
   constructor(rules: Rules, document: SchemaDocument) {
     const { expressions } = rules;
@@ -88,6 +90,7 @@ class SchemaGrammar {
 
   #meeting({ nodes, choices }: Demands): Phrase {
     if (nodes === undefined) return NEVER;
+    this.#numBroughtTogether += nodes.length + choices.length;
     const ids = nodes.map(({ id }) => id).sort((a, b) => a - b);
     const key = `${ids.join()}|${choices.map(({ id }) => id).sort().join()}`;
     return this.#named(key, () => {
@@ -102,7 +105,8 @@ class SchemaGrammar {
   #named(key: string, make: () => Phrase): Phrase {
     let phrase = this.#known.get(key);
     if (phrase === undefined) {
-      if (this.#known.size >= MAX_RULES) {
+      const isTooMuch = this.#numBroughtTogether > MAX_BROUGHT_TOGETHER;
+      if (this.#known.size >= MAX_RULES || isTooMuch) {
         throw new GrammarError("the schema combines too many others", this.#document.root.param);
       }
       const rule = this.#rules.declare();
@@ -189,7 +193,7 @@ class SchemaGrammar {
   /** Those of some values for which the schemas hold. */
   #listed(values: readonly unknown[], nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = typesOf(nodes);
-    const scalars: number[] = [];
+    const scalars: string[] = [];
     const others: Phrase[] = [];
     for (const value of values) {
       const type = typeOfValue(value);
@@ -205,9 +209,9 @@ class SchemaGrammar {
         : type !== "number" ||
           (this.#holds(this.#scalars.number(nodes, isInteger), text) ||
             !hasBounds(nodes, isInteger));
-      if (isValid) scalars.push(this.#expressions.text(text));
+      if (isValid) scalars.push(text);
     }
-    return { kind: "any_of", options: [terminal(this.#expressions.or(scalars)), ...others] };
+    return { kind: "any_of", options: [terminal(this.#expressions.texts(scalars)), ...others] };
   }
 
   #holds(expression: number, text: string): boolean {

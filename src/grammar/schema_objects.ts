@@ -178,15 +178,13 @@ class ObjectReader {
     if (unknown !== undefined) {
       throw new GrammarError("references and choices of names cannot be enforced", unknown.param);
     }
-    const lists = listed.map((names) =>
-      expressions.or(names.map((name) => expressions.text(inside(name))))
-    );
+    const lists = listed.map((names) => expressions.texts(names.map(inside)));
     return expressions.and([scalars.canonicalInside(nodes), ...lists]);
   }
 
   #otherMembers(names: ReadonlySet<string>): OtherMembers[] {
     const { expressions } = this.#parts;
-    const declared = expressions.or([...names].map((name) => expressions.text(inside(name))));
+    const declared = expressions.texts([...names].map(inside));
     const allowed = expressions.and([this.#allowedNames(), expressions.not(declared)]);
     const patterns = [...this.#patterns];
     const others: OtherMembers[] = [];
