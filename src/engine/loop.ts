@@ -14,6 +14,16 @@ import type { Sequence } from "./sequence.ts";
 import type { CommittedToken, ScheduledSequence, ScheduledStep } from "./step.ts";
 import { StepBuilder } from "./step_builder.ts";
 
+/** Where a request's time went, in milliseconds. */
+export interface GenerationTimes {
+  /** From its arrival until its first step. */
+  readonly queueMs: number;
+  /** From there until its first token. */
+  readonly prefillMs: number;
+  /** From there until its end. */
+  readonly decodeMs: number;
+}
+
 /** Why a sample ends. */
 export type EndReason = "length" | "stop";
 
@@ -29,8 +39,13 @@ export interface TokenListener<Token extends SampledToken = SampledToken> {
    * @returns whether the sample ends with it; one that has an `end` ends anyhow.
    */
   onToken(sampleIndex: number, token: Token, end: EndReason | undefined): boolean;
-  /** All samples have ended. @param numCachedTokens prompt tokens that needed no computing. */
-  onDone(numCachedTokens: number): void;
+  /**
+   * All samples have ended.
+   *
+   * @param numCachedTokens prompt tokens that needed no computing.
+   * @param times where the request's time went.
+   */
+  onDone(numCachedTokens: number, times: GenerationTimes): void;
   /** The step failed; the request is over. */
   onError(error: unknown): void;
 }
@@ -41,6 +56,7 @@ interface Running<Token extends SampledToken> {
   numUnfinished: number;
   readonly arrivedAtMs: number;
   scheduledAtMs: number | undefined;
+  firstTokenAtMs?: number;
   /** When each sample last got a token. */
   readonly lastTokenAtMs: number[];
 }
@@ -147,7 +163,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       this.#scheduler.end(sequence.id);
       this.#running.delete(sequence.id);
       if (--running.numUnfinished > 0) return;
-      running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0);
+      running.listener.onDone(running.sequences[0]?.numCachedTokens ?? 0, timesOf(running));
     } catch (error) {
       this.#failRequest(running, error);
     }
@@ -158,6 +174,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     const lastMs = running.lastTokenAtMs[index];
     if (lastMs !== undefined) this.metrics.interTokenSeconds.observe((nowMs - lastMs) / 1000);
     else this.metrics.firstTokenSeconds.observe((nowMs - running.arrivedAtMs) / 1000);
+    running.firstTokenAtMs ??= nowMs;
     running.lastTokenAtMs[index] = nowMs;
     this.metrics.completionTokens.inc();
   }
@@ -189,6 +206,16 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       log.error("a request could not be told that it failed", { error, reason });
     }
   }
+}
+
+/** Where the time of a request that has ended went. */
+function timesOf(running: Running<SampledToken>): GenerationTimes {
+  const { arrivedAtMs, scheduledAtMs = arrivedAtMs, firstTokenAtMs = scheduledAtMs } = running;
+  return {
+    queueMs: scheduledAtMs - arrivedAtMs,
+    prefillMs: firstTokenAtMs - scheduledAtMs,
+    decodeMs: performance.now() - firstTokenAtMs,
+  };
 }
 
 /** Those of a step that it failed for. */

@@ -19,6 +19,8 @@ import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
 import type { App } from "./node_bridge.ts";
 import { isPageFile, pageRoutes } from "./page.ts";
+import { recordSpans, workFields } from "./request_times.ts";
+import { workOf } from "../session/work_times.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./rerank.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
@@ -122,6 +124,7 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
       // Also of a stream that was begun with a status of its own.
       const ending = signal.aborted ? CLIENT_GONE : status;
       metrics.observe({ route, method, status: ending, seconds });
+      const work = workOf(signal);
       const write = method === "POST" ? log.info : log.debug;
       write("request", {
         requestId,
@@ -131,7 +134,11 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
         ...(signal.aborted ? {} : refusalOf(call)),
         key: call.get("keyLabel"),
         seconds: Number(seconds.toFixed(3)),
+        ...workFields(work, startMs),
       });
+      if (method === "POST") {
+        recordSpans({ request: call.req.raw, route, status: ending, startMs, work });
+      }
     });
   };
 }

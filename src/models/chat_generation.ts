@@ -75,7 +75,7 @@ export function generateChat(
     grammar: spec && grammars.compile(spec),
   }, {
     onToken: (index, token, end) => completion.push(index, token, end),
-    onDone: (numCachedTokens) => completion.end(numCachedTokens),
+    onDone: (numCachedTokens, times) => completion.end(numCachedTokens, times),
     onError: (error) => emitError(error, { task, emit }),
   });
   completion.begin();

@@ -5,7 +5,7 @@
  */
 import type { SampledToken } from "../decoder/decoder.ts";
 import { Detokenizer } from "../engine/detokenizer.ts";
-import type { EndReason } from "../engine/loop.ts";
+import type { EndReason, GenerationTimes } from "../engine/loop.ts";
 import { StopMatcher } from "../engine/stop.ts";
 import type { TokenText } from "../engine/token_text.ts";
 import { type AnswerDelta, type AnswerForm, AnswerParser } from "./chat/answer_parser.ts";
@@ -60,7 +60,7 @@ export class Completion {
   }
 
   /** All choices have ended. */
-  end(numCachedTokens: number): void {
+  end(numCachedTokens: number, times?: GenerationTimes): void {
     const count = (numOf: (choice: Choice) => number) =>
       this.#choices.reduce((sum, choice) => sum + numOf(choice), 0);
     this.#options.emit({
@@ -71,6 +71,7 @@ export class Completion {
         reasoningTokens: count(({ numReasoningTokens }) => numReasoningTokens),
         cachedTokens: numCachedTokens,
       },
+      times,
     });
   }
 }

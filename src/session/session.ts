@@ -11,6 +11,7 @@ import type { ModelInfo } from "../worker/protocol.ts";
 import { explainNotReady, type SessionState } from "./session_state.ts";
 import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
 import { lastEvent, TaskStream } from "./task_stream.ts";
+import { noteWork } from "./work_times.ts";
 
 /** What a session is made of. */
 export interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
@@ -119,13 +120,15 @@ export class Session {
    */
   stream<T extends Task>(task: T, { signal }: RequestOptions = {}): TaskStream<EventOf<T>> {
     this.requireRoom();
+    const startedAtMs = performance.now();
     const { port1, port2 } = new MessageChannel();
     this.#supervisor.request(task, port2);
     let hasEnded = false;
     const stream = new TaskStream<EventOf<T>>(port1, {
       signal,
-      onEnd: (ended) => {
+      onEnd: (ended, last) => {
         hasEnded = true;
+        if (signal !== undefined) noteWork(signal, { startedAtMs, last });
         this.#streams.delete(ended);
       },
     });

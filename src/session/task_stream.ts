@@ -20,7 +20,7 @@ interface Reader<Event> {
 export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterator<Event> {
   readonly #port: MessagePort;
   readonly #signal: AbortSignal | undefined;
-  readonly #onEnd: (stream: TaskStream<Event>) => void;
+  readonly #onEnd: (stream: TaskStream<Event>, last: Event | undefined) => void;
   readonly #events: Event[] = [];
   readonly #onAbort = () => this.#cancel();
   #reader: Reader<Event> | undefined;
@@ -31,7 +31,8 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     port: MessagePort,
     options: {
       signal?: AbortSignal | undefined;
-      onEnd: (stream: TaskStream<Event>) => void;
+      /** `last` is the event it ended with; absent where it was cancelled. */
+      onEnd: (stream: TaskStream<Event>, last: Event | undefined) => void;
     },
   ) {
     this.#port = port;
@@ -75,7 +76,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     this.#reader = undefined;
     if (reader === undefined) this.#events.push(event);
     else reader.resolve(this.#handOver(event));
-    if (event.type === "done" || event.type === "error") this.#end();
+    if (event.type === "done" || event.type === "error") this.#end(event);
   }
 
   #handOver(event: Event): IteratorResult<Event> {
@@ -96,11 +97,11 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     this.#port.postMessage(message);
   }
 
-  #end(): void {
+  #end(last?: Event): void {
     this.#ended = true;
     this.#signal?.removeEventListener("abort", this.#onAbort);
     this.#port.close();
-    this.#onEnd(this);
+    this.#onEnd(this, last);
   }
 }
 

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { GenerationTimes } from "../../engine/loop.ts";
 import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ErrorEvent, TokenUsage } from "./ending.ts";
 
@@ -159,5 +160,10 @@ export type ChatEvent =
     readonly logprobs?: readonly ChosenLogprob[] | undefined;
   }
   | { readonly type: "finish"; readonly index: number; readonly reason: ChatFinishReason }
-  | { readonly type: "done"; readonly usage: TokenUsage }
+  | {
+    readonly type: "done";
+    readonly usage: TokenUsage;
+    /** Where its time went, for the log. */
+    readonly times?: GenerationTimes | undefined;
+  }
   | ErrorEvent;
