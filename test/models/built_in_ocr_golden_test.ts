@@ -1,8 +1,8 @@
 /** The built-in model that reads, both backends: every golden picture is read as it says. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -29,8 +29,7 @@ async function assertReadings(backend: Backend): Promise<void> {
   assert.deepEqual(read, goldens);
 }
 
-Deno.test("hearth-demo-ocr reads its golden pictures on the CPU", () =>
-  assertReadings(new CpuBackend()));
+cpuTest("hearth-demo-ocr reads its golden pictures on the CPU", assertReadings);
 
 gpuTest(
   "hearth-demo-ocr reads its golden pictures on WebGPU",

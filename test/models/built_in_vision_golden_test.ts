@@ -1,7 +1,6 @@
 /** The built-in model that sees, every dtype, both backends: prompts and greedy replies equal its goldens token by token. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import { decodeImage } from "../../src/media/image.ts";
@@ -11,6 +10,7 @@ import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { imageTokenIdOf } from "../../src/models/vision/vision_load.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { chat } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -94,8 +94,10 @@ Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision",
 });
 
 for (const dtype of DTYPES) {
-  Deno.test(`hearth-demo-vision ${dtype} gives its golden replies on the CPU`, () =>
-    assertReplies(new CpuBackend(), dtype));
+  cpuTest(
+    `hearth-demo-vision ${dtype} gives its golden replies on the CPU`,
+    (backend) => assertReplies(backend, dtype),
+  );
 
   gpuTest(
     `hearth-demo-vision ${dtype} gives its golden replies on WebGPU`,

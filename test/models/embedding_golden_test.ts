@@ -4,9 +4,9 @@
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
@@ -99,8 +99,8 @@ for (const golden of CASES) {
     Deno.test.ignore(`${name} gives its golden vectors (../shared is not there)`, () => {});
     continue;
   }
-  Deno.test(`${name} gives its golden vectors on the CPU`, async () => {
-    await assertGoldens(new CpuBackend(), folder, golden);
+  cpuTest(`${name} gives its golden vectors on the CPU`, async (backend) => {
+    await assertGoldens(backend, folder, golden);
   });
   gpuTest(`${name} gives its golden vectors on WebGPU`, async (gpu) => {
     await assertGoldens(await WebGpuBackend.create(gpu), folder, golden);
@@ -109,9 +109,12 @@ for (const golden of CASES) {
     Deno.test.ignore(`${name} does not mind company (../shared is not there)`, () => {});
     continue;
   }
-  Deno.test(`${name} gives a text the same vector alone and in any batch on the CPU`, async () => {
-    await assertEqualInAnyBatch(new CpuBackend(), folder, golden);
-  });
+  cpuTest(
+    `${name} gives a text the same vector alone and in any batch on the CPU`,
+    async (backend) => {
+      await assertEqualInAnyBatch(backend, folder, golden);
+    },
+  );
   gpuTest(`${name} gives a text the same vector alone and in any batch on WebGPU`, async (gpu) => {
     await assertEqualInAnyBatch(await WebGpuBackend.create(gpu), folder, golden);
   });

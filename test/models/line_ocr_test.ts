@@ -77,10 +77,12 @@ async function checkGraphs(backend: Backend, wanted: RegExp, tolerance: number):
   }
 }
 
-ocrTest(
-  "PP-OCR's graphs on the CPU give what an independent reference gives",
-  () => checkGraphs(new CpuBackend(), /./, 1e-4),
-);
+for (const choice of ["native", "web"] as const) {
+  ocrTest(
+    `PP-OCR's graphs on the CPU give what an independent reference gives (${choice})`,
+    () => checkGraphs(new CpuBackend({ choice }), /./, 1e-4),
+  );
+}
 
 if (isThere) {
   gpuTest(

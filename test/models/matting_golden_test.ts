@@ -16,6 +16,7 @@ import {
 import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { Tensor } from "../../src/onnx/ort.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import {
@@ -127,9 +128,9 @@ async function assertSelfieGolden(folder: string, backend: Backend, only?: numbe
   }
 }
 
-Deno.test("the built-in model's graphs give their golden values on the CPU", async () => {
-  await assertDemoGolden(new CpuBackend(), "model.onnx", 2e-5);
-  await assertDemoGolden(new CpuBackend(), "model_fp16.onnx", 0.02);
+cpuTest("the built-in model's graphs give their golden values on the CPU", async (backend) => {
+  await assertDemoGolden(backend, "model.onnx", 2e-5);
+  await assertDemoGolden(backend, "model_fp16.onnx", 0.02);
 });
 
 gpuTest("the built-in model's graphs give their golden values on WebGPU", async (gpu) => {

@@ -5,6 +5,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import { PictureReader } from "../../src/models/ocr/picture_reader.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { chat, pictureMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -32,9 +33,9 @@ for (const family of OCR_FAMILIES) {
     }
   });
 
-  Deno.test(`OcrModel on the CPU writes what transformers.js writes: ${family}`, async () => {
+  cpuTest(`OcrModel on the CPU writes what transformers.js writes: ${family}`, async (backend) => {
     await using tiny = await makeTinyOcr(family);
-    await using model = await openModel(tiny.folder);
+    await using model = await openModel(tiny.folder, { backend });
     await checkGoldens(tiny.folder, family, model);
   });
 

@@ -1,9 +1,9 @@
 /** Real weights, both dtypes, both backends: scores equal those of an independent reference. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { cosine, embed, openModel, rerank } from "../fixtures/model.ts";
@@ -45,8 +45,8 @@ async function assertGoldens(backend: Backend, dtype: Dtype): Promise<void> {
 }
 
 for (const dtype of ["fp32", "fp16"] as const) {
-  Deno.test(`hearth-demo-rerank ${dtype} gives its golden scores on the CPU`, async () => {
-    await assertGoldens(new CpuBackend(), dtype);
+  cpuTest(`hearth-demo-rerank ${dtype} gives its golden scores on the CPU`, async (backend) => {
+    await assertGoldens(backend, dtype);
   });
   gpuTest(`hearth-demo-rerank ${dtype} gives its golden scores on WebGPU`, async (gpu) => {
     await assertGoldens(await WebGpuBackend.create(gpu), dtype);

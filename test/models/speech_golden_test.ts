@@ -1,8 +1,8 @@
 /** Speech models other than Whisper write what transformers.js writes on its stock runtime, on both backends. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
 import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -49,8 +49,8 @@ function assertTimes(
 }
 
 for (const name of TINY_SPEECH) {
-  Deno.test(`a tiny ${name} on the CPU writes what transformers.js writes`, async () => {
-    await assertGoldens(name, new CpuBackend());
+  cpuTest(`a tiny ${name} on the CPU writes what transformers.js writes`, async (backend) => {
+    await assertGoldens(name, backend);
   });
 
   // Its graph is that of wav2vec2; and a software adapter takes long for each token.

@@ -3,10 +3,10 @@
  */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { type EngineOptions, generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
 import { findModelFolder, type GoldenCompletion, readGoldens } from "../fixtures/goldens.ts";
 import { writeEmbeddingFolder } from "../fixtures/embedding_folder.ts";
@@ -80,17 +80,16 @@ for (const { model, dtypes } of CASES) {
       Deno.test.ignore(`${name} (../shared is not there)`, () => {});
       continue;
     }
-    Deno.test(`${name} on the CPU`, () =>
-      assertGoldens({ backend: new CpuBackend(), folder, dtype }));
+    cpuTest(`${name} on the CPU`, (backend) => assertGoldens({ backend, folder, dtype }));
     gpuTest(`${name} on WebGPU`, async (gpu) => {
       await assertGoldens({ backend: await WebGpuBackend.create(gpu), folder, dtype });
     });
   }
 }
 
-Deno.test("WholeDecoder completes the goldens of hearth-demo-chat on the CPU", () => {
+cpuTest("WholeDecoder completes the goldens of hearth-demo-chat on the CPU", (backend) => {
   const folder = findModelFolder("hearth-demo-chat")!;
-  return assertGoldens({ backend: new CpuBackend(), folder, dtype: "fp32" }, withWholeEngine);
+  return assertGoldens({ backend, folder, dtype: "fp32" }, withWholeEngine);
 });
 
 const ODD_VOCABULARY = findModelFolder("chat-gptneo-3m");
@@ -126,8 +125,7 @@ async function assertEmbeddingGoldens(backend: Backend): Promise<void> {
   }
 }
 
-Deno.test("PagedDecoder completes the goldens from embeddings on the CPU", () =>
-  assertEmbeddingGoldens(new CpuBackend()));
+cpuTest("PagedDecoder completes the goldens from embeddings on the CPU", assertEmbeddingGoldens);
 
 gpuTest(
   "PagedDecoder completes the goldens from embeddings on WebGPU",

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
-import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { readReference } from "../../src/models/tts/reference_recording.ts";
 import type { Synthesizer, Voice, VoiceCloner } from "../../src/models/tts/synthesizer.ts";
 import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
 import { openSynthesizer } from "../fixtures/open_folder.ts";
 import { loadTtsTokenizer } from "../../src/models/tts/tts_tokenizer.ts";
 import { openTestDevice } from "../fixtures/gpu.ts";
@@ -89,8 +89,8 @@ async function cloneVoice(cloner: VoiceCloner): Promise<Voice> {
 }
 
 for (const family of TTS_FAMILIES) {
-  Deno.test(`${family} on the CPU sounds as with transformers.js`, async () => {
-    await compare(family, new CpuBackend());
+  cpuTest(`${family} on the CPU sounds as with transformers.js`, async (backend) => {
+    await compare(family, backend);
   });
 
   gpuTest(`${family} on WebGPU sounds as with transformers.js`, async () => {

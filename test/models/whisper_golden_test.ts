@@ -91,10 +91,13 @@ async function assertLong(speechFolder: string, options: GoldenOptions): Promise
   });
 }
 
-speechTest(
-  "hearth-demo-asr fp32 on the CPU transcribes its goldens",
-  (folder) => assertClips(folder, { backend: new CpuBackend(), dtype: "fp32", together: false }),
-);
+for (const choice of ["native", "web"] as const) {
+  const backend = new CpuBackend({ choice });
+  speechTest(
+    `hearth-demo-asr fp32 on the CPU transcribes its goldens (${choice})`,
+    (folder) => assertClips(folder, { backend, dtype: "fp32", together: false }),
+  );
+}
 
 speechTest(
   "hearth-demo-asr fp32 on the CPU transcribes 38 s window after window",
