@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { crop } from "../../media/crop.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { rectify } from "../../media/rectify.ts";
 import { confidenceOf, type LineCharacter } from "./ctc_line.ts";
@@ -45,6 +46,8 @@ const MAX_SAMPLES = 4;
 const ROWS_AT_ONCE = 8;
 /** A line that is so much of the picture's height is all there is in it. */
 const CLOSE_CUT = 0.5;
+/** By so much more confidence a line is read better; by less, also one of whose letters some are missing. */
+const SURER = 0.02;
 /** Pictures that are wider than this, times their height, may be lines. */
 const LINE_ASPECT = 2;
 /** Lines so much higher than wide stand on their side. */
@@ -71,19 +74,19 @@ export class LineReader {
    */
   async *read(picture: Pixels, options: ReadOptions): AsyncGenerator<TextRow> {
     const { signal, numTop } = options;
-    const rows = await this.#findRows(picture);
+    const boxRows = await this.#findRows(picture);
     signal.throwIfAborted();
+    if (isOneLine(picture, boxRows)) {
+      return yield* this.#readLine(waysToCut(picture, boxRows), options);
+    }
+    const rows = boxRows.map((row) => row.map((box) => cutOut(picture, box)));
     const { recogniser, known } = await this.#chooseRecogniser(rows.flat(), options);
     for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
       const unknown = some.flat().filter((line) => !known.has(line));
       const read = await recogniser.read(await this.#turn(unknown, signal), { numTop, signal });
       unknown.forEach((line, i) => known.set(line, read[i]!));
-      for (const row of some) {
-        const lines = row.map((line) => known.get(line)!)
-          .filter((line) => confidenceOf(line) >= MIN_CONFIDENCE);
-        if (lines.length > 0) yield { recogniser, lines };
-      }
+      for (const row of some) yield* rowOf(recogniser, row.map((line) => known.get(line)!));
     }
   }
 
@@ -94,13 +97,25 @@ export class LineReader {
     for (const recogniser of recognisers) await recogniser.dispose();
   }
 
-  /** The lines, cut out, in reading order. */
-  async #findRows(picture: Pixels): Promise<Pixels[][]> {
+  /** The lines, in reading order. */
+  async #findRows(picture: Pixels): Promise<LineBox[][]> {
     const boxes = await this.#parts.detector.detect(picture);
     const skew = skewOf(boxes);
-    const rows = rowsOf(boxes, (box) => uprightBoxOf(box, skew));
-    if (isOneLine(picture, rows)) return [[picture]];
-    return rows.map((row) => row.map((box) => cutOut(picture, box)));
+    return rowsOf(boxes, (box) => uprightBoxOf(box, skew));
+  }
+
+  /** Reads one line as its picture has it, and cut closer; keeps the latter where it is clearly surer. */
+  async *#readLine(
+    [whole, ...others]: readonly Pixels[],
+    options: ReadOptions,
+  ): AsyncGenerator<TextRow> {
+    // The whole alone tells the script: how sure models of two scripts are compares on the same cut only.
+    const { recogniser, known } = await this.#chooseRecogniser([whole!], options);
+    const unknown = known.has(whole!) ? others : [whole!, ...others];
+    const upright = await this.#turn(unknown, options.signal);
+    const [first, closer] = [...known.values(), ...await recogniser.read(upright, options)];
+    const isSurer = closer && confidenceOf(closer) > confidenceOf(first!) + SURER;
+    yield* rowOf(recogniser, [isSurer ? closer : first!]);
   }
 
   /** The one asked for, or the one that reads some of the lines with the most confidence; and what it read of them. */
@@ -132,13 +147,39 @@ export class LineReader {
   }
 }
 
-/** Whether a picture is one line of text, cut out so closely that a detector that wants margins finds but parts of it. */
+/** Whether a picture is one line of text, cut out so closely that a detector that wants margins may find but parts of it. */
 function isOneLine(picture: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
   const [row, ...others] = rows;
   if (others.length > 0 || picture.width < LINE_ASPECT * picture.height) return false;
   const heights = (row ?? []).map((box) => uprightBoxOf(box, 0))
     .map(({ top, bottom }) => bottom - top);
   return row === undefined || Math.max(...heights) >= CLOSE_CUT * picture.height;
+}
+
+/** A picture of one line as it is, and without what is above and below the line, which makes letters small. */
+function waysToCut(picture: Pixels, [row]: readonly (readonly LineBox[])[]): Pixels[] {
+  if (row === undefined) return [picture];
+  const boxes = row.map((box) => uprightBoxOf(box, 0));
+  const top = Math.max(0, Math.floor(Math.min(...boxes.map((box) => box.top))));
+  const bottom = Math.min(picture.height, Math.ceil(Math.max(...boxes.map((box) => box.bottom))));
+  return [picture, crop(picture, [0, top, picture.width, bottom])];
+}
+
+/** A row of what was read, without spaces at the ends of lines and what is no text; none where that leaves nothing. */
+function* rowOf(
+  recogniser: LineRecogniser,
+  read: readonly LineCharacter[][],
+): Generator<TextRow> {
+  const isSpace = ({ id }: LineCharacter) => recogniser.config.characters[id] === " ";
+  const lines = read
+    .map((line) =>
+      line.slice(
+        line.findIndex((each) => !isSpace(each)) >>> 0,
+        line.findLastIndex((each) => !isSpace(each)) + 1,
+      )
+    )
+    .filter((line) => confidenceOf(line) >= MIN_CONFIDENCE);
+  if (lines.length > 0) yield { recogniser, lines };
 }
 
 /** How far a page is turned, in radians: the middle one of its lines, by their lengths. */

@@ -30,6 +30,21 @@ export interface TextRegion {
   readonly score: number;
 }
 
+/** The shape of a patch of marked pixels. */
+interface Outline {
+  /** Of each of its rows. */
+  readonly corners: readonly Point[];
+  /** The upper end of each of its columns, and the lower one. */
+  readonly tops: readonly Point[];
+  readonly bottoms: readonly Point[];
+}
+
+/** What stands out of the middle of a line's edge by more than this, times the line's height, is a bump … */
+const BUMP_HEIGHT = 0.25;
+/** … and is left out as far as no more than this share of the columns has it. */
+const BUMP_COLUMNS = 0.05;
+/** Of lines that are turned further, columns do not show the edges. */
+const MAX_SLOPE = 0.02;
 /** Regions with a side shorter than this are specks. */
 const MIN_SIDE = 3;
 /** So many regions are found at most; a page has some hundred. */
@@ -39,7 +54,7 @@ const MAX_REGIONS = 1000;
 export function findRegions(map: ProbabilityMap, options: RegionOptions): TextRegion[] {
   const found: TextRegion[] = [];
   for (const outline of outlinesOf(map, options.threshold)) {
-    const inner = smallestRectangle(hullOf(outline));
+    const inner = withoutBumps(smallestRectangle(hullOf(outline.corners)), outline);
     if (Math.min(inner.width, inner.height) < MIN_SIDE) continue;
     const score = meanInside(map, inner);
     if (score < options.boxThreshold) continue;
@@ -53,16 +68,17 @@ export function findRegions(map: ProbabilityMap, options: RegionOptions): TextRe
   return found;
 }
 
-/** The corners of each row of each patch of marked pixels that touch, diagonally too. */
+/** Each patch of marked pixels that touch, diagonally too. */
 function* outlinesOf(
   { width, height, data }: ProbabilityMap,
   threshold: number,
-): Generator<Point[]> {
+): Generator<Outline> {
   const isSeen = new Uint8Array(width * height);
   const stack = new Int32Array(width * height);
   for (let start = 0; start < data.length; start++) {
     if (isSeen[start] === 1 || !(data[start]! > threshold)) continue;
     const rows = new Map<number, { left: number; right: number }>();
+    const columns = new Map<number, { top: number; bottom: number }>();
     let depth = 0;
     stack[depth++] = start;
     isSeen[start] = 1;
@@ -74,6 +90,10 @@ function* outlinesOf(
       if (row === undefined) rows.set(y, { left: x, right: x });
       else if (x < row.left) row.left = x;
       else if (x > row.right) row.right = x;
+      const column = columns.get(x);
+      if (column === undefined) columns.set(x, { top: y, bottom: y });
+      else if (y < column.top) column.top = y;
+      else if (y > column.bottom) column.bottom = y;
       for (let ny = Math.max(0, y - 1); ny <= Math.min(height - 1, y + 1); ny++) {
         for (let nx = Math.max(0, x - 1); nx <= Math.min(width - 1, x + 1); nx++) {
           const next = ny * width + nx;
@@ -84,13 +104,43 @@ function* outlinesOf(
       }
     }
     if (rows.size < MIN_SIDE) continue;
-    yield [...rows].flatMap(([y, { left, right }]): Point[] => [
-      [left, y],
-      [right + 1, y],
-      [left, y + 1],
-      [right + 1, y + 1],
-    ]);
+    yield {
+      corners: [...rows].flatMap(([y, { left, right }]): Point[] => [
+        [left, y],
+        [right + 1, y],
+        [left, y + 1],
+        [right + 1, y + 1],
+      ]),
+      tops: [...columns].map(([x, { top }]) => [x + 0.5, top]),
+      bottoms: [...columns].map(([x, { bottom }]) => [x + 0.5, bottom + 1]),
+    };
   }
+}
+
+/**
+ * The rectangle of a line, its upper and lower side moved in where only a few columns reach them: what looks like a part
+ * of one letter must not make all letters small.
+ */
+function withoutBumps(rectangle: Rectangle, { tops, bottoms }: Outline): Rectangle {
+  const { width, height, center: [x, y], direction: [ux, uy] } = rectangle;
+  if (height > width || Math.abs(uy) > MAX_SLOPE) return rectangle;
+  const outward = (points: readonly Point[], sign: 1 | -1) =>
+    points.map(([px, py]) => sign * (py * ux - px * uy)).sort((a, b) => a - b);
+  const middle = y * ux - x * uy;
+  const [up, down] = [outward(tops, -1), outward(bottoms, 1)];
+  const usualHeight = up[up.length >> 1]! + down[down.length >> 1]!;
+  const edge = (ends: readonly number[], furthest: number) => {
+    const isBump = furthest - ends[ends.length >> 1]! > BUMP_HEIGHT * usualHeight;
+    return isBump ? ends[Math.floor((1 - BUMP_COLUMNS) * (ends.length - 1))]! : furthest;
+  };
+  const top = -edge(up, height / 2 - middle);
+  const bottom = edge(down, height / 2 + middle);
+  const [along, across] = [x * ux + y * uy, (top + bottom) / 2];
+  return {
+    ...rectangle,
+    height: bottom - top,
+    center: [along * ux - across * uy, along * uy + across * ux],
+  };
 }
 
 /** The mean of the pixels whose middle is in the rectangle. */

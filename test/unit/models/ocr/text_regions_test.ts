@@ -82,3 +82,12 @@ Deno.test("findRegions() bears a map that is all text, and one that is all speck
   const specks = full.data.map((_, at) => Number(at % 2 === 0 && Math.floor(at / width) % 2 === 0));
   assert.deepEqual(findRegions({ width, height, data: specks }, OPTIONS), []);
 });
+
+Deno.test("findRegions() leaves out a bump that few columns of a level line have", () => {
+  const map = bar({ width: 240, length: 200 });
+  const withBump = { ...map, data: map.data.slice() };
+  for (let y = 24; y < 34; y++) withBump.data.fill(0.9, y * 240 + 100, y * 240 + 106);
+  const [plain] = findRegions(map, OPTIONS);
+  const [bumpy] = findRegions(withBump, OPTIONS);
+  assert.deepEqual(bumpy!.rectangle, plain!.rectangle);
+});
