@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
-import type { NoAnswer } from "./queued_thread.ts";
+import type { WorkerFailure } from "./worker_pool.ts";
 
 /** An answer, and the memory that goes with it and is not copied. */
 export interface ThreadAnswer<Answer> {
@@ -20,7 +20,7 @@ export function answerQuestions<Question, Answer>(
   answer: (question: Question) => Promise<ThreadAnswer<Answer>>,
 ): void {
   const scope = globalThis as unknown as {
-    postMessage(message: Answer | NoAnswer, transfer?: Transferable[]): void;
+    postMessage(message: Answer | WorkerFailure, transfer?: Transferable[]): void;
     onmessage: ((event: MessageEvent<Question>) => void) | null;
   };
   scope.onmessage = async ({ data: question }) => {

@@ -5,7 +5,6 @@
  */
 import type { Pixels } from "../../media/pixels.ts";
 import type { PngStripe } from "../../media/png.ts";
-import type { NoAnswer } from "../queued_thread.ts";
 import type { CutOutStripe } from "./cut_out_stripe.ts";
 import type { WholeCutOut } from "./whole_cut_out.ts";
 
@@ -24,5 +23,4 @@ export type ToCodecThread =
 export type FromCodecThread =
   | { readonly type: "decoded"; readonly pixels: Pixels }
   | { readonly type: "made"; readonly pixels: Pixels }
-  | { readonly type: "packed"; readonly stripe: PngStripe }
-  | NoAnswer;
+  | { readonly type: "packed"; readonly stripe: PngStripe };

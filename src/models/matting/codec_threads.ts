@@ -3,17 +3,14 @@
  *
  * @module
  */
-import { HearthError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { AskedThread } from "../asked_thread.ts";
+import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
+import { WorkerRpc } from "../worker_rpc.ts";
 import type { Codec } from "./codec.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
 import { type CutOut, type CutOutStripe, joinCutOut, splitCutOut } from "./cut_out_stripe.ts";
 import type { PngStripe } from "../../media/png.ts";
-import { Semaphore } from "../semaphore.ts";
 import type { WholeCutOut } from "./whole_cut_out.ts";
-
-type Thread = AskedThread<ToCodecThread, FromCodecThread>;
 
 /** More would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
@@ -30,10 +27,8 @@ export interface CodecThreadsOptions {
 
 /** Threads are started when they are needed, and kept until this is closed. */
 export class CodecThreads implements Codec {
-  readonly #semaphore: Semaphore;
+  readonly #workers: WorkerPool<ToCodecThread, FromCodecThread>;
   readonly #maxThreads: number;
-  /** By place. */
-  readonly #threads: (Thread | undefined)[] = [];
   readonly #maxPixels: number | undefined;
 
   constructor({
@@ -41,13 +36,14 @@ export class CodecThreads implements Codec {
     maxPixels,
   }: CodecThreadsOptions = {}) {
     this.#maxThreads = maxThreads;
-    this.#semaphore = new Semaphore(maxThreads);
+    // There is no other way to stop a decoder in the middle of a picture.
+    this.#workers = new WorkerPool({ size: maxThreads, start: startWorker, endsAborted: true });
     this.#maxPixels = maxPixels;
   }
 
   /** Threads that are running. */
   get numThreads(): number {
-    return this.#threads.filter((thread) => thread !== undefined).length;
+    return this.#workers.numWorkers;
   }
 
   async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
@@ -75,7 +71,7 @@ export class CodecThreads implements Codec {
 
   /** Ends the threads. */
   close(): void {
-    for (const place of this.#threads.keys()) this.#end(place);
+    this.#workers.close();
   }
 
   async #pack(stripe: CutOutStripe, signal: AbortSignal): Promise<PngStripe> {
@@ -85,46 +81,20 @@ export class CodecThreads implements Codec {
   }
 
   /** @param memory what goes to the thread and is not copied. */
-  async #ask(
+  #ask(
     question: ToCodecThread,
     memory: readonly ArrayBuffer[],
     signal: AbortSignal,
   ): Promise<FromCodecThread> {
-    const place = await this.#semaphore.acquire(signal);
-    const thread = this.#threads[place] ??= startThread();
-    // There is no other way to stop a decoder in the middle of a picture.
-    const end = () => this.#end(place);
-    signal.addEventListener("abort", end, { once: true });
-    try {
-      signal.throwIfAborted();
-      const answer = await thread.ask(question, [...new Set(memory)]);
-      if (answer.type === "refused") throw HearthError.fromWire(answer.error);
-      return answer;
-    } catch (error) {
-      signal.throwIfAborted();
-      if (!(error instanceof HearthError)) this.#end(place);
-      throw error;
-    } finally {
-      signal.removeEventListener("abort", end);
-      this.#semaphore.release(place);
-    }
-  }
-
-  #end(place: number): void {
-    this.#threads[place]?.end();
-    this.#threads[place] = undefined;
+    return this.#workers.ask(question, { signal, transfer: [...new Set(memory)] });
   }
 }
 
-function startThread(): Thread {
+function startWorker(): WorkerRpc<ToCodecThread, FromCodecThread | WorkerFailure> {
   const worker = new Worker(new URL("./codec_thread.ts", import.meta.url), { type: "module" });
-  return new AskedThread(worker, "thread that decodes and encodes pictures");
+  return new WorkerRpc(worker, "thread that decodes and encodes pictures");
 }
 
-function unexpected(answer: FromCodecThread): Error {
-  return new Error(
-    `The thread that decodes and encodes pictures ${
-      answer.type === "failed" ? `failed: ${answer.reason}` : `answered "${answer.type}"`
-    }`,
-  );
+function unexpected({ type }: FromCodecThread): Error {
+  return new Error(`The thread that decodes and encodes pictures answered "${type}".`);
 }

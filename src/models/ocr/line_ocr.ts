@@ -7,7 +7,7 @@ import type { Registry } from "prom-client";
 import { HearthError } from "../../errors.ts";
 import { LineOcrMetrics } from "./line_ocr_metrics.ts";
 import type { LineReader } from "./line_reader.ts";
-import type { PictureDesk } from "./picture_desk.ts";
+import type { ImagePreprocessor } from "./image_preprocessor.ts";
 import { type Model, requireTask } from "../model.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { ActiveRequests } from "../active_requests.ts";
@@ -17,7 +17,7 @@ import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 /** What such a model is made of; it owns all of it. */
 export interface LineOcrModelParts {
   readonly reader: LineReader;
-  readonly desk: PictureDesk;
+  readonly desk: ImagePreprocessor;
   /** Most requests at a time. */
   readonly maxRequests: number;
 }
@@ -39,7 +39,7 @@ export class LineOcrModel implements Model {
   readonly contextLength = undefined;
   readonly maxSequences: number;
   readonly #reader: LineReader;
-  readonly #desk: PictureDesk;
+  readonly #desk: ImagePreprocessor;
   readonly #metrics: LineOcrMetrics;
   readonly #requests: ActiveRequests;
 

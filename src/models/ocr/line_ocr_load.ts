@@ -11,7 +11,7 @@ import { LineOcrModel } from "./line_ocr.ts";
 import { readLineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import { LineRecogniser } from "./line_recogniser.ts";
-import { PictureDesk } from "./picture_desk.ts";
+import { ImagePreprocessor } from "./image_preprocessor.ts";
 import type { OpenContext } from "../family.ts";
 
 /** Most requests at a time where the user does not say. */
@@ -50,7 +50,7 @@ export async function loadLineOcr(
   const reader = new LineReader({ detector, classifier, recognisers });
   onProgress({ what: "warming up" });
   await warmUp(reader);
-  const desk = await PictureDesk.open({ maxPixels: maxImagePixels });
+  const desk = await ImagePreprocessor.open({ maxPixels: maxImagePixels });
   return new LineOcrModel({ reader, desk, maxRequests: maxSequences ?? MAX_REQUESTS });
 }
 

@@ -19,7 +19,7 @@ import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import type { PictureMetrics } from "./picture_metrics.ts";
 import type { PictureEncoder, PictureInput } from "./picture_encoder.ts";
-import type { PictureDesk } from "./picture_desk.ts";
+import type { ImagePreprocessor } from "./image_preprocessor.ts";
 import type { PreparedPicture } from "./picture_message.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
@@ -33,7 +33,7 @@ export interface OcrModelParts {
   readonly metrics: PictureMetrics;
   /** Of the decoder. */
   readonly dtype: Dtype;
-  readonly desk: PictureDesk;
+  readonly desk: ImagePreprocessor;
   readonly family: OcrFamily;
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;

@@ -17,7 +17,7 @@ import { PictureMetrics } from "./picture_metrics.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
 import { PictureEncoder, type PictureInput } from "./picture_encoder.ts";
 import { probeEncoder } from "./ocr_probe.ts";
-import { PictureDesk } from "./picture_desk.ts";
+import { ImagePreprocessor } from "./image_preprocessor.ts";
 import type { OpenContext } from "../family.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 
@@ -43,7 +43,7 @@ export async function loadOcr(
   const transformers = await loadTransformers({ modelsFolder: dirname(folder.path) });
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
   const family = openFamily({ config, tokenizer, preprocessor, transformers });
-  const desk = await PictureDesk.open({
+  const desk = await ImagePreprocessor.open({
     folder: folder.path,
     maxPixels: engine.maxImagePixels,
   });
@@ -60,7 +60,7 @@ interface LoadedSettings extends OpenContext {
   readonly config: Json;
   readonly tokenizer: TextTokenizer;
   readonly family: OcrFamily;
-  readonly desk: PictureDesk;
+  readonly desk: ImagePreprocessor;
 }
 
 async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {

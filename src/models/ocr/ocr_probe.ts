@@ -8,7 +8,7 @@ import { encodePng } from "../../media/png.ts";
 import { Tensor } from "../../onnx/ort.ts";
 import type { OcrFamily } from "./ocr_family.ts";
 import type { PictureEncoder, PictureInput } from "./picture_encoder.ts";
-import type { PictureDesk } from "./picture_desk.ts";
+import type { ImagePreprocessor } from "./image_preprocessor.ts";
 
 /** A picture and text that were encoded. */
 export interface Probe {
@@ -24,7 +24,7 @@ const WHITE = 255;
 /** Encodes a blank picture. */
 export async function probeEncoder(
   encoder: PictureEncoder,
-  { family, desk }: { readonly family: OcrFamily; readonly desk: PictureDesk },
+  { family, desk }: { readonly family: OcrFamily; readonly desk: ImagePreprocessor },
 ): Promise<Probe> {
   const { text } = family.readPrompt("hello");
   const pixels = await prepareBlank(desk, 64, 64);
@@ -36,7 +36,7 @@ export async function probeEncoder(
   return { input, numPlaces, hasOneSize: pixels.dims.join() === wide.dims.join() };
 }
 
-async function prepareBlank(desk: PictureDesk, width: number, height: number): Promise<Tensor> {
+async function prepareBlank(desk: ImagePreprocessor, width: number, height: number): Promise<Tensor> {
   const pixels = new Uint8Array(width * height * 3).fill(WHITE);
   const bytes = encodePng({ width, height, channels: 3, data: pixels });
   const part = { type: "image", bytes, param: "warm-up" } as const;

@@ -15,7 +15,7 @@ import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 import { VisionModel } from "./vision.ts";
 import { VisionEncoder } from "./vision_encoder.ts";
 import { VisionPictures } from "./vision_pictures.ts";
-import { VisionPreparer } from "./vision_preparer.ts";
+import { VisionPreprocessor } from "./vision_preprocessor.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
 
 const ENCODER_GRAPH = "vision_encoder";
@@ -33,7 +33,7 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
   const { folder } = options;
   options.onProgress({ what: "reading the tokenizer" });
   const tokenizer = await loadTokenizer(folder);
-  const preparer = await VisionPreparer.open(folder.path, {
+  const preparer = await VisionPreprocessor.open(folder.path, {
     maxPixels: options.engine.maxImagePixels,
   });
   try {
@@ -47,7 +47,7 @@ export async function loadVision(options: VisionLoadOptions): Promise<VisionMode
 async function loadParts(
   options: VisionLoadOptions & {
     readonly tokenizer: TextTokenizer;
-    readonly preparer: VisionPreparer;
+    readonly preparer: VisionPreprocessor;
   },
 ): Promise<VisionModel> {
   const { folder, backend, kind, engine, onProgress, tokenizer, preparer } = options;
@@ -85,7 +85,7 @@ async function loadParts(
 /** Has a picture encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
 async function warmUpEncoder(
   { preparer, encoder, prompt }: {
-    readonly preparer: VisionPreparer;
+    readonly preparer: VisionPreprocessor;
     readonly encoder: VisionEncoder;
     readonly prompt: VisionPrompt;
   },

@@ -11,7 +11,7 @@ import type { VisionEncoder } from "./vision_encoder.ts";
 import { SharedJobs } from "../shared_jobs.ts";
 import { VisionMetrics } from "./vision_metrics.ts";
 import type { PreparedPicture } from "../prepared_picture.ts";
-import type { VisionPreparer } from "./vision_preparer.ts";
+import type { VisionPreprocessor } from "./vision_preprocessor.ts";
 import type { PromptPicture } from "./vision_prompt.ts";
 
 /** Rows of encoded pictures on the device, where nothing else is said. */
@@ -23,7 +23,7 @@ const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
 /** What pictures go through; owned from here on. */
 export interface VisionPicturesParts {
-  readonly preparer: VisionPreparer;
+  readonly preparer: VisionPreprocessor;
   readonly encoder: VisionEncoder;
   /** Patches along one side of what becomes one token. */
   readonly mergeSize: number;

@@ -4,44 +4,45 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { AskedThread } from "../asked_thread.ts";
+import { WorkerRpc } from "../worker_rpc.ts";
 import type {
   FromVisionThread,
   PictureToPrepare,
   PreparedPicture,
   ToVisionThread,
 } from "../prepared_picture.ts";
-import { type NoAnswer, QueuedThread } from "../queued_thread.ts";
+import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 
-type Thread = AskedThread<ToVisionThread, FromVisionThread | NoAnswer>;
+type Rpc = WorkerRpc<ToVisionThread, FromVisionThread | WorkerFailure>;
 
 /** What pictures are prepared. */
-export interface VisionPreparerOptions {
+export interface VisionPreprocessorOptions {
   /** Largest width × height; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
 }
 
 /** Prepares pictures one after the other. */
-export class VisionPreparer {
+export class VisionPreprocessor {
   /** Stands for a picture in what the chat template makes. */
   readonly placeholder: string;
   readonly #maxPixels: number | undefined;
-  readonly #thread: QueuedThread<ToVisionThread, FromVisionThread>;
+  readonly #workers: WorkerPool<ToVisionThread, FromVisionThread>;
 
   private constructor(
-    thread: QueuedThread<ToVisionThread, FromVisionThread>,
-    { placeholder, maxPixels }: VisionPreparerOptions & { readonly placeholder: string },
+    workers: WorkerPool<ToVisionThread, FromVisionThread>,
+    { placeholder, maxPixels }: VisionPreprocessorOptions & { readonly placeholder: string },
   ) {
-    this.#thread = thread;
+    this.#workers = workers;
     this.placeholder = placeholder;
     this.#maxPixels = maxPixels;
   }
 
   /** @throws {StartupError} when the folder names no processor that is known. */
-  static async open(folder: string, options: VisionPreparerOptions = {}): Promise<VisionPreparer> {
-    const { thread, placeholder } = await startThread(folder);
-    const queued = new QueuedThread(thread, async () => (await startThread(folder)).thread);
-    return new VisionPreparer(queued, { ...options, placeholder });
+  static async open(folder: string, options: VisionPreprocessorOptions = {}): Promise<VisionPreprocessor> {
+    const { rpc, placeholder } = await startWorker(folder);
+    const start = async () => (await startWorker(folder)).rpc;
+    const workers = new WorkerPool({ size: 1, first: rpc, start });
+    return new VisionPreprocessor(workers, { ...options, placeholder });
   }
 
   /**
@@ -53,22 +54,22 @@ export class VisionPreparer {
    */
   async prepare(picture: PictureToPrepare, signal: AbortSignal): Promise<PreparedPicture> {
     const question = { ...picture, type: "prepare", maxPixels: this.#maxPixels } as const;
-    const answer = await this.#thread.ask(question, { signal });
+    const answer = await this.#workers.ask(question, { signal });
     if (answer.type === "prepared") return answer.picture;
     throw new Error(`The thread that prepares pictures answered "${answer.type}".`);
   }
 
   /** Ends the thread. */
   close(): void {
-    this.#thread.close();
+    this.#workers.close();
   }
 }
 
-async function startThread(folder: string): Promise<{ thread: Thread; placeholder: string }> {
+async function startWorker(folder: string): Promise<{ rpc: Rpc; placeholder: string }> {
   const worker = new Worker(new URL("./vision_thread.ts", import.meta.url), { type: "module" });
-  const thread: Thread = new AskedThread(worker, "thread that prepares pictures");
-  const answer = await thread.ask({ type: "load", folder });
-  if (answer.type === "loaded") return { thread, placeholder: answer.placeholder };
-  thread.end();
+  const rpc: Rpc = new WorkerRpc(worker, "thread that prepares pictures");
+  const answer = await rpc.ask({ type: "load", folder });
+  if (answer.type === "loaded") return { rpc, placeholder: answer.placeholder };
+  rpc.end();
   throw new StartupError(answer.type === "failed" ? answer.reason : "No answer to load.");
 }

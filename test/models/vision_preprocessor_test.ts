@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import type { HearthError } from "../../src/errors.ts";
-import { VisionPreparer } from "../../src/models/vision/vision_preparer.ts";
+import { VisionPreprocessor } from "../../src/models/vision/vision_preprocessor.ts";
 import { drawPicture } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 
 const { signal: NEVER } = new AbortController();
 
 /** Starts a preparer and ends it after use. */
-async function withPreparer(use: (preparer: VisionPreparer) => Promise<void>): Promise<void> {
+async function withPreparer(use: (preparer: VisionPreprocessor) => Promise<void>): Promise<void> {
   await using folder = await makeVisionFolder("qwen2_5_vl");
-  const preparer = await VisionPreparer.open(folder.path);
+  const preparer = await VisionPreprocessor.open(folder.path);
   try {
     await use(preparer);
   } finally {
@@ -17,7 +17,7 @@ async function withPreparer(use: (preparer: VisionPreparer) => Promise<void>): P
   }
 }
 
-Deno.test("VisionPreparer.prepare() gives the encoder's inputs and the picture's words", () =>
+Deno.test("VisionPreprocessor.prepare() gives the encoder's inputs and the picture's words", () =>
   withPreparer(async (preparer) => {
     assert.equal(preparer.placeholder, "<|image_pad|>");
     const { text, tensors } = await preparer.prepare(
@@ -29,7 +29,7 @@ Deno.test("VisionPreparer.prepare() gives the encoder's inputs and the picture's
     assert.deepEqual([...tensors["image_grid_thw"]!.data], [1n, 4n, 8n]);
   }));
 
-Deno.test("VisionPreparer.prepare() shows what is transparent on white", () =>
+Deno.test("VisionPreprocessor.prepare() shows what is transparent on white", () =>
   withPreparer(async (preparer) => {
     const clear = Uint8Array.fromBase64(
       "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4nGNgYGBgAAAABQABpfZFQAAAAABJRU5ErkJggg==",
@@ -44,7 +44,7 @@ Deno.test("VisionPreparer.prepare() shows what is transparent on white", () =>
     }
   }));
 
-Deno.test("VisionPreparer.prepare() leaves the queue when it is told to, and goes on after a refusal", () =>
+Deno.test("VisionPreprocessor.prepare() leaves the queue when it is told to, and goes on after a refusal", () =>
   withPreparer(async (preparer) => {
     const picture = drawPicture(1, [400, 300]);
     const abort = new AbortController();
@@ -57,7 +57,7 @@ Deno.test("VisionPreparer.prepare() leaves the queue when it is told to, and goe
     assert.equal((await first).text, (await preparer.prepare({ bytes: picture }, NEVER)).text);
   }));
 
-Deno.test("VisionPreparer.prepare() replaces a thread that has ended", () =>
+Deno.test("VisionPreprocessor.prepare() replaces a thread that has ended", () =>
   withPreparer(async (preparer) => {
     const picture = drawPicture(1, [800, 600]);
     const interrupted = preparer.prepare({ bytes: picture }, NEVER);
@@ -67,9 +67,9 @@ Deno.test("VisionPreparer.prepare() replaces a thread that has ended", () =>
     assert.ok((await preparer.prepare({ bytes: picture }, NEVER)).text.length > 0);
   }));
 
-Deno.test("VisionPreparer.prepare() refuses a picture above the limit that was set, naming the flag", async () => {
+Deno.test("VisionPreprocessor.prepare() refuses a picture above the limit that was set, naming the flag", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
-  const preparer = await VisionPreparer.open(folder.path, { maxPixels: 112 * 56 });
+  const preparer = await VisionPreprocessor.open(folder.path, { maxPixels: 112 * 56 });
   try {
     await preparer.prepare({ bytes: drawPicture(0, [112, 56]) }, NEVER);
     await assert.rejects(

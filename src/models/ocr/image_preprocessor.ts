@@ -5,15 +5,15 @@
  */
 import { HearthError, StartupError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { AskedThread } from "../asked_thread.ts";
+import { WorkerRpc } from "../worker_rpc.ts";
 import type { FromPictureThread, PreparedPicture, ToPictureThread } from "./picture_message.ts";
-import { type NoAnswer, QueuedThread } from "../queued_thread.ts";
+import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 import type { ImagePart } from "../task.ts";
 
-type Thread = AskedThread<ToPictureThread, FromPictureThread | NoAnswer>;
+type Rpc = WorkerRpc<ToPictureThread, FromPictureThread | WorkerFailure>;
 
 /** What pictures a desk takes, and what becomes of them. */
-export interface PictureDeskOptions {
+export interface ImagePreprocessorOptions {
   /** Of the model whose image processor prepares pictures; absent where only pixels are wanted. */
   readonly folder?: string | undefined;
   /** Largest width × height; the decoder's own limit if absent. */
@@ -21,18 +21,18 @@ export interface PictureDeskOptions {
 }
 
 /** Takes pictures one after the other. */
-export class PictureDesk {
+export class ImagePreprocessor {
   readonly #maxPixels: number | undefined;
-  readonly #thread: QueuedThread<ToPictureThread, FromPictureThread>;
+  readonly #workers: WorkerPool<ToPictureThread, FromPictureThread>;
 
-  private constructor(thread: Thread, { folder, maxPixels }: PictureDeskOptions) {
+  private constructor(first: Rpc, { folder, maxPixels }: ImagePreprocessorOptions) {
     this.#maxPixels = maxPixels;
-    this.#thread = new QueuedThread(thread, () => startThread(folder));
+    this.#workers = new WorkerPool({ size: 1, first, start: () => startWorker(folder) });
   }
 
   /** @throws {StartupError} when the folder has no image processor that is known. */
-  static async open(options: PictureDeskOptions = {}): Promise<PictureDesk> {
-    return new PictureDesk(await startThread(options.folder), options);
+  static async open(options: ImagePreprocessorOptions = {}): Promise<ImagePreprocessor> {
+    return new ImagePreprocessor(await startWorker(options.folder), options);
   }
 
   /**
@@ -55,14 +55,9 @@ export class PictureDesk {
     throw unexpected(answer);
   }
 
-  /** Whether pictures are being decoded, or wait for it. */
-  get isBusy(): boolean {
-    return this.#thread.isBusy;
-  }
-
   /** Ends the thread. */
   close(): void {
-    this.#thread.close();
+    this.#workers.close();
   }
 
   async #ask(
@@ -72,7 +67,7 @@ export class PictureDesk {
   ): Promise<FromPictureThread> {
     const question = { type, bytes, maxPixels: this.#maxPixels };
     try {
-      return await this.#thread.ask(question, { signal, transfer: [bytes.buffer] });
+      return await this.#workers.ask(question, { signal, transfer: [bytes.buffer] });
     } catch (error) {
       if (!(error instanceof HearthError)) throw error;
       throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
@@ -84,13 +79,13 @@ function unexpected({ type }: FromPictureThread): Error {
   return new Error(`The thread that decodes pictures answered "${type}".`);
 }
 
-async function startThread(folder: string | undefined): Promise<Thread> {
+async function startWorker(folder: string | undefined): Promise<Rpc> {
   const worker = new Worker(new URL("./picture_thread.ts", import.meta.url), { type: "module" });
-  const thread: Thread = new AskedThread(worker, "thread that decodes pictures");
-  if (folder === undefined) return thread;
-  const answer = await thread.ask({ type: "load", folder });
-  if (answer.type === "loaded") return thread;
-  thread.end();
+  const rpc: Rpc = new WorkerRpc(worker, "thread that decodes pictures");
+  if (folder === undefined) return rpc;
+  const answer = await rpc.ask({ type: "load", folder });
+  if (answer.type === "loaded") return rpc;
+  rpc.end();
   throw new StartupError(
     `The image processor of ${folder} cannot be loaded: ${
       answer.type === "failed" ? answer.reason : `it answered "${answer.type}"`

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { HearthError, StartupError } from "../../src/errors.ts";
-import { PictureDesk } from "../../src/models/ocr/picture_desk.ts";
+import { ImagePreprocessor } from "../../src/models/ocr/image_preprocessor.ts";
 import { makeTinyOcr, ocrPicture } from "../fixtures/tiny_ocr.ts";
 
 const NEVER = new AbortController().signal;
@@ -9,9 +9,9 @@ function partOf(bytes: Uint8Array<ArrayBuffer>) {
   return { type: "image", bytes, param: "messages[0].content[2]" } as const;
 }
 
-Deno.test("PictureDesk prepares and decodes, and names the part that it refuses", async () => {
+Deno.test("ImagePreprocessor prepares and decodes, and names the part that it refuses", async () => {
   await using tiny = await makeTinyOcr("trocr");
-  const desk = await PictureDesk.open({ folder: tiny.folder });
+  const desk = await ImagePreprocessor.open({ folder: tiny.folder });
   try {
     const { dims, width, height } = await desk.prepare(partOf(ocrPicture(0)), NEVER);
     assert.deepEqual([[...dims], width, height], [[1, 3, 48, 64], 64, 48]);
@@ -23,14 +23,13 @@ Deno.test("PictureDesk prepares and decodes, and names the part that it refuses"
     });
     const { data } = await desk.decode(partOf(ocrPicture(0)), NEVER);
     assert.equal(data.length, 64 * 48 * 3);
-    assert.equal(desk.isBusy, false);
   } finally {
     desk.close();
   }
 });
 
-Deno.test("PictureDesk leaves out who goes while waiting, and begins anew when its thread has ended", async () => {
-  const desk = await PictureDesk.open();
+Deno.test("ImagePreprocessor leaves out who goes while waiting, and begins anew when its thread has ended", async () => {
+  const desk = await ImagePreprocessor.open();
   try {
     const first = desk.decode(partOf(ocrPicture(0)), NEVER);
     const abort = new AbortController();
@@ -49,10 +48,10 @@ Deno.test("PictureDesk leaves out who goes while waiting, and begins anew when i
   }
 });
 
-Deno.test("PictureDesk.open() says which folder has no image processor", async () => {
+Deno.test("ImagePreprocessor.open() says which folder has no image processor", async () => {
   await using tiny = await makeTinyOcr("trocr");
   await Deno.remove(`${tiny.folder}/preprocessor_config.json`);
-  await assert.rejects(PictureDesk.open({ folder: tiny.folder }), (error: unknown) => {
+  await assert.rejects(ImagePreprocessor.open({ folder: tiny.folder }), (error: unknown) => {
     assert.ok(error instanceof StartupError);
     assert.ok(error.message.includes(tiny.folder), error.message);
     return true;

@@ -1,21 +1,15 @@
-/**
- * A thread that does one thing after the other.
- *
- * @module
- */
-
-/** A running thread that answers each message with one message, and is asked one thing at a time. */
-export class AskedThread<Question, Answer> {
+/** Calls of a running worker, which answers each message with one message and is asked one thing at a time. */
+export class WorkerRpc<Request, Response> {
   readonly #worker: Worker;
   readonly #name: string;
-  #answer = Promise.withResolvers<Answer>();
+  #answer = Promise.withResolvers<Response>();
   #failure: Error | undefined;
 
   /** Owns `worker` from here on. @param name what it is called where it fails. */
   constructor(worker: Worker, name: string) {
     this.#worker = worker;
     this.#name = name;
-    worker.onmessage = ({ data }: MessageEvent<Answer>) => this.#answer.resolve(data);
+    worker.onmessage = ({ data }: MessageEvent<Response>) => this.#answer.resolve(data);
     worker.onerror = (event) => {
       event.preventDefault();
       this.#fail(`The ${this.#name} died: ${event.message}`);
@@ -23,17 +17,17 @@ export class AskedThread<Question, Answer> {
   }
 
   /**
-   * @param transfer memory that goes to the thread and is not copied.
-   * @throws {Error} when the thread dies of it.
+   * @param transfer memory that goes to the worker and is not copied.
+   * @throws {Error} when the worker dies of it.
    */
-  ask(question: Question, transfer: Transferable[] = []): Promise<Answer> {
+  ask(request: Request, transfer: Transferable[] = []): Promise<Response> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    this.#answer = Promise.withResolvers<Answer>();
-    this.#worker.postMessage(question, transfer);
+    this.#answer = Promise.withResolvers<Response>();
+    this.#worker.postMessage(request, transfer);
     return this.#answer.promise;
   }
 
-  /** Ends the thread; whoever waits for an answer gets an error. */
+  /** Ends the worker; whoever waits for an answer gets an error. */
   end(): void {
     this.#worker.terminate();
     this.#fail(`The ${this.#name} was ended.`);

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { HearthError } from "../../../src/errors.ts";
+import { type WorkerFailure, WorkerPool } from "../../../src/models/worker_pool.ts";
+import { WorkerRpc } from "../../../src/models/worker_rpc.ts";
+
+const never = new AbortController().signal;
+
+type Request = "number" | "refuse" | "fail" | "die" | "hang";
+type Response = { readonly type: "number"; readonly number: number };
+
+/** A worker that answers with its own number. */
+function startWorker(number: number): WorkerRpc<Request, Response | WorkerFailure> {
+  const error = new HearthError("invalid_value", "not that").toWire();
+  const source = `onmessage = ({ data }) => {
+    if (data === "hang") return;
+    if (data === "die") throw new Error("the worker is broken");
+    if (data === "refuse") return postMessage({ type: "refused", error: ${JSON.stringify(error)} });
+    if (data === "fail") return postMessage({ type: "failed", reason: "out of order" });
+    postMessage({ type: "number", number: ${number} });
+  };`;
+  const url = `data:text/javascript,${encodeURIComponent(source)}`;
+  return new WorkerRpc(new Worker(url, { type: "module" }), "numbered worker");
+}
+
+function open(size: number, endsAborted = false): WorkerPool<Request, Response> {
+  let numStarted = 0;
+  return new WorkerPool({ size, endsAborted, start: () => startWorker(numStarted++) });
+}
+
+Deno.test("WorkerPool starts as many workers as there is work for, and keeps them", async () => {
+  const pool = open(2);
+  const ask = async () => (await pool.ask("number", { signal: never })).number;
+  assert.equal(await ask(), 0);
+  assert.equal(await ask(), 0);
+  assert.equal(pool.numWorkers, 1);
+  assert.deepEqual((await Promise.all([ask(), ask(), ask()])).toSorted(), [0, 0, 1]);
+  assert.equal(pool.numWorkers, 2);
+  pool.close();
+  assert.equal(pool.numWorkers, 0);
+});
+
+Deno.test("WorkerPool keeps a worker that refuses, and replaces one that fails or dies", async () => {
+  const pool = open(1);
+  const ask = (request: Request) => pool.ask(request, { signal: never });
+  await assert.rejects(ask("refuse"), { name: "HearthError", message: "not that" });
+  assert.equal((await ask("number")).number, 0);
+  await assert.rejects(ask("fail"), /out of order/);
+  assert.equal((await ask("number")).number, 1);
+  await assert.rejects(ask("die"), /numbered worker died: .*the worker is broken/);
+  assert.equal((await ask("number")).number, 2);
+  pool.close();
+});
+
+Deno.test("WorkerPool ends the worker of an aborted request where nothing else would", async () => {
+  const pool = open(1, true);
+  const abort = new AbortController();
+  const hanging = pool.ask("hang", { signal: abort.signal });
+  const waiting = pool.ask("number", { signal: never });
+  await new Promise((resolve) => setTimeout(resolve));
+  abort.abort();
+  await assert.rejects(hanging, { name: "AbortError" });
+  assert.equal((await waiting).number, 1);
+  pool.close();
+});
+
+Deno.test("WorkerPool.close() fails what is under way", async () => {
+  const pool = open(1);
+  const hanging = pool.ask("hang", { signal: never });
+  await new Promise((resolve) => setTimeout(resolve));
+  pool.close();
+  await assert.rejects(hanging, /was ended/);
+});
