@@ -36,7 +36,11 @@ export async function probeEncoder(
   return { input, numPlaces, hasOneSize: pixels.dims.join() === wide.dims.join() };
 }
 
-async function prepareBlank(desk: ImagePreprocessor, width: number, height: number): Promise<Tensor> {
+async function prepareBlank(
+  desk: ImagePreprocessor,
+  width: number,
+  height: number,
+): Promise<Tensor> {
   const pixels = new Uint8Array(width * height * 3).fill(WHITE);
   const bytes = encodePng({ width, height, channels: 3, data: pixels });
   const part = { type: "image", bytes, param: "warm-up" } as const;

@@ -38,7 +38,10 @@ export class VisionPreprocessor {
   }
 
   /** @throws {StartupError} when the folder names no processor that is known. */
-  static async open(folder: string, options: VisionPreprocessorOptions = {}): Promise<VisionPreprocessor> {
+  static async open(
+    folder: string,
+    options: VisionPreprocessorOptions = {},
+  ): Promise<VisionPreprocessor> {
     const { rpc, placeholder } = await startWorker(folder);
     const start = async () => (await startWorker(folder)).rpc;
     const workers = new WorkerPool({ size: 1, first: rpc, start });
