@@ -1,6 +1,7 @@
 /**
  * `deno task compile [target…]`: one executable of Hearth for this machine, or for each target named; `all` names
  * every one. They hold the built-in models, the pages and the kernels, and need no Deno.
+ * With `--permissive` they are without eSpeak NG, whose licence is the GPL: Kokoro's voices then say that it is missing.
  *
  * @module
  */
@@ -20,6 +21,7 @@ const TARGETS = [
 export const INCLUDES = [
   "kernels/kernel_thread.ts",
   "src/worker/worker.ts",
+  "src/http/json_thread.ts",
   "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",
   "src/models/ocr/picture_thread.ts",
@@ -74,10 +76,17 @@ export const KEPT_FOLDERS: readonly KeptFolder[] = [
   },
 ];
 
+/** Packages that hold code under the GPL. */
+const PERMISSIVE = ["phonemizer"] as const;
+
 const repository = fileURLToPath(new URL("../", import.meta.url));
 
 /** The arguments of `deno` for one executable. Paths are relative to the repository's root. */
-export function compileArguments(output: string, target?: string): string[] {
+export function compileArguments(
+  output: string,
+  target?: string,
+  { isPermissive = false }: { readonly isPermissive?: boolean } = {},
+): string[] {
   return [
     "compile",
     "--allow-all",
@@ -86,6 +95,7 @@ export function compileArguments(output: string, target?: string): string[] {
     "--exclude-unused-npm",
     ...INCLUDES.map((path) => `--include=${path}`),
     ...listUnused().map((path) => `--exclude=${path}`),
+    ...(isPermissive ? PERMISSIVE.map((module) => `--exclude=${folderOf(module)}`) : []),
     ...(target === undefined ? [] : [`--target=${target}`]),
     `--output=${output}`,
     "main.ts",
@@ -102,9 +112,18 @@ function listUnused(): string[] {
   });
 }
 
-async function compile(output: string, target?: string): Promise<void> {
+/** The folder of a package, by its main module's `dist`. */
+function folderOf(module: string): string {
+  return join(dirname(fileURLToPath(import.meta.resolve(module))), "..");
+}
+
+async function compile(
+  output: string,
+  target: string | undefined,
+  options: { readonly isPermissive: boolean },
+): Promise<void> {
   const child = new Deno.Command(Deno.execPath(), {
-    args: compileArguments(output, target),
+    args: compileArguments(output, target, options),
     cwd: repository,
   }).spawn();
   const { code } = await child.status;
@@ -112,13 +131,15 @@ async function compile(output: string, target?: string): Promise<void> {
 }
 
 if (import.meta.main) {
-  const targets = Deno.args.includes("all") ? TARGETS : Deno.args;
+  const isPermissive = Deno.args.includes("--permissive");
+  const named = Deno.args.filter((word) => word !== "--permissive");
+  const targets = named.includes("all") ? TARGETS : named;
   const unknown = targets.find((target) => !TARGETS.some((known) => known === target));
   if (unknown !== undefined) {
     // deno-lint-ignore no-console -- a command of its own
     console.error(`There is no target "${unknown}"; there are ${TARGETS.join(", ")}, and all.`);
     Deno.exit(2);
   }
-  if (targets.length === 0) await compile("dist/hearth");
-  for (const target of targets) await compile(`dist/hearth-${target}`, target);
+  if (targets.length === 0) await compile("dist/hearth", undefined, { isPermissive });
+  for (const target of targets) await compile(`dist/hearth-${target}`, target, { isPermissive });
 }

@@ -154,3 +154,11 @@ Deno.test({
     }
   },
 });
+
+Deno.test("--permissive leaves out the package that holds eSpeak NG, and nothing else", () => {
+  const usual = compileArguments("dist/hearth");
+  const permissive = compileArguments("dist/hearth", undefined, { isPermissive: true });
+  const more = permissive.filter((argument) => !usual.includes(argument));
+  assert.equal(more.length, 1);
+  assert.match(more[0]!, /^--exclude=.*[\\/]phonemizer[\\/]\d+\.\d+\.\d+[\\/]?$/);
+});

@@ -4,6 +4,8 @@
  * @module
  */
 
+import { HearthError } from "../../errors.ts";
+
 /** eSpeak's names of the accents. */
 const ACCENTS: Readonly<Record<string, string>> = { "en-US": "en-us", "en-GB": "en" };
 
@@ -31,7 +33,7 @@ const RESPELLED: readonly (readonly [RegExp, string])[] = [
  * @returns the sounds in the International Phonetic Alphabet, with the text's punctuation.
  */
 export async function toPhonemes(text: string, language: string): Promise<string> {
-  const { phonemize } = await import("phonemizer");
+  const { phonemize } = await loadPhonemizer();
   const accent = ACCENTS[language] ?? "en-us";
   let sounds = "";
   let at = 0;
@@ -50,4 +52,18 @@ export async function toPhonemes(text: string, language: string): Promise<string
   }
   await say(text.slice(at));
   return RESPELLED.reduce((all, [pattern, sound]) => all.replace(pattern, sound), sounds).trim();
+}
+
+/** @throws {HearthError} `unsupported_by_model` in an executable that was built without it. */
+async function loadPhonemizer(): Promise<typeof import("phonemizer")> {
+  try {
+    return await import("phonemizer");
+  } catch (cause) {
+    throw new HearthError(
+      "unsupported_by_model",
+      "This executable was built without eSpeak NG (--permissive), by which this model's voices " +
+        "find the sounds of words.",
+      { cause },
+    );
+  }
 }

@@ -1,0 +1,167 @@
+/**
+ * `deno task notices`: writes THIRD_PARTY_NOTICES anew, from the lock file and from what the packages themselves say.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const REPOSITORY = fileURLToPath(new URL("../", import.meta.url));
+const LICENCES = fileURLToPath(new URL("./licences/", import.meta.url));
+
+/** Where the notices are. */
+export const NOTICES = join(REPOSITORY, "THIRD_PARTY_NOTICES");
+
+/** Members of the workspace whose packages come to users: the page's are built into it. */
+const SHIPPED_MEMBERS = ["src/ui"];
+
+/** Who holds the rights in packages that bring no text of their licence. */
+const HOLDERS: Readonly<Record<string, string>> = {
+  "@wasm-audio-decoders/common": "2021-2025 Ethan Halsall",
+  "@wasm-audio-decoders/flac": "2021-2025 Ethan Halsall",
+  "@wasm-audio-decoders/ogg-vorbis": "2021-2025 Ethan Halsall",
+  "mpg123-decoder": "2021-2025 Ethan Halsall",
+  "opus-decoder": "2021-2025 Ethan Halsall",
+  "onnxruntime-common": "Microsoft Corporation",
+  "onnxruntime-node": "Microsoft Corporation",
+  "onnxruntime-web": "Microsoft Corporation",
+};
+
+/** Libraries that were compiled into packages, under licences of their own. */
+const INSIDE: Readonly<Record<string, readonly [name: string, licence: string, holder: string]>> = {
+  phonemizer: [
+    "eSpeak NG",
+    "GPL-3",
+    "2005-2014 Jonathan Duddington, 2013-2017 Reece H. Dunn and others",
+  ],
+  "mpg123-decoder": ["mpg123", "LGPL-2.1", "1995-2023 the mpg123 project"],
+  "wasm-media-encoders": ["LAME", "LGPL-2.1", "1999-2022 the LAME project"],
+  "opus-decoder": [
+    "libopus",
+    "BSD-3-Clause",
+    "2001-2023 Xiph.Org, Skype Limited, Octasic and others",
+  ],
+  "@evan/wasm": [
+    "libopus",
+    "BSD-3-Clause",
+    "2001-2023 Xiph.Org, Skype Limited, Octasic and others",
+  ],
+  "@wasm-audio-decoders/flac": [
+    "libFLAC",
+    "BSD-3-Clause",
+    "2000-2009 Josh Coalson, 2011-2023 Xiph.Org Foundation",
+  ],
+  libflacjs: ["libFLAC", "BSD-3-Clause", "2000-2009 Josh Coalson, 2011-2023 Xiph.Org Foundation"],
+  "@wasm-audio-decoders/ogg-vorbis": [
+    "libvorbis and libogg",
+    "BSD-3-Clause",
+    "2002-2020 Xiph.Org Foundation",
+  ],
+  "@jsquash/jpeg": [
+    "MozJPEG",
+    "BSD-3-Clause",
+    "1991-2020 the Independent JPEG Group, the libjpeg-turbo project, Mozilla",
+  ],
+  "@jsquash/webp": ["libwebp", "BSD-3-Clause", "2010 Google Inc."],
+  "@jsquash/avif": [
+    "libavif and libaom",
+    "BSD-3-Clause",
+    "2019 Joe Drago, 2016 Alliance for Open Media",
+  ],
+};
+
+const ABOUT =
+  `Hearth is licensed under the Apache License 2.0 (see LICENSE). What it runs on and hands on is
+licensed as follows. This file is written by \`deno task notices\` from the lock file.
+
+An executable made by \`deno task compile\` contains eSpeak NG, which is licensed under the GNU General
+Public License, version 3 or later: whoever hands such an executable on has to do so under that
+licence, with its source. \`deno task compile --permissive\` leaves eSpeak NG out; Kokoro's voices then
+say that it is missing. A checkout contains none of these packages: Deno fetches them from npm.
+`;
+
+interface LockFile {
+  readonly specifiers: Readonly<Record<string, string>>;
+  readonly npm: Readonly<Record<string, { readonly dependencies?: readonly string[] }>>;
+  readonly workspace: {
+    readonly dependencies: readonly string[];
+    readonly members: Readonly<Record<string, { readonly dependencies?: readonly string[] }>>;
+  };
+}
+
+/** The packages that come to users, as `name@version`. */
+export function listPackages(lock: LockFile): string[] {
+  const found = new Set<string>();
+  const take = (id: string) => {
+    // What the overrides put an empty package in place of.
+    if (id.includes("@npm:") || found.has(id)) return;
+    const known = id in lock.npm ? id : Object.keys(lock.npm).find((each) => nameOf(each) === id);
+    if (known === undefined) throw new Error(`deno.lock has no ${id}.`);
+    if (found.has(known)) return;
+    found.add(known);
+    for (const each of lock.npm[known]!.dependencies ?? []) take(each);
+  };
+  const { dependencies, members } = lock.workspace;
+  const wanted = [
+    ...dependencies,
+    ...SHIPPED_MEMBERS.flatMap((member) => members[member]?.dependencies ?? []),
+  ];
+  for (const each of wanted) take(`${nameOf(each.slice("npm:".length))}@${lock.specifiers[each]}`);
+  return [...found].sort();
+}
+
+function nameOf(id: string): string {
+  return id.slice(0, id.indexOf("@", 1));
+}
+
+/** The text of the file. */
+export function writeNotices(): string {
+  const lock: LockFile = JSON.parse(Deno.readTextFileSync(join(REPOSITORY, "deno.lock")));
+  const cache = join(npmCache(), "registry.npmjs.org");
+  const sections = listPackages(lock).map((id) => describe(id, cache));
+  const texts = [...new Set(Object.values(INSIDE).map(([, licence]) => licence))].sort()
+    .map((licence) => section(licence, readLicence(licence)));
+  return [ABOUT, ...sections, ...texts].join("\n");
+}
+
+function npmCache(): string {
+  const { stdout } = new Deno.Command(Deno.execPath(), { args: ["info", "--json"] }).outputSync();
+  return JSON.parse(new TextDecoder().decode(stdout)).npmCache;
+}
+
+function describe(id: string, cache: string): string {
+  const name = nameOf(id);
+  // Peers that were chosen stand behind an underscore.
+  const version = id.slice(name.length + 1).replace(/_.*$/, "");
+  const folder = join(cache, name, version);
+  const { license } = JSON.parse(Deno.readTextFileSync(join(folder, "package.json")));
+  const files = [...Deno.readDirSync(folder)].map((entry) => entry.name)
+    .filter((file) => /^(licen[cs]e|copying|notice)(\.\w+)?$/i.test(file)).sort();
+  const inside = INSIDE[name];
+  const texts = files.map((file) => Deno.readTextFileSync(join(folder, file)).trim());
+  if (files.length === 0) texts.push(withoutText(name, license));
+  if (inside !== undefined) {
+    const [library, licence, holder] = inside;
+    texts.push(
+      `It contains ${library}, Copyright (c) ${holder}: ${licence}, whose text is at the end.`,
+    );
+  }
+  return section(`${name} ${version} (${license})`, texts.join("\n\n"));
+}
+
+function withoutText(name: string, license: string): string {
+  const holder = HOLDERS[name];
+  if (holder === undefined) throw new Error(`${name} brings no licence: who holds the rights?`);
+  return `Copyright (c) ${holder}\n\n${readLicence(license)}`;
+}
+
+function readLicence(licence: string): string {
+  return Deno.readTextFileSync(`${LICENCES}${licence}.txt`).trim();
+}
+
+function section(title: string, text: string): string {
+  const plain = text.replaceAll("\r\n", "\n").replaceAll(/[ \t]+$/gm, "");
+  return `${"=".repeat(80)}\n${title}\n${"=".repeat(80)}\n\n${plain}\n`;
+}
+
+if (import.meta.main) Deno.writeTextFileSync(NOTICES, writeNotices());
