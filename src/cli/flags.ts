@@ -240,7 +240,8 @@ export const RUN_FLAGS = {
       "What the model gets: a text, or the path of a file. A text model is asked all of them at " +
       "once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
       "speech model takes recordings; a model that speaks takes texts, and perhaps a recording of " +
-      "somebody to speak as; a background-removal model takes a picture. Without it, standard input.",
+      "somebody to speak as; a model that sees takes images and texts; an OCR model reads each image; " +
+      "a background-removal model takes one. Without it, standard input.",
   }),
   output: text({
     short: "o",

@@ -60,7 +60,7 @@ async function* writeReplyToPictures(task: RunTask) {
   yield* streamReply(task, content);
 }
 
-/** A reading of each picture, under the same instruction. */
+/** A reading of each picture, under the same instruction; an empty line between two. */
 async function* writeReadings(task: RunTask) {
   const { inputs } = task;
   const pictures = inputs.filter(({ isFile }) => isFile);
@@ -73,7 +73,8 @@ async function* writeReadings(task: RunTask) {
     );
   }
   const instruction = texts.map((input) => ({ type: "text", text: textOf(input) }) as const);
-  for (const { name: param, bytes } of pictures) {
+  for (const [index, { name: param, bytes }] of pictures.entries()) {
+    if (index > 0) yield "\n";
     yield* streamReply(task, [{ type: "image", bytes, param }, ...instruction]);
   }
 }

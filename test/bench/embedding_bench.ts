@@ -51,7 +51,7 @@ interface Contender {
 /** Texts of 5 to `maxTokens` tokens, each length as likely as any other. */
 async function makeTexts(count: number, maxTokens: number): Promise<string[]> {
   const tokenizer = await EncoderTokenizer.load(await openFolder(FOLDER));
-  const words = readRetrievalSet()!.passages.flatMap(({ text }) => text.split(" "));
+  const words = readRetrievalSet().passages.flatMap(({ text }) => text.split(" "));
   const random = new Random(1);
   return Array.from({ length: count }, () => {
     const numTokens = random.between(5, maxTokens) - tokenizer.numSpecial;

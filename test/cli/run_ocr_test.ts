@@ -16,7 +16,7 @@ Deno.test("run of an OCR model reads each picture, under the instruction that go
   const words = ["run", tiny.folder, "--device", "cpu", "--max-tokens", "40"];
   const { code, stdout } = await runHearth([...words, ...inputs, "-i", "<OCR>"]);
   assert.equal(code, 0);
-  assert.equal(stdout, goldens.map(({ text }) => `${text}\n`).join(""));
+  assert.equal(stdout, goldens.map(({ text }) => `${text}\n`).join("\n"));
   const refused = await runHearth([...words, "-i", "What does it say?"]);
   assert.equal(refused.code, 1);
   assert.match(refused.stderr, /takes pictures, files.*there is no file "What does it say\?"/);

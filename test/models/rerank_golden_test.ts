@@ -67,9 +67,8 @@ Deno.test("hearth-demo-rerank gives a document the same score alone and in any b
 
 Deno.test({
   name: "hearth-demo-rerank orders the first stage's best 20 as its card says",
-  ignore: readRetrievalSet() === undefined,
   fn: async () => {
-    const { passages, queries, figures } = readRetrievalSet()!;
+    const { passages, queries, figures } = readRetrievalSet();
     await using embedder = await openModel(findModelFolder("hearth-demo-embed")!);
     await using reranker = await openModel(FOLDER);
     const passageRows = (await embed(embedder, passages.map(({ text }) => text))).rows;
