@@ -1,5 +1,6 @@
 /**
- * The CPU backend's attention beside its reference, one layer, `kv_write` included.
+ * The CPU backend's attention, one layer: on one thread, on as many as there are cores, and by ONNX Runtime, which takes
+ * prompts where it runs natively. Decodes are measured by how fast they read keys and values.
  *
  *     deno task bench attention_simd
  *
@@ -7,82 +8,125 @@
  */
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import { SimdAttention, type SimdLayer } from "../../kernels/attention_simd.ts";
-import { ReferenceKvWrite } from "../../kernels/kv_write_reference.ts";
-import { ReferenceAttention } from "../../kernels/paged_attention_reference.ts";
+import { KernelThreads } from "../../kernels/kernel_threads.ts";
+import { countCores } from "../../src/backend/cpu_cores.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { PromptAttention } from "../../src/backend/prompt_attention.ts";
 import { makeLayer } from "../kernels/attention_simd_case.ts";
+import { makeNormal } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";
 import { median, printTable } from "./report.ts";
 
 const BLOCK_SIZE = 16;
-const ROUNDS = 9;
-const ROUND_MS = 20;
+const ROUNDS = 7;
+const ROUND_MS = 10;
 /** Heads, KV heads and head size. */
-const SHAPES = [[8, 4, 16], [6, 2, 32], [14, 2, 64], [16, 8, 128], [8, 8, 64]] as const;
+const SHAPES = [[16, 8, 128], [14, 2, 64], [8, 8, 64]] as const;
 /** Sequences, queries and keys of each. */
-const STEPS = [[1, 1, 100], [1, 1, 1500], [8, 1, 100], [1, 512, 512]] as const;
+const STEPS = [
+  ...[[1, 463, 463], [1, 2000, 2000], [1, 512, 2000]],
+  ...[[1, 1, 512], [1, 1, 2000], [1, 1, 8000]],
+  ...[[8, 1, 512], [8, 1, 2000], [8, 1, 8000]],
+] as const;
 
 /** Median milliseconds of a call. */
-function timeCall(call: () => void): number {
+async function timeCall(call: () => unknown): Promise<number> {
   const startedAt = performance.now();
   let calls = 0;
-  for (; performance.now() - startedAt < 3 * ROUND_MS; calls++) call();
+  for (; performance.now() - startedAt < 3 * ROUND_MS; calls++) await call();
   const perRound = Math.ceil(calls / 3);
-  return median(Array.from({ length: ROUNDS }, () => {
+  const times: number[] = [];
+  while (times.length < ROUNDS) {
     const roundAt = performance.now();
-    for (let i = 0; i < perRound; i++) call();
-    return (performance.now() - roundAt) / perRound;
-  }));
+    for (let i = 0; i < perRound; i++) await call();
+    times.push((performance.now() - roundAt) / perRound);
+  }
+  return median(times);
 }
 
-function simd(layer: SimdLayer, step: PackedStep, numBlocks: number): () => void {
-  const { numTokens: maxTokens, sequences } = step;
+/** A layer whose cache holds the sequences of a step, and whose inputs hold its queries. */
+function openLayer(
+  layer: SimdLayer,
+  { step, numBlocks }: { readonly step: PackedStep; readonly numBlocks: number },
+  threads: KernelThreads,
+): SimdAttention {
+  const numKeys = step.kvLengths[0]!;
   const attention = new SimdAttention([layer], {
-    maxTokens,
     numBlocks,
-    maxSequences: sequences.length,
+    maxTokens: Math.max(step.numTokens, numKeys),
+    maxSequences: step.sequences.length,
     maxBlocksPerSequence: step.maxBlocksPerSequence,
+    threads,
   });
-  attention.inputs(0).q.fill(0.1);
+  const { q } = attention.inputs(0);
+  const some = Float32Array.from({ length: 9973 }, makeNormal(1));
+  for (let i = 0; i < q.length; i++) q[i] = some[i % some.length]!;
+  // Pages of memory that were never written would all be one.
+  for (let s = 0; s < step.sequences.length; s++) {
+    const table = s * step.maxBlocksPerSequence;
+    attention.begin({
+      sequences: { length: 1 },
+      numTokens: numKeys,
+      positions: Int32Array.from({ length: numKeys }, (_, i) => i),
+      queryStarts: Int32Array.of(0, numKeys),
+      kvLengths: Int32Array.of(numKeys),
+      blockTables: step.blockTables.subarray(table, table + step.maxBlocksPerSequence),
+      maxBlocksPerSequence: step.maxBlocksPerSequence,
+    });
+    attention.write(0);
+  }
   attention.begin(step);
-  return () => void attention.run(0);
+  return attention;
 }
 
-function reference(layer: SimdLayer, step: PackedStep, numBlocks: number): () => void {
-  const { shape, write, attend } = layer;
-  const kCache = new Float32Array(numBlocks * shape.kvHeads * BLOCK_SIZE * shape.headSize);
-  const vCache = kCache.slice();
-  const q = new Float32Array(step.numTokens * write.q.stride).fill(0.1);
-  const out = new Float32Array(step.numTokens * shape.heads * shape.headSize);
-  const kvWrite = new ReferenceKvWrite(shape, write);
-  const attention = new ReferenceAttention(shape, {
-    ...attend,
-    hasSinks: false,
-    queryStride: write.q.stride,
-    queryOffset: 0,
-  }, step.maxBlocksPerSequence * BLOCK_SIZE);
-  return () => {
-    kvWrite.run(step, { q, k: q, v: q, kCache, vCache });
-    attention.run(step, { q, kCache, vCache, out });
-  };
-}
-
-const rows = SHAPES.flatMap(([heads, kvHeads, headSize]) =>
-  STEPS.map(([numSequences, queries, keys]) => {
-    const layer = makeLayer({ heads, kvHeads, headSize, blockSize: BLOCK_SIZE, elem: "f32" });
+const numThreads = await countCores();
+const alone = new KernelThreads(1);
+const together = new KernelThreads(numThreads);
+const backend = await CpuBackend.open({ threads: numThreads });
+const rows: string[][] = [];
+for (const [heads, kvHeads, headSize] of SHAPES) {
+  for (const [numSequences, queries, keys] of STEPS) {
+    const shape = { heads, kvHeads, headSize, blockSize: BLOCK_SIZE, elem: "f32" } as const;
+    const layer = makeLayer(shape);
     const sequences = Array.from({ length: numSequences }, () => ({ queries, keys }));
-    const { step, numBlocks } = makeStep(sequences, BLOCK_SIZE);
-    const fast = timeCall(simd(layer, step, numBlocks));
-    const slow = timeCall(reference(layer, step, numBlocks));
+    const made = makeStep(sequences, BLOCK_SIZE);
+    const one = openLayer(layer, made, alone);
+    const oneMs = await timeCall(() => one.attend(0));
+    const many = openLayer(layer, made, together);
+    const manyMs = await timeCall(() => many.attend(0));
     const numPairs = numSequences * queries * (keys - (queries - 1) / 2);
-    const gigaflops = (ms: number) => (numPairs * heads * headSize * 4 / ms / 1e6).toFixed(1);
-    return [
+    const bytes = numSequences * keys * kvHeads * headSize * 8;
+    const speed = (ms: number) =>
+      queries > 1
+        ? `${(numPairs * heads * headSize * 4 / ms / 1e6).toFixed(1)} GFLOP/s`
+        : `${(bytes / ms / 1e6).toFixed(1)} GB/s`;
+    let native = "";
+    if (queries > 1 && backend.runtime === "native") {
+      const params = { ...layer, attend: { ...layer.attend, hasSinks: false } };
+      const prompts = new PromptAttention(
+        [{ ...params, attend: { ...params.attend, queryStride: 0, queryOffset: 0 } }],
+        (model) => backend.openSession(model),
+      );
+      const { step } = made;
+      native = speed(await timeCall(() => prompts.run(0, { kernels: one, step, sequence: 0 })));
+      prompts.dispose();
+    }
+    one.dispose();
+    many.dispose();
+    rows.push([
       `${heads} heads on ${kvHeads} of ${headSize}`,
       `${numSequences} × ${queries} queries, ${keys} keys`,
-      `${(fast * 1000).toFixed(1)} µs`,
-      `${gigaflops(fast)} GFLOP/s`,
-      `${gigaflops(slow)} GFLOP/s`,
-      `${(slow / fast).toFixed(1)}×`,
-    ];
-  })
+      `${(oneMs * 1000).toFixed(0)} µs`,
+      speed(oneMs),
+      speed(manyMs),
+      `${(oneMs / manyMs).toFixed(2)}×`,
+      native,
+    ]);
+  }
+}
+together.dispose();
+await backend.dispose();
+printTable(
+  ["layer", "step", "1 thread", "1 thread", `${numThreads} threads`, "speed-up", "ONNX Runtime"],
+  rows,
 );
-printTable(["layer", "step", "SIMD", "SIMD", "reference", "speed-up"], rows);
