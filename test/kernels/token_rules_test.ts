@@ -61,6 +61,13 @@ Deno.test("applyTokenRules() takes timestamps that are likelier together than an
   assert.deepEqual(left(fewer, logitsWith({ 3: 50, 5: 1.38 })), [17, 18, 19, 20]);
 });
 
+Deno.test("applyTokenRules() leaves a row without a rule as it is", () => {
+  const logits = Float32Array.of(...logitsWith({ 3: 1 }), ...logitsWith({ 3: 1 }));
+  applyTokenRules(logits, [undefined, ALL], SMALL);
+  assert.deepEqual(logits.slice(0, SMALL.vocabSize), logitsWith({ 3: 1 }));
+  assert.equal(logits[SMALL.vocabSize + 3], Math.fround(LOWEST_LOGIT.f32));
+});
+
 for (const elem of ["f32", "f16"] as const) {
   gpuTest(`TokenRules leaves what its reference leaves, in ${elem}`, async (gpu) => {
     const options: TokenRulesOptions = {
@@ -69,12 +76,13 @@ for (const elem of ["f32", "f16"] as const) {
       timestampsStart: 783,
       plainTokens: Uint32Array.from({ length: 72 }, (_, word) => word < 24 ? 0xfffffffb : 0),
     };
-    const rules: TokenRule[] = [
+    const rules: (TokenRule | undefined)[] = [
       { allowsText: true, allowsEnd: true, firstTimestamp: 783, lastTimestamp: 2284 },
       { allowsText: false, allowsEnd: false, firstTimestamp: 783, lastTimestamp: 833 },
       { allowsText: true, allowsEnd: true, firstTimestamp: 2285, lastTimestamp: 2284 },
       { allowsText: false, allowsEnd: true, firstTimestamp: 1000, lastTimestamp: 2284 },
       { allowsText: true, allowsEnd: true, firstTimestamp: 2284, lastTimestamp: 2284 },
+      undefined,
     ];
     let state = 1;
     const logits = Float32Array.from({ length: rules.length * options.vocabSize }, () => {

@@ -11,40 +11,43 @@ function partOf(bytes: Uint8Array<ArrayBuffer>) {
 
 Deno.test("ImagePreprocessor prepares and decodes, and names the part that it refuses", async () => {
   await using tiny = await makeTinyOcr("trocr");
-  const desk = await ImagePreprocessor.open({ folder: tiny.folder });
+  const imagePreprocessor = await ImagePreprocessor.open({ folder: tiny.folder });
   try {
-    const { dims, width, height } = await desk.prepare(partOf(ocrPicture(0)), NEVER);
+    const { dims, width, height } = await imagePreprocessor.prepare(partOf(ocrPicture(0)), NEVER);
     assert.deepEqual([[...dims], width, height], [[1, 3, 48, 64], 64, 48]);
-    await assert.rejects(desk.decode(partOf(new Uint8Array(9)), NEVER), (error: unknown) => {
-      assert.ok(error instanceof HearthError);
-      assert.deepEqual([error.kind, error.param], ["invalid_media", "messages[0].content[2]"]);
-      assert.match(error.message, /^messages\[0\]\.content\[2\]: /);
-      return true;
-    });
-    const { data } = await desk.decode(partOf(ocrPicture(0)), NEVER);
+    await assert.rejects(
+      imagePreprocessor.decode(partOf(new Uint8Array(9)), NEVER),
+      (error: unknown) => {
+        assert.ok(error instanceof HearthError);
+        assert.deepEqual([error.kind, error.param], ["invalid_media", "messages[0].content[2]"]);
+        assert.match(error.message, /^messages\[0\]\.content\[2\]: /);
+        return true;
+      },
+    );
+    const { data } = await imagePreprocessor.decode(partOf(ocrPicture(0)), NEVER);
     assert.equal(data.length, 64 * 48 * 3);
   } finally {
-    desk.close();
+    imagePreprocessor.close();
   }
 });
 
 Deno.test("ImagePreprocessor leaves out who goes while waiting, and begins anew when its thread has ended", async () => {
-  const desk = await ImagePreprocessor.open();
+  const imagePreprocessor = await ImagePreprocessor.open();
   try {
-    const first = desk.decode(partOf(ocrPicture(0)), NEVER);
+    const first = imagePreprocessor.decode(partOf(ocrPicture(0)), NEVER);
     const abort = new AbortController();
-    const second = desk.decode(partOf(ocrPicture(1)), abort.signal);
+    const second = imagePreprocessor.decode(partOf(ocrPicture(1)), abort.signal);
     abort.abort(new Error("gone"));
     await assert.rejects(second, /gone/);
     assert.equal((await first).width, 64);
     const large = ocrPicture(2, { width: 2000, height: 1500 });
-    const cut = desk.decode(partOf(large), NEVER);
+    const cut = imagePreprocessor.decode(partOf(large), NEVER);
     await new Promise((resolve) => setTimeout(resolve, 0));
-    desk.close();
+    imagePreprocessor.close();
     await assert.rejects(cut, /was ended/);
-    assert.equal((await desk.decode(partOf(ocrPicture(3)), NEVER)).width, 64);
+    assert.equal((await imagePreprocessor.decode(partOf(ocrPicture(3)), NEVER)).width, 64);
   } finally {
-    desk.close();
+    imagePreprocessor.close();
   }
 });
 

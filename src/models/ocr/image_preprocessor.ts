@@ -12,7 +12,7 @@ import type { ImagePart } from "../task.ts";
 
 type Rpc = WorkerRpc<ToPictureThread, FromPictureThread | WorkerFailure>;
 
-/** What pictures a desk takes, and what becomes of them. */
+/** What images it takes, and what becomes of them. */
 export interface ImagePreprocessorOptions {
   /** Of the model whose image processor prepares pictures; absent where only pixels are wanted. */
   readonly folder?: string | undefined;

@@ -17,7 +17,7 @@ import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 /** What such a model is made of; it owns all of it. */
 export interface LineOcrModelParts {
   readonly reader: LineReader;
-  readonly desk: ImagePreprocessor;
+  readonly imagePreprocessor: ImagePreprocessor;
   /** Most requests at a time. */
   readonly maxRequests: number;
 }
@@ -39,13 +39,13 @@ export class LineOcrModel implements Model {
   readonly contextLength = undefined;
   readonly maxSequences: number;
   readonly #reader: LineReader;
-  readonly #desk: ImagePreprocessor;
+  readonly #imagePreprocessor: ImagePreprocessor;
   readonly #metrics: LineOcrMetrics;
   readonly #requests: ActiveRequests;
 
-  constructor({ reader, desk, maxRequests }: LineOcrModelParts) {
+  constructor({ reader, imagePreprocessor, maxRequests }: LineOcrModelParts) {
     this.#reader = reader;
-    this.#desk = desk;
+    this.#imagePreprocessor = imagePreprocessor;
     this.maxSequences = maxRequests;
     this.#requests = new ActiveRequests(maxRequests);
     this.#metrics = new LineOcrMetrics(() => this.#requests.counts);
@@ -77,13 +77,13 @@ export class LineOcrModel implements Model {
   async dispose(): Promise<void> {
     this.#requests.cancel();
     await this.#requests.settle();
-    this.#desk.close();
+    this.#imagePreprocessor.close();
     await this.#reader.dispose();
   }
 
   async #answer({ task, picture, script, emit, signal }: Work): Promise<void> {
     const startMs = performance.now();
-    const pixels = await this.#desk.decode(picture, signal);
+    const pixels = await this.#imagePreprocessor.decode(picture, signal);
     signal.throwIfAborted();
     const numTop = task.options.topLogprobs ?? 0;
     const rows = this.#reader.read(pixels, { script, numTop, signal });

@@ -50,8 +50,8 @@ export async function loadLineOcr(
   const reader = new LineReader({ detector, classifier, recognisers });
   onProgress({ what: "warming up" });
   await warmUp(reader);
-  const desk = await ImagePreprocessor.open({ maxPixels: maxImagePixels });
-  return new LineOcrModel({ reader, desk, maxRequests: maxSequences ?? MAX_REQUESTS });
+  const imagePreprocessor = await ImagePreprocessor.open({ maxPixels: maxImagePixels });
+  return new LineOcrModel({ reader, imagePreprocessor, maxRequests: maxSequences ?? MAX_REQUESTS });
 }
 
 /** The first run, before anybody waits for it: a blank strip, which is read as a line by every recogniser. */

@@ -33,7 +33,7 @@ export interface OcrModelParts {
   readonly metrics: PictureMetrics;
   /** Of the decoder. */
   readonly dtype: Dtype;
-  readonly desk: ImagePreprocessor;
+  readonly imagePreprocessor: ImagePreprocessor;
   readonly family: OcrFamily;
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
@@ -99,7 +99,7 @@ export class OcrModel implements Model {
       what: "request",
       emit,
       answer: async (signal) => {
-        const prepared = await this.#parts.desk.prepare(picture, signal);
+        const prepared = await this.#parts.imagePreprocessor.prepare(picture, signal);
         signal.throwIfAborted();
         await this.#generate({ task, prompt, emit, signal, arrivedAtMs }, prepared);
         this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
@@ -111,7 +111,7 @@ export class OcrModel implements Model {
     this.#requests.cancel();
     await this.#requests.settle();
     await this.#engine.close();
-    this.#parts.desk.close();
+    this.#parts.imagePreprocessor.close();
     await this.#parts.decoder.dispose();
     await this.#parts.encoder.release();
   }

@@ -43,14 +43,14 @@ export async function loadOcr(
   const transformers = await loadTransformers({ modelsFolder: dirname(folder.path) });
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
   const family = openFamily({ config, tokenizer, preprocessor, transformers });
-  const desk = await ImagePreprocessor.open({
+  const imagePreprocessor = await ImagePreprocessor.open({
     folder: folder.path,
     maxPixels: engine.maxImagePixels,
   });
   try {
-    return await loadGraphs({ ...context, config, tokenizer, family, desk });
+    return await loadGraphs({ ...context, config, tokenizer, family, imagePreprocessor });
   } catch (error) {
-    desk.close();
+    imagePreprocessor.close();
     throw error;
   }
 }
@@ -60,16 +60,16 @@ interface LoadedSettings extends OpenContext {
   readonly config: Json;
   readonly tokenizer: TextTokenizer;
   readonly family: OcrFamily;
-  readonly desk: ImagePreprocessor;
+  readonly imagePreprocessor: ImagePreprocessor;
 }
 
 async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
-  const { graphs, engine, config, family, desk } = settings;
+  const { graphs, engine, config, family, imagePreprocessor } = settings;
   const maxRequests = engine.maxSequences ?? MAX_REQUESTS;
   const maxDecoderTokens = readPositions(config);
   const encoder = await PictureEncoder.load(settings);
   settings.onProgress({ what: "warming up" });
-  const probe = await probeEncoder(encoder, { family, desk });
+  const probe = await probeEncoder(encoder, { family, imagePreprocessor });
   const { input, numPlaces } = probe;
   // A text is encoded behind its picture.
   const maxPlaces = encoder.readsText ? Math.max(numPlaces, maxDecoderTokens) : numPlaces;

@@ -24,11 +24,14 @@ const WHITE = 255;
 /** Encodes a blank picture. */
 export async function probeEncoder(
   encoder: PictureEncoder,
-  { family, desk }: { readonly family: OcrFamily; readonly desk: ImagePreprocessor },
+  { family, imagePreprocessor }: {
+    readonly family: OcrFamily;
+    readonly imagePreprocessor: ImagePreprocessor;
+  },
 ): Promise<Probe> {
   const { text } = family.readPrompt("hello");
-  const pixels = await prepareBlank(desk, 64, 64);
-  const wide = await prepareBlank(desk, 96, 64);
+  const pixels = await prepareBlank(imagePreprocessor, 64, 64);
+  const wide = await prepareBlank(imagePreprocessor, 96, 64);
   const input = { pixels, text };
   const hidden = await encoder.encode([input]);
   const numPlaces = hidden.dims[1]! - text.length;
@@ -37,13 +40,13 @@ export async function probeEncoder(
 }
 
 async function prepareBlank(
-  desk: ImagePreprocessor,
+  imagePreprocessor: ImagePreprocessor,
   width: number,
   height: number,
 ): Promise<Tensor> {
   const pixels = new Uint8Array(width * height * 3).fill(WHITE);
   const bytes = encodePng({ width, height, channels: 3, data: pixels });
   const part = { type: "image", bytes, param: "warm-up" } as const;
-  const { data, dims } = await desk.prepare(part, new AbortController().signal);
+  const { data, dims } = await imagePreprocessor.prepare(part, new AbortController().signal);
   return new Tensor("float32", data, dims);
 }

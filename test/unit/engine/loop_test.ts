@@ -95,3 +95,44 @@ for (const throwing of ["onToken", "onDone"] as const) {
     assert.match(metrics, /^hearth_kv_blocks_used 0$/m);
   });
 }
+
+Deno.test("EngineLoop hands each step the encoder input and the rules of each sample", async () => {
+  const seen: StepBatch["sequences"][number][] = [];
+  class Watched extends AskingDecoder {
+    override run(batch: StepBatch) {
+      seen.push(...batch.sequences.map((sequence) => ({
+        ...sequence,
+        sample: sequence.sample && { ...sequence.sample, mask: sequence.sample.mask },
+      })));
+      return super.run(batch);
+    }
+  }
+  const engine = new EngineLoop(new Watched(), { prefixCache: false });
+  const encoderInput = {};
+  const accepted: number[][] = [[], []];
+  const chosen: number[][] = [[], []];
+  await new Promise<void>((resolve, reject) =>
+    engine.add({
+      promptTokens: Int32Array.of(1, 2),
+      samples: [GREEDY, GREEDY],
+      maxTokens: 2,
+      topLogprobs: 0,
+      encoderInput,
+      rules: (sample) => ({
+        get mask() {
+          return Uint32Array.of(sample, accepted[sample]!.length);
+        },
+        accept: (tokenId) => void accepted[sample]!.push(tokenId),
+      }),
+    }, {
+      onToken: (sample, { tokenId }) => (chosen[sample]!.push(tokenId), false),
+      onDone: () => resolve(),
+      onError: reject,
+    })
+  );
+  assert.ok(seen.every((sequence) => sequence.encoderInput === encoderInput));
+  const masks = seen.flatMap(({ sample }) => sample?.mask === undefined ? [] : [[...sample.mask]]);
+  assert.deepEqual(masks.toSorted(), [[0, 0], [0, 1], [1, 0], [1, 1]]);
+  assert.deepEqual(accepted, chosen);
+  assert.equal(chosen[0]!.length, 2);
+});

@@ -7,6 +7,7 @@ import { splitGraph } from "../../../src/onnx/split.ts";
 import { nameStepAttentions } from "../../../src/onnx/step_attention.ts";
 import { swapHeadsAndTokens } from "../../../src/onnx/swap_outputs.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
+import { makeTinyOcr } from "../../fixtures/tiny_ocr.ts";
 
 const isEncoded = (name: string) => name.includes(".encoder.");
 
@@ -54,4 +55,28 @@ Deno.test("swapHeadsAndTokens() gives a row per token", async () => {
   const swapped = swapHeadsAndTokens(keepOutputs(branch, names));
   assert.deepEqual(swapped.graph.outputs.map(({ name }) => name), names);
   for (const { shape } of swapped.graph.outputs) assert.deepEqual(shape!.slice(2), [4, 32]);
+});
+
+Deno.test("nameStepAttentions() sees that a mask of the encoder's places hides nothing, and no other mask", async () => {
+  await using tiny = await makeTinyOcr("florence");
+  await using files = new FolderFiles(`${tiny.folder}/onnx`);
+  const merged = await readModel(files, "decoder_model_merged.onnx");
+  const step = keepOutputs(takeBranch(merged, "then_branch")!, ["logits"]);
+  const { model, crossInputs } = nameStepAttentions(step, isEncoded);
+  assert.equal(crossInputs.size, 2);
+  const result = splitGraph(model, { contextLength: 64 });
+  assert.ok("cut" in result, JSON.stringify(result));
+  assert.equal(result.cut.tokens.kind, "embeddings");
+
+  const rename = (name: string) => name === "encoder_attention_mask" ? "some_mask" : name;
+  const { graph } = step;
+  const other = {
+    ...step,
+    graph: {
+      ...graph,
+      inputs: graph.inputs.map((input) => ({ ...input, name: rename(input.name) })),
+      nodes: graph.nodes.map((node) => ({ ...node, inputs: node.inputs.map(rename) })),
+    },
+  };
+  assert.equal(nameStepAttentions(other, isEncoded).crossInputs.size, 0);
 });
