@@ -17,14 +17,22 @@ export async function time(work: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedAt;
 }
 
-/** Prints a Markdown table, its columns aligned. */
+/** Prints a Markdown table. */
 export function printTable(header: readonly string[], rows: readonly (readonly string[])[]): void {
+  // deno-lint-ignore no-console -- a table is what a benchmark is run for
+  console.log(formatTable(header, rows));
+}
+
+/** A Markdown table between empty lines, its columns aligned. */
+export function formatTable(
+  header: readonly string[],
+  rows: readonly (readonly string[])[],
+): string {
   const widths = header.map((cell, column) =>
     Math.max(cell.length, ...rows.map((row) => row[column]?.length ?? 0))
   );
   const line = (row: readonly string[]) =>
     `| ${widths.map((width, column) => (row[column] ?? "").padEnd(width)).join(" | ")} |`;
   const rule = widths.map((width) => "-".repeat(width));
-  // deno-lint-ignore no-console -- a table is what a benchmark is run for
-  console.log(["", line(header), line(rule), ...rows.map(line), ""].join("\n"));
+  return ["", line(header), line(rule), ...rows.map(line), ""].join("\n");
 }

@@ -1,13 +1,15 @@
 /**
  * `deno task bench [name…]`: runs the benchmarks of this folder one after the other, each in a process of its own;
- * with names, those whose file name holds one of them.
+ * with names, those whose file name holds one of them. `real …` runs `real/main.ts` alone, which takes longer than all
+ * others and needs Node and the network.
  *
  * @module
  */
 import { fileURLToPath } from "node:url";
 
 const folder = fileURLToPath(new URL("./", import.meta.url));
-const files = [...Deno.readDirSync(folder)]
+const isReal = Deno.args[0] === "real";
+const files = isReal ? ["real/main.ts"] : [...Deno.readDirSync(folder)]
   .map(({ name }) => name)
   .filter((name) => name.endsWith("_bench.ts"))
   .filter((name) => Deno.args.length === 0 || Deno.args.some((wanted) => name.includes(wanted)))
@@ -19,7 +21,7 @@ const runtimeFolder = Deno.env.get("XDG_RUNTIME_DIR") ??
 const failed: string[] = [];
 for (const file of files) {
   const { code } = await new Deno.Command(Deno.execPath(), {
-    args: ["run", "-A", "--no-check", `${folder}${file}`],
+    args: ["run", "-A", "--no-check", `${folder}${file}`, ...(isReal ? Deno.args.slice(1) : [])],
     env: { XDG_RUNTIME_DIR: runtimeFolder },
     stdout: "inherit",
     stderr: "inherit",

@@ -52,6 +52,4 @@ Deno.test("openai: clients who hang up on a recorded voice leave nothing behind"
   assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
 });
 
-Deno.test("the server of these tests is stopped", async () => {
-  await server[Symbol.asyncDispose]();
-});
+Deno.test.afterAll(() => server[Symbol.asyncDispose]());

@@ -98,9 +98,7 @@ Deno.test("openai: 60 speeches of which 30 hang up at random moments leave nothi
   assert.equal(await server.figure("hearth_worker_losses_total"), 0);
 });
 
-Deno.test("the server of these tests is stopped", async () => {
-  await server[Symbol.asyncDispose]();
-});
+Deno.test.afterAll(() => server[Symbol.asyncDispose]());
 
 /** How much the loudness of two sounds differs over time, as a share of the first one's. */
 function loudnessDistance(first: Float32Array, second: Float32Array): number {

@@ -182,7 +182,4 @@ Deno.test("models that cannot take on a voice say which can, or what they lack",
   }
 });
 
-Deno.test({
-  name: "the app of these tests is stopped",
-  fn: () => chatterbox[Symbol.asyncDispose](),
-});
+Deno.test.afterAll(() => chatterbox[Symbol.asyncDispose]());

@@ -332,4 +332,4 @@ Deno.test("hostile texts are taken by the rules of eSpeak, too", async () => {
   assert.ok(answered[200] > 10, JSON.stringify(answered));
 });
 
-Deno.test({ name: "the app of these tests is stopped", fn: () => app[Symbol.asyncDispose]() });
+Deno.test.afterAll(() => app[Symbol.asyncDispose]());

@@ -22,8 +22,8 @@ import { gpuTest } from "../fixtures/gpu.ts";
 import {
   alphaOfFile,
   compareAlpha,
-  findPictureFolder,
   matte,
+  pictureGpuTest,
   pictureTest,
 } from "../fixtures/matting.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -150,12 +150,13 @@ async function openWholly(gpu: GpuContext): Promise<Backend> {
   return backend;
 }
 
-gpuTest("drawings have the alpha that the reference found, on WebGPU", async (gpu) => {
-  const folder = findPictureFolder();
-  if (folder === undefined) return;
-  await assertDemoPictures(folder, await openWholly(gpu), ["demo-b.png", "demo-e.jpg"]);
-  await assertDemoPictures(folder, await WebGpuBackend.create(gpu), ["demo-f.png"]);
-});
+pictureGpuTest(
+  "drawings have the alpha that the reference found, on WebGPU",
+  async (folder, gpu) => {
+    await assertDemoPictures(folder, await openWholly(gpu), ["demo-b.png", "demo-e.jpg"]);
+    await assertDemoPictures(folder, await WebGpuBackend.create(gpu), ["demo-f.png"]);
+  },
+);
 
 pictureTest("photographs are cut out as well as the built-in model's card says", async (folder) => {
   await using model = await openModel(DEMO);
@@ -186,9 +187,8 @@ pictureTest("refine brings alphas closer to the true ones", async (folder) => {
 });
 
 pictureTest("selfie segmentation gives its golden values and overlaps", async (folder) => {
-  if (SELFIE === undefined) return;
   await assertSelfieGolden(folder, new CpuBackend());
-  await using model = await openModel(SELFIE);
+  await using model = await openModel(SELFIE!);
   for (const { name, person, iou_with_rembg: iou } of await readSelfieCases()) {
     if (!person) continue;
     const { png } = await matte(model, await Deno.readFile(`${folder}/${name}.jpg`));
@@ -197,10 +197,8 @@ pictureTest("selfie segmentation gives its golden values and overlaps", async (f
     // Its figures were taken without antialiasing; ours has it, as the folder's processor says.
     assert.ok(got.iou >= iou - 0.01, `${name}: IoU ${got.iou}, ${iou} wanted`);
   }
-});
+}, { ignore: SELFIE === undefined });
 
-gpuTest("selfie segmentation gives its golden values on WebGPU", async (gpu) => {
-  const folder = findPictureFolder();
-  if (SELFIE === undefined || folder === undefined) return;
+pictureGpuTest("selfie segmentation gives its golden values on WebGPU", async (folder, gpu) => {
   await assertSelfieGolden(folder, await openWholly(gpu), 1);
-});
+}, { ignore: SELFIE === undefined });

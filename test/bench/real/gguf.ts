@@ -1,0 +1,239 @@
+/**
+ * The shape of {@linkcode QWEN3} as a GGUF of Q4_0 with random weights, for llama.cpp.
+ *
+ * @see https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+ * @module
+ */
+import { join } from "node:path";
+import { QWEN3 } from "./qwen3.ts";
+import { Random } from "./random.ts";
+import { TOKENIZERS, twinFolder } from "./twin.ts";
+
+const ALIGNMENT = 32;
+/** Value types of the header. */
+const TYPE = { uint32: 4, int32: 5, float32: 6, bool: 7, string: 8, array: 9 } as const;
+/** Tensor types. */
+const F32 = 0;
+const Q4_0 = 2;
+/** Weights of a Q4_0 block, and its bytes: a scale in half precision, then the nibbles. */
+const BLOCK = 32;
+const BLOCK_BYTES = 18;
+
+interface GgufTensor {
+  readonly name: string;
+  /** Innermost first. */
+  readonly shape: readonly number[];
+  readonly type: typeof F32 | typeof Q4_0;
+}
+
+/** The file, written if need be. */
+export async function qwen3Gguf(): Promise<string> {
+  const name = "qwen3-0.6b-q4_0.gguf";
+  const folder = await twinFolder(`qwen3-0.6b-gguf-1`, async (folder) => {
+    await writeGguf(join(folder, name));
+  });
+  return join(folder, name);
+}
+
+async function writeGguf(path: string): Promise<void> {
+  using file = await Deno.create(path);
+  const writer = file.writable.getWriter();
+  const tensors = listTensors();
+  const head = new HeaderWriter();
+  const metadata = await readMetadata();
+  head.uint32(0x46554747).uint32(3).uint64(tensors.length).uint64(metadata.length);
+  for (const [key, write] of metadata) {
+    head.text(key);
+    write(head);
+  }
+  let offset = 0;
+  for (const tensor of tensors) {
+    head.text(tensor.name).uint32(tensor.shape.length);
+    for (const size of tensor.shape) head.uint64(size);
+    head.uint32(tensor.type).uint64(offset);
+    offset += aligned(sizeOf(tensor));
+  }
+  const header = head.finish();
+  await writer.write(padded(header));
+  const random = new Random(1);
+  for (const tensor of tensors) await writer.write(padded(fill(tensor, random)));
+  await writer.close();
+}
+
+function listTensors(): GgufTensor[] {
+  const { hidden, intermediate, layers, heads, kvHeads, headDim, vocab } = QWEN3;
+  const q4 = (name: string, [from, to]: readonly [number, number]): GgufTensor => ({
+    name: `${name}.weight`,
+    shape: [from, to],
+    type: Q4_0,
+  });
+  const f32 = (name: string, length: number): GgufTensor => ({
+    name: `${name}.weight`,
+    shape: [length],
+    type: F32,
+  });
+  return [
+    q4("token_embd", [hidden, vocab]),
+    f32("output_norm", hidden),
+    ...Array.from({ length: layers }, (_, layer) => `blk.${layer}`).flatMap((block) => [
+      f32(`${block}.attn_norm`, hidden),
+      f32(`${block}.attn_q_norm`, headDim),
+      f32(`${block}.attn_k_norm`, headDim),
+      f32(`${block}.ffn_norm`, hidden),
+      q4(`${block}.attn_q`, [hidden, heads * headDim]),
+      q4(`${block}.attn_k`, [hidden, kvHeads * headDim]),
+      q4(`${block}.attn_v`, [hidden, kvHeads * headDim]),
+      q4(`${block}.attn_output`, [heads * headDim, hidden]),
+      q4(`${block}.ffn_gate`, [hidden, intermediate]),
+      q4(`${block}.ffn_up`, [hidden, intermediate]),
+      q4(`${block}.ffn_down`, [intermediate, hidden]),
+    ]),
+  ];
+}
+
+type Write = (head: HeaderWriter) => unknown;
+
+async function readMetadata(): Promise<[string, Write][]> {
+  const text = (value: string): Write => (head) => head.uint32(TYPE.string).text(value);
+  const int = (value: number): Write => (head) => head.uint32(TYPE.uint32).uint32(value);
+  const float = (value: number): Write => (head) => head.uint32(TYPE.float32).float32(value);
+  const texts = (values: readonly string[]): Write => (head) => {
+    head.uint32(TYPE.array).uint32(TYPE.string).uint64(values.length);
+    for (const value of values) head.text(value);
+  };
+  const ints = (values: readonly number[]): Write => (head) => {
+    head.uint32(TYPE.array).uint32(TYPE.int32).uint64(values.length);
+    for (const value of values) head.uint32(value);
+  };
+  const { tokens, types, merges } = await readTokenizer();
+  return [
+    ["general.architecture", text("qwen3")],
+    ["general.name", text("random")],
+    ["general.file_type", int(Q4_0)],
+    ["general.alignment", int(ALIGNMENT)],
+    ["qwen3.context_length", int(QWEN3.positions)],
+    ["qwen3.embedding_length", int(QWEN3.hidden)],
+    ["qwen3.block_count", int(QWEN3.layers)],
+    ["qwen3.feed_forward_length", int(QWEN3.intermediate)],
+    ["qwen3.attention.head_count", int(QWEN3.heads)],
+    ["qwen3.attention.head_count_kv", int(QWEN3.kvHeads)],
+    ["qwen3.attention.key_length", int(QWEN3.headDim)],
+    ["qwen3.attention.value_length", int(QWEN3.headDim)],
+    ["qwen3.rope.freq_base", float(QWEN3.ropeTheta)],
+    ["qwen3.attention.layer_norm_rms_epsilon", float(QWEN3.epsilon)],
+    ["tokenizer.ggml.model", text("gpt2")],
+    ["tokenizer.ggml.pre", text("qwen2")],
+    ["tokenizer.ggml.tokens", texts(tokens)],
+    ["tokenizer.ggml.token_type", ints(types)],
+    ["tokenizer.ggml.merges", texts(merges)],
+    ["tokenizer.ggml.eos_token_id", int(QWEN3.eos)],
+    ["tokenizer.ggml.padding_token_id", int(QWEN3.pad)],
+    ["tokenizer.ggml.bos_token_id", int(QWEN3.pad)],
+    ["tokenizer.ggml.add_bos_token", (head) => head.uint32(TYPE.bool).byte(0)],
+  ];
+}
+
+async function readTokenizer() {
+  const path = join(TOKENIZERS, "qwen3", "tokenizer.json");
+  const { model, added_tokens } = JSON.parse(await Deno.readTextFile(path));
+  const unused = Array.from({ length: QWEN3.vocab }, (_, id) => `[PAD${id}]`);
+  const [normal, control, none] = [1, 3, 5];
+  const tokens = unused;
+  const types: number[] = new Array(QWEN3.vocab).fill(none);
+  for (const [token, id] of Object.entries<number>(model.vocab)) {
+    tokens[id] = token;
+    types[id] = normal;
+  }
+  for (const { id, content } of added_tokens) {
+    tokens[id] = content;
+    types[id] = control;
+  }
+  const merges: string[] = model.merges.map((pair: string | string[]) =>
+    typeof pair === "string" ? pair : pair.join(" ")
+  );
+  return { tokens, types, merges };
+}
+
+function sizeOf({ type, shape }: GgufTensor): number {
+  const count = shape.reduce((product, size) => product * size, 1);
+  return type === F32 ? count * 4 : count / BLOCK * BLOCK_BYTES;
+}
+
+/** Norms of ones, and weights as large as those of the ONNX twin. */
+function fill(tensor: GgufTensor, random: Random): Uint8Array<ArrayBuffer> {
+  const size = sizeOf(tensor);
+  if (tensor.type === F32) return new Uint8Array(new Float32Array(size / 4).fill(1).buffer);
+  const unit = 0.11 / Math.sqrt(tensor.shape[0]!);
+  const numBlocks = size / BLOCK_BYTES;
+  const scales = new Float16Array(random.floats(numBlocks, { low: unit, high: 3 * unit }));
+  const scaleBytes = new Uint8Array(scales.buffer);
+  const bytes = random.bytes(size);
+  for (let block = 0; block < numBlocks; block++) {
+    bytes[block * BLOCK_BYTES] = scaleBytes[2 * block]!;
+    bytes[block * BLOCK_BYTES + 1] = scaleBytes[2 * block + 1]!;
+  }
+  return bytes;
+}
+
+function aligned(size: number): number {
+  return Math.ceil(size / ALIGNMENT) * ALIGNMENT;
+}
+
+function padded(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  if (bytes.length % ALIGNMENT === 0) return bytes;
+  const longer = new Uint8Array(aligned(bytes.length));
+  longer.set(bytes);
+  return longer;
+}
+
+/** Little-endian numbers and texts with their lengths. */
+class HeaderWriter {
+  #bytes = new Uint8Array(1 << 20);
+  #length = 0;
+
+  byte(value: number): this {
+    this.#reserve(1)[0] = value;
+    return this;
+  }
+
+  uint32(value: number): this {
+    this.#view(4).setUint32(0, value, true);
+    return this;
+  }
+
+  uint64(value: number): this {
+    this.#view(8).setBigUint64(0, BigInt(value), true);
+    return this;
+  }
+
+  float32(value: number): this {
+    this.#view(4).setFloat32(0, value, true);
+    return this;
+  }
+
+  text(value: string): this {
+    const bytes = new TextEncoder().encode(value);
+    this.uint64(bytes.length).#reserve(bytes.length).set(bytes);
+    return this;
+  }
+
+  finish(): Uint8Array<ArrayBuffer> {
+    return this.#bytes.slice(0, this.#length);
+  }
+
+  #view(size: number): DataView {
+    const { buffer, byteOffset } = this.#reserve(size);
+    return new DataView(buffer, byteOffset, size);
+  }
+
+  #reserve(size: number): Uint8Array<ArrayBuffer> {
+    const start = this.#length;
+    this.#length += size;
+    if (this.#length > this.#bytes.length) {
+      const larger = new Uint8Array(Math.max(2 * this.#bytes.length, this.#length));
+      larger.set(this.#bytes);
+      this.#bytes = larger;
+    }
+    return this.#bytes.subarray(start, this.#length);
+  }
+}

@@ -1,0 +1,67 @@
+/**
+ * `deno task bench real [chat|chat-q4f16|asr|embed|matting|speech]…`: models of real sizes on the CPU, Hearth over HTTP
+ * beside what people would use in its place, with the goals. `--rounds <n>` measures more often than 3 times, `--write`
+ * puts the tables into docs/performance.md, `--hearth <main.ts>` measures another checkout.
+ *
+ * Needs Node, npm's registry for the first run, `../shared/tokenizers`, some 4 GB in the folder for temporary files, and
+ * a machine that does nothing else meanwhile.
+ *
+ * @module
+ */
+import { parseArgs } from "node:util";
+import { formatTable } from "../report.ts";
+import { compareAsr } from "./asr.ts";
+import { compareChat } from "./chat.ts";
+import { compare, type Comparison, headerOf, type Running, toRows } from "./comparison.ts";
+import { compareEmbed } from "./embed.ts";
+import type { HearthOptions } from "./hearth.ts";
+import { compareMatting } from "./matting.ts";
+import { installPeers } from "./peer_process.ts";
+import { compareSpeech } from "./speech.ts";
+
+// deno-lint-ignore no-explicit-any -- each kind asks its contenders in its own way
+type Prepare = (hearth: HearthOptions) => Promise<Comparison<any>>;
+
+const KINDS: Readonly<Record<string, Prepare>> = {
+  chat: (hearth) => compareChat("q4", hearth),
+  "chat-q4f16": (hearth) => compareChat("q4f16", hearth),
+  asr: compareAsr,
+  embed: compareEmbed,
+  matting: compareMatting,
+  speech: compareSpeech,
+};
+
+const PAGE = new URL("../../../docs/performance.md", import.meta.url);
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: "string", default: "3" },
+    write: { type: "boolean", default: false },
+    hearth: { type: "string" },
+  },
+});
+const unknown = positionals.filter((kind) => !(kind in KINDS));
+if (unknown.length > 0) {
+  throw new Error(`There is no ${unknown.join(", ")}; there are ${Object.keys(KINDS).join(", ")}.`);
+}
+await installPeers();
+for (const kind of positionals.length > 0 ? positionals : Object.keys(KINDS)) {
+  const comparison: Comparison<Running> = await KINDS[kind]!({ main: values.hearth });
+  const names = comparison.contenders.map(({ name }) => name);
+  const results = await compare(comparison, { rounds: Number(values.rounds) });
+  const table = formatTable(headerOf(comparison.title, names), toRows(results, names));
+  const [day] = new Date().toISOString().split("T");
+  const text = `${table}\n${day}, medians of ${values.rounds} rounds.\n`;
+  // deno-lint-ignore no-console -- what it is run for
+  console.log(text);
+  if (values.write) await writePage(kind, text);
+}
+
+/** Puts a kind's table between its marks on the page. */
+async function writePage(kind: string, text: string): Promise<void> {
+  const page = await Deno.readTextFile(PAGE);
+  const marked = new RegExp(`(<!-- real ${kind} -->)[^]*?(?=<!-- end of real ${kind} -->)`);
+  if (!marked.test(page)) throw new Error(`docs/performance.md has no <!-- real ${kind} -->.`);
+  await Deno.writeTextFile(PAGE, page.replace(marked, (_, mark) => `${mark}\n${text}\n`));
+}

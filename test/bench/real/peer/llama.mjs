@@ -1,0 +1,47 @@
+/**
+ * llama.cpp on Node, by node-llama-cpp's prebuilt binary, up to eight sequences in one batch. Requests and answers are
+ * lines of JSON.
+ *
+ *     node llama.mjs <model.gguf>
+ */
+import { createInterface } from "node:readline";
+import process from "node:process";
+import { getLlama, LlamaLogLevel } from "node-llama-cpp";
+
+const STREAMS = 8;
+const [modelPath] = process.argv.slice(2);
+const llama = await getLlama({ gpu: false, build: "never", logLevel: LlamaLogLevel.error });
+const model = await llama.loadModel({ modelPath });
+const alone = (await model.createContext({ contextSize: 4096 })).getSequence();
+const together = await model.createContext({ contextSize: 512, sequences: STREAMS });
+const free = [alone, ...Array.from({ length: STREAMS }, () => together.getSequence())];
+
+function say(message) {
+  process.stdout.write(`${JSON.stringify(message)}\n`);
+}
+
+/** The first request of several at once has the long context to itself, unless the caller asks for a shared one. */
+async function answer({ prompt, maxTokens, shares }) {
+  const text = `<|im_start|>user\n${prompt}<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n`;
+  const tokens = model.tokenize(text, true);
+  const sequence = free.splice(shares ? free.findIndex((each) => each !== alone) : 0, 1)[0];
+  let newTokens = 0;
+  try {
+    await sequence.clearHistory();
+    for await (const _ of sequence.evaluate(tokens, { temperature: 0, yieldEogToken: true })) {
+      if (++newTokens >= maxTokens) break;
+    }
+  } finally {
+    if (sequence === alone) free.unshift(sequence);
+    else free.push(sequence);
+  }
+  return { promptTokens: tokens.length, newTokens };
+}
+
+say({ ready: true });
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, ...request } = JSON.parse(line);
+  answer(request)
+    .then((result) => say({ id, ...result }), (error) => say({ id, error: String(error.stack) }));
+}
+process.exit(0);

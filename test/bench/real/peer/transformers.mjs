@@ -1,0 +1,66 @@
+/**
+ * transformers.js on Node, as its users run it: a pipeline, ONNX Runtime as it comes, one request at a time. Requests and
+ * answers are lines of JSON.
+ *
+ *     node transformers.mjs <folder of model folders> <model> <task> <dtype>
+ */
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import process from "node:process";
+import { env, pipeline, TextStreamer } from "@huggingface/transformers";
+
+const [modelsFolder, model, task, dtype] = process.argv.slice(2);
+env.allowRemoteModels = false;
+env.localModelPath = modelsFolder;
+
+const run = await pipeline(task, model, { dtype });
+
+const ANSWERS = {
+  "text-generation": async ({ prompt, maxTokens }) => {
+    const messages = [{ role: "user", content: prompt }];
+    let newTokens = 0;
+    const streamer = new TextStreamer(run.tokenizer, {
+      skip_prompt: true,
+      callback_function: () => {},
+      token_callback_function: (tokens) => newTokens += tokens.length,
+    });
+    const text = run.tokenizer.apply_chat_template(messages, {
+      tokenize: false,
+      add_generation_prompt: true,
+    });
+    await run(messages, { max_new_tokens: maxTokens, do_sample: false, streamer });
+    return { promptTokens: run.tokenizer.encode(text).length, newTokens };
+  },
+  "automatic-speech-recognition": async ({ samples, options }) => {
+    const bytes = readFileSync(samples);
+    const sound = new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
+    const { text } = await run(sound, options);
+    return { text };
+  },
+  "feature-extraction": async ({ texts }) => {
+    const vectors = await run(texts, { pooling: "mean", normalize: true });
+    return { count: vectors.dims[0], first: [...vectors.data.slice(0, 8)] };
+  },
+  "background-removal": async ({ image }) => {
+    const cutOut = await run(image);
+    const png = await (Array.isArray(cutOut) ? cutOut[0] : cutOut).toSharp().png().toBuffer();
+    return { bytes: png.length };
+  },
+  "text-to-speech": async ({ text, options }) => {
+    const sound = await run(text, options);
+    return { samples: sound.audio.length, bytes: sound.toBlob().size };
+  },
+};
+
+function say(message) {
+  process.stdout.write(`${JSON.stringify(message)}\n`);
+}
+
+say({ ready: true });
+let last = Promise.resolve();
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, ...request } = JSON.parse(line);
+  last = last.then(() => ANSWERS[task](request))
+    .then((answer) => say({ id, ...answer }), (error) => say({ id, error: String(error.stack) }));
+}
+process.exit(0);

@@ -1,0 +1,45 @@
+/**
+ * Texts of a given number of tokens.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { Random } from "./random.ts";
+import { TOKENIZERS } from "./twin.ts";
+
+/** Tokens of the chat template around one message, the empty thoughts of an answer included. */
+const TEMPLATE_TOKENS = 12;
+
+/** Writes words that are one token each in Qwen3's vocabulary. */
+export class PromptMaker {
+  readonly #words: readonly string[];
+
+  private constructor(words: readonly string[]) {
+    this.#words = words;
+  }
+
+  /** Reads the vocabulary. */
+  static async create(): Promise<PromptMaker> {
+    const { model } = JSON.parse(
+      await Deno.readTextFile(join(TOKENIZERS, "qwen3", "tokenizer.json")),
+    );
+    // Ġ stands for the space before a word.
+    const words = Object.keys(model.vocab).filter((token) => /^Ġ[a-z]{4,7}$/.test(token));
+    return new PromptMaker(words.slice(0, 2000).map((word) => word.slice(1)));
+  }
+
+  /** A message that makes a prompt of `length` tokens. Those of other keys share no beginning with it. */
+  make(length: number, key: string): string {
+    const seed = [...`${length} ${key}`].reduce(
+      (hash, letter) => Math.imul(hash ^ letter.charCodeAt(0), 0x01000193),
+      0x811c9dc5,
+    );
+    const picks = new Uint32Array(
+      new Random(seed || 1).bytes(4 * (length - TEMPLATE_TOKENS)).buffer,
+    );
+    // The first word has no space before it, and might be another token: a letter is always one.
+    const [first = 0, ...rest] = picks;
+    const letter = String.fromCharCode(65 + first % 26);
+    return [letter, ...rest.map((pick) => this.#words[pick % this.#words.length]!)].join(" ");
+  }
+}

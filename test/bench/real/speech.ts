@@ -1,0 +1,80 @@
+/**
+ * Speech of a sentence with the size of mms-tts-eng, to a WAV file: Hearth over HTTP, transformers.js in Node.
+ *
+ * @module
+ */
+import { time } from "../report.ts";
+import type { Comparison, Running } from "./comparison.ts";
+import { type HearthOptions, RunningHearth } from "./hearth.ts";
+import { PeerProcess } from "./peer_process.ts";
+import { vitsFolder } from "./vits.ts";
+
+const SENTENCE = "the morning light came slowly over the hills and the river";
+const TOGETHER = 8;
+
+interface RunningSpeech extends Running {
+  /** @returns the bytes of the file. */
+  speak(): Promise<number>;
+}
+
+/** The comparison. @throws {Error} when one side's sound is much longer than the other's. */
+export async function compareSpeech(hearth: HearthOptions): Promise<Comparison<RunningSpeech>> {
+  const folder = await vitsFolder();
+  const task = { task: "text-to-speech", dtype: "fp32" };
+  let expected: number | undefined;
+  const speak = async (running: RunningSpeech) => {
+    const bytes = await running.speak();
+    expected ??= bytes;
+    if (Math.abs(bytes / expected - 1) < 0.1) return;
+    throw new Error(`One side's sound has ${expected} bytes, the other's ${bytes}.`);
+  };
+  return {
+    title: "mms-tts-eng",
+    contenders: [
+      { name: "Hearth", start: async () => ours(await RunningHearth.start(folder, hearth)) },
+      {
+        name: "transformers.js",
+        start: async () => theirs(await PeerProcess.transformers(folder, task)),
+      },
+    ],
+    series: [
+      {
+        label: "a sentence",
+        unit: "ms",
+        compare: "gain",
+        goals: { "transformers.js": 1.1 },
+        measure: (running) => time(() => speak(running)),
+      },
+      {
+        label: `${TOGETHER} clients with a sentence each`,
+        unit: "ms",
+        compare: "gain",
+        goals: { "transformers.js": 1.1 },
+        measure: (running) =>
+          time(() => Promise.all(Array.from({ length: TOGETHER }, () => speak(running)))),
+      },
+    ],
+    startGoals: { "transformers.js": { ready: 1, peak: 1 } },
+  };
+}
+
+function ours(hearth: RunningHearth): RunningSpeech {
+  return {
+    pid: hearth.pid,
+    speak: async () => {
+      const body = { input: SENTENCE, response_format: "wav" };
+      const response = await hearth.request("/v1/audio/speech", body);
+      return (await response.bytes()).length;
+    },
+    [Symbol.asyncDispose]: () => hearth[Symbol.asyncDispose](),
+  };
+}
+
+function theirs(peer: PeerProcess): RunningSpeech {
+  return {
+    pid: peer.pid,
+    // Floats of 32 bits, where Hearth writes 16.
+    speak: async () => (await peer.ask({ text: SENTENCE }))["samples"] as number * 2,
+    [Symbol.asyncDispose]: () => peer[Symbol.asyncDispose](),
+  };
+}
