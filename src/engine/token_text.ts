@@ -48,7 +48,7 @@ export class TokenTexts {
     if (this.#source.isAdded(tokenId)) return encoder.encode(token);
     switch (this.#spelling) {
       case "byte-level":
-        return Uint8Array.from(token, (char) => BYTE_OF_CHAR.get(char) ?? 0);
+        return bytesOfSpelling(token);
       case "byte-fallback": {
         const byte = /^<0x([0-9A-Fa-f]{2})>$/.exec(token)?.[1];
         if (byte !== undefined) return Uint8Array.of(Number.parseInt(byte, 16));
@@ -74,6 +74,16 @@ function mapBytes(): Map<string, number> {
     map.set(String.fromCharCode(isPrintable ? byte : 0x100 + numShifted++), byte);
   }
   return map;
+}
+
+/** The same by code unit: vocabularies of 150,000 tokens are read whole. */
+const BYTE_OF_UNIT = new Uint8Array(0x200);
+for (const [char, byte] of BYTE_OF_CHAR) BYTE_OF_UNIT[char.charCodeAt(0)] = byte;
+
+function bytesOfSpelling(token: string): Uint8Array {
+  const bytes = new Uint8Array(token.length);
+  for (let i = 0; i < token.length; i++) bytes[i] = BYTE_OF_UNIT[token.charCodeAt(i)] ?? 0;
+  return bytes;
 }
 
 /** The types of a decoder and of those it is made of. */

@@ -73,16 +73,23 @@ function setBits(mask: Uint32Array, ids: Iterable<number>): void {
   for (const id of ids) mask[id >>> 5]! |= 1 << (id & 31);
 }
 
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
 /** How many characters, if all are whole and may stand in a JSON string. */
 function countPlainChars(bytes: Uint8Array): number | undefined {
-  if (bytes.some((byte) => byte < 0x20 || byte === 0x22 || byte === 0x5c)) return undefined;
-  try {
-    return [...utf8.decode(bytes)].length;
-  } catch {
-    return undefined;
+  let count = 0;
+  for (let i = 0; i < bytes.length; count++) {
+    const byte = bytes[i]!;
+    if (byte < 0x20 || byte === 0x22 || byte === 0x5c) return undefined;
+    if (byte < 0x80) {
+      i++;
+      continue;
+    }
+    const form = LEADS.find(({ lead }) => lead === byte);
+    const second = bytes[i + 1] ?? 0;
+    if (form === undefined || second < form.from || second > form.to) return undefined;
+    const end = i + 2 + form.rest;
+    for (i += 2; i < end; i++) if (((bytes[i] ?? 0) & 0xc0) !== 0x80) return undefined;
   }
+  return count;
 }
 
 /** How many plain characters may follow, whichever they are; `undefined` when that depends on them. */
