@@ -10,7 +10,7 @@ import {
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { sizeOf } from "../../src/gpu/kernel.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { findSpeechFolder, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
+import { findForeignSpeech, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
 import { makeSounds, SMALL } from "./log_mel_case.ts";
 import { assertClose, runAndRead } from "./tensors.ts";
 
@@ -22,7 +22,7 @@ function gpuSpeechTest(
   name: string,
   fn: (gpu: GpuContext, folder: string) => Promise<void>,
 ): void {
-  const folder = findSpeechFolder();
+  const folder = findForeignSpeech();
   if (folder === undefined) Deno.test.ignore(name, () => {});
   else gpuTest(name, (gpu) => fn(gpu, folder));
 }
