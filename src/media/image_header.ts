@@ -71,3 +71,13 @@ function readSize(format: ImageFormat, file: Uint8Array<ArrayBuffer>): ImageSize
     throw invalidImage(`The ${format.name} file is damaged: its header is cut off.`, error);
   }
 }
+
+/** How many pixels a picture file says it has; 0 for one that does not say, which whoever decodes it will refuse. */
+export function numPixelsOf(file: Uint8Array<ArrayBuffer>): number {
+  try {
+    const { width, height } = readImageHeader(file);
+    return width * height;
+  } catch {
+    return 0;
+  }
+}

@@ -15,6 +15,8 @@ export interface ActiveRequest {
   readonly what: string;
   /** Hears of what goes wrong; nothing once the request is cancelled. */
   readonly emit: (event: ErrorEvent) => unknown;
+  /** How much work it is, in any unit: small requests pass large ones that wait. */
+  readonly work?: number | undefined;
   /** Where the media of the request stand in it: what they are refused for begins with it. */
   readonly param?: string | undefined;
   /**
@@ -30,9 +32,12 @@ export class ActiveRequests {
   readonly #active = new Map<AbortController, Promise<void>>();
   readonly #semaphore: Semaphore | undefined;
 
-  /** @param maxRunning most that are worked on at a time, the others wait; all are if absent. */
-  constructor(maxRunning?: number) {
-    this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning);
+  /**
+   * @param maxRunning most that are worked on at a time, the others wait; all are if absent.
+   * @param options.maxSmall requests of more work never keep the last place.
+   */
+  constructor(maxRunning?: number, options: { readonly maxSmall?: number } = {}) {
+    this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning, options);
   }
 
   /** How many are worked on or wait. */
@@ -66,9 +71,9 @@ export class ActiveRequests {
     await Promise.all(this.#active.values());
   }
 
-  async #answer({ answer }: ActiveRequest, signal: AbortSignal): Promise<void> {
+  async #answer({ answer, work }: ActiveRequest, signal: AbortSignal): Promise<void> {
     if (this.#semaphore === undefined) return await answer(signal, 0);
-    const slot = await this.#semaphore.acquire(signal);
+    const slot = await this.#semaphore.acquire(signal, { size: work });
     try {
       await answer(signal, slot);
     } finally {

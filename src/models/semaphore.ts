@@ -1,11 +1,31 @@
-/** Limits how many do something at a time. First come, first served. Each permit has a number, 0 to `size` - 1. */
+/** How often a large one that waits may be passed over by smaller ones that came later. */
+const MAX_PASSED_OVER = 32;
+
+interface Waiter {
+  readonly resolve: (permit: number) => void;
+  readonly size: number;
+  numPassedOver: number;
+}
+
+/** What a permit is wanted for. */
+export interface AcquireOptions {
+  /** In any unit: of those who wait, the smallest goes first, and the first who came among equals. */
+  readonly size?: number | undefined;
+}
+
+/**
+ * Limits how many do something at a time. Each permit has a number, 0 to `size` - 1. Small work passes large work that
+ * waits, and where there are several permits, one of them is never for work above `maxSmall`.
+ */
 export class Semaphore {
   readonly #size: number;
+  readonly #maxSmall: number;
   readonly #free: number[];
-  #waiting: ((permit: number) => void)[] = [];
+  #waiting: Waiter[] = [];
 
-  constructor(size: number) {
+  constructor(size: number, { maxSmall = Infinity }: { readonly maxSmall?: number } = {}) {
     this.#size = size;
+    this.#maxSmall = maxSmall;
     this.#free = Array.from({ length: size }, (_, permit) => permit);
   }
 
@@ -18,17 +38,16 @@ export class Semaphore {
   }
 
   /** Waits for a permit; the caller releases it. @throws the signal's reason when it is aborted first. */
-  async acquire(signal: AbortSignal): Promise<number> {
+  async acquire(signal: AbortSignal, { size = 0 }: AcquireOptions = {}): Promise<number> {
     signal.throwIfAborted();
-    const permit = this.#free.pop();
-    if (permit !== undefined) return permit;
+    if (this.#mayTake(size)) return this.#free.pop()!;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
     const leave = () => {
-      this.#waiting = this.#waiting.filter((each) => each !== resolve);
+      this.#waiting = this.#waiting.filter((each) => each.resolve !== resolve);
       reject(signal.reason);
     };
     signal.addEventListener("abort", leave, { once: true });
-    this.#waiting.push(resolve);
+    this.#waiting.push({ resolve, size, numPassedOver: 0 });
     try {
       return await promise;
     } finally {
@@ -36,10 +55,30 @@ export class Semaphore {
     }
   }
 
-  /** Hands a permit to the first who waits. */
+  /** Hands a permit to one who waits. */
   release(permit: number): void {
-    const next = this.#waiting.shift();
-    if (next === undefined) this.#free.push(permit);
-    else next(permit);
+    this.#free.push(permit);
+    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
+      next.resolve(this.#free.pop()!);
+    }
+  }
+
+  #mayTake(size: number): boolean {
+    const isLarge = size > this.#maxSmall && this.#size > 1;
+    return this.#free.length > (isLarge ? 1 : 0);
+  }
+
+  #takeNext(): Waiter | undefined {
+    const able = this.#waiting.filter(({ size }) => this.#mayTake(size));
+    const next = able.find(({ numPassedOver }) => numPassedOver >= MAX_PASSED_OVER) ??
+      able.reduce<Waiter | undefined>(
+        (a, b) => a === undefined || b.size < a.size ? b : a,
+        undefined,
+      );
+    if (next === undefined) return undefined;
+    const at = this.#waiting.indexOf(next);
+    for (const passed of this.#waiting.slice(0, at)) passed.numPassedOver++;
+    this.#waiting.splice(at, 1);
+    return next;
   }
 }

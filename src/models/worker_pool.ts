@@ -24,6 +24,8 @@ export interface WorkerPoolOptions<Request, Response> {
   readonly start: () => Promise<Rpc<Request, Response>> | Rpc<Request, Response>;
   /** One that has started already; it is the pool's from then on. */
   readonly first?: Rpc<Request, Response>;
+  /** Requests of more work never keep the last worker. */
+  readonly maxSmall?: number;
   /** Whether to end a worker whose request is aborted: for work that nothing else stops half-way. */
   readonly endsAborted?: boolean;
 }
@@ -34,18 +36,20 @@ export interface AskOptions {
   readonly signal: AbortSignal;
   /** Memory that goes to the worker and is not copied. */
   readonly transfer?: Transferable[];
+  /** How much work it is, in any unit: small requests pass large ones that wait. */
+  readonly work?: number | undefined;
 }
 
-/** First come, first served; a worker that dies or fails is replaced when the next request comes. */
+/** The least work first, then who came first; a worker that dies or fails is replaced when the next request comes. */
 export class WorkerPool<Request, Response> {
   readonly #options: WorkerPoolOptions<Request, Response>;
   readonly #semaphore: Semaphore;
   readonly #workers: (Rpc<Request, Response> | undefined)[];
 
   constructor(options: WorkerPoolOptions<Request, Response>) {
-    const { size, first } = options;
+    const { size, first, maxSmall = Infinity } = options;
     this.#options = options;
-    this.#semaphore = new Semaphore(size);
+    this.#semaphore = new Semaphore(size, { maxSmall });
     // A semaphore hands out its highest free permit first.
     this.#workers = new Array(size).fill(undefined);
     this.#workers[size - 1] = first;
@@ -61,9 +65,9 @@ export class WorkerPool<Request, Response> {
    * @throws {Error} when it fails or dies of it.
    * @throws the signal's reason.
    */
-  async ask(request: Request, { signal, transfer }: AskOptions): Promise<Response> {
+  async ask(request: Request, { signal, transfer, work }: AskOptions): Promise<Response> {
     const { start, endsAborted = false } = this.#options;
-    const permit = await this.#semaphore.acquire(signal);
+    const permit = await this.#semaphore.acquire(signal, { size: work });
     const end = () => this.#end(permit);
     if (endsAborted) signal.addEventListener("abort", end, { once: true });
     try {

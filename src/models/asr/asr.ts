@@ -14,6 +14,9 @@ import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import type { VoiceActivity } from "./voice_activity.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
+/** A minute of uncompressed speech, or several of it packed; longer recordings leave a place to shorter ones. */
+const MAX_SMALL_BYTES = 2 * 2 ** 20;
+
 /** What a speech model is made of. */
 export interface AsrModelOptions {
   /** Most recordings at a time. */
@@ -35,7 +38,7 @@ export class AsrModel implements Model {
 
   constructor({ maxRecordings, openRecogniser }: AsrModelOptions) {
     this.maxSequences = maxRecordings;
-    this.#requests = new ActiveRequests(maxRecordings);
+    this.#requests = new ActiveRequests(maxRecordings, { maxSmall: MAX_SMALL_BYTES });
     this.#metrics = new SpeechMetrics(() => this.#requests.counts);
     this.#recogniser = openRecogniser(this.#metrics);
     this.dtype = this.#recogniser.dtype;
@@ -66,6 +69,7 @@ export class AsrModel implements Model {
       what: "transcription",
       emit,
       param,
+      work: task.audio.length,
       answer: (signal, slot) => this.#work(task, slot, { emit, signal }),
     });
   }

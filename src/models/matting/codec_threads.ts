@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { numPixelsOf } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
@@ -14,6 +15,8 @@ import type { WholeCutOut } from "./whole_cut_out.ts";
 
 /** More would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
+/** Larger pictures leave a thread to smaller ones. */
+const MAX_SMALL_PIXELS = 32e6;
 /** Stripes of fewer pixels are not worth a thread's time. */
 const STRIPE_PIXELS = 2 ** 18;
 
@@ -37,7 +40,12 @@ export class CodecThreads implements Codec {
   }: CodecThreadsOptions = {}) {
     this.#maxThreads = maxThreads;
     // There is no other way to stop a decoder in the middle of a picture.
-    this.#workers = new WorkerPool({ size: maxThreads, start: startWorker, endsAborted: true });
+    this.#workers = new WorkerPool({
+      size: maxThreads,
+      start: startWorker,
+      endsAborted: true,
+      maxSmall: MAX_SMALL_PIXELS,
+    });
     this.#maxPixels = maxPixels;
   }
 
@@ -48,14 +56,14 @@ export class CodecThreads implements Codec {
 
   async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
     const question = { type: "decode", file, maxPixels: this.#maxPixels } as const;
-    const answer = await this.#ask(question, [file.buffer], signal);
+    const answer = await this.#ask(question, [file.buffer], { signal, work: numPixelsOf(file) });
     if (answer.type === "decoded") return answer.pixels;
     throw unexpected(answer);
   }
 
   async make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels> {
     const memory = [cutOut.original, cutOut.masked.pixels].map(({ data }) => data.buffer);
-    const answer = await this.#ask({ type: "make", cutOut }, memory, signal);
+    const answer = await this.#ask({ type: "make", cutOut }, memory, { signal });
     if (answer.type === "made") return answer.pixels;
     throw unexpected(answer);
   }
@@ -75,7 +83,7 @@ export class CodecThreads implements Codec {
   }
 
   async #pack(stripe: CutOutStripe, signal: AbortSignal): Promise<PngStripe> {
-    const answer = await this.#ask({ type: "pack", stripe }, [stripe.rows.data.buffer], signal);
+    const answer = await this.#ask({ type: "pack", stripe }, [stripe.rows.data.buffer], { signal });
     if (answer.type === "packed") return answer.stripe;
     throw unexpected(answer);
   }
@@ -84,9 +92,9 @@ export class CodecThreads implements Codec {
   #ask(
     question: ToCodecThread,
     memory: readonly ArrayBuffer[],
-    signal: AbortSignal,
+    { signal, work }: { readonly signal: AbortSignal; readonly work?: number },
   ): Promise<FromCodecThread> {
-    return this.#workers.ask(question, { signal, transfer: [...new Set(memory)] });
+    return this.#workers.ask(question, { signal, transfer: [...new Set(memory)], work });
   }
 }
 

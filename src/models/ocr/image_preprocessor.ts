@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { numPixelsOf } from "../../media/image_header.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
@@ -66,8 +67,9 @@ export class ImagePreprocessor {
     signal: AbortSignal,
   ): Promise<FromPictureThread> {
     const question = { type, bytes, maxPixels: this.#maxPixels };
+    const work = numPixelsOf(bytes);
     try {
-      return await this.#workers.ask(question, { signal, transfer: [bytes.buffer] });
+      return await this.#workers.ask(question, { signal, transfer: [bytes.buffer], work });
     } catch (error) {
       if (!(error instanceof HearthError)) throw error;
       throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });

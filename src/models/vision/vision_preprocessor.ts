@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { numPixelsOf } from "../../media/image_header.ts";
 import { StartupError } from "../../errors.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
 import type {
@@ -57,7 +58,7 @@ export class VisionPreprocessor {
    */
   async prepare(picture: PictureToPrepare, signal: AbortSignal): Promise<PreparedPicture> {
     const question = { ...picture, type: "prepare", maxPixels: this.#maxPixels } as const;
-    const answer = await this.#workers.ask(question, { signal });
+    const answer = await this.#workers.ask(question, { signal, work: numPixelsOf(picture.bytes) });
     if (answer.type === "prepared") return answer.picture;
     throw new Error(`The thread that prepares pictures answered "${answer.type}".`);
   }

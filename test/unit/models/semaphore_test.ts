@@ -34,3 +34,39 @@ Deno.test("Semaphore lets those go who do not want to wait any longer", async ()
   assert.equal(await next, 0);
   await assert.rejects(semaphore.acquire(controller.signal), { name: "AbortError" });
 });
+
+Deno.test("Semaphore lets small work pass large work that waits, though not for ever", async () => {
+  const semaphore = new Semaphore(1);
+  await semaphore.acquire(never);
+  const order: string[] = [];
+  const wait = (name: string, size: number) =>
+    semaphore.acquire(never, { size }).then((permit) => {
+      order.push(name);
+      semaphore.release(permit);
+    });
+  const waiting = [wait("large", 64), wait("middle", 8), wait("small", 1), wait("small too", 1)];
+  semaphore.release(0);
+  await Promise.all(waiting);
+  assert.deepEqual(order, ["small", "small too", "middle", "large"]);
+  await semaphore.acquire(never);
+  order.length = 0;
+  const many = [wait("large", 64), ...Array.from({ length: 100 }, (_, n) => wait(`small ${n}`, 1))];
+  semaphore.release(0);
+  await Promise.all(many);
+  assert.equal(order.indexOf("large"), 32);
+});
+
+Deno.test("Semaphore keeps one of several permits for small work", async () => {
+  const semaphore = new Semaphore(2, { maxSmall: 10 });
+  const large = await semaphore.acquire(never, { size: 11 });
+  const second = semaphore.acquire(never, { size: 11 });
+  assert.equal(semaphore.numWaiting, 1);
+  const small = await semaphore.acquire(never, { size: 10 });
+  semaphore.release(small);
+  assert.equal(semaphore.numWaiting, 1);
+  semaphore.release(large);
+  semaphore.release(await second);
+  const alone = new Semaphore(1, { maxSmall: 10 });
+  alone.release(await alone.acquire(never, { size: 11 }));
+  assert.deepEqual([semaphore.numAcquired, alone.numAcquired], [0, 0]);
+});
