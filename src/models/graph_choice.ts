@@ -12,8 +12,9 @@ import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 export const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
   gpu: ["q4", "fp32"],
-  cpu: ["q8", "q4", "fp32"],
-  // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it.
+  // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it. Products
+  // of 4-bit weights quantise row by row; with scales in f16 they take as long, in two thirds of the file.
+  cpu: ["q4", "q4f16", "q8", "fp32"],
   cpuInBatches: ["fp32", "fp16", "q4", "q8"],
   // Whatever is left out of sound is heard as noise.
   sound: ["fp32", "fp16", "q8", "q4"],

@@ -47,7 +47,7 @@ Deno.test("chooseFiles() takes settings, and one graph with its external data", 
     dtype: "q4",
     files: [...SETTINGS, "onnx/model_q4.onnx", "onnx/model_q4.onnx_data", ...TOKENIZER],
     graphs: ["onnx/model_q4.onnx"],
-    missed: ["onnx/model_quantized.onnx"],
+    missed: [],
   });
   const full = choose(TEXT, { dtype: "fp32" }).files.filter((file) => file.startsWith("onnx/"));
   assert.deepEqual(full, ["onnx/model.onnx", "onnx/model.onnx_data", "onnx/model.onnx_data_1"]);
@@ -175,7 +175,7 @@ Deno.test("chooseFiles() takes the one graph of a CTC model", () => {
     dtype: "fp32",
     files: ["config.json", "onnx/model.onnx", "preprocessor_config.json"],
     graphs: ["onnx/model.onnx"],
-    missed: ["onnx/model_quantized.onnx", "onnx/model_q4.onnx"],
+    missed: ["onnx/model_q4.onnx", "onnx/model_q4f16.onnx", "onnx/model_quantized.onnx"],
   });
 });
 
