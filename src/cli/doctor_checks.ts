@@ -20,7 +20,12 @@ export interface Check {
   readonly text: string;
 }
 
-const PACKAGES = ["onnxruntime-web", "@huggingface/transformers", "@huggingface/tokenizers"];
+const PACKAGES = [
+  "onnxruntime-node",
+  "onnxruntime-web",
+  "@huggingface/transformers",
+  "@huggingface/tokenizers",
+];
 const HUB_TIMEOUT_MS = 5_000;
 
 /** Versions, and whether this Deno is one that the fast read-back was verified on. */
