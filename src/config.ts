@@ -70,6 +70,9 @@ export interface ServerSettings {
   readonly trustedProxies: readonly string[];
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
+  /** Responses that are kept for later requests to go on from, and their bytes together. */
+  readonly maxResponses: number;
+  readonly responseBytes: number;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
   /** Time that requests in flight have to finish when the server stops. */

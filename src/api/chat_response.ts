@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
 
-const TokenLogprob = z.object({
+export const TokenLogprob = z.object({
   token: z.string(),
   logprob: z.number(),
   bytes: z.array(integerFrom(0, 255)).describe("The token's UTF-8 bytes"),

@@ -12,7 +12,7 @@ const AUDIO_FORMATS = ["wav", "mp3", "m4a", "ogg", "flac"] as const;
 const referenceWanted = `a media reference that starts with ${MEDIA_SCHEMES.join(", ")}`;
 
 /** Where an image or audio is: a string that starts with one of the schemes. */
-const MediaReference = z.string({ error: referenceWanted })
+export const MediaReference = z.string({ error: referenceWanted })
   .regex(/^(file:\/\/|base64:\/\/|https?:\/\/|data:)/, { error: referenceWanted })
   .meta({
     id: "MediaReference",

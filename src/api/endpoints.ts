@@ -9,21 +9,27 @@ import { HearthError } from "../errors.ts";
 /** The endpoints that run the model. */
 export type InferencePath =
   | "/chat/completions"
+  | "/responses"
+  | "/messages"
+  | "/messages/count_tokens"
+  | "/completions"
   | "/audio/speech"
   | "/audio/transcriptions"
   | "/images/remove_background"
   | "/embeddings"
+  | "/v2/embed"
+  | "/score"
   | "/rerank";
 
 const SERVED_BY_KIND: Readonly<Record<ModelKind, readonly InferencePath[]>> = {
-  text: ["/chat/completions"],
-  vision: ["/chat/completions"],
-  ocr: ["/chat/completions"],
+  text: ["/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/completions"],
+  vision: ["/chat/completions", "/responses", "/messages", "/messages/count_tokens"],
+  ocr: ["/chat/completions", "/responses", "/messages"],
   asr: ["/chat/completions", "/audio/transcriptions"],
   tts: ["/audio/speech"],
   matting: ["/images/remove_background"],
-  embedding: ["/embeddings"],
-  rerank: ["/rerank"],
+  embedding: ["/embeddings", "/v2/embed"],
+  rerank: ["/rerank", "/score"],
 };
 
 interface Model {

@@ -23,6 +23,26 @@ const FlatError = z.object({ error: z.string() }).meta({ id: "FlatError" });
 const HealthFailure = z.object({ status: z.literal("unhealthy"), error: z.string() })
   .meta({ id: "HealthFailure" });
 
+/** Anthropic's shape. */
+const AnthropicError = z.object({
+  type: z.literal("error"),
+  error: z.object({ type: z.string(), message: z.string() }),
+}).meta({ id: "AnthropicError" });
+
+/** Anthropic's names of errors, by status; others are `api_error`. */
+const ANTHROPIC_TYPES: Readonly<Record<number, string>> = {
+  400: "invalid_request_error",
+  401: "authentication_error",
+  403: "permission_error",
+  404: "not_found_error",
+  405: "invalid_request_error",
+  408: "invalid_request_error",
+  413: "request_too_large",
+  415: "invalid_request_error",
+  429: "rate_limit_error",
+  503: "overloaded_error",
+};
+
 const FLAT: Readonly<Record<string, readonly number[]>> = {
   "/models": [503],
   "/embeddings": [400],
@@ -35,9 +55,10 @@ const FLAT: Readonly<Record<string, readonly number[]>> = {
 export function errorSchema(
   path: string,
   status: number,
-): typeof NestedError | typeof FlatError | typeof HealthFailure {
+): typeof NestedError | typeof FlatError | typeof HealthFailure | typeof AnthropicError {
   const bare = path.replace(/^\/v1(?=\/)/, "");
   if (bare === "/health" && status === 503) return HealthFailure;
+  if (/^\/messages(\/|$)/.test(bare)) return AnthropicError;
   return FLAT[bare]?.includes(status) ? FlatError : NestedError;
 }
 
@@ -46,6 +67,12 @@ export function nestedError(error: HearthError): z.output<typeof NestedError> {
   const { message, kind: code, param } = error;
   const { type } = ERROR_KINDS[code];
   return { error: { message, type, code, ...(param !== undefined && { param }) } };
+}
+
+/** Anthropic's shape of an error. */
+export function anthropicError({ kind, message }: HearthError): z.output<typeof AnthropicError> {
+  const type = ANTHROPIC_TYPES[ERROR_KINDS[kind].status] ?? "api_error";
+  return { type: "error", error: { type, message } };
 }
 
 /** The answer to a request for `path` that ended in `error`. */
@@ -61,6 +88,7 @@ export function errorAnswer(path: string, error: HearthError): {
   };
   const shape = errorSchema(path, status);
   if (shape === NestedError) return { status, body: nestedError(error), headers };
+  if (shape === AnthropicError) return { status, body: anthropicError(error), headers };
   if (shape === FlatError) return { status, body: { error: error.message }, headers };
   return { status, body: { status: "unhealthy", error: error.message }, headers };
 }

@@ -13,9 +13,13 @@ export const MEDIA_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].image_url.url",
   "messages.[].content.[].audio_url",
   "messages.[].content.[].audio_url.url",
+  "input.[].content.[].image_url",
+  "input.[].output.[].image_url",
 ]);
 
 /** Paths of fields that hold base64 without any such beginning. */
 export const BASE64_FIELDS: ReadonlySet<string> = new Set([
   "messages.[].content.[].input_audio.data",
+  "messages.[].content.[].source.data",
+  "messages.[].content.[].content.[].source.data",
 ]);

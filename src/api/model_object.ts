@@ -10,7 +10,9 @@ import { integerFrom } from "./fields.ts";
 export const ModelObject = z.object({
   object: z.literal("model"),
   id: z.string(),
-  created: integerFrom(0).nullable().describe("Always null"),
+  created: integerFrom(0).nullable().describe(
+    "When its files were written, in seconds since 1970, on /v1/models; null on /models",
+  ),
   owned_by: z.string(),
   max_model_len: integerFrom(1).optional()
     .describe("Tokens of prompt and completion together that are served, where there is a limit"),
@@ -26,6 +28,8 @@ export const ModelList = z.object({ object: z.literal("list"), data: z.array(Mod
 /** What the list shows of a model. */
 interface ListedModel {
   readonly id: string;
+  /** `null` where the list is not to say. */
+  readonly createdSeconds: number | null;
   readonly ownedBy: string;
   readonly contextLength: number | undefined;
   readonly maxModelLength: number | undefined;
@@ -33,11 +37,11 @@ interface ListedModel {
 
 /** The object of one model. */
 export function modelObject(model: ListedModel): z.output<typeof ModelObject> {
-  const { id, ownedBy, contextLength, maxModelLength } = model;
+  const { id, ownedBy, createdSeconds, contextLength, maxModelLength } = model;
   return {
     object: "model",
     id,
-    created: null,
+    created: createdSeconds,
     owned_by: ownedBy,
     ...(maxModelLength !== undefined && { max_model_len: maxModelLength }),
     ...(contextLength !== undefined && { meta: { n_ctx_train: contextLength } }),

@@ -172,6 +172,20 @@ export const SERVE_FLAGS = {
     max: 1024,
     help: "Most requests that share a step of the decoder. Default: 32.",
   }),
+  maxStoredResponses: integer({
+    placeholder: "<count>",
+    min: 0,
+    max: 1_000_000,
+    fallback: 1000,
+    help: "Answers of /responses that are kept in memory for later requests to go on from.",
+  }),
+  storedResponsesMb: integer({
+    placeholder: "<MiB>",
+    min: 1,
+    max: 65_536,
+    fallback: 64,
+    help: "Memory for them, all together; the oldest leave first.",
+  }),
   ui: toggle({
     fallback: true,
     help: "Serve the web page at /. Without it, / leads to the description of the API.",

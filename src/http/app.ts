@@ -7,13 +7,17 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { errorAnswer } from "../api/error_body.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
+import { findNearNames } from "../near_names.ts";
 import { chatRoute } from "./chat.ts";
+import { cohereEmbedRoute } from "./cohere_embed.ts";
+import { completionsRoute } from "./completions.ts";
 import { docsRoutes } from "./docs.ts";
 import { embeddingsRoute } from "./embeddings.ts";
 import { checkApiKey } from "./api_keys.ts";
 import { checkHost, checkOrigin } from "./guard.ts";
 import { healthRoute } from "./health.ts";
 import { infoRoute } from "./info.ts";
+import { messagesRoutes } from "./messages.ts";
 import { metricsRoute, ServerMetrics } from "./metrics.ts";
 import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
@@ -23,8 +27,11 @@ import { recordSpans, workFields } from "./request_times.ts";
 import { workOf } from "../session/work_times.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./rerank.ts";
+import { responsesRoutes } from "./responses.ts";
 import type { AppDeps, Call, Env, Route } from "./route.ts";
 import { announceShutdown, shutdownRoute } from "./shutdown.ts";
+import { scoreRoute } from "./score.ts";
+import { tokenRoutes } from "./tokens.ts";
 import { speechRoute } from "./speech.ts";
 import { transcriptionsRoute } from "./transcriptions.ts";
 import { voicesRoute } from "./voices.ts";
@@ -39,17 +46,14 @@ const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 /** All endpoints around `deps`, each also below `/v1`. */
 export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
-  const app = new Hono<Env>();
+  const app = new Hono<Env>({ getPath: plainPath });
   app.use(identify(metrics));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(deps), requireApiKey(deps));
-  for (const route of createRoutes(deps, metrics)) addRoute(app, route);
+  const routes = createRoutes(deps, metrics);
+  addRoutes(app, routes);
   app.notFound((call) => {
-    const { method } = call.req;
-    throw new HearthError(
-      "not_found",
-      `There is no endpoint ${method} ${shownPath(call)}; see /docs.`,
-    );
+    throw new HearthError("not_found", explainNoEndpoint(call, routes));
   });
   app.onError(answerError);
   return async (request, exchange) => await app.fetch(request, exchange);
@@ -62,8 +66,14 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     modelsRoute(deps),
     modelRoute(deps),
     chatRoute(deps),
+    ...responsesRoutes(deps),
+    ...messagesRoutes(deps),
+    completionsRoute(deps),
+    ...tokenRoutes(deps),
     embeddingsRoute(deps),
+    cohereEmbedRoute(deps),
     ...rerankRoutes(deps),
+    scoreRoute(deps),
     transcriptionsRoute(deps),
     removeBackgroundRoute(deps),
     speechRoute(deps),
@@ -78,24 +88,44 @@ function bothPaths(path: string): string[] {
   return path === "/" ? ["/"] : [path, `/v1${path}`];
 }
 
-function addRoute(app: Hono<Env>, route: Route): void {
-  const label = route.path.replace(/\{.*\}$/, "");
-  const allowed = route.method === "GET" ? "GET, HEAD, OPTIONS" : `${route.method}, OPTIONS`;
-  for (const path of bothPaths(route.path)) {
-    app.on(route.method, path, (call) => {
-      call.set("route", label);
-      return route.handle(call);
-    });
-    app.all(path, (call) => {
-      call.set("route", label);
-      call.header("allow", allowed);
-      if (call.req.method === "OPTIONS") return call.body(null, 204);
-      throw new HearthError(
-        "method_not_allowed",
-        `${shownPath(call)} does not take ${call.req.method}; it takes ${allowed}.`,
-      );
-    });
+function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
+  for (const [path, ofPath] of Map.groupBy(routes, (route) => route.path)) {
+    const label = path.replace(/\{.*\}$/, "");
+    const methods = ofPath.map(({ method }) => method === "GET" ? "GET, HEAD" : method);
+    const allowed = [...methods, "OPTIONS"].join(", ");
+    for (const each of bothPaths(path)) {
+      for (const { method, handle } of ofPath) {
+        app.on(method, each, (call) => {
+          call.set("route", label);
+          return handle(call);
+        });
+      }
+      app.all(each, (call) => {
+        call.set("route", label);
+        call.header("allow", allowed);
+        if (call.req.method === "OPTIONS") return call.body(null, 204);
+        throw new HearthError(
+          "method_not_allowed",
+          `${shownPath(call)} does not take ${call.req.method}; it takes ${allowed}.`,
+        );
+      });
+    }
   }
+}
+
+/** Paths with doubled slashes, or one at their end, are meant as the paths without them. */
+function plainPath(request: Request): string {
+  const { pathname } = new URL(request.url);
+  return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
+}
+
+/** Says what there is in place of a path that there is not. */
+function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
+  const paths = new Set(routes.filter(({ operation }) => operation).map(({ path }) => path));
+  const prefix = call.req.path.startsWith("/v1/") ? "/v1" : "";
+  const [nearest] = findNearNames(call.req.path.slice(prefix.length, MAX_SHOWN_PATH), [...paths]);
+  const hint = nearest === undefined ? "" : ` Did you mean ${prefix}${nearest}?`;
+  return `There is no endpoint ${call.req.method} ${shownPath(call)}; see /docs.${hint}`;
 }
 
 /** A request's path as messages and log lines have it: what a client sends does not come back at any length. */
@@ -168,7 +198,7 @@ function guard({ settings }: AppDeps): MiddlewareHandler<Env> {
 
 function preflightAnswer(call: Call): Response {
   return call.body(null, 204, {
-    "access-control-allow-methods": "GET, HEAD, POST",
+    "access-control-allow-methods": "GET, HEAD, POST, DELETE",
     "access-control-allow-headers": call.req.header("access-control-request-headers") ?? "",
     "access-control-max-age": "600",
   });

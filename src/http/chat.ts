@@ -5,26 +5,25 @@
  */
 import { ChatRequest } from "../api/chat_request.ts";
 import { ChatChunk, ChatCompletion } from "../api/chat_response.ts";
-import { requireEndpoint, requireModelName } from "../api/endpoints.ts";
 import { parseRequest } from "../api/parse.ts";
 import { requireServed } from "../api/unserved_fields.ts";
 import { readJson } from "./body.ts";
 import { completeChat, createChatFormat } from "./chat_answer.ts";
-import { transcribeChat } from "./chat_audio.ts";
-import { chatTask } from "./chat_task.ts";
 import { newCompletionHead } from "./completion_head.ts";
 import { CHAT_EXAMPLES } from "./chat_examples.ts";
-import { isLocal } from "./locality.ts";
+import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
-import { noteFailure, untilAdmitted } from "./task_events.ts";
-import { requireCalling, wantsFunctionCall } from "./tool_options.ts";
+import { noteFailure } from "./task_events.ts";
+import { wantsFunctionCall } from "./tool_options.ts";
+
+const PATH = "/chat/completions";
 
 /** Chat completions, whole or streamed. */
 export function chatRoute(deps: AppDeps): Route {
   return {
     method: "POST",
-    path: "/chat/completions",
+    path: PATH,
     operation: {
       summary: "Continue a conversation",
       description:
@@ -44,29 +43,11 @@ export function chatRoute(deps: AppDeps): Route {
 }
 
 async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
-  const { session, bodyLimits } = deps;
-  session.requireRoom();
-  const body = await readJson(call.req.raw, bodyLimits);
+  deps.session.requireRoom();
+  const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(ChatRequest, body);
   requireServed(body);
-  const info = session.requireReady();
-  requireModelName(info, request.model);
-  requireEndpoint(info, "/chat/completions");
-  requireCalling(request, info);
-  const requestId = call.get("requestId");
-  const { signal } = call.req.raw;
-  const options = {
-    ...deps,
-    info,
-    requestId,
-    signal,
-    isLocal: isLocal(call.req.raw, call.env, deps.settings),
-  };
-  const events = await untilAdmitted(
-    info.kind === "asr"
-      ? await transcribeChat(request, options)
-      : session.stream(await chatTask(request, options), { signal }),
-  );
+  const { info, events } = await openChat(request, { call, deps, path: PATH });
   const answer = {
     head: newCompletionHead(info.id),
     showsReasoning: request.include_reasoning ?? true,
@@ -79,7 +60,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const format = createChatFormat({
     ...answer,
     includeUsage: request.stream_options?.include_usage === true,
-    onError: noteFailure(requestId),
+    onError: noteFailure(call.get("requestId")),
   });
   return streamEvents(events, format);
 }

@@ -37,7 +37,13 @@ export async function chatTask(
   };
 }
 
-function promptOptions(request: ChatRequest): PromptOptions {
+/** How a request wants its prompt rendered. */
+export function promptOptions(
+  request: Pick<
+    ChatRequest,
+    "add_generation_prompt" | "continue_final_message" | "chat_template_kwargs" | "reasoning_effort"
+  >,
+): PromptOptions {
   const { add_generation_prompt: begins, continue_final_message: goesOn } = request;
   return {
     addsGenerationPrompt: begins ?? undefined,
@@ -47,7 +53,8 @@ function promptOptions(request: ChatRequest): PromptOptions {
   };
 }
 
-function generationOptions(request: ChatRequest): GenerationOptions {
+/** How a request wants its answer generated. */
+export function generationOptions(request: ChatRequest): GenerationOptions {
   const { stop } = request;
   return {
     temperature: request.temperature ?? undefined,

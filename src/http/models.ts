@@ -5,7 +5,8 @@
  */
 import { requireModelName } from "../api/endpoints.ts";
 import { ModelList, modelList, ModelObject, modelObject } from "../api/model_object.ts";
-import type { AppDeps, Route } from "./route.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
+import type { AppDeps, Call, Route } from "./route.ts";
 
 /** The list. */
 export function modelsRoute({ session }: AppDeps): Route {
@@ -17,7 +18,7 @@ export function modelsRoute({ session }: AppDeps): Route {
       response: { description: "The list", content: { "application/json": ModelList } },
       errors: ["model_not_loaded"],
     },
-    handle: (call) => call.json(modelList(session.requireReady())),
+    handle: (call) => call.json(modelList(listed(session.requireReady(), call))),
   };
 }
 
@@ -34,7 +35,12 @@ export function modelRoute({ session }: AppDeps): Route {
     handle: (call) => {
       const info = session.requireReady();
       requireModelName(info, call.req.param("id")!);
-      return call.json(modelObject(info));
+      return call.json(modelObject(listed(info, call)));
     },
   };
+}
+
+/** The specification has `created` null; typed clients, which ask below `/v1`, want a number. */
+function listed(info: ModelInfo, { req: { path } }: Call) {
+  return { ...info, createdSeconds: path.startsWith("/v1/") ? info.createdSeconds : null };
 }

@@ -24,7 +24,8 @@ function describeApi(routes: readonly Route[]): Json {
     if (operation === undefined) continue;
     const shownPath = path.replace(/:(\w+)(\{.*?\})?/g, "{$1}");
     paths[shownPath] = {
-      [method.toLowerCase()]: describeOperation(operation, { path, components }),
+      ...paths[shownPath],
+      [method.toLowerCase()]: describeOperation(operation, { path, method, components }),
       ...describeParameters(path),
     };
   }
@@ -37,6 +38,7 @@ function describeApi(routes: readonly Route[]): Json {
       license: { name: "Apache-2.0", identifier: "Apache-2.0" },
     },
     servers: [{ url: "." }],
+    tags: [...Object.keys(TAGS), "server"].map((name) => ({ name })),
     paths,
     components: {
       schemas: Object.fromEntries(components),
@@ -67,8 +69,28 @@ export function openApiRoute(routes: readonly Route[]): Route {
   return route;
 }
 
+/** How endpoints are grouped, by the beginnings of their paths. */
+const TAGS: Readonly<Record<string, readonly string[]>> = {
+  chat: ["/chat", "/responses", "/messages", "/completions", "/apply-template"],
+  audio: ["/audio"],
+  images: ["/images"],
+  texts: ["/embeddings", "/rerank", "/v2", "/score", "/tokenize", "/detokenize"],
+};
+
+function tagOf(path: string): string {
+  const isIn = ([, beginnings]: [string, readonly string[]]) =>
+    beginnings.some((beginning) => path.startsWith(beginning));
+  return Object.entries(TAGS).find(isIn)?.[0] ?? "server";
+}
+
+function idOf({ path, method }: Place): string {
+  const name = path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, "");
+  return method === "DELETE" ? `delete_${name}` : name;
+}
+
 interface Place {
   readonly path: string;
+  readonly method: Route["method"];
   /** Filled with the named schemas met. */
   readonly components: Map<string, Json>;
 }
@@ -78,7 +100,8 @@ function describeOperation(operation: Operation, place: Place): Json {
   return {
     summary,
     ...(description !== undefined && { description }),
-    operationId: place.path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, ""),
+    tags: [tagOf(place.path)],
+    operationId: idOf(place),
     ...(request && {
       requestBody: {
         required: true,

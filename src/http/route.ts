@@ -83,7 +83,7 @@ export const UPLOAD_ERRORS: readonly ErrorKind[] = [
 
 /** One endpoint; it also answers below `/v1`. */
 export interface Route {
-  readonly method: "GET" | "POST";
+  readonly method: "GET" | "POST" | "DELETE";
   /** In Hono's notation. */
   readonly path: string;
   /** Absent for pages that are not part of the API. */

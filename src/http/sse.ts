@@ -12,6 +12,13 @@ export function formatEvent(data: string): string {
   return `data: ${data}\n\n`;
 }
 
+/** One event that names its type, as clients of typed streams want it. */
+export function formatNamedEvent(
+  event: { readonly type: string } & Readonly<Record<string, unknown>>,
+): string {
+  return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
+}
+
 /** A line that clients pass over. */
 const KEEP_ALIVE = encoder.encode(": keep-alive\n\n");
 /** Well below the minute after which proxies take a silent connection for dead. */

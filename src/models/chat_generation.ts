@@ -59,6 +59,11 @@ export function generateChat(
     numPromptTokens: prompt.promptTokens.length,
     emit,
   });
+  if (task.onlyCounts) {
+    completion.begin();
+    completion.end(0);
+    return () => {};
+  }
   const spec = answerGrammarOf(task, form);
   const { promptTokens, media, sectionPositions } = prompt;
   const end = engine.add({

@@ -91,6 +91,8 @@ class Choice {
   #pendingLogprobs: ChosenLogprob[] = [];
   /** UTF-16 units that the stop matcher holds back. */
   #numHeldBack = 0;
+  /** The stop string that was found. */
+  #stopSequence: string | undefined;
 
   constructor(index: number, options: CompletionOptions) {
     this.#index = index;
@@ -130,6 +132,7 @@ class Choice {
     const { text, stop } = this.#stops.push(fragment);
     this.#numHeldBack += fragment.length - text.length;
     this.#emit(text, stop === undefined && this.#numHeldBack === 0);
+    this.#stopSequence = stop;
     return stop !== undefined;
   }
 
@@ -143,7 +146,13 @@ class Choice {
     if (this.#parser !== undefined) this.#emitDelta(this.#parser.end());
     const hasCalls = reason === "stop" && (this.#parser?.numCalls ?? 0) > 0;
     const { emit } = this.#options;
-    emit({ type: "finish", index: this.#index, reason: hasCalls ? "tool_calls" : reason });
+    const stopSequence = this.#stopSequence;
+    emit({
+      type: "finish",
+      index: this.#index,
+      reason: hasCalls ? "tool_calls" : reason,
+      ...(stopSequence !== undefined && { stopSequence }),
+    });
     return true;
   }
 

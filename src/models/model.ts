@@ -6,6 +6,7 @@
 import type { Registry } from "prom-client";
 import type { Dtype, ModelKind } from "../config.ts";
 import { HearthError } from "../errors.ts";
+import type { ModelTokenizer } from "./model_tokenizer.ts";
 import type { Task, TaskEvent, VoiceInfo } from "./task.ts";
 
 /** A model ready to work. */
@@ -22,6 +23,8 @@ export interface Model {
   readonly voices?: readonly VoiceInfo[] | undefined;
   /** Why a model that speaks does not take on the voices of recordings; absent where it does. */
   readonly noRecordings?: string | undefined;
+  /** Absent where it is not served. */
+  readonly tokenizer?: ModelTokenizer | undefined;
   readonly metrics: Registry;
   /**
    * Takes up a task. Its events reach `emit` in order, the last being `done` or `error`. A model that makes long answers

@@ -4,6 +4,7 @@
  * @module
  */
 import type { ChatEvent, ChatTask } from "./tasks/chat.ts";
+import type { DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./tasks/tokens.ts";
 import type { EmbedEvent, EmbedTask, RerankEvent, RerankTask } from "./tasks/texts.ts";
 import type { TranscribeEvent, TranscribeTask } from "./tasks/transcribe.ts";
 import type { MatteEvent, MatteTask } from "./tasks/matte.ts";
@@ -12,20 +13,31 @@ import type { SpeakEvent, SpeakTask } from "./tasks/speak.ts";
 export type * from "./tasks/ending.ts";
 export type * from "./tasks/chat.ts";
 export type * from "./tasks/texts.ts";
+export type * from "./tasks/tokens.ts";
 export type * from "./tasks/transcribe.ts";
 export type * from "./tasks/matte.ts";
 export type * from "./tasks/speak.ts";
 
 /** What a request asks of the model. */
-export type Task = ChatTask | EmbedTask | MatteTask | RerankTask | SpeakTask | TranscribeTask;
+export type Task =
+  | ChatTask
+  | DetokenizeTask
+  | EmbedTask
+  | MatteTask
+  | RerankTask
+  | SpeakTask
+  | TokenizeTask
+  | TranscribeTask;
 
 /** What comes back, by the task's type. The last event of a request is `done` or `error`. */
 interface EventsByType {
   readonly chat: ChatEvent;
+  readonly detokenize: TokenTaskEvent;
   readonly embed: EmbedEvent;
   readonly matte: MatteEvent;
   readonly rerank: RerankEvent;
   readonly speak: SpeakEvent;
+  readonly tokenize: TokenTaskEvent;
   readonly transcribe: TranscribeEvent;
 }
 

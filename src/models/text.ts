@@ -15,6 +15,8 @@ import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
 import type { GenerationDefaults } from "./generation_defaults.ts";
 import { createGrammars } from "./grammar_tokens.ts";
 import { type Model, requireTask } from "./model.ts";
+import type { ModelTokenizer } from "./model_tokenizer.ts";
+import { encodeRaw } from "./raw_prompt.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { Dtype } from "../config.ts";
 
@@ -53,6 +55,17 @@ export class TextModel implements Model {
     this.maxSequences = this.#engine.limits.maxSequences;
   }
 
+  get tokenizer(): ModelTokenizer {
+    const { tokenizer } = this.#parts;
+    return {
+      vocabSize: tokenizer.vocabSize,
+      encode: (text, hasSpecial) =>
+        hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text),
+      decode: (ids) => tokenizer.decodeAll([...ids]),
+      render: (chat) => renderChat(chat, tokenizer),
+    };
+  }
+
   get metrics(): Registry {
     return this.#engine.metrics.registry;
   }
@@ -60,7 +73,10 @@ export class TextModel implements Model {
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
     const { tokenizer, defaults } = this.#parts;
-    const prompt = encodeChat(task, tokenizer);
+    const { vocabSize } = this.#engine.limits;
+    const prompt = task.raw === undefined
+      ? encodeChat(task, tokenizer)
+      : encodeRaw(task.raw, { tokenizer, vocabSize });
     const parts = { engine: this.#engine, tokenizer, defaults, grammars: this.#grammars };
     return generateChat(parts, { task, prompt, emit });
   }
@@ -71,19 +87,26 @@ export class TextModel implements Model {
   }
 }
 
-/** A conversation as a prompt. Without a template its texts follow each other as they are, as base models have it. */
+/** A conversation as a prompt. */
 function encodeChat(task: ChatTask, tokenizer: TextTokenizer): ChatPrompt {
+  const text = renderChat(task, tokenizer);
+  // A template has written the special tokens already.
+  const ids = tokenizer.template === undefined
+    ? tokenizer.encodeWhole(text)
+    : tokenizer.encode(text);
+  return { text, promptTokens: Int32Array.from(ids) };
+}
+
+/** The prompt as text. Without a template the messages' texts follow each other as they are, as base models have it. */
+function renderChat(
+  task: Pick<ChatTask, "messages" | "prompt" | "tools">,
+  { template }: TextTokenizer,
+): string {
   const texts = task.messages.map(requireText);
-  const { template } = tokenizer;
   const options = renderOptions(task, template);
-  if (template === undefined) {
-    const text = texts.join("\n");
-    return { text, promptTokens: Int32Array.from(tokenizer.encodeWhole(text)) };
-  }
+  if (template === undefined) return texts.join("\n");
   const messages = toTemplateMessages(task.messages, (_, index) => texts[index]!);
-  const text = template.render(messages, options);
-  // The template has written the special tokens already.
-  return { text, promptTokens: Int32Array.from(tokenizer.encode(text)) };
+  return template.render(messages, options);
 }
 
 /** @throws {HearthError} `unsupported_by_model` when the message is not words alone. */

@@ -21,6 +21,8 @@ export interface AddedToken {
 export interface TextTokenizer {
   /** Absent where the model is made for no conversations. */
   readonly template: ChatTemplate | undefined;
+  /** Ids from 0 to below this exist. */
+  readonly vocabSize: number;
   /** How a token is written; `undefined` when there is no such id. */
   tokenOf(id: number): string | undefined;
   /** Token ids of a text as it is; special tokens only where it spells them. */
@@ -61,6 +63,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: true });
   return {
     template: await loadChatTemplate(folder, config),
+    vocabSize: 1 + [...tokenizer.get_vocab(true).values()].reduce((a, b) => Math.max(a, b)),
     tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,
     encode,
     encodeWhole: (text) => tokenizer.encode(text).ids,

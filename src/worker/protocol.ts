@@ -40,6 +40,8 @@ export interface ModelInfo {
   readonly id: string;
   readonly aliases: readonly string[];
   readonly ownedBy: string;
+  /** When its files were written, in seconds since 1970. */
+  readonly createdSeconds: number;
   readonly kind: ModelKind;
   readonly dtype: Dtype;
   readonly backend: "webgpu" | "cpu";

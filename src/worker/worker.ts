@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { join } from "node:path";
 import { configureLog, log } from "../log.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
@@ -10,6 +11,7 @@ import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
 import { mediaOf } from "../models/media_of.ts";
 import type { Model } from "../models/model.ts";
+import { answerTokens } from "../models/model_tokenizer.ts";
 import type { Task, TaskEvent } from "../models/task.ts";
 import { Lead } from "./lead.ts";
 import {
@@ -68,6 +70,7 @@ async function load(options: LoadOptions): Promise<void> {
         id,
         aliases,
         ownedBy,
+        createdSeconds: await writtenSeconds(options.model.folder),
         kind,
         dtype,
         backend: backend.kind,
@@ -88,6 +91,12 @@ async function load(options: LoadOptions): Promise<void> {
   }
 }
 
+/** When a folder's config.json was written; of models without one, when the folder was. */
+async function writtenSeconds(folder: string): Promise<number> {
+  const { mtime } = await Deno.stat(join(folder, "config.json")).catch(() => Deno.stat(folder));
+  return Math.floor((mtime?.getTime() ?? 0) / 1000);
+}
+
 function take(task: Task, port: MessagePort): void {
   let end: (() => void) | undefined;
   const lead = new Lead(MAX_LEAD);
@@ -104,7 +113,9 @@ function take(task: Task, port: MessagePort): void {
   };
   try {
     if (!loaded) throw new HearthError("model_not_loaded", "The model is not loaded.");
-    end = loaded.model.start(task, emit);
+    const { model } = loaded;
+    if (task.type === "tokenize" || task.type === "detokenize") emit(answerTokens(model, task));
+    else end = model.start(task, emit);
   } catch (error) {
     const known = HearthError.from(error);
     if (known.kind === "inference_failed") {

@@ -62,7 +62,7 @@ Deno.test("models: one by its id or another of its names, slashes included", asy
     }],
   });
   for (const name of ["hearth-demo-chat", "hearth/hearth-demo-chat", "hearth%2Fhearth-demo-chat"]) {
-    const response = await app.request(`/v1/models/${name}`);
+    const response = await app.request(`/models/${name}`);
     assert.deepEqual(await response.json(), list.data[0]);
   }
   const unknown = await app.request("/v1/models/gpt-4o");

@@ -11,10 +11,10 @@ import { thoughtMarkersOf, thoughtStateOf } from "./thought.ts";
 
 /** @param prompt what the template made of the task. */
 export function answerFormOf(
-  { prompt: options, tools }: ChatTask,
+  { prompt: options, raw, tools }: ChatTask,
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
 ): AnswerForm {
-  if (template === undefined) return {};
+  if (template === undefined || raw !== undefined) return {};
   const markers = thoughtMarkersOf(template.source);
   const continues = options?.continuesFinalMessage === true;
   return {

@@ -9,7 +9,7 @@ import type { ChatTemplate, RenderOptions } from "./chat_template.ts";
 
 /** @throws {HearthError} `unsupported_by_model` for tools, where the template has no words for them. */
 export function renderOptions(
-  { messages, prompt, tools }: ChatTask,
+  { messages, prompt, tools }: Pick<ChatTask, "messages" | "prompt" | "tools">,
   template: ChatTemplate | undefined,
 ): RenderOptions {
   const functions = tools === undefined || tools.choice === "none" ? [] : tools.functions;

@@ -33,11 +33,13 @@ export class EncoderTokenizer {
   readonly vocabSize: number;
   /** What fills up the shorter texts of a batch. */
   readonly padTokenId: number;
+  readonly #tokenizer: Tokenizer;
   readonly #long: LongTextEncoder;
   readonly #single: Frame;
   readonly #pair: Frame | undefined;
 
   private constructor(tokenizer: Tokenizer, padTokenId: number) {
+    this.#tokenizer = tokenizer;
     this.#long = new LongTextEncoder({
       encode: (text) => tokenizer.encode(text, { add_special_tokens: false }).ids,
       spellings: () => tokenizer.get_vocab(true).keys(),
@@ -90,6 +92,11 @@ export class EncoderTokenizer {
    */
   encode(text: string, length: LengthOptions = ALL): number[] {
     return this.#long.encode(text, length);
+  }
+
+  /** The text of tokens, special ones as they are spelled. */
+  decode(ids: readonly number[]): string {
+    return ids.length === 0 ? "" : this.#tokenizer.decode([...ids]);
   }
 
   /** Takes away the special tokens at the ends of `ids`, where both are there. */

@@ -7,6 +7,7 @@ import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import { HearthError, type WireError } from "../../errors.ts";
 import { log } from "../../log.ts";
+import type { ModelTokenizer } from "../model_tokenizer.ts";
 import type { LoadedTexts } from "./text_load.ts";
 import type { TextJob } from "./text_runner.ts";
 
@@ -18,10 +19,19 @@ export class TextModel {
   readonly maxSequences = MAX_REQUESTS;
   readonly dtype: Dtype;
   readonly contextLength: number | undefined;
+  readonly tokenizer: ModelTokenizer;
   readonly #texts: LoadedTexts["texts"];
 
-  constructor({ texts, dtype, maxTokens }: Pick<LoadedTexts, "texts" | "dtype" | "maxTokens">) {
+  constructor({ texts, dtype, maxTokens, tokenizer }: LoadedTexts) {
     this.#texts = texts;
+    this.tokenizer = {
+      vocabSize: tokenizer.vocabSize,
+      encode: (text, hasSpecial) => {
+        const ids = tokenizer.encode(text);
+        return hasSpecial ? tokenizer.frame(ids).ids : ids;
+      },
+      decode: (ids) => tokenizer.decode(ids),
+    };
     this.dtype = dtype;
     this.contextLength = maxTokens;
   }

@@ -79,16 +79,28 @@ export interface ImagePart {
   readonly param: string;
 }
 
+/** What a model goes on from without a chat template. */
+export interface RawPrompt {
+  /** Text, or the ids of its tokens. */
+  readonly prompt: string | readonly number[];
+  /** What the text goes on with after what is to be filled in. */
+  readonly suffix?: string | undefined;
+}
+
 /** A chat completion. Values are validated; what is absent falls to the model's generation_config. */
 export interface ChatTask {
   readonly type: "chat";
   readonly requestId: string;
   readonly messages: readonly ChatMessage[];
   readonly prompt?: PromptOptions | undefined;
+  /** In place of messages, which are none. */
+  readonly raw?: RawPrompt | undefined;
   readonly tools?: ToolOptions | undefined;
   readonly options: GenerationOptions;
   /** What the answer must look like; anything if absent. */
   readonly grammar?: GrammarSpec | undefined;
+  /** Nothing is generated: the prompt's tokens are counted. */
+  readonly onlyCounts?: boolean | undefined;
 }
 
 /** How to generate. */
@@ -159,7 +171,13 @@ export type ChatEvent =
     readonly toolCalls?: readonly ToolCallDelta[] | undefined;
     readonly logprobs?: readonly ChosenLogprob[] | undefined;
   }
-  | { readonly type: "finish"; readonly index: number; readonly reason: ChatFinishReason }
+  | {
+    readonly type: "finish";
+    readonly index: number;
+    readonly reason: ChatFinishReason;
+    /** The stop string that ended it. */
+    readonly stopSequence?: string | undefined;
+  }
   | {
     readonly type: "done";
     readonly usage: TokenUsage;

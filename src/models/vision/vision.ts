@@ -13,6 +13,7 @@ import { renderOptions } from "../chat/render_options.ts";
 import type { GenerationDefaults } from "../generation_defaults.ts";
 import { createGrammars } from "../grammar_tokens.ts";
 import { type Model, requireTask } from "../model.ts";
+import type { ModelTokenizer } from "../model_tokenizer.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import type { VisionPictures } from "./vision_pictures.ts";
@@ -63,6 +64,16 @@ export class VisionModel implements Model {
       this.#engine.metrics.registry,
       parts.pictures.metrics.registry,
     ]);
+  }
+
+  get tokenizer(): ModelTokenizer {
+    const { tokenizer } = this.#parts;
+    return {
+      vocabSize: tokenizer.vocabSize,
+      encode: (text, hasSpecial) =>
+        hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text),
+      decode: (ids) => tokenizer.decodeAll([...ids]),
+    };
   }
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {

@@ -1,0 +1,117 @@
+/**
+ * The body of a request to `/messages`, Anthropic's form of a chat.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+
+const MAX_MESSAGES = 4096;
+const MAX_STOP_STRINGS = 16;
+
+const words = () => z.string({ error: "a string" });
+
+const TextBlock = z.object({ type: z.literal("text"), text: words() });
+
+const ImageSource = z.discriminatedUnion("type", [
+  z.object({
+    type: z.literal("base64"),
+    media_type: words(),
+    data: text("base64-encoded bytes of an image"),
+  }),
+  z.object({ type: z.literal("url"), url: text("the URL of an image") }),
+], { error: 'an object whose type is "base64" or "url"' });
+const ImageBlock = z.object({ type: z.literal("image"), source: ImageSource });
+
+const ToolUseBlock = z.object({
+  type: z.literal("tool_use"),
+  id: text("the id of a call"),
+  name: text("the name of a tool"),
+  input: z.record(z.string(), z.unknown(), { error: "an object" }),
+});
+
+const ResultPart = z.discriminatedUnion("type", [TextBlock, ImageBlock], {
+  error: "a block whose type is text or image",
+});
+const ToolResultBlock = z.object({
+  type: z.literal("tool_result"),
+  tool_use_id: text("the id of a call"),
+  content: z.union([z.string(), z.array(ResultPart)], { error: "a string or an array of blocks" })
+    .nullish(),
+  is_error: flag().nullish(),
+});
+
+const ThinkingBlock = z.object({ type: z.literal("thinking"), thinking: words() });
+const RedactedBlock = z.object({ type: z.literal("redacted_thinking") });
+
+const Block = z.discriminatedUnion(
+  "type",
+  [TextBlock, ImageBlock, ToolUseBlock, ToolResultBlock, ThinkingBlock, RedactedBlock],
+  {
+    error: "a content block whose type is one of text, image, tool_use, tool_result, thinking, " +
+      "redacted_thinking",
+  },
+);
+
+const contentWanted = "a string or an array of content blocks";
+const Message = z.object({
+  role: z.enum(["user", "assistant"], { error: "user or assistant" }),
+  content: cutAtFirstBad(Block, z.union([z.string(), z.array(Block)], { error: contentWanted })),
+}, { error: "a message object with role and content" });
+
+const Tool = z.object({
+  type: z.literal("custom", { error: '"custom", as other tools run elsewhere' }).nullish(),
+  name: text("the name of a tool"),
+  description: words().nullish(),
+  input_schema: z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" }),
+});
+
+const ToolChoice = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("auto"), disable_parallel_tool_use: flag().nullish() }),
+  z.object({ type: z.literal("any"), disable_parallel_tool_use: flag().nullish() }),
+  z.object({
+    type: z.literal("tool"),
+    name: text("the name of a tool"),
+    disable_parallel_tool_use: flag().nullish(),
+  }),
+  z.object({ type: z.literal("none") }),
+], { error: "an object whose type is one of auto, any, tool, none" });
+
+/** Of both endpoints. */
+const PROMPT_FIELDS = {
+  model: text("the name of the loaded model"),
+  messages: listOf(Message, { min: 1, max: MAX_MESSAGES }),
+  system: z.union([z.string(), z.array(TextBlock)], {
+    error: "a string or an array of text blocks",
+  }).nullish(),
+  tools: listOf(Tool, { max: 1024 }).nullish(),
+  tool_choice: ToolChoice.nullish(),
+  thinking: z.object({
+    type: z.enum(["enabled", "disabled", "adaptive"], {
+      error: "enabled, disabled or adaptive",
+    }),
+  }, { error: "an object" }).nullish(),
+};
+
+/** A request for a message. `null` stands for an absent field; fields not named here are ignored. */
+export const MessagesRequest = z.object({
+  ...PROMPT_FIELDS,
+  max_tokens: integerFrom(1),
+  stop_sequences: listOf(text(), { max: MAX_STOP_STRINGS }).nullish(),
+  stream: flag().nullish(),
+  temperature: numberFrom(0, 1).nullish(),
+  top_p: numberFrom(0, 1).nullish(),
+  top_k: integerFrom(0).nullish(),
+  metadata: z.unknown().optional(),
+}, { error: "a JSON object" }).meta({ id: "MessagesRequest" });
+
+/** A request to count the tokens of a prompt. */
+export const CountTokensRequest = z.object(PROMPT_FIELDS, { error: "a JSON object" })
+  .meta({ id: "CountTokensRequest" });
+
+/** See {@linkcode MessagesRequest}. */
+export type MessagesRequest = z.output<typeof MessagesRequest>;
+/** See {@linkcode CountTokensRequest}. */
+export type CountTokensRequest = z.output<typeof CountTokensRequest>;
+/** A block of a message's content. */
+export type ContentBlock = z.output<typeof Block>;

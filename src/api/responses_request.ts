@@ -1,0 +1,184 @@
+/**
+ * The body of a request to `/responses`, OpenAI's newer form of a chat.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import { MediaReference } from "./content_part.ts";
+
+const MAX_ITEMS = 4096;
+const MAX_TOP_LOGPROBS = 20;
+
+const words = () => z.string({ error: "a string" });
+
+const TextPart = z.object({
+  type: z.enum(["input_text", "output_text", "text"]),
+  text: words(),
+});
+const RefusalPart = z.object({ type: z.literal("refusal"), refusal: words() });
+const ImagePart = z.object({
+  type: z.literal("input_image"),
+  image_url: MediaReference.describe("An image by reference; files by id are not served"),
+});
+
+const Part = z.discriminatedUnion("type", [TextPart, RefusalPart, ImagePart], {
+  error: "a content part whose type is one of input_text, output_text, refusal, input_image",
+});
+
+const contentWanted = "a string or an array of content parts";
+const Content = cutAtFirstBad(
+  Part,
+  z.union([z.string(), z.array(Part)], { error: contentWanted }),
+);
+
+const MESSAGE_ROLES = ["system", "developer", "user", "assistant"] as const;
+
+const Message = z.object({
+  type: z.literal("message").optional(),
+  role: z.enum(MESSAGE_ROLES, { error: `one of ${MESSAGE_ROLES.join(", ")}` }),
+  content: Content,
+});
+
+const FunctionCall = z.object({
+  type: z.literal("function_call"),
+  call_id: text("the id of a call"),
+  name: text("the name of a function"),
+  arguments: words(),
+});
+
+const FunctionCallOutput = z.object({
+  type: z.literal("function_call_output"),
+  call_id: text("the id of a call"),
+  output: Content,
+});
+
+const ReasoningText = z.object({ text: words() });
+const Reasoning = z.object({
+  type: z.literal("reasoning"),
+  summary: z.array(ReasoningText).nullish(),
+  content: z.array(ReasoningText).nullish(),
+});
+
+const ItemReference = z.object({
+  type: z.literal("item_reference"),
+  id: text("the id of an item of a stored response"),
+});
+
+const TypedItem = z.discriminatedUnion(
+  "type",
+  [
+    Message.extend({ type: z.literal("message") }),
+    FunctionCall,
+    FunctionCallOutput,
+    Reasoning,
+    ItemReference,
+  ],
+  {
+    error: "an item whose type is one of message, function_call, function_call_output, " +
+      "reasoning, item_reference",
+  },
+);
+
+/** Items may leave out that they are messages. */
+const Item = z.preprocess(
+  (value) =>
+    typeof value === "object" && value !== null && "role" in value && !("type" in value)
+      ? { type: "message", ...value }
+      : value,
+  TypedItem,
+);
+
+const nameWanted = "a name of 1 to 128 letters, digits, _ - . : /";
+const Name = z.string({ error: nameWanted }).regex(/^[\w.:/-]{1,128}$/, { error: nameWanted });
+
+const FunctionTool = z.object({
+  type: z.literal("function"),
+  name: Name,
+  description: words().nullish(),
+  parameters: z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" }).nullish(),
+  strict: flag().nullish(),
+});
+
+/** Tools that run at OpenAI are named by habit; they are left out. */
+const HostedTool = z.object({ type: text("function, or the name of a hosted tool") });
+const Tool = z.union([FunctionTool, HostedTool.refine(({ type }) => type !== "function")], {
+  error: "a tool with a type, and a name if it is a function",
+});
+
+const choiceWanted = '"auto", "none", "required", or an object that names tools';
+const ToolChoice = z.union([
+  z.enum(["auto", "none", "required"]),
+  z.object({ type: z.literal("function"), name: Name }),
+  z.object({
+    type: z.literal("allowed_tools"),
+    mode: z.enum(["auto", "required"], { error: '"auto" or "required"' }),
+    tools: listOf(z.object({ type: text(), name: Name.optional() }), { min: 1 }),
+  }),
+  HostedTool.refine(({ type }) => type !== "function" && type !== "allowed_tools"),
+], { error: choiceWanted });
+
+const schemaWanted = "a JSON schema: an object, true or false";
+const Schema = z.unknown().refine(
+  (value) => typeof value === "boolean" || (typeof value === "object" && value !== null),
+  { error: schemaWanted },
+).meta({ type: ["object", "boolean"] });
+
+const Format = z.discriminatedUnion("type", [
+  z.object({ type: z.literal("text") }),
+  z.object({ type: z.literal("json_object") }),
+  z.object({
+    type: z.literal("json_schema"),
+    name: words().nullish(),
+    description: words().nullish(),
+    schema: Schema,
+    strict: flag().nullish(),
+  }),
+], { error: 'an object whose type is "text", "json_object" or "json_schema"' });
+
+const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
+
+const notServed = (instead: string) =>
+  z.union([z.null(), z.literal(false)], { error: `nothing, as it is not served; ${instead}` })
+    .optional();
+
+/** A request for a response. `null` stands for an absent field; fields not named here are ignored. */
+export const ResponsesRequest = z.object({
+  model: text("the name of the loaded model"),
+  input: z.union([z.string(), listOf(Item, { max: MAX_ITEMS })], {
+    error: "a string or an array of input items",
+  }).describe("What the model is to answer"),
+  instructions: words().nullish().describe("Stands before all else, as a system message"),
+  previous_response_id: text("the id of a stored response").nullish()
+    .describe("The response that this one goes on from"),
+  tools: listOf(Tool, { max: 1024 }).nullish().describe("Functions that the model may call"),
+  tool_choice: ToolChoice.nullish(),
+  parallel_tool_calls: flag().nullish(),
+  text: z.object({ format: Format.nullish() }, { error: "an object" }).nullish()
+    .describe("What the answer must look like"),
+  reasoning: z.object({
+    effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish(),
+  }, { error: "an object" }).nullish(),
+  max_output_tokens: integerFrom(1).nullish(),
+  temperature: numberFrom(0, 2).nullish(),
+  top_p: numberFrom(0, 1).nullish(),
+  top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish(),
+  truncation: z.enum(["auto", "disabled"], { error: '"auto" or "disabled"' }).nullish()
+    .describe("auto leaves out the oldest turns of a conversation that is too long"),
+  include: listOf(text()).nullish(),
+  metadata: z.record(z.string(), z.string(), { error: "an object of strings" }).nullish(),
+  store: flag().nullish().describe("Keep the response in the server's memory; default true"),
+  stream: flag().nullish(),
+  chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish(),
+  user: words().nullish(),
+  background: notServed("ask without it and wait"),
+  conversation: notServed("use previous_response_id"),
+  prompt: notServed("send instructions and input"),
+}, { error: "a JSON object" }).meta({ id: "ResponsesRequest" });
+
+/** See {@linkcode ResponsesRequest}. */
+export type ResponsesRequest = z.output<typeof ResponsesRequest>;
+/** What a request's input, and a stored response's history, are made of. */
+export type InputItem = z.output<typeof TypedItem>;
+/** A part of an item's content. */
+export type InputPart = z.output<typeof Part>;

@@ -1,0 +1,71 @@
+/**
+ * The bodies of `/tokenize`, `/detokenize` and `/apply-template`, in vLLM's shapes and llama.cpp's, and their answers.
+ *
+ * @module
+ */
+import { z } from "zod";
+import { ChatMessage } from "./chat_message.ts";
+import { flag, integerFrom, listOf } from "./fields.ts";
+import { TOOL_FIELDS } from "./tool_request.ts";
+
+const MAX_MESSAGES = 4096;
+
+/** Of a conversation. */
+const CHAT_FIELDS = {
+  messages: listOf(ChatMessage, { min: 1, max: MAX_MESSAGES }),
+  add_generation_prompt: flag().nullish(),
+  continue_final_message: flag().nullish(),
+  chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish(),
+  tools: TOOL_FIELDS.tools,
+  model: z.unknown().optional().describe("Ignored: the loaded model is used"),
+};
+
+/** A request to render a conversation. */
+export const ApplyTemplateRequest = z.object(CHAT_FIELDS, { error: "a JSON object" })
+  .meta({ id: "ApplyTemplateRequest" });
+
+const words = () => z.string({ error: "a string" });
+
+/** A request for the tokens of a text or a conversation. */
+export const TokenizeRequest = z.object({
+  ...CHAT_FIELDS,
+  messages: CHAT_FIELDS.messages.optional(),
+  prompt: words().nullish().describe("vLLM's name of the text"),
+  content: words().nullish().describe("llama.cpp's name of the text"),
+  add_special_tokens: flag().nullish().describe("vLLM's; default true"),
+  add_special: flag().nullish().describe("llama.cpp's; default false"),
+  return_token_strs: flag().nullish().describe("vLLM's: also token_strs"),
+  with_pieces: flag().nullish().describe("llama.cpp's: tokens as objects of id and piece"),
+}, { error: "a JSON object" })
+  .refine(
+    ({ messages, prompt, content }) =>
+      [messages, prompt, content].filter((each) => each !== undefined && each !== null).length ===
+        1,
+    { path: ["prompt"], error: "one of prompt, content and messages" },
+  )
+  .meta({ id: "TokenizeRequest" });
+
+/** A request for the text of tokens. */
+export const DetokenizeRequest = z.object({
+  tokens: listOf(integerFrom(0, 2 ** 31 - 1), { max: 1_000_000 }),
+  model: z.unknown().optional(),
+}, { error: "a JSON object" }).meta({ id: "DetokenizeRequest" });
+
+/** The tokens. */
+export const TokenizeResponse = z.object({
+  count: integerFrom(0),
+  max_model_len: integerFrom(1).nullable(),
+  tokens: z.array(z.union([integerFrom(0), z.object({ id: integerFrom(0), piece: z.string() })])),
+  token_strs: z.array(z.string()).nullable(),
+}).meta({ id: "TokenizeResponse" });
+
+/** The text, by vLLM's name and by llama.cpp's. */
+export const DetokenizeResponse = z.object({ prompt: z.string(), content: z.string() })
+  .meta({ id: "DetokenizeResponse" });
+
+/** What a conversation was rendered to. */
+export const ApplyTemplateResponse = z.object({ prompt: z.string() })
+  .meta({ id: "ApplyTemplateResponse" });
+
+/** See {@linkcode ApplyTemplateRequest}. */
+export type ApplyTemplateRequest = z.output<typeof ApplyTemplateRequest>;

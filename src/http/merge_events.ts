@@ -1,0 +1,42 @@
+/**
+ * The events of several requests of the model as those of one request of a client.
+ *
+ * @module
+ */
+import type { TaskEvents } from "./task_events.ts";
+
+/** An event, and which of the requests it is of. */
+export interface EventFrom<Event> {
+  readonly from: number;
+  readonly event: Event;
+}
+
+/** Events in the order in which they come. Ending the iteration, or an event that is an error, ends all of them. */
+export function mergeEvents<Event extends { readonly type: string }>(
+  sources: readonly TaskEvents<Event>[],
+): TaskEvents<EventFrom<Event>> {
+  const ask = async (from: number) => ({ from, result: await sources[from]!.next() });
+  const pending = new Map(sources.map((_, from) => [from, ask(from)]));
+  const end = async () => {
+    pending.clear();
+    await Promise.all(sources.map((source) => source.return()));
+    return { done: true as const, value: undefined };
+  };
+  const merged: TaskEvents<EventFrom<Event>> = {
+    async next() {
+      while (pending.size > 0) {
+        const { from, result } = await Promise.race(pending.values());
+        pending.delete(from);
+        if (result.done) continue;
+        const event = result.value;
+        if (event.type === "error") await end();
+        else pending.set(from, ask(from));
+        return { done: false, value: { from, event } };
+      }
+      return { done: true, value: undefined };
+    },
+    return: end,
+    [Symbol.asyncIterator]: () => merged,
+  };
+  return merged;
+}

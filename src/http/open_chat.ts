@@ -1,0 +1,58 @@
+/**
+ * The one way from a chat request to the model's events; every family of the API that chats takes it.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../api/chat_request.ts";
+import { type InferencePath, requireEndpoint, requireModelName } from "../api/endpoints.ts";
+import type { ChatEvent } from "../models/task.ts";
+import type { ModelInfo } from "../worker/protocol.ts";
+import { transcribeChat } from "./chat_audio.ts";
+import { chatTask } from "./chat_task.ts";
+import { isLocal } from "./locality.ts";
+import type { AppDeps, Call } from "./route.ts";
+import { type TaskEvents, untilAdmitted } from "./task_events.ts";
+import { requireCalling } from "./tool_options.ts";
+
+/** A request that the model works on. */
+export interface OpenedChat {
+  readonly info: ModelInfo;
+  readonly events: TaskEvents<ChatEvent>;
+}
+
+/**
+ * Hands `request`, which came to `path`, to the model and waits until it is admitted.
+ *
+ * @throws {HearthError} when it is meant for another model, or one that serves other endpoints; and what is wrong with
+ * it as far as that is known at admission.
+ */
+export async function openChat(
+  request: ChatRequest,
+  { call, deps, path, onlyCounts }: {
+    readonly call: Call;
+    readonly deps: AppDeps;
+    readonly path: InferencePath;
+    /** Nothing is generated: the prompt's tokens are counted. */
+    readonly onlyCounts?: boolean;
+  },
+): Promise<OpenedChat> {
+  const { session, settings } = deps;
+  const info = session.requireReady();
+  requireModelName(info, request.model);
+  requireEndpoint(info, path);
+  requireCalling(request, info);
+  const { signal } = call.req.raw;
+  const options = {
+    ...deps,
+    info,
+    requestId: call.get("requestId"),
+    signal,
+    isLocal: isLocal(call.req.raw, call.env, settings),
+  };
+  const events = await untilAdmitted(
+    info.kind === "asr"
+      ? await transcribeChat(request, options)
+      : session.stream({ ...await chatTask(request, options), onlyCounts }, { signal }),
+  );
+  return { info, events };
+}

@@ -1,0 +1,178 @@
+/**
+ * From a request for a response to the chat request that it stands for.
+ *
+ * @module
+ */
+import type { ChatMessage } from "../api/chat_message.ts";
+import type { ChatRequest } from "../api/chat_request.ts";
+import type { ContentPart } from "../api/content_part.ts";
+import type { InputItem, InputPart, ResponsesRequest } from "../api/responses_request.ts";
+import { HearthError } from "../errors.ts";
+
+/** The input as items. */
+export function itemsOf({ input }: ResponsesRequest): readonly InputItem[] {
+  return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
+}
+
+/** Types of tools that run elsewhere and are left out. */
+export function hostedToolsOf({ tools }: ResponsesRequest): string[] {
+  return (tools ?? []).flatMap((tool) => "name" in tool ? [] : [tool.type]);
+}
+
+/**
+ * The chat request.
+ *
+ * @param items the whole conversation; nothing in it refers to other items.
+ * @throws {HearthError} `invalid_value` when `tool_choice` needs a tool that runs elsewhere.
+ */
+export function toChatRequest(
+  request: ResponsesRequest,
+  items: readonly InputItem[],
+): ChatRequest {
+  const { instructions, include, top_logprobs: topLogprobs } = request;
+  const first: ChatMessage[] = instructions ? [{ role: "system", content: instructions }] : [];
+  const wantsLogprobs = (topLogprobs ?? 0) > 0 ||
+    (include ?? []).includes("message.output_text.logprobs");
+  return {
+    model: request.model,
+    messages: [...first, ...toMessages(items)],
+    max_tokens: request.max_output_tokens,
+    temperature: request.temperature,
+    top_p: request.top_p,
+    ...(wantsLogprobs && { logprobs: true, top_logprobs: topLogprobs ?? 0 }),
+    response_format: responseFormat(request),
+    tools: functionsOf(request),
+    tool_choice: toolChoice(request),
+    parallel_tool_calls: request.parallel_tool_calls,
+    reasoning_effort: request.reasoning?.effort,
+    chat_template_kwargs: request.chat_template_kwargs,
+    stream: request.stream,
+  };
+}
+
+/** Calls and thoughts belong to the assistant's message that they stand beside. */
+function toMessages(items: readonly InputItem[]): ChatMessage[] {
+  const messages: ChatMessage[] = [];
+  let assistant: ChatMessage | undefined;
+  const assistantMessage = (): ChatMessage => {
+    if (assistant === undefined) {
+      assistant = { role: "assistant", content: null };
+      messages.push(assistant);
+    }
+    return assistant;
+  };
+  for (const item of items) {
+    switch (item.type) {
+      case "message": {
+        const content = contentOf(item.content);
+        if (item.role !== "assistant") {
+          assistant = undefined;
+          messages.push({ role: item.role, content });
+          break;
+        }
+        if (assistant?.content) assistant = undefined;
+        assistantMessage().content = content;
+        break;
+      }
+      case "reasoning": {
+        const parts = [...item.content ?? []];
+        assistant = undefined;
+        const thought = parts.map(({ text }) => text).join("\n");
+        if (thought !== "") assistantMessage().reasoning_content = thought;
+        break;
+      }
+      case "function_call": {
+        const message = assistantMessage();
+        const { call_id: id, name, arguments: json } = item;
+        message.tool_calls = [
+          ...message.tool_calls ?? [],
+          { id, type: "function", function: { name, arguments: json } },
+        ];
+        break;
+      }
+      case "function_call_output":
+        assistant = undefined;
+        messages.push({
+          role: "tool",
+          tool_call_id: item.call_id,
+          content: contentOf(item.output),
+        });
+        break;
+      case "item_reference":
+        throw new HearthError("inference_failed", "An item's reference was not followed.");
+    }
+  }
+  return messages;
+}
+
+function contentOf(content: string | readonly InputPart[]): string | ContentPart[] {
+  if (typeof content === "string") return content;
+  return content.map((part): ContentPart => {
+    switch (part.type) {
+      case "refusal":
+        return part;
+      case "input_image":
+        return { type: "image_url", image_url: part.image_url };
+      default:
+        return { type: "text", text: part.text };
+    }
+  });
+}
+
+function functionsOf({ tools }: ResponsesRequest): ChatRequest["tools"] {
+  return (tools ?? []).flatMap((tool) => {
+    if (!("name" in tool)) return [];
+    const { name, description, parameters, strict } = tool;
+    return [{ type: "function" as const, function: { name, description, parameters, strict } }];
+  });
+}
+
+function toolChoice(request: ResponsesRequest): ChatRequest["tool_choice"] {
+  const { tool_choice: choice } = request;
+  if (choice === null || choice === undefined || typeof choice === "string") {
+    const isServed = choice !== "required" || (functionsOf(request)?.length ?? 0) > 0;
+    if (!isServed) throw needsHosted(hostedToolsOf(request)[0] ?? "none");
+    return choice;
+  }
+  if (!("tools" in choice)) {
+    if (!("name" in choice)) throw needsHosted(choice.type);
+    return { type: "function", function: { name: choice.name } };
+  }
+  const hosted = choice.tools.find(({ type }) => type !== "function");
+  if (hosted !== undefined) throw needsHosted(hosted.type);
+  const tools = choice.tools.map(({ name = "" }) => ({
+    type: "function" as const,
+    function: { name },
+  }));
+  return { type: "allowed_tools", allowed_tools: { mode: choice.mode, tools } };
+}
+
+function needsHosted(type: string): HearthError {
+  return new HearthError(
+    "invalid_value",
+    `tool_choice: want a function among the tools, saw a choice that needs the tool ${
+      JSON.stringify(type.slice(0, 40))
+    }, which this server has not.`,
+    { param: "tool_choice" },
+  );
+}
+
+function responseFormat({ text }: ResponsesRequest): ChatRequest["response_format"] {
+  const format = text?.format;
+  if (format?.type !== "json_schema") return format;
+  const { name, description, schema, strict } = format;
+  return { type: "json_schema", json_schema: { name, description, schema, strict } };
+}
+
+/** Places of a chat request as the client's own fields: what it never sent must not be named. */
+export function ownParam(param: string | undefined, hasInstructions: boolean): string | undefined {
+  return param
+    ?.replace(
+      /^messages\[(\d+)\]/,
+      (_, index) => hasInstructions && index === "0" ? "instructions" : "input",
+    )
+    .replace(/^response_format\.json_schema/, "text.format")
+    .replace(/^response_format/, "text.format")
+    .replace(/^max_tokens/, "max_output_tokens")
+    .replace(/^(tools\[\d+\]|tool_choice)\.function\./, "$1.");
+}

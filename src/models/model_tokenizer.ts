@@ -1,0 +1,72 @@
+/**
+ * Requests for a model's tokenizer alone, whatever the model's kind.
+ *
+ * @module
+ */
+import { HearthError } from "../errors.ts";
+import type { Model } from "./model.ts";
+import type { ChatTask, DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./task.ts";
+
+/** A text longer than this would keep the model's thread from its other requests. */
+const MAX_CHARACTERS = 1_000_000;
+
+/** What a model offers of its tokenizer. */
+export interface ModelTokenizer {
+  readonly vocabSize: number;
+  /** Token ids of a text; `hasSpecial` with the special tokens that the model wants around it. */
+  encode(text: string, hasSpecial: boolean): readonly number[];
+  /** The text of tokens, special ones as they are spelled. */
+  decode(ids: readonly number[]): string;
+  /** What a conversation is rendered to; absent where the model takes none. */
+  readonly render?: (chat: Pick<ChatTask, "messages" | "prompt" | "tools">) => string;
+}
+
+/**
+ * Answers at once.
+ *
+ * @throws {HearthError} `unsupported_by_model` where the model has no tokenizer, or no chat template; `invalid_value`
+ * for tokens that it has not, and for texts that are too long.
+ */
+export function answerTokens(
+  { kind, tokenizer }: Model,
+  task: TokenizeTask | DetokenizeTask,
+): TokenTaskEvent {
+  if (tokenizer === undefined) {
+    throw new HearthError(
+      "unsupported_by_model",
+      `The tokenizer of the loaded model (${kind}) is not served.`,
+    );
+  }
+  if (task.type === "detokenize") {
+    const bad = task.tokens.findIndex((id) => id >= tokenizer.vocabSize);
+    if (bad < 0) return { type: "done", tokens: task.tokens, text: tokenizer.decode(task.tokens) };
+    const param = `tokens[${bad}]`;
+    throw new HearthError(
+      "invalid_value",
+      `${param}: want a token id from 0 to ${tokenizer.vocabSize - 1}, saw ${task.tokens[bad]}.`,
+      { param },
+    );
+  }
+  const text = textOf(task, tokenizer);
+  if (text.length > MAX_CHARACTERS) {
+    throw new HearthError(
+      "invalid_value",
+      `The text has ${text.length} characters; at most ${MAX_CHARACTERS} are tokenized at once.`,
+    );
+  }
+  const tokens = task.onlyRenders
+    ? []
+    : tokenizer.encode(text, task.chat === undefined && task.hasSpecial);
+  const pieces = task.withPieces ? tokens.map((id) => tokenizer.decode([id])) : undefined;
+  return { type: "done", tokens, pieces, text };
+}
+
+function textOf({ text, chat }: TokenizeTask, { render }: ModelTokenizer): string {
+  if (chat === undefined) return text;
+  if (render !== undefined) return render(chat);
+  throw new HearthError(
+    "unsupported_by_model",
+    "messages: the loaded model renders no conversations of words alone.",
+    { param: "messages" },
+  );
+}

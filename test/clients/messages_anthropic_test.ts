@@ -1,0 +1,187 @@
+/**
+ * Anthropic's client, and those of others that speak its form, on `/messages`, over a real port.
+ */
+import assert from "node:assert/strict";
+import { createAnthropic } from "@ai-sdk/anthropic";
+import Anthropic, { BadRequestError, NotFoundError } from "@anthropic-ai/sdk";
+import { ChatAnthropic } from "@langchain/anthropic";
+import { generateText } from "ai";
+import { MODEL, TestServer } from "../fixtures/server.ts";
+import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+
+const WEATHER_QUESTION = askWeather.content;
+const WEATHER_RESULT = weatherOf({ city: "Paris" });
+
+const server = await TestServer.start({
+  settings: { apiKeys: [{ label: "test", key: "secret" }] },
+});
+const client = new Anthropic({ baseURL: server.base, apiKey: "secret", maxRetries: 0 });
+const TOOLS = CHAT_TOOLS.map(({ function: { name, description, parameters } }) => ({
+  name,
+  description,
+  input_schema: parameters as unknown as Anthropic.Tool.InputSchema,
+}));
+const REQUEST = {
+  model: MODEL,
+  max_tokens: 64,
+  temperature: 0,
+  messages: [{ role: "user" as const, content: "What is the capital of France?" }],
+};
+
+function textOf({ content }: Anthropic.Message): string {
+  return content.map((block) => block.type === "text" ? block.text : "").join("");
+}
+
+/** Checks that a stream's events come in an order that a client can follow. */
+function followStream(events: readonly Anthropic.RawMessageStreamEvent[]): void {
+  assert.equal(events[0]!.type, "message_start");
+  let open: number | undefined;
+  let numBlocks = 0;
+  for (const event of events.slice(1, -2)) {
+    if (event.type === "content_block_start") {
+      assert.equal(open, undefined);
+      assert.equal(event.index, numBlocks++);
+      open = event.index;
+    } else if (event.type === "content_block_delta") assert.equal(event.index, open);
+    else if (event.type === "content_block_stop") {
+      assert.equal(event.index, open);
+      open = undefined;
+    } else assert.equal(event.type as string, "ping");
+  }
+  assert.equal(open, undefined);
+  assert.deepEqual(events.slice(-2).map(({ type }) => type), ["message_delta", "message_stop"]);
+}
+
+Deno.test("anthropic: a message, its stream and the count of its tokens", async () => {
+  const whole = await client.messages.create(REQUEST);
+  assert.equal(whole.type, "message");
+  assert.equal(textOf(whole), "The capital of France is Paris.");
+  assert.equal(whole.stop_reason, "end_turn");
+  const again = await client.messages.create(REQUEST);
+  assert.ok(again.usage.cache_read_input_tokens! > 0);
+  const { model, messages } = REQUEST;
+  const { input_tokens } = await client.messages.countTokens({ model, messages });
+  const { usage } = again;
+  assert.equal(input_tokens, usage.input_tokens + usage.cache_read_input_tokens!);
+  const stream = client.messages.stream(REQUEST);
+  followStream(await Array.fromAsync(stream));
+  assert.equal(textOf(await stream.finalMessage()), textOf(whole));
+});
+
+Deno.test("anthropic: system as text and as blocks, stop sequences and the limit", async () => {
+  const system = [{ type: "text" as const, text: "You are" }, {
+    type: "text" as const,
+    text: "short.",
+  }];
+  const blocks = await client.messages.countTokens({
+    model: MODEL,
+    messages: REQUEST.messages,
+    system,
+  });
+  const text = await client.messages.countTokens({
+    model: MODEL,
+    messages: REQUEST.messages,
+    system: "You are\n\nshort.",
+  });
+  assert.equal(blocks.input_tokens, text.input_tokens);
+  const stopped = await client.messages.create({ ...REQUEST, stop_sequences: [" Paris"] });
+  assert.equal(stopped.stop_reason, "stop_sequence");
+  assert.equal(stopped.stop_sequence, " Paris");
+  assert.equal(textOf(stopped), "The capital of France is");
+  const cut = await client.messages.create({ ...REQUEST, max_tokens: 2 });
+  assert.equal(cut.stop_reason, "max_tokens");
+});
+
+Deno.test("anthropic: a tool is used, streamed too, and its result is answered", async () => {
+  const messages = [{ role: "user" as const, content: WEATHER_QUESTION }];
+  const asked = await client.messages.create({ ...REQUEST, messages, tools: TOOLS });
+  assert.equal(asked.stop_reason, "tool_use");
+  const use = asked.content.find((block) => block.type === "tool_use")!;
+  assert.equal(use.name, "get_weather");
+  assert.deepEqual(use.input, { city: "Paris" });
+  const stream = client.messages.stream({ ...REQUEST, messages, tools: TOOLS });
+  followStream(await Array.fromAsync(stream));
+  const streamed = (await stream.finalMessage()).content.find((block) =>
+    block.type === "tool_use"
+  )!;
+  assert.deepEqual(streamed.input, use.input);
+  const answered = await client.messages.create({
+    ...REQUEST,
+    tools: TOOLS,
+    messages: [...messages, { role: "assistant", content: asked.content }, {
+      role: "user",
+      content: [{ type: "tool_result", tool_use_id: use.id, content: WEATHER_RESULT }],
+    }],
+  });
+  assert.equal(textOf(answered), WEATHER_ANSWER);
+  const forced = await client.messages.create({
+    ...REQUEST,
+    tools: TOOLS,
+    tool_choice: { type: "tool", name: "get_time" },
+  });
+  assert.equal(forced.content.find((block) => block.type === "tool_use")!.name, "get_time");
+  const none = await client.messages.create({
+    ...REQUEST,
+    messages,
+    tools: TOOLS,
+    tool_choice: { type: "none" },
+  });
+  assert.ok(none.content.every((block) => block.type === "text"));
+});
+
+Deno.test("anthropic: thinking comes in blocks of its own", async () => {
+  const thought = await client.messages.create({
+    ...REQUEST,
+    max_tokens: 1100,
+    thinking: { type: "enabled", budget_tokens: 1024 },
+  });
+  assert.deepEqual(thought.content.map(({ type }) => type), ["thinking", "text"]);
+  assert.equal(textOf(thought), "The capital of France is Paris.");
+});
+
+Deno.test("anthropic: errors have its shape and types", async () => {
+  await assert.rejects(client.messages.create({ ...REQUEST, model: "other" }), NotFoundError);
+  const isRefused = (wanted: RegExp) => (error: unknown) => {
+    assert.ok(error instanceof BadRequestError);
+    assert.equal(error.type, "invalid_request_error");
+    assert.match(error.message, wanted);
+    return true;
+  };
+  const { max_tokens: _, ...unlimited } = REQUEST;
+  const request = unlimited as typeof REQUEST;
+  await assert.rejects(client.messages.create(request), isRefused(/max_tokens/));
+  const content = "word ".repeat(3000);
+  const long = { ...REQUEST, messages: [{ role: "user" as const, content }] };
+  await assert.rejects(client.messages.create(long), isRefused(/maximum context length is \d+/));
+  const stranger = new Anthropic({ baseURL: server.base, apiKey: "wrong", maxRetries: 0 });
+  await assert.rejects(stranger.messages.create(REQUEST), Anthropic.AuthenticationError);
+});
+
+Deno.test("ai-sdk: @ai-sdk/anthropic answers", async () => {
+  const provider = createAnthropic({ baseURL: `${server.base}/v1`, apiKey: "secret" });
+  const { text } = await generateText({
+    model: provider(MODEL),
+    prompt: "What is the capital of France?",
+    temperature: 0,
+  });
+  assert.equal(text, "The capital of France is Paris.");
+});
+
+Deno.test("langchain: ChatAnthropic answers and binds tools", async () => {
+  const model = new ChatAnthropic({
+    model: MODEL,
+    apiKey: "secret",
+    anthropicApiUrl: server.base,
+    maxTokens: 64,
+    temperature: 0,
+    maxRetries: 0,
+  });
+  const { content } = await model.invoke("What is the capital of France?");
+  assert.equal(content, "The capital of France is Paris.");
+  const { tool_calls: calls } = await model.bindTools(TOOLS).invoke(WEATHER_QUESTION);
+  assert.deepEqual(calls!.map(({ name, args }) => [name, args]), [["get_weather", {
+    city: "Paris",
+  }]]);
+});
+
+Deno.test.afterAll(() => server[Symbol.asyncDispose]());

@@ -1,0 +1,284 @@
+/**
+ * OpenAI's client and its agents on `/responses`, over a real port.
+ */
+import assert from "node:assert/strict";
+import { createOpenAI } from "@ai-sdk/openai";
+import { Agent, OpenAIProvider, Runner, tool as agentTool } from "@openai/agents";
+import { generateText, streamText } from "ai";
+import OpenAI, { BadRequestError, NotFoundError } from "openai";
+import type { ResponseStreamEvent } from "openai/resources/responses/responses";
+import { z } from "zod";
+import { MODEL, TestServer } from "../fixtures/server.ts";
+import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+
+const WEATHER_QUESTION = askWeather.content;
+const WEATHER_RESULT = weatherOf({ city: "Paris" });
+
+const server = await TestServer.start();
+const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
+const TOOLS = CHAT_TOOLS.map(({ function: each }) => ({
+  type: "function" as const,
+  ...each,
+  strict: false,
+}));
+const GREEDY = { model: MODEL, temperature: 0 };
+
+/** Checks that a stream's events come in an order that a client can follow. @returns the last one's response. */
+function followStream(events: readonly ResponseStreamEvent[]) {
+  const types = events.map(({ type }) => type);
+  assert.deepEqual(events.map((event) => event.sequence_number), events.map((_, index) => index));
+  assert.deepEqual(types.slice(0, 2), ["response.created", "response.in_progress"]);
+  const open = new Map<number, { id: string; part: boolean; text: string }>();
+  for (const event of events.slice(2, -1)) {
+    switch (event.type) {
+      case "response.output_item.added":
+        assert.equal(open.size, 0, "an item begins while another is open");
+        open.set(event.output_index, { id: event.item.id!, part: false, text: "" });
+        break;
+      case "response.content_part.added": {
+        const item = open.get(event.output_index)!;
+        assert.equal(event.item_id, item.id);
+        assert.equal(item.part, false);
+        item.part = true;
+        break;
+      }
+      case "response.output_text.delta":
+      case "response.reasoning_text.delta": {
+        const item = open.get(event.output_index)!;
+        assert.ok(item.part, "text outside a part");
+        item.text += event.delta;
+        break;
+      }
+      case "response.function_call_arguments.delta":
+        open.get(event.output_index)!.text += event.delta;
+        break;
+      case "response.output_text.done":
+      case "response.reasoning_text.done":
+        assert.equal(event.text, open.get(event.output_index)!.text);
+        break;
+      case "response.function_call_arguments.done":
+        assert.equal(event.arguments, open.get(event.output_index)!.text);
+        break;
+      case "response.content_part.done":
+        open.get(event.output_index)!.part = false;
+        break;
+      case "response.output_item.done":
+        assert.equal(event.item.id, open.get(event.output_index)!.id);
+        assert.equal(open.get(event.output_index)!.part, false, "an item ends within a part");
+        open.delete(event.output_index);
+        break;
+      default:
+        assert.fail(`an unexpected ${event.type}`);
+    }
+  }
+  assert.equal(open.size, 0);
+  const last = events.at(-1)!;
+  assert.ok(last.type === "response.completed" || last.type === "response.incomplete", last.type);
+  return last.response;
+}
+
+Deno.test("openai: a response, and one that goes on from it", async () => {
+  const first = await client.responses.create({
+    ...GREEDY,
+    input: "What is the capital of France?",
+  });
+  assert.equal(first.object, "response");
+  assert.equal(first.status, "completed");
+  assert.equal(first.output_text, "The capital of France is Paris.");
+  assert.ok(first.usage!.input_tokens > 0 && first.usage!.output_tokens > 0);
+  const second = await client.responses.create({
+    ...GREEDY,
+    input: "What does a cow say?",
+    previous_response_id: first.id,
+  });
+  assert.equal(second.previous_response_id, first.id);
+  // The first turn is part of the prompt.
+  assert.ok(second.usage!.input_tokens > first.usage!.input_tokens + first.usage!.output_tokens);
+  assert.equal((await client.responses.retrieve(second.id)).output_text, second.output_text);
+  const items = await client.responses.inputItems.list(second.id);
+  assert.equal(items.data.length, 1);
+  await client.responses.delete(first.id);
+  await assert.rejects(client.responses.retrieve(first.id), NotFoundError);
+  const orphan = client.responses.create({
+    ...GREEDY,
+    input: "And?",
+    previous_response_id: second.id,
+  });
+  await assert.rejects(
+    orphan,
+    (error) => error instanceof NotFoundError && /no stored response/.test(error.message),
+  );
+});
+
+Deno.test("openai: store false keeps nothing", async () => {
+  const { id } = await client.responses.create({ ...GREEDY, input: "Hello", store: false });
+  await assert.rejects(client.responses.retrieve(id), NotFoundError);
+});
+
+Deno.test("openai: a streamed response has its events in order and says what a whole one does", async () => {
+  const request = { ...GREEDY, input: "What is the capital of France?" };
+  const events = await Array.fromAsync(await client.responses.create({ ...request, stream: true }));
+  const streamed = followStream(events);
+  const whole = await client.responses.create(request);
+  const text = streamed.output[0]!;
+  assert.ok(text.type === "message" && text.content[0]!.type === "output_text");
+  assert.equal(text.content[0]!.text, whole.output_text);
+});
+
+Deno.test("openai: a response cut at max_output_tokens is incomplete", async () => {
+  const request = { ...GREEDY, input: "Tell me a long story about a king.", max_output_tokens: 5 };
+  const whole = await client.responses.create(request);
+  assert.equal(whole.status, "incomplete");
+  assert.deepEqual(whole.incomplete_details, { reason: "max_output_tokens" });
+  const events = await Array.fromAsync(await client.responses.create({ ...request, stream: true }));
+  assert.equal(followStream(events).status, "incomplete");
+});
+
+Deno.test("openai: a function is called, streamed too, and its result is answered", async () => {
+  const request = { ...GREEDY, input: WEATHER_QUESTION, tools: TOOLS };
+  const asked = await client.responses.create(request);
+  const call = asked.output[0]!;
+  assert.ok(call.type === "function_call");
+  assert.equal(call.name, "get_weather");
+  assert.deepEqual(JSON.parse(call.arguments), { city: "Paris" });
+  const events = await Array.fromAsync(await client.responses.create({ ...request, stream: true }));
+  const streamed = followStream(events).output[0]!;
+  assert.ok(streamed.type === "function_call");
+  assert.equal(streamed.arguments, call.arguments);
+  const output = {
+    type: "function_call_output" as const,
+    call_id: call.call_id,
+    output: WEATHER_RESULT,
+  };
+  const answered = await client.responses.create({
+    ...GREEDY,
+    tools: TOOLS,
+    previous_response_id: asked.id,
+    input: [output],
+  });
+  assert.equal(answered.output_text, WEATHER_ANSWER);
+  const resent = await client.responses.create({
+    ...GREEDY,
+    tools: TOOLS,
+    input: [{ role: "user", content: WEATHER_QUESTION }, call, output],
+  });
+  assert.equal(resent.output_text, WEATHER_ANSWER);
+});
+
+Deno.test("openai: text.format forces JSON, and reasoning stands apart", async () => {
+  const schema = {
+    type: "object",
+    properties: { answer: { type: "string", maxLength: 20 } },
+    required: ["answer"],
+    additionalProperties: false,
+  };
+  const formed = await client.responses.create({
+    ...GREEDY,
+    input: "What is the capital of France?",
+    text: { format: { type: "json_schema", name: "answer", schema } },
+  });
+  assert.equal(typeof JSON.parse(formed.output_text).answer, "string");
+  const thought = await client.responses.create({
+    ...GREEDY,
+    input: "What is the capital of France?",
+    reasoning: { effort: "medium" },
+  });
+  assert.deepEqual(thought.output.map(({ type }) => type), ["reasoning", "message"]);
+  assert.equal(thought.output_text, "The capital of France is Paris.");
+  assert.ok(thought.usage!.output_tokens_details.reasoning_tokens > 0);
+});
+
+Deno.test("openai: hosted tools are left out with a warning, and refused where they are needed", async () => {
+  const tools = [{ type: "web_search" as const }];
+  const { response } = await client.responses.create({ ...GREEDY, input: "Hello", tools })
+    .withResponse();
+  assert.match(response.headers.get("warning")!, /web_search/);
+  const needed = client.responses.create({
+    ...GREEDY,
+    input: "Hello",
+    tools,
+    tool_choice: "required",
+  });
+  await assert.rejects(needed, BadRequestError);
+});
+
+Deno.test("openai: what is not served is refused by name", async () => {
+  const refused: [object, string][] = [
+    [{ background: true }, "background"],
+    [{ conversation: "conv_1" }, "conversation"],
+    [{ prompt: { id: "p" } }, "prompt"],
+    [{ input: [{ type: "computer_call" }] }, "input[0].type"],
+    [
+      { input: [{ role: "user", content: [{ type: "input_file", file_id: "f" }] }] },
+      "input[0].content[0].type",
+    ],
+    [{ temperature: 3 }, "temperature"],
+    [
+      { text: { format: { type: "json_schema", name: "a", schema: { type: "nonsense" } } } },
+      "text.format.schema.type",
+    ],
+  ];
+  for (const [fields, param] of refused) {
+    const request = {
+      ...GREEDY,
+      input: "Hello",
+      ...fields,
+    } as OpenAI.Responses.ResponseCreateParamsNonStreaming;
+    await assert.rejects(
+      client.responses.create(request),
+      (error) => error instanceof BadRequestError && error.param === param,
+      param,
+    );
+  }
+});
+
+Deno.test("openai: truncation auto leaves out the oldest turns", async () => {
+  const turn = (index: number) => [
+    { role: "user" as const, content: `Number ${index}: ${"What does a cow say? ".repeat(20)}` },
+    { role: "assistant" as const, content: "A cow says moo." },
+  ];
+  const input = [
+    ...Array.from({ length: 40 }, (_, index) => turn(index)).flat(),
+    { role: "user" as const, content: "What is the capital of France?" },
+  ];
+  const request = { ...GREEDY, input, max_output_tokens: 8 };
+  await assert.rejects(client.responses.create(request), /maximum context length is \d+ tokens/);
+  const cut = await client.responses.create({ ...request, truncation: "auto" });
+  assert.ok(cut.usage!.input_tokens < 2048 && cut.usage!.input_tokens > 100);
+});
+
+Deno.test("ai-sdk: the default model of @ai-sdk/openai answers and streams", async () => {
+  const provider = createOpenAI({ baseURL: `${server.base}/v1`, apiKey: "any" });
+  const prompt = "What is the capital of France?";
+  const whole = await generateText({ model: provider(MODEL), prompt, temperature: 0 });
+  assert.equal(whole.text, "The capital of France is Paris.");
+  const { textStream } = streamText({ model: provider(MODEL), prompt, temperature: 0 });
+  assert.equal((await Array.fromAsync(textStream)).join(""), whole.text);
+});
+
+Deno.test("agents: an agent in its default mode calls its tool", async () => {
+  const called: unknown[] = [];
+  const weather = agentTool({
+    name: "get_weather",
+    description: CHAT_TOOLS[0]!.function.description,
+    parameters: z.object({ city: z.string() }),
+    execute: (input) => {
+      called.push(input);
+      return WEATHER_RESULT;
+    },
+  });
+  const agent = new Agent({
+    name: "Weather",
+    instructions: "",
+    model: MODEL,
+    tools: [weather],
+    modelSettings: { temperature: 0 },
+  });
+  const modelProvider = new OpenAIProvider({ openAIClient: client, useResponses: true });
+  const runner = new Runner({ modelProvider, tracingDisabled: true });
+  const result = await runner.run(agent, WEATHER_QUESTION);
+  assert.deepEqual(called, [{ city: "Paris" }]);
+  assert.match(result.finalOutput!, /sunny/);
+});
+
+Deno.test.afterAll(() => server[Symbol.asyncDispose]());
