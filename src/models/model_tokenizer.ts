@@ -39,7 +39,11 @@ export function answerTokens(
   }
   if (task.type === "detokenize") {
     const bad = task.tokens.findIndex((id) => id >= tokenizer.vocabSize);
-    if (bad < 0) return { type: "done", tokens: task.tokens, text: tokenizer.decode(task.tokens) };
+    if (bad < 0) {
+      // Decoders refuse to make a text of nothing.
+      const text = task.tokens.length === 0 ? "" : tokenizer.decode(task.tokens);
+      return { type: "done", tokens: task.tokens, text };
+    }
     const param = `tokens[${bad}]`;
     throw new HearthError(
       "invalid_value",
