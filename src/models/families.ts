@@ -1,7 +1,7 @@
 /**
  * The registry of model families. A folder is of the first that matches it.
  *
- * Loaders are imported when a model is opened: whoever only asks what a folder is does without them.
+ * Nothing here imports a loader: whoever only asks what a folder is need not even have their packages.
  *
  * @module
  */
@@ -11,12 +11,8 @@ import type { ModelFolder } from "../hub/model_folder.ts";
 import { type Family, hasGraph, isBuiltAs, isForTask, isOfType } from "./family.ts";
 import {
   asr,
-  generating,
   isDecoderFor,
   isVisionLanguageModel,
-  openEmbedding,
-  openText,
-  openVision,
   textGraphs,
   tts,
   visionGraphs,
@@ -36,28 +32,13 @@ export const FAMILIES: readonly Family[] = [
     kind: "text",
     matches: (folder) => isForTask(folder, "text-generation"),
     graphs: textGraphs,
-    open: openText,
+    open: (context, { openText }) => openText(context),
   },
-  asr("whisper", ["whisper", "lite-whisper"], {
-    graphs: SEQ2SEQ,
-    load: async () => (await import("./asr/whisper_load.ts")).loadWhisper,
-  }),
-  asr("moonshine", ["moonshine"], {
-    graphs: SEQ2SEQ,
-    load: () => generating(({ describeMoonshine }) => describeMoonshine),
-  }),
-  asr("cohere_asr", ["cohere_asr"], {
-    graphs: SEQ2SEQ,
-    load: () => generating(({ describeCohere }) => describeCohere),
-  }),
-  asr("granite_speech", ["granite_speech"], {
-    graphs: AUDIO_AND_TEXT,
-    load: () => generating(({ describeGranite }) => describeGranite),
-  }),
-  asr("voxtral", ["voxtral"], {
-    graphs: AUDIO_AND_TEXT,
-    load: () => generating(({ describeVoxtral }) => describeVoxtral),
-  }),
+  asr("whisper", ["whisper", "lite-whisper"], { graphs: SEQ2SEQ, loader: "whisper" }),
+  asr("moonshine", ["moonshine"], { graphs: SEQ2SEQ, loader: "moonshine" }),
+  asr("cohere_asr", ["cohere_asr"], { graphs: SEQ2SEQ, loader: "cohere" }),
+  asr("granite_speech", ["granite_speech"], { graphs: AUDIO_AND_TEXT, loader: "granite" }),
+  asr("voxtral", ["voxtral"], { graphs: AUDIO_AND_TEXT, loader: "voxtral" }),
   ...[
     "wav2vec2",
     "wav2vec2-bert",
@@ -66,52 +47,31 @@ export const FAMILIES: readonly Family[] = [
     "unispeech",
     "unispeech-sat",
     "parakeet_ctc",
-  ].map((type) =>
-    asr(type, [type], {
-      graphs: graphsNamed("model"),
-      load: async () => (await import("./asr/ctc_load.ts")).loadCtc,
-    })
-  ),
+  ].map((type) => asr(type, [type], { graphs: graphsNamed("model"), loader: "ctc" })),
   tts("chatterbox", {
     // What a language model writes is no sound yet.
     graphs: (folder) =>
       allGraphs("language_model")(folder).map((graph) =>
         graph.name === "language_model" ? graph : { ...graph, suits: "sound" }
       ),
-    load: async () => (await import("./tts/tts_chatterbox.ts")).ChatterboxSynthesizer.load,
   }),
-  tts("style_text_to_speech_2", {
-    load: async () => (await import("./tts/tts_kokoro.ts")).KokoroSynthesizer.load,
-  }),
-  tts("supertonic", {
-    load: async () => (await import("./tts/tts_supertonic.ts")).SupertonicSynthesizer.load,
-  }),
-  tts("vits", { load: async () => (await import("./tts/tts_vits.ts")).VitsSynthesizer.load }),
-  tts("speecht5", {
-    hasSpeakerEncoder: true,
-    load: async () => (await import("./tts/tts_speecht5.ts")).SpeechT5Synthesizer.load,
-  }),
+  tts("style_text_to_speech_2"),
+  tts("supertonic"),
+  tts("vits"),
+  tts("speecht5", { hasSpeakerEncoder: true }),
   {
     name: "vision-encoder-decoder",
     kind: "ocr",
     matches: (folder) => isOfType(folder, "vision-encoder-decoder"),
     graphs: SEQ2SEQ,
-    open: async (context) =>
-      (await import("./ocr/ocr_load.ts")).loadOcr(
-        context,
-        (await import("./ocr/vision_encoder_decoder.ts")).openVisionEncoderDecoder,
-      ),
+    open: (context, { openOcr }) => openOcr("visionEncoderDecoder", context),
   },
   {
     name: "florence2",
     kind: "ocr",
     matches: (folder) => isOfType(folder, "florence2"),
     graphs: graphsNamed(MERGED, "encoder_model", "vision_encoder", "embed_tokens"),
-    open: async (context) =>
-      (await import("./ocr/ocr_load.ts")).loadOcr(
-        context,
-        (await import("./ocr/florence.ts")).openFlorence,
-      ),
+    open: (context, { openOcr }) => openOcr("florence", context),
   },
   {
     name: "detection and recognition of lines",
@@ -119,7 +79,7 @@ export const FAMILIES: readonly Family[] = [
     matches: (folder) =>
       isForTask(folder, "ocr") && "detection" in folder.config && "recognition" in folder.config,
     graphs: allGraphs(),
-    open: async (context) => (await import("./ocr/line_ocr_load.ts")).loadLineOcr(context),
+    open: (context, { openLineOcr }) => openLineOcr(context),
   },
   {
     name: "decoders that see, such as glm_ocr and lighton_ocr",
@@ -129,7 +89,7 @@ export const FAMILIES: readonly Family[] = [
       (isForTask(folder, "ocr") && isVisionLanguageModel(folder)),
     accepts: isVisionLanguageModel,
     graphs: visionGraphs,
-    open: (context) => openVision("ocr", context),
+    open: (context, { openVision }) => openVision("ocr", context),
   },
   {
     name: "background-removal",
@@ -140,7 +100,7 @@ export const FAMILIES: readonly Family[] = [
       isBuiltAs(folder, /ImageMatting|BiRefNet|ISNet|MODNet|BriaRMBG/i),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: async (context) => (await import("./matting/matting_load.ts")).loadMatting(context),
+    open: (context, { openMatting }) => openMatting(context),
   },
   {
     name: "embedding",
@@ -148,7 +108,7 @@ export const FAMILIES: readonly Family[] = [
     matches: ({ files }) => files.has("modules.json") || files.has("1_Pooling/config.json"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: openEmbedding,
+    open: (context, { openEmbedding }) => openEmbedding(context),
   },
   {
     name: "rerank",
@@ -157,7 +117,7 @@ export const FAMILIES: readonly Family[] = [
       isBuiltAs(folder, /ForSequenceClassification$/) || isDecoderFor(folder, "rerank"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: async (context) => (await import("./embedding/rerank.ts")).RerankModel.load(context),
+    open: (context, { openRerank }) => openRerank(context),
   },
   {
     name: "vision",
@@ -165,14 +125,14 @@ export const FAMILIES: readonly Family[] = [
     matches: (folder) => hasGraph(folder, "vision_encoder"),
     accepts: () => true,
     graphs: visionGraphs,
-    open: (context) => openVision("vision", context),
+    open: (context, { openVision }) => openVision("vision", context),
   },
   {
     name: "embedding by a decoder",
     kind: "embedding",
     matches: (folder) => isDecoderFor(folder, "embedding"),
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: openEmbedding,
+    open: (context, { openEmbedding }) => openEmbedding(context),
   },
   {
     name: "text",
@@ -180,14 +140,14 @@ export const FAMILIES: readonly Family[] = [
     matches: (folder) => isBuiltAs(folder, /ForCausalLM$|LMHeadModel$|ForConditionalGeneration$/),
     accepts: () => true,
     graphs: textGraphs,
-    open: openText,
+    open: (context, { openText }) => openText(context),
   },
   {
     name: "embedding by an encoder",
     kind: "embedding",
     matches: (folder) => isBuiltAs(folder, /Model$|ForMaskedLM$/),
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: openEmbedding,
+    open: (context, { openEmbedding }) => openEmbedding(context),
   },
 ];
 

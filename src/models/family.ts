@@ -7,6 +7,7 @@ import type { Backend } from "../backend/backend.ts";
 import type { EngineSettings, ModelKind } from "../config.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import type { ChosenGraphs, WantedGraph } from "./graph_choice.ts";
+import type * as loaders from "./loaders.ts";
 import type { Model } from "./model.ts";
 import type { LoadProgress } from "./progress.ts";
 
@@ -25,6 +26,9 @@ export interface OpenContext {
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
+/** What opens models, for whoever has the device: it brings all packages that models need. */
+export type Loaders = typeof loaders;
+
 /** See the module. */
 export interface Family {
   /** Its `model_type`, where it has one. */
@@ -39,7 +43,7 @@ export interface Family {
   /** Its files beside graphs and configuration. */
   readonly files?: RegExp;
   /** @throws {StartupError} when the folder lacks a part, or its parts do not fit together. */
-  open(context: OpenContext): Promise<Model>;
+  open(context: OpenContext, loaders: Loaders): Promise<Model>;
 }
 
 /** Whether the configuration names an architecture of this form. */

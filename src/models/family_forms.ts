@@ -1,6 +1,5 @@
 /**
- * What families have in common: how speech models and models that speak are told and opened, and which graphs decoders
- * have.
+ * What families have in common: how speech models and models that speak are told, and which graphs decoders have.
  *
  * @module
  */
@@ -8,12 +7,9 @@ import { basename } from "node:path";
 import { StartupError } from "../errors.ts";
 import { hubIdOfSnapshot } from "../hub/cache.ts";
 import { dtypesOf, type ModelFolder } from "../hub/model_folder.ts";
-import type { LoadAsr } from "./asr/asr_load.ts";
-import type { DescribeFamily } from "./asr/generating_families.ts";
-import { type Family, hasGraph, isBuiltAs, isOfType, type OpenContext } from "./family.ts";
+import { type Family, hasGraph, isBuiltAs, isOfType } from "./family.ts";
 import { allGraphs, type WantedGraph } from "./graph_choice.ts";
-import type { Model } from "./model.ts";
-import type { LoadSynthesizer } from "./tts/tts_load.ts";
+import type { ASR_LOADERS, SYNTHESIZERS } from "./loaders.ts";
 
 const MERGED = "decoder_model_merged";
 /** Files of voices. */
@@ -21,27 +17,22 @@ const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 
 /** What sets a family of speech models apart. */
 export interface AsrOptions extends Pick<Family, "graphs"> {
-  readonly load: () => Promise<LoadAsr>;
+  readonly loader: keyof typeof ASR_LOADERS;
 }
 
 /** A family of speech models, told by its types. */
-export function asr(name: string, types: readonly string[], { graphs, load }: AsrOptions): Family {
+export function asr(
+  name: string,
+  types: readonly string[],
+  { graphs, loader }: AsrOptions,
+): Family {
   return {
     name,
     kind: "asr",
     matches: (folder) => isOfType(folder, ...types),
     graphs,
-    open: async (context) => (await import("./asr/asr_load.ts")).openAsr(context, await load()),
+    open: (context, { openAsr }) => openAsr(loader, context),
   };
-}
-
-/** Speech models that transformers.js runs: they write text and give no times. */
-export async function generating(
-  choose: (families: typeof import("./asr/generating_families.ts")) => DescribeFamily,
-): Promise<LoadAsr> {
-  const { loadGenerating } = await import("./asr/generating_load.ts");
-  const describe = choose(await import("./asr/generating_families.ts"));
-  return async (context) => await loadGenerating(context, await describe(context.folder));
 }
 
 /** What sets a family of models that speak apart. */
@@ -50,13 +41,12 @@ export interface TtsOptions {
   readonly graphs?: Family["graphs"];
   /** Whether it speaks with the numbers of a model that tells speakers apart. */
   readonly hasSpeakerEncoder?: boolean;
-  readonly load: () => Promise<LoadSynthesizer>;
 }
 
 /** A family of models that speak, told by its type. */
 export function tts(
-  type: string,
-  { graphs = soundGraphs, hasSpeakerEncoder = false, load }: TtsOptions,
+  type: keyof typeof SYNTHESIZERS,
+  { graphs = soundGraphs, hasSpeakerEncoder = false }: TtsOptions = {},
 ): Family {
   return {
     name: type,
@@ -64,13 +54,13 @@ export function tts(
     matches: (folder) => isOfType(folder, type),
     graphs,
     files: VOICES,
-    open: async (context) => {
+    open: async (context, { openTts }) => {
       if (context.speakerEncoderFolder !== undefined && !hasSpeakerEncoder) {
         throw new StartupError(
           `--speaker-encoder is for SpeechT5, and ${context.folder.path} is a speech model of type "${type}".`,
         );
       }
-      return (await import("./tts/tts_load.ts")).openTts(context, await load());
+      return await openTts(type, context);
     },
   };
 }
@@ -97,25 +87,14 @@ export function isVisionLanguageModel(folder: ModelFolder): boolean {
   return hasGraph(folder, "vision_encoder") && !hasGraph(folder, "encoder_model");
 }
 
-/** Language models that were made to embed or rerank keep their architecture; only their names tell. */
+/**
+ * Language models that were made to embed or rerank keep their architecture; only their names tell, and that they have
+ * one graph, from tokens on.
+ */
 export function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
   const { path } = folder;
   const name = hubIdOfSnapshot(path)?.name ?? basename(path);
   const isNamed = kind === "rerank" ? /rerank/i.test(name) : /embed/i.test(name);
-  return isNamed && isBuiltAs(folder, /ForCausalLM$/) && !hasGraph(folder, "vision_encoder");
-}
-
-/** Opens a model that writes text. */
-export async function openText(context: OpenContext): Promise<Model> {
-  return await (await import("./text_load.ts")).loadText(context);
-}
-
-/** Opens a model that embeds texts. */
-export async function openEmbedding(context: OpenContext): Promise<Model> {
-  return await (await import("./embedding/embedding.ts")).EmbeddingModel.load(context);
-}
-
-/** Opens a decoder that sees. */
-export async function openVision(kind: "vision" | "ocr", context: OpenContext): Promise<Model> {
-  return await (await import("./vision/vision_load.ts")).loadVision({ ...context, kind });
+  return isNamed && isBuiltAs(folder, /ForCausalLM$/) &&
+    !hasGraph(folder, "vision_encoder") && !hasGraph(folder, MERGED);
 }

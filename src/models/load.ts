@@ -11,6 +11,7 @@ import { externalDataFiles, openFolder } from "../hub/model_folder.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { familyOf } from "./families.ts";
 import { chooseGraphs } from "./graph_choice.ts";
+import * as loaders from "./loaders.ts";
 import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import type { Model } from "./model.ts";
 import type { LoadProgress } from "./progress.ts";
@@ -61,5 +62,6 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
       { backend, availableBytes: await readAvailableBytes(), otherDtypes: [] },
     );
   }
-  return await family.open({ ...options, folder, graphs, modelName: options.model.id });
+  const context = { ...options, folder, graphs, modelName: options.model.id };
+  return await family.open(context, loaders);
 }

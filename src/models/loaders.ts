@@ -1,0 +1,104 @@
+/**
+ * What opens the models of families. Each loader is imported when it is needed, yet whoever imports this module has
+ * Deno fetch the packages of all: it is for the thread that owns the device.
+ *
+ * @module
+ */
+import type { LoadAsr } from "./asr/asr_load.ts";
+import type { DescribeFamily } from "./asr/generating_families.ts";
+import type { OpenContext } from "./family.ts";
+import type { Model } from "./model.ts";
+import type { FamilyOptions, OcrFamily } from "./ocr/ocr_family.ts";
+import type { LoadSynthesizer } from "./tts/tts_load.ts";
+
+/** Families of speech models. */
+export const ASR_LOADERS = {
+  whisper: async () => (await import("./asr/whisper_load.ts")).loadWhisper,
+  ctc: async () => (await import("./asr/ctc_load.ts")).loadCtc,
+  moonshine: () => generating(({ describeMoonshine }) => describeMoonshine),
+  cohere: () => generating(({ describeCohere }) => describeCohere),
+  granite: () => generating(({ describeGranite }) => describeGranite),
+  voxtral: () => generating(({ describeVoxtral }) => describeVoxtral),
+} satisfies Record<string, () => Promise<LoadAsr>>;
+
+/** Families of models that speak, by their `model_type`. */
+export const SYNTHESIZERS = {
+  chatterbox: async () => (await import("./tts/tts_chatterbox.ts")).ChatterboxSynthesizer.load,
+  style_text_to_speech_2: async () => (await import("./tts/tts_kokoro.ts")).KokoroSynthesizer.load,
+  supertonic: async () => (await import("./tts/tts_supertonic.ts")).SupertonicSynthesizer.load,
+  vits: async () => (await import("./tts/tts_vits.ts")).VitsSynthesizer.load,
+  speecht5: async () => (await import("./tts/tts_speecht5.ts")).SpeechT5Synthesizer.load,
+} satisfies Record<string, () => Promise<LoadSynthesizer>>;
+
+/** Families that read images with an encoder and a decoder. */
+export const OCR_LOADERS = {
+  visionEncoderDecoder: async () =>
+    (await import("./ocr/vision_encoder_decoder.ts")).openVisionEncoderDecoder,
+  florence: async () => (await import("./ocr/florence.ts")).openFlorence,
+} satisfies Record<string, () => Promise<(options: FamilyOptions) => OcrFamily>>;
+
+/** Speech models that transformers.js runs: they write text and give no times. */
+async function generating(
+  choose: (families: typeof import("./asr/generating_families.ts")) => DescribeFamily,
+): Promise<LoadAsr> {
+  const { loadGenerating } = await import("./asr/generating_load.ts");
+  const describe = choose(await import("./asr/generating_families.ts"));
+  return async (context) => await loadGenerating(context, await describe(context.folder));
+}
+
+/** Opens a model that hears. */
+export async function openAsr(
+  family: keyof typeof ASR_LOADERS,
+  context: OpenContext,
+): Promise<Model> {
+  const { openAsr } = await import("./asr/asr_load.ts");
+  return await openAsr(context, await ASR_LOADERS[family]());
+}
+
+/** Opens a model that speaks. */
+export async function openTts(
+  family: keyof typeof SYNTHESIZERS,
+  context: OpenContext,
+): Promise<Model> {
+  const { openTts } = await import("./tts/tts_load.ts");
+  return await openTts(context, await SYNTHESIZERS[family]());
+}
+
+/** Opens a model that reads whole images. */
+export async function openOcr(
+  family: keyof typeof OCR_LOADERS,
+  context: OpenContext,
+): Promise<Model> {
+  const { loadOcr } = await import("./ocr/ocr_load.ts");
+  return await loadOcr(context, await OCR_LOADERS[family]());
+}
+
+/** Opens a model that finds lines and reads them. */
+export async function openLineOcr(context: OpenContext): Promise<Model> {
+  return await (await import("./ocr/line_ocr_load.ts")).loadLineOcr(context);
+}
+
+/** Opens a model that writes text. */
+export async function openText(context: OpenContext): Promise<Model> {
+  return await (await import("./text_load.ts")).loadText(context);
+}
+
+/** Opens a decoder that sees. */
+export async function openVision(kind: "vision" | "ocr", context: OpenContext): Promise<Model> {
+  return await (await import("./vision/vision_load.ts")).loadVision({ ...context, kind });
+}
+
+/** Opens a model that embeds texts. */
+export async function openEmbedding(context: OpenContext): Promise<Model> {
+  return await (await import("./embedding/embedding.ts")).EmbeddingModel.load(context);
+}
+
+/** Opens a model that ranks texts. */
+export async function openRerank(context: OpenContext): Promise<Model> {
+  return await (await import("./embedding/rerank.ts")).RerankModel.load(context);
+}
+
+/** Opens a model that removes backgrounds. */
+export async function openMatting(context: OpenContext): Promise<Model> {
+  return await (await import("./matting/matting_load.ts")).loadMatting(context);
+}
