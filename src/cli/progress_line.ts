@@ -8,6 +8,8 @@ import type { LoadProgress } from "../models/progress.ts";
 
 const CLEAR_TO_END = "\x1b[K";
 const BAR_CELLS = 20;
+/** A terminal that was stopped does not hold the command up for longer. */
+const MAX_FLUSH_MS = 1000;
 
 // Of a terminal that does not say.
 const DEFAULT_COLUMNS = 80;
@@ -35,6 +37,12 @@ export class ProgressLine {
   clear(): void {
     if (this.#isThere) this.#write("");
     this.#isThere = false;
+  }
+
+  /** Takes the line away and waits until it is gone: what standard output gets after that stays. */
+  async remove(): Promise<void> {
+    this.clear();
+    if (Deno.stderr.isTerminal()) await stderrQueue.flush(MAX_FLUSH_MS);
   }
 
   #write(line: string): void {

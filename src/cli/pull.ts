@@ -39,7 +39,7 @@ export async function pull(name: string, flags: FlagValues<typeof PULL_FLAGS>): 
         ? (progress) => progressLine.show(progress)
         : (progress) => progress.fraction !== undefined && lines.show(progress),
     });
-    progressLine.clear();
+    await progressLine.remove();
     printLine(`${model.id} is ready to be served from ${folder}`);
     return 0;
   } finally {

@@ -52,6 +52,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   try {
     session.start();
     if (!await untilReady(session, progressLine)) return 1;
+    await progressLine.remove();
     await writeResult({ ...flags, session, inputs }, output);
     return 0;
   } finally {
