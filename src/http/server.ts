@@ -9,7 +9,7 @@ import { Listener } from "./listener.ts";
 import { type App, bridge } from "./node_bridge.ts";
 import type { AppDeps } from "./route.ts";
 
-const LAST_WRITES_MS = 500;
+const LAST_WRITES_MS = 1000;
 
 const LISTEN_ERRORS: Readonly<Record<string, new (message: string) => Error>> = {
   EADDRINUSE: Deno.errors.AddrInUse,
