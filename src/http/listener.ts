@@ -6,7 +6,7 @@
  */
 import { once } from "node:events";
 import { createServer, type RequestListener, type Server } from "node:http";
-import { type AddressInfo, connect, type Socket } from "node:net";
+import { type AddressInfo, connect, Server as NetServer } from "node:net";
 import { log } from "../log.ts";
 import { type ConnectionFigures, Connections } from "./connections.ts";
 import { allowHalfClosed } from "./half_closed.ts";
@@ -19,8 +19,12 @@ const FIRST_HEAD_MS = 20_000;
 const HEAD_CHECK_MS = 2_000;
 const PROBE_EVERY_MS = 3_000;
 const PROBE_TIMEOUT_MS = 2_000;
-/** A single probe may be late because the thread was busy. */
-const MAX_UNHEARD = 2;
+/** A timer that fires so much later than it was to tells that the thread was busy or got no CPU. */
+const LATE_MS = 250;
+/** Turns of the event loop in which connections that wait behind a timer arrive. */
+const LAST_TURNS = 3;
+/** Probes in a row that are not heard of before the server listens again: the connections that wait are lost then. */
+const MAX_UNHEARD = 4;
 
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
@@ -33,16 +37,18 @@ export interface ListenerOptions {
   readonly handler: RequestListener;
   /** 3 s if absent. */
   readonly probeEveryMs?: number | undefined;
+  /** Connects to the server; that of node:net if absent. */
+  readonly call?: typeof connect | undefined;
 }
 
 /** See the module. */
 export class Listener {
   readonly #options: ListenerOptions;
   readonly #connections: Connections;
-  readonly #closed: Promise<unknown>[] = [];
+  /** The one that listens, and those before it. */
   readonly #servers = new Set<Server>();
-  /** Told of the ports that connections come from, while a probe is out. */
-  #onConnection: ((remotePort: number | undefined) => void) | undefined;
+  /** Told of each connection while a probe is out. */
+  #onConnection: (() => void) | undefined;
   #server: Server;
   #address: AddressInfo | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -73,8 +79,10 @@ export class Listener {
   async close(): Promise<void> {
     this.#isClosing = true;
     clearTimeout(this.#timer);
-    this.#retire(this.#server);
-    await Promise.all(this.#closed);
+    const closed = [...this.#servers].map((server) =>
+      new Promise((resolve) => server.close(resolve))
+    );
+    await Promise.all(closed);
   }
 
   /** Ends all connections. */
@@ -89,21 +97,12 @@ export class Listener {
       connectionsCheckingInterval: HEAD_CHECK_MS,
     });
     this.#servers.add(server);
-    server.on("connection", (socket: Socket) => this.#onConnection?.(socket.remotePort));
+    server.on("connection", () => this.#onConnection?.());
     this.#connections.watch(server);
     allowHalfClosed(server);
     server.on("request", this.#options.handler);
     answerMalformed(server);
     return server;
-  }
-
-  #retire(server: Server): void {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.#closed.push(promise);
-    server.close(() => {
-      this.#servers.delete(server);
-      resolve();
-    });
   }
 
   #probeLater(): void {
@@ -112,29 +111,32 @@ export class Listener {
   }
 
   async #probe(): Promise<void> {
-    const heard = await this.#call();
+    const isHeard = await this.#call();
     if (this.#isClosing) return;
-    this.#numUnheard = heard ? 0 : this.#numUnheard + 1;
+    if (isHeard === true) this.#numUnheard = 0;
+    if (isHeard === false) this.#numUnheard++;
     if (this.#numUnheard >= MAX_UNHEARD) await this.#listenAgain();
     this.#probeLater();
   }
 
-  /** Connects to its own port. @returns whether the server heard of it. */
-  async #call(): Promise<boolean> {
+  /**
+   * Connects to its own port.
+   *
+   * @returns whether the server has heard of a connection; `undefined` where it may not have had the time to.
+   */
+  async #call(): Promise<boolean | undefined> {
     const { address, port } = this.address;
-    const heard = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => heard.resolve(false), PROBE_TIMEOUT_MS);
-    const socket = connect({ host: WILDCARDS[address] ?? address, port });
-    // Which side hears of the connection first is not certain.
-    const ports = new Set<number | undefined>();
-    const compare = () => {
-      if (socket.localPort !== undefined && ports.has(socket.localPort)) heard.resolve(true);
-    };
-    this.#onConnection = (remotePort) => {
-      ports.add(remotePort);
-      compare();
-    };
-    socket.once("connect", compare);
+    const heard = Promise.withResolvers<boolean | undefined>();
+    const due = performance.now() + PROBE_TIMEOUT_MS;
+    const timer = setTimeout(async () => {
+      const isLate = performance.now() - due > LATE_MS;
+      for (let turn = 0; turn < LAST_TURNS; turn++) await new Promise((next) => setTimeout(next));
+      heard.resolve(isLate ? undefined : false);
+    }, PROBE_TIMEOUT_MS);
+    // Anybody's will do.
+    this.#onConnection = () => heard.resolve(true);
+    const call = this.#options.call ?? connect;
+    const socket = call({ host: WILDCARDS[address] ?? address, port });
     socket.on("error", () => heard.resolve(false));
     try {
       return await heard.promise;
@@ -145,18 +147,20 @@ export class Listener {
     }
   }
 
-  /** The connections that there are live on. */
   async #listenAgain(): Promise<void> {
     const { address, port } = this.address;
-    this.#retire(this.#server);
-    this.#server = this.#createServer();
+    // That of node:http would end idle connections.
+    if (this.#server.listening) NetServer.prototype.close.call(this.#server);
+    const server = this.#createServer();
     try {
-      await listen(this.#server, address, port);
+      await listen(server, address, port);
+      this.#server = server;
       this.#numUnheard = 0;
       this.#options.figures.restarts++;
-      log.error("no connection reached the server; it listens again", { port });
+      log.warn("no connection reached the server; it listens again", { port });
     } catch (error) {
       // Tried again at the next probe: there may be no descriptor for it yet.
+      this.#servers.delete(server);
       log.error("the server cannot listen again yet", { port, reason: (error as Error).message });
     }
   }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { connect as connectNode, Socket, type TcpNetConnectOpts } from "node:net";
 import { fileURLToPath } from "node:url";
 import { Listener } from "../../src/http/listener.ts";
 import { startServer } from "../../src/http/server.ts";
@@ -9,6 +10,8 @@ const SERVER = fileURLToPath(new URL("../fixtures/small_server.ts", import.meta.
 
 /** What waits for a client of ours for longer than it should is a failure, not a hang. */
 const PATIENCE = { signal: AbortSignal.timeout(60_000) };
+
+const NEVER = new Int32Array(new SharedArrayBuffer(4));
 
 async function connect(port: number): Promise<Deno.TcpConn> {
   return await Deno.connect({ hostname: "127.0.0.1", port });
@@ -132,4 +135,67 @@ Deno.test("Listener leaves a port alone that connections reach, however often it
     await closed;
     assert.equal(figures.restarts, 0, host);
   }
+});
+
+Deno.test("Listener listens again once its calls fail, and the connections that there are live on", async () => {
+  const figures = new CountingFigures();
+  let numCalls = 0;
+  const listener = new Listener({
+    host: "127.0.0.1",
+    port: 0,
+    maxConnections: 10,
+    figures,
+    handler: (_, response) => response.end("here"),
+    probeEveryMs: 20,
+    // To where nobody listens, for as long as the port is not listened on anew.
+    call: ((options: TcpNetConnectOpts) => {
+      numCalls++;
+      return connectNode(figures.restarts > 0 ? options : { ...options, port: 1 });
+    }) as typeof connectNode,
+  });
+  await listener.open();
+  const { port } = listener.address;
+  const kept = await connect(port);
+  const ask = async () => {
+    await kept.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    const bytes = new Uint8Array(1000);
+    return new TextDecoder().decode(bytes.subarray(0, await kept.read(bytes) ?? 0));
+  };
+  assert.match(await ask(), /here/);
+  while (figures.restarts === 0) {
+    PATIENCE.signal.throwIfAborted();
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  assert.ok(numCalls >= 4, `${numCalls} calls`);
+  assert.match(await ask(), /here/);
+  assert.equal(await (await fetch(`http://127.0.0.1:${port}/`)).text(), "here");
+  kept.close();
+  const closed = listener.close();
+  listener.closeAllConnections();
+  await closed;
+  assert.equal(figures.restarts, 1);
+});
+
+Deno.test("Listener does not judge calls by a thread that was busy", async () => {
+  const figures = new CountingFigures();
+  let numCalls = 0;
+  const listener = new Listener({
+    host: "127.0.0.1",
+    port: 0,
+    maxConnections: 10,
+    figures,
+    handler: () => {},
+    probeEveryMs: 1,
+    // They arrive nowhere, and nobody looks before it is too late.
+    call: (() => {
+      numCalls++;
+      const socket = new Socket();
+      if (numCalls <= 5) setTimeout(() => Atomics.wait(NEVER, 0, 0, 2_500));
+      return socket;
+    }) as typeof connectNode,
+  });
+  await listener.open();
+  while (numCalls <= 5) await new Promise((resolve) => setTimeout(resolve, 5));
+  assert.equal(figures.restarts, 0);
+  await listener.close();
 });
