@@ -12,7 +12,7 @@ import { VoiceActivity } from "../../src/models/asr/voice_activity.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { findSpeechFolder, readJfk } from "../fixtures/speech.ts";
+import { findForeignSpeech, findSpeechFolder, readJfk } from "../fixtures/speech.ts";
 import { makeTinySpeech } from "../fixtures/tiny_speech.ts";
 import { readSpeechGoldens, transcribeFile, type Transcript } from "../fixtures/transcribe.ts";
 
@@ -41,8 +41,8 @@ function readGolden(vadFolder: string): VadGolden {
 
 vadTest(
   "VoiceActivity gives the likelihoods of an independent reference, however sound comes",
-  async (vad, speech) => {
-    const whole = readJfk(speech);
+  async (vad) => {
+    const whole = readJfk(findForeignSpeech()!);
     const activity = await VoiceActivity.load(vad);
     for (const { sampling_rate, probs } of readGolden(vad).runs) {
       const samples = sampling_rate === RATE_HZ ? whole : whole.filter((_, i) => i % 2 === 0);
