@@ -35,20 +35,19 @@ async function isFile(path: string): Promise<boolean> {
   return (await Deno.stat(path).catch(() => undefined))?.isFile ?? false;
 }
 
-/** The folder's graphs of a decoder, the plain one first. */
+/** The folder's graphs of a decoder, the plain one first; where it has none, all of its graphs. */
 async function findGraphs(folder: string): Promise<string[]> {
   const { files } = await openFolder(folder);
-  const graphs = [...files].filter((file) =>
-    /^onnx\/(model|decoder_model_merged)(_[a-z0-9]+)?\.onnx$/.test(file)
-  );
+  const graphs = [...files].filter((file) => file.endsWith(".onnx")).sort();
   if (graphs.length === 0) {
-    const found = [...files].filter((file) => file.endsWith(".onnx"));
     throw new StartupError(
-      `${folder} has no onnx/model*.onnx or onnx/decoder_model_merged*.onnx to inspect` +
-        (found.length > 0 ? `, only ${found.join(", ")}: name one of them.` : "."),
+      `${folder} has no graph to inspect: no onnx/model*.onnx, nor any other .onnx.`,
     );
   }
-  return graphs.sort().map((graph) => join(folder, graph));
+  const decoders = graphs.filter((file) =>
+    /^onnx\/(model|decoder_model_merged)(_[a-z0-9]+)?\.onnx$/.test(file)
+  );
+  return (decoders.length > 0 ? decoders : graphs).map((graph) => join(folder, graph));
 }
 
 /** The context length of the folder a graph belongs to, if there is such a folder and it says. */

@@ -64,7 +64,9 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   if ("refused" in result) reason = result.refused;
   else {
     try {
-      return { decoder: await openPaged(result.cut, { ...toOpen, files }), dtype, embeddings };
+      const decoder = await openPaged(result.cut, { ...toOpen, files });
+      log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
+      return { decoder, dtype, embeddings };
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       reason = error.message;

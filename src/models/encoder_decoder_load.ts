@@ -35,7 +35,10 @@ export async function loadEncoderDecoder<Input extends object>(
   await using files = new FolderFiles(join(folder.path, "onnx"));
   const merged = await readModel(files, basename(path));
   const opened = await openCut();
-  if (opened instanceof EncoderDecoder) return opened;
+  if (opened instanceof EncoderDecoder) {
+    log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
+    return opened;
+  }
   log.warn("the graph is not cut: one sequence at a time", { graph: path, reason: opened.refused });
   return await WholeEncoderDecoder.open(merged, { ...options, path, files });
 

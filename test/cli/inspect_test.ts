@@ -42,7 +42,18 @@ Deno.test("hearth inspect --json prints the cut without weights", async () => {
   assert.ok(out.length < 200_000);
 });
 
-Deno.test("hearth inspect of a folder without a decoder says what it looked for", async () => {
+Deno.test("hearth inspect of a detector and recognisers says of each graph why it is not cut", async () => {
+  const folder = new URL("../../models/hearth-demo-ocr/", import.meta.url).pathname;
+  const { code, stdout, stderr } = await runHearth(["inspect", folder]);
+  assert.equal(code, 1);
+  assert.equal(stderr, "");
+  const lines = stdout.trimEnd().split("\n");
+  assert.equal(lines.length, 2, stdout);
+  assert.match(lines[0]!, /onnx\/det\.onnx: not cut\. \S/);
+  assert.match(lines[1]!, /onnx\/rec_en\.onnx: not cut\. \S/);
+});
+
+Deno.test("hearth inspect of a folder without a graph says what it looked for", async () => {
   const folder = await Deno.makeTempDir();
   try {
     await Deno.writeTextFile(`${folder}/config.json`, "{}");

@@ -45,6 +45,10 @@ Deno.test("serve without -m serves the built-in model, says so, and reports what
   assert.equal(rows.get("context"), "2048 tokens");
   assert.equal(rows.get("address"), url);
   assert.match(rows.get("ready in") ?? "", /^\d+(\.\d+)? s$/);
+  assert.match(
+    hearth.stderr,
+    /INFO {2}the graph is cut: .*paged decoder graph=onnx\/model_q4\.onnx/,
+  );
 });
 
 Deno.test("serve writes no progress line where standard error is not a terminal", async () => {

@@ -234,6 +234,9 @@ Deno.test("voices of Kokoro are found by their ids and by OpenAI's names", async
   assert.deepEqual(await say("alloy"), await say({ id: "af_alloy" }));
   assert.deepEqual(await say("default"), await say(undefined));
   assert.notDeepEqual(await say("alloy"), await say("af_heart"));
+  const foreign = await kokoro.post(PATH, speechBody({ input: "Привет, 世界!" }));
+  assert.equal(foreign.status, 400);
+  assert.match((await foreign.json()).error.message, /nothing in the text that the model can say/);
   const unknown = await kokoro.post(PATH, speechBody({ voice: "jf_alpha" }));
   assert.match((await unknown.json()).error.message, /af_heart, af_alloy, bm_george/);
 });

@@ -22,6 +22,7 @@ import { gpuTest } from "../fixtures/gpu.ts";
 import {
   alphaOfFile,
   compareAlpha,
+  DRAWINGS,
   matte,
   pictureGpuTest,
   pictureTest,
@@ -77,17 +78,13 @@ interface DemoPicture {
 /** Figures were taken with Pillow's filters and another JPEG decoder. */
 const SLACK = 0.002;
 
-async function assertDemoPictures(
-  folder: string,
-  backend: Backend,
-  only?: readonly string[],
-): Promise<void> {
-  const { pictures } = JSON.parse(await Deno.readTextFile(`${folder}/demo/golden.json`));
+async function assertDemoPictures(backend: Backend, only?: readonly string[]): Promise<void> {
+  const { pictures } = JSON.parse(await Deno.readTextFile(`${DRAWINGS}/golden.json`));
   await using model = await openModel(DEMO, { backend });
   for (const { file, alpha, iou, mae } of pictures as DemoPicture[]) {
     if (only?.includes(file) === false) continue;
-    const { png } = await matte(model, await Deno.readFile(`${folder}/demo/${file}`));
-    const want = await alphaOfFile(await Deno.readFile(`${folder}/demo/${alpha}`));
+    const { png } = await matte(model, await Deno.readFile(`${DRAWINGS}/${file}`));
+    const want = await alphaOfFile(await Deno.readFile(`${DRAWINGS}/${alpha}`));
     const got = compareAlpha(await alphaOfFile(png), want);
     assert.ok(got.iou >= iou - SLACK, `${file}: IoU ${got.iou}, ${iou} wanted`);
     assert.ok(got.mae <= mae + SLACK, `${file}: error ${got.mae}, ${mae} wanted`);
@@ -139,8 +136,8 @@ gpuTest("the built-in model's graphs give their golden values on WebGPU", async 
   await assertDemoGolden(backend, "model_fp16.onnx", 0.02);
 });
 
-pictureTest("drawings have the alpha that the reference found, on the CPU", async (folder) => {
-  await assertDemoPictures(folder, new CpuBackend());
+Deno.test("drawings have the alpha that the reference found, on the CPU", async () => {
+  await assertDemoPictures(new CpuBackend());
 });
 
 /** A backend whose pictures go to the device, though it be a software adapter. */
@@ -150,13 +147,10 @@ async function openWholly(gpu: GpuContext): Promise<Backend> {
   return backend;
 }
 
-pictureGpuTest(
-  "drawings have the alpha that the reference found, on WebGPU",
-  async (folder, gpu) => {
-    await assertDemoPictures(folder, await openWholly(gpu), ["demo-b.png", "demo-e.jpg"]);
-    await assertDemoPictures(folder, await WebGpuBackend.create(gpu), ["demo-f.png"]);
-  },
-);
+gpuTest("drawings have the alpha that the reference found, on WebGPU", async (gpu) => {
+  await assertDemoPictures(await openWholly(gpu), ["demo-b.png", "demo-e.jpg"]);
+  await assertDemoPictures(await WebGpuBackend.create(gpu), ["demo-f.png"]);
+});
 
 pictureTest("photographs are cut out as well as the built-in model's card says", async (folder) => {
   await using model = await openModel(DEMO);
@@ -168,13 +162,13 @@ pictureTest("photographs are cut out as well as the built-in model's card says",
   }
 });
 
-pictureTest("refine brings alphas closer to the true ones", async (folder) => {
-  const { pictures } = JSON.parse(await Deno.readTextFile(`${folder}/demo/golden.json`));
+Deno.test("refine brings alphas closer to the true ones", async () => {
+  const { pictures } = JSON.parse(await Deno.readTextFile(`${DRAWINGS}/golden.json`));
   await using model = await openModel(DEMO);
   const errors = { plain: 0, refined: 0 };
   for (const { file, alpha } of pictures as DemoPicture[]) {
-    const image = await Deno.readFile(`${folder}/demo/${file}`);
-    const want = await alphaOfFile(await Deno.readFile(`${folder}/demo/${alpha}`));
+    const image = await Deno.readFile(`${DRAWINGS}/${file}`);
+    const want = await alphaOfFile(await Deno.readFile(`${DRAWINGS}/${alpha}`));
     const agreement = async (refine: boolean) =>
       compareAlpha(await alphaOfFile((await matte(model, image.slice(), { refine })).png), want);
     const [plain, refined] = [await agreement(false), await agreement(true)];

@@ -12,6 +12,10 @@ const ACCENTS: Readonly<Record<string, string>> = { "en-US": "en-us", "en-GB": "
 /** It drops these, and Kokoro speaks by them. */
 const PUNCTUATION = /(\s*[;:,.!?\u00a1\u00bf\u2014\u2026"\u00ab\u00bb\u201c\u201d(){}[\]]+\s*)+/g;
 
+/** Letters, marks and digits of scripts of which eSpeak's English would say no more than their name. */
+const UNKNOWN_SCRIPTS =
+  /[[\p{L}\p{M}\p{N}]--[\p{scx=Latin}\p{scx=Greek}\p{scx=Common}\p{scx=Inherited}]]+/gv;
+
 /** Among letters that are said one by one eSpeak takes this one for the article. */
 const LETTER_A = /\s*(?:(?<=\b\p{Lu} )A\b|\bA(?= \p{Lu}\b))\s*/u;
 const LETTER_A_SOUNDS = "\u02c8e\u026a";
@@ -30,7 +34,8 @@ const RESPELLED: readonly (readonly [RegExp, string])[] = [
 
 /**
  * @param language `en-US` or `en-GB`.
- * @returns the sounds in the International Phonetic Alphabet, with the text's punctuation.
+ * @returns the sounds in the International Phonetic Alphabet, with the text's punctuation; none for words in scripts
+ * other than Latin and Greek.
  */
 export async function toPhonemes(text: string, language: string): Promise<string> {
   const { phonemize } = await loadPhonemizer();
@@ -45,12 +50,13 @@ export async function toPhonemes(text: string, language: string): Promise<string
     }
     sounds += spoken.length > 0 ? spoken.join(" ") : " ";
   };
-  for (const match of text.matchAll(PUNCTUATION)) {
-    await say(text.slice(at, match.index));
+  const known = text.replace(UNKNOWN_SCRIPTS, " ");
+  for (const match of known.matchAll(PUNCTUATION)) {
+    await say(known.slice(at, match.index));
     sounds += match[0];
     at = match.index + match[0].length;
   }
-  await say(text.slice(at));
+  await say(known.slice(at));
   return RESPELLED.reduce((all, [pattern, sound]) => all.replace(pattern, sound), sounds).trim();
 }
 

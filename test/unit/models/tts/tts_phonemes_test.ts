@@ -7,3 +7,14 @@ Deno.test("toPhonemes() says an A among letters as a letter, and as an article e
   assert.equal(await toPhonemes("L A.", "en-US"), `\u02c8\u025bl ${letter}.`);
   assert.equal(await toPhonemes("A dog", "en-US"), await toPhonemes("a dog", "en-US"));
 });
+
+Deno.test("toPhonemes() leaves out scripts that it does not know, and names no letters of theirs", async () => {
+  const scripts = ["你好世界", "コーヒー", "Привет мир", "שלום", "مرحبا", "नमस्ते", "한국어", "٣"];
+  for (const text of scripts) assert.equal(await toPhonemes(text, "en-US"), "", text);
+  assert.equal(await toPhonemes("你好。", "en-US"), "");
+  assert.equal(await toPhonemes("Say 你好 twice", "en-US"), await toPhonemes("Say twice", "en-US"));
+  const kept = { "naïve": "naɪˈiːv", "Łódź": "lˈɑːdz", "π": "pˈaɪ", "½": "ɐ hˈæf" };
+  for (const [text, sounds] of Object.entries(kept)) {
+    assert.equal(await toPhonemes(text, "en-US"), sounds);
+  }
+});
