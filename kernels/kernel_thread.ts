@@ -1,5 +1,6 @@
 /**
- * A thread that helps with kernels: sleeps until there is a job, takes parts of it, and sleeps again.
+ * A thread that helps with kernels: sleeps until there is a job, takes parts of it, and sleeps again. Without a job for
+ * long it ends: the thread that started it may have been terminated, which nobody tells it.
  *
  * @module
  */
@@ -14,7 +15,7 @@ import {
   WORD,
 } from "./thread_control.ts";
 
-const { control: buffer, thread, port } = workerData as ThreadStart;
+const { control: buffer, thread, port, idleMs } = workerData as ThreadStart;
 const control = new Int32Array(buffer);
 const instances = new Map<number, AttentionExports>();
 
@@ -60,5 +61,5 @@ for (let job = 0;; job = Atomics.load(control, WORD.job)) {
       leave();
     }
   }
-  Atomics.wait(control, WORD.job, job);
+  if (Atomics.wait(control, WORD.job, job, idleMs) === "timed-out") break;
 }

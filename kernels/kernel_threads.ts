@@ -2,7 +2,7 @@
  * Threads that help the one that calls with the kernels of the CPU's attention, over shared memory.
  *
  * A job is cut into parts, and every thread takes the next part that is left. Which thread does a part does not show in
- * the result. Helpers sleep between jobs, and do not keep the process alive.
+ * the result. Helpers sleep between jobs, end when there was none for long, and do not keep the process alive.
  *
  * @module
  */
@@ -43,12 +43,16 @@ export interface ThreadsOptions {
   readonly module?: URL;
   /** How long a helper may take over one part before it is given up: far longer than any takes. */
   readonly patienceMs?: number;
+  /** Without a job for so long, helpers end; the next job starts others. */
+  readonly idleMs?: number;
   /** Below it a job is not worth waking a helper. */
   readonly minFlops?: number;
 }
 
 /** A part takes a millisecond or so; a machine that is put to sleep may stop for long. */
 const PATIENCE_MS = 10_000;
+/** To start one takes some 50 ms, in which the caller works alone; to keep one takes 34 MiB. */
+const IDLE_MS = 20_000;
 /** About 100 µs of one thread; a helper wakes up in 30 to 50. */
 const MIN_FLOPS = 4e6;
 /** Looks at the gate before the caller sleeps: a helper is at most a part behind. */
@@ -73,6 +77,7 @@ export class KernelThreads {
       // Named here in full, since deno compile looks for it.
       module: options.module ?? new URL("./kernel_thread.ts", import.meta.url),
       patienceMs: options.patienceMs ?? PATIENCE_MS,
+      idleMs: options.idleMs ?? IDLE_MS,
       minFlops: options.minFlops ?? MIN_FLOPS,
     };
   }
@@ -142,15 +147,21 @@ export class KernelThreads {
       const taken = new Set(this.#helpers.map(({ thread }) => thread));
       let thread = 1;
       while (taken.has(thread)) thread++;
-      const workerData: ThreadStart = { control: this.#control.buffer, thread, port: port2 };
+      const { idleMs } = this.#options;
+      const workerData: ThreadStart = {
+        control: this.#control.buffer,
+        thread,
+        port: port2,
+        idleMs,
+      };
       const worker = new Worker(this.#options.module, {
         workerData,
         transferList: [port2 as never],
       });
       const helper: Helper = { worker, port: port1, thread };
       // An error of the thread itself, such as a module that does not load.
-      worker.on("error", () => this.#drop(helper));
-      worker.on("exit", () => this.#drop(helper));
+      worker.on("error", () => this.#drop(helper, { isLoss: true }));
+      worker.on("exit", (code) => this.#drop(helper, { isLoss: code !== 0 }));
       worker.unref();
       for (const [memory, id] of this.#memories) port1.postMessage({ id, memory });
       this.#helpers.push(helper);
@@ -158,11 +169,11 @@ export class KernelThreads {
   }
 
   /** A helper has ended by itself. */
-  #drop(helper: Helper): void {
+  #drop(helper: Helper, { isLoss }: { readonly isLoss: boolean }): void {
     if (!this.#helpers.includes(helper)) return;
     this.#helpers = this.#helpers.filter((other) => other !== helper);
     helper.port.close();
-    this.#losses++;
+    if (isLoss) this.#losses++;
   }
 
   /** The number by which helpers know a memory. */

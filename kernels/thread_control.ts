@@ -43,6 +43,8 @@ export interface ThreadStart {
   readonly thread: number;
   /** Where memories come in, each before the first job on it. */
   readonly port: MessagePort;
+  /** Without a job for so long, it ends. */
+  readonly idleMs: number;
 }
 
 /** A memory that jobs name by its number. */

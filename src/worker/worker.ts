@@ -126,9 +126,12 @@ function take(task: Task, port: MessagePort): void {
 }
 
 async function stop(): Promise<void> {
-  await loaded?.model.dispose();
-  await backend?.dispose();
-  scope.postMessage({ type: "stopped" });
+  try {
+    await loaded?.model.dispose();
+  } finally {
+    await backend?.dispose();
+    scope.postMessage({ type: "stopped" });
+  }
 }
 
 /** What nobody caught ends the thread, and memory of native code that only this thread can free would stay. */

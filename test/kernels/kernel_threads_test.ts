@@ -127,6 +127,54 @@ Deno.test("KernelThreads works alone when helpers do not start", options, async 
   threads.dispose();
 });
 
+Deno.test("KernelThreads starts others after idle ones have ended", options, async () => {
+  const want = openPaged().attend(0).slice();
+  const threads = new KernelThreads(3, { minFlops: 0, idleMs: 20 });
+  const attention = openPaged(threads);
+  // More often than helpers may be lost.
+  for (let round = 0; round < 5; round++) {
+    const before = threads.numHelpedWorks;
+    while (threads.numHelpedWorks === before) {
+      assert.deepEqual(attention.attend(0), want);
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    while (threads.numHelpers > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  assert(!threads.isAlone);
+  threads.dispose();
+});
+
+/** Ids of the threads of this process that run workers. */
+function listWorkers(): Set<string> {
+  const ids = [...Deno.readDirSync("/proc/self/task")].map(({ name }) => name);
+  return new Set(ids.filter((id) => {
+    try {
+      return Deno.readTextFileSync(`/proc/self/task/${id}/comm`).startsWith("worker");
+    } catch {
+      return false;
+    }
+  }));
+}
+
+Deno.test("helpers of KernelThreads end after the thread that started them was terminated", {
+  ...options,
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  const before = listWorkers();
+  const worker = new Worker(new URL("../fixtures/helped_thread.ts", import.meta.url), {
+    type: "module",
+  });
+  await new Promise((resolve) => worker.onmessage = resolve);
+  const started = listWorkers().difference(before);
+  assert.equal(started.size, 3, "it and its two helpers");
+  worker.terminate();
+  const patience = AbortSignal.timeout(60_000);
+  while (listWorkers().intersection(started).size > 0) {
+    patience.throwIfAborted();
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+});
+
 Deno.test("KernelThreads starts others after it has ended its helpers", options, () => {
   const want = openPaged().attend(0).slice();
   withThreads(2, (threads) => {
