@@ -30,7 +30,7 @@ export interface PackedParams {
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   readonly softcap: number;
   /** Keys that a query sees on either side of its own place; 0 for all. Only where a sequence's queries are its keys. */
-  readonly reach: number;
+  readonly window: number;
 }
 
 /** Buffers of one layer; `q`, `k` and `v` may be one. */
@@ -98,7 +98,7 @@ const BINDINGS = {
  *
  * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
  *
- * over the keys `j` of `t`'s sequence, or those no further than `reach` from `t`. Sums are in f32 whatever the element
+ * over the keys `j` of `t`'s sequence, or those no further than `window` from `t`. Sums are in f32 whatever the element
  * type. One workgroup takes a tile of rows of one sequence and one KV head; rows of no sequence are neither read nor
  * written. Heads of 8 to 256, a multiple of 4, as are strides and offsets; anything else is refused.
  */
@@ -109,7 +109,7 @@ export class PackedAttention {
   /** @throws {RangeError} when a stride or an offset is no multiple of 4. */
   constructor(gpu: GpuContext, batch: PackedBuffer, params: PackedParams) {
     checkLayouts(params);
-    const { shape: { heads, kvHeads, headSize, elem }, q, k, v, scale, softcap, reach } = params;
+    const { shape: { heads, kvHeads, headSize, elem }, q, k, v, scale, softcap, window } = params;
     const { tiling } = batch;
     this.#batch = batch;
     this.#kernel = Kernel.get(gpu, {
@@ -129,7 +129,7 @@ export class PackedAttention {
         SOFTCAP: softcap,
         PRODUCT_SCALE: softcap === 0 ? scale : scale / softcap,
         HAS_SINKS: 0,
-        REACH: reach,
+        WINDOW: window,
         ROWS: tiling.prefillRows,
         KEYS_PER_THREAD: tiling.prefillKeysPerThread,
       },

@@ -13,7 +13,7 @@ override K_OFFSET: u32;
 override V_STRIDE: u32;
 override V_OFFSET: u32;
 // Keys that a query sees on either side of its own; 0: all.
-override REACH: u32;
+override WINDOW: u32;
 
 fn load_key(item: Item, position: u32, kv_head: u32, column: u32) -> four {
   return k[(item.keys_at + position) * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS + column];
@@ -24,17 +24,17 @@ fn load_value(item: Item, position: u32, kv_head: u32, column: u32) -> four {
 }
 
 fn first_key(position: u32) -> u32 {
-  if (REACH == 0u || position < REACH) {
+  if (WINDOW == 0u || position < WINDOW) {
     return 0u;
   }
-  return position - REACH;
+  return position - WINDOW;
 }
 
 fn end_key(item: Item, position: u32) -> u32 {
-  if (REACH == 0u) {
+  if (WINDOW == 0u) {
     return item.end;
   }
-  return min(item.end, position + REACH + 1u);
+  return min(item.end, position + WINDOW + 1u);
 }
 
 fn sink(head: u32) -> f32 {

@@ -21,12 +21,12 @@ export function attendPacked(
   params: PackedParams,
 ): void {
   const { numSequences, queryStarts, keyStarts, keyLengths } = bounds;
-  const { shape: { heads, kvHeads, headSize }, q, k, v, scale, softcap, reach } = params;
+  const { shape: { heads, kvHeads, headSize }, q, k, v, scale, softcap, window } = params;
   for (let s = 0; s < numSequences; s++) {
     for (let token = queryStarts[s]!; token < queryStarts[s + 1]!; token++) {
       const place = token - queryStarts[s]!;
-      const first = reach > 0 ? Math.max(0, place - reach) : 0;
-      const end = reach > 0 ? Math.min(keyLengths[s]!, place + reach + 1) : keyLengths[s]!;
+      const first = window > 0 ? Math.max(0, place - window) : 0;
+      const end = window > 0 ? Math.min(keyLengths[s]!, place + window + 1) : keyLengths[s]!;
       for (let head = 0; head < heads; head++) {
         const kvHead = Math.floor(head * kvHeads / heads);
         const queryAt = token * q.stride + q.offset + head * headSize;

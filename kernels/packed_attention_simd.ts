@@ -159,7 +159,7 @@ export class SimdPackedAttention {
 
   /** @returns f32 `[query rows, heads * headSize]`, valid until the next layer runs. */
   run(layer: number): Float32Array {
-    const { shape, q, k, v, scale, softcap, reach, isPacked } = this.#layers[layer]!;
+    const { shape, q, k, v, scale, softcap, window, isPacked } = this.#layers[layer]!;
     const { heads, kvHeads, headSize } = shape;
     const places = this.#places!;
     // In the order of `PackedSite`.
@@ -173,7 +173,7 @@ export class SimdPackedAttention {
       places.out,
       0,
       0,
-      reach,
+      window,
     ]);
     this.#floats(places.site + 13 * 4, 2).set([scale, softcap]);
     const items = places.items.get(headsOf(shape))!;

@@ -3,7 +3,7 @@
  *
  * `out[t, h] = Σ_j softmax_j(cap(scale * q[t, h] · k[j, h / group])) * v[j, h / group]`
  *
- * over the keys `j` of `t`'s sequence, those within reach of `t`.
+ * over the keys `j` of `t`'s sequence, those in the window of `t`.
  *
  * Keys of one sequence and head are first laid out in tiles, since each is read as often as there are rows; then rows
  * are taken together, see `row_block.ts`.
@@ -91,8 +91,8 @@ function setRows(
     const token = firstQuery + place;
     const query = site.q + <usize> (token * site.qStride + site.qOffset + head * site.headSize) * 4;
     const out = site.out + <usize> ((token * site.heads + head) * site.headSize) * 4;
-    const start = site.reach === 0 || place < site.reach ? 0 : place - site.reach;
-    const end = site.reach === 0 ? numKeys : min(numKeys, place + site.reach + 1);
+    const start = site.window === 0 || place < site.window ? 0 : place - site.window;
+    const end = site.window === 0 ? numKeys : min(numKeys, place + site.window + 1);
     setRow(block, 0, row, query, start, end, out, 0);
   }
 }

@@ -30,7 +30,7 @@ export class PackedSite {
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   softcap: f32;
   /** Keys that a query sees on either side of its own; 0 for all. */
-  reach: u32;
+  window: u32;
 }
 
 /** The sequences of a batch. */

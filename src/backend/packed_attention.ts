@@ -36,7 +36,7 @@ export interface PackedAttention {
  * @throws {RangeError} when keys and values have heads of different sizes.
  */
 export function paramsOfEncoderSite(site: EncoderSite, elem: Elem): PackedParams {
-  const { heads, kvHeads, headDim, vHeadDim, scale, softcap = 0, reach = 0 } = site;
+  const { heads, kvHeads, headDim, vHeadDim, scale, softcap = 0, window = 0 } = site;
   if (headDim !== vHeadDim) {
     throw new RangeError(
       `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernel wants equal ones.`,
@@ -50,6 +50,6 @@ export function paramsOfEncoderSite(site: EncoderSite, elem: Elem): PackedParams
     v: layoutOf(site.v),
     scale,
     softcap,
-    reach,
+    window,
   };
 }

@@ -46,7 +46,7 @@ function describeAttention(site: Site): string[] {
       rotary.interleaved ? "pairs" : "halves"
     }) from ${rotary.cos.name}`,
     site.localWindow && `window of ${site.localWindow}`,
-    site.reach && `reach of ${site.reach} on either side`,
+    site.window && `window of ${site.window} on either side`,
     site.softcap && `softcap ${site.softcap}`,
     site.sinks && `sinks from ${site.sinks.name}`,
   ];

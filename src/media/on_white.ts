@@ -1,5 +1,5 @@
 /**
- * Pictures with transparency as they look on paper.
+ * Pictures with transparency on a white ground.
  *
  * @module
  */

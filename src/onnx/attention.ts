@@ -43,7 +43,7 @@ export interface FoundAttention {
   } | undefined;
   readonly localWindow?: number | undefined;
   /** Of an encoder's attention; see `EncoderSite`. */
-  readonly reach?: number | undefined;
+  readonly window?: number | undefined;
   readonly softcap?: number | undefined;
   readonly sinks?: StoredTensor | undefined;
   /** Positions its tables and its mask reach; Infinity without such. */
@@ -106,7 +106,7 @@ export function knownShape(search: Search, tensor: string, node: Node): readonly
   throw new Refusal(
     `What ${
       describeNode(node)
-    } takes as "${tensor}" cannot be followed on paper: nothing is known of ${
+    } takes as "${tensor}" cannot be followed by partial evaluation: nothing is known of ${
       findObstacle(search, tensor)
     }.`,
   );
@@ -167,7 +167,7 @@ export function requireValues(
     if (value !== undefined && wanted.is(value, i)) return;
     throw new Refusal(
       `${describeNode(node)} takes "${tensor}" as ${wanted.what}, but it ` +
-        (value?.data ? "holds something else." : "cannot be computed on paper."),
+        (value?.data ? "holds something else." : "cannot be computed by partial evaluation."),
     );
   });
 }

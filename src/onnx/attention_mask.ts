@@ -14,7 +14,7 @@ export const HIDDEN_SCORE = -9000;
 /** Which keys a mask lets the tokens of a run see: `[numTokens, total]`, row-major, 1 or 0. */
 export type Visibility = Uint8Array;
 
-/** Reads the mask of a run with these lengths; `undefined` when it cannot be computed on paper. */
+/** Reads the mask of a run with these lengths; `undefined` when it cannot be computed by partial evaluation. */
 export type MaskReader = (lengths: Lengths) => Visibility | undefined;
 
 /**
@@ -133,7 +133,7 @@ export function proveMask(read: MaskReader, contextLength: number, of: string): 
   const maxPositions = longestKnown(read, contextLength);
   const prompt = SHORT_LENGTHS[0];
   if (maxPositions < prompt.numTokens || read(prompt) === undefined) {
-    throw new Refusal(`The mask of ${of} cannot be computed on paper.`);
+    throw new Refusal(`The mask of ${of} cannot be computed by partial evaluation.`);
   }
   const looked = [...SHORT_LENGTHS, { pastLength: maxPositions - 1, numTokens: 1 }];
   const seen = looked.flatMap((lengths) => {

@@ -3,7 +3,7 @@
  * `MatMul(softmax(f(MatMul(q, concat(past, k)ᵀ)) + mask), concat(past, v))`.
  *
  * Only the skeleton is matched. What lies between its joints (scales, masks, repeated heads, casts) is not
- * recognised by shape but measured: fed with known numbers on paper, it must do what an attention does.
+ * recognised by shape but measured: fed with known numbers in a partial evaluation, it must do what an attention does.
  *
  * @module
  */

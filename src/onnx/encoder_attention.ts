@@ -20,7 +20,7 @@ import {
 import { HIDDEN_SCORE, readVisibility, type Visibility } from "./attention_mask.ts";
 import { readMultiHead } from "./attention_mha.ts";
 import { findSoftmaxProducts, keepsWeights, readScores } from "./attention_pattern.ts";
-import { proveReach } from "./encoder_mask.ts";
+import { proveWindow } from "./encoder_mask.ts";
 import { describeNode } from "./graph_index.ts";
 import { floatAttribute, intAttribute, intsAttribute, makeNode, type Node } from "./proto.ts";
 import { type Lengths, SHORT_LENGTHS } from "./probes.ts";
@@ -28,13 +28,13 @@ import { Refusal } from "./refusal.ts";
 import { findRows } from "./row_operand.ts";
 import { measureScores } from "./score_function.ts";
 
-/** The reach that a node's own mask leaves. */
-function reachOf(node: Node, search: Search, mask: string | undefined): number | undefined {
+/** The window that a node's own mask leaves. */
+function windowOf(node: Node, search: Search, mask: string | undefined): number | undefined {
   if (mask === undefined) return undefined;
   const of = describeNode(node);
   const read = (lengths: Lengths) =>
     readVisibility(search.probes.at(lengths).value(mask), lengths, of);
-  return proveReach(read, search.contextLength, of);
+  return proveWindow(read, search.contextLength, of);
 }
 
 function refuseCausal(node: Node, attribute: string): void {
@@ -62,7 +62,7 @@ function findMultiHead(node: Node, search: Search): FoundAttention | undefined {
   requireNoPadding(search, node, inputName(node, 4));
   return {
     ...readMultiHead(node, search),
-    reach: reachOf(node, search, inputName(node, 5)),
+    window: windowOf(node, search, inputName(node, 5)),
     maxPositions: Infinity,
   };
 }
@@ -97,7 +97,7 @@ function findProjecting(node: Node, search: Search): FoundAttention | undefined 
     headDim: query / heads,
     vHeadDim: value / heads,
     scale: scaleOf(node, query / heads),
-    reach: reachOf(node, search, inputName(node, 5)),
+    window: windowOf(node, search, inputName(node, 5)),
     maxPositions: Infinity,
   };
 }
@@ -127,7 +127,7 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
     vHeadDim: sizeOf(value),
     scale: scaleOf(node, sizeOf(key)),
     softcap: positive(floatAttribute(node, "softcap")),
-    reach: reachOf(node, search, inputName(node, 3)),
+    window: windowOf(node, search, inputName(node, 3)),
     maxPositions: Infinity,
   };
 }
@@ -161,7 +161,7 @@ function findSpelledOut(softmax: Node, search: Search): FoundAttention | undefin
     (score) => read({ pastLength: 0, numTokens: 3 }, score),
     of,
   );
-  const reach = proveReach(
+  const window = proveWindow(
     (lengths): Visibility | undefined => {
       const seen = read(lengths, 0);
       return seen && Uint8Array.from(seen, (x) => x > HIDDEN_SCORE ? 1 : 0);
@@ -181,7 +181,7 @@ function findSpelledOut(softmax: Node, search: Search): FoundAttention | undefin
     vHeadDim: v.size,
     scale: scale * q.factor * k.factor,
     softcap,
-    reach,
+    window,
     maxPositions: Infinity,
   };
 }

@@ -15,7 +15,7 @@ import type { Node } from "./proto.ts";
  */
 export interface EncoderSite extends Omit<AttentionSite, "rotary" | "localWindow" | "sinks"> {
   /** Keys a query sees on either side of its own; absent: all of its text. */
-  readonly reach?: number | undefined;
+  readonly window?: number | undefined;
 }
 
 /** Nodes that make of the rows of all tokens what is wanted of the texts; they may mix tokens. */

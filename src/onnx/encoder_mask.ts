@@ -16,10 +16,10 @@ interface LookedAt {
   readonly visible: Visibility;
 }
 
-function sees({ visible, numTokens }: LookedAt, reach: number): boolean {
+function sees({ visible, numTokens }: LookedAt, window: number): boolean {
   for (let query = 0, i = 0; query < numTokens; query++) {
     for (let key = 0; key < numTokens; key++, i++) {
-      if (visible[i] !== (Math.abs(key - query) <= reach ? 1 : 0)) return false;
+      if (visible[i] !== (Math.abs(key - query) <= window ? 1 : 0)) return false;
     }
   }
   return true;
@@ -44,34 +44,34 @@ function lookFar(read: MaskReader, limit: number): LookedAt | undefined {
 }
 
 /**
- * Proves that each token of a text sees all of it, or those within reach on either side.
+ * Proves that each token of a text sees all of it, or those within a window on either side.
  *
  * @param read the mask of a text without padding.
  * @param contextLength tokens of the longest text that will be run.
  * @param of the attention, for messages.
- * @returns the reach; `undefined` where all is seen.
+ * @returns the window; `undefined` where all is seen.
  * @throws {Refusal} when the mask cannot be computed, or is something else.
  */
-export function proveReach(
+export function proveWindow(
   read: MaskReader,
   contextLength: number,
   of: string,
 ): number | undefined {
   const longest = lookFar(read, Math.min(contextLength, MAX_LOOKED_AT));
   if (longest === undefined || longest.numTokens < SHORT_TEXTS.at(-1)!) {
-    throw new Refusal(`The mask of ${of} cannot be computed on paper.`);
+    throw new Refusal(`The mask of ${of} cannot be computed by partial evaluation.`);
   }
   const hidden = longest.visible.subarray(0, longest.numTokens).indexOf(0);
-  const reach = hidden < 0 ? Infinity : hidden - 1;
+  const window = hidden < 0 ? Infinity : hidden - 1;
   const short = SHORT_TEXTS.map((numTokens) => ({
     numTokens,
     visible: read({ pastLength: 0, numTokens })!,
   }));
   for (const looked of [...short, longest]) {
-    if (reach >= 0 && sees(looked, reach)) continue;
+    if (window >= 0 && sees(looked, window)) continue;
     throw new Refusal(
       `The mask of ${of} hides more of a text of ${looked.numTokens} tokens than what is far from a token.`,
     );
   }
-  return reach === Infinity ? undefined : reach;
+  return window === Infinity ? undefined : window;
 }

@@ -22,7 +22,7 @@ import { type Lengths, Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
 import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
 
-/** A graph that treats tokens alike, ready to be dealt out to segments. */
+/** A graph that treats tokens alike, ready to be partitioned into segments. */
 export interface TokenwiseGraph {
   readonly inputs: DecoderInputs;
   /** The output to keep. */
@@ -37,7 +37,7 @@ export interface PreparedGraph extends TokenwiseGraph {
   readonly kvDtype: "float32" | "float16";
 }
 
-/** Runs on paper of a graph with site nodes, whose results have known shapes. */
+/** Partial evaluations of a graph with site nodes, whose results have known shapes. */
 function probeSites(
   index: GraphIndex,
   inputs: DecoderInputs,

@@ -1,5 +1,5 @@
 /**
- * Runs of a decoder graph on paper with known lengths: the cut asks them what the graph computes from
+ * Partial evaluations of a decoder graph with known lengths: the cut asks them what the graph computes from
  * lengths, masks and positions.
  *
  * @module
@@ -11,7 +11,7 @@ import type { GraphIndex } from "./graph_index.ts";
 import type { DecoderInputs } from "./decoder_inputs.ts";
 import type { ValueInfo } from "./proto.ts";
 
-/** Lengths of a run on paper: one sequence, `numTokens` new tokens after `pastLength` cached ones. */
+/** Lengths of a partial evaluation: one sequence, `numTokens` new tokens after `pastLength` cached ones. */
 export interface Lengths {
   readonly pastLength: number;
   readonly numTokens: number;
@@ -68,7 +68,7 @@ function idsOtherThan(padTokenId: number, count: number): Float64Array {
   return Float64Array.from({ length: count }, (_, t) => skips(first + (t * t * 5 + 2) % 7));
 }
 
-/** Runs on paper of one graph, each made once. */
+/** Partial evaluations of one graph, each made once. */
 export class Probes {
   readonly index: GraphIndex;
   readonly inputs: DecoderInputs;

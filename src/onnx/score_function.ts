@@ -40,7 +40,7 @@ export function measureScores(
     return first;
   };
   if (mask === undefined) {
-    throw new Refusal(`The mask in front of ${of} cannot be computed on paper.`);
+    throw new Refusal(`The mask in front of ${of} cannot be computed by partial evaluation.`);
   }
   if (at(0) !== 0) throw new Refusal(`In front of ${of} ${at(0)} is added to every score.`);
   const far = at(FAR_SCORE);

@@ -1,5 +1,5 @@
 /**
- * Deals the nodes of a graph with site nodes out to segments, by level: the most sites on any way to a node.
+ * Partitions the nodes of a graph with site nodes into segments, by level: the most sites on any way to a node.
  *
  * @module
  */
@@ -16,8 +16,8 @@ export interface SegmentNodes {
   readonly outputs: readonly string[];
 }
 
-/** A graph dealt out. */
-export interface Dealt {
+/** The segments of a graph. */
+export interface Partition {
   readonly segments: readonly SegmentNodes[];
   /** The level of each site: the segment that must have run before it. */
   readonly siteLevels: ReadonlyMap<Node, number>;
@@ -36,18 +36,18 @@ function levelsOf(nodes: readonly Node[], inputs: Iterable<string>): Map<string,
 }
 
 /**
- * Deals the nodes out. Those that depend on no input, and those that only compute lengths, are cheap: every
+ * Partitions the nodes. Those that depend on no input, and those that only compute lengths, are cheap: every
  * segment that needs them has its own, so that they need not cross.
  *
  * @param lengths the tensors that hold lengths.
  * @param wanted the output of the last segment.
  * @throws {Refusal} when nothing is to be computed between two sites.
  */
-export function dealSegments(
+export function partitionNodes(
   index: GraphIndex,
   lengths: ReadonlySet<string>,
   wanted: string,
-): Dealt {
+): Partition {
   const { nodes } = index.graph;
   const levels = levelsOf(nodes, index.inputs.keys());
   const siteNodes = nodes.filter(isSite);

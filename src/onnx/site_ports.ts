@@ -59,7 +59,7 @@ export function tableLimit(probes: Probes): number {
 export function describeSites(
   { sites, probes, proof: { axes } }: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,
-): (AttentionSite & Pick<EncoderSite, "reach">)[] {
+): (AttentionSite & Pick<EncoderSite, "window">)[] {
   const described = sites.map(({ found, node }) => {
     const heads = [found.q, found.k, found.v].map(({ offset }, i): HeadRows => {
       const tensor = node.inputs[i]!;
@@ -69,11 +69,11 @@ export function describeSites(
     const [q, k, v] = heads as [HeadRows, HeadRows, HeadRows];
     const output = portOf(node.outputs[0]!, probes, axes);
     const { name, headDim, vHeadDim, kvHeads, scale, rotary, localWindow, softcap, sinks } = found;
-    const { reach } = found;
+    const { window } = found;
     const dtype = requireFloat(output.dtype, name);
     return {
       ...{ name, q, k, v, output, heads: found.heads, kvHeads, headDim, vHeadDim, scale, dtype },
-      ...{ rotary, localWindow, reach, softcap, sinks, afterSegment: levels.get(node)! },
+      ...{ rotary, localWindow, window, softcap, sinks, afterSegment: levels.get(node)! },
     };
   });
   return described

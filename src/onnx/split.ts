@@ -10,7 +10,7 @@ import { type PreparedGraph, prepareGraph } from "./prepare_graph.ts";
 import type { Model } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
-import { dealSegments, type Dealt } from "./segments.ts";
+import { type Partition, partitionNodes } from "./segments.ts";
 import { describeSites, isIndex, portOf, tableLimit } from "./site_ports.ts";
 
 /** What the cut may rely on. */
@@ -39,10 +39,10 @@ function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
 }
 
 /** A model of each segment; the last sees the wanted rows alone. */
-function buildSegments(model: Model, prepared: PreparedGraph, dealt: Dealt): Segment[] {
+function buildSegments(model: Model, prepared: PreparedGraph, partition: Partition): Segment[] {
   const { probes, proof } = prepared;
-  const last = dealt.segments.length - 1;
-  return dealt.segments.map((part, index) => {
+  const last = partition.segments.length - 1;
+  return partition.segments.map((part, index) => {
     const [inputs, outputs] = [part.inputs, part.outputs].map((names) =>
       names.map((name) => portOf(name, probes, proof.axes))
     ) as [TensorPort[], TensorPort[]];
@@ -60,8 +60,8 @@ function buildSegments(model: Model, prepared: PreparedGraph, dealt: Dealt): Seg
 function cutGraph(model: Model, contextLength: number): GraphCut {
   const prepared = prepareGraph(model.graph, contextLength);
   const { inputs, wanted, probes, proof, sites } = prepared;
-  const dealt = dealSegments(probes.index, proof.lengths, wanted);
-  const segments = buildSegments(model, prepared, dealt);
+  const partition = partitionNodes(probes.index, proof.lengths, wanted);
+  const segments = buildSegments(model, prepared, partition);
   const output = segments.at(-1)!.outputs.find(({ name }) => name === wanted)!;
   const width = output.shape.at(-1);
   if (typeof width !== "number") throw new Refusal(`The width of "${wanted}" is not known.`);
@@ -75,7 +75,7 @@ function cutGraph(model: Model, contextLength: number): GraphCut {
   const limit = Math.min(tableLimit(probes), ...sites.map(({ found }) => found.maxPositions));
   return {
     segments,
-    attentions: describeSites(prepared, dealt.siteLevels),
+    attentions: describeSites(prepared, partition.siteLevels),
     tokens: { ...inputPort(tokens), kind: inputs.kind },
     positions: positions && inputPort(positions),
     rows: ROWS,

@@ -16,7 +16,7 @@ import { Probes } from "./probes.ts";
 import type { Graph, Model } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
-import { dealSegments, type Dealt } from "./segments.ts";
+import { type Partition, partitionNodes } from "./segments.ts";
 import { describeSites, portOf, tableLimit } from "./site_ports.ts";
 
 /** What is wanted of an encoder. */
@@ -65,7 +65,7 @@ function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph 
 
 /** The last segment's ends: rows of wanted tokens, or the tail's result. */
 function endWith(
-  part: Dealt["segments"][number],
+  part: Partition["segments"][number],
   ports: { readonly inputs: readonly TensorPort[]; readonly outputs: readonly TensorPort[] },
   tail: EncoderTail | undefined,
 ) {
@@ -86,11 +86,11 @@ function endWith(
 function buildSegments(
   model: Model,
   prepared: TokenwiseGraph,
-  { dealt, tail }: { readonly dealt: Dealt; readonly tail: EncoderTail | undefined },
+  { partition, tail }: { readonly partition: Partition; readonly tail: EncoderTail | undefined },
 ): Segment[] {
   const { probes, proof } = prepared;
-  const last = dealt.segments.length - 1;
-  return dealt.segments.map((part, index) => {
+  const last = partition.segments.length - 1;
+  return partition.segments.map((part, index) => {
     const portsOf = (names: readonly string[]) =>
       names.map((name) => portOf(name, probes, proof.axes));
     const ports = { inputs: portsOf(part.inputs), outputs: portsOf(part.outputs) };
@@ -104,8 +104,8 @@ function cut(model: Model, options: EncoderSplitOptions): EncoderCut {
   const prepared = prepare(model.graph, options);
   const { inputs, wanted, probes, proof } = prepared;
   const tail = options.tail?.(portOf(wanted, probes, proof.axes));
-  const dealt = dealSegments(probes.index, proof.lengths, wanted);
-  const segments = buildSegments(model, prepared, { dealt, tail });
+  const partition = partitionNodes(probes.index, proof.lengths, wanted);
+  const segments = buildSegments(model, prepared, { partition, tail });
   const crossing = new Map(
     segments.flatMap((segment) => segment.inputs.map((port) => [port.name, port])),
   );
@@ -115,7 +115,7 @@ function cut(model: Model, options: EncoderSplitOptions): EncoderCut {
     : { kind: "tail", input: tail.input };
   return {
     segments,
-    attentions: describeSites(prepared, dealt.siteLevels),
+    attentions: describeSites(prepared, partition.siteLevels),
     tokens: portOf(inputs.tokens.name, probes, proof.axes),
     positions: inputs.positions && crossing.get(inputs.positions.name),
     uncountedId: inputs.skipsPadding ? options.padTokenId : undefined,

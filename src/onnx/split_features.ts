@@ -14,7 +14,7 @@ import type { Segment, TensorPort } from "./graph_cut.ts";
 import { GraphIndex, liveNodes } from "./graph_index.ts";
 import { makeNode, type Model, type Node } from "./proto.ts";
 import { buildSegment } from "./segment_model.ts";
-import { dealSegments, type Dealt } from "./segments.ts";
+import { type Partition, partitionNodes } from "./segments.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "./unmasked_attention.ts";
 
 /** A cut encoder. In all shapes `"rows"` stands for the inputs that are encoded together. */
@@ -56,11 +56,11 @@ export function splitFeatures(model: Model, wanted: string): FeatureCut | undefi
     const { dtype, shape } = run.value(name)!;
     return { name, dtype, shape: ["rows", ...shape.slice(1)] };
   };
-  const dealt = dealSegments(placed, new Set(), wanted);
-  const crossing = dealt.segments.flatMap(({ inputs, outputs }) => [...inputs, ...outputs]);
+  const partition = partitionNodes(placed, new Set(), wanted);
+  const crossing = partition.segments.flatMap(({ inputs, outputs }) => [...inputs, ...outputs]);
   if (crossing.some((name) => run.value(name) === undefined)) return undefined;
   return {
-    segments: dealt.segments.map(({ nodes, inputs, outputs }, segment) =>
+    segments: partition.segments.map(({ nodes, inputs, outputs }, segment) =>
       buildSegment(model, placed.constants, {
         index: segment,
         nodes,
@@ -68,7 +68,7 @@ export function splitFeatures(model: Model, wanted: string): FeatureCut | undefi
         outputs: outputs.map(portOf),
       })
     ),
-    attentions: describeSites(sites, dealt, run),
+    attentions: describeSites(sites, partition, run),
     output: portOf(wanted),
     numTokens,
   };
@@ -97,7 +97,7 @@ function placeSites(index: GraphIndex, sites: readonly Site[], wanted: string): 
 
 function describeSites(
   sites: readonly Site[],
-  { siteLevels }: Dealt,
+  { siteLevels }: Partition,
   run: Evaluation,
 ): EncoderSite[] {
   return sites.map(({ found, node }, layer) => {

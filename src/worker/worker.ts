@@ -13,7 +13,7 @@ import { mediaOf } from "../models/media_of.ts";
 import type { Model } from "../models/model.ts";
 import { answerTokens } from "../models/model_tokenizer.ts";
 import type { Task, TaskEvent } from "../models/task.ts";
-import { Lead } from "./lead.ts";
+import { Backpressure } from "./backpressure.ts";
 import {
   type FromWorker,
   isPaced,
@@ -23,7 +23,7 @@ import {
 } from "./protocol.ts";
 
 /** Pieces of an answer that are made before the first of them is read. */
-const MAX_LEAD = 2;
+const MAX_UNREAD = 2;
 
 interface Loaded {
   readonly backend: Backend;
@@ -99,16 +99,16 @@ async function writtenSeconds(folder: string): Promise<number> {
 
 function take(task: Task, port: MessagePort): void {
   let end: (() => void) | undefined;
-  const lead = new Lead(MAX_LEAD);
+  const backpressure = new Backpressure(MAX_UNREAD);
   const emit = async (event: TaskEvent) => {
     port.postMessage(event, [...mediaOf(event)]);
     if (event.type === "done" || event.type === "error") port.close();
-    if (isPaced(event)) await lead.grow();
+    if (isPaced(event)) await backpressure.sent();
   };
   port.onmessage = ({ data }: MessageEvent<ToRequest>) => {
-    if (data.type === "taken") return lead.shrink();
+    if (data.type === "taken") return backpressure.taken();
     end?.();
-    lead.forget();
+    backpressure.disable();
     port.close();
   };
   try {

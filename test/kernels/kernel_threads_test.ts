@@ -37,7 +37,7 @@ function openPaged(threads?: KernelThreads): SimdAttention {
 
 function openPacked(threads?: KernelThreads): SimdPackedAttention {
   const { write, attend } = makeLayer(SHAPE);
-  const layer = { shape: SHAPE, ...write, ...attend, reach: 0, isPacked: true };
+  const layer = { shape: SHAPE, ...write, ...attend, window: 0, isPacked: true };
   const attention = new SimdPackedAttention([layer], threads);
   attention.begin(BOUNDS);
   const normal = makeNormal(2);

@@ -32,7 +32,7 @@ interface Case {
 
 interface CaseOptions {
   readonly softcap?: number;
-  readonly reach?: number;
+  readonly window?: number;
   /** Queries, keys and values side by side in one tensor. */
   readonly isPacked?: boolean;
   readonly hasOutliers?: boolean;
@@ -40,7 +40,7 @@ interface CaseOptions {
 
 /** Tensors that hold NaN in every row that no sequence has. */
 function makeCase(shape: HeadShape, bounds: PackedBounds, options: CaseOptions): Case {
-  const { softcap = 0, reach = 0, isPacked = false, hasOutliers = false } = options;
+  const { softcap = 0, window = 0, isPacked = false, hasOutliers = false } = options;
   const { heads, kvHeads, headSize, elem } = shape;
   const [query, key] = [heads * headSize, kvHeads * headSize];
   const layouts = isPacked
@@ -72,7 +72,7 @@ function makeCase(shape: HeadShape, bounds: PackedBounds, options: CaseOptions):
   const isKey = (row: number) => keyRows.has(row);
   return {
     bounds,
-    params: { shape, q: q!, k: k!, v: v!, scale: 1 / Math.sqrt(headSize), softcap, reach },
+    params: { shape, q: q!, k: k!, v: v!, scale: 1 / Math.sqrt(headSize), softcap, window },
     isPacked,
     q: queries,
     k: isPacked ? queries : fill(k!.stride, numKeyRows, isKey),
@@ -171,15 +171,15 @@ attentionTest("one token", SHAPE, selfBounds([1]));
 attentionTest("one long sequence", SHAPE, selfBounds([700]));
 attentionTest("queries, keys and values in one tensor", SHAPE, UNEVEN, { isPacked: true });
 attentionTest("logits that overwhelm all others", SHAPE, UNEVEN, { hasOutliers: true });
-for (const reach of [1, 7, 64]) {
-  attentionTest(`a reach of ${reach}`, SHAPE, selfBounds([1, 40, 300]), { reach });
+for (const window of [1, 7, 64]) {
+  attentionTest(`a window of ${window}`, SHAPE, selfBounds([1, 40, 300]), { window });
 }
-attentionTest("a reach of 7 and one head", { ...SHAPE, heads: 1, kvHeads: 1 }, UNEVEN, {
-  reach: 7,
+attentionTest("a window of 7 and one head", { ...SHAPE, heads: 1, kvHeads: 1 }, UNEVEN, {
+  window: 7,
 });
 attentionTest("a soft cap", SHAPE, UNEVEN, { softcap: 1.5 });
 attentionTest("everything at once in f16", { ...SHAPE, elem: "f16" }, UNEVEN, {
-  reach: 20,
+  window: 20,
   softcap: 5,
   isPacked: true,
 });
@@ -195,7 +195,7 @@ attentionTest("other keys than its own, two sequences sharing theirs", SHAPE, {
 gpuTest("PackedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
   const hardware = { ...gpu, isFallbackAdapter: false };
   for (const elem of ["f32", "f16"] as Elem[]) {
-    const given = makeCase({ ...SHAPE, headSize: 64, elem }, UNEVEN, { reach: 100 });
+    const given = makeCase({ ...SHAPE, headSize: 64, elem }, UNEVEN, { window: 100 });
     assertClose(await attendOnGpu(hardware, given), attendExactly(given), TOLERANCE[elem]);
   }
 });

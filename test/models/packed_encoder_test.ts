@@ -168,7 +168,7 @@ for (const [given, { reaches }] of GRAPHS) {
     .split("/").slice(-3).join("/");
   Deno.test(`PackedEncoder.run() gives the whole graph's rows on the CPU: ${name}`, async () => {
     const cut = await assertSame(new CpuBackend(), given);
-    const found = cut.attentions.map(({ reach = Infinity }) => reach);
+    const found = cut.attentions.map(({ window = Infinity }) => window);
     assert.deepEqual(found, reaches ?? found.map(() => Infinity));
     // Nothing of masks and lengths is left in the segments.
     for (const { name, dtype } of cut.segments.flatMap(({ inputs }) => inputs)) {

@@ -83,7 +83,7 @@ function clip(call: Call): readonly [Value] {
   );
 }
 
-/** Activations: nothing on paper depends on their numbers. */
+/** Activations: no partial evaluation depends on their numbers. */
 const SHAPE_ONLY = [
   "Erf",
   "Gelu",

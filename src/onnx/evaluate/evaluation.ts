@@ -1,5 +1,5 @@
 /**
- * Runs a graph on paper: shapes everywhere, numbers where they are small and known. The cut uses it to find
+ * Partial evaluation of a graph: shapes everywhere, numbers where they are small and known. The cut uses it to find
  * out what masks, lengths and positions a graph computes, whatever nodes its exporter chose for them.
  *
  * @module
@@ -19,7 +19,7 @@ const RULES: Rules = {
   ...PRODUCT_RULES,
 };
 
-/** The values of one run on paper. */
+/** The values of one partial evaluation. */
 export class Evaluation {
   readonly #index: GraphIndex;
   readonly #values: Map<string, Value | undefined>;

@@ -35,7 +35,7 @@ function computed(
   }];
 }
 
-/** `Gather`, and `GatherBlockQuantized` whose packed numbers nobody needs on paper. */
+/** `Gather`, and `GatherBlockQuantized` whose packed numbers no partial evaluation needs. */
 function gather(call: Call): readonly [Value] {
   const [source, indices] = [need(call, 0), need(call, 1)];
   const axis = axisOf(intAttribute(call.node, "axis") ?? 0, source.shape.length);

@@ -1,5 +1,5 @@
 /**
- * Operators whose numbers never matter on paper: products, norms, quantisation. Only shapes are known of their results.
+ * Operators whose numbers never matter to a partial evaluation: products, norms, quantisation. Only shapes are known of their results.
  *
  * @module
  */

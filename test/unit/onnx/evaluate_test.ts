@@ -30,7 +30,7 @@ const b = (shape: readonly number[], ...elements: number[]): Input => ["bool", s
 const matrix = f([2, 3], 1.5, -2, 0, 4, 0.25, -0.5);
 const cube = f([2, 3, 4], ...Array.from({ length: 24 }, (_, n) => n - 7));
 
-/** Each case is run by ONNX Runtime and on paper. */
+/** Each case is run by ONNX Runtime and by partial evaluation. */
 const CASES: readonly Case[] = [
   ...[
     "Neg",
@@ -184,7 +184,7 @@ for (const { op, inputs, attributes = {}, opset = 17, ...rest } of CASES) {
     const feeds = new Map(
       inputs.flatMap((input, n): [string, Value][] => input ? [[`in${n}`, valueOf(input)]] : []),
     );
-    const paper = new Evaluation(new GraphIndex(model.graph), feeds);
+    const evaluation = new Evaluation(new GraphIndex(model.graph), feeds);
 
     const session = await openSession(bytes);
     const tensors: Tensors = Object.fromEntries(
@@ -193,7 +193,7 @@ for (const { op, inputs, attributes = {}, opset = 17, ...rest } of CASES) {
     const truth = await session.run(tensors);
     await session.release();
     for (const name of results) {
-      const value = paper.value(name);
+      const value = evaluation.value(name);
       assert.ok(value !== undefined, `${name} is unknown`);
       assert.equal(value.dtype, truth[name]!.type);
       assert.deepEqual(value.shape, truth[name]!.dims);

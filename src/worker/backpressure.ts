@@ -1,13 +1,13 @@
 /**
- * How far the making of an answer is ahead of its reader.
+ * Backpressure between the worker that makes an answer and its reader.
  *
  * @module
  */
 
 /** Counts pieces that were sent and not yet taken, and holds the sender back when they are enough. */
-export class Lead {
+export class Backpressure {
   readonly #max: number;
-  #size = 0;
+  #numUnread = 0;
   #room: PromiseWithResolvers<void> | undefined;
 
   /** @param max pieces that may lie unread while another is made. */
@@ -16,21 +16,21 @@ export class Lead {
   }
 
   /** A piece was sent. Resolves when another may be made. */
-  grow(): Promise<void> {
-    if (++this.#size < this.#max) return Promise.resolve();
+  sent(): Promise<void> {
+    if (++this.#numUnread < this.#max) return Promise.resolve();
     this.#room ??= Promise.withResolvers();
     return this.#room.promise;
   }
 
   /** A piece was taken. */
-  shrink(): void {
-    this.#size--;
-    if (this.#size < this.#max) this.#release();
+  taken(): void {
+    this.#numUnread--;
+    if (this.#numUnread < this.#max) this.#release();
   }
 
   /** Nobody reads any more: the sender goes on, and finds that out by itself. */
-  forget(): void {
-    this.#size = -Infinity;
+  disable(): void {
+    this.#numUnread = -Infinity;
     this.#release();
   }
 
