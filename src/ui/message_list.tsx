@@ -4,7 +4,7 @@
  * @module
  */
 import type { JSX } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { memo } from "preact/compat";
 import { formatMs } from "./controls.tsx";
 import type { AnswerFigures, Message, ToolCall } from "./conversation.ts";
@@ -156,7 +156,7 @@ function Markdown({ text, isComplete }: { text: string; isComplete: boolean }): 
   const view = useRef<MarkdownView | undefined>(undefined);
   const pending = useRef<number | undefined>(undefined);
   const restUntilMs = useRef(0);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const update = () => {
       view.current ??= new MarkdownView(root.current!);
       const startedMs = performance.now();

@@ -124,9 +124,7 @@ testReady(
 );
 
 Deno.test("status table: 404 model or endpoint not found", async () => {
-  for (
-    const path of ["/completions", "/health/", "/v1/models/", "/v2/models", "/v1", "/v1/v1/health"]
-  ) {
+  for (const path of ["/edits", "/health/x", "/v2/models", "/v1", "/v1/v1/health"]) {
     await assertNested(await loading.request(path), invalid("not_found", 404));
   }
 });
