@@ -65,7 +65,8 @@ export async function openFeatureEncoder(
   const { input, output, maxInputs, maxWholeInputs } = options;
   const session = await options.backend.openModel(model, options.files);
   return {
-    maxInputs: Math.min(maxInputs, MAX_INPUTS, maxWholeInputs),
+    // One input is enough work for all cores; several took as long each, and that much more memory.
+    maxInputs: isCut ? Math.min(maxInputs, MAX_INPUTS, maxWholeInputs) : 1,
     inputs: session.inputs,
     encode: async (features) => (await session.run({ [input]: features }))[output]!,
     release: () => session.release(),
