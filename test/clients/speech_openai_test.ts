@@ -55,6 +55,7 @@ Deno.test("openai: stream_format sse carries the sound as events; what cannot be
     request({ response_format: "wav", stream_format: "sse" }),
   );
   const types = (await response.text()).trim().split("\n\n")
+    .filter((event) => event.startsWith("data: "))
     .map((event) => JSON.parse(event.slice("data: ".length)).type);
   assert.deepEqual(types, [
     "speech.audio.delta",
