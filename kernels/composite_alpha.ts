@@ -1,5 +1,5 @@
 /**
- * `composite_alpha` on the GPU: a picture's alpha times a mask, where both lie.
+ * `composite_alpha` on the GPU: an image's alpha times a mask, where both lie.
  *
  * `composite_alpha_reference.ts` has the formula.
  *
@@ -9,8 +9,8 @@ import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
 import source from "./composite_alpha.wgsl" with { type: "text" };
-import { type MaskForm, weighAxis } from "./picture_form.ts";
-import type { PictureBuffer, TensorPlace } from "./resize_normalize.ts";
+import { type MaskForm, weighAxis } from "./image_form.ts";
+import type { ImageBuffer, TensorPlace } from "./resize_normalize.ts";
 
 const BINDINGS = {
   mask: "read",
@@ -19,13 +19,13 @@ const BINDINGS = {
   rows: "read",
   row_weights: "read",
   sizes: "read",
-  picture: "read_write",
+  image: "read_write",
 } as const;
 
 const WORKGROUP = { WG_X: 32, WG_Y: 4 } as const;
 const SIZES_WORDS = 6;
 
-/** Multiplies pictures' alpha by masks; its memory grows to the longest sides it has seen. */
+/** Multiplies images' alpha by masks; its memory grows to the longest sides it has seen. */
 export class CompositeAlpha {
   readonly #gpu: GpuContext;
   readonly #kernel: Kernel<typeof BINDINGS>;
@@ -54,13 +54,13 @@ export class CompositeAlpha {
    * Uploads the weights, and appends the work: one dispatch. Submit it before the next call, whose upload takes the
    * place of this one's.
    *
-   * @param options.picture changed in place.
+   * @param options.image changed in place.
    */
   encode(
     pass: GPUComputePassEncoder,
-    { picture, mask, form }: { picture: PictureBuffer; mask: TensorPlace; form: MaskForm },
+    { image, mask, form }: { image: ImageBuffer; mask: TensorPlace; form: MaskForm },
   ): void {
-    const { width, height } = picture;
+    const { width, height } = image;
     const across = weighAxis(form.contentWidth, width, form.filter);
     const down = weighAxis(form.contentHeight, height, form.filter);
     const columns = this.#columns.write(across);
@@ -81,7 +81,7 @@ export class CompositeAlpha {
       rows: rows.spans,
       row_weights: rows.weights,
       sizes: this.#sizes,
-      picture: picture.buffer,
+      image: image.buffer,
     }, [Math.ceil(width / WORKGROUP.WG_X), Math.ceil(height / WORKGROUP.WG_Y)]);
   }
 

@@ -1,17 +1,17 @@
-// A picture's alpha times a mask of another size, in place:
+// An image's alpha times a mask of another size, in place:
 //
 //   alpha[y, x] = floor(clamp(Σ_j v[y, j] Σ_i u[x, i] mask[rows[y].first + j, columns[x].first + i], 0, 1)
 //                       · alpha[y, x] + 0.5)
 //
 // summed in f32; a sum that is no number counts as 0. Where alpha comes to 0 so do the colours, else they stay.
 //
-//   mask            f32 [masks, maskHeight, maskWidth]; of one picture, from `start` on
+//   mask            f32 [masks, maskHeight, maskWidth]; of one image, from `start` on
 //   columns         Span [width]
 //   column_weights  f32 [width, column_stride]     u; a row adds up to 1
 //   rows            Span [height]
 //   row_weights     f32 [height, row_stride]       v; a row adds up to 1
 //   sizes           Sizes
-//   picture         u32 [height, width]            red in the lowest byte, alpha in the highest
+//   image         u32 [height, width]            red in the lowest byte, alpha in the highest
 //
 // Each invocation makes one pixel. No workgroup memory.
 
@@ -35,7 +35,7 @@ struct Sizes {
 @group(0) @binding(3) var<storage, read> rows: array<Span>;
 @group(0) @binding(4) var<storage, read> row_weights: array<f32>;
 @group(0) @binding(5) var<storage, read> sizes: Sizes;
-@group(0) @binding(6) var<storage, read_write> picture: array<u32>;
+@group(0) @binding(6) var<storage, read_write> image: array<u32>;
 
 override WG_X: u32;
 override WG_Y: u32;
@@ -57,8 +57,8 @@ fn composite_alpha(@builtin(global_invocation_id) id: vec3<u32>) {
     sum += row_weights[id.y * sizes.row_stride + j] * across;
   }
   let at = id.y * sizes.width + id.x;
-  let pixel = picture[at];
+  let pixel = image[at];
   let alpha = select(0.0, min(sum, 1.0), sum > 0.0);
   let product = u32(alpha * f32(pixel >> 24u) + 0.5);
-  picture[at] = select((pixel & 0xffffffu) | (product << 24u), 0u, product == 0u);
+  image[at] = select((pixel & 0xffffffu) | (product << 24u), 0u, product == 0u);
 }

@@ -1,11 +1,11 @@
 /**
  * `composite_alpha` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
  *
- * With `m` the mask's content and `u`, `v` the weights of the form's filter from its size to the picture's:
+ * With `m` the mask's content and `u`, `v` the weights of the form's filter from its size to the image's:
  *
  *     alpha[y, x] = clamp(Σ_j v[y, j] Σ_i u[x, i] m[j, i], 0, 1) · own[y, x]
  *
- * where `own` is the alpha that the picture had, 0 to 255; the product is rounded half up, and a sum that is no number
+ * where `own` is the alpha that the image had, 0 to 255; the product is rounded half up, and a sum that is no number
  * counts as 0. Where alpha comes to 0 so do the colours: what was removed cannot be brought back, and files of it are
  * smaller and sooner written. Elsewhere colours stay as they are.
  *
@@ -14,7 +14,7 @@
 import { BAND_BYTES, type PixelMemory, PixelRoom } from "../src/media/pixel_simd.ts";
 import type { Pixels } from "../src/media/pixels.ts";
 import type { Weights } from "../src/media/resample_filter.ts";
-import { type MaskForm, weighAxis } from "./picture_form.ts";
+import { type MaskForm, weighAxis } from "./image_form.ts";
 
 const CHANNELS = 4;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
@@ -26,25 +26,25 @@ export interface Mask {
   readonly form: MaskForm;
 }
 
-/** A mask of a picture of which only some rows are at hand. */
+/** A mask of an image of which only some rows are at hand. */
 export interface RowsMask extends Mask {
-  /** Where the rows begin in the picture. */
+  /** Where the rows begin in the image. */
   readonly firstRow: number;
-  /** Of the whole picture. */
+  /** Of the whole image. */
   readonly height: number;
 }
 
 /**
- * Multiplies a picture's alpha by a mask.
+ * Multiplies an image's alpha by a mask.
  *
- * @param picture RGBA, which is changed in place, or RGB, which is opaque and left as it is.
+ * @param image RGBA, which is changed in place, or RGB, which is opaque and left as it is.
  * @returns RGBA.
  */
-export function compositeAlpha(picture: Pixels, mask: Mask): Pixels {
-  const { width, height, channels } = picture;
-  const data = channels === CHANNELS ? picture.data : new Uint8Array(CHANNELS * width * height);
+export function compositeAlpha(image: Pixels, mask: Mask): Pixels {
+  const { width, height, channels } = image;
+  const data = channels === CHANNELS ? image.data : new Uint8Array(CHANNELS * width * height);
   let at = 0;
-  for (const band of compositeBands(picture, { ...mask, firstRow: 0, height })) {
+  for (const band of compositeBands(image, { ...mask, firstRow: 0, height })) {
     data.set(band, at);
     at += band.length;
   }
@@ -83,11 +83,11 @@ export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Ar
   }
 }
 
-/** Where a mask's rows of the picture's width lie, and what they are made of. */
+/** Where a mask's rows of the image's width lie, and what they are made of. */
 interface PlacedMask {
   /** The row that is worked with. */
   readonly sums: number;
-  /** Rows of the mask that are as wide as the picture. */
+  /** Rows of the mask that are as wide as the image. */
   readonly kept: readonly number[];
   readonly width: number;
   readonly across: Weights;
@@ -98,13 +98,13 @@ function placeMask(room: PixelRoom, width: number, { form, height }: RowsMask): 
   const across = weighAxis(form.contentWidth, width, form.filter);
   const down = weighAxis(form.contentHeight, height, form.filter);
   const reserveRow = () => room.reserve(F32_BYTES * width);
-  // As many as any row of the picture is made of.
+  // As many as any row of the image is made of.
   const numKept = height < form.contentHeight ? 0 : Math.min(down.stride, form.height);
   const sums = reserveRow();
   return { sums, kept: Array.from({ length: numKept }, reserveRow), width, across, down };
 }
 
-/** Writes a row of the mask at the picture's size. */
+/** Writes a row of the mask at the image's size. */
 type MaskWriter = (row: number) => void;
 
 function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWriter {
@@ -113,7 +113,7 @@ function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWr
     : stretchThenBlend(memory, placed, mask);
 }
 
-/** Makes the mask's rows as wide as the picture, each once, and blends neighbours: the less work where masks grow. */
+/** Makes the mask's rows as wide as the image, each once, and blends neighbours: the less work where masks grow. */
 function stretchThenBlend(
   { kernels, buffer }: PixelMemory,
   { sums, kept, width, across, down }: PlacedMask,
@@ -148,7 +148,7 @@ function stretchThenBlend(
   };
 }
 
-/** Makes the mask as high as the picture first: it has few rows then, and a long row is made once. */
+/** Makes the mask as high as the image first: it has few rows then, and a long row is made once. */
 function shrinkThenStretch(
   { buffer }: PixelMemory,
   { sums, width, across, down }: PlacedMask,

@@ -1,5 +1,5 @@
 /**
- * `resize_normalize` on the GPU: a picture becomes a model's input, in the input's own buffer.
+ * `resize_normalize` on the GPU: an image becomes a model's input, in the input's own buffer.
  *
  * `resize_normalize_reference.ts` has the formula.
  *
@@ -8,12 +8,12 @@
 import { createBuffer, type GpuContext } from "../src/gpu/device.ts";
 import { Kernel } from "../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
-import { type TensorForm, weighAxis } from "./picture_form.ts";
+import { type TensorForm, weighAxis } from "./image_form.ts";
 import source from "./resize_normalize.wgsl" with { type: "text" };
 import rowsSource from "./resize_rows.wgsl" with { type: "text" };
 
 const ROWS_BINDINGS = {
-  picture: "read",
+  image: "read",
   columns: "read",
   weights: "read",
   sizes: "read",
@@ -34,8 +34,8 @@ const FORM_WORDS = 16;
 const BYTES_PER_WIDE_PIXEL = 4;
 const CHANNELS = 3;
 
-/** A picture in device memory: u32 `[height, width]`, red in the lowest byte. */
-export interface PictureBuffer {
+/** An image in device memory: u32 `[height, width]`, red in the lowest byte. */
+export interface ImageBuffer {
   readonly buffer: GPUBuffer;
   readonly width: number;
   readonly height: number;
@@ -50,11 +50,11 @@ export interface TensorPlace {
 }
 
 /** Bytes of what lies between the two shaders, in one binding. */
-export function intermediateBytes(pictureHeight: number, { contentWidth }: TensorForm): number {
-  return pictureHeight * contentWidth * BYTES_PER_WIDE_PIXEL;
+export function intermediateBytes(imageHeight: number, { contentWidth }: TensorForm): number {
+  return imageHeight * contentWidth * BYTES_PER_WIDE_PIXEL;
 }
 
-/** Resizes and normalises pictures of any size; its memory grows to what the largest took. */
+/** Resizes and normalises images of any size; its memory grows to what the largest took. */
 export class ResizeNormalize {
   readonly #gpu: GpuContext;
   readonly #shrinkRows: Kernel<typeof ROWS_BINDINGS>;
@@ -91,9 +91,9 @@ export class ResizeNormalize {
    */
   encode(
     pass: GPUComputePassEncoder,
-    { picture, form, output }: { picture: PictureBuffer; form: TensorForm; output: TensorPlace },
+    { image, form, output }: { image: ImageBuffer; form: TensorForm; output: TensorPlace },
   ): void {
-    const { width, height } = picture;
+    const { width, height } = image;
     const { contentWidth, contentHeight, filter } = form;
     const across = weighAxis(width, contentWidth, filter);
     const down = weighAxis(height, contentHeight, filter);
@@ -104,7 +104,7 @@ export class ResizeNormalize {
     this.#writeForm(form, down.stride, output.start);
     const wide = this.#reserve(intermediateBytes(height, form));
     this.#shrinkRows.encode(pass, {
-      picture: picture.buffer,
+      image: image.buffer,
       columns: columns.spans,
       weights: columns.weights,
       sizes: this.#sizes,

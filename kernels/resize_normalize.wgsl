@@ -1,15 +1,15 @@
-// A picture as a model's input, the second half of resize_normalize:
+// An image as a model's input, the second half of resize_normalize:
 //
 //   output[c, y, x] = scale[c] · level(Σ_j weights[y, j] wide[rows[y].first + j, x, c]) + offset[c]
 //
 // for x and y within the content, and 0 in the rest of the tensor; summed in f32 over rows[y].count rows and rounded half
 // up to 0…255.
 //
-//   wide     u32 [height of the picture, contentWidth]           red in the lowest byte
+//   wide     u32 [height of the image, contentWidth]           red in the lowest byte
 //   rows     Span [contentHeight]
 //   weights  f32 [contentHeight, stride]                         a row adds up to 1
 //   form     Form
-//   output   f32 [pictures, 3, height, width] or [pictures, height, width, 3]; of one picture, from `start` on
+//   output   f32 [images, 3, height, width] or [images, height, width, 3]; of one image, from `start` on
 //
 // An element of channel c lies at start + c · channel_step + (y · width + x) · pixel_step.
 // Each invocation makes one pixel. No workgroup memory.

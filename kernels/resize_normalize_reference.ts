@@ -1,36 +1,36 @@
 /**
  * `resize_normalize` on the CPU: the oracle of the WGSL kernel, and what the CPU backend runs.
  *
- * With `p` the picture and `u`, `v` the weights of the form's filter along x and y, each row of which adds up to 1:
+ * With `p` the image and `u`, `v` the weights of the form's filter along x and y, each row of which adds up to 1:
  *
  *     wide[j, x, c]   = level(Σ_i u[x, i] p[j, i, c])
  *     output[y, x, c] = scale[c] · level(Σ_j v[y, j] wide[j, x, c]) + offset[c]
  *
  * for x and y within the form's content, and 0 beyond it; alpha is passed over. `level` rounds to 0…255: models are
- * trained on pictures that Pillow resized, with whole levels after each of its two passes, and small ones notice. What
- * rounds here is Pillow's own arithmetic. A filter widens by the factor by which a picture shrinks, so that every pixel counts (antialiasing).
+ * trained on images that Pillow resized, with whole levels after each of its two passes, and small ones notice. What
+ * rounds here is Pillow's own arithmetic. A filter widens by the factor by which an image shrinks, so that every pixel counts (antialiasing).
  *
  * @module
  */
 import type { Pixels } from "../src/media/pixels.ts";
 import { resizeChannels } from "../src/media/resample.ts";
-import type { TensorForm } from "./picture_form.ts";
+import type { TensorForm } from "./image_form.ts";
 
 const CHANNELS = 3;
 
 /**
- * Writes a picture as a tensor.
+ * Writes an image as a tensor.
  *
- * @param picture of any channels; grey has three that are equal.
+ * @param image of any channels; grey has three that are equal.
  * @param output f32 `[3, height, width]` or `[height, width, 3]`, after the form.
  */
 export function resizeNormalize(
-  picture: Pixels,
+  image: Pixels,
   form: TensorForm,
   output: Float32Array,
 ): void {
   const { contentWidth: width, contentHeight: height, filter } = form;
-  normalize(resizeChannels(picture, { width, height, filter }), form, output);
+  normalize(resizeChannels(image, { width, height, filter }), form, output);
 }
 
 function normalize(

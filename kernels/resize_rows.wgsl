@@ -1,11 +1,11 @@
-// The rows of a picture at another width, the first half of resize_normalize:
+// The rows of an image at another width, the first half of resize_normalize:
 //
-//   wide[j, x] = level(Σ_i weights[x, i] picture[j, columns[x].first + i])
+//   wide[j, x] = level(Σ_i weights[x, i] image[j, columns[x].first + i])
 //
 // summed in f32 over columns[x].count pixels and rounded half up to 0…255, each channel by itself; alpha is carried along
 // and never looked at.
 //
-//   picture  u32 [height, width]           red in the lowest byte
+//   image  u32 [height, width]           red in the lowest byte
 //   columns  Span [contentWidth]
 //   weights  f32 [contentWidth, stride]    a row adds up to 1
 //   sizes    Sizes
@@ -25,7 +25,7 @@ struct Sizes {
   stride: u32,
 }
 
-@group(0) @binding(0) var<storage, read> picture: array<u32>;
+@group(0) @binding(0) var<storage, read> image: array<u32>;
 @group(0) @binding(1) var<storage, read> columns: array<Span>;
 @group(0) @binding(2) var<storage, read> weights: array<f32>;
 @group(0) @binding(3) var<storage, read> sizes: Sizes;
@@ -44,7 +44,7 @@ fn resize_rows(@builtin(global_invocation_id) id: vec3<u32>) {
   let row = id.x * sizes.stride;
   var sum = vec4(0.0);
   for (var i = 0u; i < span.count; i++) {
-    sum += weights[row + i] * unpack4x8unorm(picture[start + i]);
+    sum += weights[row + i] * unpack4x8unorm(image[start + i]);
   }
   wide[id.y * sizes.content_width + id.x] = pack4x8unorm(sum);
 }

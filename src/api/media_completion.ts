@@ -17,7 +17,7 @@ const AudioContent = z.object({
   audio_url: z.object({ url: z.string().describe("data: and a sound file as base64") }),
 }).meta({ id: "AudioContent" });
 
-/** The answer that holds a picture. */
+/** The answer that holds an image. */
 export const ImageCompletion = completionOf(ImageContent).meta({ id: "ImageCompletion" });
 
 /** The answer that holds speech. */

@@ -1,5 +1,5 @@
 /**
- * The kernels of pictures on the CPU: their references. Masks are left to whoever goes through the pixels next.
+ * The kernels of images on the CPU: their references. Masks are left to whoever goes through the pixels next.
  *
  * @module
  */
@@ -7,13 +7,13 @@ import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import type { Pixels } from "../media/pixels.ts";
 import { Tensor } from "../onnx/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
-import type { ImageKernels, MaskedPicture, MaskRow, OpenPicture, TensorRow } from "./images.ts";
+import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from "./images.ts";
 
 /** See the module. */
 export class CpuImages implements ImageKernels {
   #elements = new Float32Array();
 
-  open(pixels: Pixels): OpenPicture {
+  open(pixels: Pixels): OpenImage {
     return { pixels, close: () => {} };
   }
 
@@ -23,14 +23,14 @@ export class CpuImages implements ImageKernels {
       this.#elements = new Float32Array(rows.length * perRow);
     }
     const elements = this.#elements.subarray(0, rows.length * perRow);
-    rows.forEach(({ picture, form }, row) => {
+    rows.forEach(({ image, form }, row) => {
       const output = elements.subarray(row * perRow, (row + 1) * perRow);
-      resizeNormalize(picture.pixels, form, output);
+      resizeNormalize(image.pixels, form, output);
     });
     return new Tensor("float32", elements, tensorDims(rows));
   }
 
-  mask({ pixels }: OpenPicture, { masks, index, form }: MaskRow): Promise<MaskedPicture> {
+  mask({ pixels }: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
     const size = form.width * form.height;
     const elements = masks.data as Float32Array;
     const values = elements.slice(index * size, (index + 1) * size);

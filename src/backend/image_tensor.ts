@@ -1,5 +1,5 @@
 /**
- * The shape of a tensor of pictures.
+ * The shape of a tensor of images.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { TensorRow } from "./images.ts";
 
 const CHANNELS = 3;
 
-/** Elements of one picture. */
+/** Elements of one image. */
 export function elementsPerRow([row]: readonly TensorRow[]): number {
   const { width, height } = row!.form;
   return CHANNELS * width * height;

@@ -1,22 +1,22 @@
 /**
- * What models of pictures need of a device besides sessions.
+ * What models of images need of a device besides sessions.
  *
  * @module
  */
 import type { Mask } from "../../kernels/composite_alpha_reference.ts";
-import type { MaskForm, TensorForm } from "../../kernels/picture_form.ts";
+import type { MaskForm, TensorForm } from "../../kernels/image_form.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "../onnx/ort.ts";
 
-/** A picture where the kernels can work on it. Whoever opened it closes it. */
-export interface OpenPicture {
+/** An image where the kernels can work on it. Whoever opened it closes it. */
+export interface OpenImage {
   readonly pixels: Pixels;
   close(): void;
 }
 
-/** A picture and how a model wants to see it. */
+/** An image and how a model wants to see it. */
 export interface TensorRow {
-  readonly picture: OpenPicture;
+  readonly image: OpenImage;
   readonly form: TensorForm;
 }
 
@@ -28,18 +28,18 @@ export interface MaskRow {
   readonly form: MaskForm;
 }
 
-/** A picture that has been given a mask. */
-export interface MaskedPicture {
+/** An image that has been given a mask. */
+export interface MaskedImage {
   /** RGB or RGBA. */
   readonly pixels: Pixels;
   /** What their alpha is still to be multiplied by; absent where the device has done it, and they are RGBA. */
   readonly mask?: Mask | undefined;
 }
 
-/** Work on pictures. */
+/** Work on images. */
 export interface ImageKernels {
-  /** Takes a picture in, where it stays until it is closed. @param pixels RGB or RGBA, the caller's. */
-  open(pixels: Pixels): OpenPicture;
+  /** Takes an image in, where it stays until it is closed. @param pixels RGB or RGBA, the caller's. */
+  open(pixels: Pixels): OpenImage;
   /**
    * A model's input, f32 `[rows, 3, height, width]` or `[rows, height, width, 3]`: it stands until the next call, and is
    * not the caller's.
@@ -47,7 +47,7 @@ export interface ImageKernels {
    * @param rows at least one, their forms of one layout and size.
    */
   toTensor(rows: readonly TensorRow[]): Tensor;
-  /** Gives a picture a mask. Its pixels stay as they are: what the device makes of them lies elsewhere. */
-  mask(picture: OpenPicture, mask: MaskRow): Promise<MaskedPicture>;
+  /** Gives an image a mask. Its pixels stay as they are: what the device makes of them lies elsewhere. */
+  mask(image: OpenImage, mask: MaskRow): Promise<MaskedImage>;
   dispose(): void;
 }

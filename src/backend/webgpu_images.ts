@@ -1,12 +1,12 @@
 /**
- * The kernels of pictures on a GPU.
+ * The kernels of images on a GPU.
  *
  * @module
  */
 import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
 import {
+  type ImageBuffer,
   intermediateBytes,
-  type PictureBuffer,
   ResizeNormalize,
   type TensorPlace,
 } from "../../kernels/resize_normalize.ts";
@@ -17,7 +17,7 @@ import type { Pixels } from "../media/pixels.ts";
 import { toRgba } from "../media/rgba.ts";
 import { Tensor } from "../onnx/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
-import type { ImageKernels, MaskedPicture, MaskRow, OpenPicture, TensorRow } from "./images.ts";
+import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from "./images.ts";
 
 const STAGING_BYTES = 2 ** 24;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
@@ -25,18 +25,18 @@ const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 /** How to work. */
 export interface WebGpuImagesOptions {
   /**
-   * Whether pictures go to the device; else only tensors and masks do. By default not on a software adapter, where the
+   * Whether images go to the device; else only tensors and masks do. By default not on a software adapter, where the
    * shaders take twice to five times as long as the references.
    */
-  readonly takesPictures?: boolean | undefined;
+  readonly takesImages?: boolean | undefined;
 }
 
-/** A picture with its copy on the device, where it has one. */
-class DevicePicture implements OpenPicture {
+/** An image with its copy on the device, where it has one. */
+class DeviceImage implements OpenImage {
   readonly pixels: Pixels;
-  readonly onDevice: PictureBuffer | undefined;
+  readonly onDevice: ImageBuffer | undefined;
 
-  constructor(pixels: Pixels, onDevice: PictureBuffer | undefined) {
+  constructor(pixels: Pixels, onDevice: ImageBuffer | undefined) {
     this.pixels = pixels;
     this.onDevice = onDevice;
   }
@@ -46,7 +46,7 @@ class DevicePicture implements OpenPicture {
   }
 }
 
-/** See the module. Pictures larger than a binding of the device are worked on by the CPU. */
+/** See the module. Images larger than a binding of the device are worked on by the CPU. */
 export class WebGpuImages implements ImageKernels {
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
@@ -65,10 +65,10 @@ export class WebGpuImages implements ImageKernels {
 
   static async create(
     gpu: GpuContext,
-    { takesPictures = !gpu.isFallbackAdapter }: WebGpuImagesOptions = {},
+    { takesImages = !gpu.isFallbackAdapter }: WebGpuImagesOptions = {},
   ): Promise<WebGpuImages> {
     const { maxBufferSize, maxStorageBufferBindingSize } = gpu.limits;
-    const maxBytes = takesPictures ? Math.min(maxBufferSize, maxStorageBufferBindingSize) : 0;
+    const maxBytes = takesImages ? Math.min(maxBufferSize, maxStorageBufferBindingSize) : 0;
     return new WebGpuImages(
       gpu,
       await Readback.create(gpu, { maxBytes: STAGING_BYTES }),
@@ -76,13 +76,13 @@ export class WebGpuImages implements ImageKernels {
     );
   }
 
-  open(pixels: Pixels): OpenPicture {
+  open(pixels: Pixels): OpenImage {
     const { width, height } = pixels;
-    if (4 * width * height > this.#maxBytes) return new DevicePicture(pixels, undefined);
+    if (4 * width * height > this.#maxBytes) return new DeviceImage(pixels, undefined);
     const rgba = toRgba(pixels);
     const buffer = this.#allocate("picture", rgba.data.byteLength);
     this.#gpu.device.queue.writeBuffer(buffer, 0, rgba.data);
-    return new DevicePicture(rgba, { buffer, width, height });
+    return new DeviceImage(rgba, { buffer, width, height });
   }
 
   toTensor(rows: readonly TensorRow[]): Tensor {
@@ -98,8 +98,8 @@ export class WebGpuImages implements ImageKernels {
     return Tensor.fromGpuBuffer(this.#tensor, { dataType: "float32", dims: tensorDims(rows) });
   }
 
-  async mask(picture: OpenPicture, { masks, index, form }: MaskRow): Promise<MaskedPicture> {
-    const { pixels, onDevice } = picture as DevicePicture;
+  async mask(image: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
+    const { pixels, onDevice } = image as DeviceImage;
     const size = form.width * form.height;
     const place: TensorPlace = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
     if (onDevice === undefined) {
@@ -107,7 +107,7 @@ export class WebGpuImages implements ImageKernels {
       await this.#read(place.buffer, { offset: place.start * F32_BYTES, into: bytes });
       return { pixels, mask: { values: new Float32Array(bytes.buffer), form } };
     }
-    this.#submit((pass) => this.#composite.encode(pass, { picture: onDevice, mask: place, form }));
+    this.#submit((pass) => this.#composite.encode(pass, { image: onDevice, mask: place, form }));
     const cutOut = { ...pixels, data: new Uint8Array(pixels.data.length) };
     await this.#read(onDevice.buffer, { offset: 0, into: cutOut.data });
     return { pixels: cutOut };
@@ -120,12 +120,12 @@ export class WebGpuImages implements ImageKernels {
     this.#tensor?.destroy();
   }
 
-  #fillRow({ picture, form }: TensorRow, output: TensorPlace): void {
-    const { pixels, onDevice } = picture as DevicePicture;
+  #fillRow({ image, form }: TensorRow, output: TensorPlace): void {
+    const { pixels, onDevice } = image as DeviceImage;
     if (onDevice !== undefined && intermediateBytes(pixels.height, form) <= this.#maxBytes) {
-      return this.#submit((pass) => this.#resize.encode(pass, { picture: onDevice, form, output }));
+      return this.#submit((pass) => this.#resize.encode(pass, { image: onDevice, form, output }));
     }
-    const elements = new Float32Array(elementsPerRow([{ picture, form }]));
+    const elements = new Float32Array(elementsPerRow([{ image, form }]));
     resizeNormalize(pixels, form, elements);
     this.#gpu.device.queue.writeBuffer(output.buffer, output.start * F32_BYTES, elements);
   }

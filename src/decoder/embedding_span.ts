@@ -1,11 +1,11 @@
 /**
- * Tokens whose embeddings an encoder makes: they stand where a picture is to be seen.
+ * Tokens whose embeddings an encoder makes: they stand where an image is to be seen.
  *
  * @module
  */
 import type { Tensor } from "../onnx/ort.ts";
 
-/** What an encoder makes of one picture. */
+/** What an encoder makes of one image. */
 export interface EmbeddingSource {
   /**
    * Its rows, `[…, hidden]`, encoded now if they are not at hand. They may be gone after the next `await`.

@@ -1,5 +1,5 @@
 /**
- * What a decoder that begins with embeddings reads: those of token ids, and where pictures stand, what an encoder made
+ * What a decoder that begins with embeddings reads: those of token ids, and where images stand, what an encoder made
  * of them.
  *
  * @module

@@ -187,7 +187,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 
   /**
-   * Ends the requests a step failed for: those whose logits leave nothing to choose or whose picture cannot be encoded,
+   * Ends the requests a step failed for: those whose logits leave nothing to choose or whose image cannot be encoded,
    * else all that took part. The step is not committed, so the others' tokens are computed again.
    */
   #fail(step: ScheduledStep, error: unknown): void {

@@ -1,5 +1,5 @@
 /**
- * From the messages of a request to those of a task, their pictures read.
+ * From the messages of a request to those of a task, their images read.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { ModelInfo } from "../worker/protocol.ts";
 import { BODY_LIMITS } from "./body.ts";
 import { type MediaDeps, type MediaPart, readPart } from "./media.ts";
 
-/** Kinds that take pictures. */
+/** Kinds that take images. */
 const SEEING: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
 
 /** What messages are read with. */

@@ -17,7 +17,7 @@ export interface ChatTaskOptions extends ReadMessagesOptions {
 }
 
 /**
- * The task of `request`, its pictures read.
+ * The task of `request`, its images read.
  *
  * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
  * `invalid_media` when one cannot be read; `payload_too_large` when they are too large together.

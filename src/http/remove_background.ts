@@ -27,7 +27,7 @@ const PATH = "/images/remove_background";
 /** Name of the form's file. */
 const FIELD = "image";
 
-/** Pictures in, cut-outs out; as JSON or as files. */
+/** Images in, cut-outs out; as JSON or as files. */
 export function removeBackgroundRoute(deps: AppDeps): Route {
   return {
     method: "POST",

@@ -21,7 +21,7 @@ export interface SpokenText {
  * Finds the text to speak: `input`, or the text parts of the last user message, beside which an audio part may stand.
  *
  * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or a voice beside one;
- * `unsupported_by_model` for pictures, and for recordings where the model cannot take on their voices.
+ * `unsupported_by_model` for images, and for recordings where the model cannot take on their voices.
  */
 export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
   const { input, messages = [] } = wish;

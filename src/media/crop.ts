@@ -1,14 +1,14 @@
 /**
- * Cuts and widens pictures.
+ * Cuts and widens images.
  *
  * @module
  */
 import type { Pixels } from "./pixels.ts";
 
-/** A part of a picture, in whole pixels: left, top, right, bottom. */
+/** A part of an image, in whole pixels: left, top, right, bottom. */
 export type Box = readonly [left: number, top: number, right: number, bottom: number];
 
-/** How far a picture is widened, in pixels. */
+/** How far an image is widened, in pixels. */
 export interface Margins {
   readonly left?: number;
   readonly top?: number;
@@ -19,7 +19,7 @@ export interface Margins {
 }
 
 /**
- * The part of a picture in a box; what lies outside of the picture is 0. The result is new.
+ * The part of an image in a box; what lies outside of the image is 0. The result is new.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -34,7 +34,7 @@ export function crop(pixels: Pixels, [left, top, right, bottom]: Box): Pixels {
 }
 
 /**
- * The middle of a picture, half a pixel further left and up where it is uneven; the result is new. Smaller pictures get
+ * The middle of an image, half a pixel further left and up where it is uneven; the result is new. Smaller images get
  * a border of 0.
  */
 export function centerCrop(
@@ -47,7 +47,7 @@ export function centerCrop(
 }
 
 /**
- * Widens a picture by a border; negative margins cut it. The result is new.
+ * Widens an image by a border; negative margins cut it. The result is new.
  *
  * @throws {RangeError} when a margin is no integer or nothing would be left.
  */

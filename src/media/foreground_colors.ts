@@ -1,5 +1,5 @@
 /**
- * Estimates what colour a subject has by itself, and what is behind it, from a picture in which its rim is a mixture.
+ * Estimates what colour a subject has by itself, and what is behind it, from an image in which its rim is a mixture.
  *
  * @see M. Forte: Approximate Fast Foreground Colour Estimation, ICIP 2021
  * @module
@@ -8,7 +8,7 @@ import { boxMean } from "./box_mean.ts";
 import type { ColorPlanes } from "./guided_filter.ts";
 import type { Plane } from "./plane.ts";
 
-/** Radii of the two rounds, for a picture of 1024 pixels along its longer side. */
+/** Radii of the two rounds, for an image of 1024 pixels along its longer side. */
 const RADII = [45, 3] as const;
 const REFERENCE_SIDE = 1024;
 const LEAST_WEIGHT = 1e-5;
@@ -22,29 +22,29 @@ export interface SeparatedColors {
 /**
  * The local mean colours of both, refined in a second round of smaller windows.
  *
- * @param alpha of the picture's size, 0 to 1.
+ * @param alpha of the image's size, 0 to 1.
  */
-export function separateColors(picture: ColorPlanes, alpha: Plane): SeparatedColors {
+export function separateColors(image: ColorPlanes, alpha: Plane): SeparatedColors {
   const side = Math.max(alpha.width, alpha.height);
   const inverse: Plane = { ...alpha, data: alpha.data.map((value) => 1 - value) };
-  let foreground = picture;
-  let background = picture;
+  let foreground = image;
+  let background = image;
   for (const [round, radius] of RADII.entries()) {
     const scaled = Math.max(1, Math.round(radius * side / REFERENCE_SIDE));
     const nearby = weightedMean(foreground, alpha, scaled);
     background = weightedMean(background, inverse, scaled);
     const isLast = round === RADII.length - 1;
-    foreground = isLast ? nearby : unmixAll(picture, alpha, { foreground: nearby, background });
+    foreground = isLast ? nearby : unmixAll(image, alpha, { foreground: nearby, background });
   }
   return { foreground, background };
 }
 
 function unmixAll(
-  picture: ColorPlanes,
+  image: ColorPlanes,
   alpha: Plane,
   { foreground, background }: SeparatedColors,
 ): ColorPlanes {
-  return picture.map(({ data: seen, ...size }, c) => {
+  return image.map(({ data: seen, ...size }, c) => {
     const data = new Float32Array(seen.length);
     const [own, behind] = [foreground[c]!.data, background[c]!.data];
     for (let i = 0; i < data.length; i++) {

@@ -1,8 +1,8 @@
 /**
- * The guided filter: makes a plane follow the edges of a picture.
+ * The guided filter: makes a plane follow the edges of an image.
  *
- * Within each square window the plane is taken for a linear function of the picture's colours, the one that fits best;
- * so where the picture has an edge the plane may have one, and where it is even the plane is smooth.
+ * Within each square window the plane is taken for a linear function of the image's colours, the one that fits best;
+ * so where the image has an edge the plane may have one, and where it is even the plane is smooth.
  *
  * @see K. He, J. Sun, X. Tang: Guided Image Filtering, TPAMI 2013
  * @see K. He, J. Sun: Fast Guided Filter, 2015, arXiv:1505.00996
@@ -21,8 +21,8 @@ export interface LinearModel {
 }
 
 /**
- * Fits a plane to a picture of the same size. What it returns may be enlarged and applied to a larger version of the
- * picture, whose details it then follows.
+ * Fits a plane to an image of the same size. What it returns may be enlarged and applied to a larger version of the
+ * image, whose details it then follows.
  *
  * @param options.radius of the windows, in pixels.
  * @param options.epsilon variance of colour below which a window counts as even.

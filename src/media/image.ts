@@ -1,5 +1,5 @@
 /**
- * The pixels of a picture file of any common format.
+ * The pixels of an image file of any common format.
  *
  * @module
  */
@@ -10,27 +10,27 @@ import { applyOrientation } from "./image/orientation.ts";
 import { dropOpaqueAlpha } from "./opaque.ts";
 import type { Pixels } from "./pixels.ts";
 
-/** Largest picture that is decoded where nothing else is said, in pixels. */
+/** Largest image that is decoded where nothing else is said, in pixels. */
 export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
 
-/** As JPEG has it. A line of pixels as long as a whole picture would take a thousand times the work of one. */
+/** As JPEG has it. A line of pixels as long as a whole image would take a thousand times the work of one. */
 const MAX_SIDE = 65_535;
 
 /** What may be decoded. */
 export interface DecodeImageOptions {
   /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
   readonly maxPixels?: number | undefined;
-  /** Leave 4 channels as they were decoded, also where every pixel is opaque: it saves a pass over large pictures. */
+  /** Leave 4 channels as they were decoded, also where every pixel is opaque: it saves a pass over large images. */
   readonly keepsAlpha?: boolean | undefined;
 }
 
 /**
- * Decodes a picture: the first one of an animation or of several pages. The format is told by the content. It is turned
+ * Decodes an image: the first one of an animation or of several pages. The format is told by the content. It is turned
  * upright as its Exif orientation says; grey and palettes become RGB, 16 bits keep their upper 8, CMYK becomes RGB
- * without a colour profile. Too large a picture is refused by its header, before memory for it is taken.
+ * without a colour profile. Too large an image is refused by its header, before memory for it is taken.
  *
  * @returns 3 channels, or 4 when a pixel is not opaque or `keepsAlpha` says so; the caller owns them.
- * @throws {HearthError} `invalid_media` when the file is no picture, damaged, cut off, over the limit, or has a side of
+ * @throws {HearthError} `invalid_media` when the file is no image, damaged, cut off, over the limit, or has a side of
  * more than 65,535 pixels.
  */
 export async function decodeImage(

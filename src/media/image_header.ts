@@ -1,5 +1,5 @@
 /**
- * What a picture file is, and how large, told by its first bytes and not by its name.
+ * What an image file is, and how large, told by its first bytes and not by its name.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { WEBP } from "./image/webp.ts";
 /** In the order they are tried. */
 const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, TIFF, BMP];
 
-/** Files that are often taken for pictures, by what they begin with at an offset, and are not read. */
+/** Files that are often taken for images, by what they begin with at an offset, and are not read. */
 const UNREAD: readonly (readonly [name: string, offset: number, start: string])[] = [
   ["HEIC", 4, "ftyphei"],
   ["HEIC", 4, "ftypmif1"],
@@ -31,15 +31,15 @@ const UNREAD: readonly (readonly [name: string, offset: number, start: string])[
   ["SVG", 0, "<?xml"],
 ];
 
-/** A picture file's header. */
+/** An image file's header. */
 export interface ImageHeader extends ImageSize {
   readonly format: ImageFormat;
 }
 
 /**
- * Reads what a picture file says of itself; no pixel is decoded and nothing of the picture's size is allocated.
+ * Reads what an image file says of itself; no pixel is decoded and nothing of the image's size is allocated.
  *
- * @throws {HearthError} `invalid_media` when it is no picture, or its header is damaged.
+ * @throws {HearthError} `invalid_media` when it is no image, or its header is damaged.
  */
 export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
   if (file.length === 0) throw invalidImage("The picture file is empty.");
@@ -72,7 +72,7 @@ function readSize(format: ImageFormat, file: Uint8Array<ArrayBuffer>): ImageSize
   }
 }
 
-/** How many pixels a picture file says it has; 0 for one that does not say, which whoever decodes it will refuse. */
+/** How many pixels an image file says it has; 0 for one that does not say, which whoever decodes it will refuse. */
 export function numPixelsOf(file: Uint8Array<ArrayBuffer>): number {
   try {
     const { width, height } = readImageHeader(file);

@@ -1,11 +1,11 @@
 /**
- * Pictures with transparency on a white ground.
+ * Images with transparency on a white ground.
  *
  * @module
  */
 import type { Pixels } from "./pixels.ts";
 
-/** The picture on a white ground: of 2 channels 1 is left, of 4 three. Without alpha it is the same picture. */
+/** The image on a white ground: of 2 channels 1 is left, of 4 three. Without alpha it is the same image. */
 export function onWhite(pixels: Pixels): Pixels {
   const { width, height, channels, data } = pixels;
   if (channels % 2 === 1) return pixels;

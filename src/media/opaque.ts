@@ -1,5 +1,5 @@
 /**
- * Pictures whose alpha says nothing.
+ * Images whose alpha says nothing.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Pixels } from "./pixels.ts";
 
 const BAND_PIXELS = BAND_BYTES / 4;
 
-/** A picture without its alpha, in its own memory; the picture as it is where some pixel is not opaque, or it has none. */
+/** An image without its alpha, in its own memory; the image as it is where some pixel is not opaque, or it has none. */
 export function dropOpaqueAlpha(pixels: Pixels): Pixels {
   if (pixels.channels !== 4 || !isOpaque(pixels)) return pixels;
   const { width, height, data } = pixels;

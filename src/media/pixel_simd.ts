@@ -1,5 +1,5 @@
 /**
- * What is done to every pixel of a picture, in WebAssembly SIMD; the sources are in `wasm/`.
+ * What is done to every pixel of an image, in WebAssembly SIMD; the sources are in `wasm/`.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * A decoded picture.
+ * A decoded image.
  *
  * @module
  */

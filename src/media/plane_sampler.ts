@@ -1,5 +1,5 @@
 /**
- * Reads small planes at the places of a larger picture's pixels.
+ * Reads small planes at the places of a larger image's pixels.
  *
  * @module
  */
@@ -29,14 +29,14 @@ export class PlaneSampler {
   #across = 0;
   #down = 0;
 
-  /** @param sizes.small of the planes. @param sizes.large of the picture. */
+  /** @param sizes.small of the planes. @param sizes.large of the image. */
   constructor({ small, large }: { readonly small: Size; readonly large: Size }) {
     this.#width = small.width;
     this.#columns = findNeighbours(small.width, large.width);
     this.#rows = findNeighbours(small.height, large.height);
   }
 
-  /** Goes to a pixel of the picture. */
+  /** Goes to a pixel of the image. */
   moveTo(x: number, y: number): void {
     this.#left = this.#columns.before[x]!;
     this.#right = this.#columns.after[x]!;

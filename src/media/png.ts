@@ -19,7 +19,7 @@ const PIECE_BYTES = 2 ** 20;
 const MODULUS = 65521;
 const EMPTY_CHECKSUM = 1;
 
-/** Some rows of a picture, packed. */
+/** Some rows of an image, packed. */
 export interface PngStripe {
   /** Chunks of a file. */
   readonly chunks: Uint8Array<ArrayBuffer>;
@@ -29,7 +29,7 @@ export interface PngStripe {
 }
 
 /**
- * Encodes a picture of 8 bits a channel, losing nothing.
+ * Encodes an image of 8 bits a channel, losing nothing.
  *
  * Tuned for time: on a photograph of 12 megapixels, `Sub` for every row with zlib's run-length strategy takes a third
  * of the time of zlib's default level and is smaller; choosing the best filter for each row would save 2 % more and
@@ -39,7 +39,7 @@ export function encodePng(pixels: Pixels): Uint8Array<ArrayBuffer> {
   return joinPng(pixels, [packPngStripe(pixels, bandsOf(pixels))]);
 }
 
-/** The rows of a picture as `packPngStripe` takes them. */
+/** The rows of an image as `packPngStripe` takes them. */
 export function* bandsOf({ width, channels, data }: Pixels): Generator<Uint8Array<ArrayBuffer>> {
   const rowBytes = width * channels;
   const bandBytes = Math.max(1, Math.floor(BAND_BYTES / rowBytes)) * rowBytes;
@@ -47,7 +47,7 @@ export function* bandsOf({ width, channels, data }: Pixels): Generator<Uint8Arra
 }
 
 /**
- * Packs rows of a picture, all of them or some.
+ * Packs rows of an image, all of them or some.
  *
  * @param bands whole rows, some at a time; each is read before the next is asked for.
  */
@@ -82,7 +82,7 @@ export function packPngStripe(
   return { chunks: join(parts), checksum, numBytes };
 }
 
-/** A file of a picture's stripes, from top to bottom. */
+/** A file of an image's stripes, from top to bottom. */
 export function joinPng(
   { width, height, channels }: Omit<Pixels, "data">,
   stripes: readonly PngStripe[],

@@ -1,6 +1,6 @@
 /**
  * Colours times their alpha and back, rounded as Pillow rounds them: transparent pixels must not lend their colour
- * to their neighbours when a picture is resized.
+ * to their neighbours when an image is resized.
  *
  * @module
  */

@@ -1,11 +1,11 @@
 /**
- * Cuts turned rectangles out of pictures and makes them upright.
+ * Cuts turned rectangles out of images and makes them upright.
  *
  * @module
  */
 import type { Pixels } from "./pixels.ts";
 
-/** A place in a picture: pixel `x` reaches from `x` to `x + 1`. */
+/** A place in an image: pixel `x` reaches from `x` to `x + 1`. */
 type Place = readonly [x: number, y: number];
 
 /** Three corners of what is to be cut out, and how many pixels it is to have. */
@@ -17,7 +17,7 @@ export interface RectifyOptions {
   readonly height: number;
 }
 
-/** The part of a picture between the corners, interpolated linearly; what is outside repeats the picture's edge. */
+/** The part of an image between the corners, interpolated linearly; what is outside repeats the image's edge. */
 export function rectify(pixels: Pixels, options: RectifyOptions): Pixels {
   const { topLeft, topRight, bottomLeft, width, height } = options;
   const { channels } = pixels;

@@ -1,6 +1,6 @@
 /**
- * Resizes pictures exactly as Pillow does, which the models' training did: antialiased, in two passes with 8-bit
- * pixels between them, weights in fixed point. Pictures with alpha are premultiplied meanwhile, as Pillow does it.
+ * Resizes images exactly as Pillow does, which the models' training did: antialiased, in two passes with 8-bit
+ * pixels between them, weights in fixed point. Images with alpha are premultiplied meanwhile, as Pillow does it.
  *
  * @module
  */
@@ -33,7 +33,7 @@ interface Axes {
 }
 
 /**
- * Resizes a picture; the result is new, of the same channels, equal to Pillow's.
+ * Resizes an image; the result is new, of the same channels, equal to Pillow's.
  *
  * ```ts
  * import assert from "node:assert/strict";
@@ -43,7 +43,7 @@ interface Axes {
  * assert.deepEqual([...half.data], [50, 225]);
  * ```
  *
- * @throws {RangeError} when a size is not a positive integer or the box leaves the picture.
+ * @throws {RangeError} when a size is not a positive integer or the box leaves the image.
  */
 export function resize(pixels: Pixels, options: ResizeOptions): Pixels {
   const { filter } = options;

@@ -1,5 +1,5 @@
 /**
- * The filters of antialiased resampling and their weights, as Pillow has them: when a picture shrinks, a filter
+ * The filters of antialiased resampling and their weights, as Pillow has them: when an image shrinks, a filter
  * widens by the same factor, so that every input pixel counts.
  *
  * @module

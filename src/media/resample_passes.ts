@@ -19,7 +19,7 @@ function toFixed(weight: number): number {
   return Math.trunc(weight * 2 ** FRACTION_BITS + (weight < 0 ? -0.5 : 0.5));
 }
 
-/** The picture at the width of the weights. */
+/** The image at the width of the weights. */
 export function filterHorizontally(pixels: Pixels, weights: Weights): Pixels {
   const { width, height, channels, data } = pixels;
   const toWidth = weights.first.length;
@@ -80,7 +80,7 @@ function layAcross(
   return { stride, values: laid };
 }
 
-/** The picture at the height of the weights. */
+/** The image at the height of the weights. */
 export function filterVertically(pixels: Pixels, weights: Weights): Pixels {
   const { width, channels, data } = pixels;
   const { first, count, stride } = weights;

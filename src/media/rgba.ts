@@ -1,5 +1,5 @@
 /**
- * Pictures of any channels as RGBA.
+ * Images of any channels as RGBA.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { Pixels } from "./pixels.ts";
 
 const OPAQUE = 255;
 
-/** The picture with red, green, blue and alpha; one that has them already is returned as it is. */
+/** The image with red, green, blue and alpha; one that has them already is returned as it is. */
 export function toRgba(pixels: Pixels): Pixels {
   const { width, height, channels, data: from } = pixels;
   if (channels === 4) return pixels;

@@ -2,7 +2,7 @@
  * Lets the image processors of transformers.js work without a canvas, with pixels equal to Pillow's.
  *
  * Where there is no Node they resize, crop and pad by drawing on a 2-D canvas, which Deno has not, and which filters in
- * its own way; where there is, by libvips, which does not widen its filters when a picture shrinks. The models were
+ * its own way; where there is, by libvips, which does not widen its filters when an image shrinks. The models were
  * trained on what Pillow makes.
  *
  * @module
@@ -87,7 +87,7 @@ function cropTo(
   return crop(pixels, [Math.max(0, left), Math.max(0, top), right, bottom]);
 }
 
-/** A picture for an image processor; the pixels are shared. */
+/** An image for an image processor; the pixels are shared. */
 export function toRawImage(
   RawImage: RawImageClass,
   { data, width, height, channels }: Pixels,

@@ -1,5 +1,5 @@
 /**
- * The cut of an encoder of features (of sound, of a picture) whose tokens all see each other: segments for ONNX Runtime
+ * The cut of an encoder of features (of sound, of an image) whose tokens all see each other: segments for ONNX Runtime
  * and attentions for Hearth's own kernel, so that the scores of all pairs of tokens are never written. Pure.
  *
  * Its inputs stay side by side on the first axis, all of one size, so that segments may do with tokens as they like.

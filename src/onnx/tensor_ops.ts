@@ -1,6 +1,6 @@
 /**
  * The graphs of a single node that image processors of transformers.js resize and cut tensors with, computed here:
- * a runtime for them alone takes seconds to start and a hundred megabytes, in each thread that prepares pictures.
+ * a runtime for them alone takes seconds to start and a hundred megabytes, in each thread that prepares images.
  *
  * @see https://onnx.ai/onnx/operators/onnx__Resize.html (mode linear, coordinates half_pixel)
  * @see https://onnx.ai/onnx/operators/onnx__Slice.html

@@ -2,17 +2,17 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { CompositeAlpha } from "../../kernels/composite_alpha.ts";
 import { compositeAlpha, compositeBands } from "../../kernels/composite_alpha_reference.ts";
-import { type MaskForm, weighAxis } from "../../kernels/picture_form.ts";
+import { type MaskForm, weighAxis } from "../../kernels/image_form.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { Random } from "../unit/engine/random.ts";
-import { noisePicture } from "./picture_case.ts";
+import { noiseImage } from "./picture_case.ts";
 
 interface Case {
   readonly name: string;
-  readonly picture: Pixels;
+  readonly image: Pixels;
   readonly form: MaskForm;
 }
 
@@ -28,23 +28,23 @@ function formOf(width: number, height: number, changes: Partial<MaskForm> = {}):
 }
 
 const CASES: readonly Case[] = [
-  { name: "growing", picture: noisePicture(101, 67), form: formOf(16, 12) },
-  { name: "shrinking", picture: noisePicture(7, 5), form: formOf(64, 64) },
-  { name: "the same size", picture: noisePicture(9, 9), form: formOf(9, 9) },
-  { name: "to one pixel", picture: noisePicture(1, 1), form: formOf(64, 48) },
-  { name: "from one pixel", picture: noisePicture(31, 3), form: formOf(1, 1) },
-  { name: "a line", picture: noisePicture(2000, 1), form: formOf(32, 32, { filter: "lanczos" }) },
-  { name: "wide and low", picture: noisePicture(301, 3), form: formOf(64, 64) },
-  { name: "narrow and high", picture: noisePicture(3, 301), form: formOf(64, 64) },
-  { name: "bicubic", picture: noisePicture(77, 91), form: formOf(20, 30, { filter: "bicubic" }) },
+  { name: "growing", image: noiseImage(101, 67), form: formOf(16, 12) },
+  { name: "shrinking", image: noiseImage(7, 5), form: formOf(64, 64) },
+  { name: "the same size", image: noiseImage(9, 9), form: formOf(9, 9) },
+  { name: "to one pixel", image: noiseImage(1, 1), form: formOf(64, 48) },
+  { name: "from one pixel", image: noiseImage(31, 3), form: formOf(1, 1) },
+  { name: "a line", image: noiseImage(2000, 1), form: formOf(32, 32, { filter: "lanczos" }) },
+  { name: "wide and low", image: noiseImage(301, 3), form: formOf(64, 64) },
+  { name: "narrow and high", image: noiseImage(3, 301), form: formOf(64, 64) },
+  { name: "bicubic", image: noiseImage(77, 91), form: formOf(20, 30, { filter: "bicubic" }) },
   {
     name: "a part of the mask",
-    picture: noisePicture(50, 40),
+    image: noiseImage(50, 40),
     form: formOf(16, 16, { contentWidth: 16, contentHeight: 12.8 }),
   },
 ];
 
-/** Probabilities, some of them beyond 0 and 1; what does not belong to the picture is far off. */
+/** Probabilities, some of them beyond 0 and 1; what does not belong to the image is far off. */
 function maskOf({ width, height, contentHeight }: MaskForm): Float32Array<ArrayBuffer> {
   const random = new Random(7);
   return Float32Array.from(
@@ -86,18 +86,18 @@ function assertColors(got: Pixels, want: Pixels): void {
   assert.deepEqual(colors(got.data), colors(seen));
 }
 
-for (const { name, picture, form } of CASES) {
+for (const { name, image, form } of CASES) {
   Deno.test(`compositeAlpha() follows its formula: ${name}`, () => {
     const mask = maskOf(form);
-    const got = { ...picture, data: picture.data.slice() };
+    const got = { ...image, data: image.data.slice() };
     compositeAlpha(got, { values: mask, form });
-    assertAlpha(got, byTheFormula(picture, mask, form), name);
-    assertColors(got, picture);
+    assertAlpha(got, byTheFormula(image, mask, form), name);
+    assertColors(got, image);
   });
 }
 
 Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
-  const opaque = noisePicture(21, 13);
+  const opaque = noiseImage(21, 13);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const rgb: Pixels = { ...opaque, channels: 3, data: opaque.data.filter((_, i) => i % 4 !== 3) };
   const before = rgb.data.slice();
@@ -109,13 +109,13 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
 });
 
 Deno.test("compositeBands() makes of some rows what they are in the whole picture", () => {
-  for (const { name, picture, form } of CASES) {
-    const { width, height, channels, data } = picture;
+  for (const { name, image, form } of CASES) {
+    const { width, height, channels, data } = image;
     const mask = { values: maskOf(form), form };
-    const whole = compositeAlpha({ ...picture, data: data.slice() }, mask).data;
+    const whole = compositeAlpha({ ...image, data: data.slice() }, mask).data;
     for (const [firstRow, endRow] of [[0, 1], [Math.floor(height / 3), height]] as const) {
       const [start, end] = [channels * width * firstRow, channels * width * endRow];
-      const rows = { ...picture, height: endRow - firstRow, data: data.subarray(start, end) };
+      const rows = { ...image, height: endRow - firstRow, data: data.subarray(start, end) };
       const bands = Array.from(
         compositeBands(rows, { ...mask, firstRow, height }),
         (band) => band.slice(),
@@ -126,12 +126,12 @@ Deno.test("compositeBands() makes of some rows what they are in the whole pictur
 });
 
 Deno.test("compositeAlpha() takes what is no number for 0", () => {
-  const picture = noisePicture(4, 4);
-  compositeAlpha(picture, { values: new Float32Array(4).fill(NaN), form: formOf(2, 2) });
-  assert.ok(picture.data.every((level, i) => i % 4 !== 3 || level === 0));
+  const image = noiseImage(4, 4);
+  compositeAlpha(image, { values: new Float32Array(4).fill(NaN), form: formOf(2, 2) });
+  assert.ok(image.data.every((level, i) => i % 4 !== 3 || level === 0));
 });
 
-async function readPicture(gpu: GpuContext, buffer: GPUBuffer, like: Pixels): Promise<Pixels> {
+async function readImage(gpu: GpuContext, buffer: GPUBuffer, like: Pixels): Promise<Pixels> {
   const readback = await Readback.create(gpu, { maxBytes: buffer.size, slots: 1 });
   const encoder = gpu.device.createCommandEncoder();
   const data = await readback.read(encoder, [{ buffer, offset: 0, size: buffer.size }]);
@@ -142,27 +142,27 @@ async function readPicture(gpu: GpuContext, buffer: GPUBuffer, like: Pixels): Pr
 gpuTest("CompositeAlpha makes what the formula says, in place", async (gpu) => {
   const kernel = new CompositeAlpha(gpu);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
-  for (const { name, picture, form } of CASES) {
+  for (const { name, image, form } of CASES) {
     const mask = maskOf(form);
     // The second of two masks; the first must not be read.
     const masks = new Float32Array(2 * mask.length).fill(NaN);
     masks.set(mask, mask.length);
     const maskBuffer = createBuffer(gpu, { size: masks.byteLength, usage });
     gpu.device.queue.writeBuffer(maskBuffer, 0, masks);
-    const buffer = createBuffer(gpu, { size: picture.data.byteLength, usage });
-    gpu.device.queue.writeBuffer(buffer, 0, picture.data);
+    const buffer = createBuffer(gpu, { size: image.data.byteLength, usage });
+    gpu.device.queue.writeBuffer(buffer, 0, image.data);
     const encoder = gpu.device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     kernel.encode(pass, {
-      picture: { buffer, width: picture.width, height: picture.height },
+      image: { buffer, width: image.width, height: image.height },
       mask: { buffer: maskBuffer, start: mask.length },
       form,
     });
     pass.end();
     gpu.device.queue.submit([encoder.finish()]);
-    const got = await readPicture(gpu, buffer, picture);
-    assertAlpha(got, byTheFormula(picture, mask, form), name);
-    assertColors(got, picture);
+    const got = await readImage(gpu, buffer, image);
+    assertAlpha(got, byTheFormula(image, mask, form), name);
+    assertColors(got, image);
     buffer.destroy();
     maskBuffer.destroy();
   }

@@ -1,15 +1,15 @@
 /**
- * Pictures and forms that hurt, for the tests of the kernels that resample.
+ * Images and forms that hurt, for the tests of the kernels that resample.
  *
  * @module
  */
-import type { TensorForm } from "../../kernels/picture_form.ts";
+import type { TensorForm } from "../../kernels/image_form.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import type { ResampleFilter } from "../../src/media/resample.ts";
 import { Random } from "../unit/engine/random.ts";
 
 /** RGBA noise that is often 0 or 255, in colour and in alpha. */
-export function noisePicture(width: number, height: number, seed = 1): Pixels {
+export function noiseImage(width: number, height: number, seed = 1): Pixels {
   const random = new Random(seed);
   const data = new Uint8Array(4 * width * height);
   for (let i = 0; i < data.length; i++) {
@@ -22,7 +22,7 @@ export function noisePicture(width: number, height: number, seed = 1): Pixels {
 /** A case of `resize_normalize`. */
 export interface ResizeCase {
   readonly name: string;
-  readonly picture: Pixels;
+  readonly image: Pixels;
   readonly form: TensorForm;
 }
 
@@ -53,27 +53,27 @@ const FILTERS: readonly ResampleFilter[] = [
 /** See the module. */
 export const RESIZE_CASES: readonly ResizeCase[] = [
   ...FILTERS.flatMap((filter): ResizeCase[] => [
-    { name: `${filter}, shrinking`, picture: noisePicture(101, 67), form: formOf({ filter }) },
-    { name: `${filter}, growing`, picture: noisePicture(5, 7), form: formOf({ filter }) },
+    { name: `${filter}, shrinking`, image: noiseImage(101, 67), form: formOf({ filter }) },
+    { name: `${filter}, growing`, image: noiseImage(5, 7), form: formOf({ filter }) },
   ]),
-  { name: "one pixel", picture: noisePicture(1, 1), form: formOf({}) },
-  { name: "to one pixel", picture: noisePicture(37, 41), form: formOf({ width: 1, height: 1 }) },
-  { name: "a long line", picture: noisePicture(3000, 1), form: formOf({ filter: "lanczos" }) },
-  { name: "a high line", picture: noisePicture(1, 3000), form: formOf({ filter: "bicubic" }) },
-  { name: "the same size", picture: noisePicture(16, 12), form: formOf({}) },
+  { name: "one pixel", image: noiseImage(1, 1), form: formOf({}) },
+  { name: "to one pixel", image: noiseImage(37, 41), form: formOf({ width: 1, height: 1 }) },
+  { name: "a long line", image: noiseImage(3000, 1), form: formOf({ filter: "lanczos" }) },
+  { name: "a high line", image: noiseImage(1, 3000), form: formOf({ filter: "bicubic" }) },
+  { name: "the same size", image: noiseImage(16, 12), form: formOf({}) },
   {
     name: "channels side by side",
-    picture: noisePicture(33, 9),
+    image: noiseImage(33, 9),
     form: formOf({ layout: "nhwc", width: 17, height: 5 }),
   },
   {
     name: "with a border, planes",
-    picture: noisePicture(40, 20),
+    image: noiseImage(40, 20),
     form: formOf({ contentWidth: 16, contentHeight: 8 }),
   },
   {
     name: "with a border, channels side by side",
-    picture: noisePicture(20, 40),
+    image: noiseImage(20, 40),
     form: formOf({ layout: "nhwc", contentWidth: 6, contentHeight: 12 }),
   },
 ];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type TensorForm, weighAxis } from "../../kernels/picture_form.ts";
+import { type TensorForm, weighAxis } from "../../kernels/image_form.ts";
 import { ResizeNormalize } from "../../kernels/resize_normalize.ts";
 import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
@@ -7,7 +7,7 @@ import { createBuffer } from "../../src/gpu/device.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { resize } from "../../src/media/resample.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { noisePicture, RESIZE_CASES } from "./picture_case.ts";
+import { noiseImage, RESIZE_CASES } from "./picture_case.ts";
 import { runAndRead } from "./tensors.ts";
 
 function roundHalfUp(sum: number): number {
@@ -15,16 +15,16 @@ function roundHalfUp(sum: number): number {
 }
 
 /** The formula as it stands, element by element. */
-function byTheFormula(picture: Pixels, form: TensorForm): Float32Array {
+function byTheFormula(image: Pixels, form: TensorForm): Float32Array {
   const { layout, width, height, contentWidth, contentHeight, filter, scale, offset } = form;
-  const across = weighAxis(picture.width, contentWidth, filter);
-  const down = weighAxis(picture.height, contentHeight, filter);
+  const across = weighAxis(image.width, contentWidth, filter);
+  const down = weighAxis(image.height, contentHeight, filter);
   const output = new Float32Array(3 * width * height);
   const wideAt = (j: number, x: number, c: number) => {
     let sum = 0;
     for (let i = 0; i < across.count[x]!; i++) {
-      const at = j * picture.width + across.first[x]! + i;
-      sum += across.values[x * across.stride + i]! * picture.data[4 * at + c]!;
+      const at = j * image.width + across.first[x]! + i;
+      sum += across.values[x * across.stride + i]! * image.data[4 * at + c]!;
     }
     return roundHalfUp(sum);
   };
@@ -56,17 +56,17 @@ function assertLevels(got: Float32Array, want: Float32Array, { scale }: TensorFo
   assert.ok(numOff <= want.length / 10, `${numOff} of ${want.length} are off by a level`);
 }
 
-for (const { name, picture, form } of RESIZE_CASES) {
+for (const { name, image, form } of RESIZE_CASES) {
   Deno.test(`resizeNormalize() follows its formula: ${name}`, () => {
     // What was there before must not shine through.
     const output = new Float32Array(3 * form.width * form.height).fill(NaN);
-    resizeNormalize(picture, form, output);
-    assertLevels(output, byTheFormula(picture, form), form);
+    resizeNormalize(image, form, output);
+    assertLevels(output, byTheFormula(image, form), form);
   });
 }
 
 Deno.test("resizeNormalize() has the levels of the picture that resize() makes, alpha passed over", () => {
-  const opaque = noisePicture(211, 97);
+  const opaque = noiseImage(211, 97);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const [width, height] = [31, 29];
   const resized = resize(opaque, { width, height, filter: "bilinear" });
@@ -101,7 +101,7 @@ Deno.test("resizeNormalize() has the levels of the picture that resize() makes, 
   assert.deepEqual(same, output);
 });
 
-function uploadPicture(gpu: GpuContext, { width, height, data }: Pixels) {
+function uploadImage(gpu: GpuContext, { width, height, data }: Pixels) {
   const buffer = createBuffer(gpu, {
     size: data.byteLength,
     usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
@@ -112,21 +112,21 @@ function uploadPicture(gpu: GpuContext, { width, height, data }: Pixels) {
 
 gpuTest("ResizeNormalize makes what its reference makes, and writes nothing else", async (gpu) => {
   const kernel = new ResizeNormalize(gpu);
-  for (const { name, picture, form } of RESIZE_CASES) {
+  for (const { name, image, form } of RESIZE_CASES) {
     const length = 3 * form.width * form.height;
-    // The middle one of three pictures' places.
+    // The middle one of three images' places.
     const poison = new Float32Array(3 * length).fill(NaN);
     const buffer = createBuffer(gpu, {
       size: poison.byteLength,
       usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
     });
     gpu.device.queue.writeBuffer(buffer, 0, poison);
-    const source = uploadPicture(gpu, picture);
+    const source = uploadImage(gpu, image);
     const got = await runAndRead(gpu, (pass) => {
-      kernel.encode(pass, { picture: source, form, output: { buffer, start: length } });
+      kernel.encode(pass, { image: source, form, output: { buffer, start: length } });
     }, { buffer, length: poison.length, elem: "f32" });
     const want = new Float32Array(length);
-    resizeNormalize(picture, form, want);
+    resizeNormalize(image, form, want);
     try {
       assertLevels(got.subarray(length, 2 * length), want, form);
     } catch (error) {

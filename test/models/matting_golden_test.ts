@@ -8,9 +8,9 @@ import { WebGpuImages } from "../../src/backend/webgpu_images.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { mattingFamilyOf } from "../../src/models/matting/matting_family.ts";
 import {
+  IMAGES,
   inspectMatting,
   MASKS,
-  PICTURES,
   unifyMatting,
 } from "../../src/models/matting/matting_graph.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
@@ -55,7 +55,7 @@ async function assertDemoGolden(
     const [c, y, x] = [i >> 16, i >> 8 & 255, i & 255];
     return Math.sin(0.031 * (x + 1) * (c + 1)) * Math.cos(0.017 * (y + 1));
   });
-  const feeds = { [PICTURES]: new Tensor("float32", input, [1, 3, 256, 256]) };
+  const feeds = { [IMAGES]: new Tensor("float32", input, [1, 3, 256, 256]) };
   const masks = (await session.run(feeds))[MASKS]!;
   const alphas = await backend.read(masks);
   golden.points.forEach(([y, x], i) => {
@@ -143,7 +143,7 @@ Deno.test("drawings have the alpha that the reference found, on the CPU", async 
 /** A backend whose pictures go to the device, though it be a software adapter. */
 async function openWholly(gpu: GpuContext): Promise<Backend> {
   const backend = await WebGpuBackend.create(gpu);
-  backend.openImages = () => WebGpuImages.create(gpu, { takesPictures: true });
+  backend.openImages = () => WebGpuImages.create(gpu, { takesImages: true });
   return backend;
 }
 

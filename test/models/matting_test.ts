@@ -36,7 +36,7 @@ Deno.test("MattingModel gives a picture its own size, on the CPU", async () => {
 
 gpuTest("MattingModel gives a picture its own size, on WebGPU", async (gpu) => {
   const backend = await WebGpuBackend.create(gpu);
-  backend.openImages = () => WebGpuImages.create(gpu, { takesPictures: true });
+  backend.openImages = () => WebGpuImages.create(gpu, { takesImages: true });
   await using model = await openModel(DEMO, { backend });
   await assertSizes(model as unknown as MattingModel, [[1, 1], [255, 257], [1, 300]]);
 });
@@ -91,7 +91,7 @@ gpuTest(
     const limits = { ...limitsOf(gpu.limits), maxStorageBufferBindingSize: 20_000 };
     const backend = await WebGpuBackend.create(gpu);
     const small = { ...gpu, limits: limits as GPUSupportedLimits };
-    backend.openImages = () => WebGpuImages.create(small, { takesPictures: true });
+    backend.openImages = () => WebGpuImages.create(small, { takesImages: true });
     await using model = await openModel(DEMO, { backend });
     await using whole = await openModel(DEMO, { backend: new CpuBackend() });
     // The first does not fit, of the second only what lies between the shaders does not, the third does.

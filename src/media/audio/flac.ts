@@ -72,7 +72,7 @@ export async function* decodeFlac(
   }
 }
 
-/** Where the metadata ends, in whose pictures a decoder would look for frames. */
+/** Where the metadata ends, in whose images a decoder would look for frames. */
 function findFrames(stream: Uint8Array): number {
   let at = MAGIC.length;
   let isLast = false;

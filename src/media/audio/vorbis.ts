@@ -9,7 +9,7 @@ import { makeOggPage, MAX_PAGED_BYTES } from "./ogg_pages.ts";
 import type { Sound } from "./sound.ts";
 
 const COMMENT_AT = 1;
-/** A comment that says nothing, in place of one that may hold pictures. */
+/** A comment that says nothing, in place of one that may hold images. */
 const EMPTY_COMMENT = Uint8Array.of(
   3,
   ...new TextEncoder().encode("vorbis"),

@@ -1,5 +1,5 @@
 /**
- * Reads still AVIF pictures (AV1 Image File Format 1.1) by libavif.
+ * Reads still AVIF images (AV1 Image File Format 1.1) by libavif.
  *
  * @module
  */
@@ -32,7 +32,7 @@ const ORIENTATIONS: readonly (readonly [Orientation, Orientation, Orientation])[
   [6, 7, 5],
 ];
 
-/** AVIF; a sequence only if it has a still picture too. */
+/** AVIF; a sequence only if it has a still image too. */
 export const AVIF: ImageFormat = {
   name: "AVIF",
   matches: (file) => hasText(file, 4, "ftyp") && listBrands(file).includes("avif"),

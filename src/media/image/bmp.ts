@@ -125,7 +125,7 @@ interface Rows {
   readonly bits: number;
 }
 
-/** The row of the file that a row of the picture is. */
+/** The row of the file that a row of the image is. */
 function toFileRow(y: number, { isTopDown, height }: BmpHeader): number {
   return isTopDown ? y : height - 1 - y;
 }

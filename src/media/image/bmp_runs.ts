@@ -5,16 +5,16 @@
  */
 import { invalidImage } from "./format.ts";
 
-/** What comes after a zero: the end of a row, of the picture, or a jump; else so many single indexes. */
+/** What comes after a zero: the end of a row, of the image, or a jump; else so many single indexes. */
 const END_OF_ROW = 0;
-const END_OF_PICTURE = 1;
+const END_OF_IMAGE = 1;
 const JUMP = 2;
 
 /**
  * Unpacks palette indexes. Those that are jumped over are 0; those that stick out of a row are dropped.
  *
  * @returns u8 `[height, width]`, in the order of the file's rows.
- * @throws {HearthError} `invalid_media` when the runs end before the picture does.
+ * @throws {HearthError} `invalid_media` when the runs end before the image does.
  */
 export function unpackBmpRuns(
   packed: Uint8Array,
@@ -34,7 +34,7 @@ export function unpackBmpRuns(
     const count = packed[at++]!;
     const value = packed[at++]!;
     if (count > 0) { for (let i = 0; i < count; i++) put(part(value, i)); }
-    else if (value === END_OF_PICTURE) break;
+    else if (value === END_OF_IMAGE) break;
     else if (value === END_OF_ROW) {
       x = 0;
       y++;

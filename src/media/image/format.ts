@@ -1,5 +1,5 @@
 /**
- * What a format of picture files has to offer, and what is said when a file is damaged.
+ * What a format of image files has to offer, and what is said when a file is damaged.
  *
  * @module
  */
@@ -9,14 +9,14 @@ import type { Orientation } from "./orientation.ts";
 
 /** What a file says of itself before anything is decoded. */
 export interface ImageSize {
-  /** Pixels as stored: with orientations 5 to 8 the picture is shown turned by a quarter. */
+  /** Pixels as stored: with orientations 5 to 8 the image is shown turned by a quarter. */
   readonly width: number;
   /** Pixels as stored. */
   readonly height: number;
   readonly orientation: Orientation;
 }
 
-/** A format of picture files. What its functions throw at a file is that file's fault. */
+/** A format of image files. What its functions throw at a file is that file's fault. */
 export interface ImageFormat {
   readonly name: string;
   /** Whether a file is of this format, by its first bytes. */
@@ -24,14 +24,14 @@ export interface ImageFormat {
   /** Reads the header; nothing is allocated. */
   readonly readSize: (file: Uint8Array<ArrayBuffer>) => ImageSize;
   /**
-   * Decodes the first picture as it is stored, not turned yet.
+   * Decodes the first image as it is stored, not turned yet.
    *
    * @param size what `readSize` gave; the result has this size or none.
    */
   readonly decode: (file: Uint8Array<ArrayBuffer>, size: ImageSize) => Pixels | Promise<Pixels>;
 }
 
-/** The error for a file that is no picture, or not a whole one. */
+/** The error for a file that is no image, or not a whole one. */
 export function invalidImage(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }

@@ -1,5 +1,5 @@
 /**
- * Reads the first picture of GIF files (GIF89a).
+ * Reads the first image of GIF files (GIF89a).
  *
  * @module
  */
@@ -27,10 +27,10 @@ const SCREEN_BYTES = 13;
 const EXTENSION = 0x21;
 const GRAPHIC_CONTROL = 0xf9;
 const IMAGE = 0x2c;
-/** First row of each pass over an interlaced picture, and the rows from one to the next. */
+/** First row of each pass over an interlaced image, and the rows from one to the next. */
 const PASSES = [[0, 8], [4, 8], [2, 4], [1, 2]] as const;
 
-/** GIF; animations give their first picture, on a transparent canvas where it does not fill it. */
+/** GIF; animations give their first image, on a transparent canvas where it does not fill it. */
 export const GIF: ImageFormat = {
   name: "GIF",
   matches: (file) => hasText(file, 0, "GIF87a") || hasText(file, 0, "GIF89a"),

@@ -12,7 +12,7 @@ import { WasmImageDecoder } from "./wasm_codec.ts";
 /** More passes over so many pixels are there to keep a decoder busy: encoders write about ten. */
 const MAX_SCANS = 100;
 const MAX_SCANNED_PIXELS = 2e9;
-/** jpeg-js takes 60 bytes for each pixel, which is much of a picture that may be hundreds of megapixels. */
+/** jpeg-js takes 60 bytes for each pixel, which is much of an image that may be hundreds of megapixels. */
 const MAX_CMYK_PIXELS = 16e6;
 
 const decoder = new WasmImageDecoder<MozJPEGModule>({

@@ -7,7 +7,7 @@ import { hasText, invalidImage, viewOf } from "./format.ts";
 import type { Orientation } from "./orientation.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 
-/** What the segments before the picture say. */
+/** What the segments before the image say. */
 export interface JpegMarkers {
   readonly width: number;
   readonly height: number;
@@ -16,7 +16,7 @@ export interface JpegMarkers {
   /** Whether Adobe's segment says how four components are meant. */
   readonly isAdobe: boolean;
   readonly orientation: Orientation;
-  /** Passes over the picture: one, or some ten of a progressive one. */
+  /** Passes over the image: one, or some ten of a progressive one. */
   readonly numScans: number;
 }
 

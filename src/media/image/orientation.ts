@@ -1,11 +1,11 @@
 /**
- * Turns a picture the way its Exif orientation says it is to be looked at.
+ * Turns an image the way its Exif orientation says it is to be looked at.
  *
  * @module
  */
 import type { Pixels } from "../pixels.ts";
 
-/** Exif's numbers: which side of the stored picture is the top, and which the left. */
+/** Exif's numbers: which side of the stored image is the top, and which the left. */
 export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 
 /** A number from a file as an orientation; those that mean nothing mean upright. */
@@ -20,10 +20,10 @@ export function isTurned(orientation: Orientation): boolean {
   return orientation >= 5;
 }
 
-/** Side of the squares that are turned one after the other: of both pictures their rows stay in the core's cache. */
+/** Side of the squares that are turned one after the other: of both images their rows stay in the core's cache. */
 const TILE = 32;
 
-/** The picture upright; the same object where it is already. */
+/** The image upright; the same object where it is already. */
 export function applyOrientation(pixels: Pixels, orientation: Orientation): Pixels {
   if (orientation === 1) return pixels;
   const { width, height, channels, data } = pixels;

@@ -22,7 +22,7 @@ const MAX_CHUNKS = 2 ** 16;
 /** No deflate stream grows by more than this. */
 const MAX_DEFLATE_RATIO = 1032;
 
-/** PNG; animations give their first picture. */
+/** PNG; animations give their first image. */
 export const PNG: ImageFormat = {
   name: "PNG",
   matches: (file) => hasText(file, 0, "\x89PNG\r\n\x1a\n"),
@@ -36,7 +36,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   return { width, height, orientation: exif === undefined ? 1 : readExifOrientation(exif.data) };
 }
 
-/** The chunks up to the end of the file or of the picture; one that is cut off is left out. */
+/** The chunks up to the end of the file or of the image; one that is cut off is left out. */
 function readChunks(file: Uint8Array<ArrayBuffer>): Chunk[] {
   const view = viewOf(file);
   const chunks: Chunk[] = [];

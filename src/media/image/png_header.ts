@@ -29,12 +29,12 @@ const DEPTHS: Readonly<Record<PngColorType, readonly number[]>> = {
 /** Samples of a pixel. */
 export const PNG_SAMPLES: Readonly<Record<PngColorType, number>> = { 0: 1, 2: 3, 3: 1, 4: 2, 6: 4 };
 
-/** A part of the picture with its own rows: all of it, or one of the seven passes of an interlaced one. */
+/** A part of the image with its own rows: all of it, or one of the seven passes of an interlaced one. */
 export interface PngPass {
   readonly width: number;
   readonly height: number;
   readonly rowBytes: number;
-  /** The pixel `(x, y)` of the pass is `(left + x * stepX, top + y * stepY)` of the picture. */
+  /** The pixel `(x, y)` of the pass is `(left + x * stepX, top + y * stepY)` of the image. */
   readonly left: number;
   readonly top: number;
   readonly stepX: number;
@@ -52,7 +52,7 @@ const PASSES = [
   [0, 1, 1, 2],
 ] as const;
 
-/** @throws {HearthError} `invalid_media` when there is none, or one that no picture has. */
+/** @throws {HearthError} `invalid_media` when there is none, or one that no image has. */
 export function readPngHeader(file: Uint8Array): PngHeader {
   if (!hasText(file, 12, "IHDR")) throw invalidImage("The PNG file has no header.");
   const view = viewOf(file);
@@ -70,7 +70,7 @@ export function readPngHeader(file: Uint8Array): PngHeader {
   return { width, height, depth, colorType, isInterlaced: view.getUint8(28) === 1 };
 }
 
-/** All of a picture, or the passes of an interlaced one that hold pixels. */
+/** All of an image, or the passes of an interlaced one that hold pixels. */
 export function listPasses(
   { width, height, depth, colorType, isInterlaced }: PngHeader,
 ): PngPass[] {

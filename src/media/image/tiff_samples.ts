@@ -9,7 +9,7 @@ import { unpackLzw } from "./lzw.ts";
 import type { TiffLayout } from "./tiff_layout.ts";
 import { TIFF_TAG } from "./tiff_tags.ts";
 
-/** A grid of equal pieces; strips are tiles as wide as the picture. */
+/** A grid of equal pieces; strips are tiles as wide as the image. */
 interface Grid {
   readonly pieceWidth: number;
   readonly pieceHeight: number;
@@ -43,7 +43,7 @@ const COMPRESSIONS: Readonly<Record<number, string>> = {
 const HORIZONTAL = 2;
 /** Each piece costs the start of a decompressor: this many of them a second. */
 const MAX_PIECES = 2 ** 16;
-/** So many pixels a tile may stick out of a picture. */
+/** So many pixels a tile may stick out of an image. */
 const MAX_TILE_MARGIN = 1024;
 
 /**

@@ -84,7 +84,7 @@ function readValues(view: DataView, entry: number, isLittleEndian: boolean): num
   });
 }
 
-/** The orientation in Exif data; damaged ones say nothing, since the picture is there all the same. */
+/** The orientation in Exif data; damaged ones say nothing, since the image is there all the same. */
 export function readExifOrientation(exif: Uint8Array): Orientation {
   const isLittleEndian = tiffByteOrder(exif);
   if (isLittleEndian === undefined) return 1;

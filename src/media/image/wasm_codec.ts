@@ -1,5 +1,5 @@
 /**
- * Picture decoders compiled to WebAssembly: loaded when first wanted, made anew when one broke or its memory grew.
+ * Image decoders compiled to WebAssembly: loaded when first wanted, made anew when one broke or its memory grew.
  *
  * @module
  */
@@ -24,7 +24,7 @@ export interface WasmCodec<Decoder> {
   readonly locate: () => string;
   /** The factory that Emscripten wrote for it. */
   readonly load: () => Promise<(options: InstanceOptions) => Promise<Decoder>>;
-  /** What the decoder writes about a file that is cut off, though it makes a picture of it. */
+  /** What the decoder writes about a file that is cut off, though it makes an image of it. */
   readonly cutOff?: string;
 }
 
@@ -59,7 +59,7 @@ export class WasmImageDecoder<Decoder> {
   /**
    * Calls the decoder. One that throws or traps is never used again.
    *
-   * @throws {HearthError} `invalid_media` when there is no picture or it has another size, `inference_failed` when the
+   * @throws {HearthError} `invalid_media` when there is no image or it has another size, `inference_failed` when the
    * decoder cannot be loaded.
    */
   async decode(
@@ -67,7 +67,7 @@ export class WasmImageDecoder<Decoder> {
     { name, width, height }: { name: string; width: number; height: number },
   ): Promise<Pixels> {
     const { decoder, memory } = this.#instance ?? await this.#load(name);
-    // Nothing is awaited from here on, so no other picture gets hold of the instance.
+    // Nothing is awaited from here on, so no other image gets hold of the instance.
     this.#instance = undefined;
     this.#complaint = "";
     this.#isCutOff = false;

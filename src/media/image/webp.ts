@@ -45,7 +45,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   return { ...size, orientation: tags === undefined ? 1 : readExifOrientation(tags) };
 }
 
-/** The size that the coded picture itself gives. */
+/** The size that the coded image itself gives. */
 function readFrameSize(chunks: readonly Chunk[]): { width: number; height: number } {
   const frame = chunks.find(({ type }) => type === "VP8 " || type === "VP8L");
   if (frame === undefined) throw invalidImage("The WebP file has no picture in it.");

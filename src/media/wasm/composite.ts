@@ -1,5 +1,5 @@
 /**
- * A row of a picture with its alpha times that of a mask, from 0 to 1: rounded half up; what is no number counts as 0.
+ * A row of an image with its alpha times that of a mask, from 0 to 1: rounded half up; what is no number counts as 0.
  * Where alpha comes to 0 so do the colours. Four pixels at a time: up to 3 after the last are read and written.
  */
 

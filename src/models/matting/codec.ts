@@ -1,5 +1,5 @@
 /**
- * Who turns picture files into pixels, and pixels with a mask into files.
+ * Who turns image files into pixels, and pixels with a mask into files.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export interface Codec {
    * @throws {HearthError} `invalid_media`; the signal's reason, and then nothing works on it any longer.
    */
   decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels>;
-  /** Makes what takes all of a picture at once. @throws the signal's reason. */
+  /** Makes what takes all of an image at once. @throws the signal's reason. */
   make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels>;
   /** Makes a PNG file. @throws the signal's reason. */
   encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;

@@ -1,5 +1,5 @@
 /**
- * What crosses between a thread that decodes and encodes pictures and the one that owns the device.
+ * What crosses between a thread that decodes and encodes images and the one that owns the device.
  *
  * @module
  */

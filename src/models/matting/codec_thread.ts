@@ -1,5 +1,5 @@
 /**
- * A thread that decodes and encodes pictures, so that the one that owns the device goes on meanwhile.
+ * A thread that decodes and encodes images, so that the one that owns the device goes on meanwhile.
  *
  * @module
  */

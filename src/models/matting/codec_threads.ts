@@ -1,5 +1,5 @@
 /**
- * This side of the threads that decode and encode pictures.
+ * This side of the threads that decode and encode images.
  *
  * @module
  */
@@ -15,14 +15,14 @@ import type { WholeCutOut } from "./whole_cut_out.ts";
 
 /** More would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
-/** Larger pictures leave a thread to smaller ones. */
+/** Larger images leave a thread to smaller ones. */
 const MAX_SMALL_PIXELS = 32e6;
 /** Stripes of fewer pixels are not worth a thread's time. */
 const STRIPE_PIXELS = 2 ** 18;
 
-/** How many threads, for which pictures. */
+/** How many threads, for which images. */
 export interface CodecThreadsOptions {
-  /** All cores if absent, at most 4: the thread that owns the device waits meanwhile, or works on another picture. */
+  /** All cores if absent, at most 4: the thread that owns the device waits meanwhile, or works on another image. */
   readonly maxThreads?: number | undefined;
   /** Largest width × height that is decoded; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
@@ -39,7 +39,7 @@ export class CodecThreads implements Codec {
     maxPixels,
   }: CodecThreadsOptions = {}) {
     this.#maxThreads = maxThreads;
-    // There is no other way to stop a decoder in the middle of a picture.
+    // There is no other way to stop a decoder in the middle of an image.
     this.#workers = new WorkerPool({
       size: maxThreads,
       start: startWorker,

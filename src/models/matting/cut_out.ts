@@ -1,5 +1,5 @@
 /**
- * What is made of a picture whose alpha is known: the subject alone, on a colour, its outline, its surroundings cut off.
+ * What is made of an image whose alpha is known: the subject alone, on a colour, its outline, its surroundings cut off.
  *
  * @module
  */
@@ -7,14 +7,14 @@ import { crop } from "../../media/crop.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import type { MatteOptions } from "../task.ts";
 
-/** Alpha from which on a pixel counts as part of the subject when the picture is cropped. */
+/** Alpha from which on a pixel counts as part of the subject when the image is cropped. */
 const LEAST_ALPHA = 8;
 
 /**
  * The result that the options ask for.
  *
  * @param pixels RGBA; changed where a background is laid behind it.
- * @returns RGBA, or grey for a mask; a picture without a subject is not cropped.
+ * @returns RGBA, or grey for a mask; an image without a subject is not cropped.
  */
 export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
   const { background, maskOnly, crop: isCropped } = options;

@@ -1,10 +1,10 @@
 /**
- * A picture with its mask on its way into a file, whole or in stripes that several threads pack.
+ * An image with its mask on its way into a file, whole or in stripes that several threads pack.
  *
  * @module
  */
 import { compositeBands, type RowsMask } from "../../../kernels/composite_alpha_reference.ts";
-import type { MaskedPicture } from "../../backend/images.ts";
+import type { MaskedImage } from "../../backend/images.ts";
 import type { Channels, Pixels } from "../../media/pixels.ts";
 import { bandsOf, joinPng, packPngStripe, type PngStripe } from "../../media/png.ts";
 import type { MatteOptions } from "../task.ts";
@@ -13,8 +13,8 @@ import { makeCutOut } from "./cut_out.ts";
 /** What is done to each pixel by itself. */
 type PixelOptions = Pick<MatteOptions, "background" | "maskOnly">;
 
-/** A picture, and what becomes of it. */
-export interface CutOut extends MaskedPicture {
+/** An image, and what becomes of it. */
+export interface CutOut extends MaskedImage {
   readonly options: PixelOptions;
 }
 
@@ -26,9 +26,9 @@ export interface CutOutStripe {
 }
 
 /**
- * Divides a picture into stripes of about the same height.
+ * Divides an image into stripes of about the same height.
  *
- * @returns stripes that share no memory; the first has the picture's own.
+ * @returns stripes that share no memory; the first has the image's own.
  */
 export function splitCutOut(
   { pixels, mask, options }: CutOut,
@@ -52,7 +52,7 @@ export function splitCutOut(
   });
 }
 
-/** The file of a picture whose stripes are packed. */
+/** The file of an image whose stripes are packed. */
 export function joinCutOut(cutOut: CutOut, stripes: readonly PngStripe[]): Uint8Array<ArrayBuffer> {
   const { pixels: { width, height, channels }, mask, options } = cutOut;
   const rows = { channels, mask, options };

@@ -1,11 +1,11 @@
 /**
- * Background removal: picture files in, PNG files of what the pictures are of out.
+ * Background removal: image files in, PNG files of what the images are of out.
  *
  * @module
  */
 import type { Registry } from "prom-client";
 import type { Backend } from "../../backend/backend.ts";
-import type { MaskedPicture } from "../../backend/images.ts";
+import type { MaskedImage } from "../../backend/images.ts";
 import type { Dtype } from "../../config.ts";
 import { DEFAULT_MAX_IMAGE_PIXELS } from "../../media/image.ts";
 import { readImageHeader } from "../../media/image_header.ts";
@@ -20,21 +20,21 @@ import { type Model, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
-/** Pictures up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
+/** Images up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
 const SMALL_PIXELS = 2 ** 18;
 
 /** What the model is made of; it owns the network. */
 export interface MattingModelParts {
   readonly network: MattingNetwork;
   readonly dtype: Dtype;
-  /** Whether the graph says that it takes several pictures. */
+  /** Whether the graph says that it takes several images. */
   readonly takesBatches: boolean;
   readonly device: Backend["kind"];
-  /** Most pictures at a time. */
-  readonly maxPictures: number;
+  /** Most images at a time. */
+  readonly maxImages: number;
   /** Most threads that decode and encode; see {@linkcode CodecThreads}. */
   readonly maxThreads?: number | undefined;
-  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
 }
 
@@ -47,7 +47,7 @@ export class MattingModel implements Model {
   readonly #network: MattingNetwork;
   readonly #metrics: MattingMetrics;
   readonly #batcher: MattingBatcher;
-  /** Pixels in memory at a time: one of the largest pictures, or several that are smaller. */
+  /** Pixels in memory at a time: one of the largest images, or several that are smaller. */
   readonly #pixels: Budget;
   readonly #maxImagePixels: number;
   readonly #inline: InlineCodec;
@@ -58,7 +58,7 @@ export class MattingModel implements Model {
     {
       network,
       dtype,
-      maxPictures,
+      maxImages,
       maxThreads,
       maxImagePixels = DEFAULT_MAX_IMAGE_PIXELS,
       ...parts
@@ -70,7 +70,7 @@ export class MattingModel implements Model {
     this.#threads = new CodecThreads({ maxThreads, maxPixels: maxImagePixels });
     this.#network = network;
     this.dtype = dtype;
-    this.maxSequences = maxPictures;
+    this.maxSequences = maxImages;
     this.#metrics = new MattingMetrics(() => ({
       running: this.#pixels.numTaken,
       waiting: this.#pixels.numWaiting,
@@ -107,7 +107,7 @@ export class MattingModel implements Model {
   async #work({ image, options }: MatteTask, signal: AbortSignal): Promise<MatteEvent> {
     const { width: storedWidth, height: storedHeight } = readImageHeader(image);
     const numPixels = storedWidth * storedHeight;
-    // No more pictures at a time than the model is said to work on, however small.
+    // No more images at a time than the model is said to work on, however small.
     const share = Math.max(numPixels, this.#maxImagePixels / this.maxSequences);
     const giveBack = await this.#pixels.take(share, signal);
     try {
@@ -124,7 +124,7 @@ export class MattingModel implements Model {
         : { ...masked, options };
       const { width, height } = cutOut.pixels;
       const png = await codec.encode(cutOut, signal);
-      this.#metrics.observePicture(numPixels, performance.now() - startMs);
+      this.#metrics.observeImage(numPixels, performance.now() - startMs);
       return { type: "done", png, width, height };
     } finally {
       giveBack();
@@ -134,14 +134,14 @@ export class MattingModel implements Model {
   async #mask(
     pixels: Pixels,
     signal: AbortSignal,
-  ): Promise<{ readonly masked: MaskedPicture; readonly maskSide: number }> {
+  ): Promise<{ readonly masked: MaskedImage; readonly maskSide: number }> {
     const form = this.#network.formOf(pixels);
-    const picture = this.#network.images.open(pixels);
+    const image = this.#network.images.open(pixels);
     try {
-      const masked = await this.#batcher.mask({ picture, form }, signal);
+      const masked = await this.#batcher.mask({ image, form }, signal);
       return { masked, maskSide: Math.max(form.contentWidth, form.contentHeight) };
     } finally {
-      picture.close();
+      image.close();
     }
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Dynamic batching of pictures: those that wait run together, as far as the graph takes them.
+ * Dynamic batching of images: those that wait run together, as far as the graph takes them.
  *
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import type { MaskedPicture } from "../../backend/images.ts";
+import type { MaskedImage } from "../../backend/images.ts";
 import { log } from "../../log.ts";
 import { nextTurn } from "../../next_turn.ts";
 import type { Tensor } from "../../onnx/ort.ts";
@@ -12,7 +12,7 @@ import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
 
 /**
- * Most pixels of a model's input in one batch: what a graph keeps in between grows with them. On the CPU a picture of a
+ * Most pixels of a model's input in one batch: what a graph keeps in between grows with them. On the CPU an image of a
  * batch takes a twentieth less than one alone, and all wait for the last.
  */
 const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
@@ -23,7 +23,7 @@ const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
 /** What the batcher works with. */
 export interface MattingBatcherOptions {
   readonly network: MattingNetwork;
-  /** Whether the graph says that it takes several pictures. */
+  /** Whether the graph says that it takes several images. */
   readonly takesBatches: boolean;
   readonly device: Backend["kind"];
   readonly metrics: MattingMetrics;
@@ -32,7 +32,7 @@ export interface MattingBatcherOptions {
 interface Job {
   readonly row: MattingRow;
   readonly signal: AbortSignal;
-  readonly onDone: (masked: MaskedPicture) => void;
+  readonly onDone: (masked: MaskedImage) => void;
   readonly onError: (error: unknown) => void;
 }
 
@@ -49,13 +49,13 @@ export class MattingBatcher {
   }
 
   /**
-   * Gives a picture its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` takes it out of the queue.
+   * Gives an image its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` takes it out of the queue.
    *
    * @throws the signal's reason; what went wrong on the device.
    */
-  mask(row: MattingRow, signal: AbortSignal): Promise<MaskedPicture> {
+  mask(row: MattingRow, signal: AbortSignal): Promise<MaskedImage> {
     signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<MaskedPicture>();
+    const { promise, resolve, reject } = Promise.withResolvers<MaskedImage>();
     this.#waiting.push({ row, signal, onDone: resolve, onError: reject });
     this.#turning ??= this.#turn();
     return promise;
@@ -67,7 +67,7 @@ export class MattingBatcher {
   }
 
   async #turn(): Promise<void> {
-    // Pictures that come together share the first batch.
+    // Images that come together share the first batch.
     await nextTurn();
     while (this.#waiting.length > 0) {
       const batch = this.#takeBatch();

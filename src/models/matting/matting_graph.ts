@@ -2,7 +2,7 @@
  * Makes a background-removal graph's result uniform: one output, f32, in which 1 is the subject and 0 what is around it.
  *
  * Exports differ: some end in a sigmoid and some in logits, some have the masks of every scale, some take float16. What a
- * graph yields is told from its nodes, not from its values: a picture whose values happen to lie within 0 and 1, or stray
+ * graph yields is told from its nodes, not from its values: an image whose values happen to lie within 0 and 1, or stray
  * just beyond, must not be treated another way than the next.
  *
  * @module
@@ -12,11 +12,11 @@ import { GraphIndex, liveNodes } from "../../onnx/graph_index.ts";
 import { type Graph, int64Tensor, makeNode, type Model, type Node } from "../../onnx/proto.ts";
 import { makeValueInfo } from "../../onnx/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
-import type { Size } from "../picture_processor.ts";
+import type { Size } from "../image_processor.ts";
 
 /** Names of the graph's input and output. */
-export const PICTURES = "hearth_pictures";
-/** See {@linkcode PICTURES}. */
+export const IMAGES = "hearth_pictures";
+/** See {@linkcode IMAGES}. */
 export const MASKS = "hearth_masks";
 
 /** What the values of a graph's output are. */
@@ -55,7 +55,7 @@ const LEAST_RANGE = 0.1;
 /**
  * Looks at a graph.
  *
- * @throws {StartupError} when it does not take pictures, or has no mask.
+ * @throws {StartupError} when it does not take images, or has no mask.
  */
 export function inspectMatting(
   { graph }: Model,
@@ -120,7 +120,7 @@ function addendOf(
   return inputs.find((name) => !isConstant(name));
 }
 
-/** Gives the graph its one input {@linkcode PICTURES} and its one output {@linkcode MASKS}. */
+/** Gives the graph its one input {@linkcode IMAGES} and its one output {@linkcode MASKS}. */
 export function unifyMatting(
   model: Model,
   { input, output }: MattingGraph,
@@ -130,8 +130,8 @@ export function unifyMatting(
   const taken = graph.inputs.find(({ name }) => name === input)!;
   const given = graph.outputs.find(({ name }) => name === output)!;
   const taking = taken.dtype === "float16"
-    ? makeNode("Cast", [PICTURES], [input], { attributes: { to: 10 } })
-    : makeNode("Identity", [PICTURES], [input]);
+    ? makeNode("Cast", [IMAGES], [input], { attributes: { to: 10 } })
+    : makeNode("Identity", [IMAGES], [input]);
   const masks = stretches ? "hearth_levels" : MASKS;
   const squash = isLogits
     ? [
@@ -151,7 +151,7 @@ export function unifyMatting(
       nodes: liveNodes(nodes, [MASKS]),
       initializers: [...graph.initializers, ...stretching.initializers],
       inputs: [
-        makeValueInfo(PICTURES, "float32", symbolic(taken.shape)),
+        makeValueInfo(IMAGES, "float32", symbolic(taken.shape)),
         ...graph.inputs.filter(({ name }) => constants.has(name)),
       ],
       outputs: [makeValueInfo(MASKS, "float32", symbolic(given.shape))],

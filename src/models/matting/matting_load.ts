@@ -16,12 +16,12 @@ import { MattingModel } from "./matting.ts";
 import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
-import { type PictureProcessor, readPictureProcessor } from "../picture_processor.ts";
+import { type ImageProcessor, readImageProcessor } from "../image_processor.ts";
 import type { OpenContext } from "../family.ts";
 
-/** Most pictures at a time where the user does not say. */
-const MAX_PICTURES = 8;
-/** Values of probabilities may stray so far from 0 and 1 by rounding; logits of a picture stray further. */
+/** Most images at a time where the user does not say. */
+const MAX_IMAGES = 8;
+/** Values of probabilities may stray so far from 0 and 1 by rounding; logits of an image stray further. */
 const MAX_STRAY = 0.5;
 
 /** @throws {StartupError} when the folder lacks a graph, or holds one of another kind. */
@@ -46,7 +46,7 @@ export async function loadMatting(
     dtype,
     takesBatches: graph.takesBatches,
     device: backend.kind,
-    maxPictures: engine.maxSequences ?? MAX_PICTURES,
+    maxImages: engine.maxSequences ?? MAX_IMAGES,
     maxThreads: engine.cpuThreads,
     maxImagePixels: engine.maxImagePixels,
   });
@@ -55,16 +55,16 @@ export async function loadMatting(
 async function readProcessor(
   folder: ModelFolder,
   family: MattingFamily,
-): Promise<PictureProcessor> {
+): Promise<ImageProcessor> {
   const name = "preprocessor_config.json";
   if (folder.files.has(name)) {
-    return readPictureProcessor(await readOptionalJson(folder, name));
+    return readImageProcessor(await readOptionalJson(folder, name));
   }
   log.warn("the folder does not say how its model wants pictures to be", {
     missing: name,
     assumed: family.name,
   });
-  return readPictureProcessor(family.processor);
+  return readImageProcessor(family.processor);
 }
 
 interface OpenerParts {
@@ -83,8 +83,8 @@ class Opener {
     this.#parts = parts;
   }
 
-  /** Runs a picture once, which has the device compile its kernels, and tells what the graph's nodes do not. */
-  async open(processor: PictureProcessor): Promise<MattingNetwork> {
+  /** Runs an image once, which has the device compile its kernels, and tells what the graph's nodes do not. */
+  async open(processor: ImageProcessor): Promise<MattingNetwork> {
     const { graph: { values }, family: { stretches } } = this.#parts;
     if (values !== "unknown") {
       const network = await this.#openAs(processor, { isLogits: values === "logits", stretches });
@@ -101,7 +101,7 @@ class Opener {
   }
 
   async #openAs(
-    processor: PictureProcessor,
+    processor: ImageProcessor,
     form: { readonly isLogits: boolean; readonly stretches: boolean },
   ): Promise<MattingNetwork> {
     const { model, graph, files, backend } = this.#parts;
@@ -110,12 +110,12 @@ class Opener {
     return new MattingNetwork({ session, images, processor, ...graph });
   }
 
-  /** @throws {StartupError} when the graph does not take pictures, or gives no masks. */
+  /** @throws {StartupError} when the graph does not take images, or gives no masks. */
   async #probe(network: MattingNetwork): Promise<Float32Array> {
-    const pixels = probePicture();
-    const picture = network.images.open(pixels);
+    const pixels = probeImage();
+    const image = network.images.open(pixels);
     try {
-      const row = { picture, form: network.formOf(pixels) };
+      const row = { image, form: network.formOf(pixels) };
       const masks = await network.run([row]);
       maskSizeOf(masks);
       const values = await this.#parts.backend.read(masks);
@@ -128,13 +128,13 @@ class Opener {
         cause: error,
       });
     } finally {
-      picture.close();
+      image.close();
     }
   }
 }
 
 /** A bright disc before a dark background, with some texture on both. */
-function probePicture(): Pixels {
+function probeImage(): Pixels {
   const [width, height] = [96, 64];
   const data = new Uint8Array(4 * width * height);
   for (let y = 0, at = 0; y < height; y++) {

@@ -9,19 +9,19 @@ import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
 /** Counters and histograms of one model. */
 export class MattingMetrics {
   readonly registry: Registry;
-  readonly #pictures: Counter;
+  readonly #images: Counter;
   readonly #pixels: Counter;
-  readonly #pictureSeconds: Histogram;
+  readonly #imageSeconds: Histogram;
   readonly #batchSeconds: Histogram;
-  readonly #batchPictures: Histogram;
+  readonly #batchImages: Histogram;
 
   /** @param requests how many are worked on, and how many wait. */
   constructor(requests: () => { running: number; waiting: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
-    this.#pictures = metrics.counter("hearth_pictures_total", "Pictures that were cut out.");
+    this.#images = metrics.counter("hearth_pictures_total", "Pictures that were cut out.");
     this.#pixels = metrics.counter("hearth_picture_pixels_total", "Their pixels.");
-    this.#pictureSeconds = metrics.histogram(
+    this.#imageSeconds = metrics.histogram(
       "hearth_picture_seconds",
       "From the beginning of work on a picture to its PNG file.",
     );
@@ -29,7 +29,7 @@ export class MattingMetrics {
       "hearth_batch_seconds",
       "Duration of a run of the graph, resizing before and after it included.",
     );
-    this.#batchPictures = metrics.histogram(
+    this.#batchImages = metrics.histogram(
       "hearth_batch_pictures",
       "Pictures in a run of the graph.",
       COUNT_BUCKETS,
@@ -39,15 +39,15 @@ export class MattingMetrics {
   }
 
   /** Takes note of a run. */
-  observeBatch(numPictures: number, durationMs: number): void {
-    this.#batchPictures.observe(numPictures);
+  observeBatch(numImages: number, durationMs: number): void {
+    this.#batchImages.observe(numImages);
     this.#batchSeconds.observe(durationMs / 1000);
   }
 
-  /** Takes note of a picture that was cut out. */
-  observePicture(numPixels: number, durationMs: number): void {
-    this.#pictures.inc();
+  /** Takes note of an image that was cut out. */
+  observeImage(numPixels: number, durationMs: number): void {
+    this.#images.inc();
     this.#pixels.inc(numPixels);
-    this.#pictureSeconds.observe(durationMs / 1000);
+    this.#imageSeconds.observe(durationMs / 1000);
   }
 }

@@ -1,33 +1,33 @@
 /**
- * A background-removal graph with the work around it: pictures in, masks for them out.
+ * A background-removal graph with the work around it: images in, masks for them out.
  *
  * @module
  */
-import type { MaskForm, TensorForm } from "../../../kernels/picture_form.ts";
-import type { ImageKernels, MaskedPicture, OpenPicture } from "../../backend/images.ts";
+import type { MaskForm, TensorForm } from "../../../kernels/image_form.ts";
+import type { ImageKernels, MaskedImage, OpenImage } from "../../backend/images.ts";
 import { HearthError } from "../../errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
 import type { Session, Tensor } from "../../onnx/ort.ts";
-import { MASKS, PICTURES } from "./matting_graph.ts";
-import { type PictureProcessor, type Size, tensorFormOf } from "../picture_processor.ts";
+import { IMAGES, MASKS } from "./matting_graph.ts";
+import { type ImageProcessor, type Size, tensorFormOf } from "../image_processor.ts";
 
-/** Masks are brought to a picture's size smoothly: the other filters ring at edges or show the mask's pixels. */
+/** Masks are brought to an image's size smoothly: the other filters ring at edges or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";
 
 /** What a network is made of; it owns the session and the kernels. */
 export interface MattingNetworkParts {
-  /** With one input and one output, {@linkcode PICTURES} and {@linkcode MASKS}. */
+  /** With one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
   readonly session: Session;
   readonly images: ImageKernels;
-  readonly processor: PictureProcessor;
+  readonly processor: ImageProcessor;
   readonly layout: TensorForm["layout"];
   /** Of the graph's input, where that is fixed. */
   readonly size: Size | undefined;
 }
 
-/** A picture on its way through the network. */
+/** An image on its way through the network. */
 export interface MattingRow {
-  readonly picture: OpenPicture;
+  readonly image: OpenImage;
   readonly form: TensorForm;
 }
 
@@ -41,22 +41,22 @@ export class MattingNetwork {
     this.#parts = parts;
   }
 
-  /** How the graph is to see a picture; pictures of forms of one size share a batch. */
-  formOf(picture: Size): TensorForm {
+  /** How the graph is to see an image; images of forms of one size share a batch. */
+  formOf(image: Size): TensorForm {
     const { processor, size: graph, layout } = this.#parts;
-    return tensorFormOf(processor, { picture, graph, layout });
+    return tensorFormOf(processor, { image, graph, layout });
   }
 
   /** Runs the graph. @param rows of forms of one size. @returns their masks, the caller's. */
   async run(rows: readonly MattingRow[]): Promise<Tensor> {
     const { session, images } = this.#parts;
-    return (await session.run({ [PICTURES]: images.toTensor(rows) }))[MASKS]!;
+    return (await session.run({ [IMAGES]: images.toTensor(rows) }))[MASKS]!;
   }
 
-  /** Gives a picture one of the masks of a run. */
-  async mask({ picture, form }: MattingRow, masks: Tensor, index: number): Promise<MaskedPicture> {
+  /** Gives an image one of the masks of a run. */
+  async mask({ image, form }: MattingRow, masks: Tensor, index: number): Promise<MaskedImage> {
     const size = maskSizeOf(masks);
-    return await this.images.mask(picture, { masks, index, form: maskForm(form, size) });
+    return await this.images.mask(image, { masks, index, form: maskForm(form, size) });
   }
 
   async dispose(): Promise<void> {
@@ -83,7 +83,7 @@ export function maskSizeOf({ dims }: Pick<Tensor, "dims">): Size {
   );
 }
 
-/** The part of a mask that belongs to the picture, and not to the border around it. */
+/** The part of a mask that belongs to the image, and not to the border around it. */
 function maskForm(form: TensorForm, { width, height }: Size): MaskForm {
   return {
     width,

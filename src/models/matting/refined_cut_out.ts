@@ -1,8 +1,8 @@
 /**
- * Makes a cut-out follow the picture's own edges, which a mask of a few hundred pixels cannot, and takes what is left of
+ * Makes a cut-out follow the image's own edges, which a mask of a few hundred pixels cannot, and takes what is left of
  * the background out of the subject's rim.
  *
- * Both are worked out at a size close to the mask's; of the whole picture only the rim is looked at.
+ * Both are worked out at a size close to the mask's; of the whole image only the rim is looked at.
  *
  * @module
  */
@@ -30,7 +30,7 @@ const UNCERTAIN = 0.05;
 export interface RefineOptions {
   /** Longer side of the mask that the alpha comes from. */
   readonly maskSide: number;
-  /** The picture before anything was cut out of it, RGB or RGBA. Its alpha is not exceeded. */
+  /** The image before anything was cut out of it, RGB or RGBA. Its alpha is not exceeded. */
   readonly original: Pixels;
 }
 
@@ -153,7 +153,7 @@ function shrinkAlpha(
   cutOut: Pixels,
   { width, height }: { readonly width: number; readonly height: number },
 ): Plane {
-  // Of four channels one: sooner than taking that one out of a large picture first.
+  // Of four channels one: sooner than taking that one out of a large image first.
   const { data: small } = resizeChannels(cutOut, { width, height, filter: "bilinear" });
   const data = Float32Array.from({ length: width * height }, (_, i) => small[4 * i + 3]! / 255);
   return { width, height, data };

@@ -1,27 +1,27 @@
 /**
- * What cannot be done in stripes: refining a cut-out's rim and cutting it to its subject both take all of a picture.
+ * What cannot be done in stripes: refining a cut-out's rim and cutting it to its subject both take all of an image.
  *
  * @module
  */
 import { compositeAlpha } from "../../../kernels/composite_alpha_reference.ts";
-import type { MaskedPicture } from "../../backend/images.ts";
+import type { MaskedImage } from "../../backend/images.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import type { MatteOptions } from "../task.ts";
 import { makeCutOut } from "./cut_out.ts";
 import { refineCutOut } from "./refined_cut_out.ts";
 
-/** A picture, and what becomes of it. */
+/** An image, and what becomes of it. */
 export interface WholeCutOut {
   /** As it was sent. */
   readonly original: Pixels;
   /** With its mask; it may share the original's memory. */
-  readonly masked: MaskedPicture;
+  readonly masked: MaskedImage;
   /** Longer side of the mask. */
   readonly maskSide: number;
   readonly options: MatteOptions;
 }
 
-/** The result that the options ask for; both pictures may be changed. */
+/** The result that the options ask for; both images may be changed. */
 export function makeWholeCutOut(
   { original, masked: { pixels, mask }, maskSide, options }: WholeCutOut,
 ): Pixels {

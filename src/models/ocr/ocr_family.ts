@@ -6,7 +6,7 @@
 import { StartupError } from "../../errors.ts";
 import type { Transformers } from "../../onnx/hook.ts";
 import type { Json } from "../../hub/model_folder.ts";
-import type { Size } from "../picture_processor.ts";
+import type { Size } from "../image_processor.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 
 /** A request's text in the model's terms. */

@@ -1,5 +1,5 @@
 /**
- * How pictures and tensors fit together: what `resize_normalize` and `composite_alpha` need to know of either.
+ * How images and tensors fit together: what `resize_normalize` and `composite_alpha` need to know of either.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import {
   type Weights,
 } from "../src/media/resample_filter.ts";
 
-/** A picture as a model wants to see it. */
+/** An image as a model wants to see it. */
 export interface TensorForm {
   /** Whether the channels are planes of their own, or lie side by side in each pixel. */
   readonly layout: "nchw" | "nhwc";
@@ -18,7 +18,7 @@ export interface TensorForm {
   readonly width: number;
   /** Of the tensor. */
   readonly height: number;
-  /** To what the picture is resized; it lies in the upper left corner, and the rest of the tensor is 0. */
+  /** To what the image is resized; it lies in the upper left corner, and the rest of the tensor is 0. */
   readonly contentWidth: number;
   readonly contentHeight: number;
   readonly filter: ResampleFilter;
@@ -27,13 +27,13 @@ export interface TensorForm {
   readonly offset: readonly [number, number, number];
 }
 
-/** A mask as a model made it: f32 `[height, width]`, of which the upper left part belongs to the picture. */
+/** A mask as a model made it: f32 `[height, width]`, of which the upper left part belongs to the image. */
 export interface MaskForm {
   readonly width: number;
   readonly height: number;
-  /** Columns that belong to the picture; they need not be whole. */
+  /** Columns that belong to the image; they need not be whole. */
   readonly contentWidth: number;
-  /** Rows that belong to the picture; they need not be whole. */
+  /** Rows that belong to the image; they need not be whole. */
   readonly contentHeight: number;
   readonly filter: ResampleFilter;
 }

@@ -1,9 +1,9 @@
 /**
- * How a model wants pictures to be: its folder's `preprocessor_config.json`, read with the defaults of transformers.js.
+ * How a model wants images to be: its folder's `preprocessor_config.json`, read with the defaults of transformers.js.
  *
  * @module
  */
-import type { TensorForm } from "../../kernels/picture_form.ts";
+import type { TensorForm } from "../../kernels/image_form.ts";
 import { StartupError } from "../errors.ts";
 import type { ResampleFilter } from "../media/resample.ts";
 import { RESAMPLE_FILTERS } from "../media/resample_filter.ts";
@@ -26,17 +26,17 @@ export interface Size {
 
 type Triple = readonly [number, number, number];
 
-/** To which size a picture is resized, or `undefined` where it keeps its own. */
+/** To which size an image is resized, or `undefined` where it keeps its own. */
 export type SizeRule =
   | Size
   /** Sides keep their ratio: the shorter gets one length, unless the longer then exceeds the other. */
   | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
   | undefined;
 
-/** What becomes of a picture. */
-export interface PictureProcessor {
+/** What becomes of an image. */
+export interface ImageProcessor {
   readonly size: SizeRule;
-  /** Sides are multiples of this: a picture is made smaller for it, or a border is put around it. */
+  /** Sides are multiples of this: an image is made smaller for it, or a border is put around it. */
   readonly multipleOf: number;
   readonly border: "none" | "toMultiple" | Size;
   readonly filter: ResampleFilter;
@@ -49,7 +49,7 @@ export interface PictureProcessor {
  *
  * @throws {StartupError} when it asks for something that is not done here.
  */
-export function readPictureProcessor(config: Json): PictureProcessor {
+export function readImageProcessor(config: Json): ImageProcessor {
   const refused = REFUSED.find((name) => config[name] === true);
   if (refused !== undefined) {
     throw new StartupError(`preprocessor_config.json asks for ${refused}, which is not supported.`);
@@ -75,7 +75,7 @@ export function readPictureProcessor(config: Json): PictureProcessor {
 }
 
 /** `level · scale + offset` is what rescaling and normalising come to. */
-function readLevels(config: Json): Pick<PictureProcessor, "scale" | "offset"> {
+function readLevels(config: Json): Pick<ImageProcessor, "scale" | "offset"> {
   const rescale = config["do_rescale"] === false ? 1 : Number(config["rescale_factor"] ?? 1 / 255);
   const isNormalized = config["do_normalize"] === true;
   const mean = isNormalized ? tripleOf(config["image_mean"] ?? config["mean"], 0) : [0, 0, 0];
@@ -116,7 +116,7 @@ function readSize(size: unknown, maxSize: unknown): SizeRule {
   };
 }
 
-function readBorder(config: Json, size: SizeRule, multipleOf: number): PictureProcessor["border"] {
+function readBorder(config: Json, size: SizeRule, multipleOf: number): ImageProcessor["border"] {
   if (config["do_pad"] !== true) return "none";
   const given = config["pad_size"];
   if (typeof given === "number") return { width: given, height: given };
@@ -126,16 +126,16 @@ function readBorder(config: Json, size: SizeRule, multipleOf: number): PicturePr
   return size !== undefined && "width" in size ? size : "none";
 }
 
-/** The form of a picture; a graph of fixed size has the last word, and pictures are stretched to it. */
+/** The form of an image; a graph of fixed size has the last word, and images are stretched to it. */
 export function tensorFormOf(
-  processor: PictureProcessor,
-  { picture, graph, layout }: {
-    readonly picture: Size;
+  processor: ImageProcessor,
+  { image, graph, layout }: {
+    readonly image: Size;
     readonly graph: Size | undefined;
     readonly layout: TensorForm["layout"];
   },
 ): TensorForm {
-  const content = contentOf(processor, picture);
+  const content = contentOf(processor, image);
   const whole = borderedOf(processor, content);
   const { filter, scale, offset } = processor;
   const agrees = graph === undefined ||
@@ -153,17 +153,17 @@ export function tensorFormOf(
   };
 }
 
-function contentOf({ size, multipleOf, border }: PictureProcessor, picture: Size): Size {
+function contentOf({ size, multipleOf, border }: ImageProcessor, image: Size): Size {
   if (size !== undefined && "width" in size) return size;
-  const factor = size === undefined ? 1 : edgeFactor(picture, size);
-  // A border makes up for what is missing to a multiple; without one the picture is cut down to it.
+  const factor = size === undefined ? 1 : edgeFactor(image, size);
+  // A border makes up for what is missing to a multiple; without one the image is cut down to it.
   const step = border === "toMultiple" ? 1 : multipleOf;
   const fit = (length: number) => {
     // Rounded first, so that 0.1 + 0.2 does not lose a pixel.
     const whole = Math.floor(Number((length * factor).toFixed(2)));
     return Math.max(step, Math.floor(whole / step) * step);
   };
-  return { width: fit(picture.width), height: fit(picture.height) };
+  return { width: fit(image.width), height: fit(image.height) };
 }
 
 function edgeFactor(
@@ -178,7 +178,7 @@ function edgeFactor(
   return longestEdge === undefined ? factor : Math.min(factor, longestEdge / longer);
 }
 
-function borderedOf({ border, multipleOf }: PictureProcessor, content: Size): Size {
+function borderedOf({ border, multipleOf }: ImageProcessor, content: Size): Size {
   if (border === "none") return content;
   const fit = (length: number) => Math.ceil(length / multipleOf) * multipleOf;
   const whole = border === "toMultiple"

@@ -1,50 +1,50 @@
 import assert from "node:assert/strict";
-import { readPictureProcessor, tensorFormOf } from "../../../src/models/picture_processor.ts";
+import { readImageProcessor, tensorFormOf } from "../../../src/models/image_processor.ts";
 
 type Config = Record<string, unknown>;
 
-/** Tensor and content of a picture: `[width, height, contentWidth, contentHeight]`. */
+/** Tensor and content of an image: `[width, height, contentWidth, contentHeight]`. */
 function sizesOf(
   config: Config,
   [width, height]: readonly [number, number],
   graph?: { width: number; height: number },
 ): number[] {
-  const processor = readPictureProcessor(config);
-  const form = tensorFormOf(processor, { picture: { width, height }, graph, layout: "nchw" });
+  const processor = readImageProcessor(config);
+  const form = tensorFormOf(processor, { image: { width, height }, graph, layout: "nchw" });
   return [form.width, form.height, form.contentWidth, form.contentHeight];
 }
 
-Deno.test("readPictureProcessor() makes one product and sum of rescaling and normalising", () => {
+Deno.test("readImageProcessor() makes one product and sum of rescaling and normalising", () => {
   const config = { size: 8, do_normalize: true, image_mean: [0.5, 0.4, 0.3], image_std: 0.5 };
-  const { scale, offset } = readPictureProcessor(config);
+  const { scale, offset } = readImageProcessor(config);
   for (const level of [0, 1, 200, 255]) {
     [0.5, 0.4, 0.3].forEach((mean, c) => {
       const want = (level / 255 - mean) / 0.5;
       assert.ok(Math.abs(level * scale[c]! + offset[c]! - want) < 1e-12);
     });
   }
-  const plain = readPictureProcessor({ size: 8 });
+  const plain = readImageProcessor({ size: 8 });
   assert.deepEqual([plain.scale[0], plain.offset[0]], [1 / 255, 0]);
-  const raw = readPictureProcessor({ size: 8, do_rescale: false });
+  const raw = readImageProcessor({ size: 8, do_rescale: false });
   assert.deepEqual([raw.scale[2], raw.offset[2]], [1, 0]);
 });
 
-Deno.test("readPictureProcessor() reads Pillow's numbers of filters, bilinear without one", () => {
-  const filters = [0, 1, 2, 3, 4, 5].map((resample) => readPictureProcessor({ resample }).filter);
+Deno.test("readImageProcessor() reads Pillow's numbers of filters, bilinear without one", () => {
+  const filters = [0, 1, 2, 3, 4, 5].map((resample) => readImageProcessor({ resample }).filter);
   assert.deepEqual(filters, ["nearest", "lanczos", "bilinear", "bicubic", "box", "hamming"]);
-  assert.equal(readPictureProcessor({}).filter, "bilinear");
+  assert.equal(readImageProcessor({}).filter, "bilinear");
 });
 
-Deno.test("readPictureProcessor() refuses what would misplace the mask or makes no sense", () => {
+Deno.test("readImageProcessor() refuses what would misplace the mask or makes no sense", () => {
   for (
     const name of ["do_center_crop", "do_crop_margin", "do_thumbnail", "do_flip_channel_order"]
   ) {
-    assert.throws(() => readPictureProcessor({ [name]: true }), { message: new RegExp(name) });
-    readPictureProcessor({ [name]: false });
+    assert.throws(() => readImageProcessor({ [name]: true }), { message: new RegExp(name) });
+    readImageProcessor({ [name]: false });
   }
-  assert.throws(() => readPictureProcessor({ resample: 7 }), { message: /0 to 5, has 7/ });
+  assert.throws(() => readImageProcessor({ resample: 7 }), { message: /0 to 5, has 7/ });
   assert.throws(
-    () => readPictureProcessor({ do_normalize: true, image_mean: [0.5] }),
+    () => readImageProcessor({ do_normalize: true, image_mean: [0.5] }),
     { message: /3 numbers, have \[0\.5\]/ },
   );
 });
@@ -66,8 +66,8 @@ Deno.test("tensorFormOf() knows every form of size", () => {
     [{ size_divisibility: 32 }, [10, 7], [32, 32, 32, 32]],
     [{ do_resize: false, size: { width: 8, height: 8 } }, [100, 70], [100, 70, 100, 70]],
   ];
-  for (const [config, picture, want] of cases) {
-    assert.deepEqual(sizesOf(config, picture), want, JSON.stringify(config));
+  for (const [config, image, want] of cases) {
+    assert.deepEqual(sizesOf(config, image), want, JSON.stringify(config));
   }
 });
 
