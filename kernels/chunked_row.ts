@@ -4,7 +4,7 @@
  * @module
  */
 import { Candidates } from "./candidates.ts";
-import { expOfNonPositive } from "./exp.ts";
+import { sumOfExps } from "./exp.ts";
 
 /** Tokens per chunk. */
 export const CHUNK = 64;
@@ -59,9 +59,7 @@ export class ChunkedRow {
     for (let chunk = 0; chunk < this.maxima.length; chunk++) {
       if (this.maxima[chunk]! < negligible) continue;
       const end = this.endOf(chunk);
-      for (let i = chunk * CHUNK; i < end; i++) {
-        if (values[i]! >= negligible) sum += expOfNonPositive((values[i]! - max) * scale);
-      }
+      sum += sumOfExps(values, { start: chunk * CHUNK, end, max, scale });
     }
     return sum;
   }

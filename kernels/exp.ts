@@ -22,3 +22,25 @@ export function expOfNonPositive(x: number): number {
   const rest = (scaled - step) * (Math.LN2 / STEPS);
   return POWERS[step + OFFSET]! * (1 + rest * (1 + rest * (0.5 + rest * (1 / 6))));
 }
+
+/** `Σ e ** ((value - max) * scale)` over `values[start, end)`, all of them at most `max`; NaN counts as nothing. */
+export function sumOfExps(
+  values: Float32Array,
+  { start, end, max, scale }: {
+    readonly start: number;
+    readonly end: number;
+    readonly max: number;
+    readonly scale: number;
+  },
+): number {
+  const factor = scale * SCALE;
+  let sum = 0;
+  for (let i = start; i < end; i++) {
+    const scaled = (values[i]! - max) * factor;
+    if (!(scaled > LOWEST * SCALE)) continue;
+    const step = (scaled - 0.5) | 0;
+    const rest = (scaled - step) * (Math.LN2 / STEPS);
+    sum += POWERS[step + OFFSET]! * (1 + rest * (1 + rest * (0.5 + rest * (1 / 6))));
+  }
+  return sum;
+}

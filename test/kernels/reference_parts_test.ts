@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { Candidates } from "../../kernels/candidates.ts";
-import { expOfNonPositive } from "../../kernels/exp.ts";
+import { expOfNonPositive, sumOfExps } from "../../kernels/exp.ts";
 import { widen } from "../../kernels/half.ts";
 import { exponential, mix32, rowKey, uniform } from "../../kernels/random.ts";
 import { chiSquareDeviation, makeNormal } from "./exact_sampling.ts";
@@ -14,6 +14,19 @@ Deno.test("expOfNonPositive() is within 1e-10 of Math.exp, and 0 where a float32
   assert.equal(expOfNonPositive(-88), 0);
   assert.equal(expOfNonPositive(-Infinity), 0);
   assert.ok(Number.isNaN(expOfNonPositive(NaN)));
+});
+
+Deno.test("sumOfExps() is what Math.exp sums to; NaN, -infinity and what underflows count as nothing", () => {
+  const normal = makeNormal(1);
+  const values = Float32Array.from({ length: 1000 }, () => Math.min(10 * normal(), 20));
+  values.set([20, NaN, -Infinity, -1e30], 500);
+  for (const scale of [0.5, 1, 3]) {
+    const range = { start: 7, end: 990, max: 20, scale };
+    let sum = 0;
+    for (const x of values.subarray(7, 990)) if (x > -1e30) sum += Math.exp((x - 20) * scale);
+    const error = Math.abs(sumOfExps(values, range) / sum - 1);
+    assert.ok(error < 1e-10, `off by ${error}`);
+  }
 });
 
 Deno.test("widen() gives every float16 its value", () => {
