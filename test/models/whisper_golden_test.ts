@@ -137,16 +137,19 @@ speechTest(
   "AsrModel gives recordings that are decoded together what each gives alone",
   async (folder) => {
     const { clips } = readSpeechGoldens(folder);
-    await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
-      const files = clips.slice(5).map(({ file }) => Deno.readFileSync(`${folder}/demo/${file}`));
-      const transcripts = await Promise.all(files.map((file) => transcribeFile(model, file)));
-      assert.deepEqual(
-        transcripts.map(({ text }) => text),
-        clips.slice(5).map(({ text }) => text.trim()),
-      );
-      const value = await countOf(model, "hearth_encoder_seconds");
-      assert.ok(value <= 3, `seven windows were encoded in ${value} pieces`);
-    });
+    // Whole, as native code runs the encoder, it takes one window at a time.
+    for (const [choice, most] of [["native", 7], ["web", 3]] as const) {
+      await withAsr({ backend: new CpuBackend({ choice }), dtype: "fp32" }, async (model) => {
+        const files = clips.slice(5).map(({ file }) => Deno.readFileSync(`${folder}/demo/${file}`));
+        const transcripts = await Promise.all(files.map((file) => transcribeFile(model, file)));
+        assert.deepEqual(
+          transcripts.map(({ text }) => text),
+          clips.slice(5).map(({ text }) => text.trim()),
+        );
+        const value = await countOf(model, "hearth_encoder_seconds");
+        assert.ok(value <= most, `seven windows were encoded in ${value} pieces`);
+      });
+    }
   },
 );
 
