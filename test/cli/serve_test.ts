@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { HeldModel } from "../fixtures/held_model.ts";
 import { HearthProcess, runHearth } from "../fixtures/hearth_process.ts";
 import { ModelFolder } from "../fixtures/model_folder.ts";
 import { chatBody } from "../fixtures/server.ts";
@@ -14,16 +15,15 @@ async function ask(url: string, path: string): Promise<{ status: number; body: u
 }
 
 Deno.test("serve listens at once, answers 503 while the model loads and 200 from then on", async () => {
-  await using folder = await ModelFolder.create();
-  const release = await folder.holdConfig();
-  await using hearth = new HearthProcess([...CPU, "-m", folder.path]);
+  await using model = new HeldModel();
+  await using hearth = new HearthProcess([...CPU, "-m", model.id], { env: model.env });
   const url = await hearth.url();
   const health = await ask(url, "/health");
   assert.equal(health.status, 503);
   assert.deepEqual(Object.keys(health.body as object), ["status", "error"]);
   assert.equal((await ask(url, "/models")).status, 503);
 
-  await release();
+  model.release();
   await hearth.ready();
   assert.deepEqual(await ask(url, "/health"), { status: 200, body: { status: "ok" } });
   assert.equal((await ask(url, "/v1/models")).status, 200);
@@ -137,12 +137,11 @@ Deno.test("serve warns when other machines can call it without a key", async () 
 });
 
 Deno.test("serve goes on when nobody reads its standard output any more", async () => {
-  await using folder = await ModelFolder.create();
-  const release = await folder.holdConfig();
-  await using hearth = new HearthProcess([...CPU, "-m", folder.path]);
+  await using model = new HeldModel();
+  await using hearth = new HearthProcess([...CPU, "-m", model.id], { env: model.env });
   const url = await hearth.url();
   await hearth.closeStdout();
-  await release();
+  model.release();
   while ((await ask(url, "/health")).status === 503) assert.doesNotMatch(hearth.stderr, /ERROR/);
   assert.deepEqual(await ask(url, "/health"), { status: 200, body: { status: "ok" } });
 });

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import generationConfig from "../../models/hearth-demo-chat/generation_config.json" with {
   type: "json",
 };
+import { HeldModel } from "../fixtures/held_model.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
-import { ModelFolder } from "../fixtures/model_folder.ts";
 
 const CPU = ["-p", "0", "--device", "cpu"];
 
@@ -65,9 +65,8 @@ Deno.test("serve on POST /shutdown answers, writes its line, removes its process
 });
 
 Deno.test("serve stops while the model is still loading", async () => {
-  await using folder = await ModelFolder.create();
-  await folder.holdConfig();
-  await using hearth = new HearthProcess([...CPU, "-m", folder.path]);
+  await using model = new HeldModel();
+  await using hearth = new HearthProcess([...CPU, "-m", model.id], { env: model.env });
   await hearth.url();
   hearth.kill("SIGTERM");
   assert.equal((await hearth.ending).code, 0);
