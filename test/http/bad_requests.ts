@@ -244,11 +244,11 @@ const KINDS: Readonly<Record<string, (random: Random) => BadRequest>> = {
   },
   "no such endpoint": (random) => {
     const path = random.pick([
-      "/v1/completions",
-      "/chat/completions/",
+      "/v1/edits",
+      "/chat/completions/x",
       "/%00",
       "/..%2f",
-      "//",
+      "//x",
       "/V1/models",
     ]);
     return { path, init: { method: "POST", body: "x" }, status: 404, code: "not_found" };

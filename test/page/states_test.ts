@@ -1,0 +1,50 @@
+import assert from "node:assert/strict";
+import { startServer } from "../../src/http/server.ts";
+import { BROWSER_PATH, openBrowser, Tab } from "../fixtures/browser.ts";
+import { TestApp, type TestServerOptions } from "../fixtures/server.ts";
+
+/** Opens the page of a server whose session has not begun to load. */
+async function withPage(
+  options: TestServerOptions,
+  look: (tab: Tab, app: TestApp) => Promise<void>,
+): Promise<void> {
+  const app = new TestApp(options);
+  const server = await startServer(app.deps);
+  const browser = await openBrowser();
+  try {
+    await using tab = await Tab.open(browser, `http://127.0.0.1:${server.address.port}`);
+    await look(tab, app);
+    assert.deepEqual(tab.errors, []);
+    assert.deepEqual(tab.foreign, []);
+  } finally {
+    await browser.close();
+    await server.stop();
+  }
+}
+
+const options = {
+  ignore: BROWSER_PATH === undefined,
+  sanitizeOps: false,
+  sanitizeResources: false,
+};
+
+Deno.test(
+  "page: while the model loads it says so, and goes on when it is ready",
+  options,
+  async () => {
+    await withPage({}, async (tab, app) => {
+      assert.match(await tab.text("h1", /loading/), /The model is loading/);
+      await tab.page.waitForSelector("progress");
+      await app.ready();
+      await tab.page.waitForSelector(".composer");
+    });
+  },
+);
+
+Deno.test("page: when the model could not be loaded it says why", options, async () => {
+  await withPage({ folder: "/nowhere/model" }, async (tab, app) => {
+    await app.ready().catch(() => {});
+    await tab.text("h1", /There is no model/);
+    assert.match(await tab.text("section p", /nowhere/), /cannot be read/);
+  });
+});
