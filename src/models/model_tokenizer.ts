@@ -5,6 +5,7 @@
  */
 import { HearthError } from "../errors.ts";
 import type { Model } from "./model.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
 import type { ChatTask, DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./task.ts";
 
 /** A text longer than this would keep the model's thread from its other requests. */
@@ -19,6 +20,19 @@ export interface ModelTokenizer {
   decode(ids: readonly number[]): string;
   /** What a conversation is rendered to; absent where the model takes none. */
   readonly render?: (chat: Pick<ChatTask, "messages" | "prompt" | "tools">) => string;
+}
+
+/** What is offered of a text model's tokenizer. */
+export function offerTokenizer(
+  tokenizer: TextTokenizer,
+  render?: ModelTokenizer["render"],
+): ModelTokenizer {
+  return {
+    vocabSize: tokenizer.vocabSize,
+    encode: (text, hasSpecial) => hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text),
+    decode: (ids) => tokenizer.decodeAll([...ids]),
+    ...(render && { render }),
+  };
 }
 
 /**

@@ -15,7 +15,7 @@ import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
 import type { GenerationDefaults } from "./generation_defaults.ts";
 import { createGrammars } from "./grammar_tokens.ts";
 import { type Model, requireTask } from "./model.ts";
-import type { ModelTokenizer } from "./model_tokenizer.ts";
+import { type ModelTokenizer, offerTokenizer } from "./model_tokenizer.ts";
 import { encodeRaw } from "./raw_prompt.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { Dtype } from "../config.ts";
@@ -57,13 +57,7 @@ export class TextModel implements Model {
 
   get tokenizer(): ModelTokenizer {
     const { tokenizer } = this.#parts;
-    return {
-      vocabSize: tokenizer.vocabSize,
-      encode: (text, hasSpecial) =>
-        hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text),
-      decode: (ids) => tokenizer.decodeAll([...ids]),
-      render: (chat) => renderChat(chat, tokenizer),
-    };
+    return offerTokenizer(tokenizer, (chat) => renderChat(chat, tokenizer));
   }
 
   get metrics(): Registry {

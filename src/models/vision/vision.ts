@@ -13,7 +13,7 @@ import { renderOptions } from "../chat/render_options.ts";
 import type { GenerationDefaults } from "../generation_defaults.ts";
 import { createGrammars } from "../grammar_tokens.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { ModelTokenizer } from "../model_tokenizer.ts";
+import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import type { VisionPictures } from "./vision_pictures.ts";
@@ -67,13 +67,7 @@ export class VisionModel implements Model {
   }
 
   get tokenizer(): ModelTokenizer {
-    const { tokenizer } = this.#parts;
-    return {
-      vocabSize: tokenizer.vocabSize,
-      encode: (text, hasSpecial) =>
-        hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text),
-      decode: (ids) => tokenizer.decodeAll([...ids]),
-    };
+    return offerTokenizer(this.#parts.tokenizer);
   }
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
