@@ -112,7 +112,7 @@ function drawCircle(color: readonly [number, number, number]): Uint8Array {
 pageTest(
   "page: a chat streams, stops, is edited, kept and shown as a request",
   "hearth-demo-chat",
-  async ({ tab }) => {
+  async ({ tab, server }) => {
     const { page } = tab;
     await tab.fill("Message", "What is the capital of France?");
     await page.keyboard.press("Enter");
@@ -123,13 +123,23 @@ pageTest(
     );
 
     // An answer without an end, stopped.
-    await setField(tab, "temperature", "2");
+    await setField(tab, "min_tokens", "1900");
     await tab.fill("Message", "Tell me a long story.");
     await tab.click("Send");
-    await tab.click("Stop");
-    await page.waitForFunction(() => document.querySelectorAll(".assistant footer").length === 2);
+    // At once: the answer does not wait for a pointer to arrive.
+    await page.waitForFunction(() => {
+      const buttons = [...document.querySelectorAll("button")];
+      const stop = buttons.find(({ textContent }) => textContent === "Stop");
+      stop?.click();
+      return stop !== undefined;
+    });
+    await page.waitForFunction(() => document.querySelector(".composer [type=submit]"));
+    await server.untilIdle();
+    const numTokens = await server.figure("hearth_completion_tokens_total");
+    assert.ok(numTokens < 1500, `${numTokens} tokens of an answer that was stopped`);
 
     // The first question in other words: what came after it is gone.
+    await setField(tab, "min_tokens", "0");
     await setField(tab, "temperature", "0");
     await tab.click("Edit");
     await tab.fill("Edit the message", "What does a cow say?");
