@@ -28,7 +28,9 @@ export function offerTokenizer(
   render?: ModelTokenizer["render"],
 ): ModelTokenizer {
   return {
-    vocabSize: tokenizer.vocabSize,
+    get vocabSize() {
+      return tokenizer.vocabSize;
+    },
     encode: (text, hasSpecial) => hasSpecial ? tokenizer.encodeWhole(text) : tokenizer.encode(text),
     decode: (ids) => tokenizer.decodeAll([...ids]),
     ...(render && { render }),

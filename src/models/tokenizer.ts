@@ -61,9 +61,14 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const encode = (text: string) =>
     long.encode(text, { maxTokens, mayCut: false, what: "The prompt" });
   const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: true });
+  // Asked for by few: a large vocabulary is not gone through while a model loads.
+  let vocabSize: number | undefined;
   return {
     template: await loadChatTemplate(folder, config),
-    vocabSize: 1 + [...tokenizer.get_vocab(true).values()].reduce((a, b) => Math.max(a, b)),
+    get vocabSize() {
+      return vocabSize ??= 1 +
+        tokenizer.get_vocab(true).values().reduce((a, b) => Math.max(a, b));
+    },
     tokenOf: (id) => tokenizer.id_to_token(id) ?? undefined,
     encode,
     encodeWhole: (text) => tokenizer.encode(text).ids,
