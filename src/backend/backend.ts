@@ -11,6 +11,7 @@ import type { Transformers } from "../onnx/hook.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
 import type { Model } from "../onnx/proto.ts";
+import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
@@ -35,6 +36,12 @@ export interface Backend {
    * disk they must not change while the session is open.
    */
   openModel(model: Model, files: ModelFiles): Promise<Session>;
+  /**
+   * Device memory for the weights among `files`, nothing uploaded yet; the caller's to dispose.
+   *
+   * @returns `undefined` where the runtime maps or copies them itself.
+   */
+  openWeights(files: ModelFiles, options?: DeviceWeightsOptions): DeviceWeights | undefined;
   /**
    * Memory that sessions write into, step after step.
    *

@@ -85,6 +85,9 @@ export class CpuBackend implements Backend {
     return await (await this.#open()).openModel(model, files);
   }
 
+  /** The native runtime maps weights from disk; onnxruntime-web copies them. */
+  openWeights(): undefined {}
+
   /** ONNX Runtime's CPU provider writes into memory of its own. */
   allocate(): undefined {}
 

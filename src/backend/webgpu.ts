@@ -21,6 +21,7 @@ import type {
   Storage,
   TensorRows,
 } from "./backend.ts";
+import { DeviceWeights, type DeviceWeightsOptions } from "./device_weights.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
@@ -77,6 +78,10 @@ export class WebGpuBackend implements Backend {
   async openModel(model: Model, files: ModelFiles): Promise<Session> {
     const { bytes, externalData } = await copyWeights(model, files);
     return await openSession(bytes, { device: this.#gpu.device, externalData });
+  }
+
+  openWeights(files: ModelFiles, options?: DeviceWeightsOptions): DeviceWeights {
+    return new DeviceWeights(this.#gpu, files, options);
   }
 
   allocate(numBytes: number): Storage {

@@ -1,0 +1,165 @@
+/**
+ * The weights of a model in GPU memory: read from its files by ranges, once, for ONNX Runtime's segments and our own
+ * kernels alike.
+ *
+ * @module
+ */
+import { StartupError } from "../errors.ts";
+import { formatBytes } from "../format_bytes.ts";
+import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import type { Dtype } from "../onnx/dtype.ts";
+import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
+import type { StoredTensor } from "../onnx/stored_tensor.ts";
+
+/** Held in JavaScript at a time, of whatever size the tensor is. */
+const PIECE_BYTES = 16 * 2 ** 20;
+/** Bytes that the queue may hold before the device has taken them. */
+const QUEUED_BYTES = 4 * PIECE_BYTES;
+/** A binding of vec4 needs as much; the bytes after a tensor's own are zero. */
+const ALIGNMENT = 16;
+
+/** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they lie in the file. */
+export interface DeviceTensor {
+  /** ONNX Runtime binds buffers as a whole: each holds one tensor. */
+  readonly buffer: GPUBuffer;
+  readonly offset: number;
+  readonly size: number;
+  readonly dtype: Dtype;
+  readonly dims: readonly number[];
+}
+
+/** How to open. */
+export interface DeviceWeightsOptions {
+  /** Told how many bytes have been uploaded, over all calls. */
+  readonly onProgress?: ((bytes: number) => void) | undefined;
+}
+
+/** See the module. It owns its buffers. */
+export class DeviceWeights {
+  readonly #gpu: GpuContext;
+  readonly #files: ModelFiles;
+  readonly #onProgress: (bytes: number) => void;
+  readonly #tensors = new Map<string, DeviceTensor>();
+  /** By where the bytes lie: names that share a range of a file share its buffer. */
+  readonly #buffers = new Map<string, GPUBuffer>();
+  #piece = new Uint8Array(0);
+  #numBytes = 0;
+  #queuedBytes = 0;
+
+  /** @param files may be closed once all that is wanted was uploaded. */
+  constructor(gpu: GpuContext, files: ModelFiles, { onProgress }: DeviceWeightsOptions = {}) {
+    this.#gpu = gpu;
+    this.#files = files;
+    this.#onProgress = onProgress ?? (() => {});
+  }
+
+  /** Bytes on the device. */
+  get numBytes(): number {
+    return this.#numBytes;
+  }
+
+  /** A tensor by its name in the graph; `undefined` unless it was uploaded. */
+  get(name: string): DeviceTensor | undefined {
+    return this.#tensors.get(name);
+  }
+
+  /**
+   * Uploads those of the tensors that are not there yet.
+   *
+   * @throws {StartupError} when a file is shorter than a tensor wants, or the device has no room.
+   */
+  async upload(tensors: Iterable<StoredTensor>): Promise<void> {
+    const { device } = this.#gpu;
+    device.pushErrorScope("out-of-memory");
+    const uploading = this.#uploadAll(tensors);
+    await Promise.allSettled([uploading]);
+    // A lost device tells of itself.
+    const error = await device.popErrorScope().catch(() => null);
+    if (error !== null) {
+      throw new StartupError(
+        `The GPU has no room for the weights, of which it has ${formatBytes(this.#numBytes)} ` +
+          `so far: ${error.message}`,
+      );
+    }
+    await uploading;
+  }
+
+  /** Frees the buffers; sessions that read them must be gone. */
+  dispose(): void {
+    for (const buffer of this.#buffers.values()) buffer.destroy();
+    this.#buffers.clear();
+    this.#tensors.clear();
+    this.#numBytes = 0;
+  }
+
+  async #uploadAll(tensors: Iterable<StoredTensor>): Promise<void> {
+    for (const tensor of tensors) await this.#upload(tensor);
+    await this.#flush();
+    // What was read for the device alone is of no more use.
+    this.#piece = new Uint8Array(0);
+  }
+
+  async #upload(tensor: StoredTensor): Promise<void> {
+    const { name, dtype, shape, data } = tensor;
+    if (this.#tensors.has(name)) return;
+    const size = storedBytes(tensor);
+    const key = data.kind === "file" ? `${data.offset}+${data.length} ${data.file}` : `= ${name}`;
+    let buffer = this.#buffers.get(key);
+    if (buffer === undefined) {
+      buffer = createBuffer(this.#gpu, {
+        label: name,
+        size: Math.max(ALIGNMENT, Math.ceil(size / ALIGNMENT) * ALIGNMENT),
+        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+      });
+      this.#buffers.set(key, buffer);
+      await this.#fill(buffer, tensor);
+      this.#numBytes += size;
+    }
+    this.#tensors.set(name, { buffer, offset: 0, size, dtype, dims: shape });
+  }
+
+  async #fill(buffer: GPUBuffer, tensor: StoredTensor): Promise<void> {
+    const { data } = tensor;
+    if (data.kind !== "file") {
+      const bytes = await bytesOfStored(tensor, this.#files);
+      for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
+        const part = bytes.subarray(at, at + PIECE_BYTES);
+        const piece = this.#take(part.length);
+        piece.set(part);
+        await this.#write(buffer, at, piece);
+      }
+      return;
+    }
+    for (let at = 0; at < data.length; at += PIECE_BYTES) {
+      const piece = this.#take(Math.min(PIECE_BYTES, data.length - at));
+      await this.#files.read(data.file, data.offset + at, piece);
+      await this.#write(buffer, at, piece);
+    }
+  }
+
+  /** The beginning of the one piece of memory that is read into, which grows to the largest piece there is. */
+  #take(numBytes: number): Uint8Array<ArrayBuffer> {
+    if (this.#piece.length < numBytes) this.#piece = new Uint8Array(Math.ceil(numBytes / 4) * 4);
+    return this.#piece.subarray(0, numBytes);
+  }
+
+  /** @param piece has been taken; a queue writes multiples of 4 bytes. */
+  async #write(buffer: GPUBuffer, offset: number, piece: Uint8Array<ArrayBuffer>): Promise<void> {
+    const { length } = piece;
+    const padded = Math.ceil(length / 4) * 4;
+    this.#piece.fill(0, length, padded);
+    this.#gpu.device.queue.writeBuffer(buffer, offset, this.#piece, 0, padded);
+    this.#queuedBytes += padded;
+    if (this.#queuedBytes >= QUEUED_BYTES) await this.#flush();
+    this.#onProgress(this.#numBytes + offset + length);
+  }
+
+  /** Writes are copies until something is submitted and done. */
+  async #flush(): Promise<void> {
+    if (this.#queuedBytes === 0) return;
+    this.#queuedBytes = 0;
+    const { queue } = this.#gpu.device;
+    queue.submit([]);
+    await queue.onSubmittedWorkDone();
+  }
+}
