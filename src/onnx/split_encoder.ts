@@ -45,6 +45,17 @@ function findInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
   };
 }
 
+/** Tokens that the graph's tables of positions reach; `Infinity` where it has none that are known. */
+export function countPositions({ graph }: Model, padTokenId: number): number {
+  const index = new GraphIndex(liftConstants(graph));
+  try {
+    return tableLimit(new Probes(index, findInputs(index, padTokenId)));
+  } catch (error) {
+    if (error instanceof Refusal) return Infinity;
+    throw error;
+  }
+}
+
 /** Brings the graph into the form that is cut. */
 function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph {
   const { wanted, padTokenId, contextLength } = options;

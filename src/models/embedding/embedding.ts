@@ -131,10 +131,10 @@ function paramOf({ inputs }: EmbedTask, index: number): string {
 /** A graph with one vector per text as its only output. */
 function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): EncoderForm {
   const output = POOLED_OUTPUT;
-  if (graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT)) {
+  const isPooled = graph.graph.outputs.some(({ name }) => name === SENTENCE_OUTPUT);
+  if (isPooled && !poolsAnew(graph, config)) {
     const model = keepOutput(graph, SENTENCE_OUTPUT, output);
-    const packing = packingBesides(graph, config) ?? { model, output, summary: FIRST_TOKEN };
-    return { model, output, packing };
+    return { model, output, packing: { model, output, summary: FIRST_TOKEN } };
   }
   requireNoLayers(config, folder);
   const { pooling: poolingModes } = config;
@@ -143,15 +143,10 @@ function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): 
   return { model, output, poolingModes, packing: packingOf(graph, hidden, poolingModes) };
 }
 
-/** For a graph that pools itself: how to do the same with the rows it also gives; `undefined` where that is not known. */
-function packingBesides(
-  graph: Graph,
-  { isPoolingGiven, laterLayer, pooling }: EmbeddingConfig,
-): EncoderForm["packing"] | undefined {
-  const { outputs } = graph.graph;
-  const hidden = TOKEN_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
-  if (hidden === undefined || !isPoolingGiven || laterLayer !== undefined) return undefined;
-  return packingOf(graph, hidden, pooling);
+/** Whether a graph that pools is to be pooled as the folder says: it gives its tokens' rows too. */
+function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig): boolean {
+  return isPoolingGiven && laterLayer === undefined &&
+    graph.graph.outputs.some(({ name }) => TOKEN_OUTPUTS.includes(name));
 }
 
 /** How the rows of tokens become a text's where texts lie one after the other. */

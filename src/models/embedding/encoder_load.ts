@@ -6,7 +6,7 @@
 import { log } from "../../log.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
 import type { Model } from "../../onnx/proto.ts";
-import { splitEncoder } from "../../onnx/split_encoder.ts";
+import { countPositions, splitEncoder } from "../../onnx/split_encoder.ts";
 import type { BatchEncoder } from "./encoder.ts";
 import { type EncoderPlan, openEncoder } from "./encoder_plan.ts";
 import type { EncoderTokenizer } from "./encoder_tokenizer.ts";
@@ -45,6 +45,12 @@ export interface EncoderLoadOptions extends TextLoadOptions {
 /** Where the folder gives no limit. */
 const DEFAULT_LONGEST_TEXT = 8192;
 
+/**
+ * Longest texts that a graph runs whole on the CPU, where ONNX Runtime's own attention beats Hearth's by more than the
+ * padding costs: it holds the weights of all pairs of tokens.
+ */
+const LONGEST_WHOLE_TEXT = 1024;
+
 /** Opens the graph in its new form. @throws {StartupError} when it wants inputs that are not known. */
 export async function loadEncoder(
   { path, files }: TextGraph,
@@ -53,34 +59,46 @@ export async function loadEncoder(
 ): Promise<{ texts: TextRunner; width: number; maxTokens: number | undefined }> {
   const { engine: { maxBatchTokens } } = options;
   options.onProgress({ what: `loading ${path}` });
-  const { plan, encoder } = await openBest(files, form, options);
-  return {
-    texts: new TextBatcher({ encoder, maxBatchTokens }),
-    width: encoder.width,
-    maxTokens: plan.kind === "packed" ? plan.longestText : options.maxTokens,
-  };
+  const { encoder, maxTokens } = await openBest(files, form, options);
+  return { texts: new TextBatcher({ encoder, maxBatchTokens }), width: encoder.width, maxTokens };
 }
 
-/** Opens the graph cut at its attentions where that can be, and whole where not. */
+interface Opened {
+  readonly encoder: BatchEncoder;
+  /** Most tokens of one text. */
+  readonly maxTokens: number | undefined;
+}
+
+/** Opens the graph cut at its attentions where that is faster and possible, and whole where not. */
 async function openBest(
   files: FolderFiles,
   form: EncoderForm,
-  { backend, tokenizer: { padTokenId }, maxTokens = DEFAULT_LONGEST_TEXT }: EncoderLoadOptions,
-): Promise<{ plan: EncoderPlan; encoder: BatchEncoder }> {
-  const packed = planPacked(form.packing, { padTokenId, maxTokens });
+  { backend, tokenizer: { padTokenId }, maxTokens }: EncoderLoadOptions,
+): Promise<Opened> {
+  const options = { backend, files };
+  const { model, output, poolingModes } = form;
+  const whole: EncoderPlan = { kind: "padded", model, output, poolingModes, padTokenId };
+  if (backend.runtime === "native") {
+    const longestText = Math.min(maxTokens ?? Infinity, countPositions(model, padTokenId));
+    if (longestText <= LONGEST_WHOLE_TEXT) {
+      return { encoder: await openEncoder(whole, options), maxTokens: longestText };
+    }
+  }
+  const packed = planPacked(form.packing, {
+    padTokenId,
+    maxTokens: maxTokens ?? DEFAULT_LONGEST_TEXT,
+  });
   let reason = packed;
   if (typeof packed !== "string") {
     try {
-      return { plan: packed, encoder: await openEncoder(packed, { backend, files }) };
+      return { encoder: await openEncoder(packed, options), maxTokens: packed.longestText };
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       reason = error.message;
     }
   }
   log.info("texts are padded to the longest of their batch", { reason });
-  const { model, output, poolingModes } = form;
-  const plan: EncoderPlan = { kind: "padded", model, output, poolingModes, padTokenId };
-  return { plan, encoder: await openEncoder(plan, { backend, files }) };
+  return { encoder: await openEncoder(whole, options), maxTokens };
 }
 
 /** A plan for texts that lie one after the other; or in words why there is none. */

@@ -25,8 +25,8 @@ export interface BatchLimits {
   /** Most tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
   /**
-   * How much shorter than the longest a text of a batch may be: as many tokens as an own run would cost. Absent where
-   * texts are not padded.
+   * Most tokens of padding in a batch: as many as a run of its own would cost, in tokens. Absent where texts are not
+   * padded.
    */
   readonly maxPadding?: number | undefined;
 }
@@ -112,27 +112,27 @@ export class TextQueue<Owner> {
     return taken;
   }
 
-  /** The places of the first text and those that run with it: the longest it may be padded to, and down from there. */
+  /** The places of the first text and of those nearest in length, as many as cost less padding than a run. */
   #chooseAlike(
     { maxTexts, maxTokens, maxPadding }: BatchLimits & { readonly maxPadding: number },
   ): Set<number> {
     const first = this.#findFirst();
     if (first < 0) return new Set();
-    const ownLength = lengthOf(this.#waiting[first]!);
-    // With two texts in it, the batch must still be within its limit.
-    const reach = Math.min(ownLength + maxPadding, Math.max(ownLength, maxTokens / 2));
-    let longest = first;
-    while (longest + 1 < this.#waiting.length && lengthOf(this.#waiting[longest + 1]!) <= reach) {
-      longest++;
+    const lengths = this.#waiting.map(lengthOf);
+    let [low, high] = [first, first];
+    let padding = 0;
+    while (true) {
+      const count = high - low + 1;
+      const [below = -Infinity, above = Infinity] = [lengths[low - 1], lengths[high + 1]];
+      const longest = lengths[high]!;
+      const isShorter = longest - below <= (above - longest) * count;
+      padding += isShorter ? longest - below : (above - longest) * count;
+      const numTokens = (count + 1) * (isShorter ? longest : above);
+      if (padding > maxPadding || count === maxTexts || numTokens > maxTokens) break;
+      if (isShorter) low--;
+      else high++;
     }
-    const length = lengthOf(this.#waiting[longest]!);
-    const room = Math.min(maxTexts, Math.max(1, Math.floor(maxTokens / length)));
-    const taken = new Set([first]);
-    for (let place = longest; place >= 0 && taken.size < room; place--) {
-      if (length - lengthOf(this.#waiting[place]!) > maxPadding) break;
-      taken.add(place);
-    }
-    return taken;
+    return new Set(Array.from({ length: high - low + 1 }, (_, i) => low + i));
   }
 
   #charge(batch: readonly QueuedText<Owner>[]): void {

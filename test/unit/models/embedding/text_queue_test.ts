@@ -63,12 +63,13 @@ Deno.test("TextQueue.take() does not let a stream of newcomers starve a large re
   queue.add(texts("large", ...Array(100).fill(90)));
   let numLarge = 0;
   for (let round = 0; round < 300; round++) {
-    queue.add(texts(`small ${round}`, 45, 45));
+    // Half of what can be done, so that they do not pile up.
+    if (round % 2 === 0) queue.add(texts(`small ${round}`, 45, 45));
     const batch = queue.take(LIMITS);
     numLarge += batch.filter(({ owner }) => owner === "large").length;
     for (const { owner } of batch) if (owner !== "large") queue.remove(owner);
   }
-  // Two requests at a time are here, so half of the work is the large one's.
+  // The other half is the large one's.
   assert.ok(numLarge >= 80, `${numLarge} of 100`);
 });
 
@@ -105,7 +106,8 @@ Deno.test("TextQueue hands out every text once, whatever comes and goes", () => 
     assert.ok(batch.length > 0 || queue.numTexts === 0);
     assert.ok(batch.length <= LIMITS.maxTexts);
     assert.ok(batch.length <= 1 || lengths[0]! * batch.length <= LIMITS.maxTokens);
-    assert.ok(batch.length === 0 || lengths[0]! - lengths.at(-1)! <= LIMITS.maxPadding);
+    const padding = lengths.reduce((sum, length) => sum + lengths[0]! - length, 0);
+    assert.ok(padding <= LIMITS.maxPadding, `${lengths}`);
     for (const { owner, index } of batch) {
       assert.ok(open.get(owner)?.delete(index), `${owner} ${index}`);
       if (open.get(owner)!.size > 0) continue;
