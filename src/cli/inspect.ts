@@ -6,7 +6,7 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { StartupError } from "../errors.ts";
 import { contextLengthOf } from "../models/text_sizes.ts";
-import { openFolder } from "../hub/model_folder.ts";
+import { openAnyFolder } from "../hub/model_folder.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { EncoderCut } from "../onnx/encoder_cut.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
@@ -37,7 +37,7 @@ async function isFile(path: string): Promise<boolean> {
 
 /** The folder's graphs of a decoder, the plain one first; where it has none, all of its graphs. */
 async function findGraphs(folder: string): Promise<string[]> {
-  const { files } = await openFolder(folder);
+  const { files } = await openAnyFolder(folder);
   const graphs = [...files].filter((file) => file.endsWith(".onnx")).sort();
   if (graphs.length === 0) {
     throw new StartupError(
@@ -55,7 +55,7 @@ async function findContextLength(graph: string): Promise<number | undefined> {
   for (const folder of [dirname(graph), dirname(dirname(graph))]) {
     if (await isFile(join(folder, "config.json"))) {
       try {
-        return contextLengthOf(await openFolder(folder));
+        return contextLengthOf(await openAnyFolder(folder));
       } catch (error) {
         if (error instanceof StartupError) return undefined;
         throw error;

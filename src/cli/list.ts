@@ -10,7 +10,7 @@ import { findBuiltIn, listBuiltIn } from "../hub/built_in.ts";
 import { type CachedModel, measureFolder, scanCache } from "../hub/cache_scan.ts";
 import { aliasesOf, CATALOGUE } from "../hub/catalogue.ts";
 import { readHubSettings } from "../hub/settings.ts";
-import { graphFile, openFolder } from "../hub/model_folder.ts";
+import { graphFile, openAnyFolder } from "../hub/model_folder.ts";
 import { familyOf } from "../models/families.ts";
 import { PROGRAM } from "../version.ts";
 import { printLine } from "./print.ts";
@@ -85,13 +85,17 @@ async function describeCached({ id, bytes, folder }: CachedModel): Promise<Local
 
 async function describeFolder(path: string): Promise<Pick<LocalModel, "kind" | "dtypes">> {
   try {
-    const folder = await openFolder(path);
+    const folder = await openAnyFolder(path);
+    const family = familyOf(folder);
+    // PP-OCR's graphs lie where they lie, in one precision.
+    const lieElsewhere = family.graphs(folder).some(({ path }) => path !== undefined);
+    if (lieElsewhere) return { kind: family.kind, dtypes: ["fp32"] };
     const graphs = [...folder.files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file));
     const dtypes = DTYPES.filter((dtype) => {
       const suffix = graphFile("", dtype).slice("onnx/".length);
       return graphs.some((file) => isOfDtype(file, suffix));
     });
-    return { kind: familyOf(folder).kind, dtypes };
+    return { kind: family.kind, dtypes };
   } catch (error) {
     if (!(error instanceof StartupError)) throw error;
     return { kind: undefined, dtypes: [] };

@@ -17,7 +17,12 @@ import type { HubModel } from "./resolve.ts";
 import { log } from "../log.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import { readModel } from "../onnx/proto_read.ts";
-import { type ModelFolder, openFolder, readJson } from "./model_folder.ts";
+import {
+  type ModelFolder,
+  openAnyFolder,
+  readJson,
+  requireConfigOrGraphs,
+} from "./model_folder.ts";
 
 const IMPATIENT_MS = 5_000;
 
@@ -89,7 +94,7 @@ async function findCached(
   if (folder === undefined) return undefined;
   let needed: NeededFiles;
   try {
-    needed = options.chooseFiles(await openFolder(folder));
+    needed = options.chooseFiles(await openAnyFolder(folder));
     for (const graph of needed.graphs) await requireWeights(join(folder, graph));
   } catch {
     // Something is missing that a download brings, or says why it cannot.
@@ -142,14 +147,11 @@ async function describeRepository(
   options: DownloadOptions,
 ): Promise<ModelFolder> {
   const path = showHubId(repository.id);
+  const files = new Set(repository.files.keys());
+  requireConfigOrGraphs(path, files);
   const file = repository.files.get("config.json");
-  if (file === undefined) {
-    throw new StartupError(
-      `${path} has no config.json: Hearth runs models in the layout of transformers.js. ` +
-        "Look for one whose name ends in -ONNX.",
-    );
-  }
+  if (file === undefined) return { path, files, config: {} };
   const blob = await downloadBlob({ ...options, repository, file, onBytes: () => {} });
   const config = await readJson(join(blob, ".."), basename(blob));
-  return { path, files: new Set(repository.files.keys()), config };
+  return { path, files, config };
 }

@@ -35,6 +35,8 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
   ocr: {
     "glm-ocr": "onnx-community/GLM-OCR-ONNX",
     "granite-docling-258m": "onnx-community/granite-docling-258M-ONNX",
+    "pp-ocr-v5-server": "marsena/paddleocr-onnx-models",
+    "pp-ocr-v4": "SWHL/RapidOCR",
     "trocr-small-printed": "Xenova/trocr-small-printed",
     "trocr-small-handwritten": "Xenova/trocr-small-handwritten",
     "florence-2-base": "onnx-community/Florence-2-base-ft",

@@ -36,16 +36,32 @@ const SUFFIXES: Readonly<Record<Dtype, string>> = {
  * @throws {StartupError} when it is not a model folder.
  */
 export async function openFolder(path: string): Promise<ModelFolder> {
-  const files = await listFiles(path);
-  if (!files.has("config.json")) {
-    throw new StartupError(
-      `${path} has no config.json: wanted a model folder in Hugging Face layout.`,
-    );
-  }
-  return { path, files, config: await readJson(path, "config.json") };
+  return { path, files: await listFiles(path), config: await readJson(path, "config.json") };
 }
 
-const READ_FILE = /\.(json|onnx|jinja|txt|bin|npy|model)$|_data(_\d+)?$/;
+/**
+ * Like {@linkcode openFolder}, also of models that come as graphs alone: their `config` is empty.
+ *
+ * @throws {StartupError} when it has neither.
+ */
+export async function openAnyFolder(path: string): Promise<ModelFolder> {
+  const files = await listFiles(path);
+  requireConfigOrGraphs(path, files);
+  const config = files.has("config.json") ? await readJson(path, "config.json") : {};
+  return { path, files, config };
+}
+
+/** @throws {StartupError} for a folder or repository that has neither `config.json` nor a graph. */
+export function requireConfigOrGraphs(path: string, files: Iterable<string>): void {
+  const names = [...files];
+  if (names.some((file) => file === "config.json" || file.endsWith(".onnx"))) return;
+  throw new StartupError(
+    `${path} has no config.json: Hearth runs models in the layout of transformers.js, ` +
+      "which on the Hugging Face hub have names that end in -ONNX.",
+  );
+}
+
+const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|_data(_\d+)?$/;
 
 /** @throws {StartupError} for what would be read and is a FIFO, a socket or a device: a read of it might never end. */
 function requireRegular(entry: Deno.DirEntry, path: string): Deno.DirEntry {

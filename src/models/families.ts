@@ -18,6 +18,7 @@ import {
   visionGraphs,
 } from "./family_forms.ts";
 import { allGraphs, graphsNamed, type WantedGraph } from "./graph_choice.ts";
+import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 
 const MERGED = "decoder_model_merged";
 const SEQ2SEQ = graphsNamed(MERGED, "encoder_model");
@@ -79,7 +80,15 @@ export const FAMILIES: readonly Family[] = [
     matches: (folder) =>
       isForTask(folder, "ocr") && "detection" in folder.config && "recognition" in folder.config,
     graphs: allGraphs(),
-    open: (context, { openLineOcr }) => openLineOcr(context),
+    open: (context, { openLineOcr }) => openLineOcr("described", context),
+  },
+  {
+    name: "PP-OCR as it is published",
+    kind: "ocr",
+    matches: isPaddleOcr,
+    graphs: paddleGraphs,
+    files: /^([^/]+\/)?[^/]*((dict|keys|char)[^/]*\.txt|\.ya?ml)$/i,
+    open: (context, { openLineOcr }) => openLineOcr("paddle", context),
   },
   {
     name: "decoders that see, such as glm_ocr and lighton_ocr",
@@ -162,13 +171,19 @@ export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
   const found = ofKind.find((family) => family.matches(folder)) ??
     (kind && ofKind.find((family) => family.accepts?.(folder)));
   if (found !== undefined) return found;
-  const { path, config } = folder;
+  const { path, files, config } = folder;
   const type = String(config["model_type"] ?? "");
   if (kind !== undefined) {
     throw new StartupError(
       `${path} is a model of kind ${kind} and of type ${type}; this version of Hearth serves ${
         ofKind.map(({ name }) => name).join(", ")
       }.`,
+    );
+  }
+  if (!files.has("config.json")) {
+    throw new StartupError(
+      `${path} has no config.json: wanted a model in the layout of transformers.js (on the hub, one whose name ` +
+        "ends in -ONNX), or graphs of PP-OCR, one with det and one with rec in its name.",
     );
   }
   const architectures = [config["architectures"] ?? []].flat().join(", ");

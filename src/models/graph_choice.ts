@@ -31,6 +31,8 @@ export interface WantedGraph {
    * those that suit the device if absent.
    */
   readonly suits?: "batches" | "sound" | undefined;
+  /** Where it lies, of a graph that comes in fp32 alone and not below `onnx/`. */
+  readonly path?: string;
 }
 
 /** What the user wishes for, and on what it runs. */
@@ -98,7 +100,11 @@ export function chooseGraphs(
   const missed: string[] = [];
   const mainPreference = preferenceOf(wanted[0]!, device);
   for (const graph of wanted) {
-    const { name } = graph;
+    const { name, path } = graph;
+    if (path !== undefined) {
+      all.push({ name, path, dtype: requireFp32(folder, path, asked) });
+      continue;
+    }
     const preference = preferenceOf(graph, device);
     const dtype = all.length === 0 ? asked : companionDtype(folder, name, [
       asked,
@@ -111,6 +117,11 @@ export function chooseGraphs(
     }
   }
   return new ChosenGraphs(folder, { all, missed });
+}
+
+function requireFp32({ path }: ModelFolder, graph: string, asked: Dtype | undefined): Dtype {
+  if (asked === undefined || asked === "fp32") return "fp32";
+  throw new StartupError(`${path}/${graph} comes in fp32 alone: --dtype wants ${asked}.`);
 }
 
 /**

@@ -7,7 +7,7 @@ import type { Backend } from "../backend/backend.ts";
 import { deviceClassOf } from "../backend/device_class.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import { externalDataFiles, openFolder } from "../hub/model_folder.ts";
+import { externalDataFiles, openAnyFolder } from "../hub/model_folder.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { familyOf } from "./families.ts";
 import { chooseGraphs } from "./graph_choice.ts";
@@ -38,7 +38,7 @@ export interface ModelLoadOptions {
  * @throws {StartupError} when the folder or the wish for a dtype or kind cannot be met.
  */
 export async function loadModel(options: ModelLoadOptions): Promise<Model> {
-  const folder = await openFolder(options.model.folder);
+  const folder = await openAnyFolder(options.model.folder);
   const family = familyOf(folder, options.kind);
   const { kind } = family;
   if (options.vadFolder !== undefined && kind !== "asr") {

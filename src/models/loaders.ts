@@ -8,6 +8,7 @@ import type { LoadAsr } from "./asr/asr_load.ts";
 import type { DescribeFamily } from "./asr/generating_families.ts";
 import type { OpenContext } from "./family.ts";
 import type { Model } from "./model.ts";
+import type { ReadLineOcrConfig } from "./ocr/line_ocr_load.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr/ocr_family.ts";
 import type { LoadSynthesizer } from "./tts/tts_load.ts";
 
@@ -36,6 +37,12 @@ export const OCR_LOADERS = {
     (await import("./ocr/vision_encoder_decoder.ts")).openVisionEncoderDecoder,
   florence: async () => (await import("./ocr/florence.ts")).openFlorence,
 } satisfies Record<string, () => Promise<(options: FamilyOptions) => OcrFamily>>;
+
+/** What describes models that find lines and read them: their `config.json`, or how PP-OCR is published. */
+export const LINE_OCR_CONFIGS = {
+  described: async () => (await import("./ocr/line_ocr_config.ts")).readLineOcrConfig,
+  paddle: async () => (await import("./ocr/paddle_config.ts")).readPaddleConfig,
+} satisfies Record<string, () => Promise<ReadLineOcrConfig>>;
 
 /** Speech models that transformers.js runs: they write text and give no times. */
 async function generating(
@@ -74,8 +81,12 @@ export async function openOcr(
 }
 
 /** Opens a model that finds lines and reads them. */
-export async function openLineOcr(context: OpenContext): Promise<Model> {
-  return await (await import("./ocr/line_ocr_load.ts")).loadLineOcr(context);
+export async function openLineOcr(
+  form: keyof typeof LINE_OCR_CONFIGS,
+  context: OpenContext,
+): Promise<Model> {
+  const { loadLineOcr } = await import("./ocr/line_ocr_load.ts");
+  return await loadLineOcr(context, await LINE_OCR_CONFIGS[form]());
 }
 
 /** Opens a model that writes text. */

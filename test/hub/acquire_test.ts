@@ -4,6 +4,7 @@ import { HubError } from "../../src/hub/answer.ts";
 import { configureLog } from "../../src/log.ts";
 import { acquireModel, type AcquireOptions } from "../../src/hub/acquire.ts";
 import { chooseFiles, type ModelWish } from "../../src/models/model_files.ts";
+import { type ModelFolder, openAnyFolder } from "../../src/hub/model_folder.ts";
 import { FakeHub } from "../fixtures/fake_hub.ts";
 import { readHubModel } from "../fixtures/hub_model.ts";
 import { ScratchCache } from "./scratch_cache.ts";
@@ -103,5 +104,34 @@ Deno.test("acquireModel() of a repository without graphs or config says what is 
     );
     hub.addModel(ID, { "a.bin": "x" });
     await assert.rejects(get(), /ada\/engine has no config\.json: .*transformers\.js/);
+  });
+});
+
+Deno.test("acquireModel() gets graphs of PP-OCR from a repository without config.json, those that are needed", async () => {
+  await withScene(async ({ hub, cache }) => {
+    const graph = readHubModel()["onnx/model_q4.onnx"]!;
+    const wanted = {
+      "PP-OCRv4/ch_PP-OCRv4_det_infer.onnx": graph,
+      "PP-OCRv4/ch_PP-OCRv4_rec_infer.onnx": graph,
+      "ppocr_keys_v1.txt": "一\n",
+    };
+    hub.addModel(ID, {
+      ...wanted,
+      "PP-OCRv4/ch_PP-OCRv4_det_server_infer.onnx": "unneeded",
+      "PP-OCRv3/ch_PP-OCRv3_det_infer.onnx": "unneeded",
+      "README.md": "unneeded",
+    });
+    const options = {
+      settings: cache.settings({ HF_ENDPOINT: hub.url }),
+      chooseFiles: (folder: ModelFolder) => chooseFiles(folder, { device: "cpu" }),
+    };
+    const { folder } = await acquireModel(MODEL, options);
+    assert.deepEqual(
+      [...(await openAnyFolder(folder)).files].sort(),
+      Object.keys(wanted).sort(),
+    );
+    const before = hub.requests.length;
+    await acquireModel(MODEL, options);
+    assert.equal(hub.requests.length, before, "it is whole in the cache");
   });
 });

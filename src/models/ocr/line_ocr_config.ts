@@ -18,6 +18,31 @@ export interface Levels {
   readonly channels: Triple;
 }
 
+/**
+ * Levels from what models are described with.
+ *
+ * @param options.mean of each channel, in the order that the graph takes them, once levels are rescaled.
+ */
+export function levelsOf(
+  { rescale = 1 / 255, mean, std, isBgr }: {
+    readonly rescale?: number;
+    readonly mean: readonly number[];
+    readonly std: readonly number[];
+    readonly isBgr: boolean;
+  },
+): Levels {
+  const perChannel = (compute: (channel: 0 | 1 | 2) => number): Triple => [
+    compute(0),
+    compute(1),
+    compute(2),
+  ];
+  return {
+    scale: perChannel((channel) => rescale / std[channel]!),
+    offset: perChannel((channel) => -mean[channel]! / std[channel]!),
+    channels: isBgr ? [2, 1, 0] : [0, 1, 2],
+  };
+}
+
 /** How lines are found. */
 export interface DetectionConfig {
   /** The graph, in the folder. */
@@ -128,18 +153,9 @@ class Section {
   graph(): { readonly file: string; readonly levels: Levels } {
     const rescale = Number(this.#values["rescale_factor"] ?? 1 / 255);
     const [mean, std] = [this.#triple("image_mean"), this.#triple("image_std")];
-    const perChannel = (compute: (channel: 0 | 1 | 2) => number): Triple => [
-      compute(0),
-      compute(1),
-      compute(2),
-    ];
     return {
       file: this.#file("file"),
-      levels: {
-        scale: perChannel((channel) => rescale / std[channel]),
-        offset: perChannel((channel) => -mean[channel] / std[channel]),
-        channels: this.#isBgr ? [2, 1, 0] : [0, 1, 2],
-      },
+      levels: levelsOf({ rescale, mean, std, isBgr: this.#isBgr }),
     };
   }
 

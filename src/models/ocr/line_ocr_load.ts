@@ -5,10 +5,11 @@
  */
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { LineClassifier } from "./line_classifier.ts";
 import { LineDetector } from "./line_detector.ts";
 import { LineOcrModel } from "./line_ocr.ts";
-import { readLineOcrConfig } from "./line_ocr_config.ts";
+import type { LineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import { LineRecogniser } from "./line_recogniser.ts";
 import { ImagePreprocessor } from "./image_preprocessor.ts";
@@ -17,11 +18,15 @@ import type { OpenContext } from "../family.ts";
 /** Most requests at a time where the user does not say. */
 const MAX_REQUESTS = 4;
 
+/** What tells how a folder's graphs are run. */
+export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;
+
 /** @throws {StartupError} when the description lacks something. */
 export async function loadLineOcr(
   { folder, backend, engine: { maxSequences, maxImagePixels }, onProgress }: OpenContext,
+  readConfig: ReadLineOcrConfig,
 ): Promise<LineOcrModel> {
-  const config = await readLineOcrConfig(folder);
+  const config = await readConfig(folder);
   const open = async (file: string) => {
     onProgress({ what: `loading ${file}` });
     try {

@@ -1,0 +1,202 @@
+/**
+ * How a PP-OCR model is run that nobody described by hand: from its graphs' names, what they declare, the
+ * `inference.yml` beside them, and the dictionary, which lies in the recogniser, in that file or in one of its own.
+ *
+ * @module
+ */
+import { basename, dirname, join, posix } from "node:path";
+import { StartupError } from "../../errors.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
+import { FolderFiles } from "../../onnx/external_data.ts";
+import type { Model } from "../../onnx/proto.ts";
+import { readModel } from "../../onnx/proto_read.ts";
+import { readFields, textOf } from "../../onnx/wire.ts";
+import type {
+  ClassificationConfig,
+  DetectionConfig,
+  LineOcrConfig,
+  RecognitionConfig,
+} from "./line_ocr_config.ts";
+import { choosePaddleGraphs, type PaddleGraph } from "./paddle_graphs.ts";
+import { PaddleSettings } from "./paddle_settings.ts";
+
+const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] } as const;
+const HALF = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;
+/** Texts that are no dictionaries. */
+const PROSE = /(readme|licen[cs]e|notice|requirements)[^/]*$/i;
+/** Of ModelProto. */
+const METADATA_FIELD = 14;
+/** What a file calls a size that it leaves open may be read as a number that no size has. */
+const LARGEST_SIZE = 1e6;
+
+/** @throws {StartupError} when a graph or a dictionary is missing, or they do not fit together. */
+export async function readPaddleConfig(folder: ModelFolder): Promise<LineOcrConfig> {
+  const { detection, classification, recognition } = choosePaddleGraphs(folder);
+  return {
+    detection: detectionOf(await describe(folder, detection)),
+    classification: classification && classificationOf(await describe(folder, classification)),
+    recognition: await Promise.all(
+      recognition.map(async (graph) => await recognitionOf(await describe(folder, graph))),
+    ),
+  };
+}
+
+/** A graph and what lies with it. */
+interface Described {
+  readonly folder: ModelFolder;
+  readonly graph: PaddleGraph;
+  readonly model: Model;
+  /** Of its `inference.yml`; empty without. */
+  readonly settings: PaddleSettings;
+}
+
+async function describe(folder: ModelFolder, graph: PaddleGraph): Promise<Described> {
+  const path = join(folder.path, graph.file);
+  await using files = new FolderFiles(dirname(path));
+  const model = await readModel(files, basename(path));
+  const besides = [
+    graph.file.replace(/\.onnx$/, ".yml"),
+    posix.join(posix.dirname(graph.file), "inference.yml"),
+  ];
+  // One that lies with several graphs is nobody's.
+  const isAlone =
+    [...folder.files].filter((file) =>
+      file.endsWith(".onnx") && posix.dirname(file) === posix.dirname(graph.file)
+    ).length === 1;
+  const file = besides.slice(0, isAlone ? 2 : 1).find((each) => folder.files.has(each));
+  return { folder, graph, model, settings: await PaddleSettings.read(folder, file) };
+}
+
+function detectionOf({ graph, settings }: Described): DetectionConfig {
+  return {
+    file: graph.file,
+    levels: settings.levels({ ...IMAGENET, isBgr: true }),
+    multipleOf: 32,
+    maxSide: settings.number(["DetResizeForTest", "resize_long"]) ?? 960,
+    threshold: settings.number(["thresh"]) ?? 0.3,
+    boxThreshold: settings.number(["box_thresh"]) ?? 0.5,
+    unclipRatio: settings.number(["unclip_ratio"]) ?? 1.6,
+  };
+}
+
+function classificationOf({ graph, model, settings }: Described): ClassificationConfig {
+  // The newer classifiers are PP-LCNet, which is fed as image classifiers are.
+  const isLcNet = /lcnet|textline_ori/i.test(graph.file);
+  const [width = isLcNet ? 160 : 192, height = isLcNet ? 80 : 48] =
+    settings.numbers(["ResizeImage", "size"]) ?? [];
+  return {
+    file: graph.file,
+    levels: settings.levels(isLcNet ? { ...IMAGENET, isBgr: false } : { ...HALF, isBgr: true }),
+    width: sizeAt(model, 3) ?? width,
+    height: sizeAt(model, 2) ?? height,
+    threshold: 0.9,
+  };
+}
+
+async function recognitionOf(described: Described): Promise<RecognitionConfig> {
+  const { graph, model, settings } = described;
+  const [, height, minWidth = 320] = settings.numbers(["RecResizeImg", "image_shape"]) ?? [];
+  return {
+    name: graph.language || "text",
+    file: graph.file,
+    levels: settings.levels({ ...HALF, isBgr: true }),
+    height: sizeAt(model, 2) ?? height ?? (graph.version > 0 && graph.version < 3 ? 32 : 48),
+    minWidth,
+    blank: 0,
+    characters: await charactersOf(described),
+  };
+}
+
+/** A size that the graph's input declares. */
+function sizeAt({ graph }: Model, axis: number): number | undefined {
+  return fixed(graph.inputs[0]?.shape?.[axis]);
+}
+
+function fixed(size: number | string | undefined): number | undefined {
+  return typeof size === "number" && size > 0 && size < LARGEST_SIZE ? size : undefined;
+}
+
+/** The text of each class: the blank, the dictionary, and the space where the graph has a class for it. */
+async function charactersOf({ folder, graph, model, settings }: Described): Promise<string[]> {
+  const numClasses = fixed(model.graph.outputs[0]?.shape?.at(-1));
+  const found: Dictionary[] = [];
+  const inside = metadataOf(model, "character");
+  if (inside !== undefined) found.push({ source: "its metadata", lines: linesOf(inside) });
+  const { dictionary } = settings;
+  if (dictionary !== undefined) found.push({ source: settings.file!, lines: dictionary });
+  if (found.length === 0) found.push(...await readDictionaries(folder));
+  const fitting = found.filter(({ lines }) =>
+    numClasses === undefined || [1, 2].includes(numClasses - lines.length)
+  );
+  const chosen = fitting.length > 1 ? nearest(fitting, graph) : fitting[0];
+  if (chosen === undefined) throw noDictionary({ folder, graph, numClasses, found, fitting });
+  const { lines } = chosen;
+  const hasSpace = numClasses === undefined
+    ? lines.at(-1) !== " "
+    : numClasses === lines.length + 2;
+  return ["", ...lines, ...(hasSpace ? [" "] : [])];
+}
+
+/** A dictionary, and where it stands. */
+interface Dictionary {
+  readonly source: string;
+  readonly lines: readonly string[];
+}
+
+/** The one that is named after the recogniser, or after its language. */
+function nearest(dictionaries: readonly Dictionary[], graph: PaddleGraph): Dictionary | undefined {
+  const stem = graph.file.replace(/\.onnx$/, "");
+  const forms = [
+    (source: string) => source === `${stem}.txt`,
+    (source: string) => graph.language && posix.basename(source).startsWith(`${graph.language}_`),
+    (source: string) => posix.dirname(source) === posix.dirname(graph.file),
+  ];
+  for (const form of forms) {
+    const named = dictionaries.filter(({ source }) => form(source));
+    if (named.length === 1) return named[0];
+  }
+  return undefined;
+}
+
+function noDictionary({ folder, graph, numClasses, found, fitting }: {
+  folder: ModelFolder;
+  graph: PaddleGraph;
+  numClasses: number | undefined;
+  found: readonly Dictionary[];
+  fitting: readonly Dictionary[];
+}): StartupError {
+  const seen = found.map(({ source, lines }) => `${source} (${lines.length} lines)`).join(", ");
+  const wanted = numClasses === undefined
+    ? "one dictionary, a character per line"
+    : `one dictionary of ${numClasses - 2} or ${
+      numClasses - 1
+    } lines, since it tells ${numClasses} ` +
+      "characters apart";
+  const where = "in its metadata (`character`), in its inference.yml or as a .txt";
+  const problem = fitting.length > 1 ? `several fit: ${seen}` : `saw ${seen || "none"}`;
+  return new StartupError(
+    `${folder.path}/${graph.file} wants ${wanted}, ${where}; ${problem}.`,
+  );
+}
+
+async function readDictionaries({ path, files }: ModelFolder): Promise<Dictionary[]> {
+  const names = [...files].filter((file) => file.endsWith(".txt") && !PROSE.test(file)).sort();
+  return await Promise.all(names.map(async (source) => {
+    const lines = linesOf(await Deno.readTextFile(join(path, source)));
+    return { source, lines };
+  }));
+}
+
+function linesOf(text: string): string[] {
+  return text.replace(/\r?\n$/, "").split(/\r?\n/);
+}
+
+/** What the file says about itself under a name. */
+function metadataOf(model: Model, name: string): string | undefined {
+  for (const { number, payload } of model.rest) {
+    if (number !== METADATA_FIELD) continue;
+    const [key, value] = [...readFields(payload)];
+    if (key && value && textOf(key) === name) return textOf(value);
+  }
+  return undefined;
+}

@@ -1,0 +1,138 @@
+/**
+ * Which graphs of a folder make up a PP-OCR model, told from their names as RapidOCR and PaddleOCR publish them:
+ * `ch_PP-OCRv4_det_infer.onnx`, `ch_ppocr_mobile_v2.0_cls_infer.onnx`, `PP-OCRv5_mobile_rec_onnx/inference.onnx`.
+ *
+ * @module
+ */
+import { posix } from "node:path";
+import { StartupError } from "../../errors.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
+import type { WantedGraph } from "../graph_choice.ts";
+
+/** A graph, and what its name says of it. */
+export interface PaddleGraph {
+  /** In the folder. */
+  readonly file: string;
+  /** What it reads (`ch`, `en`, `korean`); empty where the name does not say. */
+  readonly language: string;
+  /** PP-OCR's: 2, 3, 4, 5 …; 0 where the name does not say. */
+  readonly version: number;
+}
+
+/** The graphs that are run. */
+export interface PaddleGraphs {
+  readonly detection: PaddleGraph;
+  readonly classification: PaddleGraph | undefined;
+  /** At least one, each of another language. */
+  readonly recognition: readonly PaddleGraph[];
+}
+
+type Role = keyof PaddleGraphs;
+
+const ROLES: readonly (readonly [Role, RegExp])[] = [
+  ["detection", /(^|[^a-z])(det|detection)([^a-z]|$)/],
+  ["recognition", /(^|[^a-z])(rec|recognition)([^a-z]|$)/],
+  ["classification", /(^|[^a-z])(cls|textline_ori)([^a-z]|$)/],
+];
+/** Graphs of other jobs, and of training. */
+const OTHER = /(^|[^a-z])(doc_ori|uvdoc|layout|table|formula|seal|train)([^a-z]|$)/;
+/** Where exports of several sizes lie side by side, the one to take first. */
+const SIZES = [/mobile|small/, /medium/, /tiny/, /server/];
+
+interface Candidate extends PaddleGraph {
+  readonly role: Role;
+  readonly size: number;
+}
+
+function describe(file: string): Candidate | undefined {
+  const path = file.toLowerCase().replace(/\.onnx$/, "");
+  const roleOf = (name: string) => ROLES.find(([, form]) => form.test(name))?.[0];
+  const role = roleOf(posix.basename(path)) ?? roleOf(path);
+  if (role === undefined || OTHER.test(path)) return undefined;
+  const name = roleOf(posix.basename(path)) ? posix.basename(path) : posix.dirname(path);
+  const version = /(?:^|[^a-z]|ocr)v(\d+)/.exec(name)?.[1] ?? /ocrv(\d+)/.exec(path)?.[1];
+  // Mobile is what a name means that says no size.
+  const size = SIZES.findIndex((form) => form.test(name));
+  return {
+    file,
+    role,
+    language: /^([a-z]+(?:_cht|_doc)?)[_-](?=pp|number|mobile|rec)/.exec(name)?.[1] ?? "",
+    version: Number(version ?? 0),
+    size: Math.max(0, size),
+  };
+}
+
+/** Folder of a set of exports: PaddleOCR gives each graph a folder of its own. */
+function setOf(file: string): string {
+  const folder = posix.dirname(file);
+  return posix.basename(file).startsWith("inference") ? posix.dirname(folder) : folder;
+}
+
+function findCandidates({ files }: ModelFolder): Candidate[] {
+  return [...files]
+    // What lies deeper is not among the files of a folder on disk.
+    .filter((file) => file.endsWith(".onnx") && file.split("/").length <= 2)
+    .flatMap((file) => describe(file) ?? []);
+}
+
+/** Whether a folder has graphs that find lines and graphs that read them; either, where nothing else describes it. */
+export function isPaddleOcr(folder: ModelFolder): boolean {
+  const roles = new Set(findCandidates(folder).map(({ role }) => role));
+  const [detects, recognises] = [roles.has("detection"), roles.has("recognition")];
+  return (detects && recognises) || (!folder.files.has("config.json") && (detects || recognises));
+}
+
+/**
+ * Chooses the newest detector, the newest classifier, and the newest recogniser of each language that lies beside the
+ * newest of all.
+ *
+ * @throws {StartupError} saying what was seen and what is wanted, when one is missing or several are alike.
+ */
+export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
+  const candidates = findCandidates(folder);
+  const best = (from: readonly Candidate[]): Candidate | undefined => {
+    const ordered = from.toSorted((a, b) => b.version - a.version || a.size - b.size);
+    const [first, second] = ordered;
+    if (second && first!.version === second.version && first!.size === second.size) {
+      throw new StartupError(
+        `${folder.path} has ${
+          first!.file
+        } and ${second.file}, and nothing in their names says which is ` +
+          "the newer or smaller: wanted one of them.",
+      );
+    }
+    return first;
+  };
+  const withRole = (role: Role) => candidates.filter((each) => each.role === role);
+  const detection = best(preferGeneral(withRole("detection")));
+  const recognisers = withRole("recognition");
+  const newest = recognisers.toSorted((a, b) => b.version - a.version)[0];
+  if (detection === undefined || newest === undefined) {
+    const seen = candidates.map(({ file }) => file).join(", ");
+    throw new StartupError(
+      `${folder.path} has ${seen || "no graph of PP-OCR"}: wanted a graph that detects ` +
+        "(ch_PP-OCRv4_det_infer.onnx, …_det/inference.onnx) and one that recognises " +
+        "(ch_PP-OCRv4_rec_infer.onnx, …_rec/inference.onnx), or a config.json that names them.",
+    );
+  }
+  const beside = recognisers.filter(({ file }) => setOf(file) === setOf(newest.file));
+  return {
+    detection,
+    classification: best(withRole("classification")),
+    recognition: [...Map.groupBy(beside, ({ language }) => language).values()]
+      .map((alike) => best(alike)!),
+  };
+}
+
+/** The same as graphs to run. */
+export function paddleGraphs(folder: ModelFolder): WantedGraph[] {
+  const { detection, classification, recognition } = choosePaddleGraphs(folder);
+  return [detection, ...(classification ? [classification] : []), ...recognition]
+    .map(({ file }) => ({ name: file.replace(/\.onnx$/, ""), path: file }));
+}
+
+/** Detectors of any script, where there are such beside those of one. */
+function preferGeneral(detectors: readonly Candidate[]): readonly Candidate[] {
+  const general = detectors.filter(({ language }) => ["", "ch", "multi"].includes(language));
+  return general.length > 0 ? general : detectors;
+}

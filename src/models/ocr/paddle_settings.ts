@@ -1,0 +1,88 @@
+/**
+ * What PaddleOCR's `inference.yml` says of a graph.
+ *
+ * @module
+ */
+import { join } from "node:path";
+import { parse } from "yaml";
+import { StartupError } from "../../errors.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
+import { type Levels, levelsOf } from "./line_ocr_config.ts";
+
+type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
+
+/** See the module; nothing where there is no such file. */
+export class PaddleSettings {
+  /** In the folder. */
+  readonly file: string | undefined;
+  readonly #values: Yaml;
+
+  private constructor(file: string | undefined, values: Yaml) {
+    this.file = file;
+    this.#values = values;
+  }
+
+  /** @param file in the folder. @throws {StartupError} when it is no YAML. */
+  static async read(folder: ModelFolder, file: string | undefined): Promise<PaddleSettings> {
+    if (file === undefined) return new PaddleSettings(undefined, {});
+    const path = join(folder.path, file);
+    try {
+      // Without a schema: a dictionary's "1" and "no" are characters.
+      const values = parse(await Deno.readTextFile(path), { schema: "failsafe" });
+      return new PaddleSettings(file, values as Yaml);
+    } catch (error) {
+      throw new StartupError(`${path} cannot be read: ${(error as Error).message}`);
+    }
+  }
+
+  /** The number below these keys. @throws {StartupError} when it is something else. */
+  number(path: readonly string[]): number | undefined {
+    return this.#numeric(this.#find(path), path);
+  }
+
+  /** Like `number`, of a list. */
+  numbers(path: readonly string[]): number[] | undefined {
+    const values = this.#find(path);
+    if (values === undefined) return undefined;
+    return [values].flat().map((value) => this.#numeric(value as Yaml, path)!);
+  }
+
+  /** The characters of a recogniser. */
+  get dictionary(): readonly string[] | undefined {
+    const lines = this.#find(["character_dict"]);
+    return Array.isArray(lines) ? lines.map(String) : undefined;
+  }
+
+  /** Those given, but for what the file says. */
+  levels(usual: Parameters<typeof levelsOf>[0]): Levels {
+    const mode = this.#find(["DecodeImage", "img_mode"]);
+    return levelsOf({
+      mean: this.numbers(["NormalizeImage", "mean"]) ?? usual.mean,
+      std: this.numbers(["NormalizeImage", "std"]) ?? usual.std,
+      isBgr: mode === undefined ? usual.isBgr : mode === "BGR",
+    });
+  }
+
+  #numeric(value: Yaml | undefined, path: readonly string[]): number | undefined {
+    if (value === undefined) return undefined;
+    const number = Number(value);
+    if (Number.isFinite(number)) return number;
+    throw new StartupError(
+      `${this.file}: ${path.join(".")} wants a number, has ${JSON.stringify(value)}.`,
+    );
+  }
+
+  /** The value below keys that follow each other at any depth. */
+  #find([key, ...rest]: readonly string[], from: Yaml = this.#values): Yaml | undefined {
+    if (key === undefined) return from;
+    if (typeof from !== "object" || from === null) return undefined;
+    if (!Array.isArray(from) && Object.hasOwn(from, key)) {
+      return this.#find(rest, (from as Record<string, Yaml>)[key]!);
+    }
+    for (const inner of Object.values(from)) {
+      const found = this.#find([key, ...rest], inner as Yaml);
+      if (found !== undefined) return found;
+    }
+    return undefined;
+  }
+}

@@ -1,0 +1,98 @@
+/** Lines that lie upside down, with classifiers that are built here. */
+import assert from "node:assert/strict";
+import { pathToFileURL } from "node:url";
+import { encodePng } from "../../src/media/png.ts";
+import type { Pixels } from "../../src/media/pixels.ts";
+import { levelsOf } from "../../src/models/ocr/line_ocr_config.ts";
+import { LineClassifier } from "../../src/models/ocr/line_classifier.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
+import { Drawing, rectangle } from "../fixtures/drawing.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { GraphBuilder } from "../fixtures/graph_builder.ts";
+import { openModel } from "../fixtures/model.ts";
+import { constant } from "../fixtures/onnx_builder.ts";
+import { withFolder } from "../fixtures/paddle_folder.ts";
+
+const [WIDTH, HEIGHT] = [192, 48];
+
+/**
+ * Probabilities `[lines, 2]` of upright and upside down, by how dark the upper and the lower half are.
+ *
+ * @param bias of the second.
+ */
+function classifier(bias = 0): Uint8Array<ArrayBuffer> {
+  const graph = new GraphBuilder();
+  const rows = graph.add("ReduceMean", ["x"], { attributes: { axes: [1, 3], keepdims: 0 } });
+  const halves = Float32Array.from(
+    { length: 2 * HEIGHT },
+    (_, at) => (at >> 1) < HEIGHT / 2 === (at % 2 === 0) ? -1 : 0,
+  );
+  const dark = graph.add("MatMul", [rows, graph.constant(constant("halves", [HEIGHT, 2], halves))]);
+  const biased = graph.add("Add", [
+    dark,
+    graph.constant(constant("bias", [2], Float32Array.of(0, bias))),
+  ]);
+  graph.add("Softmax", [biased], { attributes: { axis: 1 }, outputs: ["probabilities"] });
+  return graph.build({
+    inputs: [["x", "float32", ["lines", 3, HEIGHT, WIDTH]]],
+    outputs: [["probabilities", "float32", ["lines", 2]]],
+    opset: 13,
+  });
+}
+
+function turned({ data, ...rest }: Pixels): Pixels {
+  const all = new Uint8Array(data.length);
+  for (let from = 0; from < data.length; from += 3) {
+    all.set(data.subarray(from, from + 3), data.length - 3 - from);
+  }
+  return { ...rest, data: all };
+}
+
+cpuTest("LineClassifier turns the lines that its graph says are upside down", async (backend) => {
+  const half = [0.5, 0.5, 0.5];
+  const lines = new LineClassifier({
+    backend,
+    session: await backend.openSession(classifier()),
+    config: {
+      file: "cls.onnx",
+      width: WIDTH,
+      height: HEIGHT,
+      threshold: 0.9,
+      levels: levelsOf({ mean: half, std: half, isBgr: true }),
+    },
+  });
+  const drawing = new Drawing({ width: 150, height: 40 });
+  // A mark that is in one corner, so that a half turn is told from a mirror image.
+  const upright = drawing.fill(rectangle([5, 2], [60, 16]), [0, 0, 0]).pixels;
+  const read = await lines.turn(
+    Array.from({ length: 40 }, (_, at) => at % 3 === 0 ? turned(upright) : upright),
+    new AbortController().signal,
+  );
+  for (const [at, { data }] of read.entries()) assert.deepEqual(data, upright.data, `line ${at}`);
+  await lines.dispose();
+});
+
+Deno.test("a page that lies upside down is read with a classifier that says so", async () => {
+  const demo = findModelFolder("hearth-demo-ocr")!;
+  const config = JSON.parse(await Deno.readTextFile(`${demo}/config.json`));
+  const half = [0.5, 0.5, 0.5];
+  const section = { file: "onnx/cls.onnx", width: WIDTH, height: HEIGHT, threshold: 0.9 };
+  const files = {
+    "onnx/det.onnx": pathToFileURL(`${demo}/onnx/det.onnx`),
+    "onnx/rec_en.onnx": pathToFileURL(`${demo}/onnx/rec_en.onnx`),
+    "dict/en.txt": pathToFileURL(`${demo}/dict/en.txt`),
+    "onnx/cls.onnx": classifier(1000),
+    "config.json": JSON.stringify({
+      ...config,
+      classification: { ...section, image_mean: half, image_std: half },
+    }),
+  };
+  const line = new Drawing({ width: 300, height: 48 })
+    .text("Invoice 20417", { x: 20, baseline: 32, size: 24 });
+  await withFolder(files, async (folder) => {
+    await using model = await openModel(folder);
+    const { texts } = await chat(model, [pictureMessage(encodePng(turned(line.pixels)))]);
+    assert.equal(texts[0], "Invoice 20417");
+  });
+});

@@ -1,0 +1,170 @@
+/** PP-OCR's graphs without a `config.json`, in the layouts in which they are published. */
+import assert from "node:assert/strict";
+import { pathToFileURL } from "node:url";
+import { openAnyFolder } from "../../src/hub/model_folder.ts";
+import { readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
+import { readPaddleConfig } from "../../src/models/ocr/paddle_config.ts";
+import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { openModel } from "../fixtures/model.ts";
+import {
+  detectorYaml,
+  type FolderFiles,
+  recogniserYaml,
+  withFolder,
+  withMetadata,
+} from "../fixtures/paddle_folder.ts";
+
+const DEMO = findModelFolder("hearth-demo-ocr")!;
+const PP_OCR = findModelFolder("ppocr-v2-mobile");
+
+function fileOf(folder: string, name: string): URL {
+  return pathToFileURL(`${folder}/${name}`);
+}
+
+async function linesOf(folder: string, name: string): Promise<string[]> {
+  return (await Deno.readTextFile(fileOf(folder, name))).trimEnd().split("\n");
+}
+
+async function read(folder: string, pictures: readonly string[]): Promise<string[]> {
+  await using model = await openModel(folder);
+  const answers = await Promise.all(pictures.map(async (picture) => {
+    return await chat(model, [pictureMessage(await Deno.readFile(picture))]);
+  }));
+  return answers.map(({ texts }) => texts[0]!);
+}
+
+/** The built-in model as PaddleOCR would publish it. */
+async function demoFiles(): Promise<FolderFiles> {
+  const { detection } = await readLineOcrConfig(await openAnyFolder(DEMO));
+  const { threshold, boxThreshold, unclipRatio, maxSide } = detection;
+  const half = [0.5, 0.5, 0.5];
+  const settings = { mode: "RGB", mean: half, std: half, longest: maxSide } as const;
+  return {
+    "PP-OCRv5_mobile_det_onnx/inference.onnx": fileOf(DEMO, "onnx/det.onnx"),
+    "PP-OCRv5_mobile_det_onnx/inference.yml": detectorYaml(
+      { ...settings, threshold, boxThreshold, unclipRatio },
+    ),
+    "en_PP-OCRv5_mobile_rec_onnx/inference.onnx": fileOf(DEMO, "onnx/rec_en.onnx"),
+    "en_PP-OCRv5_mobile_rec_onnx/inference.yml": recogniserYaml(
+      32,
+      await linesOf(DEMO, "dict/en.txt"),
+    ).replace("BGR", "RGB").replace("320]", "64]"),
+  };
+}
+
+Deno.test("a folder as PaddleOCR publishes them reads as the one described by hand", async () => {
+  await withFolder(await demoFiles(), async (path) => {
+    const folder = await openAnyFolder(path);
+    const told = await readPaddleConfig(folder);
+    const described = await readLineOcrConfig(await openAnyFolder(DEMO));
+    const [{ file, ...recogniser }] = told.recognition as [typeof told.recognition[0]];
+    assert.equal(file, "en_PP-OCRv5_mobile_rec_onnx/inference.onnx");
+    assert.deepEqual({ ...described.recognition[0], file: undefined }, {
+      ...recogniser,
+      file: undefined,
+    });
+    assert.deepEqual({ ...told.detection, file: "" }, { ...described.detection, file: "" });
+    const golden = JSON.parse(await Deno.readTextFile(fileOf(DEMO, "golden.json"))).cases as {
+      picture: string;
+      text: string;
+    }[];
+    const cases = golden.slice(0, 4);
+    assert.deepEqual(
+      await read(path, cases.map(({ picture }) => `${DEMO}/${picture}`)),
+      cases.map(({ text }) => text),
+    );
+  });
+});
+
+/** The same graphs, one folder; `dictionary` says where the recogniser's characters are. */
+function rapidFiles(extra: FolderFiles): FolderFiles {
+  return {
+    "ch_PP-OCRv4_det_infer.onnx": fileOf(DEMO, "onnx/det.onnx"),
+    "en_PP-OCRv4_rec_infer.onnx": fileOf(DEMO, "onnx/rec_en.onnx"),
+    ...extra,
+  };
+}
+
+Deno.test("the dictionary is found in the recogniser, beside it, and by its language", async () => {
+  const lines = await linesOf(DEMO, "dict/en.txt");
+  const wanted = ["", ...lines, " "];
+  const text = lines.join("\n");
+  const graph = await Deno.readFile(fileOf(DEMO, "onnx/rec_en.onnx"));
+  const variants: FolderFiles[] = [
+    { "en_PP-OCRv4_rec_infer.onnx": withMetadata(graph, "character", text) },
+    { "keys.txt": text, "README.txt": "Read me.", "requirements.txt": "onnx" },
+    { "en_PP-OCRv4_rec_infer.txt": text, "korean_dict.txt": "가\n나" },
+    { "en_dict.txt": text, "ppocr_keys_v1.txt": "一\n二" },
+    { "en_PP-OCRv4_rec_infer.yml": recogniserYaml(32, lines) },
+  ];
+  for (const files of variants) {
+    await withFolder(rapidFiles(files), async (path) => {
+      const { recognition: [recogniser] } = await readPaddleConfig(await openAnyFolder(path));
+      assert.deepEqual(recogniser!.characters, wanted, Object.keys(files).join());
+      assert.deepEqual([recogniser!.name, recogniser!.height], ["en", 32]);
+    });
+  }
+});
+
+Deno.test("without its dictionary the recogniser is named, and what would do", async () => {
+  const wanted =
+    /en_PP-OCRv4_rec_infer\.onnx wants one dictionary, .* in its metadata .* inference\.yml or as a \.txt; /;
+  for (const files of [{}, { "a.txt": "a\nb", "b.txt": "c\nd" }]) {
+    await withFolder(rapidFiles(files), async (path) => {
+      await assert.rejects(openModel(path), { name: "StartupError", message: wanted });
+    });
+  }
+});
+
+Deno.test("an inference.yml that is none is named", async () => {
+  for (const text of ["- : :\n\t{", "PostProcess:\n  thresh: high\n"]) {
+    await withFolder(rapidFiles({ "ch_PP-OCRv4_det_infer.yml": text }), async (path) => {
+      await assert.rejects(openModel(path), {
+        name: "StartupError",
+        message: /_infer\.yml.*(cannot be read|thresh wants a number, has "high")/s,
+      });
+    });
+  }
+});
+
+Deno.test({
+  name: "PP-OCR's own graphs, named as RapidOCR names them, read as when described by hand" +
+    (PP_OCR ? "" : " (skipped: models/ppocr-v2-mobile is not here)"),
+  ignore: PP_OCR === undefined,
+  fn: async () => {
+    const graph = await Deno.readFile(fileOf(PP_OCR!, "onnx/rec_en.onnx"));
+    const dictionary = await Deno.readTextFile(fileOf(PP_OCR!, "dict/en.txt"));
+    const common: FolderFiles = {
+      "ch_PP-OCRv3_det_infer.onnx": fileOf(PP_OCR!, "onnx/det_v3.onnx"),
+      "ch_ppocr_mobile_v2.0_cls_infer.onnx": fileOf(PP_OCR!, "onnx/cls.onnx"),
+    };
+    const name = "en_number_mobile_v2.0_rec_infer.onnx";
+    const variants: FolderFiles[] = [
+      { ...common, [name]: graph, "en_dict.txt": dictionary },
+      { ...common, [name]: withMetadata(graph, "character", dictionary) },
+    ];
+    const pictures = ["en_rec.jpg", "en.jpg"]
+      .map((picture) => `${PP_OCR}/../../testdata/ocr/${picture}`);
+    const described = await readLineOcrConfig(await openAnyFolder(PP_OCR!));
+    const wanted = await read(PP_OCR!, pictures);
+    assert.match(wanted[0]!, /^To facilitate the shot type analysis/);
+    for (const files of variants) {
+      await withFolder(files, async (path) => {
+        const { detection, classification, recognition } = await readPaddleConfig(
+          await openAnyFolder(path),
+        );
+        assert.deepEqual({ ...detection, file: "" }, { ...described.detection, file: "" });
+        assert.deepEqual({ ...classification, file: "" }, {
+          ...described.classification,
+          file: "",
+        });
+        assert.deepEqual({ ...recognition[0], file: "" }, {
+          ...described.recognition[0],
+          file: "",
+        });
+        assert.deepEqual(await read(path, pictures), wanted);
+      });
+    }
+  },
+});
