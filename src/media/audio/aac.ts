@@ -1,6 +1,8 @@
 /**
  * Decodes AAC frames, from whatever container they came.
  *
+ * The decoder is ours: FAAD2 is under the GPL, FDK-AAC under a licence of its own, and Deno has no WebCodecs.
+ *
  * @module
  */
 import type { AacConfig } from "./aac/config.ts";
