@@ -54,3 +54,15 @@ export function assertClose(
     assert.fail(`element ${i} of ${want.length}: ${got[i]} where ${want[i]} is right`);
   }
 }
+
+/** A storage buffer of bytes. */
+export function uploadBytes(gpu: GpuContext, bytes: Uint8Array): GPUBuffer {
+  const buffer = createBuffer(gpu, {
+    size: Math.max(16, Math.ceil(bytes.length / 16) * 16),
+    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
+    mappedAtCreation: true,
+  });
+  new Uint8Array(buffer.getMappedRange()).set(bytes);
+  buffer.unmap();
+  return buffer;
+}

@@ -1,0 +1,38 @@
+// Activations by number: 0 none, 1 SiLU, 2 GELU, 3 GELU by tanh, 4 GELU by sigmoid, 5 ReLU, 6 squared ReLU.
+
+fn activate(kind: u32, value: f32) -> f32 {
+  switch kind {
+    case 1u: {
+      return value / (1.0 + exp(-value));
+    }
+    case 2u: {
+      return 0.5 * value * (1.0 + error_function(value * 0.70710678));
+    }
+    case 3u: {
+      // Some devices' tanh overflows far from 0.
+      let inner = 0.79788456 * (value + 0.044715 * value * value * value);
+      return 0.5 * value * (1.0 + tanh(clamp(inner, -20.0, 20.0)));
+    }
+    case 4u: {
+      return value / (1.0 + exp(-1.702 * value));
+    }
+    case 5u: {
+      return max(value, 0.0);
+    }
+    case 6u: {
+      let positive = max(value, 0.0);
+      return positive * positive;
+    }
+    default: {
+      return value;
+    }
+  }
+}
+
+// Abramowitz and Stegun 7.1.26, off by less than 1.5e-7.
+fn error_function(value: f32) -> f32 {
+  let t = 1.0 / (1.0 + 0.3275911 * abs(value));
+  let series =
+    ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+  return sign(value) * (1.0 - series * exp(-value * value));
+}

@@ -1,0 +1,2 @@
+// Single elements of an f32 tensor.
+alias elem = f32;

@@ -1,0 +1,226 @@
+/**
+ * Products of few rows with a weight matrix, and what stands before and after them in a transformer's layer.
+ *
+ * @module
+ */
+import type { GpuContext } from "../src/gpu/device.ts";
+import { type Elem, Kernel } from "../src/gpu/kernel.ts";
+import { type Activation, ACTIVATIONS } from "./activation.ts";
+import activationSource from "./activation.wgsl" with { type: "text" };
+import { ELEM } from "./elem.ts";
+import { FOUR } from "./four.ts";
+import type { RowLayout } from "./kv_write.ts";
+import columnsSource from "./matvec_columns.wgsl" with { type: "text" };
+import commonSource from "./matvec_common.wgsl" with { type: "text" };
+import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
+import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
+import { chooseMatvecTiling, type MatvecTiling, ROW_FORMS, rowFormOf } from "./matvec_shape.ts";
+
+/** How a matrix of `outputs` by `k` is stored. */
+export type MatrixForm =
+  /** Blocks along K of levels of 4 or 8 bits, a scale each, as `MatMulNBits` has them. */
+  | {
+    readonly kind: "nbits";
+    readonly bits: 4 | 8;
+    /** A power of two, 16 at least. */
+    readonly blockSize: number;
+    readonly hasZeroPoints: boolean;
+  }
+  /** elem `[outputs, k]`. */
+  | { readonly kind: "rows" }
+  /** elem `[k, outputs]`, both multiples of 4. */
+  | { readonly kind: "columns" };
+
+/** A norm of the rows before the product. */
+export interface NormParams {
+  readonly kind: "rms" | "layer";
+  readonly epsilon: number;
+  /** Whether an offset is added after the factors. */
+  readonly hasBeta: boolean;
+}
+
+/** What specialises the kernel. */
+export interface MatvecParams {
+  /** Type of the rows, of factors, scales and of the output. */
+  readonly elem: Elem;
+  /** Elements of a row of `x`, a multiple of 4. */
+  readonly k: number;
+  /** Elements of a row of the output. */
+  readonly n: number;
+  readonly x: RowLayout;
+  /** Outputs of the matrix: `n`, or more where it is gated. */
+  readonly matrixRows: number;
+  readonly weights: MatrixForm;
+  readonly norm?: NormParams | undefined;
+  readonly hasBias: boolean;
+  /** Where among the matrix's outputs those begin that are activated, and those that they multiply. */
+  readonly gate?: { readonly gateRow: number; readonly upRow: number } | undefined;
+  readonly activation: Activation;
+  readonly scale: number;
+  /** 0 for none. */
+  readonly softcap: number;
+  readonly hasResidual: boolean;
+}
+
+/** Buffers; those that the parameters do not ask for are absent. `out` is none of the others. */
+export interface MatvecTensors {
+  /** elem `[rows, x.stride]`, as all tensors with rows of room for the last group of rows. */
+  readonly x: GPUBuffer;
+  /** The matrix: u8 `[outputs, ceil(k / blockSize), blockSize * bits / 8]` in blocks. */
+  readonly weights: GPUBuffer;
+  /** elem `[outputs, ceil(k / blockSize)]`. */
+  readonly scales?: GPUBuffer | undefined;
+  /** u8 `[outputs, ceil(ceil(k / blockSize) * bits / 8)]`; absent, they are half of the levels. */
+  readonly zeroPoints?: GPUBuffer | undefined;
+  /** elem `[k]`. */
+  readonly gamma?: GPUBuffer | undefined;
+  /** elem `[k]`. */
+  readonly beta?: GPUBuffer | undefined;
+  /** elem `[outputs]`. */
+  readonly bias?: GPUBuffer | undefined;
+  /** elem `[rows, n]`. */
+  readonly residual?: GPUBuffer | undefined;
+  /** elem `[rows, n]`. */
+  readonly out: GPUBuffer;
+}
+
+const BINDINGS = {
+  x: "read",
+  gamma: "read",
+  beta: "read",
+  bias: "read",
+  residual: "read",
+  out: "read_write",
+  weights: "read",
+} as const;
+const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
+const SOURCES = { nbits: nbitsSource, rows: rowsSource, columns: columnsSource } as const;
+const NORMS = { none: 0, rms: 1, layer: 2 } as const;
+
+/**
+ * With `y = norm(x[row])`, and `W` the matrix:
+ *
+ * `out[row, n] = cap(scale * activate(W[n] · y + bias[n])) + residual[row, n]`, or where gated
+ *
+ * `out[row, n] = cap(scale * activate(W[gate + n] · y + bias[gate + n]) * (W[up + n] · y + bias[up + n])) + residual[row, n]`
+ *
+ * Sums are f32. A row's result does not depend on how many rows there are.
+ */
+export class Matvec {
+  readonly #params: MatvecParams;
+  readonly #workgroups: number;
+  readonly #forms: ReadonlyMap<number, () => Kernel<typeof NBITS_BINDINGS>>;
+
+  /** @throws {RangeError} when the sizes are none the kernel can run. */
+  constructor(
+    gpu: GpuContext,
+    params: MatvecParams,
+    tiling: MatvecTiling = chooseMatvecTiling(gpu, params),
+  ) {
+    checkMatvec(params);
+    this.#params = params;
+    const perUnit = params.gate ? tiling.outs / 2 : tiling.outs;
+    this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
+    this.#forms = new Map(ROW_FORMS.map((rows) => [
+      rows,
+      () => Kernel.get(gpu, specOf(params, { ...tiling, rows })),
+    ]));
+  }
+
+  /** Appends the products of `numRows` rows: one dispatch. */
+  encode(pass: GPUComputePassEncoder, tensors: MatvecTensors, numRows: number): void {
+    const rows = rowFormOf(numRows);
+    const { x, out, weights } = tensors;
+    // A binding must hold something; what the parameters do not ask for is not read.
+    const { gamma = x, beta = x, bias = x, residual = x, scales = x, zeroPoints = x } = tensors;
+    const all = { x, gamma, beta, bias, residual, out, weights, scales, zeroPoints };
+    this.#forms.get(rows)!().encode(pass, all, [this.#workgroups, Math.ceil(numRows / rows)]);
+  }
+}
+
+function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: number }) {
+  const { elem, k, n, x, weights, norm, gate } = params;
+  const { lanes, groups, outs, rows } = tiling;
+  const threads = lanes * groups;
+  const constants = {
+    K_FOURS: k / 4,
+    X_STRIDE: x.stride / 4,
+    X_OFFSET: x.offset / 4,
+    N: n,
+    LANES: lanes,
+    GROUPS: groups,
+    OUTS: outs,
+    ROWS: rows,
+    THREADS: threads,
+    SUMS: threads * rows * (lanes > 1 ? outs : 1),
+    UNITS_FIRST: tiling.unitsFirst ? 1 : 0,
+    NORM: NORMS[norm?.kind ?? "none"],
+    EPSILON: norm?.epsilon ?? 0,
+    HAS_BETA: norm?.hasBeta ? 1 : 0,
+    HAS_BIAS: params.hasBias ? 1 : 0,
+    HAS_RESIDUAL: params.hasResidual ? 1 : 0,
+    IS_GATED: gate ? 1 : 0,
+    GATE_ROW: gate?.gateRow ?? 0,
+    UP_ROW: gate?.upRow ?? 0,
+    ACTIVATION: ACTIVATIONS.indexOf(params.activation),
+    SCALE: params.scale,
+    SOFTCAP: params.softcap,
+  };
+  const source = ELEM[elem] + FOUR[elem] + activationSource;
+  if (weights.kind !== "nbits") {
+    return {
+      name: "matvec",
+      source: source + commonSource + SOURCES[weights.kind],
+      bindings: BINDINGS as typeof NBITS_BINDINGS,
+      constants: weights.kind === "columns"
+        ? { ...constants, COLUMN_FOURS: params.matrixRows / 4 }
+        : constants,
+    };
+  }
+  const { bits, blockSize, hasZeroPoints } = weights;
+  const blockWords = blockSize * bits / 32;
+  const chunkWords = Math.min(4, blockWords);
+  const blocks = Math.ceil(k / blockSize);
+  return {
+    name: "matvec",
+    source: source + commonSource + chunkPrelude(chunkWords) + nbitsSource,
+    bindings: NBITS_BINDINGS,
+    constants: {
+      ...constants,
+      BITS: bits,
+      BLOCKS: blocks,
+      CHUNKS_PER_BLOCK: blockWords / chunkWords,
+      HAS_ZERO_POINTS: hasZeroPoints ? 1 : 0,
+      IS_PADDED: blocks * blockSize > k ? 1 : 0,
+    },
+  };
+}
+
+/** What is read of a row of blocks at a time: never more than a block. */
+function chunkPrelude(words: number): string {
+  return `alias chunk = vec${words}<u32>;\nconst CHUNK_WORDS = ${words}u;\n`;
+}
+
+/** Also asked by the reference. @throws {RangeError} when the kernel cannot run it. */
+export function checkMatvec(params: MatvecParams): void {
+  const { k, n, x, weights, gate, matrixRows } = params;
+  if (k % 4 !== 0 || x.stride % 4 !== 0 || x.offset % 4 !== 0) {
+    throw new RangeError(
+      `Rows of ${k} elements, a stride of ${x.stride} and an offset of ${x.offset}: ` +
+        "matvec reads multiples of 4 elements.",
+    );
+  }
+  if (weights.kind === "nbits") {
+    const { bits, blockSize } = weights;
+    if ((bits !== 4 && bits !== 8) || blockSize < 16 || (blockSize & (blockSize - 1)) !== 0) {
+      throw new RangeError(
+        `Blocks of ${blockSize} levels of ${bits} bits: matvec reads 4 or 8 bits in blocks of ` +
+          "a power of two, 16 at least.",
+      );
+    }
+  }
+  const columns = [n, matrixRows, gate?.gateRow ?? 0, gate?.upRow ?? 0];
+  if (weights.kind === "columns" && columns.some((size) => size % 4 !== 0)) {
+    throw new RangeError(`A matrix of ${matrixRows} columns: matvec reads multiples of 4.`);
+  }
+}

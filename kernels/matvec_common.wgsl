@@ -1,0 +1,237 @@
+// Products of few rows with a weight matrix; what all forms of the matrix share. See matvec.ts for formula and shapes.
+//
+// One workgroup takes ROWS rows and GROUPS units of outputs. A unit is OUTS rows of the matrix, summed by LANES threads
+// along K; what a thread has summed is in `acc`. A row's sums are added up in an order that ROWS does not change, so a
+// row's result does not depend on how many others there are.
+//
+// Rows are computed in groups of ROWS: tensors have room for the last group.
+//
+// Workgroup memory: THREADS * ROWS + 8 * ROWS floats for the norm, THREADS * OUTS * ROWS where LANES > 1.
+
+@group(0) @binding(0) var<storage, read> x: array<four>;
+// The norm's factors and offsets, elem [K].
+@group(0) @binding(1) var<storage, read> gamma: array<four>;
+@group(0) @binding(2) var<storage, read> beta: array<four>;
+@group(0) @binding(3) var<storage, read> bias: array<elem>;
+@group(0) @binding(4) var<storage, read> residual: array<elem>;
+@group(0) @binding(5) var<storage, read_write> out: array<elem>;
+
+// Fours of a row, all of it and where it begins in the tensor.
+override K_FOURS: u32;
+override X_STRIDE: u32;
+override X_OFFSET: u32;
+// Outputs of a row.
+override N: u32;
+override LANES: u32;
+override GROUPS: u32;
+override OUTS: u32;
+override ROWS: u32;
+// LANES * GROUPS.
+override THREADS: u32;
+// Elements of `sums`.
+override SUMS: u32;
+// Whether threads next to each other take units next to each other, rather than the next place along K.
+override UNITS_FIRST: bool;
+// 0 none, 1 root mean square, 2 mean and variance.
+override NORM: u32;
+override EPSILON: f32;
+override HAS_BETA: bool;
+override HAS_BIAS: bool;
+override HAS_RESIDUAL: bool;
+// Whether an output is `activate(gate) * up`, products of two rows of the matrix.
+override IS_GATED: bool;
+override GATE_ROW: u32;
+override UP_ROW: u32;
+// See `activate`.
+override ACTIVATION: u32;
+override SCALE: f32;
+// 0 for none.
+override SOFTCAP: f32;
+
+const MAX_ACC = 64u;
+const MAX_ROWS = 8u;
+const GATHERERS = 8u;
+
+var<workgroup> sums: array<f32, SUMS>;
+var<workgroup> gathered: array<f32, GATHERERS * MAX_ROWS>;
+var<private> acc: array<f32, MAX_ACC>;
+var<private> row_mean: array<f32, MAX_ROWS>;
+var<private> row_scale: array<f32, MAX_ROWS>;
+
+// A four of a row as the product takes it; a root mean square is left to the end.
+fn load_x(row0: u32, r: u32, at: u32) -> vec4<f32> {
+  let value = unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]);
+  if (NORM == 0u) {
+    return value;
+  }
+  if (NORM == 1u) {
+    return value * unpack(gamma[at]);
+  }
+  let normed = (value - row_mean[r]) * row_scale[r] * unpack(gamma[at]);
+  if (HAS_BETA) {
+    return normed + unpack(beta[at]);
+  }
+  return normed;
+}
+
+// Adds up what each thread has of each row in `sums`; the totals are in the first of each row's `gathered`.
+fn gather_sums(thread: u32) {
+  workgroupBarrier();
+  for (var i = thread; i < GATHERERS * ROWS; i += THREADS) {
+    var sum = 0.0;
+    for (var t = i % GATHERERS; t < THREADS; t += GATHERERS) {
+      sum += sums[(i / GATHERERS) * THREADS + t];
+    }
+    gathered[i] = sum;
+  }
+  workgroupBarrier();
+}
+
+fn total(r: u32) -> f32 {
+  var sum = 0.0;
+  for (var g = 0u; g < GATHERERS; g++) {
+    sum += gathered[r * GATHERERS + g];
+  }
+  return sum;
+}
+
+fn measure_rows(row0: u32, thread: u32) {
+  if (NORM == 0u) {
+    return;
+  }
+  let count = f32(K_FOURS * 4u);
+  if (NORM == 2u) {
+    for (var r = 0u; r < ROWS; r++) {
+      var sum = 0.0;
+      for (var at = thread; at < K_FOURS; at += THREADS) {
+        sum += dot(unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]), vec4<f32>(1.0));
+      }
+      sums[r * THREADS + thread] = sum;
+    }
+    gather_sums(thread);
+    for (var r = 0u; r < ROWS; r++) {
+      row_mean[r] = total(r) / count;
+    }
+    workgroupBarrier();
+  }
+  for (var r = 0u; r < ROWS; r++) {
+    var sum = 0.0;
+    for (var at = thread; at < K_FOURS; at += THREADS) {
+      let value = unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]) - row_mean[r];
+      sum += dot(value, value);
+    }
+    sums[r * THREADS + thread] = sum;
+  }
+  gather_sums(thread);
+  for (var r = 0u; r < ROWS; r++) {
+    row_scale[r] = inverseSqrt(total(r) / count + EPSILON);
+  }
+}
+
+fn outputs_per_unit() -> u32 {
+  return select(OUTS, OUTS / 2u, IS_GATED);
+}
+
+// The row of the matrix that the `o`-th sum of a unit is of.
+fn matrix_row(first: u32, o: u32) -> u32 {
+  if (!IS_GATED) {
+    return min(first + o, N - 1u);
+  }
+  let half = OUTS / 2u;
+  let n = min(first + o % half, N - 1u);
+  return n + select(GATE_ROW, UP_ROW, o >= half);
+}
+
+fn finish(n: u32, row: u32, sums_of: vec2<f32>) {
+  var value = activate(ACTIVATION, with_bias(n + select(0u, GATE_ROW, IS_GATED), sums_of.x));
+  if (IS_GATED) {
+    value *= with_bias(n + UP_ROW, sums_of.y);
+  }
+  value *= SCALE;
+  if (SOFTCAP > 0.0) {
+    value = SOFTCAP * tanh(clamp(value / SOFTCAP, -20.0, 20.0));
+  }
+  if (HAS_RESIDUAL) {
+    value += f32(residual[row * N + n]);
+  }
+  out[row * N + n] = elem(value);
+}
+
+fn with_bias(n: u32, sum: f32) -> f32 {
+  if (HAS_BIAS) {
+    return sum + f32(bias[n]);
+  }
+  return sum;
+}
+
+// What is left to do for a row's sum: the factor of a root mean square.
+fn scaled(r: u32, sum: f32) -> f32 {
+  if (NORM == 1u) {
+    return sum * row_scale[r];
+  }
+  return sum;
+}
+
+fn write_sums(group_x: u32, row0: u32, thread: u32) {
+  let outputs = outputs_per_unit();
+  if (LANES == 1u) {
+    let first = (group_x * GROUPS + thread) * outputs;
+    for (var o = 0u; o < outputs; o++) {
+      if (first + o < N) {
+        for (var r = 0u; r < ROWS; r++) {
+          let up = select(0u, (o + outputs) * ROWS + r, IS_GATED);
+          finish(first + o, row0 + r, vec2<f32>(scaled(r, acc[o * ROWS + r]), scaled(r, acc[up])));
+        }
+      }
+    }
+    return;
+  }
+  workgroupBarrier();
+  for (var i = 0u; i < OUTS * ROWS; i++) {
+    sums[i * THREADS + thread] = acc[i];
+  }
+  workgroupBarrier();
+  for (var i = thread; i < GROUPS * outputs * ROWS; i += THREADS) {
+    let unit = i % GROUPS;
+    let r = (i / GROUPS) % ROWS;
+    let o = i / (GROUPS * ROWS);
+    let n = (group_x * GROUPS + unit) * outputs + o;
+    if (n < N) {
+      var value = vec2<f32>(add_lanes(o * ROWS + r, unit), 0.0);
+      if (IS_GATED) {
+        value.y = add_lanes((o + outputs) * ROWS + r, unit);
+      }
+      // `row_scale` may only be indexed by what all threads share on some devices.
+      var factor = 1.0;
+      if (NORM == 1u) {
+        factor = inverseSqrt(total(r) / f32(K_FOURS * 4u) + EPSILON);
+      }
+      finish(n, row0 + r, value * factor);
+    }
+  }
+}
+
+fn add_lanes(index: u32, unit: u32) -> f32 {
+  var sum = 0.0;
+  for (var lane = 0u; lane < LANES; lane++) {
+    let thread = select(unit * LANES + lane, lane * GROUPS + unit, UNITS_FIRST);
+    sum += sums[index * THREADS + thread];
+  }
+  return sum;
+}
+
+@compute @workgroup_size(THREADS)
+fn matvec(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let row0 = group.y * ROWS;
+  let lane = select(thread % LANES, thread / GROUPS, UNITS_FIRST);
+  let unit = select(thread / LANES, thread % GROUPS, UNITS_FIRST);
+  measure_rows(row0, thread);
+  for (var i = 0u; i < OUTS * ROWS; i++) {
+    acc[i] = 0.0;
+  }
+  accumulate((group.x * GROUPS + unit) * outputs_per_unit(), row0, lane);
+  write_sums(group.x, row0, thread);
+}

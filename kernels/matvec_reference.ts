@@ -1,0 +1,92 @@
+/**
+ * `matvec` on the CPU.
+ *
+ * @module
+ */
+import { activate } from "./activation.ts";
+import { checkMatvec, type MatvecParams, type NormParams } from "./matvec.ts";
+
+/** The kernel's tensors, float32 but for levels and zero points. */
+export interface ReferenceMatvecTensors {
+  readonly x: Float32Array;
+  readonly weights: Float32Array | Uint8Array;
+  readonly scales?: Float32Array | undefined;
+  readonly zeroPoints?: Uint8Array | undefined;
+  readonly gamma?: Float32Array | undefined;
+  readonly beta?: Float32Array | undefined;
+  readonly bias?: Float32Array | undefined;
+  readonly residual?: Float32Array | undefined;
+}
+
+/** A row after its norm: `(row - mean) / sqrt(variance + epsilon) * gamma + beta`, the mean 0 for "rms". */
+export function normalizeRow(
+  row: Float32Array,
+  { kind, epsilon }: NormParams,
+  { gamma, beta }: { gamma?: Float32Array | undefined; beta?: Float32Array | undefined },
+): Float64Array {
+  const values = Float64Array.from(row);
+  const mean = kind === "layer" ? values.reduce((sum, x) => sum + x, 0) / row.length : 0;
+  const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / row.length;
+  const factor = 1 / Math.sqrt(variance + epsilon);
+  return values.map((x, i) => (x - mean) * factor * (gamma?.[i] ?? 1) + (beta?.[i] ?? 0));
+}
+
+/** See {@linkcode Matvec}; sums are float64. @returns `[numRows, n]`. */
+export function matvecReference(
+  params: MatvecParams,
+  tensors: ReferenceMatvecTensors,
+  numRows: number,
+): Float32Array {
+  checkMatvec(params);
+  const { k, n, x, norm, gate, activation, scale, softcap } = params;
+  const matrix = unpackMatrix(params, tensors);
+  const out = new Float32Array(numRows * n);
+  for (let row = 0; row < numRows; row++) {
+    const at = row * x.stride + x.offset;
+    const values = tensors.x.subarray(at, at + k);
+    const input = norm ? normalizeRow(values, norm, tensors) : values;
+    const product = (output: number) => {
+      let sum = tensors.bias?.[output] ?? 0;
+      for (let i = 0; i < k; i++) sum += matrix[output * k + i]! * input[i]!;
+      return sum;
+    };
+    for (let i = 0; i < n; i++) {
+      let value = activate(activation, product(i + (gate?.gateRow ?? 0)));
+      if (gate) value *= product(i + gate.upRow);
+      value *= scale;
+      if (softcap > 0) value = softcap * Math.tanh(value / softcap);
+      out[row * n + i] = value + (tensors.residual?.[row * n + i] ?? 0);
+    }
+  }
+  return out;
+}
+
+/** The matrix as `[outputs, k]`, whatever it is stored as. */
+function unpackMatrix(
+  { k, matrixRows, weights: form }: MatvecParams,
+  { weights, scales, zeroPoints }: ReferenceMatvecTensors,
+): ArrayLike<number> {
+  if (form.kind === "rows") return weights;
+  if (form.kind === "columns") {
+    return Float32Array.from(
+      { length: matrixRows * k },
+      (_, i) => weights[(i % k) * matrixRows + Math.floor(i / k)]!,
+    );
+  }
+  const { bits, blockSize } = form;
+  const perByte = 8 / bits;
+  const blocks = Math.ceil(k / blockSize);
+  const levelAt = (bytes: Uint8Array, rowBytes: number, row: number, i: number) => {
+    const byte = bytes[row * rowBytes + Math.floor(i / perByte)]!;
+    return (byte >> (i % perByte * bits)) & (2 ** bits - 1);
+  };
+  return Float32Array.from({ length: matrixRows * k }, (_, at) => {
+    const [row, i] = [Math.floor(at / k), at % k];
+    const block = Math.floor(i / blockSize);
+    const level = levelAt(weights as Uint8Array, blocks * blockSize / perByte, row, i);
+    const zero = zeroPoints
+      ? levelAt(zeroPoints, Math.ceil(blocks / perByte), row, block)
+      : 2 ** (bits - 1);
+    return (level - zero) * scales![row * blocks + block]!;
+  });
+}

@@ -1,0 +1,188 @@
+import assert from "node:assert/strict";
+import { ACTIVATIONS } from "../../kernels/activation.ts";
+import { Matvec, type MatvecParams } from "../../kernels/matvec.ts";
+import { matvecReference, type ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
+import type { MatvecTiling } from "../../kernels/matvec_shape.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
+
+/** Rows that buffers have room for. */
+const ROOM = 16;
+const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
+/** As on a graphics card: threads side by side along K. */
+const HARDWARE: MatvecTiling = { lanes: 8, groups: 4, outs: 2, unitsFirst: false };
+const HARDWARE_COLUMNS: MatvecTiling = { lanes: 4, groups: 4, outs: 4, unitsFirst: true };
+
+const PLAIN: MatvecParams = {
+  elem: "f32",
+  k: 64,
+  n: 40,
+  x: { stride: 64, offset: 0 },
+  matrixRows: 40,
+  weights: { kind: "rows" },
+  hasBias: false,
+  activation: "none",
+  scale: 1,
+  softcap: 0,
+  hasResidual: false,
+};
+
+function makeTensors(params: MatvecParams, seed = 1): ReferenceMatvecTensors {
+  const { elem, k, n, matrixRows, x, weights, norm, hasBias, hasResidual } = params;
+  const normal = makeNormal(seed);
+  const random = (length: number, size = 1) =>
+    new Float32Array(length).map(() =>
+      elem === "f16" ? Math.f16round(normal() * size) : normal() * size
+    );
+  const bytes = (length: number) =>
+    new Uint8Array(length).map(() => Math.floor(Math.abs(normal()) * 1e4) % 256);
+  const blocks = weights.kind === "nbits" ? Math.ceil(k / weights.blockSize) : 0;
+  return {
+    x: random(ROOM * x.stride).map((value, i) => i % 37 === 0 ? value * 8 : value),
+    ...weights.kind === "nbits"
+      ? {
+        weights: bytes(matrixRows * blocks * weights.blockSize * weights.bits / 8),
+        scales: random(matrixRows * blocks, weights.bits === 4 ? 0.02 : 0.001),
+        zeroPoints: weights.hasZeroPoints
+          ? bytes(matrixRows * Math.ceil(blocks * weights.bits / 8))
+          : undefined,
+      }
+      : { weights: random(matrixRows * k, 0.1) },
+    gamma: norm && random(k),
+    beta: norm?.hasBeta ? random(k) : undefined,
+    bias: hasBias ? random(matrixRows) : undefined,
+    residual: hasResidual ? random(ROOM * n) : undefined,
+  };
+}
+
+async function runOnGpu(
+  gpu: GpuContext,
+  params: MatvecParams,
+  tensors: ReferenceMatvecTensors,
+  { numRows, tiling }: { numRows: number; tiling?: MatvecTiling | undefined },
+): Promise<Float32Array> {
+  const { elem, n } = params;
+  const optional = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
+  const out = upload(gpu, new Float32Array(ROOM * n), elem);
+  const { weights, zeroPoints } = tensors;
+  const buffers = {
+    x: upload(gpu, tensors.x, elem),
+    weights: weights instanceof Uint8Array
+      ? uploadBytes(gpu, weights)
+      : upload(gpu, weights, elem),
+    scales: optional(tensors.scales),
+    zeroPoints: zeroPoints && uploadBytes(gpu, zeroPoints),
+    gamma: optional(tensors.gamma),
+    beta: optional(tensors.beta),
+    bias: optional(tensors.bias),
+    residual: optional(tensors.residual),
+    out,
+  };
+  const kernel = new Matvec(gpu, params, tiling);
+  const length = numRows * n;
+  const encode = (pass: GPUComputePassEncoder) => kernel.encode(pass, buffers, numRows);
+  const result = await runAndRead(gpu, encode, { buffer: out, length, elem });
+  for (const buffer of Object.values(buffers)) buffer?.destroy();
+  return result;
+}
+
+async function check(
+  gpu: GpuContext,
+  params: MatvecParams,
+  options: { numRows?: number; tiling?: MatvecTiling | undefined } = {},
+): Promise<void> {
+  const { numRows = 3, tiling } = options;
+  const tensors = makeTensors(params);
+  const want = matvecReference(params, tensors, numRows);
+  const got = await runOnGpu(gpu, params, tensors, { numRows, tiling });
+  assertClose(got, want, TOLERANCE[params.elem]);
+}
+
+for (const elem of ["f32", "f16"] as const) {
+  const ignore = elem === "f16" && !HAS_F16;
+  for (const bits of [4, 8] as const) {
+    gpuTest(`matvec with blocks of ${bits} bits of any size, ${elem}`, async (gpu) => {
+      for (const blockSize of [16, 32, 64, 128, 256]) {
+        for (const hasZeroPoints of [false, true]) {
+          const weights = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
+          // 13 outputs, which no workgroup takes evenly; 320 is no multiple of 128 and 256.
+          const sizes = { k: 320, n: 13, matrixRows: 13, x: { stride: 320, offset: 0 } };
+          const params = { ...PLAIN, elem, ...sizes, weights };
+          await check(gpu, params);
+          await check(gpu, params, { tiling: HARDWARE });
+        }
+      }
+    }, { ignore });
+  }
+
+  for (const kind of ["rows", "columns"] as const) {
+    gpuTest(`matvec with a matrix of ${kind}, ${elem}`, async (gpu) => {
+      const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
+      for (const [k, n] of [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36]] as const) {
+        const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
+        const params = { ...PLAIN, elem, ...sizes, weights: { kind } };
+        await check(gpu, params);
+        await check(gpu, params, { tiling });
+      }
+    }, { ignore });
+  }
+
+  gpuTest(`matvec with everything before and after it, ${elem}`, async (gpu) => {
+    const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
+    const forms = [
+      { weights: nbits, tiling: HARDWARE },
+      { weights: { kind: "rows" }, tiling: HARDWARE },
+      { weights: { kind: "columns" }, tiling: { ...HARDWARE_COLUMNS, outs: 8 } },
+    ] as const;
+    for (const { weights, tiling } of forms) {
+      for (const kind of ["rms", "layer"] as const) {
+        const params: MatvecParams = {
+          ...PLAIN,
+          elem,
+          weights,
+          // Part of a wider row, and of a matrix with an output between the two halves.
+          x: { stride: 96, offset: 12 },
+          matrixRows: 84,
+          norm: { kind, epsilon: 1e-5, hasBeta: kind === "layer" },
+          hasBias: true,
+          gate: { gateRow: 44, upRow: 0 },
+          activation: "silu",
+          scale: 0.5,
+          softcap: 3,
+          hasResidual: true,
+        };
+        await check(gpu, params);
+        await check(gpu, params, { tiling });
+      }
+    }
+  }, { ignore });
+}
+
+gpuTest("matvec with each activation", async (gpu) => {
+  for (const activation of ACTIVATIONS) await check(gpu, { ...PLAIN, activation });
+});
+
+gpuTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) => {
+  const weights = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
+  const norm = { kind: "rms", epsilon: 1e-6, hasBeta: false } as const;
+  for (const tiling of [undefined, HARDWARE]) {
+    const params = { ...PLAIN, weights, norm, hasResidual: true };
+    const tensors = makeTensors(params);
+    const all = await runOnGpu(gpu, params, tensors, { numRows: 16, tiling });
+    assertClose(all, matvecReference(params, tensors, 16), TOLERANCE.f32);
+    for (let numRows = 1; numRows < 16; numRows++) {
+      const some = await runOnGpu(gpu, params, tensors, { numRows, tiling });
+      assert.deepEqual(some, all.subarray(0, numRows * params.n), `${numRows} rows`);
+    }
+  }
+});
+
+gpuTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
+  const make = (params: Partial<MatvecParams>) => () => new Matvec(gpu, { ...PLAIN, ...params });
+  assert.throws(make({ k: 66 }), /Rows of 66 elements/);
+  assert.throws(make({ weights: { kind: "columns" }, matrixRows: 41 }), /41 columns/);
+  const weights = { kind: "nbits", bits: 4, blockSize: 24, hasZeroPoints: false } as const;
+  assert.throws(make({ weights }), /Blocks of 24 levels/);
+});
