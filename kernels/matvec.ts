@@ -14,7 +14,7 @@ import columnsSource from "./matvec_columns.wgsl" with { type: "text" };
 import commonSource from "./matvec_common.wgsl" with { type: "text" };
 import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
 import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
-import { chooseMatvecTiling, type MatvecTiling, ROW_FORMS, rowFormOf } from "./matvec_shape.ts";
+import { chooseMatvecTiling, type MatvecTiling, rowFormOf } from "./matvec_shape.ts";
 
 /** How a matrix of `outputs` by `k` is stored. */
 export type MatrixForm =
@@ -108,8 +108,10 @@ const NORMS = { none: 0, rms: 1, layer: 2 } as const;
  */
 export class Matvec {
   readonly #params: MatvecParams;
+  readonly #gpu: GpuContext;
+  readonly #tiling: MatvecTiling;
   readonly #workgroups: number;
-  readonly #forms: ReadonlyMap<number, () => Kernel<typeof NBITS_BINDINGS>>;
+  readonly #forms = new Map<number, Kernel<typeof NBITS_BINDINGS>>();
 
   /** @throws {RangeError} when the sizes are none the kernel can run. */
   constructor(
@@ -118,23 +120,30 @@ export class Matvec {
     tiling: MatvecTiling = chooseMatvecTiling(gpu, params),
   ) {
     checkMatvec(params);
+    this.#gpu = gpu;
     this.#params = params;
+    this.#tiling = tiling;
     const perUnit = params.gate ? tiling.outs / 2 : tiling.outs;
     this.#workgroups = Math.ceil(params.n / (perUnit * tiling.groups));
-    this.#forms = new Map(ROW_FORMS.map((rows) => [
-      rows,
-      () => Kernel.get(gpu, specOf(params, { ...tiling, rows })),
-    ]));
   }
 
   /** Appends the products of `numRows` rows: one dispatch. */
   encode(pass: GPUComputePassEncoder, tensors: MatvecTensors, numRows: number): void {
-    const rows = rowFormOf(numRows);
+    const rows = rowFormOf(this.#tiling, numRows);
     const { x, out, weights } = tensors;
     // A binding must hold something; what the parameters do not ask for is not read.
     const { gamma = x, beta = x, bias = x, residual = x, scales = x, zeroPoints = x } = tensors;
-    const all = { x, gamma, beta, bias, residual, out, weights, scales, zeroPoints };
-    this.#forms.get(rows)!().encode(pass, all, [this.#workgroups, Math.ceil(numRows / rows)]);
+    const bound = { x, gamma, beta, bias, residual, out, weights, scales, zeroPoints };
+    this.#formOf(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
+  }
+
+  #formOf(rows: number): Kernel<typeof NBITS_BINDINGS> {
+    let form = this.#forms.get(rows);
+    if (form === undefined) {
+      form = Kernel.get(this.#gpu, specOf(this.#params, { ...this.#tiling, rows }));
+      this.#forms.set(rows, form);
+    }
+    return form;
   }
 }
 

@@ -13,18 +13,21 @@ export interface MatvecTiling {
   readonly outs: number;
   /** Whether neighbouring threads take neighbouring units. */
   readonly unitsFirst: boolean;
+  /** How many rows one workgroup may take, ascending: each is a program of its own. */
+  readonly rowForms: readonly number[];
 }
 
-/** Most rows of one dispatch's workgroup, smallest first: a step takes the form that wastes least. */
-export const ROW_FORMS = [1, 2, 4, 8] as const;
-
-/** Rows that tensors of a matvec have room for at least. */
+/** Rows that the tensors of a matvec have room for at least: all that one is worth running for. */
 export const MAX_MATVEC_ROWS = 16;
 
 /** The form for a number of rows: the smallest that holds all, or the largest. */
-export function rowFormOf(numRows: number): number {
-  return ROW_FORMS.find((rows) => rows >= numRows) ?? ROW_FORMS.at(-1)!;
+export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {
+  return rowForms.find((rows) => rows >= numRows) ?? rowForms.at(-1)!;
 }
+
+/** Programs take a software adapter long to compile, and more rows than four too many registers. */
+const SOFTWARE_ROWS = [1, 4];
+const HARDWARE_ROWS = [1, 4, 8];
 
 /** The largest power of two up to `limit` that is no larger than `count`. */
 function powerOfTwo(count: number, limit: number): number {
@@ -42,11 +45,14 @@ export function chooseMatvecTiling(
 ): MatvecTiling {
   const isGated = gate !== undefined;
   if (weights.kind === "columns") {
-    const outs = isGated ? 8 : 4;
-    if (isFallbackAdapter) return { lanes: 1, groups: 16, outs, unitsFirst: true };
-    return { lanes: powerOfTwo(k / 4, 16), groups: 16, outs, unitsFirst: true };
+    const form = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
+    if (isFallbackAdapter) return { ...form, lanes: 1, rowForms: SOFTWARE_ROWS };
+    return { ...form, lanes: powerOfTwo(k / 4, 16), rowForms: HARDWARE_ROWS };
   }
-  if (isFallbackAdapter) return { lanes: 1, groups: 32, outs: isGated ? 2 : 1, unitsFirst: false };
+  if (isFallbackAdapter) {
+    return { lanes: 1, groups: 8, outs: 4, unitsFirst: false, rowForms: SOFTWARE_ROWS };
+  }
   const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;
-  return { lanes: powerOfTwo(k / perLoad, 32), groups: 4, outs: 2, unitsFirst: false };
+  const lanes = powerOfTwo(k / perLoad, 32);
+  return { lanes, groups: 4, outs: 2, unitsFirst: false, rowForms: HARDWARE_ROWS };
 }

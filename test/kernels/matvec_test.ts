@@ -12,8 +12,8 @@ import { assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
 const ROOM = 16;
 const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
 /** As on a graphics card: threads side by side along K. */
-const HARDWARE: MatvecTiling = { lanes: 8, groups: 4, outs: 2, unitsFirst: false };
-const HARDWARE_COLUMNS: MatvecTiling = { lanes: 4, groups: 4, outs: 4, unitsFirst: true };
+const HARDWARE: MatvecTiling = { lanes: 8, groups: 4, outs: 2, unitsFirst: false, rowForms: [1, 4, 8] };
+const HARDWARE_COLUMNS: MatvecTiling = { lanes: 4, groups: 4, outs: 4, unitsFirst: true, rowForms: [2, 8] };
 
 const PLAIN: MatvecParams = {
   elem: "f32",

@@ -1,0 +1,87 @@
+/**
+ * Norms of few rows, where no product takes them in.
+ *
+ * @module
+ */
+import type { GpuContext } from "../src/gpu/device.ts";
+import { type Elem, Kernel } from "../src/gpu/kernel.ts";
+import { ELEM } from "./elem.ts";
+import type { RowLayout } from "./kv_write.ts";
+import type { NormParams } from "./matvec.ts";
+import source from "./norm.wgsl" with { type: "text" };
+
+/** What specialises the kernel. */
+export interface NormKernelParams {
+  readonly elem: Elem;
+  /** Elements that are normalised together: a row, or a head of it. */
+  readonly k: number;
+  readonly heads: number;
+  readonly x: RowLayout;
+  readonly norm: NormParams;
+  readonly hasSkip: boolean;
+  readonly hasResidual: boolean;
+}
+
+/** Buffers; those that the parameters do not ask for are absent. */
+export interface NormTensors {
+  /** elem `[rows, x.stride]`. */
+  readonly x: GPUBuffer;
+  /** elem `[rows, heads * k]`. */
+  readonly skip?: GPUBuffer | undefined;
+  /** elem `[k]`. */
+  readonly gamma: GPUBuffer;
+  /** elem `[k]`. */
+  readonly beta?: GPUBuffer | undefined;
+  /** elem `[rows, heads * k]`. */
+  readonly residual?: GPUBuffer | undefined;
+  /** elem `[rows, heads * k]`. */
+  readonly out: GPUBuffer;
+}
+
+const BINDINGS = {
+  x: "read",
+  skip: "read",
+  gamma: "read",
+  beta: "read",
+  residual: "read",
+  out: "read_write",
+} as const;
+
+/**
+ * With `y = x[row, head] + skip[row, head]`, and `mean` 0 for a root mean square:
+ *
+ * `out[row, head] = (y - mean) / sqrt(mean((y - mean)²) + epsilon) * gamma + beta + residual[row, head]`
+ */
+export class Norm {
+  readonly #heads: number;
+  readonly #kernel: Kernel<typeof BINDINGS>;
+
+  constructor(gpu: GpuContext, params: NormKernelParams) {
+    const { elem, k, heads, x, norm } = params;
+    this.#heads = heads;
+    this.#kernel = Kernel.get(gpu, {
+      name: "norm",
+      source: ELEM[elem] + source,
+      bindings: BINDINGS,
+      constants: {
+        K: k,
+        X_STRIDE: x.stride,
+        X_OFFSET: x.offset,
+        HEADS: heads,
+        IS_LAYER: norm.kind === "layer" ? 1 : 0,
+        EPSILON: norm.epsilon,
+        HAS_SKIP: params.hasSkip ? 1 : 0,
+        HAS_BETA: norm.hasBeta ? 1 : 0,
+        HAS_RESIDUAL: params.hasResidual ? 1 : 0,
+      },
+    });
+  }
+
+  /** Appends the norms of `numRows` rows: one dispatch. */
+  encode(pass: GPUComputePassEncoder, tensors: NormTensors, numRows: number): void {
+    const { x, gamma, out } = tensors;
+    // A binding must hold something; what the parameters do not ask for is not read.
+    const { skip = x, beta = x, residual = x } = tensors;
+    this.#kernel.encode(pass, { x, skip, gamma, beta, residual, out }, [this.#heads, numRows]);
+  }
+}

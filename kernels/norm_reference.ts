@@ -1,0 +1,35 @@
+/**
+ * `norm` on the CPU.
+ *
+ * @module
+ */
+import { normalizeRow } from "./matvec_reference.ts";
+import type { NormKernelParams } from "./norm.ts";
+
+/** The kernel's tensors. */
+export interface ReferenceNormTensors {
+  readonly x: Float32Array;
+  readonly skip?: Float32Array | undefined;
+  readonly gamma: Float32Array;
+  readonly beta?: Float32Array | undefined;
+  readonly residual?: Float32Array | undefined;
+}
+
+/** See {@linkcode Norm}. @returns `[numRows, heads * k]`. */
+export function normReference(
+  { k, heads, x, norm }: NormKernelParams,
+  tensors: ReferenceNormTensors,
+  numRows: number,
+): Float32Array {
+  const out = new Float32Array(numRows * heads * k);
+  for (let at = 0; at < out.length; at += k) {
+    const row = Math.floor(at / (heads * k));
+    const from = row * x.stride + x.offset + at % (heads * k);
+    const values = tensors.x.slice(from, from + k);
+    if (tensors.skip) values.forEach((value, i) => values[i] = value + tensors.skip![at + i]!);
+    normalizeRow(values, norm, tensors).forEach((value, i) => {
+      out[at + i] = value + (tensors.residual?.[at + i] ?? 0);
+    });
+  }
+  return out;
+}

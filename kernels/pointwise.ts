@@ -1,0 +1,67 @@
+/**
+ * Activations, sums and products of the elements of few rows, where no product of matrices takes them in.
+ *
+ * @module
+ */
+import type { GpuContext } from "../src/gpu/device.ts";
+import { type Elem, Kernel } from "../src/gpu/kernel.ts";
+import { type Activation, ACTIVATIONS } from "./activation.ts";
+import activationSource from "./activation.wgsl" with { type: "text" };
+import { ELEM } from "./elem.ts";
+import type { RowLayout } from "./kv_write.ts";
+import source from "./pointwise.wgsl" with { type: "text" };
+
+/** What specialises the kernel. */
+export interface PointwiseParams {
+  readonly elem: Elem;
+  readonly width: number;
+  readonly a: RowLayout;
+  /** A stride of 0 is one row for all. */
+  readonly b: RowLayout;
+  readonly operation: "none" | "add" | "multiply";
+  readonly activation: Activation;
+  readonly scale: number;
+  /** 0 for none. */
+  readonly softcap: number;
+}
+
+const BINDINGS = { a: "read", b: "read", out: "read_write" } as const;
+const OPERATIONS = ["none", "add", "multiply"];
+const THREADS = 64;
+
+/** `out[row, i] = cap(scale * (activate(a[row, i]) ∘ b[row, i]))`, where `∘` is the operation. */
+export class Pointwise {
+  readonly #workgroups: number;
+  readonly #kernel: Kernel<typeof BINDINGS>;
+
+  constructor(gpu: GpuContext, params: PointwiseParams) {
+    const { elem, width, a, b } = params;
+    this.#workgroups = Math.ceil(width / THREADS);
+    this.#kernel = Kernel.get(gpu, {
+      name: "pointwise",
+      source: ELEM[elem] + activationSource + source,
+      bindings: BINDINGS,
+      constants: {
+        WIDTH: width,
+        A_STRIDE: a.stride,
+        A_OFFSET: a.offset,
+        B_STRIDE: b.stride,
+        B_OFFSET: b.offset,
+        OPERATION: OPERATIONS.indexOf(params.operation),
+        ACTIVATION: ACTIVATIONS.indexOf(params.activation),
+        SCALE: params.scale,
+        SOFTCAP: params.softcap,
+      },
+    });
+  }
+
+  /** Appends the elements of `numRows` rows: one dispatch. `a` and `b` are elem `[rows, stride]`. */
+  encode(
+    pass: GPUComputePassEncoder,
+    tensors: { readonly a: GPUBuffer; readonly b?: GPUBuffer | undefined; readonly out: GPUBuffer },
+    numRows: number,
+  ): void {
+    const { a, b = a, out } = tensors;
+    this.#kernel.encode(pass, { a, b, out }, [this.#workgroups, numRows]);
+  }
+}

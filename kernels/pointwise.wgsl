@@ -1,0 +1,47 @@
+// What is done to single elements of few rows. See pointwise.ts for formula and shapes.
+//
+// One thread takes one element.
+
+@group(0) @binding(0) var<storage, read> a: array<elem>;
+@group(0) @binding(1) var<storage, read> b: array<elem>;
+@group(0) @binding(2) var<storage, read_write> out: array<elem>;
+
+override WIDTH: u32;
+override A_STRIDE: u32;
+override A_OFFSET: u32;
+// 0 where one row serves all.
+override B_STRIDE: u32;
+override B_OFFSET: u32;
+// 0 none, 1 sum, 2 product.
+override OPERATION: u32;
+override ACTIVATION: u32;
+override SCALE: f32;
+// 0 for none.
+override SOFTCAP: f32;
+
+const THREADS = 64u;
+
+@compute @workgroup_size(THREADS)
+fn pointwise(
+  @builtin(workgroup_id) group: vec3<u32>,
+  @builtin(local_invocation_index) thread: u32,
+) {
+  let column = group.x * THREADS + thread;
+  let row = group.y;
+  if (column >= WIDTH) {
+    return;
+  }
+  var value = activate(ACTIVATION, f32(a[row * A_STRIDE + A_OFFSET + column]));
+  let other = f32(b[row * B_STRIDE + B_OFFSET + column]);
+  if (OPERATION == 1u) {
+    value += other;
+  }
+  if (OPERATION == 2u) {
+    value *= other;
+  }
+  value *= SCALE;
+  if (SOFTCAP > 0.0) {
+    value = SOFTCAP * tanh(clamp(value / SOFTCAP, -20.0, 20.0));
+  }
+  out[row * WIDTH + column] = elem(value);
+}

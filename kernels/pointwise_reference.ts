@@ -1,0 +1,24 @@
+/**
+ * `pointwise` on the CPU.
+ *
+ * @module
+ */
+import { activate } from "./activation.ts";
+import type { PointwiseParams } from "./pointwise.ts";
+
+/** See {@linkcode Pointwise}. @returns `[numRows, width]`. */
+export function pointwiseReference(
+  { width, a, b, operation, activation, scale, softcap }: PointwiseParams,
+  tensors: { readonly a: Float32Array; readonly b?: Float32Array },
+  numRows: number,
+): Float32Array {
+  return Float32Array.from({ length: numRows * width }, (_, at) => {
+    const [row, i] = [Math.floor(at / width), at % width];
+    let value = activate(activation, tensors.a[row * a.stride + a.offset + i]!);
+    const other = tensors.b?.[row * b.stride + b.offset + i] ?? 0;
+    if (operation === "add") value += other;
+    if (operation === "multiply") value *= other;
+    value *= scale;
+    return softcap > 0 ? softcap * Math.tanh(value / softcap) : value;
+  });
+}

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { ACTIVATIONS } from "../../kernels/activation.ts";
+import { Norm, type NormKernelParams } from "../../kernels/norm.ts";
+import { normReference } from "../../kernels/norm_reference.ts";
+import { Pointwise, type PointwiseParams } from "../../kernels/pointwise.ts";
+import { pointwiseReference } from "../../kernels/pointwise_reference.ts";
+import { TakeRows } from "../../kernels/take_rows.ts";
+import { takeRowsReference } from "../../kernels/take_rows_reference.ts";
+import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
+
+const ROWS = 5;
+const TOLERANCE = { f32: { abs: 1e-4, rel: 1e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
+
+function randomOf(elem: "f32" | "f16") {
+  const normal = makeNormal(3);
+  return (length: number) =>
+    new Float32Array(length).map(() => elem === "f16" ? Math.f16round(normal()) : normal());
+}
+
+for (const elem of ["f32", "f16"] as const) {
+  const ignore = elem === "f16" && !HAS_F16;
+
+  gpuTest(`norm of rows and of heads, with and without what is added, ${elem}`, async (gpu) => {
+    const random = randomOf(elem);
+    for (const kind of ["rms", "layer"] as const) {
+      for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
+        for (const isWhole of [false, true]) {
+          const width = k * heads;
+          const params: NormKernelParams = {
+            elem,
+            k,
+            heads,
+            x: { stride: width + 8, offset: 4 },
+            norm: { kind, epsilon: 1e-5, hasBeta: isWhole },
+            hasSkip: isWhole,
+            hasResidual: isWhole,
+          };
+          const tensors = {
+            x: random(ROWS * (width + 8)),
+            gamma: random(k),
+            ...isWhole
+              ? { skip: random(ROWS * width), beta: random(k), residual: random(ROWS * width) }
+              : {},
+          };
+          const out = upload(gpu, new Float32Array(ROWS * width), elem);
+          const on = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
+          const { x, gamma, skip, beta, residual } = tensors;
+          const buffers = {
+            ...{ out, x: on(x)!, gamma: on(gamma)! },
+            ...{ skip: on(skip), beta: on(beta), residual: on(residual) },
+          };
+          const kernel = new Norm(gpu, params);
+          const got = await runAndRead(gpu, (pass) => kernel.encode(pass, buffers, ROWS), {
+            buffer: out,
+            length: ROWS * width,
+            elem,
+          });
+          assertClose(got, normReference(params, tensors, ROWS), TOLERANCE[elem]);
+        }
+      }
+    }
+  }, { ignore });
+
+  gpuTest(`pointwise with each operation and activation, ${elem}`, async (gpu) => {
+    const random = randomOf(elem);
+    const width = 77;
+    const [a, b] = [random(ROWS * 80), random(ROWS * width)];
+    const [x, y] = [upload(gpu, a, elem), upload(gpu, b, elem)];
+    const cases = [
+      ...ACTIVATIONS.map((activation) => ({
+        activation,
+        operation: "multiply" as const,
+        stride: width,
+      })),
+      { activation: "none", operation: "add", stride: 0 },
+      { activation: "none", operation: "none", stride: 0 },
+    ] as const;
+    for (const { activation, operation, stride } of cases) {
+      for (const softcap of [0, 2]) {
+        const params: PointwiseParams = {
+          elem,
+          width,
+          a: { stride: 80, offset: 3 },
+          b: { stride, offset: 0 },
+          operation,
+          activation,
+          scale: 1.5,
+          softcap,
+        };
+        const out = upload(gpu, new Float32Array(ROWS * width), elem);
+        const kernel = new Pointwise(gpu, params);
+        const got = await runAndRead(
+          gpu,
+          (pass) => kernel.encode(pass, { a: x, b: y, out }, ROWS),
+          { buffer: out, length: ROWS * width, elem },
+        );
+        assertClose(got, pointwiseReference(params, { a, b }, ROWS), TOLERANCE[elem]);
+      }
+    }
+  }, { ignore });
+}
+
+gpuTest("take_rows copies rows by number, the last for what is beyond", async (gpu) => {
+  const params = { rowBytes: 4 * 70, tableRows: 9 };
+  const values = Float32Array.from({ length: 9 * 70 }, (_, i) => i);
+  const numbers = [8, 0, 3, 3, 12];
+  const out = upload(gpu, new Float32Array(numbers.length * 70), "f32");
+  const tensors = {
+    table: upload(gpu, values, "f32"),
+    numbers: uploadBytes(gpu, new Uint8Array(BigInt64Array.from(numbers, BigInt).buffer)),
+    out,
+  };
+  const kernel = new TakeRows(gpu, params);
+  const encode = (pass: GPUComputePassEncoder) => kernel.encode(pass, tensors, numbers.length);
+  const got = await runAndRead(gpu, encode, { buffer: out, length: 350, elem: "f32" });
+  const want = takeRowsReference(params, { table: new Uint8Array(values.buffer), numbers });
+  assert.deepEqual(got, new Float32Array(want.buffer));
+  assert.throws(() => new TakeRows(gpu, { rowBytes: 6, tableRows: 1 }), /Rows of 6 bytes/);
+});
