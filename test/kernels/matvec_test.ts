@@ -12,8 +12,20 @@ import { assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
 const ROOM = 16;
 const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
 /** As on a graphics card: threads side by side along K. */
-const HARDWARE: MatvecTiling = { lanes: 8, groups: 4, outs: 2, unitsFirst: false, rowForms: [1, 4, 8] };
-const HARDWARE_COLUMNS: MatvecTiling = { lanes: 4, groups: 4, outs: 4, unitsFirst: true, rowForms: [2, 8] };
+const HARDWARE: MatvecTiling = {
+  lanes: 8,
+  groups: 4,
+  outs: 2,
+  unitsFirst: false,
+  rowForms: [1, 4, 8],
+};
+const HARDWARE_COLUMNS: MatvecTiling = {
+  lanes: 4,
+  groups: 4,
+  outs: 4,
+  unitsFirst: true,
+  rowForms: [2, 8],
+};
 
 const PLAIN: MatvecParams = {
   elem: "f32",
@@ -69,9 +81,7 @@ async function runOnGpu(
   const { weights, zeroPoints } = tensors;
   const buffers = {
     x: upload(gpu, tensors.x, elem),
-    weights: weights instanceof Uint8Array
-      ? uploadBytes(gpu, weights)
-      : upload(gpu, weights, elem),
+    weights: weights instanceof Uint8Array ? uploadBytes(gpu, weights) : upload(gpu, weights, elem),
     scales: optional(tensors.scales),
     zeroPoints: zeroPoints && uploadBytes(gpu, zeroPoints),
     gamma: optional(tensors.gamma),
