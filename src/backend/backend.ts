@@ -34,8 +34,11 @@ export interface Backend {
   /**
    * Opens a model whose weights lie among `files`, which may be closed afterwards. Where the runtime maps them from
    * disk they must not change while the session is open.
+   *
+   * @param weights where the session reads its large weights, which are uploaded; copied into the session if absent.
+   * They must outlive it.
    */
-  openModel(model: Model, files: ModelFiles): Promise<Session>;
+  openModel(model: Model, files: ModelFiles, weights?: DeviceWeights): Promise<Session>;
   /**
    * Device memory for the weights among `files`, nothing uploaded yet; the caller's to dispose.
    *

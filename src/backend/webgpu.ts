@@ -11,6 +11,7 @@ import type { ModelFiles } from "../onnx/external_data.ts";
 import { openSession, type Session, Tensor } from "../onnx/ort.ts";
 import { copyWeights } from "../onnx/pack_model.ts";
 import type { Model } from "../onnx/proto.ts";
+import { liftWeights } from "../onnx/weight_inputs.ts";
 import type {
   AttentionOptions,
   Backend,
@@ -21,7 +22,7 @@ import type {
   Storage,
   TensorRows,
 } from "./backend.ts";
-import { DeviceWeights, type DeviceWeightsOptions } from "./device_weights.ts";
+import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "./device_weights.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
@@ -75,9 +76,12 @@ export class WebGpuBackend implements Backend {
     return openSession(model, { device: this.#gpu.device });
   }
 
-  async openModel(model: Model, files: ModelFiles): Promise<Session> {
-    const { bytes, externalData } = await copyWeights(model, files);
-    return await openSession(bytes, { device: this.#gpu.device, externalData });
+  async openModel(model: Model, files: ModelFiles, weights?: DeviceWeights): Promise<Session> {
+    const lifted = weights ? liftWeights(model) : { model, weights: [] };
+    await weights?.upload(lifted.weights);
+    const { bytes, externalData } = await copyWeights(lifted.model, files);
+    const session = await openSession(bytes, { device: this.#gpu.device, externalData });
+    return withInputs(session, lifted.weights.map(({ name }) => [name, weights!.get(name)!]));
   }
 
   openWeights(files: ModelFiles, options?: DeviceWeightsOptions): DeviceWeights {
@@ -174,4 +178,18 @@ export class WebGpuBackend implements Backend {
     this.#gpu.device.destroy();
     return Promise.resolve();
   }
+}
+
+/** A session that is given the same tensors at every run. */
+function withInputs(session: Session, given: readonly [string, DeviceTensor][]): Session {
+  if (given.length === 0) return session;
+  const tensors = Object.fromEntries(given.map(([name, { buffer, dtype, dims }]) => [
+    name,
+    Tensor.fromGpuBuffer(buffer, { dataType: dtype as "uint8", dims }),
+  ]));
+  return {
+    ...session,
+    inputs: session.inputs.filter(({ name }) => !(name in tensors)),
+    run: (feeds, fetches) => session.run({ ...feeds, ...tensors }, fetches),
+  };
 }

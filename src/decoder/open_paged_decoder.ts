@@ -5,7 +5,7 @@
  */
 import type { AttentionOptions, Backend, PagedAttention } from "../backend/backend.ts";
 import { StartupError } from "../errors.ts";
-import { bytesOfStored, type ModelFiles } from "../onnx/external_data.ts";
+import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { Session } from "../onnx/ort.ts";
@@ -26,7 +26,7 @@ export interface PagedOpenOptions {
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   readonly processLogits?: LogitsProcessor | undefined;
-  /** Called after each segment with the share that is open, 0 to 1. */
+  /** Called with the share that is loaded, 0 to 1. */
   readonly onProgress: (fraction: number) => void;
 }
 
@@ -52,15 +52,31 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     constants: await readConstants(cut, files),
   });
   opened.defer(() => attention.dispose());
-  const sessions = await openSegments(cut, options);
+  const weights = openWeights(options);
+  opened.defer(() => weights?.dispose());
+  const sessions = await openSegments(cut, {
+    ...{ backend, files, weights },
+    onProgress: weights ? undefined : options.onProgress,
+  });
   for (const session of sessions) opened.defer(() => session.release());
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
   const decoder = new PagedDecoder({
-    ...{ backend, cut, embeddings, sessions, attention, limits },
+    ...{ backend, cut, embeddings, sessions, weights, attention, limits },
     processLogits: options.processLogits,
   });
   opened.move();
   return decoder;
+}
+
+/** Progress is by bytes where they are uploaded one after the other. */
+function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
+  const bytes = new Map(
+    cut.segments.flatMap(({ model }) =>
+      model.graph.initializers.map((tensor) => [tensor.name, storedBytes(tensor)])
+    ),
+  );
+  const total = bytes.values().reduce((sum, count) => sum + count, 0);
+  return backend.openWeights(files, { onProgress: (done) => onProgress(done / total) });
 }
 
 async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbeddings> {

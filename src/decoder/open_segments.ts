@@ -4,6 +4,7 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
+import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { Session } from "../onnx/ort.ts";
@@ -12,8 +13,10 @@ import type { Session } from "../onnx/ort.ts";
 export interface OpenSegmentsOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
+  /** Where the segments read their large weights, if not each its own. */
+  readonly weights?: DeviceWeights | undefined;
   /** Called after each segment with the share that is open, 0 to 1. */
-  readonly onProgress?: (fraction: number) => void;
+  readonly onProgress?: ((fraction: number) => void) | undefined;
 }
 
 /**
@@ -23,12 +26,12 @@ export interface OpenSegmentsOptions {
  */
 export async function openSegments(
   cut: Pick<GraphCut, "segments">,
-  { backend, files, onProgress }: OpenSegmentsOptions,
+  { backend, files, weights, onProgress }: OpenSegmentsOptions,
 ): Promise<Session[]> {
   const sessions: Session[] = [];
   try {
     for (const { model } of cut.segments) {
-      sessions.push(await backend.openModel(model, files));
+      sessions.push(await backend.openModel(model, files, weights));
       onProgress?.(sessions.length / cut.segments.length);
     }
   } catch (error) {

@@ -5,6 +5,7 @@
  * @module
  */
 import type { Backend, PagedAttention, Sampler } from "../backend/backend.ts";
+import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
 import type { Decoder, DecoderLimits, SampledToken, SampleRow, StepBatch } from "./decoder.ts";
@@ -20,6 +21,8 @@ export interface PagedDecoderParts {
   readonly embeddings?: TokenEmbeddings | undefined;
   /** Of the cut's segments. */
   readonly sessions: readonly Session[];
+  /** That the sessions read. */
+  readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
   readonly limits: DecoderLimits;
   /** Changes logits `[1, rows, vocabSize]` in place, before a token of each row is chosen. */
@@ -93,6 +96,7 @@ export class PagedDecoder implements Decoder {
     this.#parts.attention.dispose();
     await this.#parts.embeddings?.dispose();
     await this.#runner.dispose();
+    this.#parts.weights?.dispose();
   }
 
   async #embed(tensors: Map<string, Tensor>, batch: StepBatch): Promise<void> {
