@@ -24,7 +24,7 @@ export const INCLUDES = [
   "src/http/json_thread.ts",
   "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",
-  "src/models/ocr/picture_thread.ts",
+  "src/models/ocr/image_thread.ts",
   "src/models/vision/vision_thread.ts",
   "models",
 ] as const;
@@ -41,7 +41,7 @@ interface KeptFolder {
 
 /** What of large packages is embedded; of the others it is all. */
 export const KEPT_FOLDERS: readonly KeptFolder[] = [
-  // Pictures are decoded only.
+  // Images are decoded only.
   { module: "@jsquash/avif/codec/dec/avif_dec.js", kept: ["avif_dec.js", "avif_dec.wasm"] },
   { module: "@jsquash/avif/codec/enc/avif_enc.js", kept: [] },
   {

@@ -23,7 +23,7 @@ export const WASM_MODULES = {
     binary: "kernels/attention_simd.wasm.base64",
     isShared: true,
   },
-  pictures: {
+  images: {
     sources: "src/media/wasm/",
     features: "simd",
     binary: "src/media/pixel_simd.wasm.base64",

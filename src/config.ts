@@ -89,11 +89,11 @@ export interface EngineSettings {
   readonly maxBatchTokens?: number | undefined;
   /** Most sequences in one step. */
   readonly maxSequences?: number | undefined;
-  /** Threads that share the work of a model on the CPU, or decode and encode pictures; one per core if absent. */
+  /** Threads that share the work of a model on the CPU, or decode and encode images; one per core if absent. */
   readonly cpuThreads?: number | undefined;
   /** Whether requests share the keys and values of equal beginnings. */
   readonly prefixCache: boolean;
-  /** Largest picture that is decoded, in pixels; the decoder's own limit if absent. */
+  /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
 }
 

@@ -16,10 +16,9 @@ const Color = z.string({ error: colorWanted })
   .describe("Colour to lay behind the subject; transparent if absent");
 
 const TEXTS = {
-  mask_only: "Answer with the alpha channel alone, as a grey picture; default false",
-  crop: "Cut the picture to where the subject is; default false",
-  refine:
-    "Let the outline follow the picture's own edges, and take the background's colour out of " +
+  mask_only: "Answer with the alpha channel alone, as a grey image; default false",
+  crop: "Cut the image to where the subject is; default false",
+  refine: "Let the outline follow the image's own edges, and take the background's colour out of " +
     "the subject's rim; default false",
 } as const;
 
@@ -57,7 +56,7 @@ export const MattingForm = z.object({
   image: z.unknown().meta({
     type: "string",
     format: "binary",
-    description: "The picture file: JPEG, PNG, WebP, AVIF, GIF, TIFF or BMP; at most 100 MiB",
+    description: "The image file: JPEG, PNG, WebP, AVIF, GIF, TIFF or BMP; at most 100 MiB",
   }),
   ...Fields.shape,
 }).meta({ id: "MattingForm" });

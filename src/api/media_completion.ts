@@ -64,7 +64,7 @@ function completionOf<T extends z.ZodType>(content: T) {
       prompt_tokens: integerFrom(0),
       completion_tokens: integerFrom(0),
       total_tokens: integerFrom(0),
-    }).describe("Tokens of text; pictures and sound are not counted in tokens"),
+    }).describe("Tokens of text; images and sound are not counted in tokens"),
   });
 }
 

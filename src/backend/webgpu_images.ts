@@ -80,7 +80,7 @@ export class WebGpuImages implements ImageKernels {
     const { width, height } = pixels;
     if (4 * width * height > this.#maxBytes) return new DeviceImage(pixels, undefined);
     const rgba = toRgba(pixels);
-    const buffer = this.#allocate("picture", rgba.data.byteLength);
+    const buffer = this.#allocate("image", rgba.data.byteLength);
     this.#gpu.device.queue.writeBuffer(buffer, 0, rgba.data);
     return new DeviceImage(rgba, { buffer, width, height });
   }
@@ -90,7 +90,7 @@ export class WebGpuImages implements ImageKernels {
     const size = rows.length * perRow * F32_BYTES;
     if (this.#tensor === undefined || this.#tensor.size < size) {
       this.#tensor?.destroy();
-      this.#tensor = this.#allocate("tensor of pictures", size);
+      this.#tensor = this.#allocate("tensor of images", size);
     }
     for (const [row, each] of rows.entries()) {
       this.#fillRow(each, { buffer: this.#tensor, start: row * perRow });

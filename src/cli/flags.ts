@@ -60,11 +60,11 @@ const CPU_FLAGS = {
     min: 1,
     max: 64,
     help: "Threads that share the work of a model on the CPU, and those that decode and encode " +
-      "pictures (background removal). Default: one per physical core, up to 4 for pictures.",
+      "images (background removal). Default: one per physical core, up to 4 for images.",
   }),
 } satisfies FlagTable;
 
-/** How large pictures may be. */
+/** How large images may be. */
 const IMAGE_FLAGS = {
   maxImageMegapixels: integer({
     placeholder: "<count>",
@@ -72,7 +72,7 @@ const IMAGE_FLAGS = {
     max: 256,
     fallback: 64,
     help:
-      "Largest picture that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory.",
+      "Largest image that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory.",
   }),
 } satisfies FlagTable;
 

@@ -27,7 +27,7 @@ export async function readInputs(given: readonly string[]): Promise<readonly Run
   return [{ name: "standard input", bytes, isFile: true }];
 }
 
-/** Whether an input is text; no picture file is, by its first bytes. */
+/** Whether an input is text; no image file is, by its first bytes. */
 export function isText({ bytes }: RunInput): boolean {
   try {
     return !new TextDecoder("utf-8", { fatal: true }).decode(bytes).includes("\0");

@@ -36,7 +36,7 @@ export type Runner = (task: RunTask) => AsyncIterable<string | Uint8Array>;
 /** By the kind of the loaded model. */
 export const RUNNERS: Readonly<Record<ModelKind, Runner>> = {
   text: writeReply,
-  vision: writeReplyToPictures,
+  vision: writeReplyToImages,
   ocr: writeReadings,
   asr: writeTranscripts,
   tts: writeSpeech,
@@ -50,8 +50,8 @@ async function* writeReply(task: RunTask) {
   yield* streamReply(task, task.inputs.map(textOf).join("\n\n"));
 }
 
-/** The answer to one message of texts and pictures, in their order. */
-async function* writeReplyToPictures(task: RunTask) {
+/** The answer to one message of texts and images, in their order. */
+async function* writeReplyToImages(task: RunTask) {
   const content = task.inputs.map((input): MessagePart =>
     isText(input)
       ? { type: "text", text: textOf(input) }
@@ -60,20 +60,20 @@ async function* writeReplyToPictures(task: RunTask) {
   yield* streamReply(task, content);
 }
 
-/** A reading of each picture, under the same instruction; an empty line between two. */
+/** A reading of each image, under the same instruction; an empty line between two. */
 async function* writeReadings(task: RunTask) {
   const { inputs } = task;
-  const pictures = inputs.filter(({ isFile }) => isFile);
+  const images = inputs.filter(({ isFile }) => isFile);
   const texts = inputs.filter(({ isFile }) => !isFile);
-  if (pictures.length === 0) {
+  if (images.length === 0) {
     throw new StartupError(
-      `An OCR model takes pictures, files, and perhaps a text: -i scan.png; there is no file "${
+      `An OCR model takes images, files, and perhaps a text: -i scan.png; there is no file "${
         texts[0]?.name
       }".`,
     );
   }
   const instruction = texts.map((input) => ({ type: "text", text: textOf(input) }) as const);
-  for (const [index, { name: param, bytes }] of pictures.entries()) {
+  for (const [index, { name: param, bytes }] of images.entries()) {
     if (index > 0) yield "\n";
     yield* streamReply(task, [{ type: "image", bytes, param }, ...instruction]);
   }
@@ -128,7 +128,7 @@ async function* writeCutOut({ session, inputs }: RunTask) {
   const [input, ...more] = inputs;
   if (input === undefined || more.length > 0 || !input.isFile) {
     throw new StartupError(
-      `A background-removal model takes one picture, a file: -i photo.jpg; saw ${
+      `A background-removal model takes one image, a file: -i photo.jpg; saw ${
         inputs.map(({ name, isFile }) => isFile ? name : `"${name}", which is no file`).join(", ")
       }.`,
     );

@@ -118,7 +118,7 @@ class MediaMeter {
     if (this.#numBytes <= BODY_LIMITS.maxBytes) return;
     throw new HearthError(
       "payload_too_large",
-      `${param}: the pictures of this request have more than the ${
+      `${param}: the images of this request have more than the ${
         BODY_LIMITS.maxBytes / 2 ** 20
       } MiB that they may have together.`,
       { param },

@@ -33,9 +33,9 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
     method: "POST",
     path: PATH,
     operation: {
-      summary: "Cut out the foreground of a picture",
-      description: "A JSON request is answered with a chat completion that holds the picture; an " +
-        "upload is answered with the PNG file itself. It has the width and height of the picture, " +
+      summary: "Cut out the foreground of an image",
+      description: "A JSON request is answered with a chat completion that holds the image; an " +
+        "upload is answered with the PNG file itself. It has the width and height of the image, " +
         "unless `crop` is asked for.",
       request: { "application/json": MattingRequest, "multipart/form-data": MattingForm },
       requestExamples: {
@@ -48,7 +48,7 @@ export function removeBackgroundRoute(deps: AppDeps): Route {
         },
       },
       response: {
-        description: "The picture with an alpha channel",
+        description: "The image with an alpha channel",
         content: { "application/json": ImageCompletion, "image/png": z.string() },
       },
       errors: [...JSON_ERRORS, ...UPLOAD_ERRORS, "model_not_found"],
@@ -88,7 +88,7 @@ async function answerUpload(call: Call, deps: AppDeps): Promise<Response> {
   if (form.file === undefined) {
     throw new HearthError(
       "missing_file",
-      `No picture was sent: the form has no part named ${FIELD}.`,
+      `No image was sent: the form has no part named ${FIELD}.`,
       { param: FIELD },
     );
   }

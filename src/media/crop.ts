@@ -59,7 +59,7 @@ export function pad(
   const width = pixels.width + left + right;
   const height = pixels.height + top + bottom;
   if (![left, top, width, height].every(Number.isInteger) || width < 1 || height < 1) {
-    throw new RangeError(`A picture cannot be cropped or padded to ${width} × ${height} pixels.`);
+    throw new RangeError(`An image cannot be cropped or padded to ${width} × ${height} pixels.`);
   }
   const data = new Uint8Array(width * height * channels);
   if (color?.some((level) => level !== 0)) {

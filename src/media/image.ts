@@ -43,13 +43,13 @@ export async function decodeImage(
   if (width * height > maxPixels) {
     const limit = `at most ${toMegapixels(maxPixels)} are allowed (--max-image-megapixels)`;
     throw invalidImage(
-      `The ${header.format.name} picture has ${width} × ${height} pixels, ` +
+      `The ${header.format.name} image has ${width} × ${height} pixels, ` +
         `${toMegapixels(width * height)} megapixels; ${limit}.`,
     );
   }
   if (Math.max(width, height) > MAX_SIDE) {
     throw invalidImage(
-      `The ${header.format.name} picture has ${width} × ${height} pixels; a side may have at most ` +
+      `The ${header.format.name} image has ${width} × ${height} pixels; a side may have at most ` +
         `${MAX_SIDE}.`,
     );
   }

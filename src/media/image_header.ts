@@ -42,21 +42,21 @@ export interface ImageHeader extends ImageSize {
  * @throws {HearthError} `invalid_media` when it is no image, or its header is damaged.
  */
 export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
-  if (file.length === 0) throw invalidImage("The picture file is empty.");
+  if (file.length === 0) throw invalidImage("The image file is empty.");
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format === undefined) {
     const names = FORMATS.map(({ name }) => name).join(", ");
     const unread = UNREAD.find(([, offset, start]) => hasText(file, offset, start));
     throw invalidImage(
       unread === undefined
-        ? `The file is no picture that can be read: it is none of ${names}.`
+        ? `The file is no image that can be read: it is none of ${names}.`
         : `The file seems to be ${unread[0]}, which is not read; one of ${names} is wanted.`,
     );
   }
   const size = readSize(format, file);
   if (size.width < 1 || size.height < 1) {
     throw invalidImage(
-      `The ${format.name} file is damaged: its picture has ${size.width} × ${size.height} pixels.`,
+      `The ${format.name} file is damaged: its image has ${size.width} × ${size.height} pixels.`,
     );
   }
   return { format, ...size };

@@ -71,7 +71,7 @@ function toAxes(
 ): Axes {
   for (const size of [toWidth, toHeight]) {
     if (Number.isInteger(size) && size >= 1) continue;
-    throw new RangeError(`A picture cannot be resized to ${toWidth} × ${toHeight} pixels.`);
+    throw new RangeError(`An image cannot be resized to ${toWidth} × ${toHeight} pixels.`);
   }
   const isInside = left >= 0 && top >= 0 && right <= width && bottom <= height && left < right &&
     top < bottom;

@@ -33,7 +33,7 @@ export async function loadText(context: OpenContext): Promise<Model> {
   });
 }
 
-/** A folder that was downloaded in part looks like a text model, and pictures would be refused without a reason. */
+/** A folder that was downloaded in part looks like a text model, and images would be refused without a reason. */
 function warnOfMissingEyes({ path, files, config }: ModelFolder): void {
   const hasEncoder = [...files].some((file) => file.startsWith("onnx/vision_encoder"));
   if (!("vision_config" in config) || hasEncoder) return;

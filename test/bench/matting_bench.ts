@@ -1,7 +1,7 @@
 /**
- * Background removal beside transformers.js's pipeline: the same folder, weights, device and pictures, in turn in one
+ * Background removal beside transformers.js's pipeline: the same folder, weights, device and images, in turn in one
  * process per device, medians of several rounds. What transformers.js needs a canvas for is done by our functions: it
- * resizes with `resize`, and gets its pictures from `decodeImage` and its files from `encodePng`.
+ * resizes with `resize`, and gets its images from `decodeImage` and its files from `encodePng`.
  *
  *     deno task bench matting
  *
@@ -151,7 +151,7 @@ async function benchDevice(name: string): Promise<void> {
   }
   printTable(
     [
-      `${NUM_TOGETHER} pictures that come together, ms`,
+      `${NUM_TOGETHER} images that come together, ms`,
       "Hearth",
       "Hearth, one after the other",
       "transformers.js",

@@ -1,5 +1,5 @@
 /**
- * Reading pictures beside transformers.js: the same folder, weights, device and pictures, in turn in one process per
+ * Reading images beside transformers.js: the same folder, weights, device and images, in turn in one process per
  * device, medians of several rounds. The model has TrOCR small's decoder and a short encoder, with random weights; each
  * answer is of 40 tokens. Then pages of print, read by PP-OCR.
  *
@@ -19,12 +19,12 @@ import { decodeImage } from "../../src/media/image.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import { toRawImage } from "../../src/onnx/raw_image.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { openModel } from "../fixtures/model.ts";
 import { ocrTokenizer } from "../fixtures/ocr_tokenizer.ts";
-import { makeTinyOcr, ocrPicture } from "../fixtures/tiny_ocr.ts";
-import { decoder, pictureEncoder } from "../fixtures/tiny_ocr_graphs.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
+import { decoder, imageEncoder } from "../fixtures/tiny_ocr_graphs.ts";
 import { median, printTable, time } from "./report.ts";
 
 const ROUNDS = 3;
@@ -35,7 +35,7 @@ const DECODER = { width: 256, heads: 8, layers: 6, positions: 512 };
 const NUM_TAGS = 8000;
 const PAGES = ["en.jpg", "japan.jpg", "text_det.jpg"];
 
-type Read = (pictures: readonly Uint8Array<ArrayBuffer>[]) => Promise<string[]>;
+type Read = (images: readonly Uint8Array<ArrayBuffer>[]) => Promise<string[]>;
 
 /** A folder of the layout of `trocr`, but larger. */
 async function makeFolder() {
@@ -67,7 +67,7 @@ async function makeFolder() {
   });
   await write("tokenizer.json", tokenizer.json);
   const graphs = {
-    encoder_model: pictureEncoder("last_hidden_state", 3, { ...DECODER, layers: 2 }),
+    encoder_model: imageEncoder("last_hidden_state", 3, { ...DECODER, layers: 2 }),
     decoder_model_merged: decoder(tokenizer.size, { seed: 4, takesEmbeddings: false, ...DECODER }),
   };
   for (const [name, bytes] of Object.entries(graphs)) {
@@ -88,9 +88,9 @@ async function makeTheirs(folder: string, device: GPUDevice | undefined): Promis
     dtype: "fp32",
     device: "auto",
   });
-  return async (pictures) => {
+  return async (files) => {
     const images = await Promise.all(
-      pictures.map(async (file) => toRawImage(transformers.RawImage, await decodeImage(file))),
+      files.map(async (file) => toRawImage(transformers.RawImage, await decodeImage(file))),
     );
     const { pixel_values } = await processor(images);
     const output = await model.generate({ inputs: pixel_values, max_new_tokens: NUM_TOKENS });
@@ -102,11 +102,9 @@ async function makeTheirs(folder: string, device: GPUDevice | undefined): Promis
 
 async function makeOurs(folder: string, backend: Backend): Promise<Read> {
   const model = await openModel(folder, { backend });
-  return async (pictures) => {
+  return async (images) => {
     const answers = await Promise.all(
-      pictures.map((file) =>
-        chat(model, [pictureMessage(file.slice())], { maxTokens: NUM_TOKENS })
-      ),
+      images.map((file) => chat(model, [imageMessage(file.slice())], { maxTokens: NUM_TOKENS })),
     );
     return answers.map(({ texts }) => texts[0]!);
   };
@@ -115,13 +113,13 @@ async function makeOurs(folder: string, backend: Backend): Promise<Read> {
 async function compare(
   label: string,
   contenders: { readonly ours: Read; readonly theirs: Read },
-  pictures: readonly Uint8Array<ArrayBuffer>[],
+  images: readonly Uint8Array<ArrayBuffer>[],
 ): Promise<string[]> {
   const times = { ours: [] as number[], theirs: [] as number[] };
   const texts = { ours: [""], theirs: [""] };
   for (let round = 0; round <= ROUNDS; round++) {
     for (const name of ["ours", "theirs"] as const) {
-      const ms = await time(async () => void (texts[name] = await contenders[name](pictures)));
+      const ms = await time(async () => void (texts[name] = await contenders[name](images)));
       // The first round warms up.
       if (round > 0) times[name].push(ms);
     }
@@ -134,16 +132,16 @@ async function compare(
 
 async function benchPages(backend: Backend, names: readonly string[]): Promise<void> {
   const folder = findModelFolder("ppocr-v2-mobile");
-  const pictures = fileURLToPath(new URL("../../../shared/testdata/ocr", import.meta.url));
-  if (folder === undefined || !existsSync(pictures)) return;
+  const images = fileURLToPath(new URL("../../../shared/testdata/ocr", import.meta.url));
+  if (folder === undefined || !existsSync(images)) return;
   await using model = await openModel(folder, { backend });
   const rows: string[][] = [];
   for (const name of names) {
-    const file = await Deno.readFile(join(pictures, name));
+    const file = await Deno.readFile(join(images, name));
     const { width, height } = await decodeImage(file.slice());
     let text = "";
     const read = async () => {
-      text = (await chat(model, [pictureMessage(file.slice())])).texts[0]!;
+      text = (await chat(model, [imageMessage(file.slice())])).texts[0]!;
     };
     await read();
     const times: number[] = [];
@@ -164,8 +162,8 @@ async function benchDevice(name: string): Promise<void> {
   const tiny = await makeFolder();
   const ours = await makeOurs(tiny.folder, backend);
   const theirs = await makeTheirs(tiny.folder, gpu?.device);
-  const pictures = await Promise.all(
-    Array.from({ length: NUM_TOGETHER }, (_, number) => ocrPicture(number, SIZE)),
+  const images = await Promise.all(
+    Array.from({ length: NUM_TOGETHER }, (_, number) => ocrImage(number, SIZE)),
   );
   const inTurn: Read = async (files) => {
     const texts: string[] = [];
@@ -173,18 +171,18 @@ async function benchDevice(name: string): Promise<void> {
     return texts;
   };
   // A software adapter would take an hour for all of it.
-  const some = gpu?.isFallbackAdapter === true ? pictures.slice(0, 3) : pictures;
+  const some = gpu?.isFallbackAdapter === true ? images.slice(0, 3) : images;
   const atOnce = `${some.length} requests at once, theirs`;
   const rows = [
-    await compare("one picture", { ours, theirs }, pictures.slice(0, 1)),
+    await compare("one image", { ours, theirs }, images.slice(0, 1)),
     await compare(`${atOnce} in turn`, { ours, theirs: inTurn }, some),
   ];
-  if (some === pictures) {
-    rows.push(await compare(`${atOnce} as one batch`, { ours, theirs }, pictures));
+  if (some === images) {
+    rows.push(await compare(`${atOnce} as one batch`, { ours, theirs }, images));
   }
   printTable([backend.adapter, "Hearth", "transformers.js", "ratio"], rows);
   await tiny[Symbol.asyncDispose]();
-  await benchPages(backend, some === pictures ? PAGES : PAGES.slice(0, 1));
+  await benchPages(backend, some === images ? PAGES : PAGES.slice(0, 1));
 }
 
 await benchEachDevice(import.meta.filename!, benchDevice);

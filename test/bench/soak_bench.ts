@@ -25,9 +25,9 @@ type Send = (hearth: RunningHearth, index: number) => Promise<unknown>;
 
 const say = (content: unknown, max_tokens: number): Send => (hearth) =>
   hearth.post("/v1/chat/completions", { messages: [{ role: "user", content }], max_tokens });
-const picture = `data:image/png;base64,${discFile(96, 64).toBase64()}`;
+const image = `data:image/png;base64,${discFile(96, 64).toBase64()}`;
 const seen = [
-  { type: "image_url", image_url: { url: picture } },
+  { type: "image_url", image_url: { url: image } },
   { type: "text", text: "What is this?" },
 ];
 const wav = makeWav(goldenSound(2), { sampleRateHz: 16_000 });

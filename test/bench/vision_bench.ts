@@ -1,5 +1,5 @@
 /**
- * Chat about pictures beside transformers.js: the same folder, device, pictures and questions, in turn in one process
+ * Chat about images beside transformers.js: the same folder, device, images and questions, in turn in one process
  * per device, medians of several rounds. The model is made for it: Qwen2.5-VL's layout, weights that mean nothing.
  *
  *     deno task bench vision
@@ -18,9 +18,9 @@ import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTransformers } from "../../src/onnx/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import { toRawImage } from "../../src/onnx/raw_image.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { openModel } from "../fixtures/model.ts";
-import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import { drawImage } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 import type { VisionSizes } from "../fixtures/vision/vision_encoders.ts";
 import { median, printTable, time } from "./report.ts";
@@ -39,9 +39,9 @@ const SIZES: VisionSizes = {
   contextLength: 2048,
 };
 
-/** A turn of a conversation about one picture. */
+/** A turn of a conversation about one image. */
 interface Turn {
-  readonly picture: Uint8Array<ArrayBuffer>;
+  readonly image: Uint8Array<ArrayBuffer>;
   /** What went before in it: an answer, and the next question. */
   readonly before?: string | undefined;
 }
@@ -51,8 +51,8 @@ type Contender = (turn: Turn, numTokens: number) => Promise<string>;
 type Name = "ours" | "theirs";
 
 function ours(model: Model): Contender {
-  return async ({ picture, before }, maxTokens) => {
-    const messages: ChatMessage[] = [pictureMessage(picture, QUESTION)];
+  return async ({ image, before }, maxTokens) => {
+    const messages: ChatMessage[] = [imageMessage(image, QUESTION)];
     if (before !== undefined) {
       messages.push({ role: "assistant", content: before });
       messages.push({ role: "user", content: SECOND_QUESTION });
@@ -90,8 +90,8 @@ async function theirs(folder: string, device: GPUDevice | undefined): Promise<Co
     transformers.AutoProcessor.from_pretrained(name, {}),
     transformers.AutoModelForImageTextToText.from_pretrained(name, options),
   ]) as unknown as [TheirProcessor, TheirModel];
-  return async ({ picture, before }, max_new_tokens) => {
-    const image = toRawImage(transformers.RawImage, await decodeImage(picture));
+  return async ({ image, before }, max_new_tokens) => {
+    const rawImage = toRawImage(transformers.RawImage, await decodeImage(image));
     const messages = [
       { role: "user", content: [{ type: "image" }, { type: "text", text: QUESTION }] },
       ...(before === undefined ? [] : [
@@ -100,7 +100,7 @@ async function theirs(folder: string, device: GPUDevice | undefined): Promise<Co
       ]),
     ];
     const text = processor.apply_chat_template(messages, { add_generation_prompt: true });
-    const inputs = await processor(text, [image]);
+    const inputs = await processor(text, [rawImage]);
     const output = await model.generate({
       ...inputs,
       max_new_tokens,
@@ -113,7 +113,7 @@ async function theirs(folder: string, device: GPUDevice | undefined): Promise<Co
 }
 
 const MEASURED = {
-  first: `a ${SIDE}-pixel picture, ${NEW_TOKENS} tokens out, ms`,
+  first: `a ${SIDE}-pixel image, ${NEW_TOKENS} tokens out, ms`,
   second: `a second turn about it, ${NEW_TOKENS} tokens out, ms`,
   secondStart: "a second turn about it, ms to the first token",
 } as const;
@@ -125,14 +125,14 @@ async function measure(contenders: Readonly<Record<Name, Contender>>) {
     times.set(key, [...times.get(key) ?? [], ms]);
   };
   for (let round = 0; round <= ROUNDS; round++) {
-    // Another picture each round: none of it is cached.
-    const picture = drawPicture(round, [SIDE, SIDE]);
+    // Another image each round: none of it is cached.
+    const image = drawImage(round, [SIDE, SIDE]);
     for (const name of ["ours", "theirs"] as const) {
       const contender = contenders[name];
       let before = "";
-      const first = await time(async () => before = await contender({ picture }, NEW_TOKENS));
-      const start = await time(() => contender({ picture, before }, 1));
-      const second = await time(() => contender({ picture, before: `${before}.` }, NEW_TOKENS));
+      const first = await time(async () => before = await contender({ image }, NEW_TOKENS));
+      const start = await time(() => contender({ image, before }, 1));
+      const second = await time(() => contender({ image, before: `${before}.` }, NEW_TOKENS));
       // The first round warms up.
       if (round === 0) continue;
       note("first", name, first);

@@ -2,15 +2,15 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { runHearth } from "../fixtures/hearth_process.ts";
 import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { makeTinyOcr, ocrPicture } from "../fixtures/tiny_ocr.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
 
-Deno.test("run of an OCR model reads each picture, under the instruction that goes with them", async () => {
+Deno.test("run of an OCR model reads each image, under the instruction that goes with them", async () => {
   await using tiny = await makeTinyOcr("florence");
   const goldens = OCR_GOLDENS.florence.filter(({ request }) => request === "<OCR>").slice(0, 2);
   const inputs: string[] = [];
   for (const { number } of goldens) {
     const path = join(tiny.folder, `${number}.png`);
-    await Deno.writeFile(path, ocrPicture(number));
+    await Deno.writeFile(path, ocrImage(number));
     inputs.push("-i", path);
   }
   const words = ["run", tiny.folder, "--device", "cpu", "--max-tokens", "40"];
@@ -19,5 +19,5 @@ Deno.test("run of an OCR model reads each picture, under the instruction that go
   assert.equal(stdout, goldens.map(({ text }) => `${text}\n`).join("\n"));
   const refused = await runHearth([...words, "-i", "What does it say?"]);
   assert.equal(refused.code, 1);
-  assert.match(refused.stderr, /takes pictures, files.*there is no file "What does it say\?"/);
+  assert.match(refused.stderr, /takes images, files.*there is no file "What does it say\?"/);
 });

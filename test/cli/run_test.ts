@@ -9,7 +9,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
 import visionGoldens from "../fixtures/vision/goldens.json" with { type: "json" };
-import { drawPicture, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";
+import { drawImage, KEPT_SIZES } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { speechTest } from "../fixtures/speech.ts";
@@ -85,38 +85,38 @@ Deno.test("run of a speech model writes down recordings, and refuses what is non
   assert.match(noSound.stderr, /^hearth: .*is no audio that can be read/);
 });
 
-Deno.test("run of a background-removal model writes a PNG file, and refuses what is no picture", async () => {
+Deno.test("run of a background-removal model writes a PNG file, and refuses what is no image", async () => {
   await withFolder(async (folder) => {
     const words = ["run", "hearth-demo-matting", ...CPU];
-    const picture = join(folder, "disc.png");
-    await Deno.writeFile(picture, discFile(40, 30));
+    const image = join(folder, "disc.png");
+    await Deno.writeFile(image, discFile(40, 30));
     const output = join(folder, "cut out.png");
-    const { code, stdout, stderr } = await runHearth([...words, "-i", picture, "-o", output]);
+    const { code, stdout, stderr } = await runHearth([...words, "-i", image, "-o", output]);
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: "", stderr: "" });
     const { width, height, channels } = await decodeImage(await Deno.readFile(output));
     assert.deepEqual([width, height, channels], [40, 30, 4]);
     const text = await runHearth([...words, "-i", "a cat"]);
     assert.equal(text.code, 1);
-    assert.match(text.stderr, /takes one picture, a file: -i photo\.jpg; saw "a cat"/);
-    const noPicture = await runHearth([...words, "-i", "deno.json"]);
-    assert.equal(noPicture.code, 1);
-    assert.match(noPicture.stderr, /^hearth: deno\.json: The file is no picture/);
+    assert.match(text.stderr, /takes one image, a file: -i photo\.jpg; saw "a cat"/);
+    const noImage = await runHearth([...words, "-i", "deno.json"]);
+    assert.equal(noImage.code, 1);
+    assert.match(noImage.stderr, /^hearth: deno\.json: The file is no image/);
     if (!hasTerminals) return;
-    const terminal = await runInTerminal([...words, "-i", picture]);
+    const terminal = await runInTerminal([...words, "-i", image]);
     assert.equal(terminal.code, 1);
     assert.match(terminal.screen, /name a file for it with -o/);
   });
 });
 
-Deno.test("run of a vision model answers a message of pictures and texts, and refuses what is neither", async () => {
+Deno.test("run of a vision model answers a message of images and texts, and refuses what is neither", async () => {
   await using model = await makeVisionFolder("idefics3");
   await withFolder(async (folder) => {
-    const picture = join(folder, "waves.png");
-    await Deno.writeFile(picture, drawPicture(0, KEPT_SIZES.idefics3));
-    const { completion } = visionGoldens.idefics3["one picture"];
+    const image = join(folder, "waves.png");
+    await Deno.writeFile(image, drawImage(0, KEPT_SIZES.idefics3));
+    const { completion } = visionGoldens.idefics3["one image"];
     const { decode } = await loadTokenizer(await openFolder(model.path));
     const args = ["run", model.path, ...CPU, "--temperature", "0", "--max-tokens", "16"];
-    const inputs = ["-i", picture, "-i", "What can you tell me?"];
+    const inputs = ["-i", image, "-i", "What can you tell me?"];
     const { code, stdout, stderr } = await runHearth([...args, ...inputs]);
     assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
     assert.equal(stdout, `${decode(completion)}\n`);
@@ -125,7 +125,7 @@ Deno.test("run of a vision model answers a message of pictures and texts, and re
     await Deno.writeFile(noise, Uint8Array.of(0xff, 0xfe, 0, 1, 2, 3));
     const refused = await runHearth([...args, "-i", noise, "-i", "What is this?"]);
     assert.deepEqual([refused.code, refused.stdout], [1, ""]);
-    assert.match(refused.stderr, /noise\.bin: The file is no picture that can be read/);
+    assert.match(refused.stderr, /noise\.bin: The file is no image that can be read/);
   });
 });
 

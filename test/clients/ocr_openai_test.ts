@@ -1,5 +1,5 @@
 /**
- * Pictures with the official OpenAI client, against OCR models behind a real server on a real port.
+ * Images with the official OpenAI client, against OCR models behind a real server on a real port.
  */
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
@@ -7,9 +7,9 @@ import { fileURLToPath } from "node:url";
 import OpenAI, { BadRequestError } from "openai";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { PICTURES } from "../fixtures/pictures.ts";
+import { IMAGES } from "../fixtures/images.ts";
 import { TestServer } from "../fixtures/server.ts";
-import { makeTinyOcr, ocrPicture, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+import { makeTinyOcr, ocrImage, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const MODEL = "ocr-under-test";
@@ -33,20 +33,20 @@ async function withFamily(family: TinyOcrFamily, use: (opened: Opened) => Promis
   await withFolder(tiny.folder, use);
 }
 
-function ask(picture: Uint8Array, extra: { text?: string; max_tokens?: number } = {}) {
+function ask(image: Uint8Array, extra: { text?: string; max_tokens?: number } = {}) {
   const { text, ...rest } = extra;
-  const url = `data:image/png;base64,${picture.toBase64()}`;
+  const url = `data:image/png;base64,${image.toBase64()}`;
   const content: OpenAI.ChatCompletionContentPart[] = [{ type: "image_url", image_url: { url } }];
   if (text !== undefined) content.push({ type: "text", text });
   return { model: MODEL, messages: [{ role: "user" as const, content }], ...rest };
 }
 
 for (const family of ["trocr", "florence"] as const) {
-  Deno.test(`openai: a picture for ${family}, whole and streamed`, () =>
+  Deno.test(`openai: an image for ${family}, whole and streamed`, () =>
     withFamily(family, async ({ client }) => {
       const [golden] = OCR_GOLDENS[family];
       const { number, request, tokens, text } = golden!;
-      const body = ask(ocrPicture(number), { text: request, max_tokens: tokens.length });
+      const body = ask(ocrImage(number), { text: request, max_tokens: tokens.length });
       const whole = await client.chat.completions.create(body);
       assert.equal(whole.choices[0]!.message.content, text);
       assert.equal(whole.choices[0]!.finish_reason, "length");
@@ -68,7 +68,7 @@ for (const family of ["trocr", "florence"] as const) {
     }));
 }
 
-Deno.test("openai: an OCR model without a picture says what it wants", () =>
+Deno.test("openai: an OCR model without an image says what it wants", () =>
   withFamily("trocr", async ({ client }) => {
     const messages = [{ role: "user" as const, content: "What does it say?" }];
     await assert.rejects(
@@ -76,20 +76,20 @@ Deno.test("openai: an OCR model without a picture says what it wants", () =>
       (error: unknown) => {
         assert.ok(error instanceof BadRequestError);
         assert.equal(error.code, "invalid_value");
-        assert.match(error.message, /reads pictures; want an image_url part/);
+        assert.match(error.message, /reads images; want an image_url part/);
         return true;
       },
     );
   }));
 
-Deno.test(`openai: ${NUM_HOSTILE} hostile pictures are read or refused, and the server reads on`, () =>
+Deno.test(`openai: ${NUM_HOSTILE} hostile images are read or refused, and the server reads on`, () =>
   withFamily("donut", async ({ client, server }) => {
     const random = new Random(7);
     const codes = new Map<string, number>();
-    const send = async (picture: Uint8Array) => {
+    const send = async (image: Uint8Array) => {
       let code = "read";
       try {
-        await client.chat.completions.create(ask(picture, { max_tokens: 2 }));
+        await client.chat.completions.create(ask(image, { max_tokens: 2 }));
       } catch (error) {
         assert.ok(error instanceof BadRequestError, `${error}`);
         code = String(error.code);
@@ -101,48 +101,48 @@ Deno.test(`openai: ${NUM_HOSTILE} hostile pictures are read or refused, and the 
     }
     assert.deepEqual([...codes.keys()].sort(), ["invalid_media", "read"]);
     const [golden] = OCR_GOLDENS.donut;
-    const body = ask(ocrPicture(golden!.number), { max_tokens: golden!.tokens.length });
+    const body = ask(ocrImage(golden!.number), { max_tokens: golden!.tokens.length });
     const answer = await client.chat.completions.create(body);
     assert.equal(answer.choices[0]!.message.content, golden!.text);
     assert.equal(await server.figure("hearth_worker_losses_total"), 0);
   }));
 
-/** A picture of any format, damaged: bytes changed, cut off, doubled, or all noise. */
+/** An image of any format, damaged: bytes changed, cut off, doubled, or all noise. */
 function spoil(random: Random): Uint8Array {
-  const picture = PICTURES[random.between(0, PICTURES.length - 1)]!.file.slice();
-  const { length } = picture;
+  const image = IMAGES[random.between(0, IMAGES.length - 1)]!.file.slice();
+  const { length } = image;
   switch (random.between(0, 4)) {
     case 0:
-      return picture.subarray(0, random.between(0, length - 1));
+      return image.subarray(0, random.between(0, length - 1));
     case 1:
       return Uint8Array.from({ length: random.between(0, 400) }, () => random.between(0, 255));
     case 2: {
       // The header is where sizes and counts are.
       for (let i = 0; i < 4; i++) {
-        picture[random.between(0, Math.min(60, length) - 1)] = random.between(0, 255);
+        image[random.between(0, Math.min(60, length) - 1)] = random.between(0, 255);
       }
-      return picture;
+      return image;
     }
     case 3: {
       const at = random.between(0, length - 1);
-      picture.copyWithin(at, random.between(0, length - 1));
-      return picture;
+      image.copyWithin(at, random.between(0, length - 1));
+      return image;
     }
     default:
-      for (let i = 0; i < 8; i++) picture[random.between(0, length - 1)] = random.between(0, 255);
-      return picture;
+      for (let i = 0; i < 8; i++) image[random.between(0, length - 1)] = random.between(0, 255);
+      return image;
   }
 }
 
 Deno.test("openai: clients that hang up on an OCR model leave nothing behind", () =>
   withFamily("trocr", async ({ client, server }) => {
     const random = new Random(3);
-    const picture = ocrPicture(0);
+    const image = ocrImage(0);
     const one = async (index: number) => {
       const hangsUp = index < NUM_HANG_UPS;
       const options = hangsUp ? { signal: AbortSignal.timeout(random.between(0, 800)) } : {};
       try {
-        const body = { ...ask(picture), stream: true, n: 1 + index % 2 } as const;
+        const body = { ...ask(image), stream: true, n: 1 + index % 2 } as const;
         for await (const _ of await client.chat.completions.create(body, options));
       } catch (error) {
         if (!hangsUp) throw error;
@@ -153,7 +153,7 @@ Deno.test("openai: clients that hang up on an OCR model leave nothing behind", (
     assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
     assert.equal(await server.figure("hearth_worker_losses_total"), 0);
     const [golden] = OCR_GOLDENS.trocr;
-    const body = ask(picture, { max_tokens: golden!.tokens.length });
+    const body = ask(image, { max_tokens: golden!.tokens.length });
     const answer = await client.chat.completions.create(body);
     assert.equal(answer.choices[0]!.message.content, golden!.text);
   }));

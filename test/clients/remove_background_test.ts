@@ -31,13 +31,13 @@ Deno.test({
     await using server = await openMattingServer();
     const folder = await Deno.makeTempDir();
     try {
-      const picture = join(folder, "disc.png");
-      await Deno.writeFile(picture, discFile(50, 40));
+      const image = join(folder, "disc.png");
+      await Deno.writeFile(image, discFile(50, 40));
       const output = join(folder, "cut.png");
       const url = `${server.base}/v1/images/remove_background`;
-      await curl(url, "-F", `image=@${picture}`, "-F", `model=${MATTING_MODEL}`, "-o", output);
+      await curl(url, "-F", `image=@${image}`, "-F", `model=${MATTING_MODEL}`, "-o", output);
       const uploaded = await Deno.readFile(output);
-      const body = JSON.stringify(mattingBody(`file://${picture}`));
+      const body = JSON.stringify(mattingBody(`file://${image}`));
       const json = await curl(url, "-H", "content-type: application/json", "-d", body);
       assert.deepEqual(await pngOf(new Response(json)), uploaded);
       const { width, height, channels } = decode(uploaded);
@@ -48,7 +48,7 @@ Deno.test({
   },
 });
 
-Deno.test("fetch: a picture of 3 megapixels, its file read alike by another decoder", async () => {
+Deno.test("fetch: an image of 3 megapixels, its file read alike by another decoder", async () => {
   await using server = await openMattingServer();
   const image = discFile(2000, 1500);
   const response = await fetch(`${server.base}/images/remove_background`, {
@@ -63,7 +63,7 @@ Deno.test("fetch: a picture of 3 megapixels, its file read alike by another deco
   assert.equal(Buffer.compare(theirs.data as Uint8Array, ours.data), 0);
 });
 
-Deno.test("fetch: 80 pictures of which 40 hang up at random moments leave nothing behind", async () => {
+Deno.test("fetch: 80 images of which 40 hang up at random moments leave nothing behind", async () => {
   await using server = await openMattingServer({ maxQueue: 80 });
   const random = new Random(2);
   const images = await Promise.all(
@@ -97,7 +97,7 @@ Deno.test("fetch: 80 pictures of which 40 hang up at random moments leave nothin
   assert.equal(await server.figure("hearth_requests_in_flight"), 0);
   assert.equal(await server.figure("hearth_queue_room"), server.app.session.capacity);
   assert.equal(await server.figure("hearth_worker_losses_total"), 0);
-  assert.ok(await server.figure("hearth_pictures_total") >= 40);
+  assert.ok(await server.figure("hearth_images_total") >= 40);
   const after = await fetch(`${server.base}/images/remove_background`, {
     method: "POST",
     body: mattingForm(images[0]),
@@ -105,7 +105,7 @@ Deno.test("fetch: 80 pictures of which 40 hang up at random moments leave nothin
   assert.equal((await decodeImage(await after.bytes())).width, 64);
 });
 
-Deno.test("fetch: resident memory does not grow with the pictures that were answered", async () => {
+Deno.test("fetch: resident memory does not grow with the images that were answered", async () => {
   await using server = await openMattingServer();
   const image = discFile(1000, 800);
   const ask = async (count: number) => {
@@ -120,6 +120,6 @@ Deno.test("fetch: resident memory does not grow with the pictures that were answ
   const before = Deno.memoryUsage().rss;
   await ask(20);
   const grownMib = (Deno.memoryUsage().rss - before) / 2 ** 20;
-  // Each picture takes 10 MiB on its way.
-  assert.ok(grownMib < 100, `${grownMib.toFixed(0)} MiB more after 20 pictures`);
+  // Each image takes 10 MiB on its way.
+  assert.ok(grownMib < 100, `${grownMib.toFixed(0)} MiB more after 20 images`);
 });

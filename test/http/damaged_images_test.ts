@@ -1,11 +1,11 @@
-/** Damaged and hostile pictures: 400 or a cut-out, never more; and what they leave behind. */
+/** Damaged and hostile images: 400 or a cut-out, never more; and what they leave behind. */
 import assert from "node:assert/strict";
 import { crc32, deflateSync } from "node:zlib";
 import { encodePng } from "../../src/media/png.ts";
 import { damage } from "../fixtures/damage.ts";
 import { discFile } from "../fixtures/matting.ts";
-import { openMattingApp, postPicture } from "../fixtures/matting_server.ts";
-import { PICTURES } from "../fixtures/pictures.ts";
+import { openMattingApp, postImage } from "../fixtures/matting_server.ts";
+import { IMAGES } from "../fixtures/images.ts";
 import { Random } from "../unit/engine/random.ts";
 
 const NUM_FILES = 300;
@@ -47,9 +47,9 @@ function hostileFiles(): Uint8Array<ArrayBuffer>[] {
     pngOfSize(64_001, 1_000),
     pngOfSize(0, 5),
     pngOfSize(65_536, 4),
-    // Ten megabytes of zeros in ten kilobytes, for a picture of four pixels.
+    // Ten megabytes of zeros in ten kilobytes, for an image of four pixels.
     pngOfSize(2, 2, new Uint8Array(10 * MIB)),
-    // A picture that may be decoded, and has hardly any data.
+    // An image that may be decoded, and has hardly any data.
     pngOfSize(7_000, 7_000),
   ];
 }
@@ -70,23 +70,23 @@ async function assertRefusedOrCutOut(response: Response, what: string): Promise<
   return false;
 }
 
-Deno.test(`remove_background: ${NUM_FILES} damaged or hostile pictures give 400 or a cut-out`, async () => {
+Deno.test(`remove_background: ${NUM_FILES} damaged or hostile images give 400 or a cut-out`, async () => {
   await using app = await openMattingApp();
   const hostile = hostileFiles();
   const random = new Random(5);
   for (const [index, file] of hostile.entries()) {
-    const isCutOut = await assertRefusedOrCutOut(await postPicture(app, file), `file ${index}`);
+    const isCutOut = await assertRefusedOrCutOut(await postImage(app, file), `file ${index}`);
     assert.ok(!isCutOut, `file ${index}`);
   }
-  const small = PICTURES.filter(({ width, height }) => width * height < 10_000);
+  const small = IMAGES.filter(({ width, height }) => width * height < 10_000);
   let numCutOut = 0;
   for (let i = hostile.length; i < NUM_FILES; i++) {
     const { name, file } = small[i % small.length]!;
-    const response = await postPicture(app, damage(file, random));
+    const response = await postImage(app, damage(file, random));
     if (await assertRefusedOrCutOut(response, `${name}, damage ${i}`)) numCutOut++;
   }
   assert.ok(numCutOut > 0 && numCutOut < NUM_FILES / 2, `${numCutOut} cut out`);
-  assert.equal((await postPicture(app, discFile())).status, 200);
+  assert.equal((await postImage(app, discFile())).status, 200);
   assert.equal(app.session.numInFlight, 0);
   assert.equal(app.session.numLosses, 0);
 });

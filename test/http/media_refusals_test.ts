@@ -43,7 +43,7 @@ function refusalTest(
   });
 }
 
-/** A media folder with a picture, and one beside it that a link leads to. */
+/** A media folder with an image, and one beside it that a link leads to. */
 async function withFolder(use: (media: string, outside: string) => Promise<void>): Promise<void> {
   const root = await Deno.realPath(await Deno.makeTempDir({ prefix: "hearth-media-" }));
   try {
@@ -88,7 +88,7 @@ refusalTest(
       await assertRefused(app, `file://${media}/none.png`, /no such file/);
       await assertRefused(app, `file://${media}`, /not a file/);
       await assertRefused(app, "file:///dev/zero", /not a file/);
-      await assertRefused(app, "file:///etc/hostname", /no picture/);
+      await assertRefused(app, "file:///etc/hostname", /no image/);
     }),
 );
 
@@ -118,12 +118,12 @@ Deno.test("remove_background: a media folder is not left by dots and links", () 
     ) await assertRefused(app, `file://${path}`, /not below the folder/);
   }));
 
-refusalTest("base64:// and data: hold pictures or are refused", {}, async (app) => {
+refusalTest("base64:// and data: hold images or are refused", {}, async (app) => {
   await assertRefused(app, "base64://a*b", /not base64/);
   await assertRefused(app, "base64://", /empty/);
   await assertRefused(
     app,
-    `base64://${new TextEncoder().encode("no picture").toBase64()}`,
+    `base64://${new TextEncoder().encode("no image").toBase64()}`,
     /none of/,
   );
   await assertRefused(app, "data:image/png;base64", /no comma/);
@@ -131,17 +131,17 @@ refusalTest("base64:// and data: hold pictures or are refused", {}, async (app) 
 });
 
 refusalTest("http:// is fetched for callers on this machine", {}, async (app) => {
-  const picture = discFile();
+  const image = discFile();
   await withServer((request, response) => {
     if (request.url === "/text") response.end("words");
     else if (request.url === "/none") response.writeHead(404).end();
     else if (request.url === "/cut") {
-      response.writeHead(200, { "content-length": picture.length });
-      response.write(picture.subarray(0, 60), () => response.destroy());
-    } else response.end(picture);
+      response.writeHead(200, { "content-length": image.length });
+      response.write(image.subarray(0, 60), () => response.destroy());
+    } else response.end(image);
   }, async (base) => {
-    await assertServed(app, `${base}/picture`);
-    await assertRefused(app, `${base}/text`, /no picture/);
+    await assertServed(app, `${base}/image`);
+    await assertRefused(app, `${base}/text`, /no image/);
     await assertRefused(app, `${base}/none`, /status 404/);
     await assertRefused(app, `${base}/cut`, /ended before its last byte/);
     await assertRefused(app, "http://127.0.0.1:9/", /cannot be reached/);
@@ -167,8 +167,8 @@ refusalTest(
   "private addresses are fetched from where that is allowed",
   { settings: { ...OPEN, allowPrivateMedia: true } },
   async (app) => {
-    const picture = discFile();
-    await withServer((_, response) => response.end(picture), (base) => assertServed(app, base));
+    const image = discFile();
+    await withServer((_, response) => response.end(image), (base) => assertServed(app, base));
   },
 );
 

@@ -132,7 +132,7 @@ for (const [what, [recording, message]] of Object.entries(UNUSABLE)) {
   });
 }
 
-Deno.test("more than one recording, a voice beside one, and pictures are refused", async () => {
+Deno.test("more than one recording, a voice beside one, and images are refused", async () => {
   const refuse = async (body: unknown, { param, message }: { param: string; message: RegExp }) => {
     const response = await chatterbox.post(PATH, body);
     const { error } = await response.json();

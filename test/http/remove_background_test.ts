@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { postEndlessUpload } from "../fixtures/endless_upload.ts";
-import { discFile, discPicture } from "../fixtures/matting.ts";
+import { discFile, discImage } from "../fixtures/matting.ts";
 import {
   errorOf,
   MATTING_MODEL,
@@ -12,7 +12,7 @@ import {
   openMattingApp,
   openMattingServer,
   pngOf,
-  postPicture,
+  postImage,
 } from "../fixtures/matting_server.ts";
 import { chatBody, TestApp } from "../fixtures/server.ts";
 
@@ -20,7 +20,7 @@ const PATH = "/images/remove_background";
 const base64Of = (file: Uint8Array) => `base64://${file.toBase64()}`;
 
 mattingTest(
-  "remove_background: a chat completion that holds the picture, at both paths",
+  "remove_background: a chat completion that holds the image, at both paths",
   async (app) => {
     const image = discFile(61, 47);
     for (const path of [PATH, `/v1${PATH}`]) {
@@ -53,7 +53,7 @@ mattingTest(
     const path = await Deno.makeTempFile({ suffix: ".png" });
     await Deno.writeFile(path, image);
     try {
-      const upload = await postPicture(app, image);
+      const upload = await postImage(app, image);
       assert.equal(upload.headers.get("content-type"), "image/png");
       const want = new Uint8Array(await upload.arrayBuffer());
       const data = image.toBase64();
@@ -84,8 +84,8 @@ mattingTest(
 mattingTest(
   "remove_background: the subject is opaque, what is around it is not, colours stay",
   async (app) => {
-    const picture = discPicture(120, 90);
-    const response = await postPicture(app, encodePng(picture));
+    const image = discImage(120, 90);
+    const response = await postImage(app, encodePng(image));
     const { width, height, channels, data } = await decodeImage(await response.bytes());
     assert.deepEqual([width, height, channels], [120, 90, 4]);
     const alphaAt = (x: number, y: number) => data[4 * (y * width + x) + 3]!;
@@ -96,20 +96,20 @@ mattingTest(
     for (let i = 0; i < width * height; i++) {
       // What is wholly transparent does not give away what was there.
       const share = data[4 * i + 3] === 0 ? 0 : 1;
-      for (let c = 0; c < 3; c++) assert.equal(data[4 * i + c], share * picture.data[3 * i + c]!);
+      for (let c = 0; c < 3; c++) assert.equal(data[4 * i + c], share * image.data[3 * i + c]!);
     }
   },
 );
 
-mattingTest("remove_background: the picture's own alpha is respected", async (app) => {
-  const opaque = discPicture(64, 64);
+mattingTest("remove_background: the image's own alpha is respected", async (app) => {
+  const opaque = discImage(64, 64);
   const data = new Uint8Array(4 * 64 * 64);
   for (let i = 0; i < 64 * 64; i++) {
     data.set(opaque.data.subarray(3 * i, 3 * i + 3), 4 * i);
     data[4 * i + 3] = i % 64 < 32 ? 100 : 255;
   }
   const cut = async (file: Uint8Array<ArrayBuffer>) =>
-    await decodeImage(await (await postPicture(app, file)).bytes());
+    await decodeImage(await (await postImage(app, file)).bytes());
   const whole = await cut(encodePng(opaque));
   const half = await cut(encodePng({ ...opaque, channels: 4, data }));
   for (let i = 0; i < 64 * 64; i++) {
@@ -121,9 +121,9 @@ mattingTest("remove_background: the picture's own alpha is respected", async (ap
 
 mattingTest("remove_background: options, as JSON and as form fields", async (app) => {
   const image = discFile(120, 90);
-  const plain = await decodeImage(await (await postPicture(app, image)).bytes());
+  const plain = await decodeImage(await (await postImage(app, image)).bytes());
   const both = async (fields: Record<string, string>, json: Record<string, unknown>) => {
-    const upload = await (await postPicture(app, image, fields)).bytes();
+    const upload = await (await postImage(app, image, fields)).bytes();
     const body = mattingBody(base64Of(image), json);
     assert.deepEqual(await pngOf(await app.post(PATH, body)), upload);
     return await decodeImage(upload);
@@ -203,10 +203,10 @@ mattingTest("remove_background: what cannot be asked for is refused by name", as
     [{ mask_only: "true", background: "#000" }, 400, "invalid_value", "background"],
   ];
   for (const [extra, status, code, param] of fields) {
-    const { message: _, ...error } = await errorOf(await postPicture(app, image, extra));
+    const { message: _, ...error } = await errorOf(await postImage(app, image, extra));
     assert.deepEqual(error, { status, code, param }, JSON.stringify(extra));
   }
-  const missing = await errorOf(await postPicture(app, undefined));
+  const missing = await errorOf(await postImage(app, undefined));
   assert.deepEqual([missing.status, missing.code, missing.param], [400, "missing_file", "image"]);
   const type = await app.request(PATH, { method: "POST", body: image });
   assert.deepEqual([type.status, (await errorOf(type)).code], [415, "unsupported_media_type"]);
@@ -218,10 +218,10 @@ mattingTest("remove_background: what cannot be asked for is refused by name", as
 
 Deno.test("remove_background: no model, and a model of another kind", async () => {
   await using loading = new TestApp();
-  const unready = await errorOf(await postPicture(loading, new Uint8Array(4)));
+  const unready = await errorOf(await postImage(loading, new Uint8Array(4)));
   assert.deepEqual([unready.status, unready.code], [503, "model_not_loaded"]);
   await using text = await new TestApp().ready();
-  const unsupported = await errorOf(await postPicture(text, new Uint8Array(4)));
+  const unsupported = await errorOf(await postImage(text, new Uint8Array(4)));
   assert.deepEqual([unsupported.status, unsupported.code], [400, "unsupported_by_model"]);
   const posted = await errorOf(await text.post(PATH, chatBody()));
   assert.match(posted.message, /it serves \/chat\/completions/);
@@ -243,13 +243,13 @@ Deno.test("remove_background: more than 100 MiB is refused while it is read, on 
   assert.match(message, /100 MiB/);
 });
 
-Deno.test("remove_background: a picture above the limit that was set answers 400 and names the flag", async () => {
+Deno.test("remove_background: an image above the limit that was set answers 400 and names the flag", async () => {
   await using app = await openMattingApp({ engine: { prefixCache: true, maxImagePixels: 3e5 } });
   // One is decoded where the device is, the others on a thread of its own.
-  assert.equal((await postPicture(app, discFile(500, 400))).status, 200);
-  assert.equal((await postPicture(app, discFile(600, 500))).status, 200);
+  assert.equal((await postImage(app, discFile(500, 400))).status, 200);
+  assert.equal((await postImage(app, discFile(600, 500))).status, 200);
   const { status, code, message } = await errorOf(
-    await postPicture(app, discFile(601, 500)),
+    await postImage(app, discFile(601, 500)),
   );
   assert.deepEqual([status, code], [400, "invalid_media"]);
   assert.match(message, /--max-image-megapixels/);
@@ -259,7 +259,7 @@ Deno.test("remove_background: a full queue answers 429, and what waits is answer
   const engine = { prefixCache: true, maxSequences: 1 };
   await using app = await openMattingApp({ engine, maxQueue: 2 });
   const image = discFile(600, 400);
-  const responses = await Promise.all(Array.from({ length: 6 }, () => postPicture(app, image)));
+  const responses = await Promise.all(Array.from({ length: 6 }, () => postImage(app, image)));
   const statuses = responses.map(({ status }) => status).sort();
   assert.deepEqual(statuses, [200, 200, 200, 429, 429, 429]);
   const refused = responses.find(({ status }) => status === 429)!;

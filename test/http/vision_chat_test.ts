@@ -1,10 +1,10 @@
-/** Chat with pictures by way of HTTP: references of all sorts, hostile files, clients that hang up. */
+/** Chat with images by way of HTTP: references of all sorts, hostile files, clients that hang up. */
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { damage } from "../fixtures/damage.ts";
-import { PICTURES } from "../fixtures/pictures.ts";
+import { IMAGES } from "../fixtures/images.ts";
 import { TestApp, TestServer } from "../fixtures/server.ts";
-import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import { drawImage } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 import { Random } from "../unit/engine/random.ts";
 
@@ -25,11 +25,11 @@ function body(url: string, extra: Record<string, unknown> = {}): Record<string, 
   return { model: "hearth-demo-chat", messages, temperature: 0, max_tokens: 6, ...extra };
 }
 
-Deno.test("chat: the official client shows pictures as data, by address, several, and streamed", async () => {
+Deno.test("chat: the official client shows images as data, by address, several, and streamed", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const client = new OpenAI({ baseURL: `${server.base}/v1`, apiKey: "any", maxRetries: 0 });
-  const [first, second] = [drawPicture(0, SIZE), drawPicture(1, SIZE)];
+  const [first, second] = [drawImage(0, SIZE), drawImage(1, SIZE)];
   await using files = Deno.serve(
     { port: 0, hostname: "127.0.0.1", onListen: () => {} },
     (request) => new Response(request.url.endsWith("/0.png") ? first : second),
@@ -65,11 +65,11 @@ Deno.test("chat: the official client shows pictures as data, by address, several
   assert.equal(streamed, byData.choices[0]!.message.content);
 });
 
-Deno.test(`chat: ${NUM_FILES} damaged pictures give 400 or an answer, and hurt nobody else`, async () => {
+Deno.test(`chat: ${NUM_FILES} damaged images give 400 or an answer, and hurt nobody else`, async () => {
   await using folder = await makeVisionFolder("idefics3");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const random = new Random(5);
-  const sound = dataUrl(drawPicture(0, SIZE));
+  const sound = dataUrl(drawImage(0, SIZE));
   const ask = async (url: string) => {
     const response = await app.post("/v1/chat/completions", body(url));
     return { status: response.status, json: await response.json() };
@@ -78,7 +78,7 @@ Deno.test(`chat: ${NUM_FILES} damaged pictures give 400 or an answer, and hurt n
   let numAnswers = 0;
   for (let from = 0; from < NUM_FILES; from += AT_ONCE) {
     const answers = await Promise.all(Array.from({ length: AT_ONCE }, () => {
-      const { file } = PICTURES[random.between(0, PICTURES.length - 1)]!;
+      const { file } = IMAGES[random.between(0, IMAGES.length - 1)]!;
       return ask(dataUrl(damage(file, random)));
     }));
     for (const { status, json } of answers) {
@@ -93,15 +93,15 @@ Deno.test(`chat: ${NUM_FILES} damaged pictures give 400 or an answer, and hurt n
   assert.ok(numAnswers > 0 && numAnswers < NUM_FILES, `${numAnswers} answers`);
 });
 
-Deno.test("chat: clients that hang up while pictures are read or answered leave nothing behind", async () => {
+Deno.test("chat: clients that hang up while images are read or answered leave nothing behind", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using server = await TestServer.start({ folder: folder.path });
   const random = new Random(3);
-  const picture = drawPicture(2, [500, 500]);
+  const image = drawImage(2, [500, 500]);
   const requests = Array.from({ length: 40 }, async (_, i) => {
-    // Other bytes each time: every picture is read.
-    const file = new Uint8Array(picture.length + i % 10);
-    file.set(picture);
+    // Other bytes each time: every image is read.
+    const file = new Uint8Array(image.length + i % 10);
+    file.set(image);
     const signal = AbortSignal.timeout(random.between(1, 400));
     try {
       const response = await fetch(`${server.base}/v1/chat/completions`, {
@@ -121,13 +121,13 @@ Deno.test("chat: clients that hang up while pictures are read or answered leave 
   const response = await fetch(`${server.base}/v1/chat/completions`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify(body(dataUrl(drawPicture(0, SIZE)))),
+    body: JSON.stringify(body(dataUrl(drawImage(0, SIZE)))),
   });
   assert.equal(response.status, 200);
   assert.equal((await response.json()).usage.completion_tokens, 6);
 });
 
-Deno.test("chat: pictures that are too large together answer 413 and are let go", async () => {
+Deno.test("chat: images that are too large together answer 413 and are let go", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   await using app = await new TestApp({ folder: folder.path }).ready();
   const file = `${folder.path}/large.png`;

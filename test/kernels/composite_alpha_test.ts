@@ -8,7 +8,7 @@ import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { Random } from "../unit/engine/random.ts";
-import { noiseImage } from "./picture_case.ts";
+import { noiseImage } from "./image_case.ts";
 
 interface Case {
   readonly name: string;
@@ -108,7 +108,7 @@ Deno.test("compositeAlpha() gives what is opaque an alpha channel", () => {
   assert.deepEqual(got, compositeAlpha(opaque, mask));
 });
 
-Deno.test("compositeBands() makes of some rows what they are in the whole picture", () => {
+Deno.test("compositeBands() makes of some rows what they are in the whole image", () => {
   for (const { name, image, form } of CASES) {
     const { width, height, channels, data } = image;
     const mask = { values: maskOf(form), form };

@@ -7,7 +7,7 @@ import { createBuffer } from "../../src/gpu/device.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { resize } from "../../src/media/resample.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { noiseImage, RESIZE_CASES } from "./picture_case.ts";
+import { noiseImage, RESIZE_CASES } from "./image_case.ts";
 import { runAndRead } from "./tensors.ts";
 
 function roundHalfUp(sum: number): number {
@@ -65,7 +65,7 @@ for (const { name, image, form } of RESIZE_CASES) {
   });
 }
 
-Deno.test("resizeNormalize() has the levels of the picture that resize() makes, alpha passed over", () => {
+Deno.test("resizeNormalize() has the levels of the image that resize() makes, alpha passed over", () => {
   const opaque = noiseImage(211, 97);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const [width, height] = [31, 29];

@@ -27,15 +27,15 @@ export const MODELS = {
 /** A kind that there is a built-in model of. */
 export type LoadKind = keyof typeof MODELS;
 
-const PICTURE = encode({
+const IMAGE = encode({
   width: 64,
   height: 64,
   channels: 3,
   data: Uint8Array.from({ length: 64 * 64 * 3 }, (_, at) => at * 7 % 256),
 });
 
-function pictureUrl(): string {
-  return `data:image/png;base64,${PICTURE.toBase64()}`;
+function imageUrl(): string {
+  return `data:image/png;base64,${IMAGE.toBase64()}`;
 }
 
 /** Half a second of a tone, 16 kHz. */
@@ -77,7 +77,7 @@ function chat(kind: LoadKind, content: unknown): SmallRequest {
 
 /** See the module. */
 export function smallRequest(kind: LoadKind): SmallRequest {
-  const seen = [{ type: "image_url", image_url: { url: pictureUrl() } }];
+  const seen = [{ type: "image_url", image_url: { url: imageUrl() } }];
   switch (kind) {
     case "text":
       return chat(kind, "What is the capital of France?");

@@ -1,6 +1,6 @@
 /**
  * `deno task soak [--minutes <count>] [--output <file>]`: low load of mixed kinds on one server after the other, with
- * hang-ups and restarts, while what its process holds is written down; ends with a picture of it.
+ * hang-ups and restarts, while what its process holds is written down; ends with an image of it.
  *
  * @module
  */

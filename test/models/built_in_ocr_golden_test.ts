@@ -1,9 +1,9 @@
-/** The built-in model that reads, both backends: every golden picture is read as it says. */
+/** The built-in model that reads, both backends: every golden image is read as it says. */
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -11,7 +11,7 @@ import { openModel } from "../fixtures/model.ts";
 const FOLDER = findModelFolder("hearth-demo-ocr")!;
 
 interface Golden {
-  readonly picture: string;
+  readonly image: string;
   readonly text: string;
 }
 
@@ -21,17 +21,17 @@ const goldens: readonly Golden[] =
 async function assertReadings(backend: Backend): Promise<void> {
   await using model = await openModel(FOLDER, { backend });
   const answers = await Promise.all(
-    goldens.map(async ({ picture }) =>
-      await chat(model, [pictureMessage(await Deno.readFile(`${FOLDER}/${picture}`))])
+    goldens.map(async ({ image }) =>
+      await chat(model, [imageMessage(await Deno.readFile(`${FOLDER}/${image}`))])
     ),
   );
   const read = answers.map(({ texts }, index) => ({ ...goldens[index]!, text: texts[0] }));
   assert.deepEqual(read, goldens);
 }
 
-cpuTest("hearth-demo-ocr reads its golden pictures on the CPU", assertReadings);
+cpuTest("hearth-demo-ocr reads its golden images on the CPU", assertReadings);
 
 gpuTest(
-  "hearth-demo-ocr reads its golden pictures on WebGPU",
+  "hearth-demo-ocr reads its golden images on WebGPU",
   async (gpu) => await assertReadings(await WebGpuBackend.create(gpu)),
 );

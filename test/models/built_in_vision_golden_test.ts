@@ -37,7 +37,7 @@ interface Golden {
 const goldens: readonly Golden[] =
   JSON.parse(await Deno.readTextFile(`${FOLDER}/golden.json`)).conversations;
 
-/** The messages with their pictures read. */
+/** The messages with their images read. */
 function messagesOf({ messages }: Golden): ChatMessage[] {
   return messages.map(({ role, content }): ChatMessage => ({
     role,
@@ -78,17 +78,17 @@ Deno.test("VisionPrompt.build() makes the golden prompts of hearth-demo-vision",
   const prompt = new VisionPrompt({ tokenizer, placeholder, imageTokenId });
   for (const golden of goldens) {
     const messages = messagesOf(golden);
-    const images = messages.flatMap(({ content }) => typeof content === "string" ? [] : content)
+    const parts = messages.flatMap(({ content }) => typeof content === "string" ? [] : content)
       .filter((part) => part.type === "image");
     const prepared = await Promise.all(
-      images.map(async ({ bytes }) => await processor.prepare(await decodeImage(bytes))),
+      parts.map(async ({ bytes }) => await processor.prepare(await decodeImage(bytes))),
     );
-    const pictures = prepared.map(({ text }, index) => ({
+    const images = prepared.map(({ text }, index) => ({
       key: String(index),
       text,
       source: { rows: () => Promise.reject() },
     }));
-    const { promptTokens } = prompt.build(messages, { pictures });
+    const { promptTokens } = prompt.build(messages, { images });
     assert.deepEqual([...promptTokens], golden.prompt_ids, golden.name);
   }
 });

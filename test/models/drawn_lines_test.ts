@@ -1,15 +1,15 @@
-/** Pictures of one line with much or little around it, drawn in a font that the built-in model was not trained on. */
+/** Images of one line with much or little around it, drawn in a font that the built-in model was not trained on. */
 import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { encodePng } from "../../src/media/png.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { Drawing } from "../fixtures/drawing.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { openModel } from "../fixtures/model.ts";
 
 const TEXTS = ["www.example.org", "Invoice 20417", "Save changes", "MEETING ROOM 4"];
 const SIZE = 24;
-/** Of the letters, among pictures of one height. */
+/** Of the letters, among images of one height. */
 const MOST_WRONG = 0.05;
 
 Deno.test("LineOcrModel reads a line whatever margins it has above and below", async () => {
@@ -24,7 +24,7 @@ Deno.test("LineOcrModel reads a line whatever margins it has above and below", a
         baseline,
         size: SIZE,
       });
-      const answer = await chat(model, [pictureMessage(encodePng(drawing.pixels))]);
+      const answer = await chat(model, [imageMessage(encodePng(drawing.pixels))]);
       read.push(answer.texts[0]!);
       wrong += distance(answer.texts[0]!, text);
       letters += text.length;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { HearthError, StartupError } from "../../src/errors.ts";
 import { ImagePreprocessor } from "../../src/models/ocr/image_preprocessor.ts";
-import { makeTinyOcr, ocrPicture } from "../fixtures/tiny_ocr.ts";
+import { makeTinyOcr, ocrImage } from "../fixtures/tiny_ocr.ts";
 
 const NEVER = new AbortController().signal;
 
@@ -13,7 +13,7 @@ Deno.test("ImagePreprocessor prepares and decodes, and names the part that it re
   await using tiny = await makeTinyOcr("trocr");
   const imagePreprocessor = await ImagePreprocessor.open({ folder: tiny.folder });
   try {
-    const { dims, width, height } = await imagePreprocessor.prepare(partOf(ocrPicture(0)), NEVER);
+    const { dims, width, height } = await imagePreprocessor.prepare(partOf(ocrImage(0)), NEVER);
     assert.deepEqual([[...dims], width, height], [[1, 3, 48, 64], 64, 48]);
     await assert.rejects(
       imagePreprocessor.decode(partOf(new Uint8Array(9)), NEVER),
@@ -24,7 +24,7 @@ Deno.test("ImagePreprocessor prepares and decodes, and names the part that it re
         return true;
       },
     );
-    const { data } = await imagePreprocessor.decode(partOf(ocrPicture(0)), NEVER);
+    const { data } = await imagePreprocessor.decode(partOf(ocrImage(0)), NEVER);
     assert.equal(data.length, 64 * 48 * 3);
   } finally {
     imagePreprocessor.close();
@@ -34,18 +34,18 @@ Deno.test("ImagePreprocessor prepares and decodes, and names the part that it re
 Deno.test("ImagePreprocessor leaves out who goes while waiting, and begins anew when its thread has ended", async () => {
   const imagePreprocessor = await ImagePreprocessor.open();
   try {
-    const first = imagePreprocessor.decode(partOf(ocrPicture(0)), NEVER);
+    const first = imagePreprocessor.decode(partOf(ocrImage(0)), NEVER);
     const abort = new AbortController();
-    const second = imagePreprocessor.decode(partOf(ocrPicture(1)), abort.signal);
+    const second = imagePreprocessor.decode(partOf(ocrImage(1)), abort.signal);
     abort.abort(new Error("gone"));
     await assert.rejects(second, /gone/);
     assert.equal((await first).width, 64);
-    const large = ocrPicture(2, { width: 2000, height: 1500 });
+    const large = ocrImage(2, { width: 2000, height: 1500 });
     const cut = imagePreprocessor.decode(partOf(large), NEVER);
     await new Promise((resolve) => setTimeout(resolve, 0));
     imagePreprocessor.close();
     await assert.rejects(cut, /was ended/);
-    assert.equal((await imagePreprocessor.decode(partOf(ocrPicture(3)), NEVER)).width, 64);
+    assert.equal((await imagePreprocessor.decode(partOf(ocrImage(3)), NEVER)).width, 64);
   } finally {
     imagePreprocessor.close();
   }

@@ -12,15 +12,15 @@ import { encodePng } from "../../src/media/png.ts";
 import { rectify } from "../../src/media/rectify.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
-import { stackPictures } from "../../src/models/ocr/picture_tensor.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { stackImages } from "../../src/models/ocr/image_tensor.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { openModel } from "../fixtures/model.ts";
 
 const FOLDER = findModelFolder("ppocr-v2-mobile");
-const PICTURES = fileURLToPath(new URL("../../../shared/testdata/ocr", import.meta.url));
-const isThere = FOLDER !== undefined && existsSync(PICTURES);
+const IMAGES = fileURLToPath(new URL("../../../shared/testdata/ocr", import.meta.url));
+const isThere = FOLDER !== undefined && existsSync(IMAGES);
 
 interface Goldens {
   readonly exact: readonly {
@@ -46,8 +46,8 @@ function readGoldens(): Goldens {
   return JSON.parse(Deno.readTextFileSync(join(FOLDER!, "golden.json")));
 }
 
-async function readPicture(name: string): Promise<Uint8Array<ArrayBuffer>> {
-  return await Deno.readFile(join(PICTURES, name));
+async function readImage(name: string): Promise<Uint8Array<ArrayBuffer>> {
+  return await Deno.readFile(join(IMAGES, name));
 }
 
 function levelsOf(config: LineOcrConfig, recipe: Goldens["exact"][number]["recipe"]) {
@@ -60,9 +60,9 @@ async function checkGraphs(backend: Backend, wanted: RegExp, tolerance: number):
   const config = await readLineOcrConfig(await openFolder(FOLDER!));
   for (const golden of readGoldens().exact.filter(({ model }) => wanted.test(model))) {
     const session = await backend.openSession(await Deno.readFile(join(FOLDER!, golden.model)));
-    const picture = await decodeImage(await readPicture(golden.input.split("/").at(-1)!));
+    const image = await decodeImage(await readImage(golden.input.split("/").at(-1)!));
     const levels = levelsOf(config, golden.recipe);
-    const input = stackPictures([picture], { width: golden.input_shape[3]!, levels });
+    const input = stackImages([image], { width: golden.input_shape[3]!, levels });
     assert.deepEqual([...input.dims], golden.input_shape);
     const outputs = await session.run({ [session.inputs[0]!.name]: input });
     const output = Object.values(outputs)[0]!;
@@ -106,12 +106,12 @@ function errorRate(read: string, wanted: string): number {
 }
 
 async function readText(
-  pictures: readonly Uint8Array<ArrayBuffer>[],
+  images: readonly Uint8Array<ArrayBuffer>[],
   text = "",
 ): Promise<string[]> {
   await using model = await openModel(FOLDER!);
   const answers = await Promise.all(
-    pictures.map((picture) => chat(model, [pictureMessage(picture, text)])),
+    images.map((image) => chat(model, [imageMessage(image, text)])),
   );
   return answers.map(({ texts }) => texts[0]!);
 }
@@ -119,7 +119,7 @@ async function readText(
 ocrTest("LineOcrModel reads pages in two scripts, side by side", async () => {
   const says = readGoldens().what_the_images_say;
   const names = ["en.jpg", "japan.jpg"];
-  const read = await readText(await Promise.all(names.map(readPicture)));
+  const read = await readText(await Promise.all(names.map(readImage)));
   const limits = [0.03, 0.08];
   names.forEach((name, index) => {
     const wanted = (says[`testdata/ocr/${name}`] as string[]).join("\n");
@@ -130,7 +130,7 @@ ocrTest("LineOcrModel reads pages in two scripts, side by side", async () => {
 });
 
 ocrTest("LineOcrModel reads a line that is cut out closely, upright and upside down", async () => {
-  const file = await readPicture("en_rec.jpg");
+  const file = await readImage("en_rec.jpg");
   const { width, height, channels, data } = await decodeImage(file.slice());
   const turned = new Uint8Array(data.length);
   for (let from = 0; from < data.length; from += channels) {
@@ -142,7 +142,7 @@ ocrTest("LineOcrModel reads a line that is cut out closely, upright and upside d
 });
 
 ocrTest("LineOcrModel reads a page that lies askew", async () => {
-  const page = await decodeImage(await readPicture("en.jpg"));
+  const page = await decodeImage(await readImage("en.jpg"));
   const says = readGoldens().what_the_images_say["testdata/ocr/en.jpg"] as string[];
   const turned = await Promise.all([-6, 4].map((degrees) => encodePng(askew(page, degrees))));
   for (const text of await readText(turned)) {
@@ -166,7 +166,7 @@ function askew(page: Pixels, degrees: number): Pixels {
 }
 
 ocrTest("LineOcrModel reads in the script that the text names", async () => {
-  const file = await readPicture("en_rec.jpg");
+  const file = await readImage("en_rec.jpg");
   const [japanese] = await readText([file], "japan");
   const wanted = readGoldens().what_the_images_say["testdata/ocr/en_rec.jpg"] as string;
   assert.ok(errorRate(japanese!, wanted) > 0.05, japanese);
@@ -176,8 +176,8 @@ ocrTest(
   "LineOcrModel gives a row in one piece, its characters' probabilities, and keeps to limits",
   async () => {
     await using model = await openModel(FOLDER!);
-    const file = await readPicture("en.jpg");
-    const ask = (extra: object) => chat(model, [pictureMessage(file.slice())], extra);
+    const file = await readImage("en.jpg");
+    const ask = (extra: object) => chat(model, [imageMessage(file.slice())], extra);
     const { texts, numDeltas, usage, logprobs } = await ask({ topLogprobs: 2 });
     assert.equal(numDeltas, 4);
     assert.equal(usage.completionTokens, texts[0]!.length + 1);
@@ -191,7 +191,7 @@ ocrTest(
   },
 );
 
-ocrTest("LineOcrModel finds nothing in a picture without text", async () => {
+ocrTest("LineOcrModel finds nothing in an image without text", async () => {
   const [width, height] = [300, 200];
   const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => at % 7 * 30);
   assert.deepEqual(await readText([encodePng({ width, height, channels: 3, data })]), [""]);
@@ -201,17 +201,17 @@ ocrTest(
   "LineOcrModel says nothing more once it is cancelled, and goes on with others",
   async () => {
     await using model = await openModel(FOLDER!);
-    const file = await readPicture("en.jpg");
+    const file = await readImage("en.jpg");
     const options = { stop: [], n: 1 };
     let numHeard = 0;
     const cancels = Array.from({ length: 6 }, () => {
-      const messages = [pictureMessage(file.slice())];
+      const messages = [imageMessage(file.slice())];
       return model.start({ type: "chat", requestId: "test", messages, options }, () => {
         numHeard++;
         return Promise.resolve();
       });
     });
-    const line = chat(model, [pictureMessage(await readPicture("en_rec.jpg"))]);
+    const line = chat(model, [imageMessage(await readImage("en_rec.jpg"))]);
     for (const cancel of cancels.slice(0, 5)) cancel();
     while (numHeard === 0) await new Promise((resolve) => setTimeout(resolve, 1));
     cancels[5]!();
@@ -222,11 +222,11 @@ ocrTest(
 );
 
 ocrTest(
-  "LineOcrModel refuses more answers than one, and a conversation without a picture",
+  "LineOcrModel refuses more answers than one, and a conversation without an image",
   async () => {
     await using model = await openModel(FOLDER!);
-    const picture = pictureMessage(await readPicture("en_rec.jpg"));
-    await assert.rejects(chat(model, [picture], { n: 2 }), /n: this model gives 1 answer, saw 2/);
+    const image = imageMessage(await readImage("en_rec.jpg"));
+    await assert.rejects(chat(model, [image], { n: 2 }), /n: this model gives 1 answer, saw 2/);
     await assert.rejects(
       chat(model, [{ role: "user", content: "Hello" }]),
       /want an image_url part/,
@@ -235,11 +235,11 @@ ocrTest(
 );
 
 ocrTest(
-  "LineOcrModel refuses a picture above the limit that was set, naming the flag",
+  "LineOcrModel refuses an image above the limit that was set, naming the flag",
   async () => {
     await using model = await openModel(FOLDER!, { engine: { maxImagePixels: 1000 } });
-    const picture = pictureMessage(await readPicture("en_rec.jpg"));
-    await assert.rejects(chat(model, [picture]), /--max-image-megapixels/);
+    const image = imageMessage(await readImage("en_rec.jpg"));
+    await assert.rejects(chat(model, [image]), /--max-image-megapixels/);
   },
 );
 

@@ -25,7 +25,7 @@ const PROCESSOR = {
   image_std: 0.5,
 };
 
-/** Grey levels of every value, in a picture of the model's own size: nothing is resized. */
+/** Grey levels of every value, in an image of the model's own size: nothing is resized. */
 function greyRamp(): Pixels {
   const data = new Uint8Array(3 * SIZE * SIZE);
   for (let i = 0; i < SIZE * SIZE; i++) data.fill(i % 256, 3 * i, 3 * i + 3);
@@ -170,7 +170,7 @@ Deno.test("MattingModel assumes what its family does where the folder has no pro
   assertAlpha((await alphaOfFile(png)).data, PROBABILITY);
 });
 
-Deno.test("MattingModel runs pictures one by one where a graph takes no batches after all", async () => {
+Deno.test("MattingModel runs images one by one where a graph takes no batches after all", async () => {
   for (const graph of [{ onlyOne: true }, { batch: 1 }]) {
     const options = { processor: PROCESSOR };
     await using folder = await MattingFolder.create(mattingGraph(graph), options);

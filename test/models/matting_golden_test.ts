@@ -23,9 +23,9 @@ import {
   alphaOfFile,
   compareAlpha,
   DRAWINGS,
+  imageGpuTest,
+  imageTest,
   matte,
-  pictureGpuTest,
-  pictureTest,
 } from "../fixtures/matting.ts";
 import { openModel } from "../fixtures/model.ts";
 
@@ -68,7 +68,7 @@ async function assertDemoGolden(
   await session.release();
 }
 
-interface DemoPicture {
+interface DemoImage {
   readonly file: string;
   readonly alpha: string;
   readonly iou: number;
@@ -78,10 +78,10 @@ interface DemoPicture {
 /** Figures were taken with Pillow's filters and another JPEG decoder. */
 const SLACK = 0.002;
 
-async function assertDemoPictures(backend: Backend, only?: readonly string[]): Promise<void> {
-  const { pictures } = JSON.parse(await Deno.readTextFile(`${DRAWINGS}/golden.json`));
+async function assertDemoImages(backend: Backend, only?: readonly string[]): Promise<void> {
+  const { images } = JSON.parse(await Deno.readTextFile(`${DRAWINGS}/golden.json`));
   await using model = await openModel(DEMO, { backend });
-  for (const { file, alpha, iou, mae } of pictures as DemoPicture[]) {
+  for (const { file, alpha, iou, mae } of images as DemoImage[]) {
     if (only?.includes(file) === false) continue;
     const { png } = await matte(model, await Deno.readFile(`${DRAWINGS}/${file}`));
     const want = await alphaOfFile(await Deno.readFile(`${DRAWINGS}/${alpha}`));
@@ -91,7 +91,7 @@ async function assertDemoPictures(backend: Backend, only?: readonly string[]): P
   }
 }
 
-/** By picture, what the model's card says. */
+/** By image, what the model's card says. */
 const CARD: Readonly<Record<string, number>> = {
   "animal-1": 0.676,
   "car-1": 0.270,
@@ -111,7 +111,7 @@ async function readSelfieCases(): Promise<readonly SelfieCase[]> {
   return JSON.parse(await Deno.readTextFile(`${SELFIE}/golden.json`)).cases;
 }
 
-/** The mask of a picture of the model's own size, where nothing is resized. */
+/** The mask of an image of the model's own size, where nothing is resized. */
 async function assertSelfieGolden(folder: string, backend: Backend, only?: number): Promise<void> {
   await using model = await openModel(SELFIE!, { backend });
   for (const { name, output } of (await readSelfieCases()).slice(0, only)) {
@@ -137,10 +137,10 @@ gpuTest("the built-in model's graphs give their golden values on WebGPU", async 
 });
 
 Deno.test("drawings have the alpha that the reference found, on the CPU", async () => {
-  await assertDemoPictures(new CpuBackend());
+  await assertDemoImages(new CpuBackend());
 });
 
-/** A backend whose pictures go to the device, though it be a software adapter. */
+/** A backend whose images go to the device, though it be a software adapter. */
 async function openWholly(gpu: GpuContext): Promise<Backend> {
   const backend = await WebGpuBackend.create(gpu);
   backend.openImages = () => WebGpuImages.create(gpu, { takesImages: true });
@@ -148,11 +148,11 @@ async function openWholly(gpu: GpuContext): Promise<Backend> {
 }
 
 gpuTest("drawings have the alpha that the reference found, on WebGPU", async (gpu) => {
-  await assertDemoPictures(await openWholly(gpu), ["demo-b.png", "demo-e.jpg"]);
-  await assertDemoPictures(await WebGpuBackend.create(gpu), ["demo-f.png"]);
+  await assertDemoImages(await openWholly(gpu), ["demo-b.png", "demo-e.jpg"]);
+  await assertDemoImages(await WebGpuBackend.create(gpu), ["demo-f.png"]);
 });
 
-pictureTest("photographs are cut out as well as the built-in model's card says", async (folder) => {
+imageTest("photographs are cut out as well as the built-in model's card says", async (folder) => {
   await using model = await openModel(DEMO);
   for (const [name, iou] of Object.entries(CARD)) {
     const { png } = await matte(model, await Deno.readFile(`${folder}/${name}.jpg`));
@@ -163,10 +163,10 @@ pictureTest("photographs are cut out as well as the built-in model's card says",
 });
 
 Deno.test("refine brings alphas closer to the true ones", async () => {
-  const { pictures } = JSON.parse(await Deno.readTextFile(`${DRAWINGS}/golden.json`));
+  const { images } = JSON.parse(await Deno.readTextFile(`${DRAWINGS}/golden.json`));
   await using model = await openModel(DEMO);
   const errors = { plain: 0, refined: 0 };
-  for (const { file, alpha } of pictures as DemoPicture[]) {
+  for (const { file, alpha } of images as DemoImage[]) {
     const image = await Deno.readFile(`${DRAWINGS}/${file}`);
     const want = await alphaOfFile(await Deno.readFile(`${DRAWINGS}/${alpha}`));
     const agreement = async (refine: boolean) =>
@@ -180,7 +180,7 @@ Deno.test("refine brings alphas closer to the true ones", async () => {
   assert.ok(errors.refined < 0.95 * errors.plain);
 });
 
-pictureTest("selfie segmentation gives its golden values and overlaps", async (folder) => {
+imageTest("selfie segmentation gives its golden values and overlaps", async (folder) => {
   await assertSelfieGolden(folder, new CpuBackend());
   await using model = await openModel(SELFIE!);
   for (const { name, person, iou_with_rembg: iou } of await readSelfieCases()) {
@@ -193,6 +193,6 @@ pictureTest("selfie segmentation gives its golden values and overlaps", async (f
   }
 }, { ignore: SELFIE === undefined });
 
-pictureGpuTest("selfie segmentation gives its golden values on WebGPU", async (folder, gpu) => {
+imageGpuTest("selfie segmentation gives its golden values on WebGPU", async (folder, gpu) => {
   await assertSelfieGolden(folder, await openWholly(gpu), 1);
 }, { ignore: SELFIE === undefined });

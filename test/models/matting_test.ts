@@ -1,4 +1,4 @@
-/** Background removal of pictures of every size, together and cancelled. */
+/** Background removal of images of every size, together and cancelled. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
@@ -8,8 +8,8 @@ import { encodePng } from "../../src/media/png.ts";
 import type { MattingModel } from "../../src/models/matting/matting.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
-import { alphaOfFile, compareAlpha, discFile, discPicture, matte } from "../fixtures/matting.ts";
-import { PICTURES } from "../fixtures/pictures.ts";
+import { alphaOfFile, compareAlpha, discFile, discImage, matte } from "../fixtures/matting.ts";
+import { IMAGES } from "../fixtures/images.ts";
 import { openModel } from "../fixtures/model.ts";
 import { Random } from "../unit/engine/random.ts";
 
@@ -29,23 +29,23 @@ async function assertSizes(
   }
 }
 
-Deno.test("MattingModel gives a picture its own size, on the CPU", async () => {
+Deno.test("MattingModel gives an image its own size, on the CPU", async () => {
   await using model = await openModel(DEMO);
   await assertSizes(model as unknown as MattingModel);
 });
 
-gpuTest("MattingModel gives a picture its own size, on WebGPU", async (gpu) => {
+gpuTest("MattingModel gives an image its own size, on WebGPU", async (gpu) => {
   const backend = await WebGpuBackend.create(gpu);
   backend.openImages = () => WebGpuImages.create(gpu, { takesImages: true });
   await using model = await openModel(DEMO, { backend });
   await assertSizes(model as unknown as MattingModel, [[1, 1], [255, 257], [1, 300]]);
 });
 
-Deno.test("MattingModel turns pictures upright, and takes every format", async () => {
+Deno.test("MattingModel turns images upright, and takes every format", async () => {
   await using model = await openModel(DEMO);
-  const turned = PICTURES.filter(({ name }) => /orientation [168]$/.test(name));
+  const turned = IMAGES.filter(({ name }) => /orientation [168]$/.test(name));
   const formats = ["png", "bmp", "tiff", "jpeg", "webp", "gif"].map((format) =>
-    PICTURES.find(({ name }) => name.startsWith(`${format} `))!
+    IMAGES.find(({ name }) => name.startsWith(`${format} `))!
   );
   assert.ok(turned.length >= 9);
   for (const { name, file, width, height } of [...turned, ...formats]) {
@@ -58,7 +58,7 @@ Deno.test("MattingModel turns pictures upright, and takes every format", async (
 Deno.test("MattingModel cuts 48 megapixels out, two threads at it", async () => {
   await using model = await openModel(DEMO, { cpuThreads: 2 });
   const [width, height] = [8000, 6000];
-  const small = discPicture(80, 60);
+  const small = discImage(80, 60);
   const data = new Uint8Array(3 * width * height);
   for (let y = 0; y < height; y++) {
     const row = y * width * 3;
@@ -109,7 +109,7 @@ function limitsOf(limits: GPUSupportedLimits): Record<string, number> {
   return { maxBufferSize, maxStorageBufferBindingSize };
 }
 
-Deno.test("MattingModel gives pictures that come together what each gets alone", async () => {
+Deno.test("MattingModel gives images that come together what each gets alone", async () => {
   await using model = await openModel(DEMO);
   const files = await Promise.all(
     [[64, 48], [100, 100], [31, 77], [200, 20], [48, 64], [90, 91], [64, 64]].map((
@@ -125,9 +125,9 @@ Deno.test("MattingModel gives pictures that come together what each gets alone",
   }
   const text = await model.metrics.metrics();
   const valueOf = (part: string) =>
-    Number(new RegExp(`^hearth_batch_pictures${part} (\\d+)$`, "m").exec(text)![1]);
+    Number(new RegExp(`^hearth_batch_images${part} (\\d+)$`, "m").exec(text)![1]);
   assert.equal(valueOf("_sum"), 2 * files.length);
-  assert.ok(valueOf("_count") < 2 * files.length, "no two pictures shared a batch");
+  assert.ok(valueOf("_count") < 2 * files.length, "no two images shared a batch");
 });
 
 Deno.test("MattingModel tells nothing of what was cancelled, and goes on", async () => {

@@ -3,16 +3,16 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { PictureReader } from "../../src/models/ocr/picture_reader.ts";
+import { ImageReader } from "../../src/models/ocr/image_reader.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { openModel } from "../fixtures/model.ts";
 import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { makeTinyOcr, OCR_FAMILIES, ocrPicture, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+import { makeTinyOcr, OCR_FAMILIES, ocrImage, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
 
-/** That the tiny encoders make of a picture. */
+/** That the tiny encoders make of an image. */
 const NUM_PLACES = 12;
 const END_TOKEN = 2;
 
@@ -20,11 +20,11 @@ const END_TOKEN = 2;
 const ON_WEBGPU: ReadonlySet<TinyOcrFamily> = new Set(["trocr", "florence"]);
 
 for (const family of OCR_FAMILIES) {
-  Deno.test(`PictureReader prepares pictures for ${family} as transformers.js does`, async () => {
+  Deno.test(`ImageReader prepares images for ${family} as transformers.js does`, async () => {
     await using tiny = await makeTinyOcr(family);
-    const reader = await PictureReader.load(tiny.folder);
+    const reader = await ImageReader.load(tiny.folder);
     for (const { number, pixels: { dims, step, values } } of OCR_GOLDENS[family]) {
-      const prepared = await reader.prepare(await decodeImage(ocrPicture(number)));
+      const prepared = await reader.prepare(await decodeImage(ocrImage(number)));
       assert.deepEqual([...prepared.dims], dims);
       values.forEach((value, spot) => {
         const ours = prepared.data[spot * step]!;
@@ -51,7 +51,7 @@ for (const family of OCR_FAMILIES) {
 async function checkGoldens(folder: string, family: TinyOcrFamily, model: Model): Promise<void> {
   const { tokenTexts } = await loadTokenizer(await openFolder(folder));
   for (const { number, request, tokens, text, encoderTokens } of OCR_GOLDENS[family]) {
-    const message = pictureMessage(ocrPicture(number), request);
+    const message = imageMessage(ocrImage(number), request);
     const result = await chat(model, [message], { maxTokens: tokens.length, topLogprobs: 0 });
     const chosen = result.logprobs[0]!.map(({ bytes }) => bytes);
     const hasEnded = tokens.at(-1) === END_TOKEN;

@@ -7,13 +7,13 @@ import type { Model } from "../../src/models/model.ts";
 import type { ChatEvent } from "../../src/models/task.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
 import { writeHalf } from "../fixtures/half_model.ts";
 import { type OpenModel, openModel } from "../fixtures/model.ts";
 import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
-import { makeTinyOcr, ocrPicture, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
-import { pictureEncoder } from "../fixtures/tiny_ocr_graphs.ts";
+import { makeTinyOcr, ocrImage, type TinyOcrFamily } from "../fixtures/tiny_ocr.ts";
+import { imageEncoder } from "../fixtures/tiny_ocr_graphs.ts";
 
 /** The id of `</s_answer>`: behind four special tokens, the bytes and five other tags. */
 const ANSWER_END = 4 + 256 + 5;
@@ -40,19 +40,19 @@ async function refusal(
   return { kind: error.kind, param: error.param };
 }
 
-/** Eight pictures at once, answers of up to `numTokens` tokens; they come from the thread that prepares them one by one. */
+/** Eight images at once, answers of up to `numTokens` tokens; they come from the thread that prepares them one by one. */
 async function checkTogether(
   model: Model,
   { numTokens, maxSteps }: { readonly numTokens: number; readonly maxSteps: number },
 ): Promise<void> {
-  const messages = Array.from({ length: 8 }, (_, number) => pictureMessage(ocrPicture(number)));
+  const messages = Array.from({ length: 8 }, (_, number) => imageMessage(ocrImage(number)));
   const endless = { logitBias: [[2, -100]] } as const;
   const alone: string[] = [];
   for (const message of messages) {
     const answer = await chat(model, [copy(message)], { ...endless, maxTokens: numTokens });
     alone.push(answer.texts[0]!);
   }
-  assert.ok(new Set(alone).size >= 7, "the pictures are hardly told apart");
+  assert.ok(new Set(alone).size >= 7, "the images are hardly told apart");
   const stepsAlone = await figureOf(model, "hearth_step_seconds");
   const together = await Promise.all(
     messages.map((message, index) =>
@@ -61,14 +61,14 @@ async function checkTogether(
   );
   together.forEach(({ texts, usage }, index) => {
     assert.equal(usage.completionTokens, numTokens - index);
-    assert.ok(alone[index]!.startsWith(texts[0]!.replace(/\uFFFD+$/, "")), `picture ${index}`);
+    assert.ok(alone[index]!.startsWith(texts[0]!.replace(/\uFFFD+$/, "")), `image ${index}`);
   });
   const numSteps = await figureOf(model, "hearth_step_seconds") - stepsAlone;
   assert.ok(numSteps <= maxSteps, `${numSteps} steps for 8 answers of up to ${numTokens} tokens`);
 }
 
 /** A model takes a file's memory. */
-function copy(message: ReturnType<typeof pictureMessage>): ReturnType<typeof pictureMessage> {
+function copy(message: ReturnType<typeof imageMessage>): ReturnType<typeof imageMessage> {
   return structuredClone(message);
 }
 
@@ -100,7 +100,7 @@ for (const family of ["trocr", "florence"] as const) {
     assert.equal(model.dtype, "fp16");
     const { tokenTexts } = await loadTokenizer(await openFolder(tiny.folder));
     for (const { number, request, tokens } of OCR_GOLDENS[family].slice(0, 3)) {
-      const message = pictureMessage(ocrPicture(number), request);
+      const message = imageMessage(ocrImage(number), request);
       const { logprobs } = await chat(model, [message], { maxTokens: 4, topLogprobs: 0 });
       const wanted = tokens.slice(0, 4).map((token) => tokenTexts.of(token).bytes);
       assert.deepEqual(logprobs[0]!.map(({ bytes }) => bytes), wanted);
@@ -113,7 +113,7 @@ Deno.test("OcrModel runs requests whose texts are not alike beside each other", 
     const goldens = OCR_GOLDENS.florence;
     const answers = await Promise.all(
       goldens.map(async ({ number, request, tokens }) =>
-        await chat(model, [pictureMessage(ocrPicture(number), request)], {
+        await chat(model, [imageMessage(ocrImage(number), request)], {
           maxTokens: tokens.length,
         })
       ),
@@ -124,7 +124,7 @@ Deno.test("OcrModel runs requests whose texts are not alike beside each other", 
 Deno.test("OcrModel gives choices of their own, the same again under the same seed", () =>
   withModel("trocr", async (model) => {
     const ask = async (n: number, seed: number) =>
-      await chat(model, [pictureMessage(ocrPicture(1))], {
+      await chat(model, [imageMessage(ocrImage(1))], {
         n,
         seed,
         temperature: 1.5,
@@ -142,7 +142,7 @@ Deno.test("OcrModel gives choices of their own, the same again under the same se
 Deno.test("OcrModel reads greedily where neither the request nor the folder says otherwise", () =>
   withModel("trocr", async (model) => {
     const [golden] = OCR_GOLDENS.trocr;
-    const result = await chat(model, [pictureMessage(ocrPicture(golden!.number))], {
+    const result = await chat(model, [imageMessage(ocrImage(golden!.number))], {
       maxTokens: golden!.tokens.length,
       temperature: undefined,
     });
@@ -153,7 +153,7 @@ Deno.test("OcrModel ends at a stop string, at max_tokens and at the end of the c
   withModel("donut", async (model) => {
     const [golden] = OCR_GOLDENS.donut;
     const ask = async (extra: object) =>
-      await chat(model, [pictureMessage(ocrPicture(golden!.number))], extra);
+      await chat(model, [imageMessage(ocrImage(golden!.number))], extra);
     const stopped = await ask({ stop: ["ii<"] });
     assert.equal(stopped.texts[0], golden!.text.slice(0, golden!.text.indexOf("ii<")));
     assert.deepEqual(stopped.reasons, ["stop"]);
@@ -165,7 +165,7 @@ Deno.test("OcrModel ends at a stop string, at max_tokens and at the end of the c
 
 Deno.test("OcrModel ends an answer to a question where its tag ends", () =>
   withModel("docvqa", async (model) => {
-    const message = pictureMessage(ocrPicture(0), "What does it cost?");
+    const message = imageMessage(ocrImage(0), "What does it cost?");
     const forced = { logitBias: [[ANSWER_END, 100]], maxTokens: 5 } as const;
     const result = await chat(model, [message], forced);
     assert.deepEqual([result.texts, result.reasons], [[""], ["stop"]]);
@@ -174,7 +174,7 @@ Deno.test("OcrModel ends an answer to a question where its tag ends", () =>
 
 Deno.test("OcrModel answers a task with places in one piece, log-probabilities with it", () =>
   withModel("florence", async (model) => {
-    const message = pictureMessage(ocrPicture(0), "<OCR_WITH_REGION>");
+    const message = imageMessage(ocrImage(0), "<OCR_WITH_REGION>");
     const result = await chat(model, [message], { maxTokens: 40, topLogprobs: 2 });
     assert.equal(result.numDeltas, 1);
     assert.equal(result.logprobs[0]!.length, 40);
@@ -190,56 +190,56 @@ Deno.test("OcrModel answers a task with places in one piece, log-probabilities w
 
 Deno.test("OcrModel refuses what it cannot read, naming the part", () =>
   withModel("florence", async (model) => {
-    const picture = ocrPicture(0);
-    const image = (param: string, bytes = picture.slice()) =>
+    const image = ocrImage(0);
+    const part = (param: string, bytes = image.slice()) =>
       ({ type: "image", bytes, param }) as const;
     const user = (content: Parameters<typeof chat>[1][number]["content"]) =>
       refusal(chat(model, [{ role: "user", content }]));
     const path = "messages[0].content";
     assert.deepEqual(await user("Read this."), { kind: "invalid_value", param: path });
     assert.deepEqual(
-      await user([image(`${path}[0]`), image(`${path}[1]`)]),
+      await user([part(`${path}[0]`), part(`${path}[1]`)]),
       { kind: "invalid_value", param: `${path}[1]` },
     );
     assert.deepEqual(await refusal(chat(model, [])), { kind: "invalid_value", param: "messages" });
-    for (const bytes of [new Uint8Array(), picture.slice(0, 100), new Uint8Array(5000).fill(7)]) {
-      const seen = await user([image(`${path}[0]`, bytes)]);
+    for (const bytes of [new Uint8Array(), image.slice(0, 100), new Uint8Array(5000).fill(7)]) {
+      const seen = await user([part(`${path}[0]`, bytes)]);
       assert.deepEqual(seen, { kind: "invalid_media", param: `${path}[0]` });
     }
-    const long = await refusal(chat(model, [pictureMessage(picture.slice(), "word ".repeat(40))]));
+    const long = await refusal(chat(model, [imageMessage(image.slice(), "word ".repeat(40))]));
     assert.deepEqual(long, { kind: "context_length_exceeded", param: "messages" });
     const bias = { logitBias: [[90000, 1]] as const };
-    const biased = await refusal(chat(model, [pictureMessage(picture.slice())], bias));
+    const biased = await refusal(chat(model, [imageMessage(image.slice())], bias));
     assert.deepEqual(biased, { kind: "invalid_value", param: `logit_bias["90000"]` });
   }));
 
-Deno.test("OcrModel reads the picture of the last user message", () =>
+Deno.test("OcrModel reads the image of the last user message", () =>
   withModel("trocr", async (model) => {
     const [first, second] = OCR_GOLDENS.trocr;
     const read = await chat(model, [
       { role: "system", content: "You read." },
-      pictureMessage(ocrPicture(first!.number)),
+      imageMessage(ocrImage(first!.number)),
       { role: "assistant", content: first!.text },
-      pictureMessage(ocrPicture(second!.number)),
+      imageMessage(ocrImage(second!.number)),
     ], { maxTokens: second!.tokens.length });
     assert.equal(read.texts[0], second!.text);
   }));
 
 Deno.test("OcrModel asks for a question where the model answers nothing else", () =>
   withModel("docvqa", async (model) => {
-    const seen = await refusal(chat(model, [pictureMessage(ocrPicture(0))]));
+    const seen = await refusal(chat(model, [imageMessage(ocrImage(0))]));
     assert.deepEqual(seen, { kind: "invalid_value", param: "messages" });
   }));
 
-Deno.test("OcrModel refuses a picture above the limit that was set, naming the flag", async () => {
+Deno.test("OcrModel refuses an image above the limit that was set, naming the flag", async () => {
   await using tiny = await makeTinyOcr("trocr");
-  // As large as the largest picture of the warm-up.
+  // As large as the largest image of the warm-up.
   const [width, height] = [96, 64];
   await using model = await openModel(tiny.folder, {
     engine: { maxImagePixels: width * height },
   });
   const show = async (size: { width: number; height: number }) =>
-    await chat(model, [pictureMessage(ocrPicture(0, size))], { maxTokens: 1 });
+    await chat(model, [imageMessage(ocrImage(0, size))], { maxTokens: 1 });
   await show({ width, height });
   await assert.rejects(show({ width: width + 1, height }), (error: unknown) => {
     assert.ok(error instanceof HearthError);
@@ -254,23 +254,23 @@ Deno.test("OcrModel refuses a strip that its processor would blow up", () =>
     const [width, height] = [2, 60_000];
     const data = new Uint8Array(width * height * 3);
     const strip = encodePng({ width, height, channels: 3, data });
-    const seen = await refusal(chat(model, [pictureMessage(strip)]));
+    const seen = await refusal(chat(model, [imageMessage(strip)]));
     assert.deepEqual(seen, { kind: "invalid_media", param: "messages[0].content[0]" });
   }));
 
 Deno.test("OcrModel lets go of requests that are cancelled, wherever they are", () =>
   withModel("trocr", async (model) => {
-    const picture = ocrPicture(0);
+    const image = ocrImage(0);
     const heard: ChatEvent[] = [];
     const options = { stop: [], n: 2, temperature: 0, logitBias: [[2, -100]] } as const;
     const cancels = Array.from({ length: 20 }, () => {
-      const messages = [pictureMessage(picture.slice())];
+      const messages = [imageMessage(image.slice())];
       return model.start({ type: "chat", requestId: "test", messages, options }, (event) => {
         heard.push(event as ChatEvent);
         return Promise.resolve();
       });
     });
-    const stays = chat(model, [pictureMessage(picture.slice())], { maxTokens: 40 });
+    const stays = chat(model, [imageMessage(image.slice())], { maxTokens: 40 });
     for (const cancel of cancels.slice(0, 10)) cancel();
     while (heard.length < 30) await new Promise((resolve) => setTimeout(resolve, 1));
     for (const cancel of cancels) cancel();
@@ -284,16 +284,16 @@ Deno.test("OcrModel lets go of requests that are cancelled, wherever they are", 
   }));
 
 for (const family of ["trocr", "captioner"] as const) {
-  Deno.test(`OcrModel fails the picture whose logits are not numbers, and only that: ${family}`, async () => {
+  Deno.test(`OcrModel fails the image whose logits are not numbers, and only that: ${family}`, async () => {
     await using tiny = await makeTinyOcr(family);
-    const encoder = pictureEncoder("last_hidden_state", 11, { failsInTheDark: true });
+    const encoder = imageEncoder("last_hidden_state", 11, { failsInTheDark: true });
     await Deno.writeFile(join(tiny.folder, "onnx/encoder_model.onnx"), encoder);
     await using model = await openModel(tiny.folder);
     const ask = async (level: number) => {
       const [width, height] = [64, 48];
       const data = Uint8Array.from({ length: width * height * 3 }, (_, at) => level + at % 50);
-      const picture = encodePng({ width, height, channels: 3, data });
-      return await chat(model, [pictureMessage(picture)], { maxTokens: 6, n: 2 });
+      const image = encodePng({ width, height, channels: 3, data });
+      return await chat(model, [imageMessage(image)], { maxTokens: 6, n: 2 });
     };
     const [bright, white] = [await ask(160), await ask(200)];
     const together = await Promise.allSettled([160, 0, 200, 10].map(ask));

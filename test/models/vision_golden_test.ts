@@ -78,12 +78,12 @@ for (const family of VISION_FAMILIES) {
       const prepared = await Promise.all(
         files.map(async (file) => await processor.prepare(await decodeImage(file))),
       );
-      const pictures = prepared.map(({ text }, i) => ({
+      const images = prepared.map(({ text }, i) => ({
         key: String(i),
         text,
         source: { rows: () => Promise.reject() },
       }));
-      const { promptTokens } = prompt.build(messages, { pictures });
+      const { promptTokens } = prompt.build(messages, { images });
       assert.deepEqual([...promptTokens], golden.prompt);
       const pixels = prepared.flatMap(({ tensors }) => [
         ...tensors["pixel_values"]!.data as Float32Array,
@@ -102,7 +102,7 @@ for (const family of VISION_FAMILIES) {
   gpuTest(
     `VisionModel gives the greedy tokens of transformers.js on WebGPU, ${family}`,
     async (gpu) => {
-      // The last shows what matters here: where the device keeps rows and states of several pictures or turns.
+      // The last shows what matters here: where the device keeps rows and states of several images or turns.
       await assertSameTokens(
         family,
         await WebGpuBackend.create(gpu),

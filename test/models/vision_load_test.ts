@@ -10,8 +10,8 @@ import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { openModel } from "../fixtures/model.ts";
 import { GraphBuilder } from "../fixtures/graph_builder.ts";
-import { drawPicture } from "../fixtures/vision/vision_cases.ts";
-import { pictureEncoder } from "../fixtures/vision/vision_encoders.ts";
+import { drawImage } from "../fixtures/vision/vision_cases.ts";
+import { imageEncoder } from "../fixtures/vision/vision_encoders.ts";
 import { makeVisionFolder, TINY, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
 
 type Json = Record<string, unknown>;
@@ -43,8 +43,8 @@ const FAULTS: readonly Fault[] = [
   },
   {
     family: "idefics3",
-    what: "a chat template without pictures",
-    says: /shows no pictures: it makes no "<image>"/,
+    what: "a chat template without images",
+    says: /shows no images: it makes no "<image>"/,
     make: (folder) =>
       changeJson(folder, "tokenizer_config.json", (json) => ({
         ...json,
@@ -54,7 +54,7 @@ const FAULTS: readonly Fault[] = [
   {
     family: "llava_qwen2",
     what: "a processor that counts other tokens than the encoder gives",
-    says: /cannot be shown pictures: The vision encoder gave 16 rows for 4 image tokens/,
+    says: /cannot be shown images: The vision encoder gave 16 rows for 4 image tokens/,
     make: (folder) =>
       changeJson(folder, "processor_config.json", (json) => ({ ...json, patch_size: 28 })),
   },
@@ -64,7 +64,7 @@ const FAULTS: readonly Fault[] = [
     says: /gives rows of 48 numbers, and the decoder takes 32/,
     make: (folder) => {
       const sizes = { ...TINY, decoder: { ...TINY.decoder, hidden: 48 } };
-      const graph = pictureEncoder(sizes, { patch: 14, side: 56 });
+      const graph = imageEncoder(sizes, { patch: 14, side: 56 });
       return Deno.writeFile(join(folder, "onnx/vision_encoder.onnx"), graph);
     },
   },
@@ -108,14 +108,14 @@ Deno.test("VisionEncoder.encode() gives rows in the dtype of the embeddings", as
   await using folder = await makeVisionFolder("llava_qwen2");
   const backend = new CpuBackend();
   const processor = await VisionProcessor.load(folder.path);
-  const picture = await processor.prepare(await decodeImage(drawPicture(0, [56, 56])));
+  const image = await processor.prepare(await decodeImage(drawImage(0, [56, 56])));
   const rowsAs = async (type: "float32" | "float16") => {
     const encoder = await VisionEncoder.open({
       backend,
-      session: await backend.openSession(pictureEncoder(TINY, { patch: 14, side: 56 })),
+      session: await backend.openSession(imageEncoder(TINY, { patch: 14, side: 56 })),
       embeddings: { name: "inputs_embeds", type, shape: ["batch", "tokens", 32] },
     });
-    const rows = await encoder.encode(picture, 16);
+    const rows = await encoder.encode(image, 16);
     await encoder.dispose();
     assert.equal(rows.type, type);
     return Float32Array.from(rows.data as Float32Array);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { HearthError } from "../../src/errors.ts";
 import { VisionPreprocessor } from "../../src/models/vision/vision_preprocessor.ts";
-import { drawPicture } from "../fixtures/vision/vision_cases.ts";
+import { drawImage } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder } from "../fixtures/vision/vision_folder.ts";
 
 const { signal: NEVER } = new AbortController();
@@ -17,11 +17,11 @@ async function withPreparer(use: (preparer: VisionPreprocessor) => Promise<void>
   }
 }
 
-Deno.test("VisionPreprocessor.prepare() gives the encoder's inputs and the picture's words", () =>
+Deno.test("VisionPreprocessor.prepare() gives the encoder's inputs and the image's words", () =>
   withPreparer(async (preparer) => {
     assert.equal(preparer.placeholder, "<|image_pad|>");
     const { text, tensors } = await preparer.prepare(
-      { bytes: drawPicture(0, [112, 56]) },
+      { bytes: drawImage(0, [112, 56]) },
       NEVER,
     );
     assert.equal(text, "<|image_pad|>".repeat(8));
@@ -46,34 +46,34 @@ Deno.test("VisionPreprocessor.prepare() shows what is transparent on white", () 
 
 Deno.test("VisionPreprocessor.prepare() leaves the queue when it is told to, and goes on after a refusal", () =>
   withPreparer(async (preparer) => {
-    const picture = drawPicture(1, [400, 300]);
+    const image = drawImage(1, [400, 300]);
     const abort = new AbortController();
-    const first = preparer.prepare({ bytes: picture }, NEVER);
-    const second = preparer.prepare({ bytes: picture }, abort.signal);
-    const broken = preparer.prepare({ bytes: picture.slice(0, 40) }, NEVER);
+    const first = preparer.prepare({ bytes: image }, NEVER);
+    const second = preparer.prepare({ bytes: image }, abort.signal);
+    const broken = preparer.prepare({ bytes: image.slice(0, 40) }, NEVER);
     abort.abort(new Error("gone"));
     await assert.rejects(second, /gone/);
     await assert.rejects(broken, (error: HearthError) => error.kind === "invalid_media");
-    assert.equal((await first).text, (await preparer.prepare({ bytes: picture }, NEVER)).text);
+    assert.equal((await first).text, (await preparer.prepare({ bytes: image }, NEVER)).text);
   }));
 
 Deno.test("VisionPreprocessor.prepare() replaces a thread that has ended", () =>
   withPreparer(async (preparer) => {
-    const picture = drawPicture(1, [800, 600]);
-    const interrupted = preparer.prepare({ bytes: picture }, NEVER);
+    const image = drawImage(1, [800, 600]);
+    const interrupted = preparer.prepare({ bytes: image }, NEVER);
     await new Promise((resolve) => setTimeout(resolve, 1));
     preparer.close();
     await assert.rejects(interrupted, /was ended/);
-    assert.ok((await preparer.prepare({ bytes: picture }, NEVER)).text.length > 0);
+    assert.ok((await preparer.prepare({ bytes: image }, NEVER)).text.length > 0);
   }));
 
-Deno.test("VisionPreprocessor.prepare() refuses a picture above the limit that was set, naming the flag", async () => {
+Deno.test("VisionPreprocessor.prepare() refuses an image above the limit that was set, naming the flag", async () => {
   await using folder = await makeVisionFolder("qwen2_5_vl");
   const preparer = await VisionPreprocessor.open(folder.path, { maxPixels: 112 * 56 });
   try {
-    await preparer.prepare({ bytes: drawPicture(0, [112, 56]) }, NEVER);
+    await preparer.prepare({ bytes: drawImage(0, [112, 56]) }, NEVER);
     await assert.rejects(
-      preparer.prepare({ bytes: drawPicture(0, [112, 57]) }, NEVER),
+      preparer.prepare({ bytes: drawImage(0, [112, 57]) }, NEVER),
       { kind: "invalid_media", message: /--max-image-megapixels/ },
     );
   } finally {

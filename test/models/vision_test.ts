@@ -1,4 +1,4 @@
-/** Vision models: what requests with pictures get, together and alone, and what they leave behind. */
+/** Vision models: what requests with images get, together and alone, and what they leave behind. */
 import assert from "node:assert/strict";
 import type { EngineSettings } from "../../src/config.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
@@ -8,11 +8,11 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
 import { loadVision } from "../../src/models/vision/vision_load.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { type OpenModel, openModel, type OpenModelOptions } from "../fixtures/model.ts";
-import { drawPicture, MAIN_FAMILIES } from "../fixtures/vision/vision_cases.ts";
+import { drawImage, MAIN_FAMILIES } from "../fixtures/vision/vision_cases.ts";
 import { makeVisionFolder, type VisionFamily } from "../fixtures/vision/vision_folder.ts";
 
 const SIZE = [84, 56] as const;
@@ -35,10 +35,10 @@ async function metricOf(model: Model, name: string): Promise<number> {
 }
 
 function show(number: number, text = QUESTION): ChatMessage {
-  return pictureMessage(drawPicture(number, SIZE), text);
+  return imageMessage(drawImage(number, SIZE), text);
 }
 
-/** Conversations of one or two pictures, some alike, and some without any. */
+/** Conversations of one or two images, some alike, and some without any. */
 function mixedConversations(): ChatMessage[][] {
   const two = (a: number, b: number): ChatMessage => {
     const [first, second] = [show(a), show(b, "And this one?")];
@@ -74,7 +74,7 @@ async function assertSameTogether(
   });
   for (const engine of engines) {
     await withModel(family, { ...options, engine }, async (model) => {
-      // Pictures that are known come as fast as texts, and so all at once.
+      // Images that are known come as fast as texts, and so all at once.
       for (const messages of conversations) await chat(model, messages, { maxTokens: 1 });
       const together = await Promise.all(
         conversations.map((messages) => answer(model, messages)),
@@ -116,7 +116,7 @@ gpuTest(
 );
 
 for (const family of MAIN_FAMILIES) {
-  Deno.test(`VisionModel neither encodes nor computes a picture again in a second turn, ${family}`, () =>
+  Deno.test(`VisionModel neither encodes nor computes an image again in a second turn, ${family}`, () =>
     withModel(family, {}, async (model) => {
       const first = [show(0)];
       const { texts: [reply], usage } = await chat(model, first, { maxTokens: 4 });
@@ -129,7 +129,7 @@ for (const family of MAIN_FAMILIES) {
       assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
       const numFull = Math.floor(usage.promptTokens / 16) * 16;
       assert.ok(second.usage.cachedTokens >= numFull, `${second.usage.cachedTokens} of ${numFull}`);
-      // Equal tokens, another picture: nothing of it may come from the cache.
+      // Equal tokens, another image: nothing of it may come from the cache.
       const other = await chat(model, [show(1)], { maxTokens: 4 });
       assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
       assert.equal(other.usage.promptTokens, usage.promptTokens);
@@ -137,7 +137,7 @@ for (const family of MAIN_FAMILIES) {
     }));
 }
 
-Deno.test("VisionModel encodes a picture once for the choices of a request, and for requests at once", () =>
+Deno.test("VisionModel encodes an image once for the choices of a request, and for requests at once", () =>
   withModel("idefics3", { engine: { prefixCache: false } }, async (model) => {
     const { texts, usage } = await chat(model, [show(0)], {
       n: 3,
@@ -149,16 +149,16 @@ Deno.test("VisionModel encodes a picture once for the choices of a request, and 
     assert.equal(usage.completionTokens, 18);
     await Promise.all([0, 1, 1, 1].map(async (number) => await chat(model, [show(number)])));
     assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
-    assert.equal(await metricOf(model, "hearth_pictures_total"), 5);
+    assert.equal(await metricOf(model, "hearth_images_total"), 5);
     const metrics = await model.metrics.getMetricsAsJSON();
-    const { values } = metrics.find(({ name }) => name === "hearth_picture_prepare_seconds")!;
+    const { values } = metrics.find(({ name }) => name === "hearth_image_prepare_seconds")!;
     const count = values.find((value) =>
-      (value as { metricName?: string }).metricName === "hearth_picture_prepare_seconds_count"
+      (value as { metricName?: string }).metricName === "hearth_image_prepare_seconds_count"
     );
     assert.equal(count!.value, 2);
   }));
 
-/** Loads a model that keeps the rows of one picture at a time. */
+/** Loads a model that keeps the rows of one image at a time. */
 async function withForgetfulModel(
   engine: EngineSettings,
   use: (model: Model) => Promise<void>,
@@ -180,7 +180,7 @@ async function withForgetfulModel(
   }
 }
 
-Deno.test("VisionModel needs no rows of a picture whose tokens are all in the prefix cache", () =>
+Deno.test("VisionModel needs no rows of an image whose tokens are all in the prefix cache", () =>
   withForgetfulModel({ prefixCache: true }, async (model) => {
     const first = [show(0)];
     const { texts: [reply] } = await chat(model, first, { maxTokens: 4 });
@@ -195,7 +195,7 @@ Deno.test("VisionModel needs no rows of a picture whose tokens are all in the pr
     assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 2);
   }));
 
-Deno.test("VisionModel encodes pictures again whose rows it could not keep", async () => {
+Deno.test("VisionModel encodes images again whose rows it could not keep", async () => {
   const conversation = (mixedConversations())[2]!;
   const options = { maxTokens: 12, topLogprobs: 0 };
   let wanted: readonly string[] = [];
@@ -219,9 +219,9 @@ Deno.test("VisionModel hands out text as it comes", () =>
     assert.ok(numDeltas > 6);
   }));
 
-Deno.test("VisionModel names the part that is no picture", () =>
+Deno.test("VisionModel names the part that is no image", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
-    const good = drawPicture(0, SIZE);
+    const good = drawImage(0, SIZE);
     for (const bytes of [new Uint8Array(), new TextEncoder().encode("hello"), good.slice(0, 60)]) {
       const content = [
         { type: "image", bytes: good, param: "messages[0].content[0]" },
@@ -234,24 +234,24 @@ Deno.test("VisionModel names the part that is no picture", () =>
           error.message.startsWith("messages[0].content[1]: "),
       );
     }
-    // The model refuses pictures more than 200 times as wide as high.
+    // The model refuses images more than 200 times as wide as high.
     await assert.rejects(
-      chat(model, [pictureMessage(drawPicture(0, [4000, 2]), QUESTION)]),
+      chat(model, [imageMessage(drawImage(0, [4000, 2]), QUESTION)]),
       (error: HearthError) => error.kind === "invalid_media" && error.message.includes("4000 × 2"),
     );
   }));
 
-Deno.test("VisionModel refuses pictures that the context has no room for, with both numbers", () =>
+Deno.test("VisionModel refuses images that the context has no room for, with both numbers", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     await assert.rejects(
-      chat(model, [pictureMessage(drawPicture(0, [28 * 30, 28 * 20]), QUESTION)]),
+      chat(model, [imageMessage(drawImage(0, [28 * 30, 28 * 20]), QUESTION)]),
       (error: HearthError) =>
         error.kind === "context_length_exceeded" && error.message.includes("616") &&
         error.message.includes("512"),
     );
   }));
 
-Deno.test("VisionModel refuses texts that would be taken for pictures", () =>
+Deno.test("VisionModel refuses texts that would be taken for images", () =>
   withModel("idefics3", {}, async (model) => {
     const messages = [show(0), { role: "user", content: "What does <image> mean?" } as const];
     await assert.rejects(
@@ -262,15 +262,15 @@ Deno.test("VisionModel refuses texts that would be taken for pictures", () =>
     );
   }));
 
-Deno.test("VisionModel leaves nothing of requests that end while their pictures are read", () =>
+Deno.test("VisionModel leaves nothing of requests that end while their images are read", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     const heard: TaskEvent[] = [];
-    const picture = drawPicture(3, [4000, 3000]);
+    const image = drawImage(3, [4000, 3000]);
     const start = (bytes: Uint8Array<ArrayBuffer>) =>
       model.start({
         type: "chat",
         requestId: "test",
-        messages: [pictureMessage(bytes, QUESTION)],
+        messages: [imageMessage(bytes, QUESTION)],
         options: { stop: [], n: 1 },
       }, (event) => {
         heard.push(event);
@@ -278,8 +278,8 @@ Deno.test("VisionModel leaves nothing of requests that end while their pictures 
       });
     // Different bytes each, so that each waits for its turn.
     const ends = Array.from({ length: 6 }, (_, i) => {
-      const bytes = new Uint8Array(picture.length + i);
-      bytes.set(picture);
+      const bytes = new Uint8Array(image.length + i);
+      bytes.set(image);
       return start(bytes);
     });
     for (const [i, end] of ends.entries()) {
@@ -295,17 +295,17 @@ Deno.test("VisionModel leaves nothing of requests that end while their pictures 
     assert.equal(await metricOf(model, "hearth_vision_encoder_runs_total"), 1);
   }));
 
-Deno.test("VisionModel.dispose() does not wait for pictures that are in the queue", async () => {
+Deno.test("VisionModel.dispose() does not wait for images that are in the queue", async () => {
   let numLate = 0;
   await withModel("qwen2_5_vl", {}, (model) => {
-    const picture = drawPicture(3, [800, 600]);
+    const image = drawImage(3, [800, 600]);
     for (let i = 0; i < 20; i++) {
-      const bytes = new Uint8Array(picture.length + i);
-      bytes.set(picture);
+      const bytes = new Uint8Array(image.length + i);
+      bytes.set(image);
       model.start({
         type: "chat",
         requestId: "test",
-        messages: [pictureMessage(bytes, QUESTION)],
+        messages: [imageMessage(bytes, QUESTION)],
         options: { stop: [], n: 1 },
       }, () => {
         numLate++;

@@ -12,7 +12,7 @@ import { TestServer } from "../fixtures/server.ts";
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const OCR_SAMPLE = join(ROOT, "models/hearth-demo-ocr/golden/askew.png");
 const SPEECH = join(ROOT, "test/fixtures/audio/spoken_words.opus");
-/** Where pictures of the page are written, when the environment asks for them. */
+/** Where images of the page are written, when the environment asks for them. */
 const SCREENSHOTS = Deno.env.get("HEARTH_SCREENSHOTS");
 
 interface Visit {

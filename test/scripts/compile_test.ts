@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { basename, dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { compileArguments, INCLUDES, KEPT_FOLDERS } from "../../scripts/compile.ts";
-import { pictureFile } from "../fixtures/pictures.ts";
+import { imageFile } from "../fixtures/images.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 const MB = 1e6;
@@ -95,10 +95,10 @@ Deno.test("every file read at run time is a module, included, or kept of its pac
   try {
     const kept = KEPT_FOLDERS.flatMap(({ kept }) => kept);
     const read = new Set<string>();
-    const picture = join(folder, "picture.jpg");
-    await Deno.writeFile(picture, pictureFile("jpeg progressive"));
+    const image = join(folder, "image.jpg");
+    await Deno.writeFile(image, imageFile("jpeg progressive"));
     const uses = [
-      ["run", "hearth-demo-matting", "-i", picture, "-o", join(folder, "cut_out.png")],
+      ["run", "hearth-demo-matting", "-i", image, "-o", join(folder, "cut_out.png")],
       ["run", "hearth-demo-chat", "-i", "What does a cow say?", "--max-tokens", "2"],
       ["run", "hearth-demo-embed", "-i", "a cow"],
       ["list"],

@@ -58,7 +58,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const find = (type: string) => own.find((box) => box?.type === type)?.view;
   const size = find("ispe");
   if (size === undefined) {
-    throw invalidImage("The AVIF file does not say how large its picture is.");
+    throw invalidImage("The AVIF file does not say how large its image is.");
   }
   const turns = (find("irot")?.getUint8(0) ?? 0) & 3;
   const axis = find("imir")?.getUint8(0);

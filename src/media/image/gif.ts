@@ -61,7 +61,7 @@ function readFrame(file: Uint8Array): GifFrame {
       const place = { left, top, width, height };
       return { ...place, isInterlaced, palette, transparentIndex, dataAt, canvas };
     }
-    if (kind !== EXTENSION) throw invalidImage("The GIF file has no picture in it.");
+    if (kind !== EXTENSION) throw invalidImage("The GIF file has no image in it.");
     const isTransparent = view.getUint8(at + 1) === GRAPHIC_CONTROL &&
       (view.getUint8(at + 3) & 1) === 1;
     if (isTransparent) transparentIndex = view.getUint8(at + 6);
@@ -86,7 +86,7 @@ function decode(file: Uint8Array<ArrayBuffer>): Pixels {
   const frame = readFrame(file);
   const { left, top, width, height, canvas } = frame;
   if (width === 0 || height === 0) {
-    throw invalidImage(`The GIF file is damaged: its picture has ${width} × ${height} pixels.`);
+    throw invalidImage(`The GIF file is damaged: its image has ${width} × ${height} pixels.`);
   }
   return pad(colorize(frame, unpackIndexes(file, frame)), {
     left,

@@ -34,7 +34,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
   const maxScans = Math.min(MAX_SCANS, Math.floor(MAX_SCANNED_PIXELS / (size.width * size.height)));
   if (numScans > maxScans) {
     throw invalidImage(
-      `The JPEG file has ${numScans} passes over its picture; at most ${maxScans} are read of its size.`,
+      `The JPEG file has ${numScans} passes over its image; at most ${maxScans} are read of its size.`,
     );
   }
   if (numComponents === 4 && !isAdobe) {
@@ -47,7 +47,7 @@ async function decode(file: Uint8Array<ArrayBuffer>, size: ImageSize): Promise<P
 async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
   if (size.width * size.height > MAX_CMYK_PIXELS) {
     throw invalidImage(
-      `The JPEG picture is of CMYK and has ${size.width} × ${size.height} pixels; ` +
+      `The JPEG image is of CMYK and has ${size.width} × ${size.height} pixels; ` +
         `at most ${MAX_CMYK_PIXELS / 1e6} megapixels of that kind are read.`,
     );
   }

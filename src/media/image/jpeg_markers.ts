@@ -58,7 +58,7 @@ export function readJpegMarkers(file: Uint8Array): JpegMarkers {
     if (marker === START_OF_SCAN) numScans++;
     at += view.getUint16(at);
   }
-  if (frame === undefined) throw invalidImage("The JPEG file has no picture in it.");
+  if (frame === undefined) throw invalidImage("The JPEG file has no image in it.");
   return { ...frame, isAdobe, orientation: orientation ?? 1, numScans };
 }
 

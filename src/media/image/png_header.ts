@@ -64,7 +64,7 @@ export function readPngHeader(file: Uint8Array): PngHeader {
     view.getUint8(28) <= 1;
   if (!isKnown) {
     throw invalidImage(
-      `The PNG file's header is damaged: no picture has colour type ${colorType} at ${depth} bits.`,
+      `The PNG file's header is damaged: no image has colour type ${colorType} at ${depth} bits.`,
     );
   }
   return { width, height, depth, colorType, isInterlaced: view.getUint8(28) === 1 };

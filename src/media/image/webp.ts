@@ -48,7 +48,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
 /** The size that the coded image itself gives. */
 function readFrameSize(chunks: readonly Chunk[]): { width: number; height: number } {
   const frame = chunks.find(({ type }) => type === "VP8 " || type === "VP8L");
-  if (frame === undefined) throw invalidImage("The WebP file has no picture in it.");
+  if (frame === undefined) throw invalidImage("The WebP file has no image in it.");
   const view = viewOf(frame.data);
   if (frame.type === "VP8 ") {
     return { width: view.getUint16(6, true) & 0x3fff, height: view.getUint16(8, true) & 0x3fff };
@@ -96,7 +96,7 @@ async function decodeFrame(data: Uint8Array<ArrayBuffer>, canvas: ImageSize): Pr
   const right = canvas.width - left - width;
   const bottom = canvas.height - top - height;
   if (right < 0 || bottom < 0) {
-    throw invalidImage("The WebP file is damaged: its first frame is larger than the picture.");
+    throw invalidImage("The WebP file is damaged: its first frame is larger than the image.");
   }
   const chunks = readChunks(data, FRAME_HEADER_BYTES);
   const still = await decodeStill(wrapStill(chunks, width, height), { width, height }, chunks);
@@ -111,7 +111,7 @@ async function decodeStill(
   const coded = readFrameSize(chunks);
   if (coded.width !== width || coded.height !== height) {
     throw invalidImage(
-      `The WebP file is damaged: its picture has ${coded.width} × ${coded.height} pixels, but ` +
+      `The WebP file is damaged: its image has ${coded.width} × ${coded.height} pixels, but ` +
         `its header says ${width} × ${height}.`,
     );
   }

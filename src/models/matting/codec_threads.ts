@@ -100,9 +100,9 @@ export class CodecThreads implements Codec {
 
 function startWorker(): WorkerRpc<ToCodecThread, FromCodecThread | WorkerFailure> {
   const worker = new Worker(new URL("./codec_thread.ts", import.meta.url), { type: "module" });
-  return new WorkerRpc(worker, "thread that decodes and encodes pictures");
+  return new WorkerRpc(worker, "thread that decodes and encodes images");
 }
 
 function unexpected({ type }: FromCodecThread): Error {
-  return new Error(`The thread that decodes and encodes pictures answered "${type}".`);
+  return new Error(`The thread that decodes and encodes images answered "${type}".`);
 }

@@ -123,7 +123,7 @@ export class MattingBatcher {
   /** Some exports say that they take batches, and have a size of 1 written into their nodes. */
   async #runOneByOne(batch: readonly Job[], error: unknown): Promise<void> {
     if (batch.length === 1) return batch[0]!.onError(error);
-    log.warn("a batch of pictures failed: they run one by one from now on", { error });
+    log.warn("a batch of images failed: they run one by one from now on", { error });
     this.#takesBatches = false;
     for (const job of batch) await this.#run([job]);
   }

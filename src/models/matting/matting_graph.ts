@@ -15,7 +15,7 @@ import type { MattingFamily } from "./matting_family.ts";
 import type { Size } from "../image_processor.ts";
 
 /** Names of the graph's input and output. */
-export const IMAGES = "hearth_pictures";
+export const IMAGES = "hearth_images";
 /** See {@linkcode IMAGES}. */
 export const MASKS = "hearth_masks";
 

@@ -19,23 +19,23 @@ export class MattingMetrics {
   constructor(requests: () => { running: number; waiting: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
-    this.#images = metrics.counter("hearth_pictures_total", "Pictures that were cut out.");
-    this.#pixels = metrics.counter("hearth_picture_pixels_total", "Their pixels.");
+    this.#images = metrics.counter("hearth_images_total", "Images that were cut out.");
+    this.#pixels = metrics.counter("hearth_image_pixels_total", "Their pixels.");
     this.#imageSeconds = metrics.histogram(
-      "hearth_picture_seconds",
-      "From the beginning of work on a picture to its PNG file.",
+      "hearth_image_seconds",
+      "From the beginning of work on an image to its PNG file.",
     );
     this.#batchSeconds = metrics.histogram(
       "hearth_batch_seconds",
       "Duration of a run of the graph, resizing before and after it included.",
     );
     this.#batchImages = metrics.histogram(
-      "hearth_batch_pictures",
-      "Pictures in a run of the graph.",
+      "hearth_batch_images",
+      "Images in a run of the graph.",
       COUNT_BUCKETS,
     );
-    metrics.gauge("hearth_sequences_running", "Pictures worked on.", () => requests().running);
-    metrics.gauge("hearth_sequences_waiting", "Pictures that wait.", () => requests().waiting);
+    metrics.gauge("hearth_sequences_running", "Images worked on.", () => requests().running);
+    metrics.gauge("hearth_sequences_waiting", "Images that wait.", () => requests().waiting);
   }
 
   /** Takes note of a run. */

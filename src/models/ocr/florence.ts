@@ -1,6 +1,6 @@
 /**
  * Florence-2: tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` …, some with a text behind them. A request
- * without a text is an `<OCR>`. Tasks that tell places are answered in JSON, with pixels of the picture.
+ * without a text is an `<OCR>`. Tasks that tell places are answered in JSON, with pixels of the image.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export function openFlorence(options: FamilyOptions): OcrFamily {
   const startToken = startTokenOf(config);
   const processor = new transformers.Florence2Processor(
     {},
-    // Only its configuration is looked at: pictures are prepared elsewhere.
+    // Only its configuration is looked at: images are prepared elsewhere.
     { image_processor: { config: preprocessor } },
     null,
   );

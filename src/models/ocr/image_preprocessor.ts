@@ -1,5 +1,5 @@
 /**
- * This side of the thread that decodes a model's pictures.
+ * This side of the thread that decodes a model's images.
  *
  * @module
  */
@@ -7,24 +7,24 @@ import { numPixelsOf } from "../../media/image_header.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
-import type { FromPictureThread, PreparedPicture, ToPictureThread } from "./picture_message.ts";
+import type { FromImageThread, PreparedImage, ToImageThread } from "./image_message.ts";
 import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 import type { ImagePart } from "../task.ts";
 
-type Rpc = WorkerRpc<ToPictureThread, FromPictureThread | WorkerFailure>;
+type Rpc = WorkerRpc<ToImageThread, FromImageThread | WorkerFailure>;
 
 /** What images it takes, and what becomes of them. */
 export interface ImagePreprocessorOptions {
-  /** Of the model whose image processor prepares pictures; absent where only pixels are wanted. */
+  /** Of the model whose image processor prepares images; absent where only pixels are wanted. */
   readonly folder?: string | undefined;
   /** Largest width × height; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
 }
 
-/** Takes pictures one after the other. */
+/** Takes images one after the other. */
 export class ImagePreprocessor {
   readonly #maxPixels: number | undefined;
-  readonly #workers: WorkerPool<ToPictureThread, FromPictureThread>;
+  readonly #workers: WorkerPool<ToImageThread, FromImageThread>;
 
   private constructor(first: Rpc, { folder, maxPixels }: ImagePreprocessorOptions) {
     this.#maxPixels = maxPixels;
@@ -37,15 +37,15 @@ export class ImagePreprocessor {
   }
 
   /**
-   * Prepares the picture of a file, as the model's first graph takes it.
+   * Prepares the image of a file, as the model's first graph takes it.
    *
-   * @param signal takes it out of the queue; a picture whose turn has come is prepared to its end.
-   * @throws {HearthError} `invalid_media`, naming the part, when it is no picture, or one that the model cannot take.
+   * @param signal takes it out of the queue; an image whose turn has come is prepared to its end.
+   * @throws {HearthError} `invalid_media`, naming the part, when it is no image, or one that the model cannot take.
    * @throws the signal's reason.
    */
-  async prepare(part: ImagePart, signal: AbortSignal): Promise<PreparedPicture> {
+  async prepare(part: ImagePart, signal: AbortSignal): Promise<PreparedImage> {
     const answer = await this.#ask("prepare", part, signal);
-    if (answer.type === "prepared") return answer.picture;
+    if (answer.type === "prepared") return answer.image;
     throw unexpected(answer);
   }
 
@@ -65,7 +65,7 @@ export class ImagePreprocessor {
     type: "prepare" | "decode",
     { bytes, param }: ImagePart,
     signal: AbortSignal,
-  ): Promise<FromPictureThread> {
+  ): Promise<FromImageThread> {
     const question = { type, bytes, maxPixels: this.#maxPixels };
     const work = numPixelsOf(bytes);
     try {
@@ -77,13 +77,13 @@ export class ImagePreprocessor {
   }
 }
 
-function unexpected({ type }: FromPictureThread): Error {
-  return new Error(`The thread that decodes pictures answered "${type}".`);
+function unexpected({ type }: FromImageThread): Error {
+  return new Error(`The thread that decodes images answered "${type}".`);
 }
 
 async function startWorker(folder: string | undefined): Promise<Rpc> {
-  const worker = new Worker(new URL("./picture_thread.ts", import.meta.url), { type: "module" });
-  const rpc: Rpc = new WorkerRpc(worker, "thread that decodes pictures");
+  const worker = new Worker(new URL("./image_thread.ts", import.meta.url), { type: "module" });
+  const rpc: Rpc = new WorkerRpc(worker, "thread that decodes images");
   if (folder === undefined) return rpc;
   const answer = await rpc.ask({ type: "load", folder });
   if (answer.type === "loaded") return rpc;

@@ -8,7 +8,7 @@ import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
 import type { Session } from "../../onnx/ort.ts";
 import type { ClassificationConfig } from "./line_ocr_config.ts";
-import { stackPictures } from "./picture_tensor.ts";
+import { stackImages } from "./image_tensor.ts";
 
 /** What it works with; it owns the session. */
 export interface LineClassifierParts {
@@ -28,7 +28,7 @@ export class LineClassifier {
     this.#parts = parts;
   }
 
-  /** The lines upright. @param lines pictures of 3 channels. @throws the signal's reason. */
+  /** The lines upright. @param lines images of 3 channels. @throws the signal's reason. */
   async turn(lines: readonly Pixels[], signal: AbortSignal): Promise<Pixels[]> {
     const { threshold } = this.#parts.config;
     const turned: Pixels[] = [];
@@ -52,7 +52,7 @@ export class LineClassifier {
       const ownWidth = Math.min(width, Math.ceil(height * line.width / line.height));
       return resize(line, { width: ownWidth, height, filter: "bilinear" });
     });
-    const input = stackPictures(scaled, { width, levels });
+    const input = stackImages(scaled, { width, levels });
     const outputs = await session.run({ [session.inputs[0]!.name]: input });
     const probabilities = outputs[session.outputs[0]!.name]!;
     const data = await backend.read(probabilities);

@@ -1,5 +1,5 @@
 /**
- * Finds the lines of text in a picture.
+ * Finds the lines of text in an image.
  *
  * @module
  */
@@ -8,11 +8,11 @@ import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
 import type { Session } from "../../onnx/ort.ts";
 import type { DetectionConfig } from "./line_ocr_config.ts";
-import { stackPictures } from "./picture_tensor.ts";
+import { stackImages } from "./image_tensor.ts";
 import type { Point, Rectangle } from "./smallest_rectangle.ts";
 import { findRegions } from "./text_regions.ts";
 
-/** The corners of a line in its picture. */
+/** The corners of a line in its image. */
 export interface LineBox {
   readonly topLeft: Point;
   readonly topRight: Point;
@@ -35,26 +35,26 @@ export class LineDetector {
     this.#parts = parts;
   }
 
-  /** The lines, in no order. @param picture of 3 channels. */
-  async detect(picture: Pixels): Promise<LineBox[]> {
+  /** The lines, in no order. @param image of 3 channels. */
+  async detect(image: Pixels): Promise<LineBox[]> {
     const { backend, session, config } = this.#parts;
-    const [width, height] = this.#sizeOf(picture);
-    const smaller = resize(picture, { width, height, filter: "bilinear" });
-    const input = stackPictures([smaller], { width, levels: config.levels });
+    const [width, height] = this.#sizeOf(image);
+    const smaller = resize(image, { width, height, filter: "bilinear" });
+    const input = stackImages([smaller], { width, levels: config.levels });
     const outputs = await session.run({ [session.inputs[0]!.name]: input });
     const map = outputs[session.outputs[0]!.name]!;
     const data = await backend.read(map);
     map.dispose();
-    const toPicture: Point = [picture.width / width, picture.height / height];
+    const toImage: Point = [image.width / width, image.height / height];
     return findRegions({ width, height, data }, config)
-      .map(({ rectangle }) => boxOf(rectangle, toPicture));
+      .map(({ rectangle }) => boxOf(rectangle, toImage));
   }
 
   async dispose(): Promise<void> {
     await this.#parts.session.release();
   }
 
-  /** The picture's own size, or one that the graph takes. */
+  /** The image's own size, or one that the graph takes. */
   #sizeOf({ width, height }: Pixels): readonly [width: number, height: number] {
     const { multipleOf, maxSide } = this.#parts.config;
     const factor = Math.min(1, maxSide / Math.max(width, height));

@@ -1,5 +1,5 @@
 /**
- * OCR models that find lines of text and read each (PP-OCR), through chat: a line of the answer is a row of the picture.
+ * OCR models that find lines of text and read each (PP-OCR), through chat: a line of the answer is a row of the image.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export interface LineOcrModelParts {
 /** A request that is worked on. */
 interface Work {
   readonly task: ChatTask;
-  readonly picture: ImagePart;
+  readonly image: ImagePart;
   /** The script that it names. */
   readonly script: string | undefined;
   readonly emit: (event: ChatEvent) => void;
@@ -57,7 +57,7 @@ export class LineOcrModel implements Model {
 
   start(task: Task, emit: (event: ChatEvent) => void): () => void {
     requireTask(task, "chat");
-    const { picture, text } = readOcrRequest(task.messages);
+    const { image, text } = readOcrRequest(task.messages);
     const { n } = task.options;
     if (n !== 1) {
       throw new HearthError("invalid_value", `n: this model gives 1 answer, saw ${n}.`, {
@@ -70,7 +70,7 @@ export class LineOcrModel implements Model {
       requestId: task.requestId,
       what: "request",
       emit,
-      answer: (signal) => this.#answer({ task, picture, script, emit, signal }),
+      answer: (signal) => this.#answer({ task, image, script, emit, signal }),
     });
   }
 
@@ -81,9 +81,9 @@ export class LineOcrModel implements Model {
     await this.#reader.dispose();
   }
 
-  async #answer({ task, picture, script, emit, signal }: Work): Promise<void> {
+  async #answer({ task, image, script, emit, signal }: Work): Promise<void> {
     const startMs = performance.now();
-    const pixels = await this.#imagePreprocessor.decode(picture, signal);
+    const pixels = await this.#imagePreprocessor.decode(image, signal);
     signal.throwIfAborted();
     const numTop = task.options.topLogprobs ?? 0;
     const rows = this.#reader.read(pixels, { script, numTop, signal });

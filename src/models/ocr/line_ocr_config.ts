@@ -14,7 +14,7 @@ type Triple = readonly [number, number, number];
 export interface Levels {
   readonly scale: Triple;
   readonly offset: Triple;
-  /** The channel of an RGB picture that comes first, second, third. */
+  /** The channel of an RGB image that comes first, second, third. */
   readonly channels: Triple;
 }
 

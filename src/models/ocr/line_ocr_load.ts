@@ -1,5 +1,5 @@
 /**
- * From a folder that describes a detector and recognisers of lines to a model that reads pictures.
+ * From a folder that describes a detector and recognisers of lines to a model that reads images.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Reads the text of a picture line by line: a detector finds the lines, a recogniser reads each.
+ * Reads the text of an image line by line: a detector finds the lines, a recogniser reads each.
  *
  * @module
  */
@@ -22,9 +22,9 @@ export interface LineReaderParts {
   readonly recognisers: readonly LineRecogniser[];
 }
 
-/** How a picture is read. */
+/** How an image is read. */
 export interface ReadOptions {
-  /** The script; told from the picture if absent. */
+  /** The script; told from the image if absent. */
   readonly script?: string | undefined;
   /** Likeliest characters to report with each. */
   readonly numTop: number;
@@ -44,11 +44,11 @@ const MIN_CONFIDENCE = 0.5;
 const MAX_SAMPLES = 4;
 /** Rows that are read before the first are handed out. */
 const ROWS_AT_ONCE = 8;
-/** A line that is so much of the picture's height is all there is in it. */
+/** A line that is so much of the image's height is all there is in it. */
 const CLOSE_CUT = 0.5;
 /** By so much more confidence a line is read better; by less, also one of whose letters some are missing. */
 const SURER = 0.02;
-/** Pictures that are wider than this, times their height, may be lines. */
+/** Images that are wider than this, times their height, may be lines. */
 const LINE_ASPECT = 2;
 /** Lines so much higher than wide stand on their side. */
 const STANDING_ASPECT = 1.5;
@@ -67,19 +67,19 @@ export class LineReader {
   }
 
   /**
-   * Reads a picture, rows from the top; rows without text are left out.
+   * Reads an image, rows from the top; rows without text are left out.
    *
-   * @param picture of 3 channels.
+   * @param image of 3 channels.
    * @throws the signal's reason.
    */
-  async *read(picture: Pixels, options: ReadOptions): AsyncGenerator<TextRow> {
+  async *read(image: Pixels, options: ReadOptions): AsyncGenerator<TextRow> {
     const { signal, numTop } = options;
-    const boxRows = await this.#findRows(picture);
+    const boxRows = await this.#findRows(image);
     signal.throwIfAborted();
-    if (isOneLine(picture, boxRows)) {
-      return yield* this.#readLine(waysToCut(picture, boxRows), options);
+    if (isOneLine(image, boxRows)) {
+      return yield* this.#readLine(waysToCut(image, boxRows), options);
     }
-    const rows = boxRows.map((row) => row.map((box) => cutOut(picture, box)));
+    const rows = boxRows.map((row) => row.map((box) => cutOut(image, box)));
     const { recogniser, known } = await this.#chooseRecogniser(rows.flat(), options);
     for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
@@ -98,13 +98,13 @@ export class LineReader {
   }
 
   /** The lines, in reading order. */
-  async #findRows(picture: Pixels): Promise<LineBox[][]> {
-    const boxes = await this.#parts.detector.detect(picture);
+  async #findRows(image: Pixels): Promise<LineBox[][]> {
+    const boxes = await this.#parts.detector.detect(image);
     const skew = skewOf(boxes);
     return rowsOf(boxes, (box) => uprightBoxOf(box, skew));
   }
 
-  /** Reads one line as its picture has it, and cut closer; keeps the latter where it is clearly surer. */
+  /** Reads one line as its image has it, and cut closer; keeps the latter where it is clearly surer. */
   async *#readLine(
     [whole, ...others]: readonly Pixels[],
     options: ReadOptions,
@@ -147,22 +147,22 @@ export class LineReader {
   }
 }
 
-/** Whether a picture is one line of text, cut out so closely that a detector that wants margins may find but parts of it. */
-function isOneLine(picture: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
+/** Whether an image is one line of text, cut out so closely that a detector that wants margins may find but parts of it. */
+function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
   const [row, ...others] = rows;
-  if (others.length > 0 || picture.width < LINE_ASPECT * picture.height) return false;
+  if (others.length > 0 || image.width < LINE_ASPECT * image.height) return false;
   const heights = (row ?? []).map((box) => uprightBoxOf(box, 0))
     .map(({ top, bottom }) => bottom - top);
-  return row === undefined || Math.max(...heights) >= CLOSE_CUT * picture.height;
+  return row === undefined || Math.max(...heights) >= CLOSE_CUT * image.height;
 }
 
-/** A picture of one line as it is, and without what is above and below the line, which makes letters small. */
-function waysToCut(picture: Pixels, [row]: readonly (readonly LineBox[])[]): Pixels[] {
-  if (row === undefined) return [picture];
+/** An image of one line as it is, and without what is above and below the line, which makes letters small. */
+function waysToCut(image: Pixels, [row]: readonly (readonly LineBox[])[]): Pixels[] {
+  if (row === undefined) return [image];
   const boxes = row.map((box) => uprightBoxOf(box, 0));
   const top = Math.max(0, Math.floor(Math.min(...boxes.map((box) => box.top))));
-  const bottom = Math.min(picture.height, Math.ceil(Math.max(...boxes.map((box) => box.bottom))));
-  return [picture, crop(picture, [0, top, picture.width, bottom])];
+  const bottom = Math.min(image.height, Math.ceil(Math.max(...boxes.map((box) => box.bottom))));
+  return [image, crop(image, [0, top, image.width, bottom])];
 }
 
 /** A row of what was read, without spaces at the ends of lines and what is no text; none where that leaves nothing. */
@@ -209,15 +209,15 @@ function uprightBoxOf(
   };
 }
 
-function cutOut(picture: Pixels, box: LineBox): Pixels {
+function cutOut(image: Pixels, box: LineBox): Pixels {
   const { topLeft, topRight, bottomRight, bottomLeft } = snap(box);
   const width = Math.max(1, Math.round(distance(topLeft, topRight)));
   const height = Math.max(1, Math.round(distance(topLeft, bottomLeft)));
   if (height < STANDING_ASPECT * width) {
-    return rectify(picture, { topLeft, topRight, bottomLeft, width, height });
+    return rectify(image, { topLeft, topRight, bottomLeft, width, height });
   }
   // Read from below: what was the right side is the top.
-  return rectify(picture, {
+  return rectify(image, {
     topLeft: topRight,
     topRight: bottomRight,
     bottomLeft: topLeft,

@@ -10,7 +10,7 @@ import { resize } from "../../media/resample.ts";
 import type { Session } from "../../onnx/ort.ts";
 import { type LineCharacter, readCtcLine } from "./ctc_line.ts";
 import type { RecognitionConfig } from "./line_ocr_config.ts";
-import { stackPictures } from "./picture_tensor.ts";
+import { stackImages } from "./image_tensor.ts";
 
 /** What it works with; it owns the session. */
 export interface LineRecogniserParts {
@@ -39,7 +39,7 @@ export class LineRecogniser {
   /**
    * Reads lines.
    *
-   * @param lines pictures of 3 channels, text from left to right.
+   * @param lines images of 3 channels, text from left to right.
    * @param numTop likeliest characters to report with each.
    * @throws {StartupError} when the graph and the dictionary do not fit together: the first line shows it.
    * @throws the signal's reason.
@@ -60,8 +60,8 @@ export class LineRecogniser {
       for (let from = 0; from < group.length; from += MAX_LINES) {
         signal.throwIfAborted();
         const batch = group.slice(from, from + MAX_LINES);
-        const pictures = batch.map((line) => scaled[line]!);
-        const characters = await this.#run(pictures, width, numTop);
+        const images = batch.map((line) => scaled[line]!);
+        const characters = await this.#run(images, width, numTop);
         batch.forEach((line, row) => read[line] = characters[row]!);
       }
     }
@@ -73,12 +73,12 @@ export class LineRecogniser {
   }
 
   async #run(
-    pictures: readonly Pixels[],
+    images: readonly Pixels[],
     width: number,
     numTop: number,
   ): Promise<LineCharacter[][]> {
     const { backend, session, config: { levels, blank, characters } } = this.#parts;
-    const input = stackPictures(pictures, { width, levels });
+    const input = stackImages(images, { width, levels });
     const outputs = await session.run({ [session.inputs[0]!.name]: input });
     const probabilities = outputs[session.outputs[0]!.name]!;
     const data = await backend.read(probabilities);
@@ -92,8 +92,8 @@ export class LineRecogniser {
           `folder's config.json adds, has ${numClasses}.`,
       );
     }
-    const size = data.length / pictures.length;
-    return pictures.map((_, row) =>
+    const size = data.length / images.length;
+    return images.map((_, row) =>
       readCtcLine(data.subarray(row * size, (row + 1) * size), { numClasses, blank, numTop })
     );
   }

@@ -1,5 +1,5 @@
 /**
- * Models that read a picture and write text: an encoder sees the picture once, a decoder writes token by token.
+ * Models that read an image and write text: an encoder sees the image once, a decoder writes token by token.
  *
  * @module
  */
@@ -17,10 +17,10 @@ import { EngineLoop } from "../../engine/loop.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { OcrFamily, OcrPrompt } from "./ocr_family.ts";
 import { readOcrRequest } from "./ocr_request.ts";
-import type { PictureMetrics } from "./picture_metrics.ts";
-import type { PictureEncoder, PictureInput } from "./picture_encoder.ts";
+import type { ImageMetrics } from "./image_metrics.ts";
+import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";
-import type { PreparedPicture } from "./picture_message.ts";
+import type { PreparedImage } from "./image_message.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
@@ -28,9 +28,9 @@ import { holdBack } from "./whole_answer.ts";
 
 /** What such a model is made of; it owns all that has to be freed. */
 export interface OcrModelParts {
-  readonly encoder: PictureEncoder;
-  readonly decoder: EncoderDecoder<PictureInput> | WholeEncoderDecoder<PictureInput>;
-  readonly metrics: PictureMetrics;
+  readonly encoder: ImageEncoder;
+  readonly decoder: EncoderDecoder<ImageInput> | WholeEncoderDecoder<ImageInput>;
+  readonly metrics: ImageMetrics;
   /** Of the decoder. */
   readonly dtype: Dtype;
   readonly imagePreprocessor: ImagePreprocessor;
@@ -38,7 +38,7 @@ export interface OcrModelParts {
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly rules: GenerationRules;
-  /** Most tokens of the text behind the picture. */
+  /** Most tokens of the text behind the image. */
   readonly maxTextTokens: number;
   /** Most requests at a time. */
   readonly maxRequests: number;
@@ -60,14 +60,14 @@ export class OcrModel implements Model {
   readonly contextLength: number;
   readonly maxSequences: number;
   readonly #parts: OcrModelParts;
-  readonly #metrics: PictureMetrics;
+  readonly #metrics: ImageMetrics;
   readonly #engine: EngineLoop;
   readonly #requests: ActiveRequests;
 
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
     this.dtype = parts.dtype;
-    // Answers begin alike, and attend to pictures of their own.
+    // Answers begin alike, and attend to images of their own.
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
     this.contextLength = this.#engine.limits.contextLength;
     this.maxSequences = parts.maxRequests;
@@ -86,10 +86,10 @@ export class OcrModel implements Model {
     if (task.grammar !== undefined) {
       throw new HearthError(
         "unsupported_by_model",
-        "A model that reads pictures takes no form of answer.",
+        "A model that reads images takes no form of answer.",
       );
     }
-    const { picture, text } = readOcrRequest(task.messages);
+    const { image, text } = readOcrRequest(task.messages);
     const prompt = this.#parts.family.readPrompt(text);
     this.#checkLengths(prompt);
     requireKnownTokens(task, this.#parts.rules.vocabSize);
@@ -99,7 +99,7 @@ export class OcrModel implements Model {
       what: "request",
       emit,
       answer: async (signal) => {
-        const prepared = await this.#parts.imagePreprocessor.prepare(picture, signal);
+        const prepared = await this.#parts.imagePreprocessor.prepare(image, signal);
         signal.throwIfAborted();
         await this.#generate({ task, prompt, emit, signal, arrivedAtMs }, prepared);
         this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
@@ -117,11 +117,11 @@ export class OcrModel implements Model {
   }
 
   /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
-  #generate(work: Work, picture: PreparedPicture): Promise<void> {
+  #generate(work: Work, image: PreparedImage): Promise<void> {
     const { task: { options }, prompt: { text, prompt }, signal, arrivedAtMs } = work;
     const { defaults, rules } = this.#parts;
-    const input: PictureInput = {
-      pixels: new Tensor("float32", picture.data, picture.dims),
+    const input: ImageInput = {
+      pixels: new Tensor("float32", image.data, image.dims),
       text,
     };
     const { promise, resolve, reject } = Promise.withResolvers<void>();
@@ -130,7 +130,7 @@ export class OcrModel implements Model {
       this.#metrics.observeFirstToken(performance.now() - arrivedAtMs);
       const numPromptTokens = input.numPlaces! + prompt.length;
       this.#metrics.observePrompt(numPromptTokens);
-      return this.#openCompletion(work, picture, numPromptTokens);
+      return this.#openCompletion(work, image, numPromptTokens);
     };
     const cancel = this.#engine.add({
       promptTokens: Int32Array.from(prompt),
@@ -160,7 +160,7 @@ export class OcrModel implements Model {
 
   #openCompletion(
     { task, prompt, emit }: Work,
-    picture: PreparedPicture,
+    image: PreparedImage,
     numPromptTokens: number,
   ): Completion {
     const { tokenizer, family } = this.#parts;
@@ -170,7 +170,7 @@ export class OcrModel implements Model {
       eosTokenIds: this.#endTokens(prompt),
       options: task.options,
       numPromptTokens,
-      emit: finish === undefined ? emit : holdBack(emit, (text) => finish(text, picture)),
+      emit: finish === undefined ? emit : holdBack(emit, (text) => finish(text, image)),
     });
   }
 
@@ -190,7 +190,7 @@ function requireAtMost(numTokens: number, most: number): void {
   if (numTokens <= most) return;
   throw new HearthError(
     "context_length_exceeded",
-    `The text has ${numTokens} tokens; with a picture the model takes at most ${most}.`,
+    `The text has ${numTokens} tokens; with an image the model takes at most ${most}.`,
     { param: "messages" },
   );
 }

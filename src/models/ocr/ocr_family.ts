@@ -1,5 +1,5 @@
 /**
- * What sets the families of picture-reading models apart: how a request's text becomes a prompt, and tokens text.
+ * What sets the families of image-reading models apart: how a request's text becomes a prompt, and tokens text.
  *
  * @module
  */
@@ -11,14 +11,14 @@ import type { TextTokenizer } from "../tokenizer.ts";
 
 /** A request's text in the model's terms. */
 export interface OcrPrompt {
-  /** Token ids that the encoder reads behind the picture. */
+  /** Token ids that the encoder reads behind the image. */
   readonly text: readonly number[];
   /** Token ids that the decoder begins with. */
   readonly prompt: readonly number[];
   /** A token that ends the answer besides the model's own. */
   readonly endToken?: number | undefined;
   /** Makes the answer of the model's text, once it is whole; it is the answer if absent. */
-  readonly finish?: ((text: string, picture: Size) => string) | undefined;
+  readonly finish?: ((text: string, image: Size) => string) | undefined;
 }
 
 /** See the module. */

@@ -1,5 +1,5 @@
 /**
- * From a folder of kind `ocr` to a model that reads pictures.
+ * From a folder of kind `ocr` to a model that reads images.
  *
  * @module
  */
@@ -13,9 +13,9 @@ import type { Model } from "../model.ts";
 import { OcrModel } from "./ocr.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { PictureMetrics } from "./picture_metrics.ts";
+import { ImageMetrics } from "./image_metrics.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
-import { PictureEncoder, type PictureInput } from "./picture_encoder.ts";
+import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
 import { probeEncoder } from "./ocr_probe.ts";
 import { ImagePreprocessor } from "./image_preprocessor.ts";
 import type { OpenContext } from "../family.ts";
@@ -23,9 +23,9 @@ import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 
 /** Most requests at a time where the user does not say. */
 const MAX_REQUESTS = 8;
-/** Memory for the keys and values of pictures, unless one needs more. */
-const PICTURE_BYTES = 2 ** 29;
-/** Most values of prepared pictures in one run of the encoder: its activations take some hundred times that. */
+/** Memory for the keys and values of images, unless one needs more. */
+const IMAGE_BYTES = 2 ** 29;
+/** Most values of prepared images in one run of the encoder: its activations take some hundred times that. */
 const MAX_ENCODER_VALUES = 2 ** 22;
 
 /** @throws {StartupError} when the folder lacks a part. */
@@ -67,15 +67,15 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   const { graphs, engine, config, family, imagePreprocessor } = settings;
   const maxRequests = engine.maxSequences ?? MAX_REQUESTS;
   const maxDecoderTokens = readPositions(config);
-  const encoder = await PictureEncoder.load(settings);
+  const encoder = await ImageEncoder.load(settings);
   settings.onProgress({ what: "warming up" });
   const probe = await probeEncoder(encoder, { family, imagePreprocessor });
   const { input, numPlaces } = probe;
-  // A text is encoded behind its picture.
+  // A text is encoded behind its image.
   const maxPlaces = encoder.readsText ? Math.max(numPlaces, maxDecoderTokens) : numPlaces;
-  const metrics = new PictureMetrics();
+  const metrics = new ImageMetrics();
   const { embedding } = encoder;
-  const decoder = await loadEncoderDecoder<PictureInput>({
+  const decoder = await loadEncoderDecoder<ImageInput>({
     ...settings,
     vocabSize: Number(config["vocab_size"]),
     contextLength: maxDecoderTokens,
@@ -109,7 +109,7 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   });
 }
 
-/** Pictures whose keys and values, one pair for each place and layer, fit into memory together. */
+/** Images whose keys and values, one pair for each place and layer, fit into memory together. */
 function fittingSequences(config: Json, numPlaces: number): number {
   const size = (name: string, otherwise: number) => {
     const value = config[name];
@@ -117,7 +117,7 @@ function fittingSequences(config: Json, numPlaces: number): number {
   };
   const perPlace = 2 * Float32Array.BYTES_PER_ELEMENT * size("d_model", 1024) *
     size("decoder_layers", 12);
-  return Math.max(1, Math.floor(PICTURE_BYTES / (perPlace * numPlaces)));
+  return Math.max(1, Math.floor(IMAGE_BYTES / (perPlace * numPlaces)));
 }
 
 /** Later ones win, as in `generate()` of transformers.js. */

@@ -1,5 +1,5 @@
 /**
- * The first runs of a picture-reading model, before anybody waits for it: they compile the device's programs, show a
+ * The first runs of an image-reading model, before anybody waits for it: they compile the device's programs, show a
  * model that loads but cannot run, and tell sizes that no configuration does.
  *
  * @module
@@ -7,23 +7,23 @@
 import { encodePng } from "../../media/png.ts";
 import { Tensor } from "../../onnx/ort.ts";
 import type { OcrFamily } from "./ocr_family.ts";
-import type { PictureEncoder, PictureInput } from "./picture_encoder.ts";
+import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";
 
-/** A picture and text that were encoded. */
+/** An image and text that were encoded. */
 export interface Probe {
-  readonly input: PictureInput;
-  /** Places of a picture in the encoder's output. */
+  readonly input: ImageInput;
+  /** Places of an image in the encoder's output. */
   readonly numPlaces: number;
-  /** Whether pictures of all sizes come to as many places. */
+  /** Whether images of all sizes come to as many places. */
   readonly hasOneSize: boolean;
 }
 
 const WHITE = 255;
 
-/** Encodes a blank picture. */
+/** Encodes a blank image. */
 export async function probeEncoder(
-  encoder: PictureEncoder,
+  encoder: ImageEncoder,
   { family, imagePreprocessor }: {
     readonly family: OcrFamily;
     readonly imagePreprocessor: ImagePreprocessor;

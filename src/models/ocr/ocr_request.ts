@@ -1,5 +1,5 @@
 /**
- * What a conversation asks of a model that reads one picture: the picture of the last user message, and its text.
+ * What a conversation asks of a model that reads one image: the image of the last user message, and its text.
  *
  * @module
  */
@@ -8,32 +8,32 @@ import type { ChatMessage, ImagePart } from "../task.ts";
 
 /** See the module. */
 export interface OcrRequest {
-  readonly picture: ImagePart;
+  readonly image: ImagePart;
   /** Of all text parts; empty where there is none. */
   readonly text: string;
 }
 
-/** @throws {HearthError} `invalid_value` unless the last user message has just one picture. */
+/** @throws {HearthError} `invalid_value` unless the last user message has just one image. */
 export function readOcrRequest(messages: readonly ChatMessage[]): OcrRequest {
   const index = messages.findLastIndex(({ role }) => role === "user");
   const content = messages[index]?.content ?? "";
   const parts = typeof content === "string" ? [] : content;
-  const [picture, second] = parts.filter((part) => part.type === "image");
+  const [image, second] = parts.filter((part) => part.type === "image");
   if (second !== undefined) {
     throw new HearthError(
       "invalid_value",
-      `${second.param}: this model reads one picture at a time, and the message has another.`,
+      `${second.param}: this model reads one image at a time, and the message has another.`,
       { param: second.param },
     );
   }
-  if (picture === undefined) {
+  if (image === undefined) {
     const param = index < 0 ? "messages" : `messages[${index}].content`;
     throw new HearthError(
       "invalid_value",
-      `${param}: this model reads pictures; want an image_url part in the last user message, saw text only.`,
+      `${param}: this model reads images; want an image_url part in the last user message, saw text only.`,
       { param },
     );
   }
   const texts = parts.flatMap((part) => part.type === "text" ? [part.text.trim()] : []);
-  return { picture, text: texts.filter((text) => text !== "").join("\n") };
+  return { image, text: texts.filter((text) => text !== "").join("\n") };
 }

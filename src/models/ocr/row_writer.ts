@@ -32,7 +32,7 @@ export class RowWriter implements TokenDecoder {
     this.#completion = new Completion({
       tokenizer: this,
       eosTokenIds: new Set([SEPARATORS.end]),
-      // Its tokens are characters, and it ends where the picture does.
+      // Its tokens are characters, and it ends where the image does.
       options: { ...options, stopTokenIds: [], ignoreEos: false },
       numPromptTokens: 0,
       emit: (event) => this.#collect(event),

@@ -1,5 +1,5 @@
 /**
- * Where text is in a picture, from a map of how likely each pixel belongs to a line of text: the post-processing of
+ * Where text is in an image, from a map of how likely each pixel belongs to a line of text: the post-processing of
  * DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947). Pure.
  *
  * @module

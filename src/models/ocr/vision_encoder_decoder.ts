@@ -1,5 +1,5 @@
 /**
- * TrOCR, Donut and their like: an encoder for the picture, and a decoder that begins with a token, or with a task.
+ * TrOCR, Donut and their like: an encoder for the image, and a decoder that begins with a token, or with a task.
  *
  * TrOCR takes no instruction: a request's text is passed over. Donut takes tasks, spelled as tags (`<s_cord-v2>`): a
  * text that begins with a tag is the task, any other text a question, to models made for questions. Its answers keep
@@ -39,7 +39,7 @@ export function openVisionEncoderDecoder(options: FamilyOptions): OcrFamily {
     if (question === "") {
       throw new HearthError(
         "invalid_value",
-        "messages: this model answers questions about a picture; want a text part with a question, saw none.",
+        "messages: this model answers questions about an image; want a text part with a question, saw none.",
         { param: "messages" },
       );
     }

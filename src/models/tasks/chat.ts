@@ -70,7 +70,7 @@ export interface TextPart {
   readonly text: string;
 }
 
-/** A picture. */
+/** An image. */
 export interface ImagePart {
   readonly type: "image";
   /** The file's bytes, of any format that is known; their memory goes to the worker. */

@@ -1,5 +1,5 @@
 /**
- * Supertonic: characters are encoded, and noise is brought step by step to a picture of the sound (flow matching).
+ * Supertonic: characters are encoded, and noise is brought step by step to an image of the sound (flow matching).
  *
  * @module
  */
@@ -24,7 +24,7 @@ interface SupertonicConfig {
   readonly sampleRateHz: number;
   readonly styleWidth: number;
   readonly latentChannels: number;
-  /** Samples of sound for each column of the picture. */
+  /** Samples of sound for each column of the image. */
   readonly latentSamples: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Models that see: conversations with pictures in, text out.
+ * Models that see: conversations with images in, text out.
  *
  * @module
  */
@@ -16,19 +16,19 @@ import { type Model, requireTask } from "../model.ts";
 import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
-import type { VisionPictures } from "./vision_pictures.ts";
+import type { VisionImages } from "./vision_images.ts";
 import type { VisionPrompt } from "./vision_prompt.ts";
 
 /** What a vision model is made of; it owns all of it. */
 export interface VisionModelParts {
   readonly kind: "vision" | "ocr";
   readonly decoder: Decoder;
-  readonly pictures: VisionPictures;
+  readonly images: VisionImages;
   readonly prompt: VisionPrompt;
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly dtype: Dtype;
-  /** Whether requests share the keys and values of equal beginnings, pictures included. */
+  /** Whether requests share the keys and values of equal beginnings, images included. */
   readonly prefixCache: boolean;
 }
 
@@ -43,7 +43,7 @@ export class VisionModel implements Model {
   readonly #parts: VisionModelParts;
   readonly #engine: EngineLoop;
   readonly #grammars: GrammarCompiler;
-  /** Requests whose pictures are being read. */
+  /** Requests whose images are being read. */
   readonly #opening = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
@@ -62,7 +62,7 @@ export class VisionModel implements Model {
     this.maxSequences = this.#engine.limits.maxSequences;
     this.metrics = Registry.merge([
       this.#engine.metrics.registry,
-      parts.pictures.metrics.registry,
+      parts.images.metrics.registry,
     ]);
   }
 
@@ -84,26 +84,26 @@ export class VisionModel implements Model {
     await Promise.all(this.#opening);
     await this.#engine.close();
     await this.#parts.decoder.dispose();
-    await this.#parts.pictures.dispose();
+    await this.#parts.images.dispose();
   }
 
-  /** Reads a request's pictures and queues it. @param options.signal ends it, now or later. */
+  /** Reads a request's images and queues it. @param options.signal ends it, now or later. */
   async #open(
     task: ChatTask,
     { emit, signal: ended }: { emit: (event: ChatEvent) => void; signal: AbortSignal },
   ): Promise<void> {
-    const { pictures, prompt, tokenizer } = this.#parts;
+    const { images, prompt, tokenizer } = this.#parts;
     const signal = AbortSignal.any([ended, this.#closing.signal]);
-    const images = task.messages.flatMap(({ content }) =>
+    const parts = task.messages.flatMap(({ content }) =>
       typeof content === "string" ? [] : content.filter((part) => part.type === "image")
     );
     try {
       const options = renderOptions(task, tokenizer.template);
-      const opened = await Promise.all(images.map((part) => pictures.open(part, signal)));
+      const opened = await Promise.all(parts.map((part) => images.open(part, signal)));
       signal.throwIfAborted();
-      const made = prompt.build(task.messages, { ...options, pictures: opened });
-      const parts = { ...this.#parts, engine: this.#engine, grammars: this.#grammars };
-      const end = generateChat(parts, { task, prompt: made, emit });
+      const made = prompt.build(task.messages, { ...options, images: opened });
+      const generating = { ...this.#parts, engine: this.#engine, grammars: this.#grammars };
+      const end = generateChat(generating, { task, prompt: made, emit });
       ended.addEventListener("abort", end, { once: true });
     } catch (error) {
       if (!signal.aborted) emitError(error, { task, emit });

@@ -1,5 +1,5 @@
 /**
- * The graph that turns a prepared picture into rows in place of token embeddings.
+ * The graph that turns a prepared image into rows in place of token embeddings.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { buildCast } from "../../onnx/cast_model.ts";
 import { type Session, Tensor, type ValueInfo } from "../../onnx/ort.ts";
-import type { PlainTensor, PreparedPicture } from "../prepared_picture.ts";
+import type { PlainTensor, PreparedImage } from "../prepared_image.ts";
 
 /** Inputs that some exports call otherwise than the processors of transformers.js. */
 const ALIASES: Readonly<Record<string, string>> = {
@@ -56,15 +56,15 @@ export class VisionEncoder {
   }
 
   /**
-   * Encodes a picture.
+   * Encodes an image.
    *
    * @param numRows for which the prompt has room.
    * @returns `[…, width]` in the embeddings' dtype, on the device; the caller disposes of it.
-   * @throws {Error} when the encoder has an input that the picture was not prepared with, or gives other rows.
+   * @throws {Error} when the encoder has an input that the image was not prepared with, or gives other rows.
    */
-  async encode(picture: PreparedPicture, numRows: number): Promise<Tensor> {
+  async encode(image: PreparedImage, numRows: number): Promise<Tensor> {
     const feeds = Object.fromEntries(this.#session.inputs.map((input) => {
-      const prepared = picture.tensors[input.name] ?? picture.tensors[ALIASES[input.name] ?? ""];
+      const prepared = image.tensors[input.name] ?? image.tensors[ALIASES[input.name] ?? ""];
       if (prepared === undefined) {
         throw new Error(`The vision encoder has an input "${input.name}", which is not known.`);
       }

@@ -1,5 +1,5 @@
 /**
- * From a folder to a model that sees: an encoder for pictures, embeddings, a decoder.
+ * From a folder to a model that sees: an encoder for images, embeddings, a decoder.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { readGenerationDefaults } from "../generation_defaults.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 import { VisionModel } from "./vision.ts";
 import { VisionEncoder } from "./vision_encoder.ts";
-import { VisionPictures } from "./vision_pictures.ts";
+import { VisionImages } from "./vision_images.ts";
 import { VisionPreprocessor } from "./vision_preprocessor.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
 
@@ -24,7 +24,7 @@ const PROBE_PIXELS = 64;
 /** How to load. */
 export interface VisionLoadOptions extends DecoderLoadOptions {
   readonly kind: Extract<ModelKind, "vision" | "ocr">;
-  /** Device memory for rows of pictures that may be wanted again; 256 MiB if absent. The last one's are always kept. */
+  /** Device memory for rows of images that may be wanted again; 256 MiB if absent. The last one's are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
 
@@ -61,7 +61,7 @@ async function loadParts(
   const { decoder, dtype, embeddings } = await loadDecoder(options);
   if (embeddings === undefined) {
     throw new StartupError(
-      `The decoder in ${folder.path} takes token ids: there is no place where pictures could go in.`,
+      `The decoder in ${folder.path} takes token ids: there is no place where images could go in.`,
     );
   }
   const session = await openCompanion(ENCODER_GRAPH, options);
@@ -69,20 +69,20 @@ async function loadParts(
   onProgress({ what: "warming up" });
   await warmUp(decoder);
   await warmUpEncoder({ preparer, encoder, prompt }, folder);
-  const pictures = new VisionPictures({
+  const images = new VisionImages({
     preparer,
     encoder,
     mergeSize: mergeSizeOf(folder.config),
-    numRows: (picture) => prompt.numRows(picture),
+    numRows: (image) => prompt.numRows(image),
     maxEncodedBytes: options.maxEncodedBytes,
   });
   const { prefixCache } = engine;
   return new VisionModel({
-    ...{ kind, decoder, pictures, prompt, tokenizer, defaults, dtype, prefixCache },
+    ...{ kind, decoder, images, prompt, tokenizer, defaults, dtype, prefixCache },
   });
 }
 
-/** Has a picture encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
+/** Has an image encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
 async function warmUpEncoder(
   { preparer, encoder, prompt }: {
     readonly preparer: VisionPreprocessor;
@@ -100,16 +100,16 @@ async function warmUpEncoder(
   try {
     const { signal } = new AbortController();
     // Tiles would take many times as long, and show no more.
-    const picture = await preparer.prepare({ bytes, inOnePiece: true }, signal);
-    (await encoder.encode(picture, prompt.numRows(picture))).dispose();
+    const image = await preparer.prepare({ bytes, inOnePiece: true }, signal);
+    (await encoder.encode(image, prompt.numRows(image))).dispose();
   } catch (error) {
-    throw new StartupError(`${path} cannot be shown pictures: ${(error as Error).message}`, {
+    throw new StartupError(`${path} cannot be shown images: ${(error as Error).message}`, {
       cause: error,
     });
   }
 }
 
-/** The token in whose place a row of a picture goes, where `config.json` says. */
+/** The token in whose place a row of an image goes, where `config.json` says. */
 export function imageTokenIdOf(config: Json): number | undefined {
   const id = config["image_token_index"] ?? config["image_token_id"];
   return typeof id === "number" && id >= 0 ? id : undefined;

@@ -6,29 +6,29 @@
 import type { Counter, Histogram, Registry } from "prom-client";
 import { MetricSet } from "../../metric_set.ts";
 
-/** Counters of pictures. */
+/** Counters of images. */
 export class VisionMetrics {
   readonly registry: Registry;
-  readonly pictures: Counter;
+  readonly images: Counter;
   readonly encoderRuns: Counter;
   readonly prepareSeconds: Histogram;
 
-  /** @param featureBytes how much memory encoded pictures take. */
+  /** @param featureBytes how much memory encoded images take. */
   constructor(featureBytes: () => number) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
-    this.pictures = metrics.counter("hearth_pictures_total", "Pictures in requests.");
+    this.images = metrics.counter("hearth_images_total", "Images in requests.");
     this.encoderRuns = metrics.counter(
       "hearth_vision_encoder_runs_total",
-      "Pictures encoded: those whose tokens were not in the prefix cache, nor their rows at hand.",
+      "Images encoded: those whose tokens were not in the prefix cache, nor their rows at hand.",
     );
     this.prepareSeconds = metrics.histogram(
-      "hearth_picture_prepare_seconds",
-      "Reading, resizing and normalising a picture, the wait for its turn included.",
+      "hearth_image_prepare_seconds",
+      "Reading, resizing and normalising an image, the wait for its turn included.",
     );
     metrics.gauge(
-      "hearth_encoded_picture_bytes",
-      "Memory that encoded pictures take.",
+      "hearth_encoded_image_bytes",
+      "Memory that encoded images take.",
       featureBytes,
     );
   }

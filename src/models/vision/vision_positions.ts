@@ -1,13 +1,13 @@
 /**
  * Where tokens are for a rotary embedding in sections, as Qwen2-VL defined it (arXiv 2409.12191): text advances on all
- * three scales together; the tokens of a picture share one time and have a height and a width in its grid; what
+ * three scales together; the tokens of an image share one time and have a height and a width in its grid; what
  * follows begins after the largest of them.
  *
  * @module
  */
 import type { SectionPositions } from "../../engine/sequence.ts";
 
-/** A picture's tokens: row by row of its grid, frame by frame. */
+/** An image's tokens: row by row of its grid, frame by frame. */
 export interface GridSpan {
   /** Its first token in the prompt. */
   readonly start: number;
@@ -18,7 +18,7 @@ export interface GridSpan {
 /**
  * The positions of a prompt's tokens.
  *
- * @param spans the pictures in it, in order.
+ * @param spans the images in it, in order.
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
 /**
- * This side of the thread that prepares pictures.
+ * This side of the thread that prepares images.
  *
  * @module
  */
@@ -8,23 +8,23 @@ import { StartupError } from "../../errors.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
 import type {
   FromVisionThread,
-  PictureToPrepare,
-  PreparedPicture,
+  ImageToPrepare,
+  PreparedImage,
   ToVisionThread,
-} from "../prepared_picture.ts";
+} from "../prepared_image.ts";
 import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 
 type Rpc = WorkerRpc<ToVisionThread, FromVisionThread | WorkerFailure>;
 
-/** What pictures are prepared. */
+/** What images are prepared. */
 export interface VisionPreprocessorOptions {
   /** Largest width × height; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
 }
 
-/** Prepares pictures one after the other. */
+/** Prepares images one after the other. */
 export class VisionPreprocessor {
-  /** Stands for a picture in what the chat template makes. */
+  /** Stands for an image in what the chat template makes. */
   readonly placeholder: string;
   readonly #maxPixels: number | undefined;
   readonly #workers: WorkerPool<ToVisionThread, FromVisionThread>;
@@ -50,17 +50,17 @@ export class VisionPreprocessor {
   }
 
   /**
-   * Prepares a picture.
+   * Prepares an image.
    *
-   * @param signal takes it out of the queue; a picture whose turn has come is prepared to its end.
-   * @throws {HearthError} `invalid_media` when the file is no picture, or one that the model cannot take.
+   * @param signal takes it out of the queue; an image whose turn has come is prepared to its end.
+   * @throws {HearthError} `invalid_media` when the file is no image, or one that the model cannot take.
    * @throws the signal's reason.
    */
-  async prepare(picture: PictureToPrepare, signal: AbortSignal): Promise<PreparedPicture> {
-    const question = { ...picture, type: "prepare", maxPixels: this.#maxPixels } as const;
-    const answer = await this.#workers.ask(question, { signal, work: numPixelsOf(picture.bytes) });
-    if (answer.type === "prepared") return answer.picture;
-    throw new Error(`The thread that prepares pictures answered "${answer.type}".`);
+  async prepare(image: ImageToPrepare, signal: AbortSignal): Promise<PreparedImage> {
+    const question = { ...image, type: "prepare", maxPixels: this.#maxPixels } as const;
+    const answer = await this.#workers.ask(question, { signal, work: numPixelsOf(image.bytes) });
+    if (answer.type === "prepared") return answer.image;
+    throw new Error(`The thread that prepares images answered "${answer.type}".`);
   }
 
   /** Ends the thread. */
@@ -71,7 +71,7 @@ export class VisionPreprocessor {
 
 async function startWorker(folder: string): Promise<{ rpc: Rpc; placeholder: string }> {
   const worker = new Worker(new URL("./vision_thread.ts", import.meta.url), { type: "module" });
-  const rpc: Rpc = new WorkerRpc(worker, "thread that prepares pictures");
+  const rpc: Rpc = new WorkerRpc(worker, "thread that prepares images");
   const answer = await rpc.ask({ type: "load", folder });
   if (answer.type === "loaded") return { rpc, placeholder: answer.placeholder };
   rpc.end();

@@ -1,6 +1,6 @@
 /**
- * A picture as a vision model wants it, by the processor classes of transformers.js: the inputs of its encoder, and what
- * stands for the picture in the prompt.
+ * An image as a vision model wants it, by the processor classes of transformers.js: the inputs of its encoder, and what
+ * stands for the image in the prompt.
  *
  * @module
  */
@@ -18,9 +18,9 @@ import {
   readJson,
   readOptionalJson,
 } from "../../hub/model_folder.ts";
-import type { PictureToPrepare, PlainTensor, PreparedPicture } from "../prepared_picture.ts";
+import type { ImageToPrepare, PlainTensor, PreparedImage } from "../prepared_image.ts";
 
-/** Whether a class takes the text first, and the picture then. */
+/** Whether a class takes the text first, and the image then. */
 const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
   Qwen2VLProcessor: true,
   Qwen2_5_VLProcessor: true,
@@ -35,9 +35,9 @@ const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
   PixtralProcessor: false,
   Lfm2VlProcessor: false,
 };
-/** Classes that show a picture in tiles too, and can be told not to. */
+/** Classes that show an image in tiles too, and can be told not to. */
 const HAVE_TILES: ReadonlySet<string> = new Set(["Idefics3Processor", "SmolVLMProcessor"]);
-/** What these classes put in the place of a picture, where neither they nor their configuration say. */
+/** What these classes put in the place of an image, where neither they nor their configuration say. */
 const DEFAULT_PLACEHOLDER = "<image>";
 
 /** What is used of a processor. Its declaration knows nothing of the classes' own fields. */
@@ -58,7 +58,7 @@ type ProcessorClass =
 
 /** See the module. */
 export class VisionProcessor {
-  /** Stands for a picture in what the chat template makes. */
+  /** Stands for an image in what the chat template makes. */
   readonly placeholder: string;
   readonly #processor: Processor;
   readonly #takesTextFirst: boolean;
@@ -84,8 +84,8 @@ export class VisionProcessor {
   static async load(folderPath: string): Promise<VisionProcessor> {
     const folder = await openFolder(folderPath);
     const transformers = await loadTransformers({ modelsFolder: dirname(folderPath) });
-    const pictures = await readJson(folder.path, "preprocessor_config.json");
-    const { name, Class } = findClass(folder, { named: pictures["processor_class"], transformers });
+    const images = await readJson(folder.path, "preprocessor_config.json");
+    const { name, Class } = findClass(folder, { named: images["processor_class"], transformers });
     const config = Class.uses_processor_config
       ? await readJson(folder.path, "processor_config.json")
       : {};
@@ -93,10 +93,10 @@ export class VisionProcessor {
     const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
       config: await readOptionalJson(folder, "tokenizer_config.json"),
     });
-    // Gemma 4 describes its pictures with all the rest, and its class has no type.
+    // Gemma 4 describes its images with all the rest, and its class has no type.
     const settings = name === "Gemma4Processor"
       ? { ...config["image_processor"] as Json, image_processor_type: "Gemma4ImageProcessor" }
-      : pictures;
+      : images;
     const image_processor = makeImageProcessor(settings, transformers);
     const processor = new Class(config, { tokenizer, image_processor }, null);
     return new VisionProcessor(processor, {
@@ -107,14 +107,14 @@ export class VisionProcessor {
   }
 
   /**
-   * Prepares one picture.
+   * Prepares one image.
    *
-   * @throws {Error} when the picture has a form that the model's preprocessing refuses.
+   * @throws {Error} when the image has a form that the model's preprocessing refuses.
    */
   async prepare(
     pixels: Pixels,
-    { inOnePiece = false }: Pick<PictureToPrepare, "inOnePiece"> = {},
-  ): Promise<PreparedPicture> {
+    { inOnePiece = false }: Pick<ImageToPrepare, "inOnePiece"> = {},
+  ): Promise<PreparedImage> {
     const image = toRawImage(this.#RawImage, onWhite(pixels)).rgb();
     const operands = this.#takesTextFirst ? [this.placeholder, image] : [image, this.placeholder];
     const given = inOnePiece && this.#hasTiles
@@ -155,7 +155,7 @@ function placeholderOf(
   processor: Processor,
   { name, Class }: { name: string; Class: ProcessorClass },
 ): string {
-  // Gemma 3's template writes the token before a picture, its processor the picture's.
+  // Gemma 3's template writes the token before an image, its processor the image's.
   if (name === "Gemma3Processor") return String(processor.boi_token);
   const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
   return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;

@@ -1,5 +1,5 @@
 /**
- * From a conversation with pictures to the tokens a model reads, and where among them the pictures stand.
+ * From a conversation with images to the tokens a model reads, and where among them the images stand.
  *
  * @module
  */
@@ -13,9 +13,9 @@ import { type TemplateMessage, toTemplateMessages } from "../chat/template_messa
 import type { TextTokenizer } from "../tokenizer.ts";
 import { type GridSpan, sectionPositionsOf } from "./vision_positions.ts";
 
-/** What of a picture the prompt depends on. */
-export interface PromptPicture {
-  /** Equal keys, equal pictures. */
+/** What of an image the prompt depends on. */
+export interface PromptImage {
+  /** Equal keys, equal images. */
   readonly key: string;
   /** What stands for it in the prompt. */
   readonly text: string;
@@ -27,9 +27,9 @@ export interface PromptPicture {
 /** What a model's prompts are made with. */
 export interface VisionPromptOptions {
   readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "idOf" | "tokenOf">;
-  /** Stands for a picture in what the chat template makes. */
+  /** Stands for an image in what the chat template makes. */
   readonly placeholder: string;
-  /** The token in whose place a row of a picture goes; the placeholder's own if absent. */
+  /** The token in whose place a row of an image goes; the placeholder's own if absent. */
   readonly imageTokenId?: number | undefined;
 }
 
@@ -45,11 +45,11 @@ export class VisionPrompt {
   /** Whether the template takes messages in parts, and whether it takes them as strings. */
   readonly #takes: { readonly parts: boolean; readonly strings: boolean };
 
-  /** @throws {StartupError} when there is no chat template, or it or the tokenizer does not know of pictures. */
+  /** @throws {StartupError} when there is no chat template, or it or the tokenizer does not know of images. */
   constructor({ tokenizer, placeholder, imageTokenId }: VisionPromptOptions) {
     this.#tokenizer = tokenizer;
     if (tokenizer.template === undefined) {
-      throw new StartupError("The folder has no chat template, which shows where pictures go.");
+      throw new StartupError("The folder has no chat template, which shows where images go.");
     }
     this.#template = tokenizer.template;
     this.#placeholder = placeholder;
@@ -57,7 +57,7 @@ export class VisionPrompt {
     const token = id === undefined ? undefined : tokenizer.tokenOf(id);
     if (id === undefined || token === undefined) {
       throw new StartupError(
-        `The tokenizer has no token for pictures: neither "${placeholder}" nor the image_token_id of config.json.`,
+        `The tokenizer has no token for images: neither "${placeholder}" nor the image_token_id of config.json.`,
       );
     }
     this.#imageTokenId = id;
@@ -65,21 +65,21 @@ export class VisionPrompt {
     this.#takes = this.#probeTemplate();
   }
 
-  /** How many rows of its encoder a picture takes. */
-  numRows({ text }: Pick<PromptPicture, "text">): number {
+  /** How many rows of its encoder an image takes. */
+  numRows({ text }: Pick<PromptImage, "text">): number {
     return text.split(this.#imageToken).length - 1;
   }
 
   /**
    * Makes a prompt.
    *
-   * @param options.pictures those of the messages, in order.
+   * @param options.images those of the messages, in order.
    * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts hold what stands for
-   * pictures.
+   * images.
    */
   build(
     messages: readonly ChatMessage[],
-    { pictures, ...options }: RenderOptions & { readonly pictures: readonly PromptPicture[] },
+    { images, ...options }: RenderOptions & { readonly images: readonly PromptImage[] },
   ): ChatPrompt {
     messages.forEach((message, index) => this.#requirePlain(message, index));
     const rendered = this.#template.render(
@@ -87,29 +87,29 @@ export class VisionPrompt {
       options,
     );
     const between = rendered.split(this.#placeholder);
-    if (between.length - 1 !== pictures.length) {
+    if (between.length - 1 !== images.length) {
       throw new HearthError(
         "invalid_value",
-        `The model's chat template shows ${between.length - 1} of ${pictures.length} pictures: ` +
+        `The model's chat template shows ${between.length - 1} of ${images.length} images: ` +
           "put them into messages of the user.",
         { param: "messages" },
       );
     }
-    const text = between.map((words, i) => words + (pictures[i]?.text ?? "")).join("");
+    const text = between.map((words, i) => words + (images[i]?.text ?? "")).join("");
     const promptTokens = Int32Array.from(this.#tokenizer.encode(text));
-    const spans = pictures.length === 0 ? [] : this.#findSpans(promptTokens, pictures);
-    const grids = spans.flatMap(({ start, picture: { grid }, firstRow }): GridSpan[] =>
+    const spans = images.length === 0 ? [] : this.#findSpans(promptTokens, images);
+    const grids = spans.flatMap(({ start, image: { grid }, firstRow }): GridSpan[] =>
       grid === undefined || firstRow > 0 ? [] : [{ start, grid }]
     );
     return {
       text,
       promptTokens,
-      media: spans.map(({ start, end, picture, firstRow }): MediaSpan => ({
+      media: spans.map(({ start, end, image, firstRow }): MediaSpan => ({
         start,
         end,
-        // A picture in several runs of tokens: each run shows other rows.
-        key: `${picture.key}+${firstRow}`,
-        source: picture.source,
+        // An image in several runs of tokens: each run shows other rows.
+        key: `${image.key}+${firstRow}`,
+        source: image.source,
         firstRow,
       })),
       sectionPositions: grids.length === 0
@@ -118,23 +118,23 @@ export class VisionPrompt {
     };
   }
 
-  /** The runs of image tokens, each of one picture. */
-  #findSpans(tokens: Int32Array, pictures: readonly PromptPicture[]) {
-    const spans: { start: number; end: number; picture: PromptPicture; firstRow: number }[] = [];
+  /** The runs of image tokens, each of one image. */
+  #findSpans(tokens: Int32Array, images: readonly PromptImage[]) {
+    const spans: { start: number; end: number; image: PromptImage; firstRow: number }[] = [];
     let token = 0;
-    for (const picture of pictures) {
-      const numRows = this.numRows(picture);
+    for (const image of images) {
+      const numRows = this.numRows(image);
       for (let row = 0; row < numRows; row++, token++) {
         const next = tokens.indexOf(this.#imageTokenId, token);
-        if (next < 0) throw new Error(`The prompt has fewer image tokens than pictures take.`);
+        if (next < 0) throw new Error(`The prompt has fewer image tokens than images take.`);
         const last = spans.at(-1);
         if (last !== undefined && row > 0 && next === last.end) last.end++;
-        else spans.push({ start: next, end: next + 1, picture, firstRow: row });
+        else spans.push({ start: next, end: next + 1, image, firstRow: row });
         token = next;
       }
     }
     if (tokens.includes(this.#imageTokenId, token)) {
-      throw new Error("The prompt has more image tokens than pictures take.");
+      throw new Error("The prompt has more image tokens than images take.");
     }
     return spans;
   }
@@ -143,15 +143,15 @@ export class VisionPrompt {
     const parts: readonly MessagePart[] = typeof content === "string"
       ? [{ type: "text", text: content }]
       : content;
-    const hasPictures = parts.some(({ type }) => type === "image");
-    if (this.#takes.parts && (hasPictures || !this.#takes.strings)) {
+    const hasImages = parts.some(({ type }) => type === "image");
+    if (this.#takes.parts && (hasImages || !this.#takes.strings)) {
       return parts.map((part) => part.type === "text" ? { ...part } : { type: "image" });
     }
     const texts = parts.map((part) => part.type === "text" ? part.text : this.#placeholder);
     return texts.join("\n");
   }
 
-  /** @throws {HearthError} when a text would be taken for a picture. */
+  /** @throws {HearthError} when a text would be taken for an image. */
   #requirePlain({ content }: ChatMessage, index: number): void {
     const texts = typeof content === "string"
       ? [content]
@@ -163,7 +163,7 @@ export class VisionPrompt {
     const param = `messages[${index}].content`;
     throw new HearthError(
       "invalid_value",
-      `${param}: the text holds "${token}", which stands for a picture in this model's prompts.`,
+      `${param}: the text holds "${token}", which stands for an image in this model's prompts.`,
       { param },
     );
   }
@@ -183,7 +183,7 @@ export class VisionPrompt {
     const strings = shows(PROBE, [PROBE]);
     if (parts || (strings && shows(both.join("\n"), both))) return { parts, strings };
     throw new StartupError(
-      `The chat template shows no pictures: it makes no "${this.#placeholder}" of a message with one.`,
+      `The chat template shows no images: it makes no "${this.#placeholder}" of a message with one.`,
     );
   }
 }

@@ -1,5 +1,5 @@
 /**
- * The thread that decodes, resizes and normalises pictures, so that the one that owns the device goes on meanwhile.
+ * The thread that decodes, resizes and normalises images, so that the one that owns the device goes on meanwhile.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import "../../onnx/no_location.ts";
 import { HearthError } from "../../errors.ts";
 import { decodeImage } from "../../media/image.ts";
 import { answerQuestions } from "../answer_questions.ts";
-import type { FromVisionThread, PreparedPicture, ToVisionThread } from "../prepared_picture.ts";
+import type { FromVisionThread, PreparedImage, ToVisionThread } from "../prepared_image.ts";
 import { VisionProcessor } from "./vision_processor.ts";
 
 let processor: VisionProcessor | undefined;
@@ -19,29 +19,29 @@ answerQuestions<ToVisionThread, FromVisionThread>(async (question) => {
       return { message: { type: "loaded", placeholder: processor.placeholder } };
     }
     case "prepare": {
-      const picture = await prepare(question);
-      return { message: { type: "prepared", picture }, transfer: buffersOf(picture) };
+      const image = await prepare(question);
+      return { message: { type: "prepared", image }, transfer: buffersOf(image) };
     }
   }
 });
 
 async function prepare(
   { bytes, maxPixels, inOnePiece = false }: Extract<ToVisionThread, { type: "prepare" }>,
-): Promise<PreparedPicture> {
+): Promise<PreparedImage> {
   const pixels = await decodeImage(bytes, { maxPixels });
   try {
     return await processor!.prepare(pixels, { inOnePiece });
   } catch (error) {
-    // The model's preprocessing has shown at the start that it works: it is the picture that it cannot take.
+    // The model's preprocessing has shown at the start that it works: it is the image that it cannot take.
     const size = `${pixels.width} × ${pixels.height}`;
     throw new HearthError(
       "invalid_media",
-      `The model cannot be shown a picture of ${size} pixels: ${(error as Error).message}`,
+      `The model cannot be shown an image of ${size} pixels: ${(error as Error).message}`,
       { cause: error },
     );
   }
 }
 
-function buffersOf({ tensors }: PreparedPicture): ArrayBuffer[] {
+function buffersOf({ tensors }: PreparedImage): ArrayBuffer[] {
   return [...new Set(Object.values(tensors).map(({ data }) => data.buffer as ArrayBuffer))];
 }

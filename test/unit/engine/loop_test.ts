@@ -48,10 +48,10 @@ function generate(
   );
 }
 
-Deno.test("EngineLoop ends only the request whose picture cannot be encoded, with the reason", async () => {
+Deno.test("EngineLoop ends only the request whose image cannot be encoded, with the reason", async () => {
   const wanted = await generate(new EngineLoop(new AskingDecoder(), { prefixCache: true }), [1, 2]);
   const engine = new EngineLoop(new AskingDecoder(), { prefixCache: true });
-  const failure = new Error("no memory for this picture");
+  const failure = new Error("no memory for this image");
   const [before, broken, after] = await Promise.allSettled([
     generate(engine, [1, 2]),
     generate(engine, [1, 2], failure),

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { centerCrop, crop, pad } from "../../../src/media/crop.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
 
-/** A grey picture whose every level tells its place. */
+/** A grey image whose every level tells its place. */
 function numbered(width: number, height: number): Pixels {
   const data = Uint8Array.from({ length: width * height }, (_, i) => i + 1);
   return { width, height, channels: 1, data };

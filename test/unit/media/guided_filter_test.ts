@@ -65,7 +65,7 @@ Deno.test("fitToGuide() finds a plane that is linear in the colours", () => {
   }
 });
 
-Deno.test("fitToGuide() moves a blurred edge to where the picture has its own", () => {
+Deno.test("fitToGuide() moves a blurred edge to where the image has its own", () => {
   const edge = (x: number) => x < 33 ? 0.8 : 0.2;
   const color = planeOf(64, 32, edge);
   const guide: ColorPlanes = [color, planeOf(64, 32, () => 0.5), planeOf(64, 32, () => 0.5)];
@@ -79,7 +79,7 @@ Deno.test("fitToGuide() moves a blurred edge to where the picture has its own", 
   assertClose(at(60), 0, 0.01);
 });
 
-Deno.test("fitToGuide() smoothes where the picture is even", () => {
+Deno.test("fitToGuide() smoothes where the image is even", () => {
   const even = planeOf(20, 20, () => 0.4);
   const guide: ColorPlanes = [even, even, even];
   const spike = planeOf(20, 20, (x, y) => x === 10 && y === 10 ? 1 : 0);
@@ -127,22 +127,22 @@ Deno.test("separateColors() and unmix() take the background out of a soft rim", 
   const alpha = planeOf(width, height, (x) => Math.min(1, Math.max(0, (x - 154) / 6)));
   const subject = [0.9, 0.3, 0.1];
   const behind = [0.1, 0.7, 0.9];
-  const picture = [0, 1, 2].map((c) =>
+  const image = [0, 1, 2].map((c) =>
     planeOf(width, height, (x, y) => {
       const a = alpha.data[y * width + x]!;
       return a * subject[c]! + (1 - a) * behind[c]!;
     })
   ) as unknown as ColorPlanes;
-  const { foreground, background } = separateColors(picture, alpha);
+  const { foreground, background } = separateColors(image, alpha);
   for (let x = 155; x < 160; x++) {
     const at = 30 * width + x;
     for (let c = 0; c < 3; c++) {
-      const estimate = unmix(picture[c]!.data[at]!, {
+      const estimate = unmix(image[c]!.data[at]!, {
         alpha: alpha.data[at]!,
         foreground: foreground[c]!.data[at]!,
         background: background[c]!.data[at]!,
       });
-      const before = Math.abs(picture[c]!.data[at]! - subject[c]!);
+      const before = Math.abs(image[c]!.data[at]! - subject[c]!);
       assert.ok(Math.abs(estimate - subject[c]!) <= 0.35 * before + 0.02, `${estimate} at ${x}`);
     }
   }

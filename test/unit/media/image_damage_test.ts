@@ -1,4 +1,4 @@
-/** Pictures that are damaged, cut off, too large, or made to do harm. */
+/** Images that are damaged, cut off, too large, or made to do harm. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { fileURLToPath } from "node:url";
@@ -13,8 +13,8 @@ import {
   pngFile,
   tiffFile,
   zeros,
-} from "../../fixtures/picture_writer.ts";
-import { pictureFile, PICTURES } from "../../fixtures/pictures.ts";
+} from "../../fixtures/image_writer.ts";
+import { imageFile, IMAGES } from "../../fixtures/images.ts";
 
 async function assertRefused(
   file: Uint8Array,
@@ -55,12 +55,12 @@ const DAMAGES: Readonly<Record<string, (file: Uint8Array, random: () => number) 
 };
 
 for (const [damage, apply] of Object.entries(DAMAGES)) {
-  Deno.test(`decodeImage() makes a picture of a file ${damage}, or refuses it`, async () => {
+  Deno.test(`decodeImage() makes an image of a file ${damage}, or refuses it`, async () => {
     const numbers = randomNumbers(17);
     const random = () => numbers.next().value;
     let numRefused = 0;
     for (let round = 0; round < 3; round++) {
-      for (const { name, file } of PICTURES) {
+      for (const { name, file } of IMAGES) {
         try {
           const { width, height, channels, data } = await decodeImage(
             apply(file.slice(), random),
@@ -81,7 +81,7 @@ for (const [damage, apply] of Object.entries(DAMAGES)) {
   });
 }
 
-Deno.test("decodeImage() refuses every file that is cut off, but for what follows the picture", async () => {
+Deno.test("decodeImage() refuses every file that is cut off, but for what follows the image", async () => {
   for (
     const name of [
       "png of Pillow",
@@ -93,14 +93,14 @@ Deno.test("decodeImage() refuses every file that is cut off, but for what follow
       "tiff raw",
     ]
   ) {
-    const file = pictureFile(name);
+    const file = imageFile(name);
     for (let length = 0; length < file.length * 0.8; length += 7) {
       await assertRefused(file.subarray(0, length), /./);
     }
   }
 });
 
-Deno.test("decodeImage() goes on with other pictures while and after damaged ones broke the decoder", async () => {
+Deno.test("decodeImage() goes on with other images while and after damaged ones broke the decoder", async () => {
   const names = [
     "jpeg progressive",
     "webp lossy",
@@ -108,7 +108,7 @@ Deno.test("decodeImage() goes on with other pictures while and after damaged one
     "jpeg CMYK",
     "png of Pillow",
   ];
-  const goods = PICTURES.filter(({ name }) => names.includes(name));
+  const goods = IMAGES.filter(({ name }) => names.includes(name));
   const work = Array.from({ length: 40 }, async (_, i) => {
     const { file, pixels, maxDifference } = goods[i % goods.length]!;
     if (i % 3 === 0) return await decodeImage(file.subarray(0, file.length / 2)).catch(() => {});
@@ -119,7 +119,7 @@ Deno.test("decodeImage() goes on with other pictures while and after damaged one
 });
 
 Deno.test("decodeImage() tells a format by its content and says which it knows", async () => {
-  const formats = PICTURES.map(({ file }) => readImageHeader(file).format.name);
+  const formats = IMAGES.map(({ file }) => readImageHeader(file).format.name);
   assert.deepEqual(
     new Set(formats),
     new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF"]),
@@ -140,13 +140,13 @@ Deno.test("decodeImage() refuses a strip out of all proportion, on which resizin
   assert.equal(longest.width, 65_535);
 });
 
-Deno.test("decodeImage() refuses a picture over the limit by its header, with both numbers", async () => {
+Deno.test("decodeImage() refuses an image over the limit by its header, with both numbers", async () => {
   const limit = /60000 × 50000 pixels, 3,000 megapixels; at most 64 are/;
   await assertRefused(pngFile(60_000, 50_000, []), limit);
   await assertRefused(greyJpeg(9, 7), /9 × 7 pixels/, { maxPixels: 62 });
   await assertRefused(gifFrame([1, 1], [0, 0, 65_535, 65_535]), /65535 × 65535/);
   await assertRefused(tiffFile({ 256: [1e6], 257: [1e6] }), /1000000 × 1000000/);
-  const one = pictureFile("png of Pillow");
+  const one = imageFile("png of Pillow");
   await assertRefused(one, /13 × 10 pixels/, { maxPixels: 129 });
   assert.equal((await decodeImage(one, { maxPixels: 130 })).width, 13);
 });
@@ -166,7 +166,7 @@ Deno.test("decodeImage() refuses files that hold more or less than they say", as
 });
 
 Deno.test("decodeImage() says of what kind it does not read", async () => {
-  const cmyk = Buffer.from(pictureFile("jpeg CMYK"));
+  const cmyk = Buffer.from(imageFile("jpeg CMYK"));
   cmyk.write("Other", cmyk.indexOf("Adobe"));
   await assertRefused(cmyk, /four colours, and no Adobe segment/);
   const tags = { 256: [8], 257: [8], 258: [1], 273: [8], 279: [8] };
@@ -192,18 +192,18 @@ Deno.test("decodeImage() refuses files that are made to take long", async () => 
   );
 });
 
-Deno.test("decodeImage() gives the memory of large pictures back", async () => {
-  const script = fileURLToPath(new URL("../../fixtures/picture_memory.ts", import.meta.url));
+Deno.test("decodeImage() gives the memory of large images back", async () => {
+  const script = fileURLToPath(new URL("../../fixtures/image_memory.ts", import.meta.url));
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", "--v8-flags=--expose-gc", script],
   }).output();
   assert.equal(code, 0, new TextDecoder().decode(stderr));
   const grownMb = Number(new TextDecoder().decode(stdout));
-  // The pixels of two such pictures are 72 MB, and a decoder takes as much again for each.
+  // The pixels of two such images are 72 MB, and a decoder takes as much again for each.
   assert.ok(grownMb < 60, `${grownMb} MB more after than before`);
 });
 
-Deno.test("decodeImage() reads large pictures", async () => {
+Deno.test("decodeImage() reads large images", async () => {
   const { width, height, channels, data } = await decodeImage(greyJpeg(8000, 6000));
   assert.deepEqual([width, height, channels], [8000, 6000, 3]);
   assert.equal(data.length, 8000 * 6000 * 3);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { readImageHeader } from "../../../src/media/image_header.ts";
 import { isTurned } from "../../../src/media/image/orientation.ts";
-import { greyJpeg, pngFile } from "../../fixtures/picture_writer.ts";
-import { PICTURES } from "../../fixtures/pictures.ts";
+import { greyJpeg, pngFile } from "../../fixtures/image_writer.ts";
+import { IMAGES } from "../../fixtures/images.ts";
 
-Deno.test("readImageHeader() gives the size of every picture as it is stored, and its orientation", () => {
-  for (const { name, file, width, height } of PICTURES) {
+Deno.test("readImageHeader() gives the size of every image as it is stored, and its orientation", () => {
+  for (const { name, file, width, height } of IMAGES) {
     const header = readImageHeader(file);
     const [, orientation = "1"] = /orientation (\d)/.exec(name) ?? [];
     assert.equal(header.orientation, Number(orientation), name);
@@ -16,14 +16,14 @@ Deno.test("readImageHeader() gives the size of every picture as it is stored, an
   }
 });
 
-Deno.test("readImageHeader() reads sizes of pictures that are not there", () => {
+Deno.test("readImageHeader() reads sizes of images that are not there", () => {
   const png = readImageHeader(pngFile(2_000_000_000, 3, []));
   assert.deepEqual([png.format.name, png.width, png.height], ["PNG", 2_000_000_000, 3]);
   const jpeg = readImageHeader(greyJpeg(8, 8).subarray(0, 100));
   assert.deepEqual([jpeg.format.name, jpeg.width, jpeg.height], ["JPEG", 8, 8]);
 });
 
-Deno.test("readImageHeader() refuses pictures without pixels", () => {
+Deno.test("readImageHeader() refuses images without pixels", () => {
   assert.throws(() => readImageHeader(pngFile(0, 5, [])), {
     kind: "invalid_media",
     message: /0 × 5 pixels/,

@@ -1,10 +1,10 @@
-/** Pictures of every format, compared with what Pillow decodes. */
+/** Images of every format, compared with what Pillow decodes. */
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../src/media/pixels.ts";
 import { decodeImage } from "../../../src/media/image.ts";
-import { pictureFile, PICTURES } from "../../fixtures/pictures.ts";
+import { imageFile, IMAGES } from "../../fixtures/images.ts";
 
-for (const { name, file, width, height, channels, pixels, maxDifference } of PICTURES) {
+for (const { name, file, width, height, channels, pixels, maxDifference } of IMAGES) {
   Deno.test(`decodeImage() reads ${name}`, async () => {
     const image = await decodeImage(file);
     assert.deepEqual([image.width, image.height, image.channels], [width, height, channels]);
@@ -17,14 +17,14 @@ for (const { name, file, width, height, channels, pixels, maxDifference } of PIC
 }
 
 Deno.test("decodeImage() works in a worker without a location, for the codecs of every format", async () => {
-  const url = new URL("../../fixtures/picture_worker.ts", import.meta.url);
+  const url = new URL("../../fixtures/image_worker.ts", import.meta.url);
   const worker = new Worker(url, { type: "module" });
   try {
     for (const name of ["jpeg grey", "jpeg CMYK", "png of Pillow", "webp lossy", "avif 4:4:4"]) {
       const { promise, resolve } = Promise.withResolvers<Pixels | string>();
       worker.onmessage = ({ data }) => resolve(data);
-      worker.postMessage(pictureFile(name));
-      assert.deepEqual(await promise, await decodeImage(pictureFile(name)), name);
+      worker.postMessage(imageFile(name));
+      assert.deepEqual(await promise, await decodeImage(imageFile(name)), name);
     }
   } finally {
     worker.terminate();

@@ -14,6 +14,6 @@ Deno.test("onWhite() lays what is transparent on white", () => {
 });
 
 Deno.test("onWhite() leaves what is opaque as it is", () => {
-  const picture = { width: 1, height: 1, channels: 3, data: Uint8Array.of(1, 2, 3) } as const;
-  assert.equal(onWhite(picture), picture);
+  const image = { width: 1, height: 1, channels: 3, data: Uint8Array.of(1, 2, 3) } as const;
+  assert.equal(onWhite(image), image);
 });

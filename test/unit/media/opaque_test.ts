@@ -22,7 +22,7 @@ Deno.test("dropOpaqueAlpha() leaves the colours", () => {
   }
 });
 
-Deno.test("isOpaque() finds a single pixel that is not, wherever it is; such a picture keeps its alpha", () => {
+Deno.test("isOpaque() finds a single pixel that is not, wherever it is; such an image keeps its alpha", () => {
   for (const [width, height] of SIZES) {
     const pixels = opaqueOf(width, height);
     const numPixels = width * height;

@@ -38,5 +38,5 @@ Deno.test("PixelRoom.open() gives the memory that was used last, unless it is in
 });
 
 Deno.test("pixel_simd.wasm.base64 is what its sources compile to", async () => {
-  assert.equal((await compileWasm(WASM_MODULES.pictures)).toBase64(), binary);
+  assert.equal((await compileWasm(WASM_MODULES.images)).toBase64(), binary);
 });

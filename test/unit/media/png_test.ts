@@ -31,14 +31,14 @@ Deno.test("encodePng() writes what another decoder reads, for all channels and o
   }
 });
 
-Deno.test("encodePng() writes rows longer than it filters at a time, and pictures of more rows than that", () => {
+Deno.test("encodePng() writes rows longer than it filters at a time, and images of more rows than that", () => {
   for (const [width, height] of [[700_000, 2], [3, 900_000]] as const) {
     const pixels = noise(width, height, 3);
     assert.deepEqual(new Uint8Array(decode(encodePng(pixels)).data), pixels.data);
   }
 });
 
-Deno.test("encodePng() makes a picture of one colour small", () => {
+Deno.test("encodePng() makes an image of one colour small", () => {
   const data = new Uint8Array(1000 * 1000 * 4);
   const png = encodePng({ width: 1000, height: 1000, channels: 4, data });
   assert.ok(png.length < 20_000, `${png.length} bytes`);

@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { deflateSync } from "node:zlib";
 import { decode } from "fast-png";
 import { decodeImage } from "../../../src/media/image.ts";
-import { pngChunk, pngFile } from "../../fixtures/picture_writer.ts";
+import { pngChunk, pngFile } from "../../fixtures/image_writer.ts";
 import { Random } from "../engine/random.ts";
 
 interface Rows {
@@ -37,7 +37,7 @@ function noiseFile({ width, height, depth, colorType }: Rows): Uint8Array<ArrayB
   ]);
 }
 
-/** A picture's colours: grey has three that are equal. */
+/** An image's colours: grey has three that are equal. */
 function colorsOf({ data, channels }: { data: ArrayLike<number>; channels: number }): number[] {
   const numColors = channels < 3 ? 1 : 3;
   return Array.from(data).filter((_, i) => i % channels < numColors);

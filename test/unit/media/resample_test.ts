@@ -34,7 +34,7 @@ Deno.test("resize() equals Pillow for every filter, with and without alpha, from
   }
 });
 
-/** A picture whose every level tells its place. */
+/** An image whose every level tells its place. */
 function numbered(width: number, height: number, channels: Channels = 3): Pixels {
   const data = Uint8Array.from({ length: width * height * channels }, (_, i) => i + 1);
   return { width, height, channels, data };
@@ -59,7 +59,7 @@ Deno.test("resize() leaves one colour as it is, whatever the filter and the size
   }
 });
 
-Deno.test("resize() refuses sizes that are none and boxes outside of the picture", () => {
+Deno.test("resize() refuses sizes that are none and boxes outside of the image", () => {
   const pixels = numbered(4, 3);
   const filter = "box";
   for (const width of [0, -1, 1.5, NaN]) {

@@ -1,7 +1,7 @@
 /** Decoders that break, and decoders that cannot be had. */
 import assert from "node:assert/strict";
 import { WasmImageDecoder } from "../../../src/media/image/wasm_codec.ts";
-import { greyJpeg } from "../../fixtures/picture_writer.ts";
+import { greyJpeg } from "../../fixtures/image_writer.ts";
 
 interface Codec {
   decode(file: Uint8Array, preserveOrientation: boolean): ImageData | null;
@@ -49,7 +49,7 @@ Deno.test("WasmImageDecoder.decode() keeps an instance, but for one that threw o
   assert.equal(codecs.size, 3);
 });
 
-Deno.test("WasmImageDecoder.decode() refuses a picture of another size than the file's header says", async () => {
+Deno.test("WasmImageDecoder.decode() refuses an image of another size than the file's header says", async () => {
   const decoder = new WasmImageDecoder<Codec>({
     locate: () => import.meta.resolve("@jsquash/jpeg/codec/dec/mozjpeg_dec.wasm"),
     load: async () => (await import("@jsquash/jpeg/codec/dec/mozjpeg_dec.js")).default,

@@ -13,10 +13,10 @@ async function hear(error: unknown, param?: string): Promise<ErrorEvent["error"]
 }
 
 Deno.test("ActiveRequests names the place of media that are refused, and of nothing else", async () => {
-  const refused = await hear(new HearthError("invalid_media", "It is no picture."), "image");
-  assert.deepEqual([refused.message, refused.param], ["image: It is no picture.", "image"]);
-  const unnamed = await hear(new HearthError("invalid_media", "It is no picture."));
-  assert.equal(unnamed.message, "It is no picture.");
+  const refused = await hear(new HearthError("invalid_media", "It is no image."), "image");
+  assert.deepEqual([refused.message, refused.param], ["image: It is no image.", "image"]);
+  const unnamed = await hear(new HearthError("invalid_media", "It is no image."));
+  assert.equal(unnamed.message, "It is no image.");
   const other = await hear(new HearthError("invalid_value", "n: one."), "image");
   assert.deepEqual([other.kind, other.message], ["invalid_value", "n: one."]);
 });

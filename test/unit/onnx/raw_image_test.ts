@@ -10,7 +10,7 @@ import stock from "../../fixtures/images/stock_processors.json" with { type: "js
 const WORKER = new URL("../../fixtures/image_processor_worker.ts", import.meta.url);
 
 /** The same as in `make_processors.py`: levels that no filter leaves alone. */
-function makePicture(width: number, height: number): Pixels {
+function makeImage(width: number, height: number): Pixels {
   const data = Uint8Array.from({ length: width * height * 3 }, (_, i) => {
     const [x, y] = [Math.floor(i / 3) % width, Math.floor(i / 3 / width)];
     return x * 7 + y * 13 + i % 3 * 5 + x * y * 31 % 97;
@@ -51,7 +51,7 @@ function maxDifference(values: Float32Array, golden: string): number {
 Deno.test("replaceCanvas() makes image processors in a worker give what Python's give", async () => {
   using processors = new Processors();
   for (const { name, config, width, height, dims, pixelValues } of goldens) {
-    const result = await processors.process(config, makePicture(width, height));
+    const result = await processors.process(config, makeImage(width, height));
     assert.deepEqual(result.dims, dims, name);
     const difference = maxDifference(result.data, pixelValues);
     assert.ok(difference <= 1e-6, `${name}, ${width} × ${height}: off by ${difference}`);
@@ -61,7 +61,7 @@ Deno.test("replaceCanvas() makes image processors in a worker give what Python's
 Deno.test("image processors that resize tensors by a graph give in a worker what they give in Node", async () => {
   using processors = new Processors();
   for (const { name, config, width, height, dims, pixelValues } of stock) {
-    const result = await processors.process(config, makePicture(width, height));
+    const result = await processors.process(config, makeImage(width, height));
     assert.deepEqual(result.dims, dims, name);
     const difference = maxDifference(result.data, pixelValues);
     assert.ok(difference <= 1e-5, `${name}: off by ${difference}`);
@@ -74,7 +74,7 @@ async function openRawImage(pixels: Pixels) {
 }
 
 Deno.test("RawImage.resize() keeps the proportions where a side is absent, and takes filters by number and name", async () => {
-  const image = await openRawImage(makePicture(9, 6));
+  const image = await openRawImage(makeImage(9, 6));
   for (const absent of [null, -1]) {
     assert.deepEqual((await image.resize(18, absent!)).size, [18, 12]);
     assert.deepEqual((await image.resize(absent!, 3)).size, [4, 3]);

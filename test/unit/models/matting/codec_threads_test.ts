@@ -8,16 +8,16 @@ import { toRgba } from "../../../../src/media/rgba.ts";
 import { CodecThreads } from "../../../../src/models/matting/codec_threads.ts";
 import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
 import { makeWholeCutOut } from "../../../../src/models/matting/whole_cut_out.ts";
-import { discPicture } from "../../../fixtures/matting.ts";
+import { discImage } from "../../../fixtures/matting.ts";
 import { Random } from "../../engine/random.ts";
 
 const never = new AbortController().signal;
 
-Deno.test("CodecThreads decodes and encodes as this thread does, several pictures at a time", async () => {
+Deno.test("CodecThreads decodes and encodes as this thread does, several images at a time", async () => {
   const threads = new CodecThreads({ maxThreads: 2 });
   const sizes = [[10, 20], [300, 200], [1, 1], [64, 64]] as const;
   await Promise.all(sizes.map(async ([width, height]) => {
-    const file = encodePng(discPicture(width, height));
+    const file = encodePng(discImage(width, height));
     const pixels = await threads.decode(file.slice(), never);
     assert.deepEqual(pixels, await decodeImage(file, { keepsAlpha: true }));
     assert.deepEqual(await threads.encode({ pixels, options: {} }, never), file);
@@ -41,12 +41,12 @@ function copyOf(pixels: Pixels): Pixels {
 Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one go", async () => {
   const threads = new CodecThreads({ maxThreads: 3 });
   const mask = randomMask();
-  const disc = discPicture(1001, 799);
+  const disc = discImage(1001, 799);
   const background = [10, 200, 30] as const;
   for (const options of [{}, { background }, { maskOnly: true }]) {
-    for (const picture of [disc, toRgba(disc)]) {
-      const want = makeCutOut(compositeAlpha(copyOf(picture), mask), options);
-      const png = await threads.encode({ pixels: copyOf(picture), mask, options }, never);
+    for (const image of [disc, toRgba(disc)]) {
+      const want = makeCutOut(compositeAlpha(copyOf(image), mask), options);
+      const png = await threads.encode({ pixels: copyOf(image), mask, options }, never);
       assert.deepEqual(new Uint8Array(decode(png).data), want.data);
     }
     const png = await threads.encode({ pixels: toRgba(disc), options }, never);
@@ -59,16 +59,16 @@ Deno.test("CodecThreads.encode() makes in stripes what one thread makes in one g
 Deno.test("CodecThreads.make() refines and crops as this thread does, whoever applied the mask", async () => {
   const threads = new CodecThreads({ maxThreads: 1 });
   const mask = randomMask();
-  const disc = discPicture(200, 150);
+  const disc = discImage(200, 150);
   for (const options of [{ refine: true }, { crop: true }, { refine: true, crop: true }]) {
-    for (const picture of [disc, toRgba(disc)]) {
+    for (const image of [disc, toRgba(disc)]) {
       const cutOut = () => {
-        const original = copyOf(picture);
+        const original = copyOf(image);
         return { original, masked: { pixels: original, mask }, maskSide: 9, options };
       };
       const want = makeWholeCutOut(cutOut());
       assert.deepEqual(await threads.make(cutOut(), never), want);
-      const masked = { pixels: compositeAlpha(copyOf(picture), mask) };
+      const masked = { pixels: compositeAlpha(copyOf(image), mask) };
       assert.deepEqual(await threads.make({ ...cutOut(), masked }, never), want);
     }
   }
@@ -77,20 +77,20 @@ Deno.test("CodecThreads.make() refines and crops as this thread does, whoever ap
 
 Deno.test("CodecThreads.decode() tells what is wrong with a file, and the thread goes on", async () => {
   const threads = new CodecThreads({ maxThreads: 1 });
-  const text = new TextEncoder().encode("no picture");
+  const text = new TextEncoder().encode("no image");
   await assert.rejects(threads.decode(text, never), {
     kind: "invalid_media",
-    message: /no picture that can be read/,
+    message: /no image that can be read/,
   });
   assert.equal(threads.numThreads, 1);
-  const file = encodePng(discPicture(9, 9));
+  const file = encodePng(discImage(9, 9));
   assert.equal((await threads.decode(file, never)).width, 9);
   threads.close();
 });
 
 Deno.test("CodecThreads ends the thread of who leaves, at work or in the queue, and serves the next", async () => {
   const threads = new CodecThreads({ maxThreads: 1 });
-  const large = encodePng(discPicture(3000, 2000));
+  const large = encodePng(discImage(3000, 2000));
   const [first, second] = [new AbortController(), new AbortController()];
   const working = threads.decode(large.slice(), first.signal);
   const queued = threads.decode(large.slice(), second.signal);

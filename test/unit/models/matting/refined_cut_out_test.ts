@@ -33,7 +33,7 @@ function alphaAt({ data }: Pixels, x: number): number {
   return data[4 * (32 * WIDTH + x) + 3]!;
 }
 
-Deno.test("refineCutOut() moves a soft edge to the picture's own", () => {
+Deno.test("refineCutOut() moves a soft edge to the image's own", () => {
   for (const maskEdge of [EDGE - 4, EDGE, EDGE + 4]) {
     const cutOut = cutOutOf(maskEdge);
     refineCutOut(cutOut, OPTIONS);
@@ -80,7 +80,7 @@ Deno.test("refineCutOut() makes nothing more opaque than it was", () => {
   for (let at = 3; at < data.length; at += 4) assert.ok(cutOut.data[at]! <= data[at]!);
 });
 
-Deno.test("refineCutOut() takes pictures of any size, also without a subject or a rim", () => {
+Deno.test("refineCutOut() takes images of any size, also without a subject or a rim", () => {
   for (const [width, height] of [[1, 1], [1, 700], [900, 2], [3, 3]] as const) {
     for (const alpha of [0, 128, 255]) {
       const data = new Uint8Array(4 * width * height).fill(77);

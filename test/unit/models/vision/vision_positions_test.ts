@@ -11,7 +11,7 @@ Deno.test("sectionPositionsOf() counts text on all scales alike", () => {
   assert.deepEqual(positionsOf(3, []), { prompt: [text, text, text], offset: 0 });
 });
 
-Deno.test("sectionPositionsOf() begins what follows a picture after its longer side, also another picture", () => {
+Deno.test("sectionPositionsOf() begins what follows an image after its longer side, also another image", () => {
   const spans = [
     { start: 1, grid: [1, 2, 3] },
     { start: 8, grid: [1, 2, 1] },

@@ -1,5 +1,5 @@
 /**
- * What a model that reads pictures tells Prometheus.
+ * What a model that reads images tells Prometheus.
  *
  * @module
  */
@@ -8,9 +8,9 @@ import type { EngineMetrics } from "../../engine/metrics.ts";
 import { adoptMetrics, MetricSet } from "../../metric_set.ts";
 
 /** Counters and histograms of one model. */
-export class PictureMetrics {
+export class ImageMetrics {
   readonly registry: Registry;
-  readonly #pictures: Counter;
+  readonly #images: Counter;
   readonly #promptTokens: Counter;
   readonly #firstTokenSeconds: Histogram;
   readonly #encoderSeconds: Histogram;
@@ -22,10 +22,10 @@ export class PictureMetrics {
   constructor() {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
-    this.#pictures = metrics.counter("hearth_pictures_total", "Pictures that were encoded.");
+    this.#images = metrics.counter("hearth_images_total", "Images that were encoded.");
     this.#promptTokens = metrics.counter(
       "hearth_prompt_tokens_total",
-      "Places of encoded pictures, and tokens of prompts.",
+      "Places of encoded images, and tokens of prompts.",
     );
     this.#firstTokenSeconds = metrics.histogram(
       "hearth_time_to_first_token_seconds",
@@ -33,23 +33,23 @@ export class PictureMetrics {
     );
     this.#encoderSeconds = metrics.histogram(
       "hearth_encoder_seconds",
-      "Duration of the encoder, for pictures encoded together.",
+      "Duration of the encoder, for images encoded together.",
     );
     this.#answerSeconds = metrics.histogram(
-      "hearth_picture_seconds",
+      "hearth_image_seconds",
       "From a request's arrival to the end of its answer.",
     );
     metrics.gauge("hearth_sequences_running", "Requests worked on.", () => this.requests().running);
     metrics.gauge("hearth_sequences_waiting", "Requests that wait.", () => this.requests().waiting);
   }
 
-  /** Takes note of pictures that were encoded together. */
-  observeEncoding(numPictures: number, durationMs: number): void {
-    this.#pictures.inc(numPictures);
+  /** Takes note of images that were encoded together. */
+  observeEncoding(numImages: number, durationMs: number): void {
+    this.#images.inc(numImages);
     this.#encoderSeconds.observe(durationMs / 1000);
   }
 
-  /** Takes note of a prompt, its picture's places included. */
+  /** Takes note of a prompt, its image's places included. */
   observePrompt(numTokens: number): void {
     this.#promptTokens.inc(numTokens);
   }
@@ -59,7 +59,7 @@ export class PictureMetrics {
     this.#firstTokenSeconds.observe(sinceArrivalMs / 1000);
   }
 
-  /** Takes in an engine's figures, those of tokens and steps: a request begins before, with its picture. */
+  /** Takes in an engine's figures, those of tokens and steps: a request begins before, with its image. */
   adopt({ registry }: EngineMetrics): void {
     adoptMetrics(this.registry, registry, [
       "hearth_prompt_tokens_total",

@@ -1,5 +1,5 @@
 /**
- * The pictures of requests: known by their content, prepared when they come, encoded when a step needs their rows.
+ * The images of requests: known by their content, prepared when they come, encoded when a step needs their rows.
  *
  * @module
  */
@@ -10,55 +10,55 @@ import type { ImagePart } from "../task.ts";
 import type { VisionEncoder } from "./vision_encoder.ts";
 import { SharedJobs } from "../shared_jobs.ts";
 import { VisionMetrics } from "./vision_metrics.ts";
-import type { PreparedPicture } from "../prepared_picture.ts";
+import type { PreparedImage } from "../prepared_image.ts";
 import type { VisionPreprocessor } from "./vision_preprocessor.ts";
-import type { PromptPicture } from "./vision_prompt.ts";
+import type { PromptImage } from "./vision_prompt.ts";
 
-/** Rows of encoded pictures on the device, where nothing else is said. */
+/** Rows of encoded images on the device, where nothing else is said. */
 const MAX_ENCODED_BYTES = 256 * 2 ** 20;
-/** Encoder inputs of pictures that no step has needed yet. */
+/** Encoder inputs of images that no step has needed yet. */
 const MAX_PREPARED_BYTES = 128 * 2 ** 20;
-/** What prompts say of pictures, a few kilobytes each. */
+/** What prompts say of images, a few kilobytes each. */
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
-/** What pictures go through; owned from here on. */
-export interface VisionPicturesParts {
+/** What images go through; owned from here on. */
+export interface VisionImagesParts {
   readonly preparer: VisionPreprocessor;
   readonly encoder: VisionEncoder;
   /** Patches along one side of what becomes one token. */
   readonly mergeSize: number;
-  /** How many rows a picture's words in the prompt have room for. */
-  readonly numRows: (picture: Pick<PromptPicture, "text">) => number;
-  /** Device memory for rows that may be wanted again; 256 MiB if absent. The last picture's are always kept. */
+  /** How many rows an image's words in the prompt have room for. */
+  readonly numRows: (image: Pick<PromptImage, "text">) => number;
+  /** Device memory for rows that may be wanted again; 256 MiB if absent. The last image's are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
 
-/** What is remembered of a picture when its pixels are gone. */
-type Known = Pick<PromptPicture, "text" | "grid">;
+/** What is remembered of an image when its pixels are gone. */
+type Known = Pick<PromptImage, "text" | "grid">;
 
 /** See the module. */
-export class VisionPictures {
+export class VisionImages {
   readonly metrics = new VisionMetrics(() => this.#encoded.numBytes);
-  readonly #parts: VisionPicturesParts;
+  readonly #parts: VisionImagesParts;
   readonly #known = new ByteBudgetCache<Known>(MAX_KNOWN_BYTES);
-  readonly #preparing = new SharedJobs<PreparedPicture>();
-  readonly #prepared = new ByteBudgetCache<PreparedPicture>(MAX_PREPARED_BYTES);
+  readonly #preparing = new SharedJobs<PreparedImage>();
+  readonly #prepared = new ByteBudgetCache<PreparedImage>(MAX_PREPARED_BYTES);
   readonly #encoded: ByteBudgetCache<Tensor>;
 
-  constructor(parts: VisionPicturesParts) {
+  constructor(parts: VisionImagesParts) {
     const { maxEncodedBytes = MAX_ENCODED_BYTES } = parts;
     this.#parts = parts;
     this.#encoded = new ByteBudgetCache(maxEncodedBytes, (rows) => rows.dispose());
   }
 
   /**
-   * Reads a picture. One that was seen before is known by its bytes, and not even decoded.
+   * Reads an image. One that was seen before is known by its bytes, and not even decoded.
    *
    * @throws {HearthError} `invalid_media`, naming the part, when it cannot be read or shown to the model.
    * @throws the signal's reason.
    */
-  async open({ bytes, param }: ImagePart, signal: AbortSignal): Promise<PromptPicture> {
-    this.metrics.pictures.inc();
+  async open({ bytes, param }: ImagePart, signal: AbortSignal): Promise<PromptImage> {
+    this.metrics.images.inc();
     const key = await digest(bytes);
     const source = { rows: () => this.#rowsOf(key, bytes) };
     const known = this.#known.get(key);
@@ -97,7 +97,7 @@ export class VisionPictures {
   async #prepare(
     key: string,
     { bytes, signal }: { bytes: Uint8Array<ArrayBuffer>; signal: AbortSignal },
-  ): Promise<PreparedPicture> {
+  ): Promise<PreparedImage> {
     const startMs = performance.now();
     const prepared = await this.#parts.preparer.prepare({ bytes }, signal);
     this.metrics.prepareSeconds.observe((performance.now() - startMs) / 1000);
@@ -106,7 +106,7 @@ export class VisionPictures {
     return prepared;
   }
 
-  #knowledgeOf({ text, tensors }: PreparedPicture): Known {
+  #knowledgeOf({ text, tensors }: PreparedImage): Known {
     const patches = tensors["image_grid_thw"]?.data;
     if (patches === undefined) return { text };
     const [frames, rows, columns] = Array.from<number | bigint, number>(patches, Number);
@@ -119,6 +119,6 @@ async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
-function bytesOf({ tensors }: PreparedPicture): number {
+function bytesOf({ tensors }: PreparedImage): number {
   return Object.values(tensors).reduce((sum, { data }) => sum + data.byteLength, 0);
 }

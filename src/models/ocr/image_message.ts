@@ -1,38 +1,38 @@
 /**
- * What crosses between a model and the thread that decodes its pictures: plain data.
+ * What crosses between a model and the thread that decodes its images: plain data.
  *
  * @module
  */
 import type { Pixels } from "../../media/pixels.ts";
 
-/** A picture as a model's first graph takes it. */
-export interface PreparedPicture {
+/** An image as a model's first graph takes it. */
+export interface PreparedImage {
   /** f32, of these dims. */
   readonly data: Float32Array<ArrayBuffer>;
   /** `[1, channels, height, width]`. */
   readonly dims: readonly number[];
-  /** Of the picture itself. */
+  /** Of the image itself. */
   readonly width: number;
   readonly height: number;
 }
 
-/** A picture as it comes. */
-export interface PictureFile {
+/** An image as it comes. */
+export interface ImageFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Largest width × height that is decoded; the decoder's own limit if absent. */
   readonly maxPixels: number | undefined;
 }
 
-/** To the thread: the model's folder at first, then one picture at a time. */
-export type ToPictureThread =
+/** To the thread: the model's folder at first, then one image at a time. */
+export type ToImageThread =
   | { readonly type: "load"; readonly folder: string }
   /** A file of any format that is known, to be prepared as the folder's image processor does it. */
-  | ({ readonly type: "prepare" } & PictureFile)
+  | ({ readonly type: "prepare" } & ImageFile)
   /** A file whose pixels are wanted, on white ground. */
-  | ({ readonly type: "decode" } & PictureFile);
+  | ({ readonly type: "decode" } & ImageFile);
 
 /** From the thread, one answer to each message, unless it refuses or fails. */
-export type FromPictureThread =
+export type FromImageThread =
   | { readonly type: "loaded" }
-  | { readonly type: "prepared"; readonly picture: PreparedPicture }
+  | { readonly type: "prepared"; readonly image: PreparedImage }
   | { readonly type: "decoded"; readonly pixels: Pixels };

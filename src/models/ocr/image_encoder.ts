@@ -1,5 +1,5 @@
 /**
- * The encoders of models that read a picture and write text, in two layouts: the picture alone (TrOCR, Donut), or its
+ * The encoders of models that read an image and write text, in two layouts: the image alone (TrOCR, Donut), or its
  * features in front of a text's embeddings (Florence-2).
  *
  * @module
@@ -15,8 +15,8 @@ const VISION = "vision_encoder";
 const EMBEDDING = "embed_tokens";
 
 /** What is encoded for an answer. */
-export interface PictureInput {
-  /** A prepared picture, f32 `[1, channels, height, width]`, on the CPU. */
+export interface ImageInput {
+  /** A prepared image, f32 `[1, channels, height, width]`, on the CPU. */
   readonly pixels: Tensor;
   /** Token ids; empty where the encoder reads none. */
   readonly text: readonly number[];
@@ -32,7 +32,7 @@ interface TextSide {
 }
 
 /** The sessions. */
-export class PictureEncoder {
+export class ImageEncoder {
   readonly #encoder: Session;
   readonly #textSide: TextSide | undefined;
 
@@ -42,7 +42,7 @@ export class PictureEncoder {
   }
 
   /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
-  static async load(context: CompanionContext): Promise<PictureEncoder> {
+  static async load(context: CompanionContext): Promise<ImageEncoder> {
     const open = (graph: string) => openCompanion(graph, context);
     const hasText = context.graphs.has(VISION);
     const encoder = await open(ENCODER);
@@ -52,21 +52,21 @@ export class PictureEncoder {
       hasText ? ["inputs_embeds", "attention_mask"] : ["pixel_values"],
     );
     const textSide = hasText ? await openTextSide(open, context.backend) : undefined;
-    return new PictureEncoder(encoder, textSide);
+    return new ImageEncoder(encoder, textSide);
   }
 
-  /** Whether it reads a text with the picture, and makes embeddings of tokens. */
+  /** Whether it reads a text with the image, and makes embeddings of tokens. */
   get readsText(): boolean {
     return this.#textSide !== undefined;
   }
 
-  /** Whether two inputs may be encoded in one call: pictures of one size, with texts of one length. */
-  isAlike({ pixels, text }: PictureInput, other: PictureInput): boolean {
+  /** Whether two inputs may be encoded in one call: images of one size, with texts of one length. */
+  isAlike({ pixels, text }: ImageInput, other: ImageInput): boolean {
     return text.length === other.text.length && pixels.dims.join() === other.pixels.dims.join();
   }
 
   /** Runs the encoder on inputs that are alike. @returns `[inputs, places, width]`, the caller's. */
-  async encode(inputs: readonly PictureInput[]): Promise<Tensor> {
+  async encode(inputs: readonly ImageInput[]): Promise<Tensor> {
     const pixels = stack(inputs.map(({ pixels }) => pixels));
     const hidden = await this.#run(pixels, inputs.map(({ text }) => text));
     for (const input of inputs) input.numPlaces = hidden.dims[1]!;
@@ -80,10 +80,10 @@ export class PictureEncoder {
     }
     const { vision, embedding, join } = this.#textSide;
     const seen = await vision.run({ pixel_values: toTypeOf(pixels, vision) });
-    const picture = seen["image_features"]!;
+    const image = seen["image_features"]!;
     const { inputs_embeds: text } = await embedding.run({ input_ids: toTensor(texts) });
-    const { joined } = await join.run({ picture, text: text! });
-    picture.dispose();
+    const { joined } = await join.run({ image, text: text! });
+    image.dispose();
     text!.dispose();
     const [numRows = 1, numPlaces = 0] = joined!.dims;
     const ones = new BigInt64Array(numRows * numPlaces).fill(1n);
@@ -121,7 +121,7 @@ async function openTextSide(
   const embedding = await open(EMBEDDING);
   requireInputs(embedding, EMBEDDING, ["input_ids"]);
   const join = await openJoinGraph(backend, {
-    first: ["picture", typeOf(vision.outputs, "image_features")],
+    first: ["image", typeOf(vision.outputs, "image_features")],
     second: ["text", typeOf(embedding.outputs, "inputs_embeds")],
     output: "joined",
   });
@@ -158,10 +158,10 @@ export function toTensor(ids: readonly (readonly number[])[]): Tensor {
   return new Tensor("int64", BigInt64Array.from(ids.flat(), BigInt), dims);
 }
 
-function stack(pictures: readonly Tensor[]): Tensor {
-  const [first] = pictures;
-  if (pictures.length === 1) return first!;
-  const data = new Float32Array(pictures.length * first!.size);
-  pictures.forEach((picture, row) => data.set(picture.data as Float32Array, row * first!.size));
-  return new Tensor("float32", data, [pictures.length, ...first!.dims.slice(1)]);
+function stack(images: readonly Tensor[]): Tensor {
+  const [first] = images;
+  if (images.length === 1) return first!;
+  const data = new Float32Array(images.length * first!.size);
+  images.forEach((image, row) => data.set(image.data as Float32Array, row * first!.size));
+  return new Tensor("float32", data, [images.length, ...first!.dims.slice(1)]);
 }

@@ -1,5 +1,5 @@
 /**
- * From pictures to what a vision model's first graph takes, by the image processor that the folder asks for.
+ * From images to what a vision model's first graph takes, by the image processor that the folder asks for.
  *
  * @module
  */
@@ -9,16 +9,16 @@ import { onWhite } from "../../media/on_white.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../onnx/hook.ts";
 import { toRawImage } from "../../onnx/raw_image.ts";
-import type { PreparedPicture } from "./picture_message.ts";
+import type { PreparedImage } from "./image_message.ts";
 
 /** A class of transformers.js for one kind of processor. */
 type ImageProcessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
 
-/** Most pixels that a picture may be resized to: where only the shorter side is given, a strip would become huge. */
+/** Most pixels that an image may be resized to: where only the shorter side is given, a strip would become huge. */
 const MAX_RESIZED_PIXELS = 32e6;
 
 /** See the module. */
-export class PictureReader {
+export class ImageReader {
   readonly #transformers: Transformers;
   readonly #processor: ImageProcessor;
 
@@ -28,14 +28,14 @@ export class PictureReader {
   }
 
   /** Reads the `preprocessor_config.json` of a folder. */
-  static async load(folder: string): Promise<PictureReader> {
+  static async load(folder: string): Promise<ImageReader> {
     const transformers = await loadTransformers({ modelsFolder: dirname(folder) });
     const processor = await transformers.AutoImageProcessor.from_pretrained(basename(folder));
-    return new PictureReader(transformers, processor);
+    return new ImageReader(transformers, processor);
   }
 
   /** @throws {HearthError} `invalid_media` when it is too long a strip, or has another form that the processor refuses. */
-  async prepare(decoded: Pixels): Promise<PreparedPicture> {
+  async prepare(decoded: Pixels): Promise<PreparedImage> {
     const { width, height } = decoded;
     this.#checkProportions(width, height);
     const image = toRawImage(this.#transformers.RawImage, onWhite(decoded));
@@ -43,10 +43,10 @@ export class PictureReader {
       const { pixel_values: { data, dims } } = await this.#processor(image);
       return { data: data as Float32Array<ArrayBuffer>, dims, width, height };
     } catch (error) {
-      // The processor has shown at the start that it works: it is the picture that it cannot take.
+      // The processor has shown at the start that it works: it is the image that it cannot take.
       throw new HearthError(
         "invalid_media",
-        `The model cannot be shown a picture of ${width} × ${height} pixels: ${
+        `The model cannot be shown an image of ${width} × ${height} pixels: ${
           (error as Error).message
         }`,
         { cause: error },
@@ -67,7 +67,7 @@ export class PictureReader {
     if (resizedWidth * resizedHeight <= MAX_RESIZED_PIXELS) return;
     throw new HearthError(
       "invalid_media",
-      `The picture has ${width} × ${height} pixels, too long a strip for this model, which would enlarge it to ` +
+      `The image has ${width} × ${height} pixels, too long a strip for this model, which would enlarge it to ` +
         `${resizedWidth} × ${resizedHeight}. Send the part of it that matters.`,
     );
   }

@@ -1,0 +1,32 @@
+/**
+ * The thread that decodes images and prepares them, so that the one that owns the device goes on meanwhile.
+ *
+ * @module
+ */
+import "../../onnx/no_location.ts";
+import { decodeImage } from "../../media/image.ts";
+import { onWhite } from "../../media/on_white.ts";
+import { answerQuestions } from "../answer_questions.ts";
+import type { FromImageThread, ToImageThread } from "./image_message.ts";
+import type { ImageReader } from "./image_reader.ts";
+
+let reader: ImageReader | undefined;
+
+answerQuestions<ToImageThread, FromImageThread>(async (question) => {
+  switch (question.type) {
+    case "load": {
+      // Whoever wants pixels only does without transformers.js.
+      const { ImageReader } = await import("./image_reader.ts");
+      reader = await ImageReader.load(question.folder);
+      return { message: { type: "loaded" } };
+    }
+    case "prepare": {
+      const image = await reader!.prepare(await decodeImage(question.bytes, question));
+      return { message: { type: "prepared", image }, transfer: [image.data.buffer] };
+    }
+    case "decode": {
+      const pixels = onWhite(await decodeImage(question.bytes, question));
+      return { message: { type: "decoded", pixels }, transfer: [pixels.data.buffer] };
+    }
+  }
+});
