@@ -5,7 +5,7 @@ import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { levelsOf } from "../../src/models/ocr/line_ocr_config.ts";
 import { LineClassifier } from "../../src/models/ocr/line_classifier.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { Drawing, rectangle } from "../fixtures/drawing.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
@@ -92,7 +92,7 @@ Deno.test("a page that lies upside down is read with a classifier that says so",
     .text("Invoice 20417", { x: 20, baseline: 32, size: 24 });
   await withFolder(files, async (folder) => {
     await using model = await openModel(folder);
-    const { texts } = await chat(model, [pictureMessage(encodePng(turned(line.pixels)))]);
+    const { texts } = await chat(model, [imageMessage(encodePng(turned(line.pixels)))]);
     assert.equal(texts[0], "Invoice 20417");
   });
 });

@@ -4,7 +4,7 @@ import { pathToFileURL } from "node:url";
 import { openAnyFolder } from "../../src/hub/model_folder.ts";
 import { readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { readPaddleConfig } from "../../src/models/ocr/paddle_config.ts";
-import { chat, pictureMessage } from "../fixtures/chat.ts";
+import { chat, imageMessage } from "../fixtures/chat.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { openModel } from "../fixtures/model.ts";
 import {
@@ -26,10 +26,10 @@ async function linesOf(folder: string, name: string): Promise<string[]> {
   return (await Deno.readTextFile(fileOf(folder, name))).trimEnd().split("\n");
 }
 
-async function read(folder: string, pictures: readonly string[]): Promise<string[]> {
+async function read(folder: string, images: readonly string[]): Promise<string[]> {
   await using model = await openModel(folder);
-  const answers = await Promise.all(pictures.map(async (picture) => {
-    return await chat(model, [pictureMessage(await Deno.readFile(picture))]);
+  const answers = await Promise.all(images.map(async (image) => {
+    return await chat(model, [imageMessage(await Deno.readFile(image))]);
   }));
   return answers.map(({ texts }) => texts[0]!);
 }
@@ -66,12 +66,12 @@ Deno.test("a folder as PaddleOCR publishes them reads as the one described by ha
     });
     assert.deepEqual({ ...told.detection, file: "" }, { ...described.detection, file: "" });
     const golden = JSON.parse(await Deno.readTextFile(fileOf(DEMO, "golden.json"))).cases as {
-      picture: string;
+      image: string;
       text: string;
     }[];
     const cases = golden.slice(0, 4);
     assert.deepEqual(
-      await read(path, cases.map(({ picture }) => `${DEMO}/${picture}`)),
+      await read(path, cases.map(({ image }) => `${DEMO}/${image}`)),
       cases.map(({ text }) => text),
     );
   });
@@ -144,10 +144,10 @@ Deno.test({
       { ...common, [name]: graph, "en_dict.txt": dictionary },
       { ...common, [name]: withMetadata(graph, "character", dictionary) },
     ];
-    const pictures = ["en_rec.jpg", "en.jpg"]
-      .map((picture) => `${PP_OCR}/../../testdata/ocr/${picture}`);
+    const images = ["en_rec.jpg", "en.jpg"]
+      .map((image) => `${PP_OCR}/../../testdata/ocr/${image}`);
     const described = await readLineOcrConfig(await openAnyFolder(PP_OCR!));
-    const wanted = await read(PP_OCR!, pictures);
+    const wanted = await read(PP_OCR!, images);
     assert.match(wanted[0]!, /^To facilitate the shot type analysis/);
     for (const files of variants) {
       await withFolder(files, async (path) => {
@@ -163,7 +163,7 @@ Deno.test({
           ...described.recognition[0],
           file: "",
         });
-        assert.deepEqual(await read(path, pictures), wanted);
+        assert.deepEqual(await read(path, images), wanted);
       });
     }
   },
