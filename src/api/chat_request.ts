@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
 import { flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
@@ -91,6 +92,7 @@ export const ChatRequest = z.object({
   logprobs: flag().nullish().describe("Report the log-probability of each token; default false"),
   top_logprobs: integerFrom(0, MAX_TOP_LOGPROBS).nullish()
     .describe("The most likely tokens to report beside each; needs logprobs"),
+  prompt_logprobs: PromptLogprobsField,
   ...STRUCTURED_OUTPUT,
   ...TOOL_FIELDS,
   reasoning_effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
@@ -123,6 +125,7 @@ export const ChatRequest = z.object({
       error: "false, or add_generation_prompt to be false beside it",
     },
   )
+  .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
   .meta({ id: "ChatRequest" });
 
 /** See {@linkcode ChatRequest}. */

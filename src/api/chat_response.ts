@@ -5,6 +5,7 @@
  */
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
+import { PromptLogprobs } from "./prompt_logprobs.ts";
 
 export const TokenLogprob = z.object({
   token: z.string(),
@@ -83,6 +84,7 @@ export const ChatCompletion = z.object({
     logprobs: ChoiceLogprobs.nullable(),
   })),
   usage: Usage,
+  prompt_logprobs: PromptLogprobs.optional(),
 }).meta({ id: "ChatCompletion" });
 
 /** One chunk of a streamed chat completion. */
@@ -144,14 +146,14 @@ function usage(counts: UsageCounts): z.output<typeof Usage> {
 /** The answer that is not streamed. */
 export function chatCompletion(
   head: CompletionHead,
-  result: { choices: ChatChoice[]; usage: UsageCounts },
+  result: Pick<ChatCompletion, "choices" | "prompt_logprobs"> & { readonly usage: UsageCounts },
 ): ChatCompletion {
   return {
     id: head.id,
     object: "chat.completion",
     created: head.createdSeconds,
     model: head.model,
-    choices: result.choices,
+    ...result,
     usage: usage(result.usage),
   };
 }

@@ -6,8 +6,11 @@
 import { z } from "zod";
 import { ChatRequest } from "./chat_request.ts";
 import { flag, integerFrom, listOf, text } from "./fields.ts";
+import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 
 const MAX_PROMPTS = 256;
+/** OpenAI's. */
+const MAX_BEST_OF = 20;
 /** OpenAI's. */
 export const DEFAULT_MAX_TOKENS = 16;
 
@@ -18,9 +21,6 @@ const many = { min: 1, max: MAX_PROMPTS };
 const Prompt = z.union([text(), listOf(text(), many), TokenIds, listOf(TokenIds, many)], {
   error: promptWanted,
 });
-
-const notServed = (wanted: string) =>
-  z.null({ error: `nothing, as it is not served; ${wanted}` }).optional();
 
 // All that chat has to say of sampling, and of what the answer must look like.
 const {
@@ -47,21 +47,30 @@ export const CompletionsRequest = z.object({
   prompt: Prompt.describe("The text or texts to go on from; as token ids, those of the model"),
   suffix: text().nullish()
     .describe("What follows what is to be filled in, for models that can fill in the middle"),
-  max_tokens: integerFrom(1).nullish().describe(`Default ${DEFAULT_MAX_TOKENS}`),
+  max_tokens: integerFrom(0).nullish().describe(
+    `Default ${DEFAULT_MAX_TOKENS}; 0 for the prompt alone, with echo or prompt_logprobs`,
+  ),
   logprobs: integerFrom(0, 20).nullish()
     .describe("Report the log-probability of each token, and of as many of the most likely"),
   echo: flag().nullish().describe("Put the prompt before its completion"),
-  best_of: integerFrom(1).nullish(),
-  prompt_logprobs: notServed("log-probabilities of the completion come with logprobs"),
+  best_of: integerFrom(1, MAX_BEST_OF).nullish()
+    .describe("Generate so many, and give the n of the highest mean log-probability"),
+  prompt_logprobs: PromptLogprobsField,
 }, { error: "a JSON object" })
-  .refine(({ best_of: best, n }) => !best || best === (n ?? 1), {
+  .refine(({ best_of: best, n }) => (best ?? Infinity) >= (n ?? 1), {
     path: ["best_of"],
-    error: "the value of n, as completions are not weighed against each other",
+    error: "no less than n",
   })
-  .refine(({ echo, logprobs }) => !echo || (logprobs ?? null) === null, {
-    path: ["echo"],
-    error: "false beside logprobs, as those of the prompt are not served",
+  .refine(({ best_of: best, n, stream }) => !stream || (best ?? 1) <= (n ?? 1), {
+    path: ["best_of"],
+    error: "the value of n in a stream, as the best are known in the end",
   })
+  .refine(({ max_tokens: most, echo, prompt_logprobs: top }) =>
+    most !== 0 || echo === true || typeof top === "number", {
+    path: ["max_tokens"],
+    error: "1 or more, or echo or prompt_logprobs beside it",
+  })
+  .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
   .meta({ id: "CompletionsRequest" });
 
 /** See {@linkcode CompletionsRequest}. */

@@ -5,11 +5,12 @@
  */
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
+import { PromptLogprobs } from "./prompt_logprobs.ts";
 
 const Logprobs = z.object({
   tokens: z.array(z.string()),
-  token_logprobs: z.array(z.number()),
-  top_logprobs: z.array(z.record(z.string(), z.number())),
+  token_logprobs: z.array(z.number().nullable()).describe("null for the first token of all"),
+  top_logprobs: z.array(z.record(z.string(), z.number()).nullable()),
   text_offset: z.array(integerFrom(0)),
 });
 
@@ -23,6 +24,7 @@ export const TextCompletion = z.object({
     index: integerFrom(0).describe("Of prompt p and its choice c: p × n + c"),
     text: z.string(),
     logprobs: Logprobs.nullable(),
+    prompt_logprobs: PromptLogprobs.optional(),
     finish_reason: z.enum(["stop", "length"]).nullable(),
   })),
   usage: z.object({

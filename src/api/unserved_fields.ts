@@ -11,7 +11,6 @@ const UNSERVED: Readonly<Record<string, string>> = {
   audio: "text answers; /audio/speech speaks",
   web_search_options: "a tool of yours that searches",
   // vLLM
-  prompt_logprobs: "log-probabilities of the completion alone",
   best_of: "n",
   use_beam_search: "sampling",
   include_stop_str_in_output: "stop strings that are left out",

@@ -20,7 +20,7 @@ export interface DecoderLimits {
   /** Most tokens of prompt and completion in one sequence. */
   readonly contextLength: number;
   readonly vocabSize: number;
-  /** Most sequences in one step. */
+  /** Most sequences in one step, and most rows of logits. */
   readonly maxSequences: number;
   /** Most tokens in one step, over all sequences. */
   readonly maxBatchTokens: number;
@@ -37,6 +37,8 @@ export interface StepSequence {
   readonly sequenceId: number;
   /** Present when this step reaches the sequence's last token, so that a new one is due. */
   readonly sample?: SampleRow | undefined;
+  /** Rows of the step's last tokens that are asked for too, up to the one that samples; none where absent. */
+  readonly scored?: readonly SampleRow[] | undefined;
   /** What an encoder is given, whose output its tokens attend to: the same object, the same keys and values. */
   readonly encoderInput?: object | undefined;
 }
@@ -68,13 +70,18 @@ export interface StepBatch {
   readonly maxBlocksPerSequence: number;
 }
 
+/** The rows of logits that a sequence asks for: those of the last of its tokens in the step. */
+export function rowsOf({ scored = [], sample }: StepSequence): readonly SampleRow[] {
+  return sample === undefined ? scored : [...scored, sample];
+}
+
 /** A loaded decoder. One `run` at a time. `Token` is what a sequence gets when it has come to its last token. */
 export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
   /**
    * Runs the step, writes its keys and values, and samples.
    *
-   * @returns the chosen tokens of the sequences that asked for one, in the order of `batch.sequences`.
+   * @returns what was chosen by the rows asked for, at most `limits.maxSequences`, in the order of `batch.sequences`.
    * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
    */
   run(batch: StepBatch): Promise<Token[]>;

@@ -8,7 +8,14 @@ import type { Backend, PagedAttention, Sampler } from "../backend/backend.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
-import type { Decoder, DecoderLimits, SampledToken, SampleRow, StepBatch } from "./decoder.ts";
+import {
+  type Decoder,
+  type DecoderLimits,
+  rowsOf,
+  type SampledToken,
+  type SampleRow,
+  type StepBatch,
+} from "./decoder.ts";
 import { type AxisSizes, dimsOf, SegmentRunner } from "./segment_runner.ts";
 import { StepInputs } from "./step_inputs.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
@@ -67,7 +74,7 @@ export class PagedDecoder implements Decoder {
   async run(batch: StepBatch): Promise<SampledToken[]> {
     const logits = await this.forward(batch);
     if (logits === undefined) return [];
-    const samples = batch.sequences.flatMap(({ sample }) => sample ?? []);
+    const samples = batch.sequences.flatMap(rowsOf);
     this.#parts.processLogits?.(logits, samples);
     return await this.#sampler.sample(logits, samples);
   }
@@ -75,8 +82,7 @@ export class PagedDecoder implements Decoder {
   /**
    * Runs the step without sampling.
    *
-   * @returns the last row of each sequence that asks for a token, `[1, rows, width]`, good until the next step;
-   * `undefined` when none asks.
+   * @returns the rows that sequences ask for, `[1, rows, width]`, good until the next step; `undefined` when none asks.
    */
   async forward(batch: StepBatch): Promise<Tensor | undefined> {
     const { cut, sessions, attention } = this.#parts;
@@ -85,7 +91,7 @@ export class PagedDecoder implements Decoder {
     const tensors = this.#inputs.write(batch, rows);
     await this.#embed(tensors, batch);
     attention.begin(batch);
-    // Where no sequence has come to its last token, the keys and values are all that is wanted.
+    // Where no rows are asked for, the keys and values are all that is wanted.
     await this.#runner.run(tensors, sizes, sessions.length - (rows.length > 0 ? 0 : 1));
     return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
   }
@@ -109,11 +115,13 @@ export class PagedDecoder implements Decoder {
   }
 }
 
-/** Index of the last packed token of each sequence that asks for a token. */
+/** Indices of the packed tokens whose rows are asked for. */
 function rowsToSample(batch: StepBatch): number[] {
-  return batch.sequences.flatMap(({ sample }, sequence) =>
-    sample === undefined ? [] : [batch.queryStarts[sequence + 1]! - 1]
-  );
+  return batch.sequences.flatMap((sequence, index) => {
+    const { length } = rowsOf(sequence);
+    const end = batch.queryStarts[index + 1]!;
+    return Array.from({ length }, (_, row) => end - length + row);
+  });
 }
 
 /** Where token ids enter: at the embedding's graph, or at the cut itself. */

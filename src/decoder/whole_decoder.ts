@@ -11,7 +11,13 @@ import { type Session, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.
 import type { Model } from "../onnx/proto.ts";
 import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
 import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
-import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
+import {
+  type Decoder,
+  type DecoderLimits,
+  rowsOf,
+  type SampledToken,
+  type StepBatch,
+} from "./decoder.ts";
 
 /** Tokens per block of the engine's bookkeeping; this cache itself is one run of keys and values. */
 const BLOCK_SIZE = 16;
@@ -100,7 +106,8 @@ export class WholeDecoder implements Decoder {
   async run(batch: StepBatch): Promise<SampledToken[]> {
     const { numTokens } = batch;
     if (batch.positions[0] === 0) this.#startSequence();
-    const sample = batch.sequences[0]?.sample;
+    // One row a step: a prompt that is scored comes token by token.
+    const [sample] = batch.sequences.flatMap(rowsOf);
     if (sample === undefined) {
       (await this.#compute(batch, 0, numTokens)).dispose();
       return [];

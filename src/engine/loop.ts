@@ -39,6 +39,8 @@ export interface TokenListener<Token extends SampledToken = SampledToken> {
    * @returns whether the sample ends with it; one that has an `end` ends anyhow.
    */
   onToken(sampleIndex: number, token: Token, end: EndReason | undefined): boolean;
+  /** A token of the prompt but the first was scored; all are before a sample gets its first. */
+  onScored?(token: Token): void;
   /**
    * All samples have ended.
    *
@@ -151,12 +153,13 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     }
   }
 
-  #handOut({ sequence, token }: CommittedToken<Token>): void {
+  #handOut({ sequence, token, isScored }: CommittedToken<Token>): void {
     const running = this.#running.get(sequence.id);
     if (running === undefined) return;
     const index = running.sequences.indexOf(sequence);
-    this.#noteToken(running, index);
+    if (!isScored) this.#noteToken(running, index);
     try {
+      if (isScored) return running.listener.onScored?.(token);
       const end = sequence.sampling.isFinished ? "stop" : sequence.isFull ? "length" : undefined;
       const ends = running.listener.onToken(index, token, end);
       if (!ends && end === undefined) return;
@@ -224,6 +227,9 @@ function blame({ scheduled }: ScheduledStep, error: unknown): readonly Scheduled
     return scheduled.filter(({ sequence }) => error.sequenceIds.includes(sequence.id));
   }
   if (!(error instanceof NothingToSampleError)) return scheduled;
-  const sampling = scheduled.filter(({ samples }) => samples);
-  return error.rows.flatMap((row) => sampling[row] ?? []);
+  const asking = scheduled.flatMap((each) => {
+    const rows = (each.scored ?? []).map(() => each);
+    return each.samples ? [...rows, each] : rows;
+  });
+  return error.rows.flatMap((row) => asking[row] ?? []);
 }

@@ -29,6 +29,8 @@ export interface GenerationRequest {
   readonly endTokenIds?: readonly number[] | undefined;
   /** How many most likely tokens to report with each chosen one, 0 to 20. */
   readonly topLogprobs: number;
+  /** Score the prompt's tokens, and report so many of the most likely with each, 0 to 20. */
+  readonly promptLogprobs?: number | undefined;
   /** What each completion must match. */
   readonly grammar?: Grammar | undefined;
   /** In order, none within another. */
@@ -110,11 +112,15 @@ export class Scheduler {
       this.maxSequenceLength,
     );
     const requestId = this.#nextRequestId++;
-    const cacheScope = this.#prefixCache ? SHARED_SCOPE : requestId;
+    // What is found in the cache is not computed, and not scored.
+    const isShared = this.#prefixCache && request.promptLogprobs === undefined;
+    const cacheScope = isShared ? SHARED_SCOPE : requestId;
     return request.samples.map((params, index) => {
       const id = this.#nextSequenceId++;
       const own = { id, requestId, cacheScope, maxLength, params, rules: request.rules?.(index) };
-      const sequence = new Sequence({ ...request, ...own });
+      // One sample scores the prompt that all share.
+      const promptLogprobs = index === 0 ? request.promptLogprobs : undefined;
+      const sequence = new Sequence({ ...request, ...own, promptLogprobs });
       this.#sequences.set(id, sequence);
       this.#waiting.push(sequence);
       return sequence;
@@ -129,21 +135,32 @@ export class Scheduler {
   schedule(): ScheduledStep | undefined {
     const scheduled: ScheduledSequence[] = [];
     let budget = this.#limits.maxBatchTokens;
-    const take = (sequence: Sequence) => {
-      const numTokens = chunkOf(sequence, budget);
-      const samples = sequence.numComputed + numTokens === sequence.length;
-      scheduled.push({ sequence, numTokens, samples });
+    let rows = this.#limits.maxSequences;
+    /** A token is left for each that runs behind; prompts are scored by the rows of logits that nobody else needs. */
+    const chunkOf = ({ numComputed, length, scoring }: Sequence, numBehind: number) => {
+      const spareRows = Math.max(1, rows - numBehind - this.#waiting.length);
+      const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
+      return Math.min(length - numComputed, budget - numBehind, most);
+    };
+    const take = (sequence: Sequence, numTokens: number) => {
+      const { numComputed, length, scoring } = sequence;
+      const end = numComputed + numTokens;
+      const scored = scoring?.rows(numComputed, end);
+      const samples = end === length;
+      scheduled.push({ sequence, numTokens, samples, scored });
       budget -= numTokens;
+      rows -= Math.max(1, (scored?.length ?? 0) + (samples ? 1 : 0));
     };
 
     for (let i = 0; i < this.#running.length && budget > 0; i++) {
       const sequence = this.#running[i]!;
-      if (this.#makeRoom(sequence, chunkOf(sequence, budget))) take(sequence);
+      const numTokens = chunkOf(sequence, this.#running.length - i - 1);
+      if (this.#makeRoom(sequence, numTokens)) take(sequence, numTokens);
     }
-    while (budget > 0) {
+    while (budget > 0 && rows > 0) {
       const sequence = this.#admitNext();
       if (sequence === undefined) break;
-      take(sequence);
+      take(sequence, chunkOf(sequence, 0));
     }
     if (scheduled.length === 0) return undefined;
     return { scheduled, numTokens: this.#limits.maxBatchTokens - budget };
@@ -152,7 +169,7 @@ export class Scheduler {
   /**
    * Takes note that a step has run. Sequences that ended while it ran are left out.
    *
-   * @param sampled the new tokens, in the order of the scheduled sequences that sample.
+   * @param sampled the scored and new tokens, in the order of the scheduled sequences.
    * @returns the same with their sequences. The caller ends those that are done with {@linkcode end}.
    */
   commit<Token extends SampledToken>(
@@ -161,17 +178,21 @@ export class Scheduler {
   ): CommittedToken<Token>[] {
     const committed: CommittedToken<Token>[] = [];
     let numSampled = 0;
-    for (const { sequence, numTokens, samples } of step.scheduled) {
-      const token = samples ? sampled[numSampled++] : undefined;
-      if (samples && token === undefined) {
+    for (const { sequence, numTokens, samples, scored = [] } of step.scheduled) {
+      const numRows = scored.length + (samples ? 1 : 0);
+      const tokens = sampled.slice(numSampled, numSampled += numRows);
+      if (tokens.length < numRows) {
         throw new RangeError(`The step sampled only ${sampled.length} tokens.`);
       }
       if (sequence.status !== "running") continue;
       sequence.numComputed += numTokens;
       this.#blocks.seal(sequence);
-      if (token === undefined) continue;
-      sequence.push(token.tokenId);
-      committed.push({ sequence, token });
+      tokens.forEach((each, row) => {
+        const isScored = row < scored.length;
+        const token = isScored ? sequence.scoring!.take(each) : each;
+        if (!isScored) sequence.push(token.tokenId);
+        committed.push({ sequence, token, ...(isScored && { isScored }) });
+      });
     }
     return committed;
   }
@@ -188,7 +209,8 @@ export class Scheduler {
     queue.splice(queue.indexOf(sequence), 1);
     sequence.status = "ended";
     this.#blocks.release(sequence);
-    if (!this.#prefixCache && !this.#hasSequencesOf(sequence.requestId)) {
+    const isShared = sequence.cacheScope === SHARED_SCOPE;
+    if (!isShared && !this.#hasSequencesOf(sequence.requestId)) {
       this.#blocks.forget(sequence.cacheScope);
     }
   }
@@ -256,8 +278,4 @@ export class Scheduler {
     }
     return false;
   }
-}
-
-function chunkOf(sequence: Sequence, budget: number): number {
-  return Math.min(sequence.length - sequence.numComputed, budget);
 }

@@ -1,5 +1,6 @@
 import type { EmbeddingSource } from "../decoder/embedding_span.ts";
 import { Int32List } from "./int32_list.ts";
+import { PromptScoring } from "./prompt_scoring.ts";
 import { type SamplingOptions, SamplingState } from "./sampling_state.ts";
 
 /**
@@ -47,6 +48,8 @@ export interface SequenceOptions extends SamplingOptions {
   readonly sectionPositions?: SectionPositions | undefined;
   /** What an encoder is given, whose output its tokens attend to. */
   readonly encoderInput?: object | undefined;
+  /** Its prompt's tokens are scored, with so many of the most likely ones each. */
+  readonly promptLogprobs?: number | undefined;
 }
 
 /** One sequence of tokens that grows by a token at a time: a prompt and its completion. */
@@ -65,6 +68,8 @@ export class Sequence {
   readonly blockIds = new Int32List();
   /** How its next token is chosen. */
   readonly sampling: SamplingState;
+  /** Where its prompt's tokens are to be scored. */
+  readonly scoring: PromptScoring | undefined;
 
   status: SequenceStatus = "waiting";
   /** Leading tokens whose keys and values are in its blocks. */
@@ -85,6 +90,10 @@ export class Sequence {
     this.encoderInput = options.encoderInput;
     this.tokens = new Int32List(options.promptTokens);
     this.sampling = new SamplingState(options.promptTokens, options);
+    const { promptLogprobs } = options;
+    this.scoring = promptLogprobs === undefined
+      ? undefined
+      : new PromptScoring(options.promptTokens.slice(), promptLogprobs);
   }
 
   /** Tokens of prompt and completion. */

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { SampledToken } from "../decoder/decoder.ts";
+import type { SampledToken, SampleRow } from "../decoder/decoder.ts";
 import type { Sequence } from "./sequence.ts";
 
 /** One sequence's part in a step. */
@@ -13,6 +13,8 @@ export interface ScheduledSequence {
   readonly numTokens: number;
   /** Whether they reach the sequence's last token, so that a new one is due. */
   readonly samples: boolean;
+  /** The rows that score tokens of its prompt, ahead of the one that samples; none where absent. */
+  readonly scored?: readonly SampleRow[] | undefined;
 }
 
 /** What one step computes: sequences in order of arrival, which puts next tokens before prompts. */
@@ -25,4 +27,6 @@ export interface ScheduledStep {
 export interface CommittedToken<Token extends SampledToken = SampledToken> {
   readonly sequence: Sequence;
   readonly token: Token;
+  /** Whether it is a token of the prompt, with its log-probability. */
+  readonly isScored?: boolean;
 }

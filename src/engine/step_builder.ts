@@ -29,7 +29,7 @@ export class StepBuilder {
   build(step: ScheduledStep): StepBatch {
     let numTokens = 0;
     const embeddings: EmbeddingSpan[] = [];
-    const sequences = step.scheduled.map(({ sequence, numTokens: count, samples }, row) => {
+    const sequences = step.scheduled.map(({ sequence, numTokens: count, samples, scored }, row) => {
       const start = sequence.numComputed;
       const end = start + count;
       this.#queryStarts[row] = numTokens;
@@ -41,7 +41,8 @@ export class StepBuilder {
         this.#positions[numTokens++] = position;
       }
       const { id, encoderInput, sampling } = sequence;
-      return { sequenceId: id, encoderInput, sample: samples ? sampling : undefined };
+      const rows = { sample: samples ? sampling : undefined, ...(scored && { scored }) };
+      return { sequenceId: id, encoderInput, ...rows };
     });
     this.#queryStarts[sequences.length] = numTokens;
     return {

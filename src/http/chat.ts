@@ -54,8 +54,14 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
     wantsFunctionCall: wantsFunctionCall(request),
   };
   if (!request.stream) {
-    const hasLogprobs = request.logprobs === true;
-    return call.json(await completeChat(events, { ...answer, n: request.n ?? 1, hasLogprobs }));
+    return call.json(
+      await completeChat(events, {
+        ...answer,
+        n: request.n ?? 1,
+        hasLogprobs: request.logprobs === true,
+        numPromptTop: request.prompt_logprobs ?? undefined,
+      }),
+    );
   }
   const format = createChatFormat({
     ...answer,

@@ -17,6 +17,7 @@ import {
   usageChunk,
 } from "../api/chat_response.ts";
 import { nestedError } from "../api/error_body.ts";
+import { promptLogprobs } from "../api/prompt_logprobs.ts";
 import { HearthError } from "../errors.ts";
 import type {
   ChatEvent,
@@ -88,12 +89,18 @@ export async function completeChat(
     readonly n: number;
     /** Whether log-probabilities were asked for. */
     readonly hasLogprobs: boolean;
+    /** How many of the most likely to show with each token of the prompt; nothing of it where absent. */
+    readonly numPromptTop?: number | undefined;
   },
 ): Promise<ChatCompletion> {
-  const { head, n, hasLogprobs } = options;
+  const { head, n, hasLogprobs, numPromptTop } = options;
+  let ofPrompt: ChatCompletion["prompt_logprobs"];
   const all = Array.from({ length: n }, () => new ChoiceParts());
   for await (const event of events) {
     switch (event.type) {
+      case "prompt":
+        ofPrompt = promptLogprobs(event.tokens, numPromptTop ?? 0);
+        break;
       case "delta":
         all[event.index]!.add(event);
         break;
@@ -109,7 +116,11 @@ export async function completeChat(
           finish_reason: finishReason(parts.reason, options),
           logprobs: hasLogprobs ? { content: parts.logprobs } : null,
         }));
-        return chatCompletion(head, { choices, usage: event.usage });
+        return chatCompletion(head, {
+          choices,
+          usage: event.usage,
+          ...(ofPrompt !== undefined && { prompt_logprobs: ofPrompt }),
+        });
       }
     }
   }
@@ -145,6 +156,7 @@ export function createChatFormat(
   return (event) => {
     switch (event.type) {
       case "start":
+      case "prompt":
         return "";
       case "delta": {
         const delta = deltaOf(event, options);

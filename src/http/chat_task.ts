@@ -74,6 +74,7 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
     stopTokenIds: request.stop_token_ids ?? undefined,
     ignoreEos: request.ignore_eos ?? undefined,
     n: request.n ?? 1,
+    promptLogprobs: request.prompt_logprobs ?? undefined,
     topLogprobs: request.logprobs ? request.top_logprobs ?? 0 : undefined,
   };
 }

@@ -43,6 +43,8 @@ export class MessageBuilder {
         return [{ type: "message_start", message: structuredClone(this.message) }, {
           type: "ping",
         }];
+      case "prompt":
+        return [];
       case "delta":
         return [
           ...this.#pushThought(event.reasoning ?? ""),

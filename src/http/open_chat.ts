@@ -5,6 +5,7 @@
  */
 import type { ChatRequest } from "../api/chat_request.ts";
 import { type InferencePath, requireEndpoint, requireModelName } from "../api/endpoints.ts";
+import { HearthError } from "../errors.ts";
 import type { ChatEvent } from "../models/task.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { transcribeChat } from "./chat_audio.ts";
@@ -41,6 +42,7 @@ export async function openChat(
   requireModelName(info, request.model);
   requireEndpoint(info, path);
   requireCalling(request, info);
+  requireScoring(request, info);
   const { signal } = call.req.raw;
   const options = {
     ...deps,
@@ -55,4 +57,15 @@ export async function openChat(
       : session.stream({ ...await chatTask(request, options), onlyCounts }, { signal }),
   );
   return { info, events };
+}
+
+/** @throws {HearthError} `unsupported_by_model` where the prompt is not all text that the model goes on from. */
+function requireScoring({ prompt_logprobs: top }: ChatRequest, { id, kind }: ModelInfo): void {
+  if (typeof top !== "number" || kind === "text" || kind === "vision") return;
+  const param = "prompt_logprobs";
+  throw new HearthError(
+    "unsupported_by_model",
+    `${param}: the loaded model ${id} (${kind}) scores no prompts.`,
+    { param },
+  );
 }

@@ -37,6 +37,8 @@ export class ResponseBuilder {
     switch (event.type) {
       case "start":
         return [this.#whole("response.created"), this.#whole("response.in_progress")];
+      case "prompt":
+        return [];
       case "delta":
         return [
           ...this.#pushReasoning(event.reasoning ?? ""),

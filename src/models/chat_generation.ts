@@ -57,6 +57,7 @@ export function generateChat(
     eosTokenIds: defaults.eosTokenIds,
     options,
     numPromptTokens: prompt.promptTokens.length,
+    echo: task.raw?.echo ? prompt.text : undefined,
     emit,
   });
   if (task.onlyCounts) {
@@ -71,19 +72,25 @@ export function generateChat(
     media,
     sectionPositions,
     samples: samplingOfChoices(options, defaults),
-    maxTokens: options.maxTokens,
+    // The engine's answers have one token at least.
+    maxTokens: options.maxTokens === 0 ? 1 : options.maxTokens,
     logitBias: biasOf(task, { form, tokenizer }),
     minTokens: options.minTokens,
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
       .filter((id) => id < engine.limits.vocabSize),
     topLogprobs: options.topLogprobs ?? 0,
+    promptLogprobs: options.promptLogprobs,
     grammar: spec && grammars.compile(spec),
   }, {
+    onScored: (token) => completion.pushPrompt(token),
     onToken: (index, token, end) => completion.push(index, token, end),
     onDone: (numCachedTokens, times) => completion.end(numCachedTokens, times),
     onError: (error) => emitError(error, { task, emit }),
   });
   completion.begin();
+  if (options.promptLogprobs !== undefined) {
+    completion.pushPrompt({ tokenId: promptTokens[0]!, top: [] });
+  }
   return end;
 }
 

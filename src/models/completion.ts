@@ -9,7 +9,7 @@ import type { EndReason, GenerationTimes } from "../engine/loop.ts";
 import { StopMatcher } from "../engine/stop.ts";
 import type { TokenText } from "../engine/token_text.ts";
 import { type AnswerDelta, type AnswerForm, AnswerParser } from "./chat/answer_parser.ts";
-import type { ChatEvent, ChosenLogprob, GenerationOptions } from "./task.ts";
+import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "./task.ts";
 
 /** What makes text of tokens. */
 export interface TokenDecoder {
@@ -25,6 +25,8 @@ export interface CompletionOptions {
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
   readonly numPromptTokens: number;
+  /** The prompt's text, where it is to come back. */
+  readonly echo?: string | undefined;
   /** How the answer is taken apart; all of it is text if absent. */
   readonly form?: AnswerForm | undefined;
   /** Whether an answer may hold more than one call. */
@@ -36,6 +38,7 @@ export interface CompletionOptions {
 export class Completion {
   readonly #options: CompletionOptions;
   readonly #choices: readonly Choice[];
+  readonly #prompt: PromptToken[] = [];
   #hasStarted = false;
 
   constructor(options: CompletionOptions) {
@@ -50,7 +53,21 @@ export class Completion {
   begin(): void {
     if (this.#hasStarted) return;
     this.#hasStarted = true;
-    this.#options.emit({ type: "start", promptTokens: this.#options.numPromptTokens });
+    const { emit, numPromptTokens: promptTokens, echo: text } = this.#options;
+    emit({ type: "start", promptTokens, ...(text !== undefined && { text }) });
+  }
+
+  /** Takes the next token of the prompt; the first has no log-probability. */
+  pushPrompt({ tokenId, logprob, top }: Omit<SampledToken, "logprob"> & { logprob?: number }): void {
+    const { tokenTexts } = this.#options.tokenizer;
+    const named = (id: number) => ({ id, ...tokenTexts.of(id) });
+    this.#prompt.push({
+      ...named(tokenId),
+      logprob,
+      top: top.map(({ tokenId, logprob }) => ({ ...named(tokenId), logprob })),
+    });
+    if (this.#prompt.length < this.#options.numPromptTokens) return;
+    this.#options.emit({ type: "prompt", tokens: this.#prompt });
   }
 
   /** Takes a token of choice `index`. @returns whether the choice ends with it. */
@@ -106,6 +123,8 @@ class Choice {
   }
 
   push(token: SampledToken, end: EndReason | undefined): boolean {
+    // Nothing was asked for but what comes before it.
+    if (this.#options.options.maxTokens === 0) return this.#finish("length");
     this.numTokens++;
     if (this.#isEnd(token.tokenId)) return this.#finish("stop");
     this.#noteLogprob(token);

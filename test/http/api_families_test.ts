@@ -59,6 +59,7 @@ const BODIES: Readonly<Record<string, Record<string, unknown>>> = {
     echo: false,
     n: 1,
     best_of: 1,
+    prompt_logprobs: 1,
     stop: ["x"],
     seed: 1,
     logit_bias: { "1": 1 },

@@ -198,7 +198,6 @@ Deno.test("chat takes what clients send by habit", async () => {
     verbosity: "low",
     modalities: ["text"],
     audio: null,
-    prompt_logprobs: 0,
     best_of: 1,
   };
   const { top_k: _, ...rest } = habits;
@@ -221,7 +220,6 @@ Deno.test("chat refuses what would change the answer and is not served, by name"
     modalities: ["text", "audio"],
     audio: { voice: "alloy", format: "mp3" },
     web_search_options: {},
-    prompt_logprobs: 3,
     best_of: 2,
     bad_words: ["x"],
     top_a: 0.5,

@@ -142,15 +142,141 @@ Deno.test("/completions answers several prompts, each n times, whole and streame
   assert.deepEqual(texts, body.choices.map(({ text }: { text: string }) => text));
 });
 
+/** Tokens of `text`, and what follows them most likely by one request for each. */
+async function scoreOneByOne(text: string) {
+  const { body: { tokens } } = await post("/tokenize", { prompt: text });
+  const answers = await Promise.all(
+    (tokens as number[]).slice(1).map((next, i) =>
+      post("/completions", {
+        ...{ model: "hearth-demo-chat", prompt: tokens.slice(0, i + 1), max_tokens: 1 },
+        ...{ temperature: 0, logprobs: 1, logit_bias: { [next]: 100 } },
+      })
+    ),
+  );
+  const logprobs = answers.map(({ body }) => body.choices[0].logprobs);
+  return {
+    tokens: tokens as number[],
+    logprobs: logprobs.map((each) => each.token_logprobs[0] as number),
+    top: logprobs.map((each) => each.top_logprobs[0] as Record<string, number>),
+  };
+}
+
+function assertClose(seen: readonly number[], wanted: readonly number[]) {
+  assert.equal(seen.length, wanted.length);
+  seen.forEach((each, i) => assert.ok(Math.abs(each - wanted[i]!) < 2e-3, `${i}: ${each}`));
+}
+
+Deno.test("/completions scores a prompt as evaluation harnesses ask for it", async () => {
+  const text = "Q: What is the capital of France?\nA: Paris 🦔";
+  const wanted = await scoreOneByOne(text);
+  // The request of EleutherAI's lm-evaluation-harness, which batches prompts of tokens.
+  const request = {
+    ...{ model: "hearth-demo-chat", prompt: [wanted.tokens, wanted.tokens.slice(0, 9)] },
+    ...{ temperature: 0, max_tokens: 1, logprobs: 1, seed: 1234, echo: true },
+  };
+  const { body } = await post("/completions", request);
+  const [{ logprobs, text: echoed }, short] = body.choices;
+  assert.ok(echoed.startsWith(text) && text.startsWith(short.text.slice(0, 10)));
+  assert.equal(logprobs.tokens.length, wanted.tokens.length + 1);
+  assert.equal(logprobs.tokens.join("").replace("\\xf0\\x9f\\xa6\\x94", "🦔"), echoed);
+  assert.equal(logprobs.token_logprobs[0], null);
+  assert.equal(logprobs.top_logprobs[0], null);
+  assertClose(logprobs.token_logprobs.slice(1, -1), wanted.logprobs);
+  assert.deepEqual(
+    logprobs.top_logprobs.slice(1, -1).map((each: object) => Object.keys(each)),
+    wanted.top.map((each) => Object.keys(each)),
+  );
+  // What the harness takes for "the model would have said the same".
+  const isGreedy = (at: number) =>
+    logprobs.token_logprobs[at] === Math.max(...Object.values<number>(logprobs.top_logprobs[at]));
+  assert.ok(isGreedy(wanted.tokens.length), "the token that was chosen is the likeliest");
+  const likeliest = wanted.top.map((each, i) => Object.values(each)[0] === wanted.logprobs[i]);
+  assert.deepEqual(wanted.tokens.slice(1).map((_, i) => isGreedy(i + 1)), likeliest);
+  logprobs.tokens.forEach((token: string, i: number) => {
+    const isByte = token.startsWith("\\x");
+    assert.ok(isByte || echoed.startsWith(token, logprobs.text_offset[i]), `token ${i}`);
+  });
+  const chunks = await events(await app.post("/completions", { ...request, stream: true }));
+  const ofFirst = chunks.flatMap(({ choices: [choice] }) => choice.index === 0 ? [choice] : []);
+  assert.equal(ofFirst.map((choice) => choice.text).join(""), echoed);
+  assertClose(
+    ofFirst.flatMap((choice) =>
+      choice.logprobs.token_logprobs.slice(choice.text.startsWith("Q") ? 1 : 0)
+    ),
+    logprobs.token_logprobs.slice(1),
+  );
+
+  const { body: alone } = await post("/completions", { ...request, prompt: text, max_tokens: 0 });
+  assert.equal(alone.choices[0].text, text);
+  assert.equal(alone.choices[0].finish_reason, "length");
+  assert.equal(alone.usage.completion_tokens, 0);
+  assertClose(alone.choices[0].logprobs.token_logprobs.slice(1), wanted.logprobs);
+});
+
+Deno.test("prompt_logprobs in completions and chat: vLLM's form, for who asks", async () => {
+  const text = "What does a cow say?";
+  const wanted = await scoreOneByOne(text);
+  const request = {
+    model: "hearth-demo-chat",
+    prompt: text,
+    max_tokens: 2,
+    prompt_logprobs: 2,
+    n: 2,
+  };
+  const { body } = await post("/completions", request);
+  assert.equal(body.usage.prompt_tokens_details.cached_tokens, 0);
+  for (const { prompt_logprobs: scored, text: answer } of body.choices) {
+    assert.ok(!answer.startsWith(text));
+    assert.equal(scored[0], null);
+    const own = wanted.tokens.slice(1).map((id, i) => scored[i + 1][id]);
+    assertClose(own.map(({ logprob }) => logprob), wanted.logprobs);
+    for (const [i, each] of scored.slice(1).entries()) {
+      const ranks = Object.values<{ rank: number | null }>(each).map(({ rank }) => rank);
+      assert.ok(ranks.includes(1) && ranks.includes(2) && ranks.length <= 3, `token ${i}`);
+    }
+  }
+  const chat = { model: "hearth-demo-chat", messages: QUESTION, max_tokens: 1, prompt_logprobs: 0 };
+  const { body: ofChat } = await post("/chat/completions", chat);
+  const { body: prompt } = await post("/tokenize", { messages: QUESTION });
+  assert.deepEqual(
+    ofChat.prompt_logprobs.slice(1).map((each: object) => Number(Object.keys(each)[0])),
+    prompt.tokens.slice(1),
+  );
+  const { prompt_logprobs: _, ...plain } = chat;
+  assert.equal("prompt_logprobs" in (await post("/chat/completions", plain)).body, false);
+  const streamed = await post("/chat/completions", { ...chat, stream: true });
+  assert.deepEqual([streamed.status, streamed.body.error.param], [400, "prompt_logprobs"]);
+});
+
+Deno.test("/completions gives the best of several", async () => {
+  const request = {
+    ...{ model: "hearth-demo-chat", prompt: "Once upon a time", seed: 5, max_tokens: 8 },
+    temperature: 1.5,
+  };
+  const { body: all } = await post("/completions", { ...request, n: 6, logprobs: 0 });
+  const meanOf = ({ logprobs: { token_logprobs: each } }: any) =>
+    each.reduce((sum: number, one: number) => sum + one, 0) / each.length;
+  const best = all.choices.toSorted((a: any, b: any) => meanOf(b) - meanOf(a)).slice(0, 2);
+  const { body } = await post("/completions", { ...request, n: 2, best_of: 6 });
+  const shown = (choices: any[]) => choices.map(({ text }) => text);
+  assert.deepEqual(shown(body.choices), shown(best));
+  assert.deepEqual(body.choices.map(({ index, logprobs }: any) => [index, logprobs]), [
+    [0, null],
+    [1, null],
+  ]);
+  assert.equal(body.usage.completion_tokens, all.usage.completion_tokens);
+});
+
 Deno.test("/completions follows grammars, and refuses what it does not serve", async () => {
   const request = { model: "hearth-demo-chat", prompt: "Yes or no? " };
   const { body } = await post("/completions", { ...request, guided_choice: ["yes", "no"] });
   assert.ok(["yes", "no"].includes(body.choices[0].text));
   const cases: [object, number, string][] = [
     [{ suffix: "the end" }, 400, "suffix"],
-    [{ best_of: 3 }, 400, "best_of"],
-    [{ echo: true, logprobs: 1 }, 400, "echo"],
-    [{ prompt_logprobs: 1 }, 400, "prompt_logprobs"],
+    [{ n: 3, best_of: 2 }, 400, "best_of"],
+    [{ best_of: 3, stream: true }, 400, "best_of"],
+    [{ max_tokens: 0 }, 400, "max_tokens"],
+    [{ prompt_logprobs: 1, stream: true }, 400, "prompt_logprobs"],
     [{ prompt: [] }, 400, "prompt"],
     [{ prompt: [999_999] }, 400, "prompt"],
     [{ model: "other" }, 404, "model"],

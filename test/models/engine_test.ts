@@ -12,6 +12,7 @@ import {
   metricOf,
   type Prompt,
   withEngine,
+  withWholeEngine,
 } from "../fixtures/generate.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
@@ -82,6 +83,68 @@ for (const prefixCache of [true, false]) {
       ], mixedPrompts(16, 24)),
   );
 }
+
+/** The log-probability of each token of a prompt but the first, from the logits of a request of its own. */
+async function scoreOneByOne(engine: EngineLoop, prompt: readonly number[]) {
+  const requests = prompt.slice(1).map((next, i) => ({
+    tokens: prompt.slice(0, i + 1),
+    maxTokens: 1,
+    topLogprobs: 3,
+    logitBias: new Map([[next, 100]]),
+  }));
+  const answers = await Promise.all(requests.map((request) => generate(engine, request)));
+  return answers.map(({ tokens }) => tokens[0]!);
+}
+
+/** Prompts are scored as one token at a time would be, whatever runs beside them and is in the cache. */
+async function assertScores(backend: Backend) {
+  const prompts = mixedPrompts(6, 8);
+  const scored = prompts.map((prompt) => ({ ...prompt, promptLogprobs: 3 }));
+  for (const engine of [{ prefixCache: true }, { prefixCache: true, ...SMALL_POOL }]) {
+    await withEngine({ backend, folder: FOLDER, dtype: "fp32", engine }, async (loop) => {
+      const plain = await runAlone(loop, prompts);
+      const together = await Promise.all([
+        ...scored.map((prompt) => generate(loop, prompt)),
+        ...mixedPrompts(16, 24).map((prompt) => generate(loop, prompt)),
+      ]);
+      for (const [i, { tokens }] of prompts.slice(0, 3).entries()) {
+        const { ids, scored, numCachedTokens } = together[i]!;
+        assert.deepEqual(ids, plain[i]!.ids);
+        assert.equal(numCachedTokens, 0, "what is in the cache is computed all the same");
+        const wanted = await scoreOneByOne(loop, tokens);
+        assert.deepEqual(scored.map(({ tokenId }) => tokenId), tokens.slice(1));
+        scored.forEach((token, at) => {
+          const { logprob, top } = wanted[at]!;
+          assert(
+            Math.abs(token.logprob - logprob) < 2e-3,
+            `${i}, ${at}: ${token.logprob} ${logprob}`,
+          );
+          assert(Math.abs(token.top[0]!.logprob - top[0]!.logprob) < 2e-3);
+        });
+      }
+      assert.equal(await metricOf(loop, "hearth_kv_blocks_used"), 0);
+    });
+  }
+}
+
+Deno.test("EngineLoop scores prompts as one token at a time would, on the CPU", () =>
+  assertScores(new CpuBackend()));
+
+gpuTest(
+  "EngineLoop scores prompts as one token at a time would, on WebGPU",
+  async (gpu) => await assertScores(await WebGpuBackend.create(gpu)),
+);
+
+Deno.test("EngineLoop scores prompts on an uncut graph too, token by token", async () => {
+  const { tokens } = mixedPrompts(1, 4)[0]!;
+  const options = { backend: new CpuBackend(), folder: FOLDER, dtype: "fp32" } as const;
+  await withWholeEngine(options, async (loop) => {
+    const { scored } = await generate(loop, { tokens, maxTokens: 1, promptLogprobs: 0 });
+    const wanted = await scoreOneByOne(loop, tokens);
+    assert.deepEqual(scored.map(({ tokenId }) => tokenId), tokens.slice(1));
+    scored.forEach(({ logprob }, at) => assert(Math.abs(logprob - wanted[at]!.logprob) < 2e-3));
+  });
+});
 
 gpuTest(
   "EngineLoop gives the same with one token a step on WebGPU",

@@ -85,6 +85,8 @@ export interface RawPrompt {
   readonly prompt: string | readonly number[];
   /** What the text goes on with after what is to be filled in. */
   readonly suffix?: string | undefined;
+  /** Whether the prompt's text comes back. */
+  readonly echo?: boolean | undefined;
 }
 
 /** A chat completion. Values are validated; what is absent falls to the model's generation_config. */
@@ -129,6 +131,8 @@ export interface GenerationOptions {
   readonly n: number;
   /** Report log-probabilities of the chosen and this many of the most likely tokens; absent reports none. */
   readonly topLogprobs?: number | undefined;
+  /** Report log-probabilities of the prompt's tokens too, and of this many of the most likely; absent reports none. */
+  readonly promptLogprobs?: number | undefined;
 }
 
 /** A token with its log-probability. */
@@ -141,6 +145,15 @@ export interface TokenLogprob {
 /** The log-probability of a chosen token and its rivals. */
 export interface ChosenLogprob extends TokenLogprob {
   readonly top: readonly TokenLogprob[];
+}
+
+/** A token of a prompt. */
+export interface PromptToken extends Omit<TokenLogprob, "logprob"> {
+  readonly id: number;
+  /** Absent for the first, which nothing comes before. */
+  readonly logprob?: number | undefined;
+  /** Most likely first. */
+  readonly top: readonly (TokenLogprob & { readonly id: number })[];
 }
 
 /** What a choice's call gained. The first of a call has its id and name. */
@@ -156,10 +169,17 @@ export interface ToolCallDelta {
 /** Why a choice ended. */
 export type ChatFinishReason = "stop" | "length" | "tool_calls";
 
-/** Worker to server, on a chat request's port, in this order: start, deltas and finishes, done; or error at any point, which ends it. */
+/** Worker to server, on a chat request's port, in this order: start, prompt if asked for, deltas and finishes, done; or error at any point, which ends it. */
 export type ChatEvent =
   /** The request is admitted. */
-  | { readonly type: "start"; readonly promptTokens: number }
+  | {
+    readonly type: "start";
+    readonly promptTokens: number;
+    /** The prompt, where it is to come back. */
+    readonly text?: string | undefined;
+  }
+  /** All of its tokens, before the first delta. */
+  | { readonly type: "prompt"; readonly tokens: readonly PromptToken[] }
   | {
     readonly type: "delta";
     /** Which choice. */

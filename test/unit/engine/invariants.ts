@@ -4,11 +4,18 @@
  * @module
  */
 import assert from "node:assert/strict";
-import type { DecoderLimits, StepBatch } from "../../../src/decoder/decoder.ts";
+import type { DecoderLimits, SampledToken, StepBatch } from "../../../src/decoder/decoder.ts";
 import type { GenerationRequest, SchedulerStats } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
-import { GREEDY, nextToken, type SimulatedDecoder } from "./simulated_decoder.ts";
+import { GREEDY, nextToken, scoreOf, type SimulatedDecoder } from "./simulated_decoder.ts";
+
+const NO_ADJUSTMENTS = {
+  length: 1,
+  completionCounts: new Uint32Array(1),
+  inContext: new Uint32Array(1),
+  bias: new Float32Array(1),
+};
 
 /** A sequence that has not ended, and what was seen of it. */
 export interface Tracked {
@@ -19,6 +26,8 @@ export interface Tracked {
   numSeen: number | undefined;
   /** Whether it got a token since it was last admitted. */
   decodes: boolean;
+  /** The prompt's tokens that were scored, and how. */
+  readonly scores: SampledToken[];
 }
 
 /** See the module. Knows sequences from the outside only: their tables, and what a decoder makes of them. */
@@ -57,6 +66,11 @@ export class Invariants {
     assert.equal(scheduled[0]?.sequence, oldest?.sequence, "the oldest sequence does not advance");
     assert(numTokens <= this.#limits.maxBatchTokens);
     assert.equal(scheduled.reduce((sum, entry) => sum + entry.numTokens, 0), numTokens);
+    const numRows = scheduled.reduce(
+      (sum, { scored = [], samples }) => sum + scored.length + (samples ? 1 : 0),
+      0,
+    );
+    assert(numRows <= this.#limits.maxSequences, "more rows of logits than there is room for");
     const inStep = new Set(scheduled.map(({ sequence }) => sequence.id));
     assert.equal(inStep.size, scheduled.length, "a sequence is twice in a step");
 
@@ -65,6 +79,8 @@ export class Invariants {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a sequence that has ended is scheduled");
       assert(numTokens > 0);
+      // A prompt that is scored goes on beside younger sequences, and leaves them their tokens.
+      if (sequence.scoring !== undefined) continue;
       if (!tracked.decodes) hasPrompt = true;
       else assert(!hasPrompt, "a prompt comes before a next token");
     }
@@ -134,6 +150,19 @@ export class Invariants {
     assert.equal(numUsedBlocks, held.size, "a block is leaked, or freed while in use");
     assert.equal(numUsedBlocks + numCachedBlocks + numFreeBlocks, numBlocks);
     assert(numCachedBlocks >= 0 && numFreeBlocks >= 0);
+  }
+
+  /** All of a prompt that was to be scored is, once and in order, when its first token comes. */
+  checkScores({ request, seed, scores }: Tracked): void {
+    const tokens = [...request.promptTokens];
+    // One sample scores for all.
+    const numWanted = request.promptLogprobs === undefined || seed > 0 ? 0 : tokens.length - 1;
+    const wanted = tokens.slice(1, numWanted + 1).map((tokenId, i) =>
+      scoreOf(tokens.slice(0, i + 1), {
+        adjustments: { ...NO_ADJUSTMENTS, tokenIds: Uint32Array.of(tokenId) },
+      })
+    );
+    assert.deepEqual(scores, wanted);
   }
 
   /** The completion is the one that the request gets alone. */

@@ -49,8 +49,10 @@ export class SimulatedDecoder {
   run(batch: StepBatch): SampledToken[] {
     for (let row = 0; row < batch.sequences.length; row++) this.#write(batch, row);
     const sampled: SampledToken[] = [];
-    for (const [row, { sample }] of batch.sequences.entries()) {
+    for (const [row, { sample, scored = [] }] of batch.sequences.entries()) {
       const context = this.read(batch, row);
+      const numAhead = context.length - scored.length - (sample === undefined ? 0 : 1);
+      sampled.push(...scored.map((each, i) => scoreOf(context.slice(0, numAhead + i + 1), each)));
       if (sample !== undefined) sampled.push(nextToken(context, sample));
     }
     return sampled;
@@ -80,15 +82,29 @@ export class SimulatedDecoder {
   }
 }
 
+/** What the token that a row asks for gets behind these. */
+export function scoreOf(
+  context: readonly number[],
+  { adjustments }: Pick<SampleRow, "adjustments">,
+): SampledToken {
+  const tokenId = adjustments!.tokenIds[0]!;
+  return { tokenId, logprob: -hashOf([...context, tokenId], 0), top: [] };
+}
+
 /** What a sequence with these tokens gets next, alone or in any company. */
 export function nextToken(
   context: readonly number[],
   sample: Pick<SampleRow, "params" | "tokenIndex">,
 ): SampledToken {
-  let hash = sample.params.seed ^ Math.imul(sample.tokenIndex, 0x9e3779b1);
-  for (const tokenId of context) {
+  const seed = sample.params.seed ^ Math.imul(sample.tokenIndex, 0x9e3779b1);
+  return { tokenId: hashOf(context, seed) % VOCAB_SIZE, logprob: 0, top: [] };
+}
+
+function hashOf(tokens: readonly number[], seed: number): number {
+  let hash = seed;
+  for (const tokenId of tokens) {
     hash = Math.imul(hash ^ tokenId, 0x01000193);
     hash ^= hash >>> 15;
   }
-  return { tokenId: (hash >>> 0) % VOCAB_SIZE, logprob: 0, top: [] };
+  return hash >>> 0;
 }

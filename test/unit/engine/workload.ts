@@ -24,6 +24,7 @@ export class Coverage {
   cancelledInPrompt = 0;
   cancelledInFlight = 0;
   cancelledInCompletion = 0;
+  scored = 0;
 }
 
 /** One server's life: limits and requests follow from the seed. */
@@ -101,10 +102,18 @@ export class Workload {
       })),
       maxTokens: random.chance(0.8) ? random.between(1, 24) : undefined,
       topLogprobs: 0,
+      promptLogprobs: random.chance(0.2) ? 0 : undefined,
     };
     let maxTokens = 0;
     for (const [seed, sequence] of this.#scheduler.add(request).entries()) {
-      this.#live.set(sequence.id, { sequence, request, seed, numSeen: undefined, decodes: false });
+      this.#live.set(sequence.id, {
+        sequence,
+        request,
+        seed,
+        numSeen: undefined,
+        decodes: false,
+        scores: [],
+      });
       maxTokens += sequence.maxLength;
     }
     return maxTokens;
@@ -124,9 +133,15 @@ export class Workload {
     this.#invariants.checkBlocks(this.#scheduler.stats());
 
     this.#maybeCancel("in flight");
-    for (const { sequence, token } of this.#scheduler.commit(step, sampled)) {
+    for (const { sequence, token, isScored } of this.#scheduler.commit(step, sampled)) {
       const tracked = this.#live.get(sequence.id);
       assert(tracked !== undefined, "a token for a sequence that has ended");
+      if (isScored) {
+        tracked.scores.push(token);
+        this.#coverage.scored++;
+        continue;
+      }
+      this.#invariants.checkScores(tracked);
       tracked.decodes = true;
       if (token.tokenId !== END_TOKEN && !sequence.isFull) continue;
       this.#invariants.checkCompletion(tracked);
