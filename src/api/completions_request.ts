@@ -65,11 +65,14 @@ export const CompletionsRequest = z.object({
     path: ["best_of"],
     error: "the value of n in a stream, as the best are known in the end",
   })
-  .refine(({ max_tokens: most, echo, prompt_logprobs: top }) =>
-    most !== 0 || echo === true || typeof top === "number", {
-    path: ["max_tokens"],
-    error: "1 or more, or echo or prompt_logprobs beside it",
-  })
+  .refine(
+    ({ max_tokens: most, echo, prompt_logprobs: top }) =>
+      most !== 0 || echo === true || typeof top === "number",
+    {
+      path: ["max_tokens"],
+      error: "1 or more, or echo or prompt_logprobs beside it",
+    },
+  )
   .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
   .meta({ id: "CompletionsRequest" });
 

@@ -58,7 +58,9 @@ export class Completion {
   }
 
   /** Takes the next token of the prompt; the first has no log-probability. */
-  pushPrompt({ tokenId, logprob, top }: Omit<SampledToken, "logprob"> & { logprob?: number }): void {
+  pushPrompt(
+    { tokenId, logprob, top }: Omit<SampledToken, "logprob"> & { logprob?: number },
+  ): void {
     const { tokenTexts } = this.#options.tokenizer;
     const named = (id: number) => ({ id, ...tokenTexts.of(id) });
     this.#prompt.push({
