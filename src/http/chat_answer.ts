@@ -155,6 +155,7 @@ export function createChatFormat(
   };
   return (event) => {
     switch (event.type) {
+      case "admitted":
       case "start":
       case "prompt":
         return "";

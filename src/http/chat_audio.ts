@@ -83,6 +83,8 @@ class TranscriptAsChat implements TaskEvents<ChatEvent> {
 
   #translate(event: TranscribeEvent): ChatEvent[] {
     switch (event.type) {
+      case "admitted":
+        return [event];
       case "start":
         return [{ type: "start", promptTokens: 0 }];
       case "segment": {

@@ -43,6 +43,7 @@ export class MessageBuilder {
         return [{ type: "message_start", message: structuredClone(this.message) }, {
           type: "ping",
         }];
+      case "admitted":
       case "prompt":
         return [];
       case "delta":

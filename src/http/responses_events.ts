@@ -37,6 +37,7 @@ export class ResponseBuilder {
     switch (event.type) {
       case "start":
         return [this.#whole("response.created"), this.#whole("response.in_progress")];
+      case "admitted":
       case "prompt":
         return [];
       case "delta":

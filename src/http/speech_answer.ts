@@ -46,7 +46,8 @@ export async function speechAsSound(
   },
 ): Promise<Response> {
   const headers = { "content-type": CONTENT_TYPES[format] };
-  const result = await events.next();
+  let result = await events.next();
+  if (result.value?.type === "admitted") result = await events.next();
   if (result.done) throw endedEarly();
   const { value: first } = result;
   const all = withFirst(Promise.resolve(result), events);
@@ -59,6 +60,7 @@ export async function speechAsSound(
       const { done, value: event } = await all.next();
       if (done || event.type === "done") return controller.close();
       if (event.type === "audio") return controller.enqueue(event.bytes);
+      if (event.type === "admitted") return;
       const error = HearthError.fromWire(event.error);
       onError(error);
       controller.error(error);
@@ -83,6 +85,8 @@ export function createSpeechFormat(
   const write = (event: SpeechEvent) => formatEvent(JSON.stringify(event));
   return (event) => {
     switch (event.type) {
+      case "admitted":
+        return "";
       case "audio":
         return write({ type: "speech.audio.delta", audio: event.bytes.toBase64() });
       case "error": {
@@ -108,6 +112,7 @@ async function readWhole(
   let numBytes = 0;
   for await (const event of events) {
     if (event.type === "error") throw HearthError.fromWire(event.error);
+    if (event.type === "admitted") continue;
     if (event.type === "done") {
       const file = joinBytes(parts);
       if (format === "wav") closeWavHeader(file);

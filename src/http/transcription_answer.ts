@@ -82,6 +82,7 @@ export function createTranscriptFormat(
   const write = (event: TranscriptionEvent) => formatEvent(JSON.stringify(event));
   return (event) => {
     switch (event.type) {
+      case "admitted":
       case "start":
         return "";
       case "segment": {

@@ -63,6 +63,7 @@ export class AsrModel implements Model {
     requireTask(task, "transcribe");
     if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
     if (task.timesWords) this.#recogniser.requireWordTimes();
+    emit({ type: "admitted" });
     const { requestId, param } = task;
     return this.#requests.start({
       requestId,

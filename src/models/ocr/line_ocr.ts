@@ -85,6 +85,7 @@ export class LineOcrModel implements Model {
     const startMs = performance.now();
     const pixels = await this.#imagePreprocessor.decode(image, signal);
     signal.throwIfAborted();
+    emit({ type: "admitted" });
     const numTop = task.options.topLogprobs ?? 0;
     const rows = this.#reader.read(pixels, { script, numTop, signal });
     const writer = new RowWriter(task, emit);

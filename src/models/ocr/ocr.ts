@@ -101,6 +101,7 @@ export class OcrModel implements Model {
       answer: async (signal) => {
         const prepared = await this.#parts.imagePreprocessor.prepare(image, signal);
         signal.throwIfAborted();
+        emit({ type: "admitted" });
         await this.#generate({ task, prompt, emit, signal, arrivedAtMs }, prepared);
         this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
       },

@@ -5,7 +5,7 @@
  */
 import type { GenerationTimes } from "../../engine/loop.ts";
 import type { GrammarSpec } from "../../grammar/spec.ts";
-import type { ErrorEvent, TokenUsage } from "./ending.ts";
+import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./ending.ts";
 
 /** One message of a conversation, its content already reduced to what the loaded kind takes. */
 export interface ChatMessage {
@@ -169,9 +169,11 @@ export interface ToolCallDelta {
 /** Why a choice ended. */
 export type ChatFinishReason = "stop" | "length" | "tool_calls";
 
-/** Worker to server, on a chat request's port, in this order: start, prompt if asked for, deltas and finishes, done; or error at any point, which ends it. */
+/** Worker to server, on a chat request's port, in this order: admitted or not, start, prompt if asked for, deltas and finishes, done; or error at any point, which ends it. */
 export type ChatEvent =
-  /** The request is admitted. */
+  /** From models that know the rest only when they begin. */
+  | AdmittedEvent
+  /** The request is admitted, and so long. */
   | {
     readonly type: "start";
     readonly promptTokens: number;

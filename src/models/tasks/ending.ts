@@ -1,9 +1,14 @@
 /**
- * How an answer ends: what it took, or why there is none.
+ * What the answers to all tasks have in common: how they begin, and how they end.
  *
  * @module
  */
 import type { WireError } from "../../errors.ts";
+
+/** The request is valid and waits for its turn: what goes wrong from now on, goes wrong in the midst of the answer. */
+export interface AdmittedEvent {
+  readonly type: "admitted";
+}
 
 /** A request could not be answered; nothing follows. */
 export interface ErrorEvent {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { SoundFormat } from "../../media/sound_format.ts";
-import type { ErrorEvent } from "./ending.ts";
+import type { AdmittedEvent, ErrorEvent } from "./ending.ts";
 
 /** Somebody whom a model can speak as. */
 export interface VoiceInfo {
@@ -39,8 +39,9 @@ export interface SpeakTask {
   readonly seed: number;
 }
 
-/** Worker to server, on a speak task's port, in this order: audio, once per piece of text, and done; or error at any point, which ends it. */
+/** Worker to server, on a speak task's port, in this order: admitted, audio, once per piece of text, and done; or error at any point, which ends it. */
 export type SpeakEvent =
+  | AdmittedEvent
   | {
     readonly type: "audio";
     /** The next bytes of a file; their memory goes to the server. */

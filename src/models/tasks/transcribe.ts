@@ -4,7 +4,7 @@
  * @module
  */
 import type { TranscriptSegment } from "../../api/transcription_response.ts";
-import type { ErrorEvent, TokenUsage } from "./ending.ts";
+import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./ending.ts";
 
 export type { TranscriptSegment, TranscriptWord } from "../../api/transcription_response.ts";
 
@@ -24,8 +24,9 @@ export interface TranscribeTask {
   readonly timesWords?: boolean | undefined;
 }
 
-/** Worker to server, on a transcribe task's port, in this order: start, segments, done; or error at any point, which ends it. */
+/** Worker to server, on a transcribe task's port, in this order: admitted, start, segments, done; or error at any point, which ends it. */
 export type TranscribeEvent =
+  | AdmittedEvent
   | {
     readonly type: "start";
     /** The language's name: `english`. */

@@ -94,6 +94,7 @@ export class TtsModel implements Model {
   start(task: Task, emit: Emit): () => void {
     requireTask(task, "speak");
     const findVoice = this.#voiceFinder(task);
+    emit({ type: "admitted" });
     const { requestId } = task;
     return this.#requests.start({
       requestId,

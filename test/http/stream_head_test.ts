@@ -1,0 +1,61 @@
+/** The head of a stream and its first comment go out when the request is admitted, however long it then waits. */
+import assert from "node:assert/strict";
+import { makeWav, RATE_HZ } from "../fixtures/audio_files.ts";
+import type { TestApp } from "../fixtures/server.ts";
+import { openSpeechApp, postSpeech } from "../fixtures/speech_server.ts";
+import { openTtsApp, speechBody } from "../fixtures/tts_server.ts";
+
+const COMMENT = ": keep-alive\n\n";
+const ONE_AT_A_TIME = { engine: { prefixCache: true, maxSequences: 1 } };
+
+/** Lets no timer of this delay come due: what is awaited then comes for another reason. */
+function stopTimers(delayMs: number): Disposable {
+  const { setTimeout } = globalThis;
+  const stopped = (run: () => void, ms?: number) => setTimeout(run, ms === delayMs ? 2 ** 30 : ms);
+  Object.assign(globalThis, { setTimeout: stopped });
+  return { [Symbol.dispose]: () => Object.assign(globalThis, { setTimeout }) };
+}
+
+/** Sends requests to a model that answers one at a time: the comments of those that wait come too. */
+async function assertHeads(app: TestApp, send: () => Promise<Response>): Promise<void> {
+  using _ = stopTimers(5000);
+  const waiting = async () => {
+    const metrics = await (await app.request("/metrics")).text();
+    return Number(/^hearth_sequences_waiting (\d+)/m.exec(metrics)![1]);
+  };
+  const readers = [];
+  for (let i = 0; i < 3; i++) {
+    const response = await send();
+    assert.equal(response.status, 200);
+    const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+    assert.equal((await reader.read()).value, COMMENT);
+    readers.push(reader);
+  }
+  assert.ok(await waiting() > 0, "a stream has its head while it waits");
+  for (const reader of readers.toReversed()) await reader.cancel();
+}
+
+Deno.test("transcriptions: a stream's head comes at admission", async () => {
+  await using app = await openSpeechApp(ONE_AT_A_TIME);
+  // Of speech there is nothing, of work there is much.
+  const noise = Float32Array.from({ length: 300 * RATE_HZ }, () => Math.random() - 0.5);
+  const audio = makeWav(noise);
+  await assertHeads(app, () => postSpeech(app, audio, { stream: "true" }));
+  const refused = await postSpeech(app, audio, { stream: "true", language: "xx" });
+  assert.equal(refused.status, 400);
+});
+
+Deno.test("speech: a stream's head comes at admission", async () => {
+  await using app = await openTtsApp();
+  const options = { param: "input", speed: 1, format: "wav", seed: 1 } as const;
+  const task = { type: "speak", requestId: "1", text: "Hello.", ...options } as const;
+  const stream = app.session.stream(task);
+  // Nothing is spoken yet; that it lets the head out is what the transcriptions show.
+  assert.deepEqual((await stream.next()).value, { type: "admitted" });
+  await stream.return();
+  const body = speechBody({ stream_format: "sse" });
+  const response = await app.post("/audio/speech", body);
+  assert.ok((await response.text()).startsWith(COMMENT + "data: "));
+  const refused = await app.post("/audio/speech", { ...body, voice: "nobody" });
+  assert.equal(refused.status, 400);
+});
