@@ -87,9 +87,11 @@ async function describeFolder(path: string): Promise<Pick<LocalModel, "kind" | "
   try {
     const folder = await openAnyFolder(path);
     const family = familyOf(folder);
-    // PP-OCR's graphs lie where they lie, in one precision.
-    const lieElsewhere = family.graphs(folder).some(({ path }) => path !== undefined);
-    if (lieElsewhere) return { kind: family.kind, dtypes: ["fp32"] };
+    const paths = family.graphs(folder)[0]?.paths;
+    if (paths !== undefined) {
+      const dtypes = DTYPES.filter((dtype) => folder.files.has(paths[dtype] ?? ""));
+      return { kind: family.kind, dtypes };
+    }
     const graphs = [...folder.files].filter((file) => /^onnx\/[^/]+\.onnx$/.test(file));
     const dtypes = DTYPES.filter((dtype) => {
       const suffix = graphFile("", dtype).slice("onnx/".length);

@@ -61,7 +61,7 @@ export function requireConfigOrGraphs(path: string, files: Iterable<string>): vo
   );
 }
 
-const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|_data(_\d+)?$/;
+const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
 
 /** @throws {StartupError} for what would be read and is a FIFO, a socket or a device: a read of it might never end. */
 function requireRegular(entry: Deno.DirEntry, path: string): Deno.DirEntry {
@@ -136,8 +136,8 @@ export function dtypesOf(folder: ModelFolder, graph: string): Dtype[] {
   return DTYPES.filter((dtype) => folder.files.has(graphFile(graph, dtype)));
 }
 
-/** The external-data files of a graph: `onnx/model_q4.onnx_data`, `onnx/model_q4.onnx_data_1` … */
+/** The external-data files of a graph: `onnx/model_q4.onnx_data`, `onnx/model_q4.onnx_data_1` …, `model.onnx.data`. */
 export function externalDataFiles(folder: ModelFolder, graphPath: string): string[] {
-  const prefix = `${graphPath}_data`;
-  return [...folder.files].filter((file) => file.startsWith(prefix)).sort();
+  const [prefix, other] = [`${graphPath}_data`, `${graphPath}.data`];
+  return [...folder.files].filter((file) => file.startsWith(prefix) || file === other).sort();
 }

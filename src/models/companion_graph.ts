@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { Session } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
@@ -19,7 +19,7 @@ export async function openCompanion(
 ): Promise<Session> {
   const { path } = graphs.of(name);
   onProgress({ what: `loading ${path}` });
-  await using files = new FolderFiles(join(folder.path, "onnx"));
+  await using files = new FolderFiles(join(folder.path, dirname(path)));
   const model = await readModel(files, basename(path));
   return await backend.openModel(model, files);
 }

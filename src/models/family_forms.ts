@@ -16,7 +16,7 @@ const MERGED = "decoder_model_merged";
 const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 
 /** What sets a family of speech models apart. */
-export interface AsrOptions extends Pick<Family, "graphs"> {
+export interface AsrOptions extends Pick<Family, "graphs" | "files"> {
   readonly loader: keyof typeof ASR_LOADERS;
 }
 
@@ -24,13 +24,13 @@ export interface AsrOptions extends Pick<Family, "graphs"> {
 export function asr(
   name: string,
   types: readonly string[],
-  { graphs, loader }: AsrOptions,
+  { loader, ...files }: AsrOptions,
 ): Family {
   return {
     name,
     kind: "asr",
     matches: (folder) => isOfType(folder, ...types),
-    graphs,
+    ...files,
     open: (context, { openAsr }) => openAsr(loader, context),
   };
 }

@@ -4,7 +4,7 @@
  * @module
  */
 import type { DeviceClass } from "../backend/device_class.ts";
-import type { Dtype } from "../config.ts";
+import { type Dtype, DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
@@ -31,8 +31,8 @@ export interface WantedGraph {
    * those that suit the device if absent.
    */
   readonly suits?: "batches" | "sound" | undefined;
-  /** Where it lies, of a graph that comes in fp32 alone and not below `onnx/`. */
-  readonly path?: string;
+  /** Its file by dtype, of a graph that does not lie below `onnx/`. */
+  readonly paths?: Readonly<Partial<Record<Dtype, string>>>;
 }
 
 /** What the user wishes for, and on what it runs. */
@@ -100,12 +100,15 @@ export function chooseGraphs(
   const missed: string[] = [];
   const mainPreference = preferenceOf(wanted[0]!, device);
   for (const graph of wanted) {
-    const { name, path } = graph;
-    if (path !== undefined) {
-      all.push({ name, path, dtype: requireFp32(folder, path, asked) });
+    const { name, paths } = graph;
+    const preference = preferenceOf(graph, device);
+    if (paths !== undefined) {
+      const wishes = all.length === 0 && asked !== undefined
+        ? [asked]
+        : [asked, all[0]?.dtype, ...PREFERRED[preference], "fp32" as const];
+      all.push({ name, ...choosePath(folder, paths, wishes) });
       continue;
     }
-    const preference = preferenceOf(graph, device);
     const dtype = all.length === 0 ? asked : companionDtype(folder, name, [
       asked,
       preference === mainPreference ? all[0]!.dtype : undefined,
@@ -119,9 +122,21 @@ export function chooseGraphs(
   return new ChosenGraphs(folder, { all, missed });
 }
 
-function requireFp32({ path }: ModelFolder, graph: string, asked: Dtype | undefined): Dtype {
-  if (asked === undefined || asked === "fp32") return "fp32";
-  throw new StartupError(`${path}/${graph} comes in fp32 alone: --dtype wants ${asked}.`);
+function choosePath(
+  folder: ModelFolder,
+  paths: NonNullable<WantedGraph["paths"]>,
+  wishes: readonly (Dtype | undefined)[],
+): { dtype: Dtype; path: string } {
+  const there = DTYPES.filter((dtype) => folder.files.has(paths[dtype] ?? ""));
+  const dtype = wishes.find((wish) => wish !== undefined && there.includes(wish));
+  if (dtype !== undefined) return { dtype, path: paths[dtype]! };
+  throw new StartupError(
+    there.length === 0
+      ? `${folder.path} has no ${Object.values(paths).join(" and no ")}.`
+      : `${folder.path}/${paths[there[0]!]} comes in ${there.join(", ")} alone: --dtype wants ${
+        wishes[0]
+      }.`,
+  );
 }
 
 /**
@@ -174,6 +189,15 @@ function betterThan(
   const rank = preferred.indexOf(dtype);
   const better = rank < 0 ? preferred : preferred.slice(0, rank);
   return better.map((each) => graphFile(name, each)).filter((file) => !folder.files.has(file));
+}
+
+/** Wants graphs that lie beside `config.json`, as `x.onnx` and `x.int8.onnx`, the main one first. */
+export function graphsBeside(...names: readonly string[]): () => WantedGraph[] {
+  return () =>
+    names.map((name) => ({
+      name,
+      paths: { fp32: `${name}.onnx`, q8: `${name}.int8.onnx` },
+    }));
 }
 
 /** Wants graphs by their names, the main one first. */

@@ -26,13 +26,13 @@ export interface CtcToken {
 }
 
 /** Frames of a recording. */
-export interface CtcFrames {
-  /** f32 `[frames, classes]`. */
-  readonly logits: Float32Array;
+export interface Frames {
+  /** f32 `[frames, width]`: the classes' logits, or what an encoder gives. */
+  readonly rows: Float32Array;
   /** Those of the frames that count. */
   readonly from: number;
   readonly to: number;
-  /** Where frame 0 of the logits is in the recording. */
+  /** Where frame 0 of the rows is in the recording. */
   readonly firstFrame: number;
 }
 
@@ -46,11 +46,11 @@ export class CtcReader {
   }
 
   /** @returns the tokens that ended. */
-  push({ logits, from, to, firstFrame }: CtcFrames): CtcToken[] {
+  push({ rows, from, to, firstFrame }: Frames): CtcToken[] {
     const numClasses = this.#vocabulary.texts.length;
     const ended: CtcToken[] = [];
     for (let frame = from; frame < to; frame++) {
-      const row = logits.subarray(frame * numClasses, (frame + 1) * numClasses);
+      const row = rows.subarray(frame * numClasses, (frame + 1) * numClasses);
       const { id, logprob } = likeliest(row);
       const place = firstFrame + frame;
       if (this.#last?.id === id) {

@@ -6,8 +6,9 @@
 import { StartupError } from "../../errors.ts";
 import type { OpenContext } from "../family.ts";
 import { AsrModel } from "./asr.ts";
+import { CtcReader } from "./ctc.ts";
 import { readCtcConfig } from "./ctc_config.ts";
-import { CtcRecogniser } from "./ctc_recogniser.ts";
+import { FrameRecogniser } from "./frame_recogniser.ts";
 import { readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import { MAX_RECORDINGS } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
@@ -34,7 +35,7 @@ export async function loadCtc(context: OpenContext): Promise<AsrModel> {
   const numClasses = config.vocabulary.texts.length;
   const run = async (samples: Float32Array) => {
     const { logits, dims } = await speech.logits(samples);
-    if (dims.at(-1) === numClasses) return logits;
+    if (dims.at(-1) === numClasses) return { rows: logits, numFrames: dims[1]! };
     throw new StartupError(
       `${folder.path}: its graph gives ${
         dims.at(-1)
@@ -46,14 +47,15 @@ export async function loadCtc(context: OpenContext): Promise<AsrModel> {
   return new AsrModel({
     maxRecordings,
     openRecogniser: (metrics) =>
-      new CtcRecogniser({
+      new FrameRecogniser({
         dtype: speech.dtype,
         sampleRateHz: speech.sampleRateHz,
-        config,
+        samplesPerFrame: config.samplesPerFrame,
         languages: findLanguages(folder),
         maxRecordings,
         metrics,
         run,
+        openReader: () => new CtcReader(config.vocabulary),
         dispose: () => speech.dispose(),
       }),
   });

@@ -128,7 +128,7 @@ export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
 export function paddleGraphs(folder: ModelFolder): WantedGraph[] {
   const { detection, classification, recognition } = choosePaddleGraphs(folder);
   return [detection, ...(classification ? [classification] : []), ...recognition]
-    .map(({ file }) => ({ name: file.replace(/\.onnx$/, ""), path: file }));
+    .map(({ file }) => ({ name: file.replace(/\.onnx$/, ""), paths: { fp32: file } }));
 }
 
 /** Detectors of any script, where there are such beside those of one. */

@@ -21,7 +21,9 @@ function read(path: string, pieceFrames = path.length): CtcToken[] {
     const part = path.slice(from, from + pieceFrames);
     // With neighbours on both sides that do not count.
     const logits = logitsOf(`cb${part}ac`);
-    tokens.push(...reader.push({ logits, from: 2, to: 2 + part.length, firstFrame: from - 2 }));
+    tokens.push(
+      ...reader.push({ rows: logits, from: 2, to: 2 + part.length, firstFrame: from - 2 }),
+    );
   }
   return [...tokens, ...reader.end()];
 }
@@ -45,7 +47,7 @@ Deno.test("CtcReader reads pieces as the whole", () => {
 Deno.test("CtcReader gives a token the logarithm of its softmax where it is likeliest", () => {
   const reader = new CtcReader({ blank: 0, texts: ["", "a"] });
   const logits = Float32Array.of(0, Math.log(3), 0, Math.log(4));
-  reader.push({ logits, from: 0, to: 2, firstFrame: 0 });
+  reader.push({ rows: logits, from: 0, to: 2, firstFrame: 0 });
   const [token] = reader.end();
   assert.ok(Math.abs(token!.logprob - Math.log(0.8)) < 1e-6);
 });

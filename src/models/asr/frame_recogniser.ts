@@ -1,5 +1,6 @@
 /**
- * Models with a CTC head (wav2vec2, HuBERT, WavLM, UniSpeech, wav2vec2-bert, Parakeet) as recognisers.
+ * Models that tell tokens by the frames they are heard in, with a CTC head (wav2vec2, HuBERT, WavLM, UniSpeech,
+ * wav2vec2-bert, Parakeet) or a transducer, as recognisers.
  *
  * A long recording is heard in windows that overlap, and of each window the frames at its seams are left to its
  * neighbours, which hear more around them: the frames that are left make one sequence, as if it had been heard whole.
@@ -8,8 +9,7 @@
  * @module
  */
 import type { Dtype } from "../../config.ts";
-import { CtcReader, CtcSegments, type CtcToken } from "./ctc.ts";
-import type { CtcConfig } from "./ctc_config.ts";
+import { CtcSegments, type CtcToken, type Frames } from "./ctc.ts";
 import { type CtcReading, wordsOfCtc } from "./ctc_words.ts";
 import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
@@ -22,16 +22,26 @@ import {
 import type { TranscriptSegment } from "../task.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
+/** Reads the frames of one stretch of speech in order, which come in several pieces. */
+export interface FrameReader {
+  /** @returns the tokens that ended. @throws the signal's reason, where it takes its time. */
+  push(frames: Frames, signal: AbortSignal): CtcToken[] | Promise<CtcToken[]>;
+  /** The token that is still open: what follows does not go on with it. */
+  end(): CtcToken[];
+}
+
 /** What it is made of; it owns the model. */
-export interface CtcParts {
+export interface FrameRecogniserParts {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
-  readonly config: CtcConfig;
+  /** From one frame to the next. */
+  readonly samplesPerFrame: number;
   readonly languages: SpokenLanguages;
   readonly maxRecordings: number;
   readonly metrics: SpeechMetrics;
-  /** Sound to f32 `[frames, classes]`. */
-  readonly run: (samples: Float32Array) => Promise<Float32Array>;
+  /** Sound to f32 `[numFrames, width]`. */
+  readonly run: (samples: Float32Array) => Promise<{ rows: Float32Array; numFrames: number }>;
+  readonly openReader: () => FrameReader;
   readonly dispose: () => Promise<void>;
 }
 
@@ -43,15 +53,15 @@ const SHORTEST_SECONDS = 0.1;
 const PAUSE_SECONDS = 0.5;
 const LONGEST_SEGMENT_SECONDS = 10;
 
-/** See the module. */
-export class CtcRecogniser implements Recogniser {
+/** Hears windows that overlap, and makes one transcript of their frames. */
+export class FrameRecogniser implements Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
   readonly maxRecordings: number;
   readonly maxSpeechSeconds = WINDOW_SECONDS;
-  readonly #parts: CtcParts;
+  readonly #parts: FrameRecogniserParts;
 
-  constructor(parts: CtcParts) {
+  constructor(parts: FrameRecogniserParts) {
     this.dtype = parts.dtype;
     this.sampleRateHz = parts.sampleRateHz;
     this.maxRecordings = parts.maxRecordings;
@@ -66,16 +76,16 @@ export class CtcRecogniser implements Recogniser {
   requireWordTimes(): void {}
 
   async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
-    const { languages, config } = this.#parts;
+    const { languages, samplesPerFrame, openReader } = this.#parts;
     const { speech = [{ start: 0, end: recording.numSamples }] } = recording;
-    const language = recording.language ?? languages[0] ?? "";
+    const language = recording.language ?? (languages.length === 1 ? languages[0]! : "");
     const transcript = new Transcript({
-      frameSeconds: config.samplesPerFrame / this.sampleRateHz,
+      frameSeconds: samplesPerFrame / this.sampleRateHz,
       hasSpaces: !UNSPACED_LANGUAGES.includes(language),
       timesWords: recording.timesWords,
     });
     for (const range of speech) {
-      const reader = new CtcReader(config.vocabulary);
+      const reader = openReader();
       for (const window of this.#windows(range)) {
         const tokens = await this.#hear(window, reader, recording);
         const isLast = window.end === range.end;
@@ -95,9 +105,9 @@ export class CtcRecogniser implements Recogniser {
   }
 
   /** Runs a window, and reads the frames of it that count. */
-  async #hear(window: Window, reader: CtcReader, recording: Recording): Promise<CtcToken[]> {
+  async #hear(window: Window, reader: FrameReader, recording: Recording): Promise<CtcToken[]> {
     const { audio, signal } = recording;
-    const { config: { samplesPerFrame, vocabulary }, metrics, run } = this.#parts;
+    const { samplesPerFrame, metrics, run } = this.#parts;
     signal.throwIfAborted();
     const heard = await audio.read(window.start, window.end);
     const samples = new Float32Array(
@@ -105,24 +115,22 @@ export class CtcRecogniser implements Recogniser {
     );
     samples.set(heard);
     const startMs = performance.now();
-    const logits = await run(samples);
+    const { rows, numFrames } = await run(samples);
     metrics.observeEncoding(1, performance.now() - startMs);
     signal.throwIfAborted();
-    const numFrames = logits.length / vocabulary.texts.length;
     const frameOf = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
-    return reader.push({
-      logits,
+    const to = window.keep.end === window.end ? numFrames : frameOf(window.keep.end);
+    return await reader.push({
+      rows,
       from: frameOf(window.keep.start),
-      to: window.keep.end === window.end
-        ? numFrames
-        : Math.min(frameOf(window.keep.end), numFrames),
+      to: Math.min(to, numFrames),
       firstFrame: Math.round(window.start / samplesPerFrame),
-    });
+    }, signal);
   }
 
   /** Windows begin whole frames apart, so that all of a range's frames stand in one row. */
   *#windows({ start, end }: SampleRange): Generator<Window> {
-    const { samplesPerFrame } = this.#parts.config;
+    const { samplesPerFrame } = this.#parts;
     const toSamples = (seconds: number) =>
       Math.round(seconds * this.sampleRateHz / samplesPerFrame) * samplesPerFrame;
     const [length, margin] = [toSamples(WINDOW_SECONDS), toSamples(MARGIN_SECONDS)];
