@@ -45,7 +45,7 @@ function folderOf(config: Record<string, unknown>, files: readonly string[] = []
 
 Deno.test("familyOf() says what it looked at when it cannot tell", () => {
   assert.throws(
-    () => familyOf(folderOf({ model_type: "quux", architectures: ["Quux"] })),
+    () => familyOf(folderOf({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
     (error: Error) => error instanceof StartupError && /quux.*Quux.*--kind/s.test(error.message),
   );
 });
