@@ -48,6 +48,8 @@ export const CATALOGUE: Readonly<Record<ModelKind, Readonly<Record<string, strin
     "whisper-base": "onnx-community/whisper-base",
     "whisper-small": "onnx-community/whisper-small",
     "whisper-large-v3-turbo": "onnx-community/whisper-large-v3-turbo",
+    "parakeet-tdt-0.6b-v2": "istupakov/parakeet-tdt-0.6b-v2-onnx",
+    "parakeet-tdt-0.6b-v3": "istupakov/parakeet-tdt-0.6b-v3-onnx",
     "moonshine-tiny": "onnx-community/moonshine-tiny-ONNX",
     "moonshine-base": "onnx-community/moonshine-base-ONNX",
     "cohere-transcribe": "onnx-community/cohere-transcribe-03-2026-ONNX",

@@ -17,7 +17,7 @@ import {
   tts,
   visionGraphs,
 } from "./family_forms.ts";
-import { allGraphs, graphsNamed, type WantedGraph } from "./graph_choice.ts";
+import { allGraphs, graphsBeside, graphsNamed, type WantedGraph } from "./graph_choice.ts";
 import { isPaddleOcr, paddleGraphs } from "./ocr/paddle_graphs.ts";
 
 const MERGED = "decoder_model_merged";
@@ -49,6 +49,11 @@ export const FAMILIES: readonly Family[] = [
     "unispeech-sat",
     "parakeet_ctc",
   ].map((type) => asr(type, [type], { graphs: graphsNamed("model"), loader: "ctc" })),
+  asr("nemo-conformer-tdt", ["nemo-conformer-tdt"], {
+    graphs: graphsBeside("encoder-model", "decoder_joint-model", "nemo128"),
+    files: /^vocab\.txt$/,
+    loader: "tdt",
+  }),
   tts("chatterbox", {
     // What a language model writes is no sound yet.
     graphs: (folder) =>

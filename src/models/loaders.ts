@@ -16,6 +16,7 @@ import type { LoadSynthesizer } from "./tts/tts_load.ts";
 export const ASR_LOADERS = {
   whisper: async () => (await import("./asr/whisper_load.ts")).loadWhisper,
   ctc: async () => (await import("./asr/ctc_load.ts")).loadCtc,
+  tdt: async () => (await import("./asr/tdt_load.ts")).loadTdt,
   moonshine: () => generating(({ describeMoonshine }) => describeMoonshine),
   cohere: () => generating(({ describeCohere }) => describeCohere),
   granite: () => generating(({ describeGranite }) => describeGranite),

@@ -74,7 +74,8 @@ export class CtcReader {
   }
 }
 
-function likeliest(logits: Float32Array): { id: number; logprob: number } {
+/** The greatest, and its natural logarithm among all as likelihoods. */
+export function likeliest(logits: Float32Array): { id: number; logprob: number } {
   let id = 0;
   for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[id]!) id = i;
   let sum = 0;

@@ -1,0 +1,207 @@
+/**
+ * NeMo's FastConformer with a token-and-duration transducer (Parakeet TDT), as onnx-asr's exports have it: graphs of the
+ * preprocessor, the encoder, and the prediction and joint networks together, and a vocabulary in `vocab.txt`.
+ *
+ * @see https://github.com/istupakov/onnx-asr
+ * @module
+ */
+import { basename, join } from "node:path";
+import { StartupError } from "../../errors.ts";
+import { hubIdOfSnapshot } from "../../hub/cache.ts";
+import { disposeTensors, openSession, type Session, Tensor } from "../../onnx/ort.ts";
+import { openCompanion } from "../companion_graph.ts";
+import type { OpenContext } from "../family.ts";
+import { AsrModel } from "./asr.ts";
+import type { CtcVocabulary } from "./ctc.ts";
+import { FrameRecogniser } from "./frame_recogniser.ts";
+import { MAX_RECORDINGS } from "./recogniser.ts";
+import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
+import { type Joint, TdtReader } from "./tdt_reader.ts";
+
+const [ENCODER, JOINT, PREPROCESSOR] = ["encoder-model", "decoder_joint-model", "nemo128"] as const;
+/** The inputs and outputs that each graph must have. */
+const PORTS = {
+  [PREPROCESSOR]: [["waveforms", "waveforms_lens"], ["features", "features_lens"]],
+  [ENCODER]: [["audio_signal", "length"], ["outputs", "encoded_lengths"]],
+  [JOINT]: [
+    ["encoder_outputs", "targets", "target_length", "input_states_1", "input_states_2"],
+    ["outputs", "output_states_1", "output_states_2"],
+  ],
+} as const;
+const BLANK = "<blk>";
+const SAMPLE_RATE_HZ = 16_000;
+/** From one spectrum to the next, as NeMo's preprocessor makes them. */
+const HOP_SAMPLES = 160;
+/** Languages by the name of the model, whose files do not say. */
+const LANGUAGES: Readonly<Record<string, string>> = {
+  "parakeet-tdt-0.6b-v2": "en",
+  "parakeet-tdt-0.6b-v3":
+    "bg cs da de el en es et fi fr hr hu it lt lv mt nl pl pt ro ru sk sl sv uk",
+};
+
+/** What the prediction network remembers. */
+type JointState = readonly [Tensor, Tensor];
+
+/** @throws {StartupError} when the folder lacks a part, or a graph is not as these exports have it. */
+export async function loadTdt(context: OpenContext): Promise<AsrModel> {
+  const { folder, graphs, backend, engine, onProgress } = context;
+  const vocabulary = await readVocabulary(folder.path);
+  // Their operators are the CPU's, and what the joint network says decides what it is asked next.
+  const preprocessor = await openOnCpu(PREPROCESSOR, context);
+  const joint = await openJoint(context);
+  const encoder = requirePorts(ENCODER, await openCompanion(ENCODER, context), folder.path);
+  const run = async (samples: Float32Array) => {
+    const { features, features_lens: length } = await preprocessor.run({
+      waveforms: new Tensor("float32", samples, [1, samples.length]),
+      waveforms_lens: new Tensor("int64", BigInt64Array.of(BigInt(samples.length)), [1]),
+    });
+    const encoded = await encoder.run({ audio_signal: features!, length: length! });
+    try {
+      const { outputs, encoded_lengths } = encoded;
+      const numFrames = Number((await encoded_lengths!.getData())[0]);
+      return transpose(await backend.read(outputs!), outputs!.dims, numFrames);
+    } finally {
+      disposeTensors(encoded);
+    }
+  };
+  onProgress({ what: "warming up" });
+  const { rows } = await run(new Float32Array(SAMPLE_RATE_HZ));
+  const { logits } = await joint.run(rows.slice(0, joint.width), vocabulary.blank, joint.begin());
+  if (logits.length <= vocabulary.texts.length) {
+    throw new StartupError(
+      `${folder.path}: its ${JOINT} gives ${logits.length} numbers, and vocab.txt has ${vocabulary.texts.length} ` +
+        "tokens: more are wanted, the durations of a TDT model.",
+    );
+  }
+  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
+  const subsampling = folder.config["subsampling_factor"];
+  return new AsrModel({
+    maxRecordings,
+    openRecogniser: (metrics) =>
+      new FrameRecogniser({
+        dtype: graphs.main.dtype,
+        sampleRateHz: SAMPLE_RATE_HZ,
+        samplesPerFrame: HOP_SAMPLES * (typeof subsampling === "number" ? subsampling : 8),
+        languages: languagesOf(context),
+        maxRecordings,
+        metrics,
+        run,
+        openReader: () => new TdtReader(joint, vocabulary),
+        dispose: async () => {
+          for (const session of [preprocessor, encoder, joint]) await session.release();
+        },
+      }),
+  });
+}
+
+/** Tokens by line, `▁the 5`: the mark is a space, and what is in angle brackets no text. */
+async function readVocabulary(folder: string): Promise<CtcVocabulary> {
+  const file = await Deno.readTextFile(join(folder, "vocab.txt")).catch(() => {
+    throw new StartupError(`${folder} has no vocab.txt, which lists the model's tokens.`);
+  });
+  const texts: string[] = [];
+  let blank: number | undefined;
+  for (const line of file.split(/\r?\n/).filter((line) => line.trim() !== "")) {
+    const [, token, number] = /^(.*) (\d+)$/.exec(line) ?? [];
+    if (number === undefined || Number(number) !== texts.length) {
+      throw new StartupError(
+        `${folder}/vocab.txt has ${JSON.stringify(line)} as token ${texts.length}; ` +
+          "wanted is a token, a space and its number, from 0 on.",
+      );
+    }
+    if (token === BLANK) blank = texts.length;
+    texts.push(/^<.+>$/.test(token!) ? "" : token!.replaceAll("▁", " "));
+  }
+  if (blank !== undefined) return { blank, texts };
+  throw new StartupError(`${folder}/vocab.txt has ${texts.length} tokens and no ${BLANK}.`);
+}
+
+async function openOnCpu(name: typeof JOINT | typeof PREPROCESSOR, context: OpenContext) {
+  const { folder, graphs, backend, onProgress } = context;
+  if (backend.kind === "cpu") {
+    return requirePorts(name, await openCompanion(name, context), folder.path);
+  }
+  const { path } = graphs.of(name);
+  onProgress({ what: `loading ${path}` });
+  const session = await openSession(await Deno.readFile(join(folder.path, path)));
+  return requirePorts(name, session, folder.path);
+}
+
+function requirePorts(name: keyof typeof PORTS, session: Session, folder: string): Session {
+  const [inputs, outputs] = PORTS[name];
+  for (
+    const [what, seen, wanted] of [
+      ["inputs", session.inputs, inputs],
+      ["outputs", session.outputs, outputs],
+    ] as const
+  ) {
+    const names = seen.map(({ name }) => name);
+    if (wanted.every((each) => names.includes(each))) continue;
+    throw new StartupError(
+      `${folder}: the ${what} of ${name} are ${names.join(", ")}; ${wanted.join(", ")} are wanted.`,
+    );
+  }
+  return session;
+}
+
+/** The prediction and joint networks, one step of one recording at a time. */
+async function openJoint(
+  context: OpenContext,
+): Promise<Joint<JointState> & Pick<Session, "release">> {
+  const session = await openOnCpu(JOINT, context);
+  const infoOf = (input: string) => session.inputs.find(({ name }) => name === input)!;
+  const sizeOf = (input: string, axis: number) => {
+    const size = infoOf(input).shape[axis];
+    if (typeof size === "number") return size;
+    throw new StartupError(
+      `${context.folder.path}: the size of axis ${axis} of ${JOINT}'s input ${input} is not fixed.`,
+    );
+  };
+  const zeros = (input: string) => {
+    const dims = [sizeOf(input, 0), 1, sizeOf(input, 2)];
+    return new Tensor("float32", new Float32Array(dims[0]! * dims[2]!), dims);
+  };
+  const integer = (input: string, value: number, dims: readonly number[]) =>
+    infoOf(input).type === "int64"
+      ? new Tensor("int64", BigInt64Array.of(BigInt(value)), dims)
+      : new Tensor("int32", Int32Array.of(value), dims);
+  const width = sizeOf("encoder_outputs", 1);
+  return {
+    width,
+    begin: () => [zeros("input_states_1"), zeros("input_states_2")],
+    run: async (frame, lastToken, [first, second]) => {
+      const { outputs, output_states_1, output_states_2 } = await session.run({
+        encoder_outputs: new Tensor("float32", frame, [1, width, 1]),
+        targets: integer("targets", lastToken, [1, 1]),
+        target_length: integer("target_length", 1, [1]),
+        input_states_1: first,
+        input_states_2: second,
+      });
+      const state = [output_states_1!, output_states_2!] as const;
+      return { logits: outputs!.data as Float32Array, state };
+    },
+    release: () => session.release(),
+  };
+}
+
+/** The first frames of `[1, width, length]` as `[numFrames, width]`. */
+function transpose(
+  values: Float32Array,
+  dims: readonly number[],
+  numFrames: number,
+): { rows: Float32Array; numFrames: number } {
+  const [, width, length] = dims as [number, number, number];
+  const rows = new Float32Array(numFrames * width);
+  for (let i = 0; i < width; i++) {
+    for (let frame = 0; frame < numFrames; frame++) {
+      rows[frame * width + i] = values[i * length + frame]!;
+    }
+  }
+  return { rows, numFrames };
+}
+
+function languagesOf({ folder }: OpenContext): SpokenLanguages {
+  const name = hubIdOfSnapshot(folder.path)?.name ?? basename(folder.path);
+  const known = Object.keys(LANGUAGES).find((model) => name.startsWith(model));
+  return known === undefined ? findLanguages(folder) : LANGUAGES[known]!.split(" ");
+}

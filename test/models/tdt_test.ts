@@ -1,0 +1,135 @@
+/** A tiny NeMo transducer says what plain loops in float64 say of the whole recording, and which folders load. */
+import assert from "node:assert/strict";
+import type { Backend } from "../../src/backend/backend.ts";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { chooseFiles } from "../../src/models/model_files.ts";
+import { makeWav } from "../fixtures/audio_files.ts";
+import { cpuTest } from "../fixtures/cpu.ts";
+import { gpuTest } from "../fixtures/gpu.ts";
+import { loadAsr } from "../fixtures/open_folder.ts";
+import { goldenSound, makeSpeechFolder, withSpeechFolder } from "../fixtures/tiny_speech.ts";
+import type { FolderFiles } from "../fixtures/tiny_speech_ctc.ts";
+import { tdtFiles, tdtReference } from "../fixtures/tiny_speech_tdt.ts";
+import { transcribeFile } from "../fixtures/transcribe.ts";
+
+const FRAME_SECONDS = 0.08;
+
+async function assertReference(backend: Backend, lengths: readonly number[]): Promise<void> {
+  await using made = await makeSpeechFolder(tdtFiles());
+  await withSpeechFolder(made.folder, backend, async (model) => {
+    for (const seconds of lengths) {
+      // As a WAV file of 16 bits has it.
+      const samples = goldenSound(seconds).map((x) => Math.round(x * 32_768) / 32_768);
+      const { text, tokens } = tdtReference(samples);
+      const { segments, ...heard } = await transcribeFile(model, makeWav(samples), {
+        timesWords: true,
+      });
+      assert.equal(heard.text, text, `${seconds} s`);
+      const spaced = tokens.map((token, i) => {
+        const isFollowed = tokens[i + 1]?.frame === token.frame;
+        const length = token.duration === 0 && !isFollowed ? 1 : token.duration;
+        return { ...token, start: token.frame, end: token.frame + length };
+      }).filter(({ piece }) => piece !== "▁");
+      let next = 0;
+      for (const { tokens: ids, startSeconds, endSeconds, words } of segments) {
+        const own = spaced.slice(next, next += ids.length);
+        assert.deepEqual(ids, own.map(({ id }) => id));
+        assertClose(startSeconds, own[0]!.start * FRAME_SECONDS);
+        assertClose(endSeconds, own.at(-1)!.end * FRAME_SECONDS);
+        const starts = own.filter(({ piece }, i) => i === 0 || piece.startsWith("▁"));
+        // A mark of a space alone begins a word too.
+        assert.ok(words!.length >= starts.length);
+        let end = 0;
+        for (const word of words!) {
+          assert.ok(
+            own.some(({ start, piece }) =>
+              isClose(word.startSeconds, start * FRAME_SECONDS) &&
+              word.text.startsWith(piece.replace("▁", ""))
+            ),
+          );
+          assert.ok(word.startSeconds >= end && word.endSeconds >= word.startSeconds);
+          end = word.endSeconds;
+        }
+      }
+      assert.equal(next, spaced.length);
+    }
+  });
+}
+
+function isClose(a: number, b: number): boolean {
+  return Math.abs(a - b) < 1e-6;
+}
+
+function assertClose(a: number, b: number): void {
+  assert.ok(isClose(a, b), `${a} and not ${b}`);
+}
+
+cpuTest(
+  "a tiny transducer on the CPU says what it would of the whole recording, over seams too",
+  async (backend) => {
+    await assertReference(backend, [0.3, 1.2, 6.5, 70]);
+  },
+);
+
+gpuTest("a tiny transducer on WebGPU says what it would of the whole recording", async (gpu) => {
+  await assertReference(await WebGpuBackend.create(gpu), [1.2, 6.5]);
+});
+
+Deno.test("chooseFiles() takes the 8-bit graphs of a transducer on the CPU, and all of the wanted dtype's", () => {
+  const graphs = ["encoder-model.onnx", "decoder_joint-model.onnx"];
+  const small = graphs.map((graph) => graph.replace(".onnx", ".int8.onnx"));
+  const rest = ["config.json", "vocab.txt"];
+  const folder = {
+    path: "some/folder",
+    config: { model_type: "nemo-conformer-tdt" },
+    files: new Set([
+      ...graphs,
+      ...small,
+      ...rest,
+      "encoder-model.onnx.data",
+      "nemo128.onnx",
+      "README.md",
+    ]),
+  };
+  const onCpu = chooseFiles(folder, { device: "cpu" });
+  assert.deepEqual([onCpu.kind, onCpu.dtype], ["asr", "q8"]);
+  assert.deepEqual(onCpu.files, [...rest, ...small, "nemo128.onnx"]);
+  const whole = [...rest, "encoder-model.onnx.data", ...graphs, "nemo128.onnx"];
+  assert.deepEqual(chooseFiles(folder, { device: "gpu" }).files, whole);
+  assert.deepEqual(chooseFiles(folder, { device: "cpu", dtype: "fp32" }).files, whole);
+  assert.throws(
+    () => chooseFiles(folder, { device: "cpu", dtype: "q4" }),
+    /comes in fp32, q8 alone: --dtype wants q4/,
+  );
+  folder.files.delete("nemo128.onnx");
+  assert.throws(() => chooseFiles(folder, { device: "cpu" }), /has no nemo128\.onnx/);
+});
+
+Deno.test("loadAsr() refuses a transducer that lacks a part or has another's, saying what was seen", async () => {
+  const files = tdtFiles();
+  const vocabulary = new TextDecoder().decode(files["vocab.txt"] as Uint8Array);
+  const refusals: readonly (readonly [FolderFiles, RegExp])[] = [
+    [{ "vocab.txt": undefined }, /has no vocab\.txt/],
+    [{ "vocab.txt": bytes(vocabulary.replace("▁we 7", "▁we")) }, /"▁we" as token 7; wanted/],
+    [{ "vocab.txt": bytes(vocabulary.replace("<blk>", "<b>")) }, /has 13 tokens and no <blk>/],
+    [
+      { "vocab.txt": bytes(`${vocabulary}x 13\nx 14\nx 15\nx 16\nx 17\n`) },
+      /gives 18 numbers, and vocab\.txt has 18 tokens/,
+    ],
+    [
+      { "encoder-model.onnx": files["nemo128.onnx"] },
+      /inputs of encoder-model are waveforms, waveforms_lens; audio_signal, length are wanted/,
+    ],
+  ];
+  for (const [changes, message] of refusals) {
+    await using made = await makeSpeechFolder({ ...files, ...changes });
+    const load = loadAsr(await openFolder(made.folder), { backend: new CpuBackend() });
+    await assert.rejects(load, { name: "StartupError", message });
+  }
+});
+
+function bytes(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
