@@ -40,6 +40,11 @@ export interface Backend {
    */
   openModel(model: Model, files: ModelFiles, weights?: DeviceWeights): Promise<Session>;
   /**
+   * Opens a graph of token embeddings. Where the GPU runs it, the table stays in its file, and token ids are to be
+   * given on the CPU.
+   */
+  openEmbedding(model: Model, files: ModelFiles): Promise<Session>;
+  /**
    * Device memory for the weights among `files`, nothing uploaded yet; the caller's to dispose.
    *
    * @returns `undefined` where the runtime maps or copies them itself.

@@ -85,6 +85,10 @@ export class CpuBackend implements Backend {
     return await (await this.#open()).openModel(model, files);
   }
 
+  openEmbedding(model: Model, files: ModelFiles): Promise<Session> {
+    return this.openModel(model, files);
+  }
+
   /** The native runtime maps weights from disk; onnxruntime-web copies them. */
   openWeights(): undefined {}
 

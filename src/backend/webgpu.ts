@@ -7,6 +7,7 @@ import { Sampler as SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
+import { takeLookup } from "../onnx/embedding_lookup.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
 import { openSession, type Session, Tensor } from "../onnx/ort.ts";
 import { copyWeights } from "../onnx/pack_model.ts";
@@ -30,6 +31,7 @@ import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 import { WebGpuAttention } from "./webgpu_attention.ts";
 import { WebGpuCrossAttention } from "./webgpu_cross_attention.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
+import { openEmbeddingSession } from "./webgpu_embedding.ts";
 import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
@@ -82,6 +84,21 @@ export class WebGpuBackend implements Backend {
     const { bytes, externalData } = await copyWeights(lifted.model, files);
     const session = await openSession(bytes, { device: this.#gpu.device, externalData });
     return withInputs(session, lifted.weights.map(({ name }) => [name, weights!.get(name)!]));
+  }
+
+  async openEmbedding(model: Model, files: ModelFiles): Promise<Session> {
+    const taken = takeLookup(model);
+    if (taken === undefined) return await this.openModel(model, files);
+    const { lookup, rest: { graph } } = taken;
+    const givesRowsToo = graph.outputs.some(({ name }) => name === lookup.output);
+    if (graph.nodes.length > 0 && givesRowsToo) return await this.openModel(model, files);
+    const rest = graph.nodes.length > 0 ? await this.openModel(taken.rest, files) : undefined;
+    try {
+      return await openEmbeddingSession(this.#gpu, { lookup, rest }, files);
+    } catch (error) {
+      await rest?.release();
+      throw error;
+    }
   }
 
   openWeights(files: ModelFiles, options?: DeviceWeightsOptions): DeviceWeights {

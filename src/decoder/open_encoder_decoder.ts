@@ -9,6 +9,7 @@
 import type { Backend } from "../backend/backend.ts";
 import { appendInCacheDtype } from "../onnx/cache_dtype.ts";
 import { isCrossCache, presentName } from "../onnx/cache_names.ts";
+import { cutForGpu } from "../onnx/gpu_cut.ts";
 import type { FolderFiles } from "../onnx/external_data.ts";
 import { fuseSkipNorms } from "../onnx/fuse_skip_norms.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
@@ -71,7 +72,7 @@ export async function openEncoderDecoder<Input extends object>(
   const { contextLength } = options;
   const result = splitGraph(fuseSkipNorms(model), { contextLength });
   if ("refused" in result) return result;
-  const { cut } = result;
+  const cut = backend.kind === "webgpu" ? cutForGpu(result.cut, backend) : result.cut;
   const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
   const fitting = sequencesThatFit(cut, options, isCrossSite);
   const maxSequences = Math.min(options.maxSequences, fitting);

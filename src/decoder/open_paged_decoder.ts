@@ -21,7 +21,7 @@ export interface PagedOpenOptions {
   readonly cut: GraphCut;
   readonly files: ModelFiles;
   readonly limits: DecoderLimits;
-  /** Opens the graph that turns token ids into embeddings; called when the cut begins with those. */
+  /** Opens the graph that turns token ids into embeddings, where the cut begins with those and has none itself. */
   readonly openEmbedding: () => Promise<Session>;
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
@@ -80,8 +80,10 @@ function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
 }
 
 async function openEmbeddings(options: PagedOpenOptions): Promise<TokenEmbeddings> {
-  const { backend, cut, limits, openEmbedding } = options;
-  const session = await openEmbedding();
+  const { backend, cut, files, limits, openEmbedding } = options;
+  const session = cut.embedding
+    ? await backend.openEmbedding(cut.embedding, files)
+    : await openEmbedding();
   const { type } = session.outputs[0]!;
   if (type !== cut.tokens.dtype) {
     await session.release();

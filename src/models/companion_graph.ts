@@ -12,14 +12,21 @@ import type { OpenContext } from "./family.ts";
 /** What companions are opened with. */
 export type CompanionContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
 
+const EMBEDDING = "embed_tokens";
+
 /** Opens a companion. @throws {StartupError} when the folder has no such graph. */
-export async function openCompanion(
-  name: string,
-  { folder, graphs, backend, onProgress }: CompanionContext,
-): Promise<Session> {
+export async function openCompanion(name: string, context: CompanionContext): Promise<Session> {
+  const { folder, graphs, backend, onProgress } = context;
   const { path } = graphs.of(name);
   onProgress({ what: `loading ${path}` });
   await using files = new FolderFiles(join(folder.path, dirname(path)));
   const model = await readModel(files, basename(path));
-  return await backend.openModel(model, files);
+  return name === EMBEDDING
+    ? await backend.openEmbedding(model, files)
+    : await backend.openModel(model, files);
+}
+
+/** Opens the one that makes embeddings of token ids, which are to be given on the CPU. */
+export function openEmbeddingGraph(context: CompanionContext): Promise<Session> {
+  return openCompanion(EMBEDDING, context);
 }

@@ -11,19 +11,18 @@ import { choosePagedLimits } from "../decoder/paged_limits.ts";
 import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
+import { cutForGpu } from "../onnx/gpu_cut.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { Session, ValueInfo } from "../onnx/ort.ts";
 import type { Model } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
-import { openCompanion } from "./companion_graph.ts";
+import { openEmbeddingGraph } from "./companion_graph.ts";
 import type { OpenContext } from "./family.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
-
-const EMBEDDING_GRAPH = "embed_tokens";
 
 /** How to load a decoder, which is the main one of the graphs. */
 export type DecoderLoadOptions = Pick<
@@ -55,7 +54,7 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   const result = splitGraph(model, { contextLength });
   let embeddings: ValueInfo | undefined;
   const openEmbedding = async () => {
-    const session = await openCompanion(EMBEDDING_GRAPH, options);
+    const session = await openEmbeddingGraph(options);
     embeddings = session.outputs[0];
     return session;
   };
@@ -64,7 +63,8 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   if ("refused" in result) reason = result.refused;
   else {
     try {
-      const decoder = await openPaged(result.cut, { ...toOpen, files });
+      const cut = options.backend.kind === "webgpu" ? cutForGpu(result.cut, options.backend) : result.cut;
+      const decoder = await openPaged(cut, { ...toOpen, files });
       log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
       return { decoder, dtype, embeddings };
     } catch (error) {
@@ -97,8 +97,9 @@ async function openPaged(
     maxBufferBytes: backend.maxBufferBytes,
     elementBytes,
   });
-  const mapsWeights = backend.runtime === "native";
-  requireMemory(needsOfCut(cut, limits, { elementBytes, mapsWeights }), {
+  // Mapped from disk, or in buffers that the segments are given.
+  const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
+  requireMemory(needsOfCut(cut, limits, { elementBytes, sharesWeights }), {
     backend,
     availableBytes: await readAvailableBytes(),
     otherDtypes: await weighOtherDtypes(options),

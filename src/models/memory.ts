@@ -53,18 +53,18 @@ export interface MemoryOffer {
 /**
  * What the paged decoder of a cut graph takes.
  *
- * @param options.mapsWeights whether those that several segments read are in memory once.
+ * @param options.sharesWeights whether those that several segments read are in memory once.
  */
 export function needsOfCut(
   cut: GraphCut,
   limits: DecoderLimits,
-  { elementBytes, mapsWeights }: {
+  { elementBytes, sharesWeights }: {
     readonly elementBytes: (dtype: "float32" | "float16") => number;
-    readonly mapsWeights: boolean;
+    readonly sharesWeights: boolean;
   },
 ): MemoryNeeds {
   const tensors = cut.segments.flatMap(({ model }) => model.graph.initializers);
-  const counted = mapsWeights
+  const counted = sharesWeights
     ? [...new Map(tensors.map((tensor) => [tensor.name, tensor])).values()]
     : tensors;
   const sizes = counted.map(storedBytes);

@@ -106,6 +106,8 @@ export interface GraphCut {
   readonly attentions: readonly AttentionSite[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
+  /** From token ids to embeddings: one lookup in a table, where it was taken out of the first segment. */
+  readonly embedding?: Model | undefined;
   /**
    * Place of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no
    * segment needs it.

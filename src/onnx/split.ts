@@ -24,7 +24,8 @@ const DEFAULT_CONTEXT_LENGTH = 131_072;
 /** Shared constants smaller than this are not worth a word. */
 const SHARED_BYTES = 65_536;
 
-function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
+/** Constants that several segments need. */
+export function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
   const users = new Map<string, { bytes: number; segments: number[] }>();
   for (const { index, model } of segments) {
     for (const tensor of model.graph.initializers) {
