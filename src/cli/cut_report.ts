@@ -4,7 +4,11 @@
  * @module
  */
 import type { EncoderCut, EncoderSite } from "../onnx/encoder_cut.ts";
+import { storedBytes } from "../onnx/external_data.ts";
+import { cutForGpu } from "../onnx/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
+import type { StoredTensor } from "../onnx/stored_tensor.ts";
+import { liftWeights } from "../onnx/weight_inputs.ts";
 
 /** An attention of a decoder or of an encoder. */
 type Site = EncoderSite & Partial<AttentionSite>;
@@ -81,8 +85,28 @@ export function describeCut(cut: GraphCut): string[] {
   for (const { name, bytes, segments } of cut.sharedWeights) {
     lines.push(`shared     ${name} (${megabytes(bytes)}) by segments ${segments.join(" and ")}`);
   }
+  lines.push(...describeWeights(cut));
   for (const note of cut.notes) lines.push(`note       ${note}`);
   return [...lines, "", ...describeSteps(cut)];
+}
+
+/** Where a GPU has the weights. */
+function describeWeights(cut: GraphCut): string[] {
+  const { embedding, segments } = cutForGpu(cut, { maxBufferBytes: Infinity });
+  const lifted = segments.map(({ model }) => liftWeights(model));
+  const inBuffers = bytesOf(lifted.flatMap(({ weights }) => weights));
+  const constants = bytesOf(lifted.flatMap(({ model }) => model.graph.initializers));
+  const table = embedding && bytesOf(embedding.graph.initializers);
+  return [
+    `on a GPU   ${megabytes(inBuffers)} of weights in buffers, ${megabytes(constants)} as constants` +
+    (table === undefined ? "" : `; embeddings' rows are read from ${megabytes(table)} of the file`),
+  ];
+}
+
+/** Of tensors, each counted once. */
+function bytesOf(tensors: readonly StoredTensor[]): number {
+  const sizes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
+  return sizes.values().reduce((sum, bytes) => sum + bytes, 0);
 }
 
 /** All of an encoder's cut, in the order it runs. */
