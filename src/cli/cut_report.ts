@@ -98,7 +98,9 @@ function describeWeights(cut: GraphCut): string[] {
   const constants = bytesOf(lifted.flatMap(({ model }) => model.graph.initializers));
   const table = embedding && bytesOf(embedding.graph.initializers);
   return [
-    `on a GPU   ${megabytes(inBuffers)} of weights in buffers, ${megabytes(constants)} as constants` +
+    `on a GPU   ${megabytes(inBuffers)} of weights in buffers, ${
+      megabytes(constants)
+    } as constants` +
     (table === undefined ? "" : `; embeddings' rows are read from ${megabytes(table)} of the file`),
   ];
 }

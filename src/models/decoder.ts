@@ -63,7 +63,9 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   if ("refused" in result) reason = result.refused;
   else {
     try {
-      const cut = options.backend.kind === "webgpu" ? cutForGpu(result.cut, options.backend) : result.cut;
+      const cut = options.backend.kind === "webgpu"
+        ? cutForGpu(result.cut, options.backend)
+        : result.cut;
       const decoder = await openPaged(cut, { ...toOpen, files });
       log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
       return { decoder, dtype, embeddings };

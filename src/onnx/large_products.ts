@@ -6,7 +6,14 @@
  */
 import { storedBytes } from "./external_data.ts";
 import type { GraphCut, Segment } from "./graph_cut.ts";
-import { int64Tensor, intAttribute, intsAttribute, makeNode, type Node, type Tensor } from "./proto.ts";
+import {
+  int64Tensor,
+  intAttribute,
+  intsAttribute,
+  makeNode,
+  type Node,
+  type Tensor,
+} from "./proto.ts";
 
 /** Rows of a part are a multiple of this, so that no kernel meets a width it has no vectors for. */
 const ROW_MULTIPLE = 64;
@@ -37,7 +44,11 @@ function divideSegment(segment: Segment, maxBytes: number): Segment {
 }
 
 /** The segment with other nodes, and of the constants those that they read. */
-function withGraph(segment: Segment, nodes: readonly Node[], constants: readonly Tensor[]): Segment {
+function withGraph(
+  segment: Segment,
+  nodes: readonly Node[],
+  constants: readonly Tensor[],
+): Segment {
   const { model } = segment;
   const read = new Set(nodes.flatMap(({ inputs }) => inputs));
   const initializers = constants.filter(({ name }) => read.has(name));
@@ -82,7 +93,9 @@ function divide(
       name: output,
       attributes: node.opType === "MatMulNBits" ? { N: to - from } : {},
     });
-    const kept = node.attributes.filter(({ name }) => !part.attributes.some((a) => a.name === name));
+    const kept = node.attributes.filter(({ name }) =>
+      !part.attributes.some((a) => a.name === name)
+    );
     nodes.push({ ...part, attributes: [...kept, ...part.attributes] });
   }
   const parts = nodes.map(({ outputs }) => outputs[0]!);
@@ -133,7 +146,9 @@ export function readTiedTable(cut: GraphCut): GraphCut {
   const { graph } = last.model;
   const [batch, , width] = cut.output.shape;
   if (cut.output.shape.length !== 3 || batch !== 1) return cut;
-  const producers = new Map(graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node])));
+  const producers = new Map(
+    graph.nodes.flatMap((node) => node.outputs.map((name) => [name, node])),
+  );
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   let node = producers.get(cut.output.name);
   while (node !== undefined && POINTWISE.has(node.opType)) {
