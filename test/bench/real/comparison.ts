@@ -4,7 +4,7 @@
  * @module
  */
 import { median, time } from "../report.ts";
-import { readUsage } from "./process_usage.ts";
+import { type ProcessUsage, readUsage } from "./process_usage.ts";
 
 /** A contender whose model is loaded. */
 export interface Running extends AsyncDisposable {
@@ -50,6 +50,12 @@ export interface Result extends Metric {
   readonly values: readonly (number | undefined)[];
 }
 
+/**
+ * A contender that takes longer for anything is left out from then on: threads that spin, as llama.cpp's do, hardly
+ * ever end where they have to share their cores.
+ */
+const PATIENCE_MS = 120_000;
+
 /** Runs all. Standard error tells how far it is. */
 export async function compare<R extends Running>(
   { title, contenders, series, startGoals }: Comparison<R>,
@@ -59,35 +65,48 @@ export async function compare<R extends Running>(
   const readySeconds: number[][] = contenders.map(() => []);
   const processes: R[] = [];
   for (let round = 0; round < rounds; round++) {
-    for (const [index, { start }] of contenders.entries()) {
+    for (const [index, { name, start }] of contenders.entries()) {
       let started: R | undefined;
       readySeconds[index]!.push(await time(async () => void (started = await start())) / 1000);
+      tell(`${title}: ${name} ready after ${readySeconds[index]!.at(-1)!.toFixed(2)} s`);
       if (round < rounds - 1) await started![Symbol.asyncDispose]();
       else processes.push(running.use(started!));
     }
   }
-  tell(`${title}: ready after ${readySeconds.map((all) => median(all).toFixed(2)).join(" / ")} s`);
 
+  const lost = new Map<number, ProcessUsage>();
+  const measureOne = async (
+    { label, unit, measure }: Series<R>,
+    { index, round }: { readonly index: number; readonly round: number },
+  ) => {
+    const what = `${title}, round ${round + 1} of ${rounds}, ${label}: ${contenders[index]!.name}`;
+    if (lost.has(index)) return undefined;
+    const value = await within(measure(processes[index]!, round));
+    if (value === "late") {
+      tell(`${what}: no end after ${PATIENCE_MS / 1000} s, it is left out. Is the machine idle?`);
+      lost.set(index, readUsage(processes[index]!.pid));
+      await processes[index]![Symbol.asyncDispose]();
+      return undefined;
+    }
+    if (value !== undefined) tell(`${what} ${show(value)} ${unit}`);
+    return value;
+  };
   // The first answer is that of caches and compilers; starts have their own row.
-  for (const process of processes) await series[0]!.measure(process, rounds);
-  const before = processes.map(({ pid }) => readUsage(pid));
+  for (const index of processes.keys()) await measureOne(series[0]!, { index, round: -1 });
+  const usages = () => processes.map(({ pid }, index) => lost.get(index) ?? readUsage(pid));
+  const before = usages();
   const values = series.map(() => contenders.map((): number[] => []));
   for (let round = 0; round < rounds; round++) {
-    for (const [row, { label, measure }] of series.entries()) {
+    for (const [row, one] of series.entries()) {
       // Each contender is the first of a round in its turn.
       for (let turn = 0; turn < processes.length; turn++) {
         const index = (turn + round) % processes.length;
-        const value = await measure(processes[index]!, round);
+        const value = await measureOne(one, { index, round });
         if (value !== undefined) values[row]![index]!.push(value);
       }
-      tell(
-        `${title}, round ${round + 1} of ${rounds}, ${label}: ${
-          values[row]!.map((all) => all.at(-1)?.toFixed(1) ?? "–").join(" / ")
-        }`,
-      );
     }
   }
-  const after = processes.map(({ pid }) => readUsage(pid));
+  const after = usages();
   const goalsOf = (key: "ready" | "peak") =>
     Object.fromEntries(
       Object.entries(startGoals).flatMap(([name, { [key]: goal }]) =>
@@ -120,6 +139,18 @@ export async function compare<R extends Running>(
       values: after.map(({ peakMiB }) => peakMiB),
     },
   ];
+}
+
+/** What comes of `work`, or that it takes too long. What it ends with afterwards nobody hears. */
+async function within<T>(work: Promise<T>): Promise<T | "late"> {
+  const late = Promise.withResolvers<"late">();
+  const timer = setTimeout(() => late.resolve("late"), PATIENCE_MS);
+  work.catch(() => {});
+  try {
+    return await Promise.race([work, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** A row of a table for each result: what, Hearth's figure, then of each other its figure, the ratio and the goal. */

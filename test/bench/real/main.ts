@@ -46,7 +46,19 @@ if (unknown.length > 0) {
   throw new Error(`There is no ${unknown.join(", ")}; there are ${Object.keys(KINDS).join(", ")}.`);
 }
 await installPeers();
+let numFailed = 0;
 for (const kind of positionals.length > 0 ? positionals : Object.keys(KINDS)) {
+  try {
+    await measure(kind);
+  } catch (error) {
+    // deno-lint-ignore no-console -- the other kinds are measured all the same
+    console.error(error);
+    numFailed++;
+  }
+}
+Deno.exit(numFailed);
+
+async function measure(kind: string): Promise<void> {
   const comparison: Comparison<Running> = await KINDS[kind]!({ main: values.hearth });
   const names = comparison.contenders.map(({ name }) => name);
   const results = await compare(comparison, { rounds: Number(values.rounds) });

@@ -40,6 +40,7 @@ export class PeerProcess implements AsyncDisposable {
   readonly #ready = Promise.withResolvers<void>();
   readonly #waiting = new Map<number, PromiseWithResolvers<Record<string, unknown>>>();
   #nextId = 0;
+  #isDisposed = false;
 
   private constructor(script: string, args: readonly string[]) {
     this.#child = new Deno.Command("node", {
@@ -87,6 +88,8 @@ export class PeerProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isDisposed) return;
+    this.#isDisposed = true;
     this.#child.kill("SIGKILL");
     await this.#child.status;
     await this.#writer.abort().catch(() => {});
