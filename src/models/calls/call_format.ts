@@ -35,7 +35,12 @@ export interface CallMarkup {
   readonly open: string;
   readonly separator: string;
   readonly close: string;
-  /** One call. @param param where the function's parameters stand in the request. */
+  /**
+   * One call. Where `called.strict` is false its arguments are as free as the format can be parsed: any JSON object, or
+   * the function's own parameters, any of them, each of its type.
+   *
+   * @param param where the function's parameters stand in the request.
+   */
   call(called: ToolFunction, param: string): GrammarSpec;
 }
 

@@ -167,8 +167,11 @@ export function* readValue(
 }
 
 /** The arguments of a function, as its schema has them. What the schema leaves open is not made up. */
-export function argumentsGrammar({ parameters }: ToolFunction, param: string): GrammarSpec {
-  if (parameters === undefined) return { kind: "json_object" };
+export function argumentsGrammar(
+  { parameters, strict }: ToolFunction,
+  param: string,
+): GrammarSpec {
+  if (parameters === undefined || strict === false) return { kind: "json_object" };
   const isListed = parameters["properties"] !== undefined;
   const schema = { type: "object", ...isListed && { additionalProperties: false }, ...parameters };
   return { kind: "json_schema", schema, param };

@@ -18,17 +18,28 @@ export interface Parameter {
 }
 
 /** A function's parameters in the order of its schema. @param param where the schema stands in the request. */
-export function parametersOf({ parameters }: ToolFunction, param: string): Parameter[] {
+export function parametersOf(called: ToolFunction, param: string): Parameter[] {
+  const { parameters, strict } = called;
   const properties = asObject(parameters?.["properties"]);
   const required = parameters?.["required"];
-  const isRequired = (name: string) => Array.isArray(required) && required.includes(name);
+  const isRequired = (name: string) =>
+    strict !== false && Array.isArray(required) && required.includes(name);
   // What a property refers to stands beside it.
   const definitions = Object.fromEntries(
     ["$defs", "definitions"].flatMap((key) =>
       parameters?.[key] === undefined ? [] : [[key, parameters[key]]]
     ),
   );
-  return Object.entries(properties).map(([name, schema]) => ({
+  const looseSchema = (name: string) => {
+    const types = [...typesOf(called, name)];
+    return types.length > 0 ? { type: types } : true;
+  };
+  return Object.entries(properties).map(([name, stated]) =>
+    [
+      name,
+      strict === false ? looseSchema(name) : stated,
+    ] as const
+  ).map(([name, schema]) => ({
     name,
     schema,
     isRequired: isRequired(name),

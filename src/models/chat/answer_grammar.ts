@@ -20,10 +20,14 @@ export function answerGrammarOf(task: ChatTask, form: AnswerForm): GrammarSpec |
     return grammar && behindThought(grammar, form);
   }
   if (tools.choice === "auto") return autoGrammar({ grammar, tools, markup, form });
-  return behindThought(forcedCalls(tools, markup), form);
+  const functions = tools.functions.map((called) => ({ ...called, strict: true }));
+  return behindThought(forcedCalls({ ...tools, functions }, markup), form);
 }
 
-/** Without a form of its own text is free; where a function is strict, calls are bound from where they begin. */
+/**
+ * Without a form of its own text is free; where a function is strict, calls are bound from where they begin: to one of
+ * the functions, and the arguments of those that are strict to their schemas.
+ */
 function autoGrammar(
   { grammar, tools, markup, form }: {
     readonly grammar: GrammarSpec | undefined;
@@ -32,12 +36,17 @@ function autoGrammar(
     readonly form: AnswerForm;
   },
 ): GrammarSpec | undefined {
+  const functions = tools.functions.map((called) => ({
+    ...called,
+    strict: called.strict === true,
+  }));
+  const bound = { ...tools, functions };
   if (grammar !== undefined) {
-    const options = [forcedCalls({ ...tools, choice: "required" }, markup), grammar];
+    const options = [forcedCalls({ ...bound, choice: "required" }, markup), grammar];
     return behindThought({ kind: "any_of", options }, form);
   }
-  if (!tools.functions.some(({ strict }) => strict)) return undefined;
-  const then = sequence([text(markup.open), ...callsOf(tools, markup), text(markup.close)]);
+  if (!functions.some(({ strict }) => strict)) return undefined;
+  const then = sequence([text(markup.open), ...callsOf(bound, markup), text(markup.close)]);
   return { kind: "lazy", triggers: [{ text: markup.trigger, then }] };
 }
 

@@ -139,6 +139,44 @@ Deno.test("answerGrammarOf() with auto binds strict functions only from where a 
   }
 });
 
+Deno.test("answerGrammarOf() with auto leaves the arguments of functions free that are not strict", () => {
+  const beside = {
+    name: "look_up",
+    parameters: {
+      type: "object",
+      required: ["word"],
+      properties: {
+        word: { type: "string", enum: ["hedgehog"] },
+        // Nothing that a grammar could enforce.
+        pattern: { type: "string", pattern: "(?=a)b" },
+      },
+    },
+  };
+  const functions = [...FUNCTIONS.map((each) => ({ ...each, strict: true })), beside];
+  const task = taskOf({ choice: "auto", functions });
+  const form = formOf(CALL_FORMATS.find(({ name }) => name === "hermes")!);
+  const call = (name: string, json: string) =>
+    follow(task, form, `<tool_call>\n{"name": "${name}", "arguments": ${json}}\n</tool_call>`)
+      .isWhole;
+  for (const json of ["{}", '{"word": 5}', '{"other": [1], "word": "fox"}']) {
+    assert.equal(call("look_up", json), true, json);
+    assert.equal(call("get_weather", json), false, json);
+  }
+  assert.equal(call("get_weather", '{"city": "Paris"}'), true);
+  assert.equal(call("look_up", "[]"), false, "what is no object could not be passed on");
+  for (const format of CALL_FORMATS) {
+    const loose = FUNCTIONS.map((each) => ({ ...each, strict: each.name === "ping" }));
+    const text = ANSWERS[format.name]!;
+    const { isWhole } = follow(taskOf({ choice: "auto", functions: loose }), formOf(format), text);
+    assert.equal(isWhole, true, format.name);
+  }
+  const qwen = formOf(CALL_FORMATS.find(({ name }) => name === "qwen_xml")!);
+  const xml = (parameter: string) =>
+    `<tool_call>\n<function=look_up>\n${parameter}</function>\n</tool_call>`;
+  assert.equal(follow(task, qwen, xml("")).isWhole, true, "nothing is required");
+  assert.equal(follow(task, qwen, xml("<parameter=word>\nfox\n</parameter>\n")).isWhole, true);
+});
+
 Deno.test("answerGrammarOf() begins behind the thought, wherever that begins", () => {
   const hermes = CALL_FORMATS.find(({ name }) => name === "hermes")!;
   const answer = ANSWERS["hermes"]!;
