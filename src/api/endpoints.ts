@@ -15,6 +15,7 @@ export type InferencePath =
   | "/completions"
   | "/audio/speech"
   | "/audio/transcriptions"
+  | "/audio/translations"
   | "/images/remove_background"
   | "/embeddings"
   | "/v2/embed"
@@ -25,7 +26,7 @@ const SERVED_BY_KIND: Readonly<Record<ModelKind, readonly InferencePath[]>> = {
   text: ["/chat/completions", "/responses", "/messages", "/messages/count_tokens", "/completions"],
   vision: ["/chat/completions", "/responses", "/messages", "/messages/count_tokens"],
   ocr: ["/chat/completions", "/responses", "/messages"],
-  asr: ["/chat/completions", "/audio/transcriptions"],
+  asr: ["/chat/completions", "/audio/transcriptions", "/audio/translations"],
   tts: ["/audio/speech"],
   matting: ["/images/remove_background"],
   embedding: ["/embeddings", "/v2/embed"],

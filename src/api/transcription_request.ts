@@ -55,6 +55,14 @@ export const TranscriptionRequest = z.object({
   ...GranularityFields,
 }).meta({ id: "TranscriptionRequest" });
 
+/** A translation request as a form: the same, but that English is written, and without times of words. */
+export const TranslationRequest = TranscriptionRequest.omit({
+  "timestamp_granularities[]": true,
+  timestamp_granularities: true,
+}).extend({
+  to_language: z.enum(["en"], { error: '"en", which is all that is translated into' }).optional(),
+}).meta({ id: "TranslationRequest" });
+
 /** What a request asks for. */
 export interface TranscriptionOptions {
   readonly language: string | undefined;
@@ -85,6 +93,26 @@ export function parseTranscription(
   const { language, temperature = 0, response_format = "json" } = parseRequest(Fields, given);
   const granularities = readGranularities(present, response_format);
   return { language, format: response_format, temperature, stream, granularities };
+}
+
+/**
+ * The same of a translation's form.
+ *
+ * @throws {HearthError} as for a transcription; `invalid_value` for another language than English, and for times of words.
+ */
+export function parseTranslation(
+  fields: readonly (readonly [name: string, value: string])[],
+): TranscriptionOptions {
+  const present = fields.filter(([, value]) => value !== "");
+  parseRequest(TranslationRequest.pick({ to_language: true }), Object.fromEntries(present));
+  const options = parseTranscription(fields);
+  if (!options.granularities.has("word")) return options;
+  const [param] = present.find(([name]) => name.startsWith("timestamp_granularities"))!;
+  throw new HearthError(
+    "invalid_value",
+    `${param}: want segment, saw "word": the words of a translation are not where they were spoken.`,
+    { param },
+  );
 }
 
 function unsupported(seen: string, wanted: readonly string[], when = ""): HearthError {

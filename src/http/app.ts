@@ -33,7 +33,7 @@ import { announceShutdown, shutdownRoute } from "./shutdown.ts";
 import { scoreRoute } from "./score.ts";
 import { tokenRoutes } from "./tokens.ts";
 import { speechRoute } from "./speech.ts";
-import { transcriptionsRoute } from "./transcriptions.ts";
+import { transcriptionsRoutes } from "./transcriptions.ts";
 import { voicesRoute } from "./voices.ts";
 
 /** nginx's number for a client that went away before it was answered; nobody receives it. */
@@ -74,7 +74,7 @@ function createRoutes(deps: AppDeps, metrics: ServerMetrics): Route[] {
     cohereEmbedRoute(deps),
     ...rerankRoutes(deps),
     scoreRoute(deps),
-    transcriptionsRoute(deps),
+    ...transcriptionsRoutes(deps),
     removeBackgroundRoute(deps),
     speechRoute(deps),
     voicesRoute(deps),

@@ -1,5 +1,5 @@
 /**
- * `POST /audio/transcriptions`.
+ * `POST /audio/transcriptions` and `/audio/translations`.
  *
  * @module
  */
@@ -7,8 +7,9 @@ import { z } from "zod";
 import { requireEndpoint } from "../api/endpoints.ts";
 import {
   parseTranscription,
-  type TranscriptionOptions,
+  parseTranslation,
   TranscriptionRequest,
+  TranslationRequest,
 } from "../api/transcription_request.ts";
 import {
   Transcription,
@@ -26,21 +27,44 @@ import {
   transcriptAnswer,
 } from "./transcription_answer.ts";
 
-const PATH = "/audio/transcriptions";
 /** Name of the form's file. */
 const FIELD = "file";
 
-/** Transcriptions of uploaded files, whole or streamed. */
-export function transcriptionsRoute(deps: AppDeps): Route {
-  return {
+/** An endpoint for uploaded recordings, and what is written of them. */
+interface Writing {
+  readonly path: "/audio/transcriptions" | "/audio/translations";
+  readonly summary: string;
+  readonly request: z.ZodType;
+  readonly parse: typeof parseTranscription;
+  /** Whether it is English, whatever is spoken. */
+  readonly translates: boolean;
+}
+
+const WRITINGS: readonly Writing[] = [{
+  path: "/audio/transcriptions",
+  summary: "Write down what is said in an audio file",
+  request: TranscriptionRequest,
+  parse: parseTranscription,
+  translates: false,
+}, {
+  path: "/audio/translations",
+  summary: "Write down in English what is said in an audio file",
+  request: TranslationRequest,
+  parse: parseTranslation,
+  translates: true,
+}];
+
+/** Transcriptions and translations of uploaded files, whole or streamed. */
+export function transcriptionsRoutes(deps: AppDeps): Route[] {
+  return WRITINGS.map((writing) => ({
     method: "POST",
-    path: PATH,
+    path: writing.path,
     operation: {
-      summary: "Write down what is said in an audio file",
+      summary: writing.summary,
       description:
         "Recordings may be hours long. With `stream` each segment comes as an event as " +
         "soon as it is certain, with its times where `response_format` is `verbose_json`.",
-      request: { "multipart/form-data": TranscriptionRequest },
+      request: { "multipart/form-data": writing.request },
       response: {
         description: "The transcript, in the format asked for",
         content: {
@@ -53,16 +77,23 @@ export function transcriptionsRoute(deps: AppDeps): Route {
       },
       errors: [...UPLOAD_ERRORS, "unsupported_format"],
     },
-    handle: (call) => answerTranscription(call, deps),
-  };
+    handle: (call) => answerUpload(call, deps, writing),
+  }));
 }
 
-async function answerTranscription(
+async function answerUpload(
   call: Call,
   { session, bodyLimits }: AppDeps,
+  { path, parse, translates }: Writing,
 ): Promise<Response> {
-  requireEndpoint(session.requireRoom(), PATH);
-  const { audio, options } = await readUpload(call.req.raw, bodyLimits);
+  requireEndpoint(session.requireRoom(), path);
+  const { audio, fields } = await readUpload(call.req.raw, bodyLimits);
+  const options = parse(fields);
+  if (audio === undefined) {
+    throw new HearthError("missing_file", "No file was sent: the form has no part named file.", {
+      param: FIELD,
+    });
+  }
   const requestId = call.get("requestId");
   const { language, temperature, granularities } = options;
   const events = await untilAdmitted(session.stream({
@@ -71,6 +102,7 @@ async function answerTranscription(
     audio,
     param: FIELD,
     language,
+    translates,
     temperature,
     timesWords: granularities.has("word"),
   }, { signal: call.req.raw.signal }));
@@ -84,10 +116,14 @@ async function answerTranscription(
   );
 }
 
+/** The form, whose file may be missing. */
 async function readUpload(
   request: Request,
   limits: AppDeps["bodyLimits"],
-): Promise<{ audio: Uint8Array<ArrayBuffer>; options: TranscriptionOptions }> {
+): Promise<{
+  audio: Uint8Array<ArrayBuffer> | undefined;
+  fields: readonly (readonly [name: string, value: string])[];
+}> {
   if (!isMultipart(request)) {
     const seen = request.headers.get("content-type")?.slice(0, 100) ?? "none";
     throw new HearthError(
@@ -96,10 +132,6 @@ async function readUpload(
       { param: FIELD },
     );
   }
-  const { fields, file } = await readMultipart(request, { fileName: FIELD, limits });
-  const options = parseTranscription(fields);
-  if (file !== undefined) return { audio: file, options };
-  throw new HearthError("missing_file", "No file was sent: the form has no part named file.", {
-    param: FIELD,
-  });
+  const { fields, file: audio } = await readMultipart(request, { fileName: FIELD, limits });
+  return { audio, fields };
 }

@@ -52,8 +52,14 @@ speechTest("openai: transcriptions in all formats, streamed, aborted and refused
   const controller = new AbortController();
   const long = new File([await readRecording("long_40s.wav")], "long.wav");
   const aborted = transcriptions.create({ ...ask, file: long }, { signal: controller.signal });
-  setTimeout(() => controller.abort(), 200);
+  const inFlight = (async () => {
+    while (server.app.session.numInFlight === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+    controller.abort();
+  })();
   await assert.rejects(aborted, OpenAI.APIUserAbortError);
+  await inFlight;
   await server.untilIdle();
 
   await assert.rejects(
@@ -63,6 +69,11 @@ speechTest("openai: transcriptions in all formats, streamed, aborted and refused
   await assert.rejects(
     transcriptions.create({ ...ask, file: new File(["x"], "x.wav") }),
     (error) => error instanceof APIError && error.code === "invalid_media",
+  );
+  // The built-in recogniser was not taught to translate: test/http/translations_test.ts has one that was.
+  await assert.rejects(
+    client.audio.translations.create({ model: MODEL, file: ask.file }),
+    (error) => error instanceof BadRequestError && error.code === "unsupported_by_model",
   );
   const completion = await client.chat.completions.create({
     model: MODEL,

@@ -39,6 +39,7 @@ Deno.test("openapi.json describes every endpoint of the specification, and each 
     "post /apply-template",
     "post /audio/speech",
     "post /audio/transcriptions",
+    "post /audio/translations",
     "post /chat/completions",
     "post /completions",
     "post /detokenize",

@@ -62,6 +62,7 @@ export class AsrModel implements Model {
   start(task: Task, emit: (event: TranscribeEvent) => void): () => void {
     requireTask(task, "transcribe");
     if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
+    if (task.translates) this.#recogniser.requireTranslation();
     if (task.timesWords) this.#recogniser.requireWordTimes();
     emit({ type: "admitted" });
     const { requestId, param } = task;
@@ -82,7 +83,7 @@ export class AsrModel implements Model {
   }
 
   async #work(
-    { audio: file, language, temperature, timesWords = false }: TranscribeTask,
+    { audio: file, language, translates = false, temperature, timesWords = false }: TranscribeTask,
     index: number,
     { emit, signal }: TranscribeOptions,
   ): Promise<void> {
@@ -102,6 +103,7 @@ export class AsrModel implements Model {
       speech,
       index,
       language,
+      translates,
       temperature,
       timesWords,
       signal,
@@ -119,7 +121,7 @@ export class AsrModel implements Model {
       for (const segment of window.segments) emit({ type: "segment", segment });
     }
     // Where nobody speaks there is nothing to tell a language from.
-    begin(language === undefined ? "" : LANGUAGES[language]!);
+    begin(language === undefined || translates ? "" : LANGUAGES[language]!);
     this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
   }

@@ -11,7 +11,13 @@
 import type { Dtype } from "../../config.ts";
 import { CtcSegments, type CtcToken, type Frames } from "./ctc.ts";
 import { type CtcReading, wordsOfCtc } from "./ctc_words.ts";
-import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
+import {
+  noTranslation,
+  type Recogniser,
+  type Recording,
+  type SampleRange,
+  type TranscribedWindow,
+} from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
 import {
   languageName,
@@ -73,6 +79,10 @@ export class FrameRecogniser implements Recogniser {
   }
 
   /** Tokens have the frames that they were heard in. */
+  requireTranslation(): void {
+    throw noTranslation("its architecture writes what is spoken");
+  }
+
   requireWordTimes(): void {}
 
   async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {

@@ -7,6 +7,7 @@
 import type { Dtype } from "../../config.ts";
 import { findQuietCut } from "./quiet_cut.ts";
 import {
+  noTranslation,
   noWordTimes,
   type Recogniser,
   type Recording,
@@ -73,6 +74,10 @@ export class GeneratingRecogniser implements Recogniser {
 
   requireLanguage(code: string): void {
     requireLanguage(this.#parts.languages, code);
+  }
+
+  requireTranslation(): void {
+    throw noTranslation("its architecture writes what is spoken");
   }
 
   requireWordTimes(): void {

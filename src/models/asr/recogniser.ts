@@ -33,6 +33,8 @@ export interface Recording {
   readonly index: number;
   /** One of the API's codes, which the model knows; told from the sound if absent. */
   readonly language: string | undefined;
+  /** Whether English is to be written, whatever is spoken. */
+  readonly translates: boolean;
   /** 0 takes the most likely tokens. */
   readonly temperature: number;
   /** Whether segments are to come with the times of their words. */
@@ -47,6 +49,14 @@ export function noWordTimes(why: string): HearthError {
     "unsupported_by_model",
     `timestamp_granularities: the loaded model cannot tell the times of words, since ${why}; it tells those of "segment".`,
     { param: "timestamp_granularities" },
+  );
+}
+
+/** The refusal of a recogniser that cannot translate; `why` goes on "since …". */
+export function noTranslation(why: string): HearthError {
+  return new HearthError(
+    "unsupported_by_model",
+    `The loaded model does not translate, since ${why}; /audio/transcriptions writes what is spoken.`,
   );
 }
 
@@ -73,6 +83,8 @@ export interface Recogniser {
   requireLanguage(code: string): void;
   /** @throws {HearthError} `unsupported_by_model`, saying why, when it cannot tell the times of words. */
   requireWordTimes(): void;
+  /** @throws {HearthError} `unsupported_by_model`, saying why, when it cannot write English of other languages. */
+  requireTranslation(): void;
   /** Listens to a recording from its beginning to its end. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
   /** Waits for what is under way, and frees the model. */

@@ -17,6 +17,8 @@ export interface WhisperConfig {
   readonly noSpeechToken: number | undefined;
   /** What follows the language; absent in models of one language, which have no such prompt. */
   readonly transcribeToken: number | undefined;
+  /** In its place where English is to be written, whatever is spoken; absent in models that were not taught to. */
+  readonly translateToken: number | undefined;
   /** Token by Whisper's own code; empty in models of one language. */
   readonly languages: ReadonlyMap<string, number>;
   /** The first timestamp token: 0 s. */
@@ -69,6 +71,9 @@ export function readWhisperConfig(
     endToken: size("eos_token_id"),
     noSpeechToken: idOf("<|nospeech|>") ?? idOf("<|nocaptions|>"),
     transcribeToken: isMultilingual ? token("<|transcribe|>") : undefined,
+    translateToken: isMultilingual && hasTask(generationConfig, "translate")
+      ? idOf("<|translate|>")
+      : undefined,
     languages: isMultilingual ? readLanguages(generationConfig) : new Map(),
     timestampsStart,
     lastFirstTimestamp: timestampsStart +
@@ -104,12 +109,15 @@ export function languageTokenOf({ languages }: WhisperConfig, code: string): num
 
 /** What stands before a window's tokens. */
 export function promptOf(
-  { startToken, transcribeToken }: WhisperConfig,
-  languageToken: number | undefined,
+  { startToken, transcribeToken, translateToken }: WhisperConfig,
+  { languageToken, translates = false }: {
+    readonly languageToken: number | undefined;
+    readonly translates?: boolean | undefined;
+  },
 ): number[] {
   return transcribeToken === undefined
     ? [startToken]
-    : [startToken, languageToken!, transcribeToken];
+    : [startToken, languageToken!, translates ? translateToken! : transcribeToken];
 }
 
 /** Whether a language with this token puts spaces between words. */
@@ -132,6 +140,11 @@ export function plainTokensOf(config: WhisperConfig): Uint32Array<ArrayBuffer> {
   for (let id = 0; id < config.endToken; id++) bits[id >>> 5]! |= 1 << (id & 31);
   for (const id of config.suppressedTokens) bits[id >>> 5]! &= ~(1 << (id & 31));
   return bits;
+}
+
+/** Whether the model was taught a task; folders that list none have all of Whisper's. */
+function hasTask({ task_to_id: tasks }: Json, name: string): boolean {
+  return typeof tasks !== "object" || tasks === null || name in tasks;
 }
 
 function readLanguages(generationConfig: Json): Map<string, number> {

@@ -5,6 +5,7 @@
  */
 import type { Dtype } from "../../config.ts";
 import {
+  noTranslation,
   noWordTimes,
   type Recogniser,
   type Recording,
@@ -45,6 +46,16 @@ export class WhisperRecogniser implements Recogniser {
 
   requireLanguage(code: string): void {
     languageTokenOf(this.#parts.config, code);
+  }
+
+  requireTranslation(): void {
+    const { translateToken, languages } = this.#parts.config;
+    if (translateToken !== undefined) return;
+    throw noTranslation(
+      languages.size === 0
+        ? "it knows English alone"
+        : "its generation_config.json has no task translate",
+    );
   }
 
   requireWordTimes(): void {

@@ -9,6 +9,7 @@ import {
   type LogMelSpec,
   samplesPerRow,
 } from "../../../kernels/log_mel_spec.ts";
+import { LANGUAGES } from "../../api/languages.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { TranscriptSegment } from "../task.ts";
@@ -36,7 +37,7 @@ export async function* transcribe(
   recording: Recording,
 ): AsyncGenerator<TranscribedWindow, void> {
   const { spec, config, decoder } = deps;
-  const { language, temperature, timesWords, signal } = recording;
+  const { language, translates, temperature, timesWords, signal } = recording;
   const sections = new Sections(deps, recording);
   await sections.measure();
   const framesPerSecond = spec.sampleRateHz / spec.hopSamples;
@@ -55,6 +56,7 @@ export async function* transcribe(
     const window = await decoder.decode({
       row: await sections.row(range),
       languageToken,
+      translates,
       temperatures: temperaturesFrom(temperature),
       // The same recording gives the same text, whoever else is transcribed.
       seed: range.start,
@@ -75,7 +77,7 @@ export async function* transcribe(
         ...(words && { words }),
       }));
     yield {
-      language: languageNameOf(config, languageToken),
+      language: translates ? LANGUAGES["en"]! : languageNameOf(config, languageToken),
       numPromptTokens: config.transcribeToken === undefined ? 1 : 3,
       numTokens: window.tokens.length + 1,
       segments,

@@ -21,6 +21,8 @@ export interface WindowTask {
   readonly row: LogMelRow;
   /** Told from the window itself if absent. */
   readonly languageToken: number | undefined;
+  /** Whether English is to be written, whatever is spoken. */
+  readonly translates?: boolean | undefined;
   /** To be tried in turn. */
   readonly temperatures: readonly number[];
   readonly seed: number;
@@ -58,7 +60,8 @@ export class WindowAttempts {
 
   /** The tokens that the attempt begins with. */
   get prompt(): readonly number[] {
-    return promptOf(this.#config, this.languageToken);
+    const { translates } = this.#task;
+    return promptOf(this.#config, { languageToken: this.languageToken, translates });
   }
 
   /** What the next token may be. */

@@ -110,7 +110,7 @@ export class WindowDecoder {
     const { decoder, config, alignmentHeads: sites } = this.#options;
     if (!(decoder instanceof EncoderDecoder)) throw new Error("The decoder's graph is not cut.");
     const numPlaces = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
-    const prompt = promptOf(config, window.languageToken);
+    const prompt = promptOf(config, window);
     const tokens = [...prompt, ...window.tokens];
     const alignment = await decoder.align({ encoderInput, tokens, numPlaces, sites });
     // The decoder looks for a token while it reads the one before.

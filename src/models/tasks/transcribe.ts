@@ -18,6 +18,8 @@ export interface TranscribeTask {
   readonly param: string;
   /** One of the API's codes; told from the sound if absent. */
   readonly language?: string | undefined;
+  /** English is written, whatever is spoken. */
+  readonly translates?: boolean | undefined;
   /** 0 always takes the most likely token at first; parts that go wrong are tried again at higher ones. */
   readonly temperature: number;
   /** Whether segments come with the times of their words. */

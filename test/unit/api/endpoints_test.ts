@@ -10,6 +10,7 @@ const PATHS: readonly InferencePath[] = [
   "/chat/completions",
   "/audio/speech",
   "/audio/transcriptions",
+  "/audio/translations",
   "/images/remove_background",
   "/embeddings",
   "/rerank",
@@ -32,7 +33,7 @@ Deno.test("requireEndpoint() lets each kind serve what the specification gives i
     text: ["/chat/completions"],
     vision: ["/chat/completions"],
     ocr: ["/chat/completions"],
-    asr: ["/chat/completions", "/audio/transcriptions"],
+    asr: ["/chat/completions", "/audio/transcriptions", "/audio/translations"],
     tts: ["/audio/speech"],
     matting: ["/images/remove_background"],
     embedding: ["/embeddings"],
@@ -46,7 +47,7 @@ Deno.test("requireEndpoint() names the model, its kind and what it serves instea
     {
       kind: "unsupported_by_model",
       message: "The loaded model ears (asr) does not serve /rerank; it serves " +
-        "/chat/completions, /audio/transcriptions.",
+        "/chat/completions, /audio/transcriptions, /audio/translations.",
     },
   );
 });

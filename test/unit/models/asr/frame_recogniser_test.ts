@@ -98,6 +98,7 @@ async function hear(samples: Float32Array, speech?: readonly SampleRange[]): Pro
     speech,
     index: 0,
     language: undefined,
+    translates: false,
     timesWords: true,
   };
   const { signal } = new AbortController();

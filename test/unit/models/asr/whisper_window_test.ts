@@ -1,7 +1,11 @@
 /** Attempts at a window, their figures and their temperatures. */
 import assert from "node:assert/strict";
 import type { WhisperConfig } from "../../../../src/models/asr/whisper_config.ts";
-import { languageNameOf, languageTokenOf } from "../../../../src/models/asr/whisper_config.ts";
+import {
+  languageNameOf,
+  languageTokenOf,
+  promptOf,
+} from "../../../../src/models/asr/whisper_config.ts";
 import {
   compressionRatioOf,
   isGoodEnough,
@@ -15,6 +19,7 @@ const CONFIG: WhisperConfig = {
   endToken: 50,
   noSpeechToken: 60,
   transcribeToken: 59,
+  translateToken: 58,
   languages: new Map([["en", 52], ["tl", 53]]),
   timestampsStart: 100,
   lastFirstTimestamp: 150,
@@ -40,6 +45,12 @@ function pushAll(attempts: WindowAttempts, tokens: readonly number[], logprob = 
   }
   return outcome;
 }
+
+Deno.test("promptOf() names the task: to write what is spoken, or English", () => {
+  const { startToken } = CONFIG;
+  assert.deepEqual(promptOf(CONFIG, { languageToken: 55 }), [startToken, 55, 59]);
+  assert.deepEqual(promptOf(CONFIG, { languageToken: 55, translates: true }), [startToken, 55, 58]);
+});
 
 Deno.test("WindowAttempts ends with the first good attempt", () => {
   const attempts = attemptsAt([0, 0.5]);

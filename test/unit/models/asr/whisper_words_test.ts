@@ -11,6 +11,7 @@ const CONFIG: WhisperConfig = {
   endToken: 50,
   noSpeechToken: undefined,
   transcribeToken: 59,
+  translateToken: 58,
   languages: new Map([["en", 52], ["zh", 53]]),
   timestampsStart: 100,
   lastFirstTimestamp: 150,
