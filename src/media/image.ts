@@ -12,6 +12,8 @@ import type { Pixels } from "./pixels.ts";
 
 /** Largest image that is decoded where nothing else is said, in pixels. */
 export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
+/** Images of more pixels are not to keep all threads from smaller ones. */
+export const MAX_SMALL_IMAGE_PIXELS = 32e6;
 
 /** As JPEG has it. A line of pixels as long as a whole image would take a thousand times the work of one. */
 const MAX_SIDE = 65_535;

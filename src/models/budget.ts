@@ -3,18 +3,18 @@
  *
  * @module
  */
+import { SizeQueue, type Waiter } from "./size_queue.ts";
 
-interface Waiting {
-  readonly amount: number;
+interface Waiting extends Waiter {
   readonly enter: () => void;
 }
 
-/** See the module. First come, first served: whoever wants little does not overtake who wants much. */
+/** See the module. Whoever wants little passes those who want much, though not for ever. */
 export class Budget {
   readonly #total: number;
   #left: number;
   #numTaken = 0;
-  #waiting: Waiting[] = [];
+  readonly #waiting = new SizeQueue<Waiting>();
 
   constructor(total: number) {
     this.#total = total;
@@ -38,23 +38,22 @@ export class Budget {
    */
   async take(wanted: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const amount = Math.min(wanted, this.#total);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiting: Waiting = { amount, enter: resolve };
+    const waiting: Waiting = { size: Math.min(wanted, this.#total), enter: resolve };
     const leave = () => {
-      this.#waiting = this.#waiting.filter((each) => each !== waiting);
+      this.#waiting.remove(waiting);
       reject(signal.reason);
       this.#admit();
     };
     signal.addEventListener("abort", leave, { once: true });
-    this.#waiting.push(waiting);
+    this.#waiting.add(waiting);
     this.#admit();
     try {
       await promise;
     } finally {
       signal.removeEventListener("abort", leave);
     }
-    return () => this.#giveBack(amount);
+    return () => this.#giveBack(waiting.size);
   }
 
   #giveBack(amount: number): void {
@@ -64,11 +63,15 @@ export class Budget {
   }
 
   #admit(): void {
-    while (this.#waiting.length > 0 && this.#waiting[0]!.amount <= this.#left) {
-      const { amount, enter } = this.#waiting.shift()!;
-      this.#left -= amount;
+    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
+      this.#left -= next.size;
       this.#numTaken++;
-      enter();
+      next.enter();
     }
+  }
+
+  /** Room is kept for one that has been passed over too often. */
+  #takeNext(): Waiting | undefined {
+    return this.#waiting.takeNext(({ size }) => size <= this.#left, { keepsRoom: true });
   }
 }

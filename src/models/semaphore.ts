@@ -1,10 +1,7 @@
-/** How often a large one that waits may be passed over by smaller ones that came later. */
-const MAX_PASSED_OVER = 32;
+import { SizeQueue, type Waiter } from "./size_queue.ts";
 
-interface Waiter {
-  readonly resolve: (permit: number) => void;
-  readonly size: number;
-  numPassedOver: number;
+interface Waiting extends Waiter {
+  readonly enter: (permit: number) => void;
 }
 
 /** What a permit is wanted for. */
@@ -21,7 +18,7 @@ export class Semaphore {
   readonly #size: number;
   readonly #maxSmall: number;
   readonly #free: number[];
-  #waiting: Waiter[] = [];
+  readonly #waiting = new SizeQueue<Waiting>();
 
   constructor(size: number, { maxSmall = Infinity }: { readonly maxSmall?: number } = {}) {
     this.#size = size;
@@ -42,12 +39,13 @@ export class Semaphore {
     signal.throwIfAborted();
     if (this.#mayTake(size)) return this.#free.pop()!;
     const { promise, resolve, reject } = Promise.withResolvers<number>();
+    const waiting = { size, enter: resolve };
     const leave = () => {
-      this.#waiting = this.#waiting.filter((each) => each.resolve !== resolve);
+      this.#waiting.remove(waiting);
       reject(signal.reason);
     };
     signal.addEventListener("abort", leave, { once: true });
-    this.#waiting.push({ resolve, size, numPassedOver: 0 });
+    this.#waiting.add(waiting);
     try {
       return await promise;
     } finally {
@@ -59,7 +57,7 @@ export class Semaphore {
   release(permit: number): void {
     this.#free.push(permit);
     for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
-      next.resolve(this.#free.pop()!);
+      next.enter(this.#free.pop()!);
     }
   }
 
@@ -68,17 +66,7 @@ export class Semaphore {
     return this.#free.length > (isLarge ? 1 : 0);
   }
 
-  #takeNext(): Waiter | undefined {
-    const able = this.#waiting.filter(({ size }) => this.#mayTake(size));
-    const next = able.find(({ numPassedOver }) => numPassedOver >= MAX_PASSED_OVER) ??
-      able.reduce<Waiter | undefined>(
-        (a, b) => a === undefined || b.size < a.size ? b : a,
-        undefined,
-      );
-    if (next === undefined) return undefined;
-    const at = this.#waiting.indexOf(next);
-    for (const passed of this.#waiting.slice(0, at)) passed.numPassedOver++;
-    this.#waiting.splice(at, 1);
-    return next;
+  #takeNext(): Waiting | undefined {
+    return this.#waiting.takeNext(({ size }) => this.#mayTake(size));
   }
 }

@@ -11,13 +11,19 @@ export interface Target {
   readonly small: SmallRequest;
 }
 
-/** Sends one. @returns the status, or `closed`. */
+/** Sends one. @returns the status, or `closed` or `timeout`. */
 export type Hostile = (target: Target) => Promise<string>;
 
 const encoder = new TextEncoder();
 const PATIENCE_MS = 30_000;
+const JSON_TYPE = { "content-type": "application/json" };
 
-async function post(url: string, body: BodyInit, headers: Record<string, string>): Promise<string> {
+/** Posts a body. @returns the status, or `closed` or `timeout`. */
+export async function post(
+  url: string,
+  body: BodyInit,
+  headers: Readonly<Record<string, string>> = JSON_TYPE,
+): Promise<string> {
   try {
     const signal = AbortSignal.timeout(PATIENCE_MS);
     const response = await fetch(url, { method: "POST", body, headers, signal });
@@ -28,14 +34,18 @@ async function post(url: string, body: BodyInit, headers: Record<string, string>
   }
 }
 
-/** To the endpoint that the model serves. */
+/** To the endpoint that the model serves. The body is made once. */
 function toModel(make: (small: SmallRequest) => string): Hostile {
+  let bytes: Uint8Array<ArrayBuffer> | undefined;
   return async ({ url, small }) =>
-    await post(url + small.path, make(small), { "content-type": "application/json" });
+    await post(url + small.path, bytes ??= encoder.encode(make(small)));
 }
 
 /** A connection of our own, ended after `use`. */
-async function raw(url: string, use: (connection: Deno.TcpConn) => Promise<void>): Promise<string> {
+export async function raw(
+  url: string,
+  use: (connection: Deno.TcpConn) => Promise<void>,
+): Promise<string> {
   const { hostname, port } = new URL(url);
   try {
     using connection = await Deno.connect({ hostname, port: Number(port) });
@@ -46,20 +56,21 @@ async function raw(url: string, use: (connection: Deno.TcpConn) => Promise<void>
   return "closed";
 }
 
-function head({ url, small }: Target, length: number): Uint8Array {
+/** The head of a JSON request to the model, whose body is to have `length` bytes. */
+export function head({ url, small }: Target, length: number): Uint8Array {
   return encoder.encode(
     `POST ${small.path} HTTP/1.1\r\nHost: ${new URL(url).host}\r\n` +
       `Content-Type: application/json\r\nContent-Length: ${length}\r\n\r\n`,
   );
 }
 
-function pause(ms: number): Promise<void> {
+/** Waits. */
+export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** A request that holds `content` where the endpoint takes text. */
-function withText({ path }: SmallRequest, content: string): string {
-  const model = "hearth-demo-chat";
+function withText({ path, model }: SmallRequest, content: string): string {
   if (path.endsWith("embeddings")) return JSON.stringify({ truncate: true, input: content });
   if (path.endsWith("rerank")) {
     return JSON.stringify({ truncate: true, query: "snow", documents: [content] });
@@ -97,23 +108,23 @@ export const HEAVY: Readonly<Record<string, Hostile>> = {
   "4.9 MB of text, to be cut where it may be": toModel((small) =>
     withText(small, "snow ".repeat(980_000))
   ),
-  "120,000 messages": toModel(() =>
+  "120,000 messages": toModel(({ model }) =>
     JSON.stringify({
-      model: "hearth-demo-chat",
+      model,
       messages: Array(120_000).fill({ role: "user", content: "" }),
     })
   ),
-  "300,000 entries of logit_bias": toModel(() =>
-    `{"model":"hearth-demo-chat","messages":[{"role":"user","content":"x"}],"logit_bias":{${
+  "300,000 entries of logit_bias": toModel(({ model }) =>
+    `{"model":"${model}","messages":[{"role":"user","content":"x"}],"logit_bias":{${
       Array.from({ length: 300_000 }, (_, id) => `"${id}":1`).join()
     }}}`
   ),
   "400,000 unknown fields": toModel(({ body }) =>
     `{${Array.from({ length: 400_000 }, (_, n) => `"k${n}":1`).join()},${String(body).slice(1)}`
   ),
-  "150,000 parts": toModel(() =>
+  "150,000 parts": toModel(({ model }) =>
     JSON.stringify({
-      model: "hearth-demo-chat",
+      model,
       messages: [{ role: "user", content: Array(150_000).fill({ type: "text", text: "" }) }],
     })
   ),

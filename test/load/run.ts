@@ -1,75 +1,36 @@
 /**
- * `deno task load [--kind <kind>]… [--requests <count>] [--root <checkout>]`: hostile requests beside a small one every
- * 100 ms, for each built-in model. Prints how the small ones and `/health` fared, and what the server held afterwards.
+ * `deno task load [--kind <kind>]… [--scenario <part of a name>]… [--requests <count>] [--json]`: beside each scenario of
+ * hostile load a small request and `/health` every 100 ms, for each built-in model. Prints how those fared, and what the
+ * server held before and after. Its standard error is a pipe that nobody reads, and it may open 256 files.
  *
  * @module
  */
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { HEAVY, type Hostile, LIGHT, type Target } from "./hostile.ts";
-import { Served } from "./served.ts";
+import { attack } from "./attack_thread.ts";
+import { pause } from "./hostile.ts";
+import { SCENARIOS } from "./scenarios.ts";
+import { Served, type Usage } from "./served.ts";
 import { type LoadKind, MODELS, smallRequest } from "./small_requests.ts";
+import { Tally, time } from "./tally.ts";
 
 const PROBE_EVERY_MS = 100;
 const PATIENCE_MS = 60_000;
-/** Hostile ones under way at once. */
-const CONCURRENCY = 8;
-/** One in so many is a heavy one. */
-const HEAVY_EVERY = 100;
-const SETTLE_MS = 5_000;
+/** What is allocated once is there after so many. */
+const NUM_WARM_UP = 200;
+const WARM_UP_MS = 10_000;
+const SETTLE_MS = 10_000;
+const MAX_FILES = 256;
 
 const { values } = parseArgs({
   options: {
     kind: { type: "string", multiple: true, default: Object.keys(MODELS) },
-    requests: { type: "string", default: "10000" },
+    scenario: { type: "string", multiple: true, default: [""] },
+    requests: { type: "string", default: "1000" },
     root: { type: "string", default: fileURLToPath(new URL("../..", import.meta.url)) },
     json: { type: "boolean", default: false },
   },
 });
-
-/** Times and ends of requests of a sort. */
-class Tally {
-  readonly #seconds: number[] = [];
-  readonly ends: Record<string, number> = {};
-
-  add(end: string, seconds: number): void {
-    this.#seconds.push(seconds);
-    this.ends[end] = (this.ends[end] ?? 0) + 1;
-  }
-
-  get count(): number {
-    return this.#seconds.length;
-  }
-
-  /** Seconds within which a share of them ended. */
-  within(share: number): number {
-    const sorted = this.#seconds.toSorted((a, b) => a - b);
-    return Number((sorted[Math.ceil(share * sorted.length) - 1] ?? NaN).toFixed(3));
-  }
-
-  /** Share that ended as wanted within `seconds`. */
-  shareWithin(seconds: number): number {
-    const good = this.#seconds.filter((each) => each <= seconds).length;
-    return Number((good / this.#seconds.length).toFixed(4));
-  }
-}
-
-/** Sends one every 100 ms, whether the last was answered or not, until it is ended. */
-async function probe(send: () => Promise<string>, signal: AbortSignal): Promise<Tally> {
-  const tally = new Tally();
-  const open: Promise<void>[] = [];
-  while (!signal.aborted) {
-    const start = performance.now();
-    open.push(
-      send().catch((error) => (error as Error).name).then((end) => {
-        tally.add(end, (performance.now() - start) / 1000);
-      }),
-    );
-    await new Promise((resolve) => setTimeout(resolve, PROBE_EVERY_MS));
-  }
-  await Promise.all(open);
-  return tally;
-}
 
 async function ask(url: string, init: RequestInit = {}): Promise<string> {
   const response = await fetch(url, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
@@ -77,73 +38,121 @@ async function ask(url: string, init: RequestInit = {}): Promise<string> {
   return String(response.status);
 }
 
-async function attack(target: Target, numRequests: number): Promise<Record<string, Tally>> {
-  const tallies: Record<string, Tally> = {};
-  const light = Object.entries(LIGHT);
-  const heavy = Object.entries(HEAVY);
-  let next = 0;
-  const worker = async () => {
-    for (let n = next++; n < numRequests; n = next++) {
-      const [name, send]: [string, Hostile] = n % HEAVY_EVERY === HEAVY_EVERY - 1
-        ? heavy[Math.floor(n / HEAVY_EVERY) % heavy.length]!
-        : light[n % light.length]!;
-      const start = performance.now();
-      const end = await send(target);
-      (tallies[name] ??= new Tally()).add(end, (performance.now() - start) / 1000);
-    }
-  };
-  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
-  return tallies;
+/** Sends one every so many milliseconds, whether the last was answered or not, until it is ended. */
+async function probe(
+  send: () => Promise<string>,
+  { everyMs, signal }: { readonly everyMs: number; readonly signal: AbortSignal },
+): Promise<Tally> {
+  const tally = new Tally();
+  const open: Promise<void>[] = [];
+  while (!signal.aborted) {
+    open.push(time(tally, send));
+    await pause(everyMs);
+  }
+  await Promise.all(open);
+  return tally;
 }
 
-async function load(kind: LoadKind) {
-  await using served = await Served.start(values.root, MODELS[kind]);
-  const small = smallRequest(kind);
+/** As many small ones as fit into the time, one after the other. @returns their median in milliseconds. */
+async function warmUp(send: () => Promise<string>): Promise<number> {
+  const tally = new Tally();
+  const end = performance.now() + WARM_UP_MS;
+  while (tally.count < NUM_WARM_UP && performance.now() < end) await time(tally, send);
+  return tally.within(0.5) * 1000;
+}
+
+function print(...cells: (string | number)[]): void {
+  const widths = [10, 28, 5, 7, 9, 9, 9, 9];
+  const line = cells.map((cell, at) =>
+    at < 2 ? String(cell).padEnd(widths[at]!) : String(cell).padStart(widths[at] ?? 0)
+  );
+  // deno-lint-ignore no-console -- its purpose
+  console.log(line.join(" "));
+}
+
+function inSeconds(seconds: number): string {
+  return `${seconds.toFixed(2)} s`;
+}
+
+function describeEnds(tallies: Readonly<Record<string, Tally>>): string {
+  const all: Record<string, number> = {};
+  for (const { ends } of Object.values(tallies)) {
+    for (const [end, count] of Object.entries(ends)) all[end] = (all[end] ?? 0) + count;
+  }
+  return Object.entries(all).map(([end, count]) => `${count}×${end}`).join(" ");
+}
+
+function describeUsage(name: string, before: number, after: number): string {
+  const change = Math.round((after / before - 1) * 100);
+  return `${name} ${Math.round(before)} → ${Math.round(after)} (${
+    change > 0 ? "+" : ""
+  }${change} %)`;
+}
+
+async function load(kind: LoadKind): Promise<unknown> {
+  await using served = await Served.start(values.root, MODELS[kind], {
+    flags: ["--log-level", "debug"],
+    maxFiles: MAX_FILES,
+  });
   const { url } = served;
-  const sendSmall = () =>
-    ask(url + small.path, { method: "POST", body: small.body, headers: small.headers });
-  // What is allocated once is there before the first look.
-  for (let n = 0; n < 20; n++) await sendSmall();
-  const before = served.usage();
-  const ended = new AbortController();
-  const smalls = probe(sendSmall, ended.signal);
-  const healths = probe(() => ask(`${url}/health`), ended.signal);
-  const start = performance.now();
-  const hostile = await attack({ url, small }, Number(values.requests));
-  const seconds = Math.round((performance.now() - start) / 1000);
-  ended.abort();
-  const [answered, health] = await Promise.all([smalls, healths]);
-  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
-  const after = served.usage();
-  return {
-    kind,
-    hostileRequests: Number(values.requests),
-    seconds,
-    small: {
-      count: answered.count,
-      within2s: answered.shareWithin(2),
-      p50: answered.within(0.5),
-      p99: answered.within(0.99),
-      ends: answered.ends,
-    },
-    health: {
-      p50: health.within(0.5),
-      p99: health.within(0.99),
-      max: health.within(1),
-      ends: health.ends,
-    },
-    slowestHostile: Object.fromEntries(
-      Object.entries(hostile).map(([name, tally]) => [name, [tally.within(1), tally.ends]]),
-    ),
-    rssMb: [Math.round(before.rssMb), Math.round(after.rssMb)],
-    descriptors: [before.descriptors, after.descriptors],
-    threads: [before.threads, after.threads],
-    exitCode: await served.stop(),
+  let numSent = 0;
+  const sendSmall = () => {
+    const { path, body, headers } = smallRequest(kind, numSent++);
+    return ask(url + path, { method: "POST", body, headers });
   };
+  const idleMs = await warmUp(sendSmall);
+  // A model that is slower than that alone is asked as often as it can bear.
+  const everyMs = Math.max(PROBE_EVERY_MS, Math.ceil(3 * idleMs / 100) * 100);
+  const before = served.usage();
+  const results: Record<string, unknown> = {};
+  for (const [scenario, { kinds }] of Object.entries(SCENARIOS)) {
+    if (kinds?.includes(kind) === false) continue;
+    if (!values.scenario.some((part) => scenario.includes(part))) continue;
+    const ended = new AbortController();
+    const { signal } = ended;
+    const smalls = probe(sendSmall, { everyMs, signal });
+    const healths = probe(() => ask(`${url}/health`), { everyMs: PROBE_EVERY_MS, signal });
+    const start = performance.now();
+    const hostile = await attack({ url, kind, scenario, numRequests: Number(values.requests) });
+    const seconds = (performance.now() - start) / 1000;
+    ended.abort();
+    const [answered, health] = await Promise.all([smalls, healths]);
+    const now = served.usage();
+    print(
+      ...[kind, scenario, seconds.toFixed(0), answered.count],
+      `${(100 * answered.shareWithin(2)).toFixed(1)} %`,
+      ...[inSeconds(answered.within(0.5)), inSeconds(answered.within(0.99))],
+      ...[inSeconds(health.within(0.99)), ` ${describeEnds(hostile)}, ${now.rssMb.toFixed(0)} MiB`],
+    );
+    results[scenario] = { answered, health, hostile, now };
+  }
+  const after = await settle(served, sendSmall);
+  const exitCode = await served.stop();
+  const descriptors = describeUsage("descriptors", before.descriptors, after.descriptors);
+  print(
+    kind,
+    `idle ${idleMs.toFixed(0)} ms, one every ${everyMs} ms; ` +
+      `${describeUsage("MiB", before.rssMb, after.rssMb)}, ` +
+      `${descriptors}, ${
+        describeUsage("threads", before.threads, after.threads)
+      }, exit ${exitCode}`,
+  );
+  return { kind, idleMs, everyMs, before, after, exitCode, results };
 }
 
+/** What it holds once it has been left alone for a while, as a server without much to do is. */
+async function settle(served: Served, sendSmall: () => Promise<string>): Promise<Usage> {
+  const end = performance.now() + SETTLE_MS;
+  while (performance.now() < end) {
+    await sendSmall();
+    await pause(500);
+  }
+  return served.usage();
+}
+
+print("kind", "beside", "", "small", "in 2 s", "p50", "p99", "/health", " ends, memory");
 for (const kind of values.kind as LoadKind[]) {
   const figures = await load(kind);
   // deno-lint-ignore no-console -- its purpose
-  console.log(JSON.stringify(figures, undefined, values.json ? undefined : 2));
+  if (values.json) console.log(JSON.stringify(figures));
 }

@@ -12,7 +12,14 @@ export interface Usage {
   readonly threads: number;
 }
 
-/** A server in a process of its own. */
+/** How a server is started. */
+export interface ServedOptions {
+  readonly flags?: readonly string[];
+  /** Files that it may have open; the system's limit if absent. */
+  readonly maxFiles?: number;
+}
+
+/** A server in a process of its own. Nobody reads its standard error. */
 export class Served implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly url: string;
@@ -23,17 +30,23 @@ export class Served implements AsyncDisposable {
   }
 
   /** Starts a built-in model from the checkout at `root`, and waits until it is ready. */
-  static async start(root: string, model: string, flags: readonly string[] = []): Promise<Served> {
-    const child = new Deno.Command(Deno.execPath(), {
-      args: [
-        ...["run", "-A", "--no-check", join(root, "main.ts"), "-m", model, "-p", "0"],
-        ...["--device", "cpu", "--log-level", "error", ...flags],
-      ],
+  static async start(
+    root: string,
+    model: string,
+    { flags = [], maxFiles }: ServedOptions = {},
+  ): Promise<Served> {
+    const command = [
+      ...[Deno.execPath(), "run", "-A", "--no-check", join(root, "main.ts"), "-m", model],
+      ...["-p", "0", "--device", "cpu", ...flags],
+    ];
+    const limit = maxFiles === undefined ? "" : `ulimit -n ${maxFiles}; `;
+    const child = new Deno.Command("sh", {
+      args: ["-c", `${limit}exec "$@"`, "sh", ...command],
       cwd: root,
       env: { XDG_RUNTIME_DIR: Deno.makeTempDirSync({ prefix: "hearth-load-" }) },
       stdin: "null",
       stdout: "piped",
-      stderr: "inherit",
+      stderr: "piped",
     }).spawn();
     const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
     let said = "";

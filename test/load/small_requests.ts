@@ -7,6 +7,8 @@ import { encode } from "fast-png";
 
 /** What is sent. */
 export interface SmallRequest {
+  /** Id of the model it is for. */
+  readonly model: string;
   readonly path: string;
   readonly body: BodyInit;
   readonly headers: Readonly<Record<string, string>>;
@@ -27,19 +29,18 @@ export const MODELS = {
 /** A kind that there is a built-in model of. */
 export type LoadKind = keyof typeof MODELS;
 
-const IMAGE = encode({
-  width: 64,
-  height: 64,
-  channels: 3,
-  data: Uint8Array.from({ length: 64 * 64 * 3 }, (_, at) => at * 7 % 256),
-});
-
-function imageUrl(): string {
-  return `data:image/png;base64,${IMAGE.toBase64()}`;
+function imageUrl(index: number): string {
+  const image = encode({
+    width: 64,
+    height: 64,
+    channels: 3,
+    data: Uint8Array.from({ length: 64 * 64 * 3 }, (_, at) => (at + index) * 7 % 256),
+  });
+  return `data:image/png;base64,${image.toBase64()}`;
 }
 
 /** Half a second of a tone, 16 kHz. */
-function wav(): Uint8Array<ArrayBuffer> {
+function wav(index: number): Uint8Array<ArrayBuffer> {
   const numSamples = 8_000;
   const view = new DataView(new ArrayBuffer(44 + 2 * numSamples));
   const text = (at: number, value: string) =>
@@ -57,27 +58,36 @@ function wav(): Uint8Array<ArrayBuffer> {
   text(36, "data");
   view.setUint32(40, 2 * numSamples, true);
   for (let n = 0; n < numSamples; n++) {
-    view.setInt16(44 + 2 * n, 8_000 * Math.sin(n / 8), true);
+    view.setInt16(44 + 2 * n, 8_000 * Math.sin(n / (8 + index / 1000)), true);
   }
   return new Uint8Array(view.buffer);
 }
 
-function json(path: string, body: unknown): SmallRequest {
-  return { path, body: JSON.stringify(body), headers: { "content-type": "application/json" } };
+function json(kind: LoadKind, path: string, body: Record<string, unknown>): SmallRequest {
+  const model = MODELS[kind];
+  return {
+    model,
+    path,
+    body: JSON.stringify({ model, ...body }),
+    headers: { "content-type": "application/json" },
+  };
 }
 
 function chat(kind: LoadKind, content: unknown): SmallRequest {
-  return json("/v1/chat/completions", {
-    model: MODELS[kind],
+  return json(kind, "/v1/chat/completions", {
     messages: [{ role: "user", content }],
     max_tokens: 4,
     temperature: 0,
   });
 }
 
-/** See the module. */
-export function smallRequest(kind: LoadKind): SmallRequest {
-  const seen = [{ type: "image_url", image_url: { url: imageUrl() } }];
+/**
+ * See the module.
+ *
+ * @param index of no two with different ones the media are the same: none is answered from a cache.
+ */
+export function smallRequest(kind: LoadKind, index = 0): SmallRequest {
+  const seen = [{ type: "image_url", image_url: { url: imageUrl(index) } }];
   switch (kind) {
     case "text":
       return chat(kind, "What is the capital of France?");
@@ -85,20 +95,22 @@ export function smallRequest(kind: LoadKind): SmallRequest {
     case "ocr":
       return chat(kind, [...seen, { type: "text", text: "What is this?" }]);
     case "embedding":
-      return json("/v1/embeddings", { input: "A small text." });
+      return json(kind, "/v1/embeddings", { input: "A small text." });
     case "rerank":
-      return json("/v1/rerank", { query: "capital", documents: ["Lisbon is one.", "Eggs boil."] });
+      return json(kind, "/v1/rerank", {
+        query: "capital",
+        documents: ["Lisbon is one.", "Eggs boil."],
+      });
     case "tts":
-      return json("/v1/audio/speech", { model: MODELS.tts, input: "Hi.", response_format: "wav" });
+      return json(kind, "/v1/audio/speech", { input: "Hi.", response_format: "wav" });
     case "matting":
-      return json("/v1/images/remove_background", {
-        model: MODELS.matting,
+      return json(kind, "/v1/images/remove_background", {
         messages: [{ role: "user", content: seen }],
       });
     case "asr":
       return chat(kind, [{
         type: "input_audio",
-        input_audio: { data: wav().toBase64(), format: "wav" },
+        input_audio: { data: wav(index).toBase64(), format: "wav" },
       }]);
   }
 }

@@ -37,7 +37,7 @@ const ends: Record<string, number> = {};
 const start = performance.now();
 
 async function serve(kind: LoadKind): Promise<void> {
-  await using served = await Served.start(ROOT, MODELS[kind]);
+  await using served = await Served.start(ROOT, MODELS[kind], { flags: ["--log-level", "error"] });
   const small = smallRequest(kind);
   const sampler = setInterval(() => {
     samples.push({ seconds: (performance.now() - start) / 1000, kind, ...served.usage() });

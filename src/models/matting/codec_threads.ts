@@ -3,9 +3,10 @@
  *
  * @module
  */
+import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
+import { type AskOptions, type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
 import type { Codec } from "./codec.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
@@ -15,10 +16,10 @@ import type { WholeCutOut } from "./whole_cut_out.ts";
 
 /** More would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
-/** Larger images leave a thread to smaller ones. */
-const MAX_SMALL_PIXELS = 32e6;
 /** Stripes of fewer pixels are not worth a thread's time. */
-const STRIPE_PIXELS = 2 ** 18;
+const MIN_STRIPE_PIXELS = 2 ** 18;
+/** A stripe of more would keep a thread from smaller images for long. */
+const MAX_STRIPE_PIXELS = 2 ** 22;
 
 /** How many threads, for which images. */
 export interface CodecThreadsOptions {
@@ -44,7 +45,7 @@ export class CodecThreads implements Codec {
       size: maxThreads,
       start: startWorker,
       endsAborted: true,
-      maxSmall: MAX_SMALL_PIXELS,
+      maxSmall: MAX_SMALL_IMAGE_PIXELS,
     });
     this.#maxPixels = maxPixels;
   }
@@ -68,12 +69,13 @@ export class CodecThreads implements Codec {
     throw unexpected(answer);
   }
 
-  /** All threads are at it. */
+  /** All threads are at it, as far as no smaller images want them. */
   async encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
-    const { width, height } = cutOut.pixels;
-    const most = Math.max(1, Math.floor(width * height / STRIPE_PIXELS));
-    const stripes = splitCutOut(cutOut, Math.min(this.#maxThreads, most));
-    const packed = await Promise.all(stripes.map((stripe) => this.#pack(stripe, signal)));
+    const work = cutOut.pixels.width * cutOut.pixels.height;
+    const most = Math.max(1, Math.floor(work / MIN_STRIPE_PIXELS));
+    const least = Math.ceil(work / MAX_STRIPE_PIXELS);
+    const stripes = splitCutOut(cutOut, Math.max(least, Math.min(this.#maxThreads, most)));
+    const packed = await Promise.all(stripes.map((stripe) => this.#pack(stripe, { signal, work })));
     return joinCutOut(cutOut, packed);
   }
 
@@ -82,8 +84,8 @@ export class CodecThreads implements Codec {
     this.#workers.close();
   }
 
-  async #pack(stripe: CutOutStripe, signal: AbortSignal): Promise<PngStripe> {
-    const answer = await this.#ask({ type: "pack", stripe }, [stripe.rows.data.buffer], { signal });
+  async #pack(stripe: CutOutStripe, options: AskOptions): Promise<PngStripe> {
+    const answer = await this.#ask({ type: "pack", stripe }, [stripe.rows.data.buffer], options);
     if (answer.type === "packed") return answer.stripe;
     throw unexpected(answer);
   }
@@ -92,7 +94,7 @@ export class CodecThreads implements Codec {
   #ask(
     question: ToCodecThread,
     memory: readonly ArrayBuffer[],
-    { signal, work }: { readonly signal: AbortSignal; readonly work?: number },
+    { signal, work }: AskOptions,
   ): Promise<FromCodecThread> {
     return this.#workers.ask(question, { signal, transfer: [...new Set(memory)], work });
   }

@@ -49,6 +49,8 @@ export class MattingModel implements Model {
   readonly #batcher: MattingBatcher;
   /** Pixels in memory at a time: one of the largest images, or several that are smaller. */
   readonly #pixels: Budget;
+  /** Those of the smallest, which wait for no larger ones. */
+  readonly #smallPixels: Budget;
   readonly #maxImagePixels: number;
   readonly #inline: InlineCodec;
   readonly #threads: CodecThreads;
@@ -66,14 +68,15 @@ export class MattingModel implements Model {
   ) {
     this.#maxImagePixels = maxImagePixels;
     this.#pixels = new Budget(maxImagePixels);
+    this.#smallPixels = new Budget(maxImages * SMALL_PIXELS);
     this.#inline = new InlineCodec(maxImagePixels);
     this.#threads = new CodecThreads({ maxThreads, maxPixels: maxImagePixels });
     this.#network = network;
     this.dtype = dtype;
     this.maxSequences = maxImages;
     this.#metrics = new MattingMetrics(() => ({
-      running: this.#pixels.numTaken,
-      waiting: this.#pixels.numWaiting,
+      running: this.#pixels.numTaken + this.#smallPixels.numTaken,
+      waiting: this.#pixels.numWaiting + this.#smallPixels.numWaiting,
     }));
     this.#batcher = new MattingBatcher({ ...parts, network, metrics: this.#metrics });
   }
@@ -107,13 +110,18 @@ export class MattingModel implements Model {
   async #work({ image, options }: MatteTask, signal: AbortSignal): Promise<MatteEvent> {
     const { width: storedWidth, height: storedHeight } = readImageHeader(image);
     const numPixels = storedWidth * storedHeight;
+    const isSmall = numPixels <= SMALL_PIXELS;
     // No more images at a time than the model is said to work on, however small.
-    const share = Math.max(numPixels, this.#maxImagePixels / this.maxSequences);
-    const giveBack = await this.#pixels.take(share, signal);
+    const giveBack = isSmall
+      ? await this.#smallPixels.take(SMALL_PIXELS, signal)
+      : await this.#pixels.take(
+        Math.max(numPixels, this.#maxImagePixels / this.maxSequences),
+        signal,
+      );
     try {
       signal.throwIfAborted();
       const startMs = performance.now();
-      const codec = numPixels <= SMALL_PIXELS ? this.#inline : this.#threads;
+      const codec = isSmall ? this.#inline : this.#threads;
       const original = await codec.decode(image, signal);
       const { masked, maskSide } = await this.#mask(original, signal);
       const cutOut = options.refine || options.crop

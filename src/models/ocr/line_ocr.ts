@@ -5,6 +5,8 @@
  */
 import type { Registry } from "prom-client";
 import { HearthError } from "../../errors.ts";
+import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
+import { numPixelsOf } from "../../media/image_header.ts";
 import { LineOcrMetrics } from "./line_ocr_metrics.ts";
 import type { LineReader } from "./line_reader.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";
@@ -47,7 +49,7 @@ export class LineOcrModel implements Model {
     this.#reader = reader;
     this.#imagePreprocessor = imagePreprocessor;
     this.maxSequences = maxRequests;
-    this.#requests = new ActiveRequests(maxRequests);
+    this.#requests = new ActiveRequests(maxRequests, { maxSmall: MAX_SMALL_IMAGE_PIXELS });
     this.#metrics = new LineOcrMetrics(() => this.#requests.counts);
   }
 
@@ -70,6 +72,7 @@ export class LineOcrModel implements Model {
       requestId: task.requestId,
       what: "request",
       emit,
+      work: numPixelsOf(image.bytes),
       answer: (signal) => this.#answer({ task, image, script, emit, signal }),
     });
   }

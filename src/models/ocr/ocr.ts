@@ -6,6 +6,8 @@
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
+import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
+import { numPixelsOf } from "../../media/image_header.ts";
 import { requireKnownTokens } from "../chat_generation.ts";
 import { Tensor } from "../../onnx/ort.ts";
 import { Completion } from "../completion.ts";
@@ -71,7 +73,9 @@ export class OcrModel implements Model {
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
     this.contextLength = this.#engine.limits.contextLength;
     this.maxSequences = parts.maxRequests;
-    this.#requests = new ActiveRequests(parts.maxRequests);
+    this.#requests = new ActiveRequests(parts.maxRequests, {
+      maxSmall: MAX_SMALL_IMAGE_PIXELS,
+    });
     this.#metrics = parts.metrics;
     this.#metrics.requests = () => this.#requests.counts;
     this.#metrics.adopt(this.#engine.metrics);
@@ -98,6 +102,7 @@ export class OcrModel implements Model {
       requestId: task.requestId,
       what: "request",
       emit,
+      work: numPixelsOf(image.bytes),
       answer: async (signal) => {
         const prepared = await this.#parts.imagePreprocessor.prepare(image, signal);
         signal.throwIfAborted();

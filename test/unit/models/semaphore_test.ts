@@ -56,6 +56,27 @@ Deno.test("Semaphore lets small work pass large work that waits, though not for 
   assert.equal(order.indexOf("large"), 32);
 });
 
+Deno.test("Semaphore lets small work pass between large ones that have all waited for long", async () => {
+  const semaphore = new Semaphore(1);
+  await semaphore.acquire(never);
+  const order: string[] = [];
+  const wait = (name: string, size: number) =>
+    semaphore.acquire(never, { size }).then((permit) => {
+      order.push(name);
+      semaphore.release(permit);
+    });
+  const waiting = [
+    ...Array.from({ length: 5 }, () => wait("large", 64)),
+    ...Array.from({ length: 100 }, () => wait("small", 1)),
+  ];
+  semaphore.release(0);
+  await Promise.all(waiting);
+  assert.deepEqual(
+    order.flatMap((name, at) => name === "large" ? [at] : []),
+    [32, 65, 98, 103, 104],
+  );
+});
+
 Deno.test("Semaphore keeps one of several permits for small work", async () => {
   const semaphore = new Semaphore(2, { maxSmall: 10 });
   const large = await semaphore.acquire(never, { size: 11 });

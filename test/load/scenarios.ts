@@ -1,0 +1,155 @@
+/**
+ * What the load is made of: each scenario is one way to keep a server from the others.
+ *
+ * @module
+ */
+import { head, HEAVY, type Hostile, LIGHT, pause, post, raw, type Target } from "./hostile.ts";
+import { largeImages, longRecording } from "./large_media.ts";
+import type { LoadKind } from "./small_requests.ts";
+import { Tally, time } from "./tally.ts";
+
+const encoder = new TextEncoder();
+const MIB = 1024 * 1024;
+/** Under way at once, of what comes one after the other. */
+const CONCURRENCY = 8;
+/** One in so many is a heavy one. */
+const HEAVY_EVERY = 100;
+const NUM_IDLE = 300;
+const IDLE_MS = 3_000;
+const NUM_LARGE_BODIES = 12;
+const LARGE_BODY_BYTES = 95 * MIB;
+const NUM_SLOW = 10;
+/** A byte count each second that no honest client is as slow as. */
+const SLOW_BYTES = 1024;
+/** More than a body may hold, however slow it is. */
+const SLOW_HEAD_BYTES = 128 * 1024;
+const STATUS_LINE = "HTTP/1.1 408";
+const NUM_IMAGES = 24;
+const NUM_RECORDINGS = 4;
+
+/** What is asked of a scenario. */
+export interface ScenarioOptions {
+  readonly kind: LoadKind;
+  /** For the one that is counted by requests. */
+  readonly numRequests: number;
+}
+
+type Tallies = Record<string, Tally>;
+
+/** One scenario. */
+export interface Scenario {
+  /** For which it is something to do; all if absent. */
+  readonly kinds?: readonly LoadKind[];
+  run(target: Target, options: ScenarioOptions): Promise<Tallies>;
+}
+
+/** By name, in the order in which they are run. */
+export const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  "malformed and oversized": { run: sendMixed },
+  "300 idle connections": { run: (target) => together(NUM_IDLE, idle, target) },
+  "12 bodies of 95 MiB": {
+    run: (target) => together(NUM_LARGE_BODIES, sendLarge, target),
+  },
+  "10 slow bodies": { run: (target) => together(NUM_SLOW, sendSlowly, target) },
+  "24 images of 64 megapixels": {
+    kinds: ["vision", "ocr", "matting"],
+    run: (target) => {
+      const bodies = largeImages(NUM_IMAGES).map((url) => withImage(target, url));
+      let next = 0;
+      return together(
+        NUM_IMAGES,
+        ({ url, small }) => post(url + small.path, bodies[next++]!),
+        target,
+      );
+    },
+  },
+  "4 recordings of 8 hours": {
+    kinds: ["asr"],
+    run: (target) => {
+      const file = new Blob([longRecording()]);
+      const send: Hostile = ({ url }) => {
+        const form = new FormData();
+        form.set("file", file, "long.flac");
+        return post(`${url}/v1/audio/transcriptions`, form, {});
+      };
+      return together(NUM_RECORDINGS, send, target);
+    },
+  },
+};
+
+async function sendMixed(target: Target, { numRequests }: ScenarioOptions): Promise<Tallies> {
+  const tallies: Tallies = {};
+  const light = Object.entries(LIGHT);
+  const heavy = Object.entries(HEAVY);
+  let next = 0;
+  const worker = async () => {
+    for (let n = next++; n < numRequests; n = next++) {
+      const [name, send] = n % HEAVY_EVERY === HEAVY_EVERY - 1
+        ? heavy[Math.floor(n / HEAVY_EVERY) % heavy.length]!
+        : light[n % light.length]!;
+      await time(tallies[name] ??= new Tally(), () => send(target));
+    }
+  };
+  await Promise.all(Array.from({ length: CONCURRENCY }, worker));
+  return tallies;
+}
+
+async function together(count: number, send: Hostile, target: Target): Promise<Tallies> {
+  const all = new Tally();
+  await Promise.all(Array.from({ length: count }, () => time(all, () => send(target))));
+  return { all };
+}
+
+function idle({ url }: Target): Promise<string> {
+  return raw(url, () => pause(IDLE_MS));
+}
+
+/** A chat about an image; for models that take none as well, which refuse it. */
+function withImage({ small: { model } }: Target, url: string): string {
+  const content = [{ type: "image_url", image_url: { url } }, { type: "text", text: "What?" }];
+  return JSON.stringify({ model, messages: [{ role: "user", content }], max_tokens: 4 });
+}
+
+/** Sends 95 MiB, as fast as they are taken: an image, which is none. */
+async function sendLarge(target: Target): Promise<string> {
+  const [before, after] = withImage(target, "data:image/png;base64,").split(/(?<=base64,)/);
+  return await sendBody(target, async function* () {
+    yield encoder.encode(before);
+    const piece = new Uint8Array(MIB).fill("A".charCodeAt(0));
+    let rest = LARGE_BODY_BYTES - before!.length - after!.length;
+    for (; rest > 0; rest -= piece.length) yield piece.subarray(0, rest);
+    yield encoder.encode(after);
+  });
+}
+
+/** Says it has 95 MiB, sends the first 128 KiB, then a kilobyte each second. */
+async function sendSlowly(target: Target): Promise<string> {
+  return await sendBody(target, async function* () {
+    yield new Uint8Array(SLOW_HEAD_BYTES).fill(" ".charCodeAt(0));
+    for (;;) {
+      yield new Uint8Array(SLOW_BYTES).fill(" ".charCodeAt(0));
+      await pause(1_000);
+    }
+  });
+}
+
+/** Sends a body of 95 MiB until it is answered. @returns the status, or `closed`. */
+async function sendBody(
+  target: Target,
+  body: () => AsyncIterable<Uint8Array>,
+): Promise<string> {
+  let status = "closed";
+  await raw(target.url, async (tcp) => {
+    await tcp.write(head(target, LARGE_BODY_BYTES));
+    const answer = new Uint8Array(STATUS_LINE.length);
+    const answered = tcp.read(answer).then(() => {
+      status = new TextDecoder().decode(answer.subarray(STATUS_LINE.length - 3));
+    });
+    for await (const piece of body()) {
+      for (let at = 0; at < piece.length; at += await tcp.write(piece.subarray(at)));
+      if (status !== "closed") break;
+    }
+    await answered;
+  });
+  return status;
+}

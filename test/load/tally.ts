@@ -1,0 +1,52 @@
+/**
+ * Times and ends of requests of a sort.
+ *
+ * @module
+ */
+
+/** What crosses a thread's border. */
+export interface TallyData {
+  readonly seconds: number[];
+  readonly ends: Record<string, number>;
+}
+
+/** See the module. */
+export class Tally implements TallyData {
+  readonly seconds: number[];
+  readonly ends: Record<string, number>;
+  /** Seconds of those that ended as wanted. */
+  readonly #good: number[] = [];
+
+  constructor({ seconds, ends }: TallyData = { seconds: [], ends: {} }) {
+    this.seconds = seconds;
+    this.ends = ends;
+  }
+
+  add(end: string, seconds: number): void {
+    this.seconds.push(seconds);
+    this.ends[end] = (this.ends[end] ?? 0) + 1;
+    if (end === "200") this.#good.push(seconds);
+  }
+
+  get count(): number {
+    return this.seconds.length;
+  }
+
+  /** Seconds within which a share of them ended, however they did. */
+  within(share: number): number {
+    const sorted = this.seconds.toSorted((a, b) => a - b);
+    return sorted[Math.ceil(share * sorted.length) - 1] ?? NaN;
+  }
+
+  /** Share that was answered with 200 within `seconds`. */
+  shareWithin(seconds: number): number {
+    return this.#good.filter((each) => each <= seconds).length / this.count;
+  }
+}
+
+/** Awaits `send`, and adds how it ended. */
+export async function time(tally: Tally, send: () => Promise<string>): Promise<void> {
+  const start = performance.now();
+  const end = await send().catch((error) => (error as Error).name);
+  tally.add(end, (performance.now() - start) / 1000);
+}
