@@ -12,7 +12,7 @@ export interface AcquireOptions {
 
 /**
  * Limits how many do something at a time. Each permit has a number, 0 to `size` - 1. Small work passes large work that
- * waits, and where there are several permits, one of them is never for work above `maxSmall`.
+ * waits, and where there are several permits, half of them are never for work above `maxSmall`.
  */
 export class Semaphore {
   readonly #size: number;
@@ -62,8 +62,8 @@ export class Semaphore {
   }
 
   #mayTake(size: number): boolean {
-    const isLarge = size > this.#maxSmall && this.#size > 1;
-    return this.#free.length > (isLarge ? 1 : 0);
+    const isLarge = size > this.#maxSmall;
+    return this.#free.length > (isLarge ? Math.floor(this.#size / 2) : 0);
   }
 
   #takeNext(): Waiting | undefined {

@@ -24,7 +24,7 @@ export interface WorkerPoolOptions<Request, Response> {
   readonly start: () => Promise<Rpc<Request, Response>> | Rpc<Request, Response>;
   /** One that has started already; it is the pool's from then on. */
   readonly first?: Rpc<Request, Response>;
-  /** Requests of more work never keep the last worker. */
+  /** Requests of more work keep half of the workers at most. */
   readonly maxSmall?: number;
   /** Whether to end a worker whose request is aborted: for work that nothing else stops half-way. */
   readonly endsAborted?: boolean;

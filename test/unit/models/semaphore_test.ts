@@ -77,7 +77,12 @@ Deno.test("Semaphore lets small work pass between large ones that have all waite
   );
 });
 
-Deno.test("Semaphore keeps one of several permits for small work", async () => {
+Deno.test("Semaphore keeps half of its permits for small work", async () => {
+  const four = new Semaphore(4, { maxSmall: 10 });
+  for (let n = 0; n < 3; n++) four.acquire(never, { size: 11 });
+  assert.deepEqual([four.numAcquired, four.numWaiting], [2, 1]);
+  for (let n = 0; n < 3; n++) four.acquire(never, { size: 10 });
+  assert.deepEqual([four.numAcquired, four.numWaiting], [4, 2]);
   const semaphore = new Semaphore(2, { maxSmall: 10 });
   const large = await semaphore.acquire(never, { size: 11 });
   const second = semaphore.acquire(never, { size: 11 });
