@@ -5,6 +5,7 @@
  */
 import { Hono, type MiddlewareHandler } from "hono";
 import { errorAnswer } from "../api/error_body.ts";
+import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { findNearNames } from "../near_names.ts";
@@ -166,9 +167,9 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
         seconds: Number(seconds.toFixed(3)),
         ...workFields(work, startMs),
       });
-      if (method === "POST") {
-        recordSpans({ request: call.req.raw, route, status: ending, startMs, work });
-      }
+      if (method !== "POST") return;
+      recordSpans({ request: call.req.raw, route, status: ending, startMs, work });
+      collectGarbageLater();
     });
   };
 }

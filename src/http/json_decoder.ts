@@ -23,38 +23,35 @@ export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknow
   return await thread.decode(bytes);
 }
 
-interface Waiting {
-  resolve(value: unknown): void;
-  reject(error: Error): void;
-}
-
 class JsonThread {
   readonly #worker = new Worker(new URL("./json_thread.ts", import.meta.url), { type: "module" });
-  readonly #waiting = new Map<number, Waiting>();
-  #lastId = 0;
+  /** Of those who wait for an answer. */
+  readonly #rejects = new Set<(error: Error) => void>();
 
   /** @param onDeath the thread decodes nothing more. */
   constructor(onDeath: () => void) {
-    this.#worker.onmessage = ({ data }: MessageEvent<FromJsonThread>) => {
-      const waiting = this.#waiting.get(data.id);
-      this.#waiting.delete(data.id);
-      if ("why" in data) waiting?.reject(new SyntaxError(data.why));
-      else waiting?.resolve(data.value);
-    };
     this.#worker.onerror = (event) => {
       event.preventDefault();
       onDeath();
       const error = new Error(`The thread that decodes JSON died: ${event.message}`);
-      for (const { reject } of this.#waiting.values()) reject(error);
+      for (const reject of this.#rejects) reject(error);
     };
   }
 
-  decode(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    const id = ++this.#lastId;
-    this.#waiting.set(id, { resolve, reject });
-    const message: ToJsonThread = { id, bytes };
-    this.#worker.postMessage(message, [bytes.buffer]);
-    return promise;
+  async decode(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
+    const { port1, port2 } = new MessageChannel();
+    const { promise, resolve, reject } = Promise.withResolvers<FromJsonThread>();
+    this.#rejects.add(reject);
+    port1.onmessage = ({ data }) => resolve(data);
+    const message: ToJsonThread = { bytes, port: port2 };
+    this.#worker.postMessage(message, [bytes.buffer, port2]);
+    try {
+      const answer = await promise;
+      if ("why" in answer) throw new SyntaxError(answer.why);
+      return answer.value;
+    } finally {
+      port1.close();
+      this.#rejects.delete(reject);
+    }
   }
 }

@@ -6,11 +6,13 @@
 
 /** A body to decode. */
 export interface ToJsonThread {
-  readonly id: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
+  /**
+   * For the answer alone: of what comes from a thread itself Deno holds the bytes of the largest, which may be a hundred
+   * megabytes, as long as the thread lives.
+   */
+  readonly port: MessagePort;
 }
 
 /** Its value, or why it has none. */
-export type FromJsonThread =
-  | { readonly id: number; readonly value: unknown }
-  | { readonly id: number; readonly why: string };
+export type FromJsonThread = { readonly value: unknown } | { readonly why: string };

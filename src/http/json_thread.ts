@@ -3,18 +3,21 @@
  *
  * @module
  */
+import { collectGarbageLater } from "../collect_garbage.ts";
 import { decodeJson } from "./decode_json.ts";
 import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
 
 const scope = globalThis as unknown as {
-  postMessage(message: FromJsonThread): void;
   onmessage: ((event: MessageEvent<ToJsonThread>) => void) | null;
 };
 
-scope.onmessage = ({ data: { id, bytes } }) => {
+scope.onmessage = ({ data: { bytes, port } }) => {
+  const answer = (message: FromJsonThread) => port.postMessage(message);
   try {
-    scope.postMessage({ id, value: decodeJson(bytes) });
+    answer({ value: decodeJson(bytes) });
   } catch (error) {
-    scope.postMessage({ id, why: (error as Error).message });
+    answer({ why: (error as Error).message });
   }
+  port.close();
+  collectGarbageLater();
 };

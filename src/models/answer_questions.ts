@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError } from "../errors.ts";
 import type { WorkerFailure } from "./worker_pool.ts";
 
@@ -34,5 +35,6 @@ export function answerQuestions<Question, Answer>(
           : { type: "failed", reason: error instanceof Error ? error.message : String(error) },
       );
     }
+    collectGarbageLater();
   };
 }

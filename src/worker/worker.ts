@@ -4,6 +4,7 @@
  * @module
  */
 import { join } from "node:path";
+import { collectGarbageLater } from "../collect_garbage.ts";
 import { configureLog, log } from "../log.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
@@ -97,19 +98,30 @@ async function writtenSeconds(folder: string): Promise<number> {
   return Math.floor((mtime?.getTime() ?? 0) / 1000);
 }
 
+/** Ports of requests that are not answered yet. */
+const open = new Set<MessagePort>();
+
+function close(port: MessagePort): void {
+  port.close();
+  open.delete(port);
+  // A step of a model that is at work is not to wait for it.
+  collectGarbageLater(() => open.size === 0);
+}
+
 function take(task: Task, port: MessagePort): void {
+  open.add(port);
   let end: (() => void) | undefined;
   const backpressure = new Backpressure(MAX_UNREAD);
   const emit = async (event: TaskEvent) => {
     port.postMessage(event, [...mediaOf(event)]);
-    if (event.type === "done" || event.type === "error") port.close();
+    if (event.type === "done" || event.type === "error") close(port);
     if (isPaced(event)) await backpressure.sent();
   };
   port.onmessage = ({ data }: MessageEvent<ToRequest>) => {
     if (data.type === "taken") return backpressure.taken();
     end?.();
     backpressure.disable();
-    port.close();
+    close(port);
   };
   try {
     if (!loaded) throw new HearthError("model_not_loaded", "The model is not loaded.");

@@ -32,8 +32,12 @@ const { values } = parseArgs({
   },
 });
 
-async function ask(url: string, init: RequestInit = {}): Promise<string> {
-  const response = await fetch(url, { ...init, signal: AbortSignal.timeout(PATIENCE_MS) });
+async function ask(
+  url: string,
+  { client, ...init }: RequestInit & { readonly client: Deno.HttpClient },
+): Promise<string> {
+  const signal = AbortSignal.timeout(PATIENCE_MS);
+  const response = await fetch(url, { ...init, client, signal });
   await response.arrayBuffer();
   return String(response.status);
 }
@@ -95,10 +99,12 @@ async function load(kind: LoadKind): Promise<unknown> {
     maxFiles: MAX_FILES,
   });
   const { url } = served;
+  // With connections of its own, so that those of one scenario do not count for the next.
+  let client = Deno.createHttpClient({});
   let numSent = 0;
   const sendSmall = () => {
     const { path, body, headers } = smallRequest(kind, numSent++);
-    return ask(url + path, { method: "POST", body, headers });
+    return ask(url + path, { client, method: "POST", body, headers });
   };
   const idleMs = await warmUp(sendSmall);
   // A model that is slower than that alone is asked as often as it can bear.
@@ -111,7 +117,10 @@ async function load(kind: LoadKind): Promise<unknown> {
     const ended = new AbortController();
     const { signal } = ended;
     const smalls = probe(sendSmall, { everyMs, signal });
-    const healths = probe(() => ask(`${url}/health`), { everyMs: PROBE_EVERY_MS, signal });
+    const healths = probe(() => ask(`${url}/health`, { client }), {
+      everyMs: PROBE_EVERY_MS,
+      signal,
+    });
     const start = performance.now();
     const hostile = await attack({ url, kind, scenario, numRequests: Number(values.requests) });
     const seconds = (performance.now() - start) / 1000;
@@ -126,6 +135,8 @@ async function load(kind: LoadKind): Promise<unknown> {
     );
     results[scenario] = { answered, health, hostile, now };
   }
+  client.close();
+  client = Deno.createHttpClient({});
   const after = await settle(served, sendSmall);
   const exitCode = await served.stop();
   const descriptors = describeUsage("descriptors", before.descriptors, after.descriptors);
