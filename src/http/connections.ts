@@ -11,6 +11,8 @@ import { formatAnswer } from "./malformed.ts";
 
 /** Descriptors that are not for connections: the model's files, threads, libraries, and those of answers under way. */
 const RESERVED_DESCRIPTORS = 96;
+/** What node:http asks for. */
+const MAX_BACKLOG = 511;
 
 /** What is known of the open connections, for `/metrics`. */
 export interface ConnectionFigures {
@@ -26,13 +28,25 @@ export function newConnectionFigures(): ConnectionFigures {
   return { open: 0, refused: 0, restarts: 0 };
 }
 
+/** How many connections there may be. */
+export interface ConnectionLimits {
+  readonly maxConnections: number;
+  /** Connections that the system keeps for the server until it takes them. */
+  readonly backlog: number;
+}
+
 /**
  * As many connections as `wanted`, or fewer where the process may not open so many files: a server that runs out of
- * descriptors hears nobody any more.
+ * descriptors hears nobody any more. It takes all that wait at once, before it can close any: there is room for them.
  */
-export function maxConnectionsFor(wanted: number, limits = readDescriptorLimit()): number {
-  if (limits === undefined) return wanted;
-  return Math.max(1, Math.min(wanted, limits - Math.min(RESERVED_DESCRIPTORS, limits / 2)));
+export function limitConnections(
+  wanted: number,
+  maxFiles = readDescriptorLimit(),
+): ConnectionLimits {
+  if (maxFiles === undefined) return { maxConnections: wanted, backlog: MAX_BACKLOG };
+  const backlog = Math.min(MAX_BACKLOG, Math.ceil(maxFiles / 8));
+  const reserved = Math.min(RESERVED_DESCRIPTORS + backlog, Math.floor(maxFiles / 2));
+  return { maxConnections: Math.max(1, Math.min(wanted, maxFiles - reserved)), backlog };
 }
 
 /** Files that this process may have open; `undefined` where the system does not tell. */

@@ -33,6 +33,8 @@ export interface ListenerOptions {
   readonly host: string;
   readonly port: number;
   readonly maxConnections: number;
+  /** 511 if absent, or what the system allows. */
+  readonly backlog?: number | undefined;
   readonly figures: ConnectionFigures;
   readonly handler: RequestListener;
   /** 3 s if absent. */
@@ -69,8 +71,8 @@ export class Listener {
 
   /** Begins to listen. @throws {Error} with the system's `code` when the address cannot be had. */
   async open(): Promise<void> {
-    const { host, port } = this.#options;
-    await listen(this.#server, host, port);
+    const { host, port, backlog } = this.#options;
+    await listen(this.#server, { host, port, backlog });
     this.#address = this.#server.address() as AddressInfo;
     this.#probeLater();
   }
@@ -153,7 +155,7 @@ export class Listener {
     if (this.#server.listening) NetServer.prototype.close.call(this.#server);
     const server = this.#createServer();
     try {
-      await listen(server, address, port);
+      await listen(server, { host: address, port, backlog: this.#options.backlog });
       this.#server = server;
       this.#numUnheard = 0;
       this.#options.figures.restarts++;
@@ -166,7 +168,10 @@ export class Listener {
   }
 }
 
-async function listen(server: Server, host: string, port: number): Promise<void> {
-  server.listen({ host, port });
+async function listen(
+  server: Server,
+  { backlog, ...where }: Pick<ListenerOptions, "host" | "port" | "backlog">,
+): Promise<void> {
+  server.listen({ ...where, ...(backlog !== undefined && { backlog }) });
   await once(server, "listening");
 }

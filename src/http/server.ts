@@ -4,7 +4,7 @@
  * @module
  */
 import { createApp } from "./app.ts";
-import { maxConnectionsFor, newConnectionFigures } from "./connections.ts";
+import { limitConnections, newConnectionFigures } from "./connections.ts";
 import { Listener } from "./listener.ts";
 import { type App, bridge } from "./node_bridge.ts";
 import type { AppDeps } from "./route.ts";
@@ -42,7 +42,7 @@ export async function startServer(deps: AppDeps): Promise<RunningServer> {
   const listener = new Listener({
     host: settings.host,
     port: settings.port,
-    maxConnections: maxConnectionsFor(settings.maxConnections),
+    ...limitConnections(settings.maxConnections),
     figures,
     handler: bridge(countInFlight(app, inFlight)),
   });

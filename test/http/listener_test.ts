@@ -3,7 +3,7 @@ import { connect as connectNode, Socket, type TcpNetConnectOpts } from "node:net
 import { fileURLToPath } from "node:url";
 import { Listener } from "../../src/http/listener.ts";
 import { startServer } from "../../src/http/server.ts";
-import { type ConnectionFigures, maxConnectionsFor } from "../../src/http/connections.ts";
+import { type ConnectionFigures, limitConnections } from "../../src/http/connections.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 const SERVER = fileURLToPath(new URL("../fixtures/small_server.ts", import.meta.url));
@@ -52,11 +52,12 @@ Deno.test("a server that ran out of file descriptors serves again when there are
   }
 });
 
-Deno.test("maxConnectionsFor() stays below what the process may open", () => {
-  assert.equal(maxConnectionsFor(4096, 1024), 928);
-  assert.equal(maxConnectionsFor(100, 1024), 100);
-  assert.equal(maxConnectionsFor(4096, 64), 32);
-  assert.equal(maxConnectionsFor(4096, 1_000_000), 4096);
+Deno.test("limitConnections() keeps connections, and those that wait, below what the process may open", () => {
+  assert.deepEqual(limitConnections(4096, 256), { maxConnections: 128, backlog: 32 });
+  assert.deepEqual(limitConnections(4096, 1024), { maxConnections: 800, backlog: 128 });
+  assert.deepEqual(limitConnections(100, 1024), { maxConnections: 100, backlog: 128 });
+  assert.deepEqual(limitConnections(4096, 64), { maxConnections: 32, backlog: 8 });
+  assert.deepEqual(limitConnections(4096, 1_000_000), { maxConnections: 4096, backlog: 511 });
 });
 
 Deno.test("at most a setting's connections are open: the longest idle gives way, else the new one", async () => {
