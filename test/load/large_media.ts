@@ -5,7 +5,7 @@
  */
 import { joinBytes } from "../../src/join_bytes.ts";
 import { FRAME_SAMPLES, makeFlacSilence } from "../fixtures/flac_silence.ts";
-import { greyJpeg, pngFile, zeros } from "../fixtures/picture_writer.ts";
+import { greyJpeg, pngFile, zeros } from "../fixtures/image_writer.ts";
 
 const SIDE = 8_000;
 const SAMPLE_RATE_KHZ = 16;
