@@ -19,7 +19,8 @@ import {
   type Search,
 } from "./attention.ts";
 import type { ProvenMask } from "./attention_mask.ts";
-import { type CachedOperand, followCache } from "./cached_operand.ts";
+import type { SpelledOutOperand } from "./spelled_out.ts";
+import { followCache } from "./traced_operand.ts";
 import { describeNode } from "./graph_index.ts";
 import { floatAttribute, intAttribute, type Node } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
@@ -77,19 +78,18 @@ function operandsWithCache(node: Node, search: Search): Operands {
   const [, key, value] = node.inputs as [string, string, string];
   const [keys, values] = [key, value].map((tensor) => {
     const heads = knownShape(search, tensor, node)[1]!;
-    const cached = followCache(search, tensor, { heads, transposed: false });
+    const cached = followCache(search, tensor, { heads, isTransposed: false });
     if (cached !== undefined && cached !== "changed") return cached;
     throw new Refusal(
       `${describeNode(node)} reads "${tensor}", which is ` +
         (cached ? "changed after it was cached." : "no cache of past keys or values."),
     );
-  }) as [CachedOperand, CachedOperand];
+  }) as [SpelledOutOperand, SpelledOutOperand];
   if (values.factor !== 1) throw new Refusal(`${describeNode(node)} reads scaled values.`);
-  const operand = (tensor: string): Operand => ({ tensor, layout: "head_major", offset: 0 });
   return {
-    k: operand(keys.added),
-    v: operand(values.added),
-    kvHeads: keys.kvHeads,
+    k: keys.operand,
+    v: values.operand,
+    kvHeads: keys.heads,
     headDim: keys.size,
     vHeadDim: values.size,
     factor: keys.factor,

@@ -5,10 +5,11 @@
  * @module
  */
 import type { FoundAttention, Layout } from "./attention.ts";
+import { proveMask } from "./attention_mask.ts";
 import { findGroupQueryAttention } from "./attention_gqa.ts";
 import { findMultiHeadAttention } from "./attention_mha.ts";
 import { findOnnxAttention } from "./attention_onnx.ts";
-import { findSpelledOutAttention } from "./attention_pattern.ts";
+import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
 import type { Search } from "./attention.ts";
 import { liveNodes } from "./graph_index.ts";
 import {
@@ -20,6 +21,8 @@ import {
   type Tensor,
 } from "./proto.ts";
 import { SHORT_LENGTHS } from "./probes.ts";
+import { Refusal } from "./refusal.ts";
+import { followCache } from "./traced_operand.ts";
 
 /** Domain of the nodes that stand for attentions; no runtime knows it. */
 export const SITE_DOMAIN = "hearth";
@@ -41,13 +44,34 @@ export interface SiteGraph {
   readonly sites: readonly PlacedSite[];
 }
 
+/** Spelled-out attentions of decoders, which append their keys and values to a cache. */
+const OF_CACHE: SpelledOutKind = {
+  trace(search, { queries, keys, values, heads, of }) {
+    const shape = search.probes.at(SHORT_LENGTHS[1]).value(queries)?.shape;
+    const k = followCache(search, keys, { heads, isTransposed: true });
+    const v = followCache(search, values, { heads, isTransposed: false });
+    if (k === undefined || v === undefined) return undefined;
+    if (shape === undefined || shape.length < 3 || shape.length > 4) {
+      throw new Refusal(
+        `The heads of the attention around ${of} are not [1, heads, tokens, size].`,
+      );
+    }
+    if (k === "changed" || v === "changed") {
+      throw new Refusal(`Around ${of} keys, values or weights are changed after they were cached.`);
+    }
+    const operand = { tensor: queries, layout: "head_major", offset: 0 } as const;
+    return { q: { operand, heads, size: shape.at(-1)!, factor: 1 }, k, v };
+  },
+  prove: proveMask,
+};
+
 /** Every attention of the graph, in its order. @throws {Refusal} when one of them cannot be expressed. */
 export function findAttentions(search: Search): FoundAttention[] {
   const finders = [
     findGroupQueryAttention,
     findMultiHeadAttention,
     findOnnxAttention,
-    findSpelledOutAttention,
+    (node: Node) => findSpelledOut(node, search, OF_CACHE),
   ];
   const found: FoundAttention[] = [];
   for (const node of search.index.graph.nodes) {

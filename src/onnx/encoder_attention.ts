@@ -17,16 +17,15 @@ import {
   scaleOf,
   type Search,
 } from "./attention.ts";
-import { HIDDEN_SCORE, readVisibility, type Visibility } from "./attention_mask.ts";
+import { readVisibility } from "./attention_mask.ts";
 import { readMultiHead } from "./attention_mha.ts";
-import { findSoftmaxProducts, keepsWeights, readScores } from "./attention_pattern.ts";
 import { proveWindow } from "./encoder_mask.ts";
 import { describeNode } from "./graph_index.ts";
 import { floatAttribute, intAttribute, intsAttribute, makeNode, type Node } from "./proto.ts";
 import { type Lengths, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
-import { findRows } from "./row_operand.ts";
-import { measureScores } from "./score_function.ts";
+import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
+import { findRows } from "./traced_operand.ts";
 
 /** The window that a node's own mask leaves. */
 function windowOf(node: Node, search: Search, mask: string | undefined): number | undefined {
@@ -132,63 +131,29 @@ function findOnnx(node: Node, search: Search): FoundAttention | undefined {
   };
 }
 
-/** `MatMul(softmax(f(MatMul(q, kᵀ)) + mask), v)`; what lies between its joints is measured, as for decoders. */
-function findSpelledOut(softmax: Node, search: Search): FoundAttention | undefined {
-  const { index, probes } = search;
-  const products = findSoftmaxProducts(index, softmax);
-  if (products === undefined) return undefined;
-  const of = describeNode(softmax);
-  const run = probes.at(SHORT_LENGTHS[0]);
-  const [queries, keys] = products.scores.inputs as [string, string];
-  const values = products.values.inputs[1]!;
-  const heads = run.value(queries)?.shape.at(-3) ?? 0;
-  const [q, k, v] = [
-    findRows(search, queries, { heads, isTransposed: false }),
-    findRows(search, keys, { heads, isTransposed: true }),
-    findRows(search, values, { heads, isTransposed: false }),
-  ];
-  if (q === undefined || k === undefined || v === undefined || q.kvHeads !== heads) {
+/** `MatMul(softmax(f(MatMul(q, kᵀ)) + mask), v)` of rows of tokens. */
+const OF_ROWS: SpelledOutKind = {
+  trace(search, { queries, keys, values, heads, of }) {
+    const q = findRows(search, queries, { heads, isTransposed: false });
+    const k = findRows(search, keys, { heads, isTransposed: true });
+    const v = findRows(search, values, { heads, isTransposed: false });
+    if (q !== undefined && k !== undefined && v !== undefined && q.heads === heads) {
+      return { q, k, v };
+    }
     throw new Refusal(
       `What the attention around ${of} reads cannot be traced back to the rows of tokens.`,
     );
-  }
-  if (k.kvHeads !== v.kvHeads || v.factor !== 1 || !keepsWeights(run, softmax, products.values)) {
-    throw new Refusal(`Around ${of} keys, values or weights are changed on their way.`);
-  }
-  const read = (lengths: Lengths, score: number) =>
-    readScores(probes, lengths, { scores: products.scores.outputs[0]!, softmax, score });
-  const { scale, softcap } = measureScores(
-    (score) => read({ pastLength: 0, numTokens: 3 }, score),
-    of,
-  );
-  const window = proveWindow(
-    (lengths): Visibility | undefined => {
-      const seen = read(lengths, 0);
-      return seen && Uint8Array.from(seen, (x) => x > HIDDEN_SCORE ? 1 : 0);
-    },
-    search.contextLength,
-    of,
-  );
-  return {
-    name: nameOf(softmax),
-    q: q.operand,
-    k: k.operand,
-    v: v.operand,
-    output: { tensor: products.values.outputs[0]!, layout: "head_major" },
-    heads,
-    kvHeads: k.kvHeads,
-    headDim: k.size,
-    vHeadDim: v.size,
-    scale: scale * q.factor * k.factor,
-    softcap,
-    window,
+  },
+  prove: (read, contextLength, of) => ({
+    window: proveWindow(read, contextLength, of),
     maxPositions: Infinity,
-  };
-}
+  }),
+};
 
 /** Every attention of an encoder, in its order. @throws {Refusal} when one of them cannot be expressed. */
 export function findEncoderAttentions(search: Search): FoundAttention[] {
-  const finders = [findMultiHead, findProjecting, findOnnx, findSpelledOut];
+  const ofRows = (node: Node) => findSpelledOut(node, search, OF_ROWS);
+  const finders = [findMultiHead, findProjecting, findOnnx, ofRows];
   return search.index.graph.nodes.flatMap((node) => {
     for (const find of finders) {
       const found = find(node, search);

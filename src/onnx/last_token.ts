@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { numbered } from "./cached_operand.ts";
+import { numbered } from "./traced_operand.ts";
 import type { Evaluation } from "./evaluate/evaluation.ts";
 import { type Graph, int64Tensor, makeNode, type Node, type Tensor } from "./proto.ts";
 import { type Probes, SHORT_LENGTHS } from "./probes.ts";

@@ -1,22 +1,26 @@
 /**
- * Where the operands of an attention lie in the rows that the graph makes of its tokens, whatever nodes bring them
- * into the order of heads.
+ * Where the operands of an attention lie, whatever nodes bring them into the order of heads: in the rows that the graph
+ * makes of its tokens, or in a cache that it appends to itself, by `Concat`.
+ *
+ * A tensor is fed with numbers that tell an element's offset; what an operand is made of it shows in the numbers.
  *
  * @module
  */
-import type { Operand, Search } from "./attention.ts";
-import { numbered } from "./cached_operand.ts";
+import { findCacheInput, type Operand, type Search } from "./attention.ts";
 import { elementsOf } from "./dtype.ts";
+import type { Value } from "./evaluate/value.ts";
 import type { GraphIndex } from "./graph_index.ts";
-import type { Node } from "./proto.ts";
-import { SHORT_LENGTHS } from "./probes.ts";
+import { type Lengths, SHORT_LENGTHS } from "./probes.ts";
+import { intAttribute, type Node } from "./proto.ts";
+import type { SpelledOutOperand } from "./spelled_out.ts";
 
-/** Between the rows and the product, no other operators are looked through. */
+/** Between rows or a cache and the product, no other operators are looked through. */
 const MOVING = new Set(
   "Transpose Reshape Unsqueeze Squeeze Expand Tile Split Slice Gather Cast Mul Div Identity".split(
     " ",
   ),
 );
+const MOVING_OR_JOINING = MOVING.union(new Set(["Concat"]));
 
 /** Heads of an operand: `[heads, tokens, size]`, or `[heads, size, tokens]`. */
 export interface HeadOrder {
@@ -24,17 +28,32 @@ export interface HeadOrder {
   readonly isTransposed: boolean;
 }
 
-/** An operand traced back to rows. */
-export interface RowOperand {
-  readonly operand: Operand;
-  /** How many heads the rows have; each may serve several of the operand's. */
-  readonly kvHeads: number;
-  readonly size: number;
-  /** Every element is multiplied by this on the way. */
-  readonly factor: number;
+/** The first node that satisfies `isGoal`, looking back from a tensor through these operators. */
+export function findBack(
+  index: GraphIndex,
+  tensor: string,
+  through: ReadonlySet<string>,
+  isGoal: (node: Node) => boolean,
+): Node | undefined {
+  const seen = new Set<string>();
+  const open = [tensor];
+  for (let name = open.shift(); name !== undefined; name = open.shift()) {
+    const node = index.producers.get(name);
+    if (node === undefined || seen.has(name)) continue;
+    seen.add(name);
+    if (isGoal(node)) return node;
+    if (through.has(node.opType)) open.push(...node.inputs);
+  }
+  return undefined;
 }
 
-type Trace = Omit<RowOperand, "operand"> & Pick<Operand, "layout" | "offset">;
+/** Numbers that tell an element's offset: 1, 2, 3 … */
+export function numbered(value: Value): Value {
+  const data = Float64Array.from({ length: elementsOf(value.shape) }, (_, i) => i + 1);
+  return { ...value, data };
+}
+
+type Trace = Omit<SpelledOutOperand, "operand"> & Pick<Operand, "layout" | "offset">;
 
 function isClose(a: number, b: number): boolean {
   return Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(a), Math.abs(b));
@@ -43,15 +62,15 @@ function isClose(a: number, b: number): boolean {
 /** How `operand` reads `tensor` in a run; `undefined` when not as heads of rows. */
 function traceAt(
   { probes }: Search,
-  { tensor, operand, order, run }: {
+  { tensor, operand, order, lengths, length: numTokens }: {
     readonly tensor: string;
     readonly operand: string;
     readonly order: HeadOrder;
-    readonly run: 0 | 2;
+    readonly lengths: Lengths;
+    /** Rows that the tensor has. */
+    readonly length: number;
   },
 ): Trace | undefined {
-  const lengths = SHORT_LENGTHS[run];
-  const { numTokens } = lengths;
   const { heads, isTransposed } = order;
   const evaluation = probes.at(lengths);
   const source = evaluation.value(tensor);
@@ -91,22 +110,22 @@ function traceAt(
   const layout = isTokenMajor ? "token_major" : "head_major";
   return layout === "head_major" && offset !== 0
     ? undefined
-    : { kvHeads, size, factor, layout, offset };
+    : { heads: kvHeads, size, factor, layout, offset };
 }
 
 function traceRows(
   search: Search,
   tensor: string,
   reading: { readonly operand: string; readonly order: HeadOrder },
-): RowOperand | undefined {
-  const [short, longer] = ([0, 2] as const).map((run) =>
-    traceAt(search, { ...reading, tensor, run })
+): SpelledOutOperand | undefined {
+  const [short, longer] = [SHORT_LENGTHS[0], SHORT_LENGTHS[2]].map((lengths) =>
+    traceAt(search, { ...reading, tensor, lengths, length: lengths.numTokens })
   );
   if (short === undefined || longer === undefined) return undefined;
-  const { kvHeads, size, factor, layout, offset } = short;
-  const agrees = kvHeads === longer.kvHeads && size === longer.size && layout === longer.layout &&
+  const { heads, size, factor, layout, offset } = short;
+  const agrees = heads === longer.heads && size === longer.size && layout === longer.layout &&
     offset === longer.offset && isClose(factor, longer.factor);
-  return agrees ? { operand: { tensor, layout, offset }, kvHeads, size, factor } : undefined;
+  return agrees ? { operand: { tensor, layout, offset }, heads, size, factor } : undefined;
 }
 
 /** What a node moves: its largest input that is no constant. */
@@ -125,15 +144,47 @@ export function findRows(
   search: Search,
   operand: string,
   order: HeadOrder,
-): RowOperand | undefined {
+): SpelledOutOperand | undefined {
   const { index, probes } = search;
   const run = probes.at(SHORT_LENGTHS[0]);
   const sizeOf = (name: string) => elementsOf(run.value(name)?.shape ?? [0]);
-  let found: RowOperand | undefined;
+  let found: SpelledOutOperand | undefined;
   for (let name: string | undefined = operand; name !== undefined;) {
     found = traceRows(search, name, { operand, order }) ?? found;
     const node = index.producers.get(name);
     name = node && MOVING.has(node.opType) ? movedBy(index, node, sizeOf) : undefined;
   }
   return found;
+}
+
+/** The `Concat` of past and new rows behind an operand, along the tokens. */
+function findCache(search: Search, tensor: string): Node | undefined {
+  return findBack(search.index, tensor, MOVING_OR_JOINING, (node) => {
+    const [past, added] = node.inputs;
+    if (node.opType !== "Concat" || node.inputs.length !== 2) return false;
+    const axis = intAttribute(node, "axis") ?? 0;
+    return (axis === 2 || axis === -2) && findCacheInput(search, past!) !== undefined &&
+      findCacheInput(search, added!) === undefined;
+  });
+}
+
+/**
+ * What is appended to the cache behind an operand of a product.
+ *
+ * @returns `undefined` when there is none, `"changed"` when the operand is more than a reading of it.
+ */
+export function followCache(
+  search: Search,
+  operand: string,
+  order: HeadOrder,
+): SpelledOutOperand | "changed" | undefined {
+  const concat = findCache(search, operand);
+  if (concat === undefined) return undefined;
+  const lengths = SHORT_LENGTHS[1];
+  const length = lengths.pastLength + lengths.numTokens;
+  const trace = traceAt(search, { tensor: concat.outputs[0]!, operand, order, lengths, length });
+  if (trace?.layout !== "head_major") return "changed";
+  const { heads, size, factor } = trace;
+  const added = { tensor: concat.inputs[1]!, layout: "head_major", offset: 0 } as const;
+  return { operand: added, heads, size, factor };
 }

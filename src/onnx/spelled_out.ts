@@ -1,15 +1,14 @@
 /**
  * Attention spelled out in ONNX's basic operators, as Optimum and PyTorch export it:
- * `MatMul(softmax(f(MatMul(q, concat(past, k)ᵀ)) + mask), concat(past, v))`.
+ * `MatMul(softmax(f(MatMul(q, kᵀ)) + mask), v)`, where keys and values are rows of tokens or of a cache.
  *
  * Only the skeleton is matched. What lies between its joints (scales, masks, repeated heads, casts) is not
  * recognised by shape but measured: fed with known numbers in a partial evaluation, it must do what an attention does.
  *
  * @module
  */
-import { type FoundAttention, nameOf, type Search } from "./attention.ts";
-import { HIDDEN_SCORE, proveMask, type Visibility } from "./attention_mask.ts";
-import { findBack, followCache, numbered } from "./cached_operand.ts";
+import { type FoundAttention, nameOf, type Operand, type Search } from "./attention.ts";
+import { HIDDEN_SCORE, type MaskReader } from "./attention_mask.ts";
 import { elementsOf } from "./dtype.ts";
 import type { Evaluation } from "./evaluate/evaluation.ts";
 import type { Value } from "./evaluate/value.ts";
@@ -18,11 +17,13 @@ import type { Node } from "./proto.ts";
 import { type Lengths, type Probes, SHORT_LENGTHS } from "./probes.ts";
 import { Refusal } from "./refusal.ts";
 import { measureScores } from "./score_function.ts";
+import { findBack, numbered } from "./traced_operand.ts";
 
 /** Between the product of q and k and the softmax, and after it, no other operators are looked through. */
 const POINTWISE = new Set(
   "Add Sub Mul Div Where Cast Tanh Min Max Clip Identity Dropout IsNaN Reshape".split(" "),
 );
+
 /** The product that takes the softmax's result as its first factor. */
 function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
   const open = [softmax.outputs[0]!];
@@ -36,7 +37,7 @@ function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
 }
 
 /** Whether what lies between the softmax and the second product leaves the weights as they are. */
-export function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
+function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
   const [from, to] = [softmax.outputs[0]!, product.inputs[0]!];
   const weights = run.value(from);
   if (weights === undefined) return false;
@@ -52,7 +53,7 @@ function oneHead(scores: Value, { pastLength, numTokens }: Lengths): readonly nu
 }
 
 /** What a softmax sees of a run: which keys, and through which function of the score. */
-export function readScores(
+function readScores(
   probes: Probes,
   lengths: Lengths,
   { scores, softmax, score }: {
@@ -75,7 +76,7 @@ export function readScores(
 }
 
 /** The products before and after a softmax; `undefined` where it has none. */
-export function findSoftmaxProducts(
+function findSoftmaxProducts(
   index: GraphIndex,
   softmax: Node,
 ): { readonly scores: Node; readonly values: Node } | undefined {
@@ -86,58 +87,89 @@ export function findSoftmaxProducts(
   return scores && values && { scores, values };
 }
 
-/** Recognises the attention whose softmax this is; `undefined` when it is none over a cache. */
-export function findSpelledOutAttention(
+/** An operand of a spelled-out attention, and what it is multiplied by on the way. */
+export interface SpelledOutOperand {
+  readonly operand: Operand;
+  readonly heads: number;
+  readonly size: number;
+  readonly factor: number;
+}
+
+/** What a spelled-out attention reads. */
+export interface SpelledOutOperands {
+  readonly q: SpelledOutOperand;
+  readonly k: SpelledOutOperand;
+  readonly v: SpelledOutOperand;
+}
+
+/** The inputs of the two products. */
+export interface ProductInputs {
+  readonly queries: string;
+  /** `[…, size, keys]`. */
+  readonly keys: string;
+  readonly values: string;
+  readonly heads: number;
+  /** The softmax, for messages. */
+  readonly of: string;
+}
+
+/** What sets attentions over a cache and those of encoders apart. */
+export interface SpelledOutKind {
+  /** @returns `undefined` where it is none of this kind. @throws {Refusal} where it cannot be expressed. */
+  trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
+  /** @throws {Refusal} for a mask that this kind does not have. */
+  prove(
+    read: MaskReader,
+    contextLength: number,
+    of: string,
+  ): Pick<FoundAttention, "localWindow" | "window" | "maxPositions">;
+}
+
+/** Recognises the attention whose softmax this is; `undefined` when it is none of the kind. */
+export function findSpelledOut(
   softmax: Node,
   search: Search,
+  kind: SpelledOutKind,
 ): FoundAttention | undefined {
-  const { index, probes } = search;
+  const { index, probes, contextLength } = search;
   const products = findSoftmaxProducts(index, softmax);
   if (products === undefined) return undefined;
-  const { scores: scoreProduct, values: valueProduct } = products;
   const of = describeNode(softmax);
   const run = probes.at(SHORT_LENGTHS[1]);
-  const scores = scoreProduct.outputs[0]!;
-  const query = run.value(scoreProduct.inputs[0]!)?.shape;
-  const heads = query?.at(-3) ?? 0;
-  const keys = followCache(search, scoreProduct.inputs[1]!, { heads, transposed: true });
-  const values = followCache(search, valueProduct.inputs[1]!, { heads, transposed: false });
-  if (keys === undefined || values === undefined) return undefined;
-  if (query === undefined || query.length < 3 || query.length > 4) {
-    throw new Refusal(`The heads of the attention around ${of} are not [1, heads, tokens, size].`);
-  }
+  const [queries, keys] = products.scores.inputs as [string, string];
+  const heads = run.value(queries)?.shape.at(-3) ?? 0;
+  const inputs = { queries, keys, values: products.values.inputs[1]!, heads, of };
+  const operands = kind.trace(search, inputs);
+  if (operands === undefined) return undefined;
+  const { q, k, v } = operands;
   if (
-    keys === "changed" || values === "changed" || values.factor !== 1 ||
-    !keepsWeights(run, softmax, valueProduct)
+    q.heads !== heads || k.heads !== v.heads || v.factor !== 1 ||
+    !keepsWeights(run, softmax, products.values)
   ) {
-    throw new Refusal(`Around ${of} keys, values or weights are changed after they were cached.`);
+    throw new Refusal(`Around ${of} keys, values or weights are changed on their way.`);
   }
   const read = (lengths: Lengths, score: number) =>
-    readScores(probes, lengths, { scores, softmax, score });
-  const { scale, softcap } = measureScores(
-    (score) => read(SHORT_LENGTHS[0], score),
-    of,
-  );
-  const mask = proveMask(
-    (lengths): Visibility | undefined => {
+    readScores(probes, lengths, { scores: products.scores.outputs[0]!, softmax, score });
+  const { scale, softcap } = measureScores((score) => read(SHORT_LENGTHS[0], score), of);
+  const mask = kind.prove(
+    (lengths) => {
       const seen = read(lengths, 0);
       return seen && Uint8Array.from(seen, (x) => x > HIDDEN_SCORE ? 1 : 0);
     },
-    search.contextLength,
+    contextLength,
     of,
   );
-  const operand = (tensor: string) => ({ tensor, layout: "head_major" as const, offset: 0 });
   return {
     name: nameOf(softmax),
-    q: operand(scoreProduct.inputs[0]!),
-    k: operand(keys.added),
-    v: operand(values.added),
-    output: { tensor: valueProduct.outputs[0]!, layout: "head_major" },
+    q: q.operand,
+    k: k.operand,
+    v: v.operand,
+    output: { tensor: products.values.outputs[0]!, layout: "head_major" },
     heads,
-    kvHeads: keys.kvHeads,
-    headDim: keys.size,
-    vHeadDim: values.size,
-    scale: scale * keys.factor,
+    kvHeads: k.heads,
+    headDim: k.size,
+    vHeadDim: v.size,
+    scale: scale * q.factor * k.factor,
     softcap,
     ...mask,
   };
