@@ -51,7 +51,6 @@ const StructuredOutputs = z.object({
   whitespace_pattern: notServed,
 }, { error: "an object with one of json, regex, choice and grammar" });
 
-/** See the module. */
 export const STRUCTURED_OUTPUT = {
   response_format: ResponseFormat.nullish()
     .describe("What the answer must look like; a schema is kept to whether strict or not"),

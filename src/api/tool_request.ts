@@ -46,7 +46,6 @@ const ToolChoice = z.union([
   z.discriminatedUnion("type", [NamedTool, AllowedTools], { error: choiceWanted }),
 ], { error: choiceWanted });
 
-/** See the module. */
 export const TOOL_FIELDS = {
   tools: listOf(Tool, { max: MAX_TOOLS }).nullish().describe("Functions that the model may call"),
   tool_choice: ToolChoice.nullish()

@@ -1,5 +1,5 @@
 /**
- * What a decoder needs of a device.
+ * What models need of a device: sessions, memory, and the kernels that run between graphs.
  *
  * @module
  */

@@ -8,7 +8,6 @@ import { resolveModel } from "../hub/resolve.ts";
 import { type Command, defineCommand } from "./command.ts";
 import { PULL_FLAGS, REPORT_FLAGS, RM_FLAGS, RUN_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
-/** See the module. */
 export const COMMANDS: readonly [Command, ...Command[]] = [
   defineCommand({
     name: "serve",

@@ -4,9 +4,11 @@
  * @module
  */
 import { basename, dirname, join, resolve } from "node:path";
+import { DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { contextLengthOf } from "../models/text_sizes.ts";
-import { openAnyFolder } from "../hub/model_folder.ts";
+import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
+import { familyOf } from "../models/families.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { EncoderCut } from "../onnx/encoder_cut.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
@@ -35,19 +37,30 @@ async function isFile(path: string): Promise<boolean> {
   return (await Deno.stat(path).catch(() => undefined))?.isFile ?? false;
 }
 
-/** The folder's graphs of a decoder, the plain one first; where it has none, all of its graphs. */
-async function findGraphs(folder: string): Promise<string[]> {
-  const { files } = await openAnyFolder(folder);
-  const graphs = [...files].filter((file) => file.endsWith(".onnx")).sort();
-  if (graphs.length === 0) {
+/** The graphs that the folder's family runs, the main one first, each in all dtypes; else all of its graphs. */
+async function findGraphs(path: string): Promise<string[]> {
+  const folder = await openAnyFolder(path);
+  const all = [...folder.files].filter((file) => file.endsWith(".onnx")).sort();
+  if (all.length === 0) {
     throw new StartupError(
-      `${folder} has no graph to inspect: no onnx/model*.onnx, nor any other .onnx.`,
+      `${path} has no graph to inspect: no onnx/model*.onnx, nor any other .onnx.`,
     );
   }
-  const decoders = graphs.filter((file) =>
-    /^onnx\/(model|decoder_model_merged)(_[a-z0-9]+)?\.onnx$/.test(file)
-  );
-  return (decoders.length > 0 ? decoders : graphs).map((graph) => join(folder, graph));
+  const run = graphsOfFamily(folder);
+  return (run.length > 0 ? run : all).map((graph) => join(path, graph));
+}
+
+function graphsOfFamily(folder: ModelFolder): string[] {
+  try {
+    const files = familyOf(folder).graphs(folder).flatMap(({ name, paths }) =>
+      DTYPES.map((dtype) => paths === undefined ? graphFile(name, dtype) : paths[dtype])
+    );
+    return files.filter((file) => file !== undefined && folder.files.has(file)) as string[];
+  } catch (error) {
+    // A folder of no family may be looked at all the same.
+    if (error instanceof StartupError) return [];
+    throw error;
+  }
 }
 
 /** The context length of the folder a graph belongs to, if there is such a folder and it says. */

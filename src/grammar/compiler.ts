@@ -18,7 +18,7 @@ import { Vocabulary } from "./vocabulary.ts";
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
-/** See the module. Its memory is taken when the first grammar is compiled. */
+/** Its memory is taken when the first grammar is compiled. */
 export class GrammarCompiler {
   readonly #readTokens: () => GrammarTokens;
   #vocabulary: Vocabulary | undefined;

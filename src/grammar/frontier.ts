@@ -12,7 +12,6 @@ import { type Call, Closure, returnsOf, type Thread, type TokenEdge } from "./cl
 import { type ByteClasses, joinClasses, NOTHING } from "./expressions.ts";
 import { ANY_TOKEN, type Network } from "./rules.ts";
 
-/** See the module. */
 export interface Frontier {
   readonly threads: readonly Thread[];
   readonly tokens: readonly TokenEdge[];

@@ -34,7 +34,6 @@ export type Edge =
   | { readonly kind: "token"; readonly value: number; readonly next: number }
   | { readonly kind: "rule"; readonly value: number; readonly next: number };
 
-/** See the module. */
 export interface Network {
   readonly expressions: Expressions;
   readonly edges: readonly (readonly Edge[])[];

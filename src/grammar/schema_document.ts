@@ -108,7 +108,6 @@ const REFUSED = new Set([
   "$recursiveRef",
 ]);
 
-/** See the module. */
 export class SchemaDocument {
   readonly root: SchemaNode;
   readonly #rootSchema: unknown;

@@ -23,7 +23,6 @@ export interface OtherMembers {
   readonly schemas: readonly SchemaNode[];
 }
 
-/** See the module. */
 export interface ObjectFacts {
   /** In the order in which they are written. */
   readonly members: readonly Member[];

@@ -4,7 +4,6 @@
  * @module
  */
 
-/** See the module. */
 export class TokenTrie {
   /** Of the first tokens with some bytes, and of each the next with the same; -1 for none. */
   readonly #tokens: Int32Array;

@@ -14,7 +14,6 @@ import { TokenTrie } from "./token_trie.ts";
 /** Plain tokens of more characters are looked at one by one. */
 const MAX_PLAIN_CHARS = 64;
 
-/** See the module. */
 export class Vocabulary {
   readonly tokens: GrammarTokens;
   /** Words of a mask. */

@@ -43,7 +43,6 @@ export interface ListenerOptions {
   readonly call?: typeof connect | undefined;
 }
 
-/** See the module. */
 export class Listener {
   readonly #options: ListenerOptions;
   readonly #connections: Connections;

@@ -27,7 +27,6 @@ interface Entry extends StoredResponse {
   readonly numBytes: number;
 }
 
-/** See the module. */
 export class ResponseStore {
   readonly #limits: ResponseStoreLimits;
   /** The oldest first. */

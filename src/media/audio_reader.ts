@@ -16,7 +16,7 @@ export interface AudioReaderOptions extends DecodeAudioOptions {
 }
 
 /**
- * See the module. A recording that fits into what is kept is decoded once; a longer one again each time the place asked
+ * A recording that fits into what is kept is decoded once; a longer one again each time the place asked
  * for lies before what is still there, so it is best read from the beginning to the end.
  */
 export class AudioReader implements AsyncDisposable {

@@ -27,7 +27,6 @@ export interface ActiveRequest {
   readonly answer: (signal: AbortSignal, slot: number) => Promise<void>;
 }
 
-/** See the module. */
 export class ActiveRequests {
   readonly #active = new Map<AbortController, Promise<void>>();
   readonly #semaphore: Semaphore | undefined;

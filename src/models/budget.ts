@@ -9,7 +9,7 @@ interface Waiting extends Waiter {
   readonly enter: () => void;
 }
 
-/** See the module. Whoever wants little passes those who want much, though not for ever. */
+/** Whoever wants little passes those who want much, though not for ever. */
 export class Budget {
   readonly #total: number;
   #left: number;

@@ -34,7 +34,6 @@ export interface CompletionOptions {
   readonly emit: (event: ChatEvent) => void;
 }
 
-/** See the module. */
 export class Completion {
   readonly #options: CompletionOptions;
   readonly #choices: readonly Choice[];

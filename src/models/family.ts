@@ -29,7 +29,6 @@ export interface OpenContext {
 /** What opens models, for whoever has the device: it brings all packages that models need. */
 export type Loaders = typeof loaders;
 
-/** See the module. */
 export interface Family {
   /** Its `model_type`, where it has one. */
   readonly name: string;

@@ -41,7 +41,6 @@ export interface LengthOptions {
   readonly param?: string | undefined;
 }
 
-/** See the module. */
 export class LongTextEncoder {
   readonly #options: LongTextOptions;
   #maxTokenChars: number | undefined;

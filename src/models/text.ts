@@ -30,7 +30,6 @@ export interface TextModelParts {
   readonly prefixCache: boolean;
 }
 
-/** See the module. */
 export class TextModel implements Model {
   readonly kind = "text";
   readonly dtype: Dtype;

@@ -14,7 +14,7 @@ const CACHE_BYTES = 4 * 2 ** 20;
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
 type ReadBytes = (offset: number, into: Uint8Array) => void;
 
-/** See the module. It owns open files. */
+/** It owns open files. */
 export class EmbeddingTable {
   readonly #lookup: EmbeddingLookup;
   readonly #files = new Map<string, Deno.FsFile>();

@@ -50,7 +50,6 @@ function spawnModelWorker(): Worker {
   return new Worker(new URL("../worker/worker.ts", import.meta.url), { type: "module" });
 }
 
-/** See the module. */
 export class WorkerSupervisor {
   readonly #load: LoadOptions | Prepare;
   readonly #spawnWorker: () => Worker;

@@ -58,6 +58,26 @@ Deno.test("hearth inspect of a detector and recognisers says of each graph why i
   assert.match(lines[1]!, /onnx\/rec_en\.onnx: not cut\. \S/);
 });
 
+Deno.test("hearth inspect of a family with several graphs looks at those that it runs, and at no other", async () => {
+  const source = new URL("../../models/hearth-demo-asr/", import.meta.url).pathname;
+  const folder = await Deno.makeTempDir();
+  try {
+    await Deno.mkdir(`${folder}/onnx`);
+    await Deno.copyFile(`${source}config.json`, `${folder}/config.json`);
+    for (const graph of ["encoder_model", "decoder_model_merged"]) {
+      await Deno.copyFile(`${source}onnx/${graph}.onnx`, `${folder}/onnx/${graph}.onnx`);
+    }
+    await Deno.copyFile(`${source}onnx/encoder_model.onnx`, `${folder}/onnx/other.onnx`);
+    const { stdout } = await runHearth(["inspect", folder]);
+    const graphs = stdout.split("\n").flatMap((line) =>
+      /onnx\/(\w+)\.onnx: /.exec(line)?.[1] ?? []
+    );
+    assert.deepEqual(graphs, ["decoder_model_merged", "encoder_model"]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
 Deno.test("hearth inspect of a folder without a graph says what it looked for", async () => {
   const folder = await Deno.makeTempDir();
   try {

@@ -50,7 +50,6 @@ const FILTERS: readonly ResampleFilter[] = [
   "lanczos",
 ];
 
-/** See the module. */
 export const RESIZE_CASES: readonly ResizeCase[] = [
   ...FILTERS.flatMap((filter): ResizeCase[] => [
     { name: `${filter}, shrinking`, image: noiseImage(101, 67), form: formOf({ filter }) },

@@ -82,8 +82,6 @@ function chat(kind: LoadKind, content: unknown): SmallRequest {
 }
 
 /**
- * See the module.
- *
  * @param index of no two with different ones the media are the same: none is answered from a cache.
  */
 export function smallRequest(kind: LoadKind, index = 0): SmallRequest {

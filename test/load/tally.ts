@@ -10,7 +10,6 @@ export interface TallyData {
   readonly ends: Record<string, number>;
 }
 
-/** See the module. */
 export class Tally implements TallyData {
   readonly seconds: number[];
   readonly ends: Record<string, number>;

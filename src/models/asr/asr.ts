@@ -25,7 +25,6 @@ export interface AsrModelOptions {
   readonly openRecogniser: (metrics: SpeechMetrics) => Recogniser;
 }
 
-/** See the module. */
 export class AsrModel implements Model {
   readonly kind = "asr";
   readonly dtype: Dtype;

@@ -7,7 +7,6 @@ import { StartupError } from "../../errors.ts";
 import type { CtcVocabulary } from "./ctc.ts";
 import type { Json } from "../../hub/model_folder.ts";
 
-/** See the module. */
 export interface CtcConfig {
   readonly vocabulary: CtcVocabulary;
   /** From one frame of the output to the next. */

@@ -11,7 +11,6 @@ import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import { templateSourcesOf } from "../chat/chat_template.ts";
 import type { GenerateOptions, SpeechModelClass } from "./transformers_speech.ts";
 
-/** See the module. */
 export interface GeneratingFamily {
   readonly modelClass: SpeechModelClass;
   readonly languages: SpokenLanguages;

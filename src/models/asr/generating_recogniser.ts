@@ -56,7 +56,6 @@ export interface GeneratingParts {
   readonly dispose: () => Promise<void>;
 }
 
-/** See the module. */
 export class GeneratingRecogniser implements Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;

@@ -32,7 +32,7 @@ const OUTPUTS = ["output", "stateN"];
 /** Windows after which messages get their turn: some 5 ms. */
 const WINDOWS_PER_TURN = 16;
 
-/** See the module. Serves several recordings at a time. */
+/** Serves several recordings at a time. */
 export class VoiceActivity {
   readonly #session: Session;
   readonly #config: Json;

@@ -8,7 +8,6 @@ import { HearthError, StartupError } from "../../errors.ts";
 import type { Json } from "../../hub/model_folder.ts";
 import { UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 
-/** See the module. */
 export interface WhisperConfig {
   readonly vocabSize: number;
   readonly startToken: number;

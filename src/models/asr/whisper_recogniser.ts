@@ -26,7 +26,6 @@ export interface WhisperParts extends TranscriberDeps {
   readonly maxRecordings: number;
 }
 
-/** See the module. */
 export class WhisperRecogniser implements Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;

@@ -51,7 +51,7 @@ const SHORTEST_SECONDS = 0.1;
 /** After more silence than this, models lose the thread. */
 const LONGEST_SILENCE_SECONDS = 3;
 
-/** See the module. `next()` and `accept()` take turns. */
+/** `next()` and `accept()` take turns. */
 export class Sequential {
   readonly #options: SequentialOptions;
   #seekFrame = 0;

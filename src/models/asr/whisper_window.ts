@@ -42,7 +42,6 @@ export interface DecodedWindow extends WindowResult {
   readonly alignment?: Float32Array | undefined;
 }
 
-/** See the module. */
 export class WindowAttempts {
   languageToken: number | undefined;
   noSpeechProbability = 0;

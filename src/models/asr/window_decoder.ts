@@ -29,7 +29,6 @@ export interface WindowDecoderOptions {
   readonly alignmentHeads: readonly SiteHeads[];
 }
 
-/** See the module. */
 export class WindowDecoder {
   readonly #options: WindowDecoderOptions;
   readonly #engine: EngineLoop;

@@ -27,7 +27,7 @@ export interface AnswerDelta {
   readonly toolCalls: readonly ToolCallDelta[];
 }
 
-/** See the module. What it gives does not depend on how the text is cut into pieces. */
+/** What it gives does not depend on how the text is cut into pieces. */
 export class AnswerParser {
   readonly #form: AnswerForm;
   readonly #reader = new TextReader();

@@ -24,7 +24,6 @@ const PROBE_FUNCTION = "judge_my_vow";
 const TOOLS_OF_MESSAGE = /\bmessage(\.tools\b|\[['"]tools['"]\])/;
 const SWITCHES_OF_THOUGHT = ["enable_thinking", "thinking"] as const;
 
-/** See the module. */
 export class ChatTemplate {
   readonly #sources: TemplateSources;
   readonly #specialTokens: Readonly<Record<string, string>>;

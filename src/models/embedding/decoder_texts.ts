@@ -10,7 +10,6 @@ import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
 
-/** See the module. */
 export class DecoderTexts implements TextRunner {
   readonly #decoder: RowDecoder;
   readonly #engine: EngineLoop<RowToken>;

@@ -31,7 +31,6 @@ const SENTENCE_OUTPUT = "sentence_embedding";
 /** Outputs that hold a vector per token. */
 const TOKEN_OUTPUTS = ["last_hidden_state", "token_embeddings", "hidden_states"];
 
-/** See the module. */
 export class EmbeddingModel extends TextModel implements Model {
   readonly kind = "embedding";
   readonly #loaded: LoadedTexts;

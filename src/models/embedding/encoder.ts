@@ -47,7 +47,6 @@ export const MAX_TEXTS = 256;
 /** Inputs that are filled in by token. */
 const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
 
-/** See the module. */
 export class Encoder implements BatchEncoder {
   readonly maxTexts = MAX_TEXTS;
   readonly pads = true;

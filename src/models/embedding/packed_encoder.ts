@@ -40,7 +40,7 @@ export interface PackedEncoderOptions {
 const ACTIVATION_BYTES = 256 * 2 ** 20;
 const MAX_TOKENS = 16_384;
 
-/** See the module. It owns sessions, attention and memory. */
+/** It owns sessions, attention and memory. */
 export class PackedEncoder implements BatchEncoder {
   readonly maxTexts = MAX_TEXTS;
   readonly maxTokens: number;

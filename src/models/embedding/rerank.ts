@@ -18,7 +18,6 @@ import { TextModel } from "./text_model.ts";
 
 const LOGITS = "logits/float32";
 
-/** See the module. */
 export class RerankModel extends TextModel implements Model {
   readonly kind = "rerank";
   readonly #form: PairForm;

@@ -39,7 +39,7 @@ export interface BatcherOptions {
   readonly maxBatchTokens?: number | undefined;
 }
 
-/** See the module. It owns the encoder. */
+/** It owns the encoder. */
 export class TextBatcher implements TextRunner {
   readonly metrics: TextMetrics;
   readonly #encoder: BatchEncoder;

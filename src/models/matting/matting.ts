@@ -38,7 +38,6 @@ export interface MattingModelParts {
   readonly maxImagePixels?: number | undefined;
 }
 
-/** See the module. */
 export class MattingModel implements Model {
   readonly kind = "matting";
   readonly dtype: Dtype;

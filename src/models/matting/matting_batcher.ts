@@ -36,7 +36,6 @@ interface Job {
   readonly onError: (error: unknown) => void;
 }
 
-/** See the module. */
 export class MattingBatcher {
   readonly #options: MattingBatcherOptions;
   #takesBatches: boolean;

@@ -5,7 +5,6 @@
  */
 import type { Json } from "../../hub/model_folder.ts";
 
-/** See the module. */
 export interface MattingFamily {
   readonly name: string;
   /** Stands in for a `preprocessor_config.json` that the folder lacks. */

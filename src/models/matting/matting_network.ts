@@ -31,7 +31,7 @@ export interface MattingRow {
   readonly form: TensorForm;
 }
 
-/** See the module. One call at a time. */
+/** One call at a time. */
 export class MattingNetwork {
   readonly images: ImageKernels;
   readonly #parts: MattingNetworkParts;

@@ -17,7 +17,6 @@ type ImageProcessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["fro
 /** Most pixels that an image may be resized to: where only the shorter side is given, a strip would become huge. */
 const MAX_RESIZED_PIXELS = 32e6;
 
-/** See the module. */
 export class ImageReader {
   readonly #transformers: Transformers;
   readonly #processor: ImageProcessor;

@@ -20,7 +20,6 @@ export interface LineClassifierParts {
 /** Most lines in one run. */
 const MAX_LINES = 32;
 
-/** See the module. */
 export class LineClassifier {
   readonly #parts: LineClassifierParts;
 

@@ -27,7 +27,6 @@ export interface LineDetectorParts {
   readonly config: DetectionConfig;
 }
 
-/** See the module. */
 export class LineDetector {
   readonly #parts: LineDetectorParts;
 

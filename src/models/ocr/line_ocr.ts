@@ -34,7 +34,6 @@ interface Work {
   readonly signal: AbortSignal;
 }
 
-/** See the module. */
 export class LineOcrModel implements Model {
   readonly kind = "ocr";
   readonly dtype = "fp32";

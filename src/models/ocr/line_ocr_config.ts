@@ -81,7 +81,6 @@ export interface RecognitionConfig {
   readonly characters: readonly string[];
 }
 
-/** See the module. */
 export interface LineOcrConfig {
   readonly detection: DetectionConfig;
   readonly classification: ClassificationConfig | undefined;

@@ -53,7 +53,6 @@ const LINE_ASPECT = 2;
 /** Lines so much higher than wide stand on their side. */
 const STANDING_ASPECT = 1.5;
 
-/** See the module. */
 export class LineReader {
   readonly #parts: LineReaderParts;
 

@@ -26,7 +26,6 @@ const MAX_LINES = 8;
 /** A line is read up to this many times its height. */
 const MAX_ASPECT = 100;
 
-/** See the module. */
 export class LineRecogniser {
   readonly config: RecognitionConfig;
   readonly #parts: LineRecogniserParts;

@@ -55,7 +55,6 @@ interface Work {
   readonly arrivedAtMs: number;
 }
 
-/** See the module. */
 export class OcrModel implements Model {
   readonly kind = "ocr";
   readonly dtype: Dtype;

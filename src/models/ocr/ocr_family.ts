@@ -21,7 +21,6 @@ export interface OcrPrompt {
   readonly finish?: ((text: string, image: Size) => string) | undefined;
 }
 
-/** See the module. */
 export interface OcrFamily {
   /** The text of token ids, as clients see it. */
   textOf(ids: number[]): string;

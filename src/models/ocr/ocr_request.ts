@@ -6,7 +6,6 @@
 import { HearthError } from "../../errors.ts";
 import type { ChatMessage, ImagePart } from "../task.ts";
 
-/** See the module. */
 export interface OcrRequest {
   readonly image: ImagePart;
   /** Of all text parts; empty where there is none. */

@@ -11,7 +11,7 @@ import { type Levels, levelsOf } from "./line_ocr_config.ts";
 
 type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-/** See the module; nothing where there is no such file. */
+/** Levels, characters and sizes by key; nothing where there is no such file. */
 export class PaddleSettings {
   /** In the folder. */
   readonly file: string | undefined;

@@ -14,7 +14,6 @@ const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
 
 const LEAST_PROBABILITY = 1e-30;
 
-/** See the module. */
 export class RowWriter implements TokenDecoder {
   readonly #completion: Completion;
   readonly #maxTokens: number;

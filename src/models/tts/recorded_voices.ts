@@ -12,7 +12,6 @@ import type { ClonedVoice, Voice, VoiceCloner } from "./synthesizer.ts";
 /** Of the voices that are kept. */
 const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 
-/** See the module. */
 export class RecordedVoices {
   readonly #cloner: VoiceCloner;
   readonly #onMade: () => void;

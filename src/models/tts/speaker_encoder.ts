@@ -29,7 +29,6 @@ export interface SpeakerEncoderOptions {
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
-/** See the module. */
 export class SpeakerEncoder implements VoiceCloner {
   readonly sampleRateHz: number;
   readonly #graph: TtsGraph;

@@ -35,7 +35,6 @@ export interface VoicePrefix {
   readonly dims: readonly number[];
 }
 
-/** See the module. */
 export class SpeechTokenGenerator {
   readonly #parts: SpeechTokenGeneratorParts;
   readonly #cacheInputs: TtsGraph["inputs"];

@@ -38,7 +38,6 @@ export interface VoiceCloner {
   clone(samples: Float32Array<ArrayBuffer>): Promise<ClonedVoice>;
 }
 
-/** See the module. */
 export interface Synthesizer {
   readonly sampleRateHz: number;
   /** The first is the default. None where the model speaks with the voices of recordings only. */

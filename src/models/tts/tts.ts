@@ -34,7 +34,6 @@ const NO_CLONER =
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
-/** See the module. */
 export class TtsModel implements Model {
   readonly kind = "tts";
   readonly dtype: Dtype;

@@ -44,7 +44,6 @@ interface ChatterboxParts {
   readonly sampleRateHz: number;
 }
 
-/** See the module. */
 export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
   readonly maxTokens = MAX_TOKENS;
   readonly hasSpeed = false;

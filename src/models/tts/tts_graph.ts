@@ -32,7 +32,6 @@ export interface TtsGraphOptions {
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
-/** See the module. */
 export class TtsGraph {
   readonly #session: Session;
   readonly #backend: Backend;

@@ -21,7 +21,6 @@ const LANGUAGES: Readonly<Record<string, string>> = { a: "en-US", b: "en-GB" };
 /** The voice that its makers grade best comes first. */
 const BEST_VOICE = "af_heart";
 
-/** See the module. */
 export class KokoroSynthesizer implements Synthesizer {
   readonly sampleRateHz: number;
   readonly voices: readonly [VectorVoice, ...VectorVoice[]];

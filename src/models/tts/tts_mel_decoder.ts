@@ -39,7 +39,6 @@ export interface MelFrames {
   readonly stopProbability: number;
 }
 
-/** See the module. */
 export class MelDecoder {
   readonly #project: TtsGraph;
   readonly #step: TtsGraph;

@@ -42,7 +42,6 @@ interface SpeechT5Parts {
   readonly framesPerStep: number;
 }
 
-/** See the module. */
 export class SpeechT5Synthesizer implements Synthesizer {
   readonly hasSpeed = false;
   readonly #parts: SpeechT5Parts;

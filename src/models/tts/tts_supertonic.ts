@@ -28,7 +28,6 @@ interface SupertonicConfig {
   readonly latentSamples: number;
 }
 
-/** See the module. */
 export class SupertonicSynthesizer implements Synthesizer {
   readonly voices: readonly [VectorVoice, ...VectorVoice[]];
   readonly maxTokens = MAX_TOKENS;

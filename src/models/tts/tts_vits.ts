@@ -13,7 +13,6 @@ import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 const MAX_TOKENS = 1_000;
 const DEFAULT_RATE_HZ = 16_000;
 
-/** See the module. */
 export class VitsSynthesizer implements Synthesizer {
   readonly sampleRateHz: number;
   readonly voices: readonly [Voice];

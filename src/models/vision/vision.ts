@@ -32,7 +32,6 @@ export interface VisionModelParts {
   readonly prefixCache: boolean;
 }
 
-/** See the module. */
 export class VisionModel implements Model {
   readonly kind: "vision" | "ocr";
   readonly dtype: Dtype;

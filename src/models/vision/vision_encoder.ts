@@ -25,7 +25,6 @@ export interface VisionEncoderOptions {
   readonly embeddings: ValueInfo;
 }
 
-/** See the module. */
 export class VisionEncoder {
   readonly #session: Session;
   readonly #output: ValueInfo;

@@ -36,7 +36,6 @@ export interface VisionImagesParts {
 /** What is remembered of an image when its pixels are gone. */
 type Known = Pick<PromptImage, "text" | "grid">;
 
-/** See the module. */
 export class VisionImages {
   readonly metrics = new VisionMetrics(() => this.#encoded.numBytes);
   readonly #parts: VisionImagesParts;

@@ -56,7 +56,6 @@ type ProcessorClass =
     readonly image_token?: unknown;
   };
 
-/** See the module. */
 export class VisionProcessor {
   /** Stands for an image in what the chat template makes. */
   readonly placeholder: string;

@@ -35,7 +35,6 @@ export interface VisionPromptOptions {
 
 const PROBE = "sphinx of black quartz";
 
-/** See the module. */
 export class VisionPrompt {
   readonly #tokenizer: VisionPromptOptions["tokenizer"];
   readonly #template: ChatTemplate;

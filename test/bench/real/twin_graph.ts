@@ -7,7 +7,6 @@ import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 import { constant } from "../../fixtures/onnx_builder.ts";
 import { Random } from "./random.ts";
 
-/** See the module. */
 export class TwinGraph extends GraphBuilder {
   readonly #random: Random;
   #count = 0;

@@ -30,7 +30,7 @@ export interface Tracked {
   readonly scores: SampledToken[];
 }
 
-/** See the module. Knows sequences from the outside only: their tables, and what a decoder makes of them. */
+/** Knows sequences from the outside only: their tables, and what a decoder makes of them. */
 export class Invariants {
   readonly #limits: DecoderLimits;
   /** In order of arrival, by sequence id. */

@@ -34,7 +34,6 @@ export function limitsOf(changes: Partial<DecoderLimits> = {}): DecoderLimits {
   };
 }
 
-/** See the module. */
 export class SimulatedDecoder {
   readonly #blockSize: number;
   readonly #tokens: Int32Array;
