@@ -26,6 +26,9 @@ export function loadNative(): Promise<Native> {
   return loaded;
 }
 
+/** How long threads look out for more work before they sleep. */
+const SPIN_US = "20";
+
 /** How to open a graph. */
 export interface NativeSessionOptions {
   /** Threads that share the work of one operation. */
@@ -62,8 +65,9 @@ export async function openNativeSession(
     // It would keep a plan for every shape it ever meets, and texts come in all lengths.
     enableMemPattern: false,
     extra: {
-      // Threads that wait for the next run would burn a core each meanwhile.
-      "session.intra_op.allow_spinning": "0",
+      // From one operation to the next, which a sleeping thread would be late for; not from run to run, where it would
+      // burn a core.
+      "session.intra_op.spin_duration_us": SPIN_US,
       ...(weightsFolder === undefined
         ? {}
         : { "session.model_external_initializers_file_folder_path": weightsFolder }),
