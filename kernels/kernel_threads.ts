@@ -53,8 +53,8 @@ export interface ThreadsOptions {
 const PATIENCE_MS = 10_000;
 /** To start one takes some 50 ms, in which the caller works alone; to keep one takes 34 MiB. */
 const IDLE_MS = 20_000;
-/** About 100 µs of one thread; a helper wakes up in 30 to 50. */
-const MIN_FLOPS = 4e6;
+/** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
+const MIN_FLOPS = 2e6;
 /** Looks at the gate before the caller sleeps: a helper is at most a part behind. */
 const SPINS = 2000;
 /** Helpers that may be lost before the rest is done without. */
