@@ -1,5 +1,5 @@
 /**
- * Writes the keys and values of a step's new tokens into a paged KV cache, rotated by position.
+ * Writes the keys and values of a step's new tokens into a paged KV cache, normalised by head and rotated by position.
  *
  * @module
  */
@@ -20,6 +20,13 @@ export interface RotaryParams {
   readonly anglesElem: Elem;
 }
 
+/** Which heads are divided by their root mean square and multiplied by factors. */
+export interface HeadNormParams {
+  readonly epsilon: number;
+  readonly ofQueries: boolean;
+  readonly ofKeys: boolean;
+}
+
 /** Where a token's heads lie in a tensor, in elements; both are multiples of 4. */
 export interface RowLayout {
   /** From one token's row to the next's. */
@@ -32,6 +39,8 @@ export interface RowLayout {
 export interface KvWriteParams {
   /** Absent: keys are copied, and queries left alone. */
   readonly rotary?: RotaryParams | undefined;
+  /** Root mean squares of heads, before rotation; 64 fours hold whole heads then. */
+  readonly norms?: HeadNormParams | undefined;
   readonly q: RowLayout;
   readonly k: RowLayout;
   readonly v: RowLayout;
@@ -51,6 +60,10 @@ export interface KvWriteTensors {
   readonly vCache: GPUBuffer;
   /** What rotation needs. */
   readonly rotary?: RotaryTensors | undefined;
+  /** elem `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. */
+  readonly qOut?: GPUBuffer | undefined;
+  /** f32 `[2, headSize]`: factors of the norms of queries, then of keys. */
+  readonly gammas?: GPUBuffer | undefined;
 }
 
 /** Buffers of a layer with rotary embedding. */
@@ -59,8 +72,6 @@ export interface RotaryTensors {
   readonly cos: GPUBuffer;
   /** anglesElem `[positions, size / 2]`. */
   readonly sin: GPUBuffer;
-  /** elem `[numTokens, heads * headSize]`: the rotated queries. */
-  readonly qOut: GPUBuffer;
 }
 
 const BINDINGS = {
@@ -73,11 +84,14 @@ const BINDINGS = {
   qOut: "read_write",
   kCache: "read_write",
   vCache: "read_write",
+  gammas: "read",
 } as const;
 const THREADS = 64;
 
 /**
  * With `x` a head of queries or keys at position `p`, and `x'` its element that turns with `x[i]`:
+ *
+ * `x = x / sqrt(mean(x²) + epsilon) * gamma`, where it has a norm, and
  *
  * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
  *
@@ -90,12 +104,13 @@ export class KvWrite {
 
   /** @throws {RangeError} when the rotary size or a layout is none the kernel can run. */
   constructor(gpu: GpuContext, step: StepBuffer, params: KvWriteParams) {
-    const { rotary, q, k, v } = params;
+    const { rotary, norms, q, k, v } = params;
     const { shape } = step;
     checkRotary(rotary, shape.headSize);
+    checkNorms(norms, shape.headSize);
     for (const layout of [q, k, v]) checkLayout(layout);
     const headFours = shape.headSize / 4;
-    const heads = rotary === undefined ? 0 : shape.heads;
+    const heads = rotary === undefined && !norms?.ofQueries ? 0 : shape.heads;
     this.#step = step;
     this.#workgroupsPerToken = Math.ceil((heads + 2 * shape.kvHeads) * headFours / THREADS);
     this.#kernel = Kernel.get(gpu, {
@@ -116,6 +131,9 @@ export class KvWrite {
         ROTARY_FOURS: (rotary?.size ?? 0) / 4,
         IS_INTERLEAVED: rotary?.isInterleaved ? 1 : 0,
         ANGLES_ARE_F16: rotary?.anglesElem === "f16" ? 1 : 0,
+        NORMS_QUERIES: norms?.ofQueries ? 1 : 0,
+        NORMS_KEYS: norms?.ofKeys ? 1 : 0,
+        EPSILON: norms?.epsilon ?? 0,
       },
     });
   }
@@ -124,9 +142,10 @@ export class KvWrite {
   encode(pass: GPUComputePassEncoder, tensors: KvWriteTensors): void {
     const { words, partials, plan } = this.#step;
     const { q, k, v, kCache, vCache } = tensors;
-    // A binding must hold something; without rotation nothing touches these.
-    const { cos, sin, qOut } = tensors.rotary ?? { cos: words, sin: words, qOut: partials };
-    const bound = { step: words, q, k, v, cos, sin, qOut, kCache, vCache };
+    // A binding must hold something; what is not asked for nothing touches.
+    const { cos, sin } = tensors.rotary ?? { cos: words, sin: words };
+    const { qOut = partials, gammas = words } = tensors;
+    const bound = { step: words, q, k, v, cos, sin, qOut, kCache, vCache, gammas };
     this.#kernel.encode(pass, bound, [this.#workgroupsPerToken, plan.numTokens]);
   }
 }
@@ -139,6 +158,14 @@ export function checkRotary(rotary: RotaryParams | undefined, headSize: number):
   throw new RangeError(
     `A rotary size of ${rotary.size} in heads of ${headSize}: ` +
       `kv_write turns a multiple of ${unit} elements, at most the whole head.`,
+  );
+}
+
+/** Also asked by the reference. */
+export function checkNorms(norms: HeadNormParams | undefined, headSize: number): void {
+  if (norms === undefined || 4 * THREADS % headSize === 0) return;
+  throw new RangeError(
+    `Norms of heads of ${headSize}: kv_write takes head sizes that divide ${4 * THREADS}.`,
   );
 }
 

@@ -2,7 +2,8 @@
 // See kv_write.ts for formula and shapes.
 //
 // One workgroup takes 64 fours of one token; each thread one four of one head: it rotates a query into `q_out`,
-// rotates a key into the cache, or copies a value there. No workgroup memory.
+// rotates a key into the cache, or copies a value there. Heads may be normalised first, each by its root mean square; a
+// workgroup then has whole heads. Workgroup memory: 64 floats.
 
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
@@ -12,9 +13,11 @@
 @group(0) @binding(6) var<storage, read_write> q_out: array<four>;
 @group(0) @binding(7) var<storage, read_write> k_cache: array<four>;
 @group(0) @binding(8) var<storage, read_write> v_cache: array<four>;
+// The factors of the norms [2, head size]: the queries', then the keys'.
+@group(0) @binding(9) var<storage, read> gammas: array<vec4<f32>>;
 
 override HEAD_FOURS: u32;
-// Query heads to rotate: 0 where queries stay as they are.
+// Query heads to rotate or normalise: 0 where queries stay as they are.
 override HEADS: u32;
 override KV_HEADS: u32;
 override BLOCK_SIZE: u32;
@@ -29,8 +32,13 @@ override V_OFFSET: u32;
 override ROTARY_FOURS: u32;
 override IS_INTERLEAVED: bool;
 override ANGLES_ARE_F16: bool;
+override NORMS_QUERIES: bool;
+override NORMS_KEYS: bool;
+override EPSILON: f32;
 
 const THREADS = 64u;
+
+var<workgroup> squares: array<f32, THREADS>;
 
 // Angle caches are read as words, so that f16 ones need no `shader-f16`.
 fn cosine(at: u32) -> f32 {
@@ -83,6 +91,40 @@ fn arrange_other(values: vec4<f32>) -> vec4<f32> {
   return values;
 }
 
+// `1 / rms` of the head that a thread has a four of; called by all threads.
+fn measure_head(thread: u32, head: u32, column: u32, token: u32) -> f32 {
+  var own = vec4<f32>();
+  if (head < HEADS && NORMS_QUERIES) {
+    own = unpack(q[token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS + column]);
+  }
+  if (head >= HEADS && head < HEADS + KV_HEADS && NORMS_KEYS) {
+    own = unpack(k[token * K_STRIDE + K_OFFSET + (head - HEADS) * HEAD_FOURS + column]);
+  }
+  squares[thread] = dot(own, own);
+  workgroupBarrier();
+  var sum = 0.0;
+  for (var i = 0u; i < HEAD_FOURS; i++) {
+    sum += squares[thread - column + i];
+  }
+  return inverseSqrt(sum / f32(HEAD_FOURS * 4u) + EPSILON);
+}
+
+fn query_four(at: u32, column: u32, scale: f32) -> vec4<f32> {
+  let value = unpack(q[at + column]);
+  if (NORMS_QUERIES) {
+    return value * scale * gammas[column];
+  }
+  return value;
+}
+
+fn key_four(at: u32, column: u32, scale: f32) -> vec4<f32> {
+  let value = unpack(k[at + column]);
+  if (NORMS_KEYS) {
+    return value * scale * gammas[HEAD_FOURS + column];
+  }
+  return value;
+}
+
 @compute @workgroup_size(THREADS)
 fn kv_write(
   @builtin(workgroup_id) group: vec3<u32>,
@@ -95,15 +137,19 @@ fn kv_write(
   let position = step.words[step.positions + token];
   let slot = step.words[step.slots + token];
   let turns = column < ROTARY_FOURS;
+  var scale = 1.0;
+  if (NORMS_QUERIES || NORMS_KEYS) {
+    scale = measure_head(thread, head, column, token);
+  }
 
   if (head < HEADS) {
     let at = token * Q_STRIDE + Q_OFFSET + head * HEAD_FOURS;
-    var rotated = q[at + column];
+    var rotated = query_four(at, column, scale);
     if (turns) {
-      let other = arrange_other(unpack(q[at + other_column(column)]));
-      rotated = pack(turn(unpack(rotated), other, position, column));
+      let other = arrange_other(query_four(at, other_column(column), scale));
+      rotated = turn(rotated, other, position, column);
     }
-    q_out[(token * HEADS + head) * HEAD_FOURS + column] = rotated;
+    q_out[(token * HEADS + head) * HEAD_FOURS + column] = pack(rotated);
     return;
   }
   let kv = head - HEADS;
@@ -118,10 +164,10 @@ fn kv_write(
     return;
   }
   let at = token * K_STRIDE + K_OFFSET + kv_head * HEAD_FOURS;
-  var rotated = k[at + column];
+  var rotated = key_four(at, column, scale);
   if (turns) {
-    let other = arrange_other(unpack(k[at + other_column(column)]));
-    rotated = pack(turn(unpack(rotated), other, position, column));
+    let other = arrange_other(key_four(at, other_column(column), scale));
+    rotated = turn(rotated, other, position, column);
   }
-  k_cache[target_at] = rotated;
+  k_cache[target_at] = pack(rotated);
 }

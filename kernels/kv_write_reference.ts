@@ -4,7 +4,13 @@
  * @module
  */
 import type { AttentionShape } from "./attention_shape.ts";
-import { checkRotary, type KvWriteParams, type RotaryParams, type RowLayout } from "./kv_write.ts";
+import {
+  checkNorms,
+  checkRotary,
+  type KvWriteParams,
+  type RotaryParams,
+  type RowLayout,
+} from "./kv_write.ts";
 import type { PackedStep } from "./step_plan.ts";
 
 /** Tensors of one attention layer; see `KvWriteTensors`. `q`, `k` and `v` may be one array. */
@@ -16,6 +22,13 @@ export interface KvWriteArrays {
   readonly kCache: Float32Array;
   readonly vCache: Float32Array;
   readonly rotary?: RotaryArrays | undefined;
+  /**
+   * f32 `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. May be `q` where
+   * its layout is the same.
+   */
+  readonly qOut?: Float32Array | undefined;
+  /** f32 `[2, headSize]`: factors of the norms of queries, then of keys. */
+  readonly gammas?: Float32Array | undefined;
 }
 
 /** Tensors of a layer with rotary embedding. */
@@ -23,8 +36,6 @@ export interface RotaryArrays {
   /** f32 `[positions, size / 2]`. */
   readonly cos: Float32Array;
   readonly sin: Float32Array;
-  /** f32 `[numTokens, heads * headSize]`: the rotated queries. May be `q` where its layout is the same. */
-  readonly qOut: Float32Array;
 }
 
 /** See `KvWrite`. Nothing is allocated per call. */
@@ -35,6 +46,7 @@ export class ReferenceKvWrite {
   /** @throws {RangeError} when the rotary size is none the kernel can run. */
   constructor(shape: AttentionShape, params: KvWriteParams) {
     checkRotary(params.rotary, shape.headSize);
+    checkNorms(params.norms, shape.headSize);
     this.#shape = shape;
     this.#params = params;
   }
@@ -52,19 +64,25 @@ export class ReferenceKvWrite {
 
   #writeToken(arrays: KvWriteArrays, token: number, position: number, block: number): void {
     const { heads, kvHeads, headSize, blockSize } = this.#shape;
-    const { rotary, q, k, v } = this.#params;
-    if (rotary !== undefined) {
+    const { rotary, norms, q, k, v } = this.#params;
+    if (rotary !== undefined || norms?.ofQueries) {
       for (let head = 0; head < heads; head++) {
         const from = headAt(q, token, head * headSize);
         const to = (token * heads + head) * headSize;
-        copyHead(arrays.q, from, arrays.rotary!.qOut, to, headSize);
-        turn(arrays.rotary!, rotary, arrays.rotary!.qOut, to, position);
+        copyHead(arrays.q, from, arrays.qOut!, to, headSize);
+        if (norms?.ofQueries) {
+          normalize(arrays.qOut!, to, arrays.gammas!.subarray(0, headSize), norms.epsilon);
+        }
+        if (rotary !== undefined) turn(arrays.rotary!, rotary, arrays.qOut!, to, position);
       }
     }
     for (let head = 0; head < kvHeads; head++) {
       const to = ((block * kvHeads + head) * blockSize + position % blockSize) * headSize;
       copyHead(arrays.v, headAt(v, token, head * headSize), arrays.vCache, to, headSize);
       copyHead(arrays.k, headAt(k, token, head * headSize), arrays.kCache, to, headSize);
+      if (norms?.ofKeys) {
+        normalize(arrays.kCache, to, arrays.gammas!.subarray(headSize), norms.epsilon);
+      }
       if (rotary !== undefined) turn(arrays.rotary!, rotary, arrays.kCache, to, position);
     }
   }
@@ -82,6 +100,14 @@ function copyHead(
   length: number,
 ): void {
   for (let i = 0; i < length; i++) target[to + i] = source[from + i]!;
+}
+
+/** Divides the head at `values[at…]` by its root mean square, in place. */
+function normalize(values: Float32Array, at: number, gamma: Float32Array, epsilon: number): void {
+  let squares = 0;
+  for (let i = 0; i < gamma.length; i++) squares += values[at + i]! ** 2;
+  const factor = 1 / Math.sqrt(squares / gamma.length + epsilon);
+  for (let i = 0; i < gamma.length; i++) values[at + i]! *= factor * gamma[i]!;
 }
 
 /** Turns the head at `values[at…]` in place. */

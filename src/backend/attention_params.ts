@@ -4,7 +4,7 @@
  * @module
  */
 import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import type { KvWriteParams } from "../../kernels/kv_write.ts";
+import type { HeadNormParams, KvWriteParams } from "../../kernels/kv_write.ts";
 import type { AttentionParams } from "../../kernels/paged_attention.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { AttentionSite, HeadRows } from "../onnx/graph_cut.ts";
@@ -23,7 +23,12 @@ export interface SiteParams {
  */
 export function paramsOfSite(
   site: AttentionSite,
-  options: { readonly blockSize: number; readonly elem: Elem; readonly anglesElem: Elem },
+  options: {
+    readonly blockSize: number;
+    readonly elem: Elem;
+    readonly anglesElem: Elem;
+    readonly norms?: HeadNormParams | undefined;
+  },
 ): SiteParams {
   const { heads, kvHeads, headDim, vHeadDim, rotary } = site;
   if (headDim !== vHeadDim) {
@@ -31,6 +36,8 @@ export function paramsOfSite(
       `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernels want equal ones.`,
     );
   }
+  // Queries that are rotated or normalised are written packed; others are read where they are.
+  const isWritten = rotary !== undefined || options.norms?.ofQueries;
   const layoutOf = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
   return {
     shape: { heads, kvHeads, headSize: headDim, blockSize: options.blockSize, elem: options.elem },
@@ -40,6 +47,7 @@ export function paramsOfSite(
         isInterleaved: rotary.interleaved,
         anglesElem: options.anglesElem,
       },
+      norms: options.norms,
       q: layoutOf(site.q),
       k: layoutOf(site.k),
       v: layoutOf(site.v),
@@ -49,9 +57,8 @@ export function paramsOfSite(
       softcap: site.softcap ?? 0,
       window: site.localWindow ?? 0,
       hasSinks: site.sinks !== undefined,
-      // Rotated queries are written packed; others are read where they are.
-      queryStride: rotary ? heads * headDim : site.q.tokenStride,
-      queryOffset: rotary ? 0 : site.q.offset,
+      queryStride: isWritten ? heads * headDim : site.q.tokenStride,
+      queryOffset: isWritten ? 0 : site.q.offset,
     },
   };
 }

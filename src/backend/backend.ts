@@ -6,6 +6,7 @@
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
+import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import type { Transformers } from "../onnx/hook.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
@@ -73,6 +74,8 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
+  /** Segments as kernels of ours; absent where there are none for the device. */
+  openCompiled?(options: SegmentsOptions): Promise<CompiledSegments>;
   /**
    * The attention of a cut encoder.
    *

@@ -44,7 +44,7 @@ export function gatherRowsOnGpu(gpu: GpuContext, parts: readonly TensorRows[]): 
       at += rowBytes;
     }
   }
-  gpu.device.queue.submit([encoder.finish()]);
+  gpu.commands.submit(encoder);
   return Tensor.fromGpuBuffer(buffer, {
     dataType: type as "float32" | "float16",
     dims: [numRows, ...rest],

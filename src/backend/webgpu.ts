@@ -24,6 +24,7 @@ import type {
   TensorRows,
 } from "./backend.ts";
 import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "./device_weights.ts";
+import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
@@ -34,6 +35,7 @@ import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts
 import { openEmbeddingSession } from "./webgpu_embedding.ts";
 import { WebGpuPackedAttention } from "./webgpu_packed_attention.ts";
 import { WebGpuImages } from "./webgpu_images.ts";
+import { WebGpuSegments } from "./webgpu_segments.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
 /** A step brings back 8 bytes a sequence, or 168 with log-probabilities. */
@@ -74,8 +76,8 @@ export class WebGpuBackend implements Backend {
     return new WebGpuBackend(gpu, { readback, failure });
   }
 
-  openSession(model: Uint8Array): Promise<Session> {
-    return openSession(model, { device: this.#gpu.device });
+  async openSession(model: Uint8Array): Promise<Session> {
+    return this.#inOrder(await openSession(model, { device: this.#gpu.device }));
   }
 
   async openModel(model: Model, files: ModelFiles, weights?: DeviceWeights): Promise<Session> {
@@ -83,7 +85,19 @@ export class WebGpuBackend implements Backend {
     await weights?.upload(lifted.weights);
     const { bytes, externalData } = await copyWeights(lifted.model, files);
     const session = await openSession(bytes, { device: this.#gpu.device, externalData });
-    return withInputs(session, lifted.weights.map(({ name }) => [name, weights!.get(name)!]));
+    const given = lifted.weights.map(({ name }) => [name, weights!.get(name)!] as const);
+    return this.#inOrder(withInputs(session, given));
+  }
+
+  /** The session, running after what was recorded. */
+  #inOrder(session: Session): Session {
+    return {
+      ...session,
+      run: (feeds, fetches) => {
+        this.#gpu.commands.submit();
+        return session.run(feeds, fetches);
+      },
+    };
   }
 
   async openEmbedding(model: Model, files: ModelFiles): Promise<Session> {
@@ -113,7 +127,11 @@ export class WebGpuBackend implements Backend {
     });
     return {
       tensor: (dataType, dims) => Tensor.fromGpuBuffer(buffer, { dataType, dims }),
-      write: (data) => this.#gpu.device.queue.writeBuffer(buffer, 0, data),
+      write: (data) => {
+        // What was recorded still reads what is there.
+        this.#gpu.commands.submit();
+        this.#gpu.device.queue.writeBuffer(buffer, 0, data);
+      },
       dispose: () => buffer.destroy(),
     };
   }
@@ -143,11 +161,15 @@ export class WebGpuBackend implements Backend {
       toRow * rowBytes,
       numRows * rowBytes,
     );
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#gpu.commands.submit(encoder);
   }
 
   openAttention(options: AttentionOptions): PagedAttention {
     return new WebGpuAttention(this.#gpu, options);
+  }
+
+  openCompiled(options: SegmentsOptions): Promise<CompiledSegments> {
+    return WebGpuSegments.open(this.#gpu, options);
   }
 
   openPackedAttention(options: PackedAttentionOptions): PackedAttention {
@@ -168,10 +190,8 @@ export class WebGpuBackend implements Backend {
     return {
       sample: async (logits, rows) => {
         sampler.write(rows);
-        const encoder = this.#gpu.device.createCommandEncoder();
-        const pass = encoder.beginComputePass();
-        sampler.encode(pass, logits.gpuBuffer as GPUBuffer);
-        pass.end();
+        sampler.encode(this.#gpu.commands.pass(), logits.gpuBuffer as GPUBuffer);
+        const encoder = this.#gpu.commands.take();
         return sampler.decode(await this.#readback.read(encoder, sampler.results()));
       },
       dispose: () => sampler.dispose(),
@@ -198,7 +218,10 @@ export class WebGpuBackend implements Backend {
 }
 
 /** A session that is given the same tensors at every run. */
-function withInputs(session: Session, given: readonly [string, DeviceTensor][]): Session {
+function withInputs(
+  session: Session,
+  given: readonly (readonly [string, DeviceTensor])[],
+): Session {
   if (given.length === 0) return session;
   const tensors = Object.fromEntries(given.map(([name, { buffer, dtype, dims }]) => [
     name,

@@ -1,14 +1,15 @@
 /**
- * Paged attention on a GPU: `kv_write` and `paged_attention`, one submit per site.
+ * Paged attention on a GPU: `kv_write` and `paged_attention`, recorded site by site.
  *
  * @module
  */
-import { KvWrite } from "../../kernels/kv_write.ts";
+import { type HeadNormParams, KvWrite } from "../../kernels/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../kernels/paged_attention.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { sizeOf } from "../gpu/kernel.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { SiteForm } from "../onnx/compile/program.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { Tensor } from "../onnx/ort.ts";
@@ -21,11 +22,23 @@ interface Layer {
   readonly attend: AttentionKernel;
   readonly kCache: GPUBuffer;
   readonly vCache: GPUBuffer;
-  readonly rotary:
-    | { readonly cos: GPUBuffer; readonly sin: GPUBuffer; readonly qOut: GPUBuffer }
-    | undefined;
+  readonly rotary: { readonly cos: GPUBuffer; readonly sin: GPUBuffer } | undefined;
+  /** Where queries go that are rotated or normalised. */
+  readonly qOut: GPUBuffer | undefined;
+  readonly gammas?: GPUBuffer | undefined;
   readonly sinks: GPUBuffer | undefined;
 }
+
+/** Buffers of one call. */
+export interface OperandBuffers {
+  readonly q: GPUBuffer;
+  readonly k: GPUBuffer;
+  readonly v: GPUBuffer;
+  readonly out: GPUBuffer;
+}
+
+/** Records the attention of one site on operands in one form. */
+export type AttentionForm = (buffers: OperandBuffers) => void;
 
 /** See the module. All its memory is allocated when it is made. */
 export class WebGpuAttention implements PagedAttention {
@@ -37,6 +50,8 @@ export class WebGpuAttention implements PagedAttention {
   readonly #constants = new Map<string, GPUBuffer>();
   /** By size in bytes: rotated queries are needed within one site only. */
   readonly #queries = new Map<number, GPUBuffer>();
+  /** Of head norms. */
+  readonly #factors: GPUBuffer[] = [];
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */
   constructor(gpu: GpuContext, options: AttentionOptions) {
@@ -46,28 +61,46 @@ export class WebGpuAttention implements PagedAttention {
   }
 
   begin(step: PackedStep): void {
+    // What was recorded still reads the last step's plan.
+    this.#gpu.commands.submit();
     for (const buffer of this.#steps.values()) buffer.write(step);
   }
 
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor {
-    const { site, write, attend, kCache, vCache, rotary, sinks } = this.#layers[layer]!;
-    const bufferOf = (name: string) => tensors.get(name)!.gpuBuffer as GPUBuffer;
-    const q = bufferOf(site.q.tensor);
-    const encoder = this.#gpu.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    write.encode(pass, {
-      q,
-      k: bufferOf(site.k.tensor),
-      v: bufferOf(site.v.tensor),
-      kCache,
-      vCache,
-      rotary,
-    });
+    const { site } = this.#layers[layer]!;
+    const [q, k, v] = [site.q, site.k, site.v].map(({ tensor }) =>
+      tensors.get(tensor)!.gpuBuffer as GPUBuffer
+    ) as [GPUBuffer, GPUBuffer, GPUBuffer];
     const out = output!.gpuBuffer as GPUBuffer;
-    attend.encode(pass, { q: rotary?.qOut ?? q, kCache, vCache, out, sinks });
-    pass.end();
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#record(this.#layers[layer]!, { q, k, v, out });
     return output!;
+  }
+
+  /**
+   * Lets a site take its operands as a compiled segment leaves them.
+   *
+   * @param gammas f32 `[2, headDim]`: the factors of its norms, where it has any.
+   * @throws {RangeError} when the kernels cannot run it so.
+   */
+  openForm({ layer, q, k, v, norms }: SiteForm, gammas: Float32Array | undefined): AttentionForm {
+    const own = this.#layers[layer]!;
+    const site = { ...own.site, q, k, v };
+    const ofForm = this.#kernelsOf(site, norms && {
+      epsilon: norms.epsilon,
+      ofQueries: norms.q !== undefined,
+      ofKeys: norms.k !== undefined,
+    });
+    const factors = gammas && this.#upload("head norms", gammas);
+    if (factors) this.#factors.push(factors);
+    const form: Layer = { ...own, ...ofForm, gammas: factors };
+    return (buffers) => this.#record(form, buffers);
+  }
+
+  #record(layer: Layer, { q, k, v, out }: OperandBuffers): void {
+    const { write, attend, kCache, vCache, rotary, qOut, gammas, sinks } = layer;
+    const pass = this.#gpu.commands.pass();
+    write.encode(pass, { q, k, v, kCache, vCache, rotary, qOut, gammas });
+    attend.encode(pass, { q: qOut ?? q, kCache, vCache, out, sinks });
   }
 
   dispose(): void {
@@ -76,34 +109,46 @@ export class WebGpuAttention implements PagedAttention {
       vCache.destroy();
     }
     for (const step of this.#steps.values()) step.dispose();
-    for (const buffer of [...this.#constants.values(), ...this.#queries.values()]) buffer.destroy();
+    const shared = [...this.#constants.values(), ...this.#queries.values(), ...this.#factors];
+    for (const buffer of shared) buffer.destroy();
   }
 
   #openLayer(site: AttentionSite): Layer {
-    const { blockSize, numBlocks, maxTokens } = this.#options;
-    const elem = site.dtype === "float16" ? "f16" : "f32";
-    const params = paramsOfSite(site, { blockSize, elem, anglesElem: "f32" });
-    const step = this.#stepOf(params);
-    const { shape } = params;
-    const elementBytes = sizeOf(elem);
+    const { shape } = this.#paramsOf(site);
+    const elementBytes = sizeOf(shape.elem);
+    const { numBlocks, blockSize } = this.#options;
     const cacheBytes = numBlocks * shape.kvHeads * blockSize * shape.headSize * elementBytes;
-    const queryBytes = maxTokens * shape.heads * shape.headSize * elementBytes;
     return {
       site,
-      write: new KvWrite(this.#gpu, step, params.write),
-      attend: new AttentionKernel(this.#gpu, step, params.attend),
+      ...this.#kernelsOf(site),
       kCache: this.#createBuffer("keys", cacheBytes),
       vCache: this.#createBuffer("values", cacheBytes),
       rotary: site.rotary && {
         cos: this.#constantOf(site.rotary.cos),
         sin: this.#constantOf(site.rotary.sin),
-        qOut: this.#queriesOf(queryBytes),
       },
       sinks: site.sinks && this.#constantOf(site.sinks),
     };
   }
 
-  #stepOf({ shape }: SiteParams): StepBuffer {
+  #paramsOf(site: AttentionSite, norms?: HeadNormParams): SiteParams {
+    const elem = site.dtype === "float16" ? "f16" : "f32";
+    const { blockSize } = this.#options;
+    return paramsOfSite(site, { blockSize, elem, anglesElem: "f32", norms });
+  }
+
+  #kernelsOf(site: AttentionSite, norms?: HeadNormParams) {
+    const { shape, write, attend } = this.#paramsOf(site, norms);
+    const step = this.#stepOf({ shape });
+    const queryBytes = this.#options.maxTokens * shape.heads * shape.headSize * sizeOf(shape.elem);
+    return {
+      write: new KvWrite(this.#gpu, step, write),
+      attend: new AttentionKernel(this.#gpu, step, attend),
+      qOut: site.rotary || norms?.ofQueries ? this.#queriesOf(queryBytes) : undefined,
+    };
+  }
+
+  #stepOf({ shape }: Pick<SiteParams, "shape">): StepBuffer {
     const key = JSON.stringify(shape);
     const step = this.#steps.get(key) ?? new StepBuffer(this.#gpu, shape, this.#options);
     this.#steps.set(key, step);
@@ -114,9 +159,14 @@ export class WebGpuAttention implements PagedAttention {
     const known = this.#constants.get(name);
     if (known) return known;
     const values = this.#options.constants.get(name)!;
-    const buffer = this.#createBuffer(name, values.byteLength);
-    this.#gpu.device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
+    const buffer = this.#upload(name, values);
     this.#constants.set(name, buffer);
+    return buffer;
+  }
+
+  #upload(label: string, values: Float32Array): GPUBuffer {
+    const buffer = this.#createBuffer(label, values.byteLength);
+    this.#gpu.device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
     return buffer;
   }
 

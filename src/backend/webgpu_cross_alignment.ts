@@ -64,14 +64,14 @@ export class WebGpuCrossAlignment implements CrossAlignment {
     const numBytes = queries.dims[1]! * own.rowBytes;
     const encoder = this.#gpu.device.createCommandEncoder();
     encoder.copyBufferToBuffer(from, 0, own.q, firstToken * own.rowBytes, numBytes);
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#gpu.commands.submit(encoder);
   }
 
   align({ slot, numTokens, numPlaces }: TakenText): Tensor {
     const text = { numTokens, numKeys: numPlaces, firstBlock: slot * this.#blocksPerSlot };
     const encoder = this.#gpu.device.createCommandEncoder();
     this.#kernel.encode(encoder, text, [...this.#layers.values()]);
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#gpu.commands.submit(encoder);
     return Tensor.fromGpuBuffer(this.#kernel.result, {
       dataType: "float32",
       dims: [numTokens, numPlaces],

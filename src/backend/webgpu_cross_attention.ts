@@ -136,6 +136,6 @@ export class WebGpuCrossAttention implements CrossAttention {
     const pass = encoder.beginComputePass();
     encode(pass);
     pass.end();
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#gpu.commands.submit(encoder);
   }
 }

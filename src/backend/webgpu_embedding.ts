@@ -39,6 +39,8 @@ export async function openEmbeddingSession(
     if (staging.length < numBytes) staging = new Uint8Array(numBytes);
     table.read(values, staging);
     const buffer = chooseBuffer(numBytes);
+    // What was recorded still reads what is there.
+    gpu.commands.submit();
     gpu.device.queue.writeBuffer(buffer, 0, staging, 0, Math.min(numBytes, buffer.size));
     return buffer;
   }

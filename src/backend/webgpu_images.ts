@@ -155,6 +155,6 @@ export class WebGpuImages implements ImageKernels {
     const pass = encoder.beginComputePass();
     encode(pass);
     pass.end();
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#gpu.commands.submit(encoder);
   }
 }

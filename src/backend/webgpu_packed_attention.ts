@@ -54,7 +54,7 @@ export class WebGpuPackedAttention implements PackedAttention {
     const pass = encoder.beginComputePass();
     attend.encode(pass, { q: q!, k: k!, v: v!, out: output!.gpuBuffer as GPUBuffer });
     pass.end();
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#gpu.commands.submit(encoder);
     return output!;
   }
 

@@ -76,6 +76,6 @@ export class WebGpuSpeech implements SpeechKernels {
     const pass = encoder.beginComputePass();
     encode(pass);
     pass.end();
-    this.#gpu.device.queue.submit([encoder.finish()]);
+    this.#gpu.commands.submit(encoder);
   }
 }

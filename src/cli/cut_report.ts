@@ -92,7 +92,7 @@ export function describeCut(cut: GraphCut): string[] {
 
 /** Where a GPU has the weights. */
 function describeWeights(cut: GraphCut): string[] {
-  const { embedding, segments } = cutForGpu(cut, { maxBufferBytes: Infinity });
+  const { embedding, segments } = cutForGpu(cut, { maxBufferBytes: Infinity, joinsProducts: true });
   const lifted = segments.map(({ model }) => liftWeights(model));
   const inBuffers = bytesOf(lifted.flatMap(({ weights }) => weights));
   const constants = bytesOf(lifted.flatMap(({ model }) => model.graph.initializers));

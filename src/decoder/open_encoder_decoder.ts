@@ -72,7 +72,10 @@ export async function openEncoderDecoder<Input extends object>(
   const { contextLength } = options;
   const result = splitGraph(fuseSkipNorms(model), { contextLength });
   if ("refused" in result) return result;
-  const cut = backend.kind === "webgpu" ? cutForGpu(result.cut, backend) : result.cut;
+  const cut = backend.kind === "webgpu"
+    // Its attentions read queries, keys and values where ONNX Runtime leaves them.
+    ? cutForGpu(result.cut, { maxBufferBytes: backend.maxBufferBytes, joinsProducts: false })
+    : result.cut;
   const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
   const fitting = sequencesThatFit(cut, options, isCrossSite);
   const maxSequences = Math.min(options.maxSequences, fitting);

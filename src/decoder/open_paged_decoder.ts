@@ -4,7 +4,9 @@
  * @module
  */
 import type { AttentionOptions, Backend, PagedAttention } from "../backend/backend.ts";
+import type { DeviceWeights } from "../backend/device_weights.ts";
 import { StartupError } from "../errors.ts";
+import { compileCut } from "../onnx/compile/compile_cut.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
@@ -64,8 +66,27 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     ...{ backend, cut, embeddings, sessions, weights, attention, limits },
     processLogits: options.processLogits,
   });
+  await compile(decoder, { ...options, weights, attention });
   opened.move();
   return decoder;
+}
+
+/** Has the decoder run small steps in kernels of ours, as far as they know its graph and the device has them. */
+async function compile(
+  decoder: PagedDecoder,
+  { backend, cut, files, weights, attention, openAttention }: PagedOpenOptions & {
+    readonly weights: DeviceWeights | undefined;
+    readonly attention: PagedAttention;
+  },
+): Promise<void> {
+  if (weights === undefined || backend.openCompiled === undefined) return;
+  const segments = compileCut(cut, { takesForms: openAttention === undefined });
+  const compiled = await backend.openCompiled({
+    ...{ segments, weights, attention, places: decoder.places },
+    siteOutputs: cut.attentions.map(({ output }) => output.name),
+    readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
+  });
+  decoder.useCompiled(compiled);
 }
 
 /** Progress is by bytes where they are uploaded one after the other. */

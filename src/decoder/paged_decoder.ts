@@ -6,6 +6,7 @@
  */
 import type { Backend, PagedAttention, Sampler } from "../backend/backend.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
+import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
 import {
@@ -64,6 +65,16 @@ export class PagedDecoder implements Decoder {
       dtype: cut.output.dtype as "float32" | "float16",
       maxRows: limits.maxSequences,
     });
+  }
+
+  /** Buffers of the tensors that cross between segments. */
+  get places(): Map<string, GPUBuffer> {
+    return this.#runner.places;
+  }
+
+  /** Has segments run compiled in steps of `maxRows` rows at most; they are the decoder's to dispose. */
+  useCompiled(compiled: CompiledSegments, maxRows?: number): void {
+    this.#runner.useCompiled(compiled, maxRows);
   }
 
   /** What {@linkcode forward} gives rows of. */

@@ -4,6 +4,7 @@
  * @module
  */
 import type { Backend, Storage } from "../backend/backend.ts";
+import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import type { TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
@@ -39,6 +40,11 @@ export interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly handsOut?: boolean;
 }
 
+/** Rows that memory has room for where segments may be compiled, whose kernels take rows in groups. */
+const MIN_ROWS = 16;
+/** Sizes of runs whose places are kept at hand. */
+const MAX_KEPT_SIZES = 64;
+
 /** See the module. */
 export class SegmentRunner<Cut extends PlannedCut> {
   readonly #options: SegmentRunnerOptions<Cut>;
@@ -46,15 +52,39 @@ export class SegmentRunner<Cut extends PlannedCut> {
   readonly #pieces: readonly (Storage | undefined)[];
   /** The attentions that run after each segment. */
   readonly #sitesAfter: readonly (readonly Cut["attentions"][number][])[];
+  readonly #lastSegment: number;
+  /** Tensors of the storage by the sizes of a run, and by name. */
+  readonly #placesOf = new Map<string, Map<string, Tensor | undefined>>();
+  #compiled: CompiledSegments | undefined;
+  #mostCompiledRows = 0;
 
   constructor(options: SegmentRunnerOptions<Cut>) {
     const { backend, cut, most } = options;
     this.#options = options;
-    this.#plan = planStorage(cut, (port) => bytesOf(port, most));
+    const room = { tokens: Math.max(most.tokens, MIN_ROWS), rows: Math.max(most.rows, MIN_ROWS) };
+    this.#plan = planStorage(cut, (port) => bytesOf(port, room));
+    this.#lastSegment = cut.segments.length - 1;
     this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
     this.#sitesAfter = cut.segments.map(({ index }) =>
       cut.attentions.filter(({ afterSegment }) => afterSegment === index)
     );
+  }
+
+  /** Buffers of the tensors that cross between segments. */
+  get places(): Map<string, GPUBuffer> {
+    const sizes = { tokens: 1, rows: 1 };
+    const { segments, attentions } = this.#options.cut;
+    const ports = [...segments.flatMap(({ outputs }) => outputs), ...attentions.map(({ output }) => output)];
+    return new Map(ports.flatMap((port) => {
+      const buffer = this.#place(port, sizes)?.gpuBuffer as GPUBuffer | undefined;
+      return buffer ? [[port.name, buffer]] : [];
+    }));
+  }
+
+  /** Has segments run compiled where they have `maxRows` rows at most; they are the runner's to dispose. */
+  useCompiled(compiled: CompiledSegments, maxRows = compiled.maxRows): void {
+    this.#compiled = compiled;
+    this.#mostCompiledRows = Math.min(maxRows, compiled.maxRows);
   }
 
   /**
@@ -68,20 +98,35 @@ export class SegmentRunner<Cut extends PlannedCut> {
     numSegments = this.#options.sessions.length,
   ): Promise<void> {
     const { cut, sessions, attend } = this.#options;
+    const isAllRows = sizes.tokens === sizes.rows;
     for (let index = 0; index < numSegments; index++) {
       const { inputs, outputs } = cut.segments[index]!;
-      const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
-      const results = await sessions[index]!.run(feeds, this.#places(outputs, sizes));
-      for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
+      const numRows = index === this.#lastSegment ? sizes.rows : sizes.tokens;
+      const compiled = numRows <= this.#mostCompiledRows && this.#compiled?.has(index)
+        ? this.#compiled
+        : undefined;
+      if (compiled) {
+        compiled.record(index, { numRows, isAllRows, tensors });
+        for (const port of outputs) tensors.set(port.name, this.#place(port, sizes)!);
+      } else {
+        const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
+        const results = await sessions[index]!.run(feeds, this.#places(outputs, sizes));
+        for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
+      }
       for (const site of this.#sitesAfter[index]!) {
         const place = this.#place(site.output, sizes);
-        tensors.set(site.output.name, await attend(site, { tensors, place, sizes }));
+        const isDone = compiled?.attend(index, site.output.name);
+        tensors.set(
+          site.output.name,
+          isDone ? place! : await attend(site, { tensors, place, sizes }),
+        );
       }
     }
   }
 
   /** Frees memory and sessions. */
   async dispose(): Promise<void> {
+    this.#compiled?.dispose();
     for (const piece of this.#pieces) piece?.dispose();
     for (const session of this.#options.sessions) await session.release();
   }
@@ -100,8 +145,19 @@ export class SegmentRunner<Cut extends PlannedCut> {
   #place(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
     const { cut, handsOut } = this.#options;
     if (handsOut && port.name === cut.output.name) return undefined;
-    const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
-    return piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
+    const key = `${sizes.tokens} ${sizes.rows}`;
+    let places = this.#placesOf.get(key);
+    if (places === undefined) {
+      if (this.#placesOf.size === MAX_KEPT_SIZES) this.#placesOf.clear();
+      this.#placesOf.set(key, places = new Map());
+    }
+    let place = places.get(port.name);
+    if (place === undefined) {
+      const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
+      place = piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
+      places.set(port.name, place);
+    }
+    return place;
   }
 }
 

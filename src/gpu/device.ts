@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { Commands } from "./commands.ts";
 import { mendConvVec3 } from "./conv_vec3_mend.ts";
 
 /** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
@@ -25,6 +26,8 @@ export interface GpuContext {
   /** Resolves when the device is gone, by `destroy()` too. */
   readonly lost: Promise<GPUDeviceLostInfo>;
   readonly counts: CreationCounts;
+  /** What waits to be submitted. */
+  readonly commands: Commands;
 }
 
 /** The device is gone, and with it every buffer on it. */
@@ -98,6 +101,7 @@ export async function openDevice(
     isFallbackAdapter: adapter.info.isFallbackAdapter,
     lost: device.lost,
     counts: { buffers: 0, bindGroups: 0, pipelines: 0 },
+    commands: new Commands(device),
   };
 }
 

@@ -96,7 +96,7 @@ export class Readback {
       );
     }
     if (size === 0) {
-      this.#gpu.device.queue.submit([encoder.finish()]);
+      this.#gpu.commands.submit(encoder);
       return new Uint8Array();
     }
     const staging = await this.#take();
@@ -106,7 +106,7 @@ export class Readback {
         encoder.copyBufferToBuffer(range.buffer, range.offset, staging, offset, range.size);
         offset += range.size;
       }
-      this.#gpu.device.queue.submit([encoder.finish()]);
+      this.#gpu.commands.submit(encoder);
       return await this.#map(staging, size);
     } catch (error) {
       throw await this.#explain(error);

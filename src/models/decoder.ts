@@ -64,7 +64,10 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   else {
     try {
       const cut = options.backend.kind === "webgpu"
-        ? cutForGpu(result.cut, options.backend)
+        ? cutForGpu(result.cut, {
+          maxBufferBytes: options.backend.maxBufferBytes,
+          joinsProducts: true,
+        })
         : result.cut;
       const decoder = await openPaged(cut, { ...toOpen, files });
       log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });

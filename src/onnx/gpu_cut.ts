@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { mergeCutProducts } from "./compile/compile_cut.ts";
 import { takeEmbedding } from "./embedding_lookup.ts";
 import type { GraphCut } from "./graph_cut.ts";
 import { divideLargeProducts, readTiedTable } from "./large_products.ts";
@@ -11,12 +12,19 @@ import { divideLargeProducts, readTiedTable } from "./large_products.ts";
 export interface GpuCutOptions {
   /** Most bytes of one buffer that a kernel reads. */
   readonly maxBufferBytes: number;
+  /** Whether products of the same rows become one, whose parts an attention can read. */
+  readonly joinsProducts: boolean;
 }
 
 /**
- * Leaves the embeddings' table in its file, has the vocabulary projection read it as it lies there, and divides
+ * Leaves the embeddings' table in its file, has the vocabulary projection read it as it lies there, joins products, and divides
  * weights that are larger than the device's buffers.
  */
-export function cutForGpu(cut: GraphCut, { maxBufferBytes }: GpuCutOptions): GraphCut {
-  return divideLargeProducts(readTiedTable(takeEmbedding(cut)), maxBufferBytes);
+export function cutForGpu(
+  cut: GraphCut,
+  { maxBufferBytes, joinsProducts }: GpuCutOptions,
+): GraphCut {
+  const read = readTiedTable(takeEmbedding(cut));
+  const joined = joinsProducts ? mergeCutProducts(read, maxBufferBytes) : read;
+  return divideLargeProducts(joined, maxBufferBytes);
 }

@@ -105,9 +105,9 @@ export class Contenders {
 
     const caches = { kCache: this.#kCache, vCache: this.#vCache };
     const want = new Float32Array(step.numTokens * shape.heads * shape.headSize);
-    const rotation = rotary && { ...rotary, qOut: want.slice() };
-    this.#write.run(step, { q, k, v, ...caches, rotary: rotation });
-    this.#attend.run(step, { q: rotation?.qOut ?? q, ...caches, out: want, sinks });
+    const qOut = rotary && want.slice();
+    this.#write.run(step, { q, k, v, ...caches, rotary, qOut });
+    this.#attend.run(step, { q: qOut ?? q, ...caches, out: want, sinks });
     return { got, want };
   }
 }

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import type { AttentionShape } from "../../kernels/attention_shape.ts";
-import { KvWrite, type KvWriteParams, type RotaryParams } from "../../kernels/kv_write.ts";
+import {
+  type HeadNormParams,
+  KvWrite,
+  type KvWriteParams,
+  type RotaryParams,
+} from "../../kernels/kv_write.ts";
 import { ReferenceKvWrite } from "../../kernels/kv_write_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
@@ -11,6 +16,8 @@ import { cacheAt, makeStep } from "./paged_case.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
 
 const SHAPE: AttentionShape = { heads: 4, kvHeads: 2, headSize: 32, blockSize: 16, elem: "f32" };
+/** Factors of norms: of queries, then of keys. */
+const GAMMAS = Float32Array.from({ length: 64 }, (_, i) => 0.5 + (i % 7) / 4);
 /** What the cache holds where nothing is written. */
 const UNTOUCHED = 7;
 /** Decodes, a prompt over block edges, and a chunk that continues one. */
@@ -35,11 +42,16 @@ interface Written {
 }
 
 /** Queries, keys and values packed in one row. */
-function packedParams(shape: AttentionShape, rotary?: RotaryParams): KvWriteParams {
+function packedParams(
+  shape: AttentionShape,
+  rotary?: RotaryParams,
+  norms?: HeadNormParams,
+): KvWriteParams {
   const { heads, kvHeads, headSize } = shape;
   const stride = (heads + 2 * kvHeads) * headSize;
   return {
     rotary,
+    norms,
     q: { stride, offset: 0 },
     k: { stride, offset: heads * headSize },
     v: { stride, offset: (heads + kvHeads) * headSize },
@@ -66,15 +78,20 @@ function writeExactly(
   { step, numBlocks }: ReturnType<typeof makeStep>,
   { rows, cos, sin }: Tensors,
   rotary?: RotaryParams,
+  norms?: HeadNormParams,
 ): Written {
   const { heads, kvHeads, headSize, blockSize } = shape;
   const stride = (heads + 2 * kvHeads) * headSize;
-  const rotate = (at: number, position: number) => {
+  const rotate = (at: number, position: number, gammas: Float32Array | undefined) => {
     const head = Float64Array.from(rows.subarray(at, at + headSize));
+    if (norms && gammas) {
+      const square = head.reduce((sum, x) => sum + x * x, 0) / headSize;
+      head.forEach((x, i) => head[i] = x * gammas[i]! / Math.sqrt(square + norms.epsilon));
+    }
     const half = (rotary?.size ?? 0) / 2;
     for (let i = 0; i < half; i++) {
       const [a, b] = rotary!.isInterleaved ? [2 * i, 2 * i + 1] : [i, i + half];
-      const [x, y] = [rows[at + a]!, rows[at + b]!];
+      const [x, y] = [head[a]!, head[b]!];
       const [c, s] = [cos[position * half + i]!, sin[position * half + i]!];
       head[a] = x * c - y * s;
       head[b] = x * s + y * c;
@@ -89,11 +106,13 @@ function writeExactly(
       const position = step.positions[token]!;
       const row = token * stride;
       for (let head = 0; head < heads; head++) {
-        q.set(rotate(row + head * headSize, position), (token * heads + head) * headSize);
+        const gammas = norms?.ofQueries ? GAMMAS.subarray(0, headSize) : undefined;
+        q.set(rotate(row + head * headSize, position, gammas), (token * heads + head) * headSize);
       }
       for (let head = 0; head < kvHeads; head++) {
         const at = cacheAt(shape, step, s, position, head);
-        k.set(rotate(row + (heads + head) * headSize, position), at);
+        const gammas = norms?.ofKeys ? GAMMAS.subarray(headSize) : undefined;
+        k.set(rotate(row + (heads + head) * headSize, position, gammas), at);
         const value = row + (heads + kvHeads + head) * headSize;
         v.set(rows.subarray(value, value + headSize), at);
       }
@@ -108,6 +127,7 @@ async function writeOnGpu(
   { step, numBlocks }: ReturnType<typeof makeStep>,
   tensors: Tensors,
   rotary?: RotaryParams,
+  norms?: HeadNormParams,
 ): Promise<Written> {
   const { heads, kvHeads, headSize, blockSize, elem } = shape;
   const stepBuffer = new StepBuffer(gpu, shape, {
@@ -115,7 +135,7 @@ async function writeOnGpu(
     maxSequences: step.sequences.length,
     maxBlocksPerSequence: step.maxBlocksPerSequence,
   });
-  const kernel = new KvWrite(gpu, stepBuffer, packedParams(shape, rotary));
+  const kernel = new KvWrite(gpu, stepBuffer, packedParams(shape, rotary, norms));
   const rows = upload(gpu, tensors.rows, elem);
   const numQueries = step.numTokens * heads * headSize;
   const cacheLength = numBlocks * kvHeads * blockSize * headSize;
@@ -124,10 +144,14 @@ async function writeOnGpu(
   const vCache = upload(gpu, new Float32Array(cacheLength).fill(UNTOUCHED), elem);
   const angles = rotary?.anglesElem ?? "f32";
   const rotation = rotary &&
-    { cos: upload(gpu, tensors.cos, angles), sin: upload(gpu, tensors.sin, angles), qOut };
+    { cos: upload(gpu, tensors.cos, angles), sin: upload(gpu, tensors.sin, angles) };
   stepBuffer.write(step);
   const encode = (pass: GPUComputePassEncoder) =>
-    kernel.encode(pass, { q: rows, k: rows, v: rows, kCache, vCache, rotary: rotation });
+    kernel.encode(pass, {
+      ...{ q: rows, k: rows, v: rows, kCache, vCache, qOut },
+      rotary: rotation,
+      gammas: norms && upload(gpu, GAMMAS, "f32"),
+    });
   const k = await runAndRead(gpu, encode, { buffer: kCache, length: cacheLength, elem });
   const v = await runAndRead(gpu, () => {}, { buffer: vCache, length: cacheLength, elem });
   const q = await runAndRead(gpu, () => {}, { buffer: qOut, length: numQueries, elem });
@@ -140,18 +164,21 @@ function writeByReference(
   { step, numBlocks }: ReturnType<typeof makeStep>,
   { rows, cos, sin }: Tensors,
   rotary?: RotaryParams,
+  norms?: HeadNormParams,
 ): Written {
   const { heads, kvHeads, headSize, blockSize } = shape;
   const q = new Float32Array(step.numTokens * heads * headSize);
   const k = new Float32Array(numBlocks * kvHeads * blockSize * headSize).fill(UNTOUCHED);
   const v = k.slice();
-  new ReferenceKvWrite(shape, packedParams(shape, rotary)).run(step, {
+  new ReferenceKvWrite(shape, packedParams(shape, rotary, norms)).run(step, {
     q: rows,
     k: rows,
     v: rows,
     kCache: k,
     vCache: v,
-    rotary: rotary && { cos, sin, qOut: q },
+    rotary: rotary && { cos, sin },
+    qOut: q,
+    gammas: GAMMAS,
   });
   return { q, k, v };
 }
@@ -165,6 +192,14 @@ function assertWritten(got: Written, want: Written, elem: "f32" | "f16", isRotat
   assertClose(got.v, want.v, { abs: 0, rel: 0 });
 }
 
+/** Sums of squares are in f32. */
+function assertNormed(got: Written, want: Written, elem: "f32" | "f16", isWritten: boolean): void {
+  const tolerance = elem === "f32" ? { abs: 1e-5, rel: 1e-5 } : { abs: 3e-3, rel: 3e-3 };
+  if (isWritten) assertClose(got.q, want.q, tolerance);
+  assertClose(got.k, want.k, tolerance);
+  assertClose(got.v, want.v, { abs: 0, rel: 0 });
+}
+
 const ROTARIES: Record<string, RotaryParams | undefined> = {
   "no rotation": undefined,
   "halves": { size: 32, isInterleaved: false, anglesElem: "f32" },
@@ -173,6 +208,32 @@ const ROTARIES: Record<string, RotaryParams | undefined> = {
   "a part, neighbours": { size: 12, isInterleaved: true, anglesElem: "f32" },
   "angles in f16": { size: 16, isInterleaved: false, anglesElem: "f16" },
 };
+
+const NORMS: Record<string, HeadNormParams> = {
+  "queries and keys": { epsilon: 1e-6, ofQueries: true, ofKeys: true },
+  "keys alone": { epsilon: 1e-2, ofQueries: false, ofKeys: true },
+};
+
+for (const [normed, norms] of Object.entries(NORMS)) {
+  for (const rotation of ["no rotation", "halves", "a part, neighbours"]) {
+    const rotary = ROTARIES[rotation];
+    for (const elem of ["f32", "f16"] as const) {
+      const shape = { ...SHAPE, elem };
+      const paged = makeStep(SEQUENCES, shape.blockSize);
+      const tensors = makeTensors(shape, paged.step, rotary);
+      const want = writeExactly(shape, paged, tensors, rotary, norms);
+      const isWritten = rotary !== undefined || norms.ofQueries;
+      gpuTest(`KvWrite.encode() normalises ${normed}, ${rotation}, ${elem}`, async (gpu) => {
+        const got = await writeOnGpu(gpu, shape, paged, tensors, rotary, norms);
+        assertNormed(got, want, elem, isWritten);
+      });
+      Deno.test(`ReferenceKvWrite.run() normalises ${normed}, ${rotation}, ${elem}`, () => {
+        const got = writeByReference(shape, paged, tensors, rotary, norms);
+        assertNormed(got, want, "f32", isWritten);
+      });
+    }
+  }
+}
 
 for (const [name, rotary] of Object.entries(ROTARIES)) {
   for (const elem of ["f32", "f16"] as const) {
@@ -230,8 +291,8 @@ gpuTest(
         rotary: {
           cos: upload(gpu, tensors.cos, "f32"),
           sin: upload(gpu, tensors.sin, "f32"),
-          qOut: upload(gpu, new Float32Array(want.q.length), "f32"),
         },
+        qOut: upload(gpu, new Float32Array(want.q.length), "f32"),
       }), { buffer: kCache, length: want.k.length, elem: "f32" });
     assertClose(written, want.k, TOLERANCE.f32);
   },

@@ -1,0 +1,51 @@
+/**
+ * Segments of a cut decoder that run as kernels of ours where a step has few rows.
+ *
+ * @module
+ */
+import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
+import type { Tensor } from "../onnx/ort.ts";
+import type { StoredTensor } from "../onnx/stored_tensor.ts";
+import type { PagedAttention } from "./backend.ts";
+import type { DeviceWeights } from "./device_weights.ts";
+
+/** What they are opened with. */
+export interface SegmentsOptions {
+  readonly segments: readonly CompiledSegment[];
+  /** The caller's. */
+  readonly weights: DeviceWeights;
+  /** The backend's own; those that segments were compiled for take operands as they are left. */
+  readonly attention: PagedAttention;
+  /** Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows. */
+  readonly places: ReadonlyMap<string, GPUBuffer>;
+  /** Names of the attentions' outputs, by layer. */
+  readonly siteOutputs: readonly string[];
+  /** Reads a constant. */
+  readonly readFloats: (tensor: StoredTensor) => Promise<Float32Array>;
+}
+
+/** See the module. */
+export interface CompiledSegments {
+  /** Most rows of a step. */
+  readonly maxRows: number;
+  /** Whether a segment was compiled. */
+  has(index: number): boolean;
+  /**
+   * Records a segment. It is submitted with what comes after it.
+   *
+   * @param run.isAllRows whether every token of the step is a wanted row.
+   * @param run.tensors those that enter the first segment, and numbers of rows.
+   */
+  record(index: number, run: {
+    readonly numRows: number;
+    readonly isAllRows: boolean;
+    readonly tensors: ReadonlyMap<string, Tensor>;
+  }): void;
+  /**
+   * Records the attention that makes `output` on operands as the segment before it left them, into the output's place.
+   *
+   * @returns false where the segment leaves them where the attention finds them by name.
+   */
+  attend(index: number, output: string): boolean;
+  dispose(): void;
+}

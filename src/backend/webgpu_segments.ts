@@ -1,0 +1,197 @@
+/**
+ * Segments of a cut decoder as dispatches of our kernels, recorded layer after layer for one submit.
+ *
+ * @module
+ */
+import { Matvec } from "../../kernels/matvec.ts";
+import { MAX_MATVEC_ROWS } from "../../kernels/matvec_shape.ts";
+import { Norm } from "../../kernels/norm.ts";
+import { Pointwise } from "../../kernels/pointwise.ts";
+import { TakeRows } from "../../kernels/take_rows.ts";
+import { createBuffer, type GpuContext } from "../gpu/device.ts";
+import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
+import type { Dispatch, Program } from "../onnx/compile/program.ts";
+import type { HeadRows } from "../onnx/graph_cut.ts";
+import type { Tensor } from "../onnx/ort.ts";
+import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+import type { WebGpuAttention } from "./webgpu_attention.ts";
+
+type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
+
+/** Records one dispatch for some rows; `outside` are tensors that this step brings. */
+type Recorder = (
+  pass: GPUComputePassEncoder,
+  numRows: number,
+  outside: ReadonlyMap<string, Tensor>,
+) => void;
+
+interface OpenSegment {
+  readonly allRows: readonly Recorder[];
+  readonly someRows: readonly Recorder[];
+  /** Records of the attentions after it, by the names of their outputs. */
+  readonly attends: ReadonlyMap<string, () => void>;
+}
+
+/** See the module. The weights are the caller's. */
+export class WebGpuSegments implements CompiledSegments {
+  readonly maxRows = MAX_MATVEC_ROWS;
+  readonly #gpu: GpuContext;
+  readonly #options: SegmentsOptions;
+  readonly #segments: readonly (OpenSegment | undefined)[];
+  /** By place in a program and size: segments run one after the other, and share them. */
+  readonly #scratch = new Map<string, GPUBuffer>();
+
+  private constructor(
+    gpu: GpuContext,
+    options: SegmentsOptions,
+    open: (segments: WebGpuSegments) => readonly (OpenSegment | undefined)[],
+  ) {
+    this.#gpu = gpu;
+    this.#options = options;
+    this.#segments = open(this);
+  }
+
+  /**
+   * Uploads what the dispatches read and prepares them.
+   *
+   * @throws {RangeError} when an attention cannot take its operands so.
+   */
+  static async open(gpu: GpuContext, options: SegmentsOptions): Promise<WebGpuSegments> {
+    const { segments, weights, readFloats } = options;
+    const programs = segments.flatMap((each) =>
+      "refused" in each ? [] : [each.allRows, each.someRows]
+    );
+    await weights.upload(programs.flatMap((program) => program.weights));
+    const gammas = new Map<number, Float32Array>();
+    for (const { layer, norms } of programs.flatMap(({ forms }) => forms)) {
+      if (norms === undefined || gammas.has(layer)) continue;
+      const [q, k] = await Promise.all([norms.q, norms.k].map((tensor) => tensor && readFloats(tensor)));
+      const size = (q ?? k)!.length;
+      const both = new Float32Array(2 * size);
+      if (q) both.set(q);
+      if (k) both.set(k, size);
+      gammas.set(layer, both);
+    }
+    return new WebGpuSegments(
+      gpu,
+      options,
+      (own) => segments.map((segment) => own.#open(segment, gammas)),
+    );
+  }
+
+  has(index: number): boolean {
+    return this.#segments[index] !== undefined;
+  }
+
+  record(
+    index: number,
+    { numRows, isAllRows, tensors }: {
+      readonly numRows: number;
+      readonly isAllRows: boolean;
+      readonly tensors: ReadonlyMap<string, Tensor>;
+    },
+  ): void {
+    const segment = this.#segments[index]!;
+    const pass = this.#gpu.commands.pass();
+    for (const record of isAllRows ? segment.allRows : segment.someRows) {
+      record(pass, numRows, tensors);
+    }
+  }
+
+  attend(index: number, output: string): boolean {
+    const attend = this.#segments[index]!.attends.get(output);
+    attend?.();
+    return attend !== undefined;
+  }
+
+  dispose(): void {
+    for (const buffer of this.#scratch.values()) buffer.destroy();
+  }
+
+  #open(segment: CompiledSegment, gammas: ReadonlyMap<number, Float32Array>) {
+    if ("refused" in segment) return undefined;
+    const { attention, places, siteOutputs } = this.#options;
+    const [allRows, someRows] = [segment.allRows, segment.someRows].map((program) =>
+      this.#openProgram(program)
+    ) as [Recorder[], Recorder[]];
+    const scratch = this.#scratchOf(segment.allRows);
+    const attends = new Map(segment.allRows.forms.map((form) => {
+      const attend = (attention as WebGpuAttention).openForm(form, gammas.get(form.layer));
+      const output = siteOutputs[form.layer]!;
+      const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? places.get(tensor)!;
+      const [q, k, v] = [form.q, form.k, form.v].map(bufferOf) as [GPUBuffer, GPUBuffer, GPUBuffer];
+      const buffers = { q, k, v, out: places.get(output)! };
+      return [output, () => attend(buffers)];
+    }));
+    return { allRows, someRows, attends };
+  }
+
+  #scratchOf({ scratch }: Program): Map<string, GPUBuffer> {
+    return new Map([...scratch].map(([name, rowBytes], place) => {
+      const key = `${place}: ${rowBytes}`;
+      let buffer = this.#scratch.get(key);
+      if (buffer === undefined) {
+        buffer = createBuffer(this.#gpu, {
+          label: "scratch",
+          size: Math.ceil(rowBytes * MAX_MATVEC_ROWS / 16) * 16,
+          usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
+        });
+        this.#scratch.set(key, buffer);
+      }
+      return [name, buffer];
+    }));
+  }
+
+  #openProgram(program: Program): Recorder[] {
+    const scratch = this.#scratchOf(program);
+    const { places, weights } = this.#options;
+    const constants = new Set(program.weights.map(({ name }) => name));
+    const bufferOf = (name: string) =>
+      scratch.get(name) ?? places.get(name) ??
+        (constants.has(name) ? weights.get(name)!.buffer : undefined);
+    return program.dispatches.map((dispatch) => {
+      const names = Object.entries(dispatch.tensors).filter((entry): entry is [string, string] =>
+        entry[1] !== undefined
+      );
+      const known: Record<string, GPUBuffer | undefined> = {};
+      const outside: [string, string][] = [];
+      for (const [role, name] of names) {
+        const buffer = bufferOf(name);
+        if (buffer === undefined) outside.push([role, name]);
+        else known[role] = buffer;
+      }
+      const encode = openKernel(this.#gpu, dispatch);
+      if (outside.length === 0) return (pass, numRows) => encode(pass, known, numRows);
+      return (pass, numRows, tensors) => {
+        for (const [role, name] of outside) known[role] = tensors.get(name)!.gpuBuffer as GPUBuffer;
+        encode(pass, known, numRows);
+      };
+    });
+  }
+}
+
+/** The kernel of a dispatch; it is given the buffers that the dispatch names. */
+function openKernel(
+  gpu: GpuContext,
+  dispatch: Dispatch,
+): (pass: GPUComputePassEncoder, buffers: Buffers, numRows: number) => void {
+  switch (dispatch.kind) {
+    case "matvec": {
+      const kernel = new Matvec(gpu, dispatch.params);
+      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+    }
+    case "norm": {
+      const kernel = new Norm(gpu, dispatch.params);
+      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+    }
+    case "pointwise": {
+      const kernel = new Pointwise(gpu, dispatch.params);
+      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+    }
+    case "take_rows": {
+      const kernel = new TakeRows(gpu, dispatch.params);
+      return (pass, buffers, numRows) => kernel.encode(pass, buffers as never, numRows);
+    }
+  }
+}
+

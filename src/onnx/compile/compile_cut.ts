@@ -1,0 +1,62 @@
+/**
+ * Compiles the segments of a cut decoder, each by itself.
+ *
+ * @module
+ */
+import type { GraphCut } from "../graph_cut.ts";
+import { compileSegment } from "./compile_segment.ts";
+import { mergeProducts } from "./merge_products.ts";
+import type { Program } from "./program.ts";
+
+/** A segment's dispatches, or why it has none. */
+export type CompiledSegment =
+  | {
+    /** For steps whose every token is a wanted row; of all segments but the last the same as the other. */
+    readonly allRows: Program;
+    readonly someRows: Program;
+  }
+  | { readonly refused: string };
+
+/** How to compile. */
+export interface CompileCutOptions {
+  /** Whether the attentions take operands as the dispatches leave them: packed, their heads not normalised yet. */
+  readonly takesForms: boolean;
+}
+
+/** The cut with products joined that read the same rows; see {@linkcode mergeProducts}. */
+export function mergeCutProducts(cut: GraphCut, maxBytes: number): GraphCut {
+  const segments = cut.segments.map((segment) => ({
+    ...segment,
+    model: mergeProducts(segment.model, maxBytes),
+  }));
+  return { ...cut, segments };
+}
+
+/** Compiles each segment of a cut, in their order. */
+export function compileCut(
+  cut: Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">,
+  { takesForms }: CompileCutOptions,
+): CompiledSegment[] {
+  const indices = [cut.tokens, cut.positions];
+  return cut.segments.map((own) => {
+    const inputs = own.inputs.map((port) =>
+      indices.find((index) => index?.name === port.name) ?? port
+    );
+    const segment = { ...own, inputs };
+    const sites = takesForms
+      ? cut.attentions.filter(({ afterSegment }) => afterSegment === segment.index)
+      : [];
+    const others = cut.attentions.filter((site) => !sites.includes(site));
+    const kept = new Set([
+      cut.output.name,
+      ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
+      ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
+    ]);
+    const [all, some] = [true, false].map((allRows) =>
+      compileSegment(segment, { sites, kept, allRows })
+    ) as [ReturnType<typeof compileSegment>, ReturnType<typeof compileSegment>];
+    if ("refused" in all) return all;
+    if ("refused" in some) return some;
+    return { allRows: all.program, someRows: some.program };
+  });
+}

@@ -1,0 +1,42 @@
+/**
+ * Constants of a segment, as patterns look for them.
+ *
+ * @module
+ */
+import { elementsOf } from "../dtype.ts";
+import { valueOfTensor } from "../evaluate/value.ts";
+import type { GraphIndex } from "../graph_index.ts";
+import type { Node, Tensor } from "../proto.ts";
+
+/** The value of a constant of one element. */
+export function scalarOf(index: GraphIndex, name: string | undefined): number | undefined {
+  const tensor = index.constants.get(name ?? "");
+  if (tensor === undefined || elementsOf(tensor.shape) !== 1) return undefined;
+  return tensor.data.kind === "memory" ? valueOfTensor(tensor).data?.[0] : undefined;
+}
+
+/** A constant with `length` elements along its last axis and no others. */
+export function vectorOf(
+  index: GraphIndex,
+  name: string | undefined,
+  length?: number,
+): Tensor | undefined {
+  const tensor = index.constants.get(name ?? "");
+  const size = tensor?.shape.at(-1);
+  if (tensor === undefined || size === undefined || elementsOf(tensor.shape) !== size) {
+    return undefined;
+  }
+  return length === undefined || size === length ? tensor : undefined;
+}
+
+/** Of a node with two inputs: the one that a test holds for, and the other. */
+export function eitherInput<T>(
+  { inputs }: Node,
+  test: (name: string) => T | undefined,
+): { readonly found: T; readonly other: string } | undefined {
+  const [left, right] = inputs as [string, string];
+  const first = test(left);
+  if (first !== undefined) return { found: first, other: right };
+  const second = test(right);
+  return second === undefined ? undefined : { found: second, other: left };
+}

@@ -1,0 +1,166 @@
+/**
+ * Joins products that read the same rows (queries, keys and values; gate and up) into one and a split.
+ *
+ * @module
+ */
+import { storedBytes } from "../external_data.ts";
+import { GraphIndex } from "../graph_index.ts";
+import {
+  attribute,
+  int64Tensor,
+  intAttribute,
+  makeNode,
+  type Model,
+  type Node,
+  type Tensor,
+} from "../proto.ts";
+import { vectorOf } from "./constants.ts";
+
+/** A product, and the constant vector that is added to it alone, where there is one. */
+interface Part {
+  readonly product: Node;
+  /** Outputs. */
+  readonly n: number;
+  readonly bias?: { readonly node: Node; readonly vector: Tensor } | undefined;
+}
+
+/** `split` is an input from here on. */
+const SPLIT_BY_INPUT = 13;
+
+/** What must be alike of products that are joined; `undefined` of a node that is none. */
+function keyOf(node: Node, index: GraphIndex): string | undefined {
+  const [input, ...constants] = node.inputs;
+  const weights = constants.filter((name) => name !== "").map((name) => index.constants.get(name));
+  if (weights.length === 0 || weights.includes(undefined)) return undefined;
+  const types = weights.map((tensor) => tensor!.dtype);
+  if (node.opType === "MatMulNBits" && weights.length <= 3 && constants.length <= 3) {
+    const sizes = ["K", "bits", "block_size"].map((name) => intAttribute(node, name));
+    return JSON.stringify([input, node.opType, types, sizes, weights.length]);
+  }
+  if (node.opType === "MatMul" && weights[0]!.shape.length === 2) {
+    return JSON.stringify([input, node.opType, types, weights[0]!.shape[0]]);
+  }
+  return undefined;
+}
+
+function partOf(product: Node, index: GraphIndex): Part {
+  const n = product.opType === "MatMul"
+    ? index.constants.get(product.inputs[1]!)!.shape[1]!
+    : intAttribute(product, "N")!;
+  const add = index.onlyConsumer(product.outputs[0]!);
+  const other = add?.opType === "Add" && add.inputs.find((name) => name !== product.outputs[0]);
+  const vector = other ? vectorOf(index, other, n) : undefined;
+  return { product, n, bias: vector && { node: add!, vector } };
+}
+
+/** Constants one after the other along their first axis, or along the last of two. */
+function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
+  const length = tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  const [{ dtype, shape }] = tensors as [Tensor];
+  const total = tensors.reduce((sum, tensor) => sum + tensor.shape[axis]!, 0);
+  const numRows = axis === 0 ? 1 : shape[0]!;
+  return {
+    name,
+    dtype,
+    shape: shape.map((size, i) => i === axis ? total : size),
+    data: {
+      kind: "computed",
+      sources: tensors,
+      length,
+      compute: (sources, into) => {
+        let at = 0;
+        for (let row = 0; row < numRows; row++) {
+          for (const source of sources) {
+            const rowBytes = source.length / numRows;
+            into.set(source.subarray(row * rowBytes, (row + 1) * rowBytes), at);
+            at += rowBytes;
+          }
+        }
+      },
+    },
+    rest: [],
+  };
+}
+
+/** What takes the place of parts that are alike. */
+function join(parts: readonly Part[], index: GraphIndex, opset: number) {
+  const [{ product: first }] = parts as [Part];
+  const total = parts.reduce((sum, { n }) => sum + n, 0);
+  const name = `${first.outputs[0]}/joined`;
+  const constantsOf = (node: Node) => node.inputs.slice(1).filter((input) => input !== "");
+  const axis = first.opType === "MatMul" ? 1 : 0;
+  const weights = constantsOf(first).map((_, place) =>
+    concatenate(
+      `${name}/weights_${place}`,
+      parts.map(({ product }) => index.constants.get(constantsOf(product)[place]!)!),
+      axis,
+    )
+  );
+  const attributes = first.attributes.filter(({ name }) => name !== "N");
+  const product: Node = {
+    ...first,
+    inputs: [first.inputs[0]!, ...weights.map((tensor) => tensor.name)],
+    outputs: [name],
+    attributes: first.opType === "MatMul"
+      ? attributes
+      : [...attributes, attribute("N", total)],
+  };
+  const hasBias = parts.every(({ bias }) => bias !== undefined);
+  const bias = hasBias
+    ? concatenate(`${name}/bias`, parts.map(({ bias }) => bias!.vector), 0)
+    : undefined;
+  const biased = `${name}/biased`;
+  const sizes = parts.map(({ n }) => n);
+  const split = int64Tensor(`${name}/sizes`, [sizes.length], sizes);
+  const outputs = parts.map(({ product, bias }) =>
+    hasBias ? bias!.node.outputs[0]! : product.outputs[0]!
+  );
+  const takesInput = opset >= SPLIT_BY_INPUT;
+  return {
+    nodes: [
+      product,
+      ...bias ? [makeNode("Add", [name, bias.name], [biased])] : [],
+      makeNode("Split", [bias ? biased : name, ...takesInput ? [split.name] : []], outputs, {
+        attributes: { axis: -1, ...takesInput ? {} : { split: sizes } },
+      }),
+    ],
+    constants: [...weights, ...bias ? [bias] : [], ...takesInput ? [split] : []],
+    dropped: hasBias ? parts.map(({ bias }) => bias!.node) : [],
+  };
+}
+
+/**
+ * The graph with one product in place of those that are alike but for their weights: their outputs are multiples of 4,
+ * and each weight is read once. The constants that are joined are computed when they are read.
+ *
+ * @param maxBytes most bytes of a joined constant.
+ */
+export function mergeProducts(model: Model, maxBytes: number): Model {
+  const index = new GraphIndex(model.graph);
+  const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
+  const groups = Map.groupBy(model.graph.nodes, (node) => keyOf(node, index));
+  const replaced = new Map<Node, readonly Node[]>();
+  const constants: Tensor[] = [];
+  for (const [key, nodes] of groups) {
+    if (key === undefined || nodes.length < 2) continue;
+    const parts = nodes.map((node) => partOf(node, index));
+    const isRead = ({ product }: Part) =>
+      product.inputs.slice(1).every((name) => name === "" || index.onlyConsumer(name) === product);
+    if (!parts.every((part) => part.n % 4 === 0 && isRead(part))) continue;
+    // Some vectors are of one element, and some are read by others too.
+    const vectors = parts.flatMap(({ bias }) => bias?.vector ?? []);
+    if (vectors.some(({ shape }) => shape.length !== 1)) continue;
+    const joined = join(parts, index, opset);
+    if (joined.constants.some((tensor) => storedBytes(tensor) > maxBytes)) continue;
+    constants.push(...joined.constants);
+    for (const node of [...nodes, ...joined.dropped]) replaced.set(node, []);
+    replaced.set(nodes[0]!, joined.nodes);
+  }
+  if (replaced.size === 0) return model;
+  const nodes = model.graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
+  const used = new Set(nodes.flatMap(({ inputs }) => inputs));
+  const initializers = [...model.graph.initializers, ...constants].filter(({ name }) =>
+    used.has(name)
+  );
+  return { ...model, graph: { ...model.graph, nodes, initializers } };
+}

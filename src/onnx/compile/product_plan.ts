@@ -1,0 +1,283 @@
+/**
+ * A product of a graph, and what around it one dispatch can do with it.
+ *
+ * @module
+ */
+import type { Activation } from "../../../kernels/activation.ts";
+import type { MatrixForm, NormParams } from "../../../kernels/matvec.ts";
+import type { GraphIndex } from "../graph_index.ts";
+import { floatAttribute, intAttribute, type Node, type Tensor } from "../proto.ts";
+import { Refusal } from "../refusal.ts";
+import { findActivation } from "./activations.ts";
+import { eitherInput, scalarOf, vectorOf } from "./constants.ts";
+
+/** A matrix, as a graph stores it. */
+export interface Matrix {
+  readonly form: MatrixForm;
+  readonly k: number;
+  readonly outputs: number;
+  readonly weights: Tensor;
+  readonly scales?: Tensor | undefined;
+  readonly zeroPoints?: Tensor | undefined;
+}
+
+/** A product and what follows it, to be computed at once. */
+export interface ProductPlan {
+  readonly matrix: Matrix;
+  /** The tensor that the matrix is multiplied with. */
+  readonly input: string;
+  readonly bias?: Tensor | undefined;
+  readonly activation: Activation;
+  /** Where it multiplies parts of its own outputs. */
+  readonly gate?: { readonly gateRow: number; readonly upRow: number; readonly n: number };
+  readonly scale: number;
+  readonly softcap: number;
+  /** The tensor that is added last. */
+  readonly residual?: string | undefined;
+}
+
+/** A norm over the last axis. */
+export interface FoundNorm {
+  readonly node: Node;
+  readonly params: NormParams;
+  readonly gamma: Tensor;
+  readonly beta?: Tensor | undefined;
+  /** The tensors whose sum it is of. */
+  readonly inputs: readonly string[];
+}
+
+/** Matches products in one segment; `isKept` tells of tensors that must be computed themselves. */
+export class ProductPlanner {
+  readonly #index: GraphIndex;
+  readonly #isKept: (name: string) => boolean;
+
+  constructor(index: GraphIndex, isKept: (name: string) => boolean) {
+    this.#index = index;
+    this.#isKept = isKept;
+  }
+
+  /** How one dispatch computes a tensor from a product; `undefined` where none does. */
+  plan(name: string): ProductPlan | undefined {
+    const node = this.#index.producers.get(name);
+    if (node === undefined) return undefined;
+    return this.#product(node) ?? this.#sum(node, name) ?? this.#gated(node) ??
+      this.#scaled(node) ?? this.#activated(name) ?? this.#capped(node);
+  }
+
+  /** The plan of a tensor that only `reader` needs, which may then take it in. */
+  inner(name: string, ...readers: readonly Node[]): ProductPlan | undefined {
+    if (this.#isKept(name)) return undefined;
+    const consumers = this.#index.consumers(name);
+    return consumers.every((node) => readers.includes(node)) ? this.plan(name) : undefined;
+  }
+
+  /** The plan of a sum of two tensors, either of which is a product's. */
+  addTo([left, right]: readonly [string, string], reader: Node): ProductPlan | undefined {
+    for (const [product, residual] of [[left, right], [right, left]] as const) {
+      const plan = this.inner(product, reader);
+      const isFree = plan !== undefined && plan.residual === undefined;
+      if (isFree && !this.#index.constants.has(residual)) return { ...plan, residual };
+    }
+    return undefined;
+  }
+
+  #product(node: Node): ProductPlan | undefined {
+    const matrix = matrixOf(this.#index, node);
+    if (matrix === undefined) return undefined;
+    const bias = node.opType === "Gemm" ? vectorOf(this.#index, node.inputs[2]) : undefined;
+    const input = node.inputs[0]!;
+    return { matrix, input, bias, activation: "none", scale: 1, softcap: 0 };
+  }
+
+  #sum(node: Node, name: string): ProductPlan | undefined {
+    if (node.opType !== "Add" || name !== node.outputs[0]) return undefined;
+    const biased = eitherInput(node, (input) => vectorOf(this.#index, input));
+    if (biased === undefined) return this.addTo(node.inputs as unknown as [string, string], node);
+    const plan = this.inner(biased.other, node);
+    if (plan === undefined || plan.bias || !isPlain(plan)) return undefined;
+    const fits = biased.found.shape.at(-1) === plan.matrix.outputs;
+    return fits ? { ...plan, bias: biased.found } : undefined;
+  }
+
+  #activated(name: string): ProductPlan | undefined {
+    const found = findActivation(this.#index, name);
+    if (found === undefined || found.between.some((tensor) => this.#isKept(tensor))) {
+      return undefined;
+    }
+    const plan = this.inner(found.input, ...this.#readersOf(found.input, found.between, name));
+    if (plan === undefined || !isPlain(plan)) return undefined;
+    return { ...plan, activation: found.activation };
+  }
+
+  /** The nodes between a tensor and what is made of it, as long as all of them lead there. */
+  #readersOf(input: string, between: readonly string[], output: string): Node[] {
+    const passed = new Set([...between, output]);
+    return this.#index.consumers(input).filter(({ outputs }) =>
+      outputs.some((name) => passed.has(name))
+    );
+  }
+
+  /** `activate(part) * other part` of one product that a split divides. */
+  #gated(node: Node): ProductPlan | undefined {
+    if (node.opType !== "Mul") return undefined;
+    const pair = eitherInput(node, (name) => {
+      const found = findActivation(this.#index, name);
+      return found && { ...found, name };
+    });
+    if (pair === undefined) return undefined;
+    const { found, other } = pair;
+    const split = this.#index.producers.get(other);
+    if (split?.opType !== "Split" || this.#index.producers.get(found.input) !== split) {
+      return undefined;
+    }
+    const kept = [found.name, ...found.between, ...split.outputs];
+    if (kept.some((name) => this.#isKept(name)) || split.outputs.length !== 2) return undefined;
+    const readers = split.outputs.flatMap((name) => this.#index.consumers(name));
+    const passed = new Set([...found.between, found.name, node.outputs[0]!]);
+    if (!readers.every(({ outputs }) => outputs.some((name) => passed.has(name)))) return undefined;
+    if (this.#index.consumers(found.name).length !== 1) return undefined;
+    const plan = this.inner(split.inputs[0]!, split);
+    if (plan === undefined || !isPlain(plan)) return undefined;
+    const sizes = splitSizes(this.#index, split, plan.matrix.outputs);
+    if (sizes === undefined || sizes[0] !== sizes[1]) return undefined;
+    const n = sizes[0]!;
+    const gateRow = split.outputs.indexOf(found.input) * n;
+    return { ...plan, activation: found.activation, gate: { gateRow, upRow: n - gateRow, n } };
+  }
+
+  #scaled(node: Node): ProductPlan | undefined {
+    if (node.opType !== "Mul" && node.opType !== "Div") return undefined;
+    const factor = scaleOf(this.#index, node);
+    const plan = factor && this.inner(factor.input, node);
+    if (!plan || plan.residual !== undefined || plan.softcap !== 0) return undefined;
+    return { ...plan, scale: plan.scale * factor.scale };
+  }
+
+  /** `c * tanh(x / c)`. */
+  #capped(node: Node): ProductPlan | undefined {
+    const outer = node.opType === "Mul" ? scaleOf(this.#index, node) : undefined;
+    const tanh = this.#index.producers.get(outer?.input ?? "");
+    if (outer === undefined || tanh?.opType !== "Tanh" || this.#isKept(outer.input)) {
+      return undefined;
+    }
+    const plan = this.inner(tanh.inputs[0]!, tanh);
+    const isAlone = this.#index.consumers(outer.input).length === 1;
+    if (plan === undefined || !isAlone || plan.residual !== undefined || plan.softcap !== 0) {
+      return undefined;
+    }
+    if (Math.abs(plan.scale * outer.scale - 1) > 1e-3) return undefined;
+    return { ...plan, scale: 1, softcap: outer.scale };
+  }
+}
+
+/** Whether nothing but a bias follows the product. */
+function isPlain(plan: ProductPlan): boolean {
+  const { activation, gate, scale, softcap, residual } = plan;
+  return activation === "none" && !gate && scale === 1 && softcap === 0 && residual === undefined;
+}
+
+/** A factor that all elements are multiplied with. */
+export function scaleOf(
+  index: GraphIndex,
+  node: Node,
+): { readonly scale: number; readonly input: string } | undefined {
+  if (node.opType === "Div") {
+    const divisor = scalarOf(index, node.inputs[1]);
+    return divisor === undefined ? undefined : { scale: 1 / divisor, input: node.inputs[0]! };
+  }
+  const pair = eitherInput(node, (name) => scalarOf(index, name));
+  return pair && { scale: pair.found, input: pair.other };
+}
+
+/** Sizes along the last axis of the parts of a row of `width`. */
+export function splitSizes(
+  index: GraphIndex,
+  node: Node,
+  width: number,
+): readonly number[] | undefined {
+  const tensor = index.constants.get(node.inputs[1] ?? "");
+  if (tensor?.data.kind === "memory") {
+    const { buffer, byteOffset, byteLength } = tensor.data.bytes.slice();
+    const values = new BigInt64Array(buffer as ArrayBuffer, byteOffset, byteLength / 8);
+    return Array.from(values, Number);
+  }
+  if (node.inputs.length > 1) return undefined;
+  return node.outputs.map(() => width / node.outputs.length);
+}
+
+/** The matrix of a product with constant weights. */
+function matrixOf(index: GraphIndex, node: Node): Matrix | undefined {
+  const { opType, inputs } = node;
+  const weights = index.constants.get(inputs[1] ?? "");
+  if (opType === "MatMulNBits" && weights !== undefined) return blocksOf(index, node, weights);
+  if (opType === "MatMul" && weights?.shape.length === 2) {
+    const [k, outputs] = weights.shape as [number, number];
+    return { form: { kind: "columns" }, k, outputs, weights };
+  }
+  const turned = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
+  const isTransposed = intAttribute(node, "transB") === 1;
+  const table = turned ?? (opType === "Gemm" && isTransposed ? weights : undefined);
+  if (table?.shape.length === 2) {
+    const [outputs, k] = table.shape as [number, number];
+    return { form: { kind: "rows" }, k, outputs, weights: table };
+  }
+  if (opType !== "Gemm" || weights === undefined) return undefined;
+  const [k, outputs] = weights.shape as [number, number];
+  return { form: { kind: "columns" }, k, outputs, weights };
+}
+
+function transposedConstant(index: GraphIndex, name: string | undefined): Tensor | undefined {
+  const node = index.producers.get(name ?? "");
+  return node?.opType === "Transpose" ? index.constants.get(node.inputs[0]!) : undefined;
+}
+
+function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
+  const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
+    intAttribute(node, name)!
+  ) as [number, number, number];
+  const bits = intAttribute(node, "bits") ?? 4;
+  if (bits !== 4 && bits !== 8) throw new Refusal(`Its product "${node.name}" has ${bits} bits.`);
+  const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
+  if (groups !== "" || bias !== "") {
+    throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not take.`);
+  }
+  const zeros = index.constants.get(zeroPoints);
+  if (zeros !== undefined && zeros.dtype !== "uint8") {
+    throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
+  }
+  return {
+    form: { kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
+    k,
+    outputs,
+    weights,
+    scales: index.constants.get(scales!),
+    zeroPoints: zeros,
+  };
+}
+
+/** The norm that makes a tensor. */
+export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined {
+  const node = index.producers.get(name);
+  if (node === undefined || node.outputs[0] !== name) return undefined;
+  const { opType, inputs } = node;
+  const isSkip = opType.startsWith("Skip");
+  const plain = isSkip ? opType.slice("Skip".length) : opType;
+  if (plain !== "SimplifiedLayerNormalization" && plain !== "RMSNormalization" &&
+    plain !== "LayerNormalization") return undefined;
+  const kind = plain === "LayerNormalization" ? "layer" : "rms";
+  const [gammaName, betaName] = isSkip ? inputs.slice(2) : inputs.slice(1);
+  const gamma = vectorOf(index, gammaName);
+  const beta = kind === "layer" ? vectorOf(index, betaName) : undefined;
+  const axis = intAttribute(node, "axis") ?? -1;
+  // Rows of `[1, tokens, width]`, or of heads one axis further.
+  if (gamma === undefined || (axis !== -1 && axis !== 2)) return undefined;
+  if (isSkip && inputs[kind === "layer" ? 4 : 3]) return undefined;
+  const epsilon = floatAttribute(node, "epsilon") ?? 1e-5;
+  return {
+    node,
+    params: { kind, epsilon, hasBeta: beta !== undefined },
+    gamma,
+    beta,
+    inputs: isSkip ? inputs.slice(0, 2) : inputs.slice(0, 1),
+  };
+}

@@ -1,0 +1,67 @@
+/**
+ * A segment as dispatches of the kernels for few rows.
+ *
+ * @module
+ */
+import type { MatvecParams, NormParams } from "../../../kernels/matvec.ts";
+import type { NormKernelParams } from "../../../kernels/norm.ts";
+import type { PointwiseParams } from "../../../kernels/pointwise.ts";
+import type { TakeRowsParams } from "../../../kernels/take_rows.ts";
+import type { HeadRows } from "../graph_cut.ts";
+import type { Tensor } from "../proto.ts";
+
+/** A kernel, what specialises it, and its buffers by the names of tensors; `undefined` is one it does without. */
+type DispatchOf<Kind extends string, Params, Names extends string, Optional extends string> = {
+  readonly kind: Kind;
+  readonly params: Params;
+  readonly tensors:
+    & Readonly<Record<Names, string>>
+    & Readonly<Partial<Record<Optional, string | undefined>>>;
+};
+
+/** One dispatch. */
+export type Dispatch =
+  | DispatchOf<
+    "matvec",
+    MatvecParams,
+    "x" | "weights" | "out",
+    "scales" | "zeroPoints" | "gamma" | "beta" | "bias" | "residual"
+  >
+  | DispatchOf<
+    "norm",
+    NormKernelParams,
+    "x" | "gamma" | "out",
+    "skip" | "beta" | "residual"
+  >
+  | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
+  | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>;
+
+/** How the operands of the attention after a segment are left by its dispatches. */
+export interface SiteForm {
+  readonly layer: number;
+  readonly q: HeadRows;
+  readonly k: HeadRows;
+  readonly v: HeadRows;
+  /** Norms of each head that the attention has to do. */
+  readonly norms?: HeadNorms | undefined;
+}
+
+/** Root mean squares of the heads of queries and of keys; the names are those of their factors `[headDim]`. */
+export interface HeadNorms {
+  readonly epsilon: NormParams["epsilon"];
+  readonly q?: Tensor | undefined;
+  readonly k?: Tensor | undefined;
+}
+
+/** A segment's dispatches. */
+export interface Program {
+  readonly dispatches: readonly Dispatch[];
+  /** Constants that they read. */
+  readonly weights: readonly Tensor[];
+  /** Tensors that do not leave the segment or go to its attention alone: bytes of a row by name. */
+  readonly scratch: ReadonlyMap<string, number>;
+  readonly forms: readonly SiteForm[];
+}
+
+/** A program, or in one sentence why there is none. */
+export type Compiled = { readonly program: Program } | { readonly refused: string };
