@@ -7,13 +7,14 @@ import type { GpuContext } from "../src/gpu/device.ts";
 import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import { type Activation, ACTIVATIONS } from "./activation.ts";
 import activationSource from "./activation.wgsl" with { type: "text" };
-import { ELEM } from "./elem.ts";
 import type { RowLayout } from "./kv_write.ts";
 import source from "./pointwise.wgsl" with { type: "text" };
 
 /** What specialises the kernel. */
 export interface PointwiseParams {
   readonly elem: Elem;
+  /** The type of `a`, where it is another. */
+  readonly from?: Elem | undefined;
   readonly width: number;
   readonly a: RowLayout;
   /** A stride of 0 is one row for all. */
@@ -39,7 +40,7 @@ export class Pointwise {
     this.#workgroups = Math.ceil(width / THREADS);
     this.#kernel = Kernel.get(gpu, {
       name: "pointwise",
-      source: ELEM[elem] + activationSource + source,
+      source: typesOf(elem, params.from ?? elem) + activationSource + source,
       bindings: BINDINGS,
       constants: {
         WIDTH: width,
@@ -64,4 +65,9 @@ export class Pointwise {
     const { a, b = a, out } = tensors;
     this.#kernel.encode(pass, { a, b, out }, [this.#workgroups, numRows]);
   }
+}
+
+function typesOf(elem: Elem, from: Elem): string {
+  const enabled = elem === "f16" || from === "f16" ? "enable f16;\n" : "";
+  return `${enabled}alias elem = ${elem};\nalias elem_of_a = ${from};\n`;
 }

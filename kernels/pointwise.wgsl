@@ -2,7 +2,7 @@
 //
 // One thread takes one element.
 
-@group(0) @binding(0) var<storage, read> a: array<elem>;
+@group(0) @binding(0) var<storage, read> a: array<elem_of_a>;
 @group(0) @binding(1) var<storage, read> b: array<elem>;
 @group(0) @binding(2) var<storage, read_write> out: array<elem>;
 
@@ -32,12 +32,9 @@ fn pointwise(
     return;
   }
   var value = activate(ACTIVATION, f32(a[row * A_STRIDE + A_OFFSET + column]));
-  let other = f32(b[row * B_STRIDE + B_OFFSET + column]);
-  if (OPERATION == 1u) {
-    value += other;
-  }
-  if (OPERATION == 2u) {
-    value *= other;
+  if (OPERATION != 0u) {
+    let other = f32(b[row * B_STRIDE + B_OFFSET + column]);
+    value = select(value * other, value + other, OPERATION == 1u);
   }
   value *= SCALE;
   if (SOFTCAP > 0.0) {

@@ -102,6 +102,27 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore });
 }
 
+gpuTest("pointwise reads another type than it writes", async (gpu) => {
+  const params: PointwiseParams = {
+    elem: "f32",
+    from: "f16",
+    width: 9,
+    a: { stride: 10, offset: 1 },
+    b: { stride: 0, offset: 0 },
+    operation: "none",
+    activation: "none",
+    scale: 1,
+    softcap: 0,
+  };
+  const a = randomOf("f16")(20);
+  const out = upload(gpu, new Float32Array(18), "f32");
+  const kernel = new Pointwise(gpu, params);
+  const encode = (pass: GPUComputePassEncoder) =>
+    kernel.encode(pass, { a: upload(gpu, a, "f16"), out }, 2);
+  const got = await runAndRead(gpu, encode, { buffer: out, length: 18, elem: "f32" });
+  assert.deepEqual(got, pointwiseReference(params, { a }, 2));
+}, { ignore: !HAS_F16 });
+
 gpuTest("take_rows copies rows by number, the last for what is beyond", async (gpu) => {
   const params = { rowBytes: 4 * 70, tableRows: 9 };
   const values = Float32Array.from({ length: 9 * 70 }, (_, i) => i);

@@ -9,8 +9,8 @@
  */
 import type { RowLayout } from "../../../kernels/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
-import { elementsOf } from "../dtype.ts";
-import type { AttentionSite, HeadRows, Segment } from "../graph_cut.ts";
+import { codeOfDtype, elementsOf } from "../dtype.ts";
+import type { AttentionSite, HeadRows, Segment, TensorPort } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { intAttribute, type Node, type Tensor } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
@@ -62,6 +62,8 @@ class Compiler {
   readonly #options: CompileOptions;
   readonly #index: GraphIndex;
   readonly #planner: ProductPlanner;
+  /** Of all that is computed. */
+  readonly #dtype: "float32" | "float16";
   readonly #elem: "f32" | "f16";
   readonly #dispatches: Dispatch[] = [];
   readonly #weights = new Map<string, Tensor>();
@@ -74,11 +76,11 @@ class Compiler {
     this.#segment = segment;
     this.#options = options;
     this.#index = new GraphIndex(segment.model.graph);
-    const floats = [...segment.inputs, ...segment.outputs].filter(({ dtype }) => dtype !== "int64");
-    const [dtype, ...others] = new Set(floats.map((port) => port.dtype));
+    const [dtype, ...others] = new Set(segment.outputs.map((port) => port.dtype));
     if (others.length > 0 || (dtype !== "float32" && dtype !== "float16")) {
-      throw new Refusal(`Its tensors are ${[dtype, ...others].join(" and ")}.`);
+      throw new Refusal(`Its outputs are ${[dtype, ...others].join(" and ")}.`);
     }
+    this.#dtype = dtype;
     this.#elem = dtype === "float16" ? "f16" : "f32";
     this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
   }
@@ -184,6 +186,8 @@ class Compiler {
         return this.#multiply(name, node);
       case "Split":
         return this.#part(name, node);
+      case "Cast":
+        return this.#cast(name, node);
       case "Gather":
         return this.#take(name, node);
       default:
@@ -193,12 +197,23 @@ class Compiler {
 
   #input(name: string): Rows {
     const port = this.#segment.inputs.find((input) => input.name === name);
-    if (port === undefined || port.dtype === "int64") {
-      throw new Refusal(`It computes with "${name}", which is no row of a token.`);
+    if (port?.dtype !== this.#dtype) {
+      const what = port === undefined ? "no row of a token" : port.dtype;
+      throw new Refusal(`It computes in ${this.#dtype} with "${name}", which is ${what}.`);
     }
-    const sizes = port.shape.filter((size) => typeof size === "number");
-    const width = elementsOf(sizes);
-    return { tensor: name, stride: width, offset: 0, width };
+    return rowsOfPort(port);
+  }
+
+  /** An input of the other type. */
+  #cast(name: string, node: Node): Rows {
+    const port = this.#segment.inputs.find((input) => input.name === node.inputs[0]);
+    const isTo = intAttribute(node, "to") === codeOfDtype(this.#dtype);
+    if (isTo && port?.dtype === this.#dtype) return this.#rows(port.name);
+    if (!isTo || (port?.dtype !== "float16" && port?.dtype !== "float32")) {
+      throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    }
+    const from = port.dtype === "float16" ? "f16" : "f32";
+    return this.#pointwise(rowsOfPort(port), name, { from });
   }
 
   /** Where a new tensor goes. */
@@ -210,7 +225,7 @@ class Compiler {
     return name;
   }
 
-  #weight(tensor: Tensor, dtype: string = this.#elem === "f16" ? "float16" : "float32"): string {
+  #weight(tensor: Tensor, dtype: string = this.#dtype): string {
     if (tensor.dtype !== dtype) {
       throw new Refusal(`Its constant "${tensor.name}" is ${tensor.dtype}, not ${dtype}.`);
     }
@@ -225,7 +240,7 @@ class Compiler {
   #product(name: string, plan: ProductPlan): Rows {
     const { matrix, bias, gate, activation, scale, softcap } = plan;
     const { form, k, outputs } = matrix;
-    const found = findNorm(this.#index, plan.input);
+    const found = findNorm(this.#index, this.#original(plan.input));
     const norm = found?.gamma.shape[0] === k ? found : undefined;
     const x = norm ? this.#normed(norm) : this.#rows(plan.input);
     const n = gate?.n ?? outputs;
@@ -339,8 +354,10 @@ class Compiler {
     readonly multiply?: string | Tensor;
     readonly activation?: MatvecParams["activation"];
     readonly scale?: number;
+    /** The type of `a`, where it is another. */
+    readonly from?: "f16" | "f32";
   }): Rows {
-    const { activation = "none", scale = 1 } = what;
+    const { activation = "none", scale = 1, from } = what;
     const second = what.add ?? what.multiply;
     const b = typeof second === "string" ? this.#rows(second) : undefined;
     const vector = typeof second === "object" ? this.#weight(second) : undefined;
@@ -353,6 +370,7 @@ class Compiler {
       kind: "pointwise",
       params: {
         elem: this.#elem,
+        from,
         width,
         a: { stride: a.stride, offset: a.offset },
         b: { stride: b?.stride ?? 0, offset: b?.offset ?? 0 },
@@ -412,4 +430,9 @@ class Compiler {
     });
     return { tensor: out, stride: width, offset: 0, width };
   }
+}
+
+function rowsOfPort({ name, shape }: TensorPort): Rows {
+  const width = elementsOf(shape.filter((size) => typeof size === "number"));
+  return { tensor: name, stride: width, offset: 0, width };
 }

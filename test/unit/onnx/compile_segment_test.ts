@@ -1,0 +1,281 @@
+/** What segments are compiled to, and why some are not. */
+import assert from "node:assert/strict";
+import { fileURLToPath } from "node:url";
+import { compileCut, mergeCutProducts } from "../../../src/onnx/compile/compile_cut.ts";
+import { compileSegment } from "../../../src/onnx/compile/compile_segment.ts";
+import { mergeProducts } from "../../../src/onnx/compile/merge_products.ts";
+import { bytesOfStored, FolderFiles } from "../../../src/onnx/external_data.ts";
+import { cutForGpu } from "../../../src/onnx/gpu_cut.ts";
+import type { GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
+import { makeNode, type Node, type Tensor } from "../../../src/onnx/proto.ts";
+import { readModel } from "../../../src/onnx/proto_read.ts";
+import { splitGraph } from "../../../src/onnx/split.ts";
+import { findModelFolder } from "../../fixtures/goldens.ts";
+import { constant } from "../../fixtures/onnx_builder.ts";
+
+const WIDTH = 8;
+const VECTOR = constant("vector", [WIDTH], new Float32Array(WIDTH));
+const GAMMA = constant("gamma", [WIDTH], new Float32Array(WIDTH).fill(1));
+const MATRIX = constant("matrix", [WIDTH, WIDTH], new Float32Array(WIDTH * WIDTH));
+const scalar = (name: string, value: number) => constant(name, [], Float32Array.of(value));
+
+/** A segment from `x` and `r`, rows of 8 elements, to `y`. */
+function segmentOf(nodes: readonly Node[], initializers: readonly Tensor[]): Segment {
+  const port = (name: string) => ({ name, dtype: "float32", shape: [1, "tokens", WIDTH] }) as const;
+  return {
+    index: 0,
+    model: {
+      irVersion: 8,
+      operatorSets: [{ domain: "", version: 17 }],
+      graph: {
+        ...{ name: "segment", nodes, initializers, inputs: [], outputs: [] },
+        ...{ valueInfos: [], rest: [] },
+      },
+      rest: [],
+    },
+    weightBytes: 0,
+    inputs: [port("x"), port("r")],
+    outputs: [port("y")],
+  };
+}
+
+function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
+  const options = { sites: [], kept: new Set(["y"]), allRows: true };
+  const compiled = compileSegment(segmentOf(nodes, initializers), options);
+  assert.ok("program" in compiled, JSON.stringify(compiled));
+  return compiled.program.dispatches;
+}
+
+const product = (input = "x", output = "p", matrix = "matrix") =>
+  makeNode("MatMul", [input, matrix], [output]);
+
+Deno.test("compileSegment() takes norm, bias, activation, scale and residual into one product", () => {
+  const dispatches = compile([
+    makeNode("LayerNormalization", ["x", "gamma", "vector"], ["n"], {
+      attributes: { epsilon: { float: 0.5 } },
+    }),
+    product("n"),
+    makeNode("Add", ["vector", "p"], ["b"]),
+    makeNode("Gelu", ["b"], ["g"]),
+    makeNode("Mul", ["g", "two"], ["s"]),
+    makeNode("Add", ["r", "s"], ["y"]),
+  ], [VECTOR, GAMMA, MATRIX, scalar("two", 2)]);
+  assert.equal(dispatches.length, 1);
+  const [{ kind, params, tensors }] = dispatches as [typeof dispatches[number]];
+  assert.equal(kind, "matvec");
+  assert.deepEqual(params, {
+    elem: "f32",
+    k: WIDTH,
+    n: WIDTH,
+    x: { stride: WIDTH, offset: 0 },
+    matrixRows: WIDTH,
+    weights: { kind: "columns" },
+    norm: { kind: "layer", epsilon: 0.5, hasBeta: true },
+    hasBias: true,
+    gate: undefined,
+    activation: "gelu",
+    scale: 2,
+    softcap: 0,
+    hasResidual: true,
+  });
+  assert.deepEqual(tensors, {
+    x: "x",
+    weights: "matrix",
+    scales: undefined,
+    zeroPoints: undefined,
+    gamma: "gamma",
+    beta: "vector",
+    bias: "vector",
+    residual: "r",
+    out: "y",
+  });
+});
+
+Deno.test("compileSegment() does by itself what no product can take in", () => {
+  const kinds = (nodes: readonly Node[], constants: readonly Tensor[] = []) =>
+    compile(nodes, [MATRIX, VECTOR, GAMMA, ...constants]).map(({ kind }) => kind);
+  // A norm that is the output, of a sum that a product makes.
+  assert.deepEqual(
+    kinds([
+      product(),
+      makeNode("SkipSimplifiedLayerNormalization", ["p", "r", "gamma"], ["y"], {
+        domain: "com.microsoft",
+      }),
+    ]),
+    ["matvec", "norm"],
+  );
+  // A product that two read.
+  assert.deepEqual(
+    kinds([
+      product(),
+      makeNode("Sigmoid", ["p"], ["s"]),
+      makeNode("Mul", ["p", "s"], ["a"]),
+      makeNode("Add", ["a", "p"], ["y"]),
+    ]),
+    ["matvec", "pointwise", "pointwise"],
+  );
+  // Reshapes cost nothing.
+  assert.deepEqual(
+    kinds([
+      product(),
+      makeNode("Reshape", ["p", "shape"], ["heads"]),
+      makeNode("Reshape", ["heads", "shape"], ["y"]),
+    ]),
+    ["matvec"],
+  );
+});
+
+Deno.test("compileSegment() knows activations however they are spelled", () => {
+  const cases: Record<string, readonly Node[]> = {
+    silu: [makeNode("Sigmoid", ["p"], ["s"]), makeNode("Mul", ["p", "s"], ["y"])],
+    relu_squared: [makeNode("Relu", ["p"], ["s"]), makeNode("Mul", ["s", "s"], ["y"])],
+    gelu: [
+      makeNode("Div", ["p", "root"], ["d"]),
+      makeNode("Erf", ["d"], ["e"]),
+      makeNode("Add", ["e", "one"], ["f"]),
+      makeNode("Mul", ["p", "f"], ["m"]),
+      makeNode("Mul", ["m", "half"], ["y"]),
+    ],
+    gelu_tanh: [
+      makeNode("Pow", ["p", "three"], ["c"]),
+      makeNode("Mul", ["c", "factor"], ["f"]),
+      makeNode("Add", ["p", "f"], ["i"]),
+      makeNode("Mul", ["i", "tanh"], ["j"]),
+      makeNode("Tanh", ["j"], ["t"]),
+      makeNode("Add", ["t", "one"], ["o"]),
+      makeNode("Mul", ["p", "half"], ["h"]),
+      makeNode("Mul", ["h", "o"], ["y"]),
+    ],
+    gelu_sigmoid: [
+      makeNode("Mul", ["p", "quick"], ["q"]),
+      makeNode("Sigmoid", ["q"], ["s"]),
+      makeNode("Mul", ["p", "s"], ["y"]),
+    ],
+  };
+  const constants = [
+    MATRIX,
+    scalar("root", Math.SQRT2),
+    scalar("one", 1),
+    scalar("half", 0.5),
+    scalar("three", 3),
+    scalar("factor", 0.044715),
+    scalar("tanh", Math.sqrt(2 / Math.PI)),
+    scalar("quick", 1.702),
+  ];
+  for (const [activation, nodes] of Object.entries(cases)) {
+    const [first, ...others] = compile([product(), ...nodes], constants);
+    assert.deepEqual(others, [], activation);
+    assert.equal(first?.kind === "matvec" && first.params.activation, activation);
+  }
+  // 1.5 in place of 1: no GELU.
+  const wrong = [...constants.filter(({ name }) => name !== "one"), scalar("one", 1.5)];
+  const options = { sites: [], kept: new Set(["y"]), allRows: true };
+  assert.deepEqual(
+    compileSegment(segmentOf([product(), ...cases["gelu"]!], wrong), options),
+    { refused: 'It has no kernel for Erf "e".' },
+  );
+});
+
+Deno.test("compileSegment() says what it has no kernel for", () => {
+  const refusals: readonly (readonly [readonly Node[], RegExp])[] = [
+    [[makeNode("Softmax", ["x"], ["y"])], /no kernel for Softmax "y"/],
+    [[makeNode("MatMul", ["x", "r"], ["y"])], /no kernel for MatMul "y"/],
+    [[makeNode("Add", ["x", "half"], ["y"])], /"half" is float16, not float32/],
+  ];
+  const half = constant("half", [WIDTH], new Float16Array(WIDTH));
+  for (const [nodes, reason] of refusals) {
+    const options = { sites: [], kept: new Set(["y"]), allRows: true };
+    const compiled = compileSegment(segmentOf(nodes, [MATRIX, half]), options);
+    assert.ok("refused" in compiled);
+    assert.match(compiled.refused, reason);
+  }
+});
+
+Deno.test("mergeProducts() joins products of the same rows, with their vectors", async () => {
+  const numbers = (length: number, from: number) =>
+    Float32Array.from({ length }, (_, i) => from + i);
+  const second = constant("second", [WIDTH, 4], numbers(WIDTH * 4, 100));
+  const first = constant("matrix", [WIDTH, WIDTH], numbers(WIDTH * WIDTH, 0));
+  const { model } = segmentOf([
+    product("x", "a"),
+    makeNode("Add", ["a", "vector"], ["biased a"]),
+    product("x", "b", "second"),
+    makeNode("Add", ["b", "short"], ["biased b"]),
+    product("r", "c", "third"),
+  ], [first, second, VECTOR, constant("short", [4], numbers(4, 7)), { ...MATRIX, name: "third" }]);
+  const { graph } = mergeProducts(model, Infinity);
+  assert.deepEqual(graph.nodes.map(({ opType }) => opType), ["MatMul", "Add", "Split", "MatMul"]);
+  assert.deepEqual(graph.nodes[2]!.outputs, ["biased a", "biased b"]);
+  const floats = async (name: string) => {
+    const tensor = graph.initializers.find((each) => each.name === name)!;
+    const bytes = await bytesOfStored(tensor, undefined as never);
+    return { shape: tensor.shape, values: [...new Float32Array(bytes.buffer)] };
+  };
+  const joined = await floats(graph.nodes[0]!.inputs[1]!);
+  assert.deepEqual(joined.shape, [WIDTH, WIDTH + 4]);
+  assert.deepEqual(joined.values.slice(0, 14), [0, 1, 2, 3, 4, 5, 6, 7, 100, 101, 102, 103, 8, 9]);
+  const vector = await floats(graph.nodes[1]!.inputs.find((name) => name.endsWith("bias"))!);
+  assert.deepEqual(vector.values, [...new Float32Array(WIDTH), 7, 8, 9, 10]);
+  // What would be larger than a buffer stays apart.
+  assert.equal(mergeProducts(model, 100), model);
+});
+
+async function cutOf(folder: string, graph: string): Promise<GraphCut> {
+  await using files = new FolderFiles(`${folder}/onnx`);
+  const result = splitGraph(await readModel(files, graph), { contextLength: 512 });
+  assert.ok("cut" in result, JSON.stringify(result));
+  return cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
+}
+
+/** Dispatches of each segment where all tokens are wanted, its attention not counted. */
+const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readonly number[]])[] = [
+  ["hearth-demo-chat", "model.onnx", [1, 4, 4, 4, 4]],
+  ["hearth-demo-chat", "model_fp16.onnx", [1, 4, 4, 4, 4]],
+  // Its embeddings are in f16.
+  ["hearth-demo-chat", "model_q4.onnx", [2, 4, 4, 4, 4]],
+  ["hearth-demo-chat", "model_q4f16.onnx", [1, 4, 4, 4, 4]],
+  ["hearth-demo-vision", "decoder_model_merged.onnx", [1, 4, 4, 4, 4, 4]],
+  ["hearth-demo-vision", "decoder_model_merged_q4.onnx", [1, 4, 4, 4, 4, 4]],
+  ["stories260k-llama", "model.onnx", [1, 4, 4, 4, 4, 4]],
+  ["stories260k-llama", "model_fp16.onnx", [1, 4, 4, 4, 4, 4]],
+];
+
+for (const [name, graph, counts] of BUILT_IN) {
+  const folder = findModelFolder(name);
+  Deno.test({
+    name: `compileCut() of ${name} ${graph}: ${counts.join(", ")} dispatches`,
+    ignore: folder === undefined,
+    fn: async () => {
+      const segments = compileCut(await cutOf(folder!, graph), { takesForms: true });
+      assert.deepEqual(
+        segments.map((segment) =>
+          "refused" in segment ? segment.refused : segment.allRows.dispatches.length
+        ),
+        counts,
+      );
+      const last = segments.at(-1)!;
+      // Two tensors are picked from where not all rows are wanted.
+      assert.equal("someRows" in last && last.someRows.dispatches.length, counts.at(-1)! + 2);
+    },
+  });
+}
+
+Deno.test("compileCut() refuses one segment and compiles the others", async () => {
+  const folder = fileURLToPath(new URL("../../../models/hearth-demo-chat", import.meta.url));
+  const cut = await cutOf(folder, "model_q4f16.onnx");
+  const segments = cut.segments.map((segment): Segment => {
+    if (segment.index !== 2) return segment;
+    const { graph } = segment.model;
+    const nodes = graph.nodes.map((node) =>
+      node.opType === "Sigmoid" ? { ...node, opType: "HardSigmoid" } : node
+    );
+    return { ...segment, model: { ...segment.model, graph: { ...graph, nodes } } };
+  });
+  const compiled = compileCut(mergeCutProducts({ ...cut, segments }, Infinity), {
+    takesForms: true,
+  });
+  assert.deepEqual(compiled.map((segment) => "refused" in segment), [
+    ...[false, false, true, false, false],
+  ]);
+  assert.match((compiled[2] as { refused: string }).refused, /no kernel for HardSigmoid/);
+});
