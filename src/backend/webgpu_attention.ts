@@ -85,11 +85,14 @@ export class WebGpuAttention implements PagedAttention {
   openForm({ layer, q, k, v, norms }: SiteForm, gammas: Float32Array | undefined): AttentionForm {
     const own = this.#layers[layer]!;
     const site = { ...own.site, q, k, v };
-    const ofForm = this.#kernelsOf(site, norms && {
-      epsilon: norms.epsilon,
-      ofQueries: norms.q !== undefined,
-      ofKeys: norms.k !== undefined,
-    });
+    const ofForm = this.#kernelsOf(
+      site,
+      norms && {
+        epsilon: norms.epsilon,
+        ofQueries: norms.q !== undefined,
+        ofKeys: norms.k !== undefined,
+      },
+    );
     const factors = gammas && this.#upload("head norms", gammas);
     if (factors) this.#factors.push(factors);
     const form: Layer = { ...own, ...ofForm, gammas: factors };

@@ -65,7 +65,9 @@ export class WebGpuSegments implements CompiledSegments {
     const gammas = new Map<number, Float32Array>();
     for (const { layer, norms } of programs.flatMap(({ forms }) => forms)) {
       if (norms === undefined || gammas.has(layer)) continue;
-      const [q, k] = await Promise.all([norms.q, norms.k].map((tensor) => tensor && readFloats(tensor)));
+      const [q, k] = await Promise.all(
+        [norms.q, norms.k].map((tensor) => tensor && readFloats(tensor)),
+      );
       const size = (q ?? k)!.length;
       const both = new Float32Array(2 * size);
       if (q) both.set(q);
@@ -194,4 +196,3 @@ function openKernel(
     }
   }
 }
-

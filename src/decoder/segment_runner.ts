@@ -74,7 +74,10 @@ export class SegmentRunner<Cut extends PlannedCut> {
   get places(): Map<string, GPUBuffer> {
     const sizes = { tokens: 1, rows: 1 };
     const { segments, attentions } = this.#options.cut;
-    const ports = [...segments.flatMap(({ outputs }) => outputs), ...attentions.map(({ output }) => output)];
+    const ports = [
+      ...segments.flatMap(({ outputs }) => outputs),
+      ...attentions.map(({ output }) => output),
+    ];
     return new Map(ports.flatMap((port) => {
       const buffer = this.#place(port, sizes)?.gpuBuffer as GPUBuffer | undefined;
       return buffer ? [[port.name, buffer]] : [];

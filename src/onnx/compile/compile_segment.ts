@@ -20,8 +20,8 @@ import { eitherInput, vectorOf } from "./constants.ts";
 import {
   findNorm,
   type FoundNorm,
-  ProductPlanner,
   type ProductPlan,
+  ProductPlanner,
   scaleOf,
   splitSizes,
 } from "./product_plan.ts";
@@ -123,9 +123,7 @@ class Compiler {
     const epsilons = new Set([ofQ, ofK].flatMap((norm) => norm?.params.epsilon ?? []));
     if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
     const [epsilon] = epsilons;
-    const norms = epsilon === undefined
-      ? undefined
-      : { epsilon, q: ofQ?.gamma, k: ofK?.gamma };
+    const norms = epsilon === undefined ? undefined : { epsilon, q: ofQ?.gamma, k: ofK?.gamma };
     return { layer: site.layer, q, k, v, norms };
   }
 
@@ -324,7 +322,9 @@ class Compiler {
     const plan = this.#planner.addTo(operands, node);
     if (plan !== undefined) return this.#product(name, plan);
     const vector = eitherInput(node, (input) => vectorOf(this.#index, input));
-    if (vector !== undefined) return this.#pointwise(this.#rows(vector.other), name, { add: vector.found });
+    if (vector !== undefined) {
+      return this.#pointwise(this.#rows(vector.other), name, { add: vector.found });
+    }
     const [left, right] = operands;
     return this.#pointwise(this.#rows(left), name, { add: right });
   }

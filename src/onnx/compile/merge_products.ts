@@ -101,9 +101,7 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
     ...first,
     inputs: [first.inputs[0]!, ...weights.map((tensor) => tensor.name)],
     outputs: [name],
-    attributes: first.opType === "MatMul"
-      ? attributes
-      : [...attributes, attribute("N", total)],
+    attributes: first.opType === "MatMul" ? attributes : [...attributes, attribute("N", total)],
   };
   const hasBias = parts.every(({ bias }) => bias !== undefined);
   const bias = hasBias

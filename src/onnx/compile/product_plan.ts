@@ -262,8 +262,10 @@ export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined
   const { opType, inputs } = node;
   const isSkip = opType.startsWith("Skip");
   const plain = isSkip ? opType.slice("Skip".length) : opType;
-  if (plain !== "SimplifiedLayerNormalization" && plain !== "RMSNormalization" &&
-    plain !== "LayerNormalization") return undefined;
+  if (
+    plain !== "SimplifiedLayerNormalization" && plain !== "RMSNormalization" &&
+    plain !== "LayerNormalization"
+  ) return undefined;
   const kind = plain === "LayerNormalization" ? "layer" : "rms";
   const [gammaName, betaName] = isSkip ? inputs.slice(2) : inputs.slice(1);
   const gamma = vectorOf(index, gammaName);
