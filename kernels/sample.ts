@@ -50,7 +50,7 @@ const FIRST_ADJUSTMENTS = 1024;
  * Samples rows of logits: `write` the rows, `encode` the dispatch, read `results` back, `decode` them. The formula is
  * that of `sample_reference.ts`, and so are the tokens: a row's choice depends on neither its batch nor the backend.
  */
-export class Sampler {
+export class SampleKernel {
   readonly #gpu: GpuContext;
   readonly #options: SamplerOptions;
   readonly #kernel: Kernel<typeof BINDINGS>;

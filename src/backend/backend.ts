@@ -88,7 +88,7 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openCrossAttention(options: CrossAttentionOptions): CrossAttention;
-  openSampler(options: SamplerOptions): Sampler;
+  openSampler(options: SamplerOptions): TokenSampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
   openImages(): Promise<ImageKernels>;
   /** transformers.js, for models that it runs on this device; `modelsFolder` is where their folders lie. */
@@ -159,7 +159,7 @@ export interface SamplerOptions {
 }
 
 /** Chooses next tokens. */
-export interface Sampler {
+export interface TokenSampler {
   /**
    * Chooses a token from each of the first `rows.length` rows.
    *

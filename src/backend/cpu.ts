@@ -15,9 +15,9 @@ import type {
   Backend,
   PagedAttention,
   RowRange,
-  Sampler,
   SamplerOptions,
   TensorRows,
+  TokenSampler,
 } from "./backend.ts";
 import { CpuAttention } from "./cpu_attention.ts";
 import { CpuCrossAttention } from "./cpu_cross_attention.ts";
@@ -126,7 +126,7 @@ export class CpuBackend implements Backend {
     return new CpuCrossAttention(options, this.#kernelThreads());
   }
 
-  openSampler({ vocabSize }: SamplerOptions): Sampler {
+  openSampler({ vocabSize }: SamplerOptions): TokenSampler {
     const sampler = new ReferenceSampler(vocabSize);
     return {
       sample: (logits, rows) =>

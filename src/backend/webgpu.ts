@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Sampler as SampleKernel } from "../../kernels/sample.ts";
+import { SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
@@ -18,10 +18,10 @@ import type {
   Backend,
   PagedAttention,
   RowRange,
-  Sampler,
   SamplerOptions,
   Storage,
   TensorRows,
+  TokenSampler,
 } from "./backend.ts";
 import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "./device_weights.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
@@ -180,7 +180,7 @@ export class WebGpuBackend implements Backend {
     return new WebGpuCrossAttention(this.#gpu, options);
   }
 
-  openSampler({ vocabSize, dtype, maxRows }: SamplerOptions): Sampler {
+  openSampler({ vocabSize, dtype, maxRows }: SamplerOptions): TokenSampler {
     const sampler = new SampleKernel(this.#gpu, {
       vocabSize,
       rowStride: vocabSize,

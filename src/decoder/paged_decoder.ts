@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Backend, PagedAttention, Sampler } from "../backend/backend.ts";
+import type { Backend, PagedAttention, TokenSampler } from "../backend/backend.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
@@ -46,7 +46,7 @@ export class PagedDecoder implements Decoder {
   readonly #parts: PagedDecoderParts;
   readonly #runner: SegmentRunner<GraphCut>;
   readonly #inputs: StepInputs;
-  readonly #sampler: Sampler;
+  readonly #sampler: TokenSampler;
 
   constructor(parts: PagedDecoderParts) {
     const { attention, backend, cut, sessions, limits } = parts;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Backend, Sampler } from "../backend/backend.ts";
+import type { Backend, TokenSampler } from "../backend/backend.ts";
 import { presentName } from "../onnx/cache_names.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
 import { type Session, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
@@ -47,7 +47,7 @@ export interface WholeDecoderOptions {
 /** See the module. */
 export class WholeDecoder implements Decoder {
   readonly limits: DecoderLimits;
-  readonly #sampler: Sampler;
+  readonly #sampler: TokenSampler;
   readonly #session: Session;
   /** For a graph that takes embeddings. */
   readonly #embeddings: TokenEmbeddings | undefined;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Backend, Sampler } from "../backend/backend.ts";
+import type { Backend, TokenSampler } from "../backend/backend.ts";
 import { disposeTensors, type Session, Tensor } from "../onnx/ort.ts";
 import type { Model } from "../onnx/proto.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
@@ -30,7 +30,7 @@ export interface WholeEncoderDecoderOptions<Input extends object> extends Merged
 interface Parts<Input extends object> extends WholeEncoderDecoderOptions<Input> {
   readonly decoder: MergedDecoder;
   readonly embedding: Session | undefined;
-  readonly sampler: Sampler;
+  readonly sampler: TokenSampler;
 }
 
 /** See the module. */
@@ -149,6 +149,6 @@ export class WholeEncoderDecoder<Input extends object> implements Decoder {
 function openSampler(
   backend: Backend,
   options: { readonly vocabSize: number; readonly dtype: "float32" | "float16" },
-): Sampler {
+): TokenSampler {
   return backend.openSampler({ ...options, maxRows: 1 });
 }

@@ -30,7 +30,7 @@ export interface TextModelParts {
   readonly prefixCache: boolean;
 }
 
-export class TextModel implements Model {
+export class TextGenerationModel implements Model {
   readonly kind = "text";
   readonly dtype: Dtype;
   readonly contextLength: number;

@@ -10,7 +10,7 @@ import { loadDecoder } from "./decoder.ts";
 import type { OpenContext } from "./family.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import type { Model } from "./model.ts";
-import { TextModel } from "./text.ts";
+import { TextGenerationModel } from "./text.ts";
 import { loadTokenizer } from "./tokenizer.ts";
 
 /** @throws {StartupError} when the folder lacks a part. */
@@ -24,7 +24,7 @@ export async function loadText(context: OpenContext): Promise<Model> {
   const { decoder, dtype } = await loadDecoder(context);
   onProgress({ what: "warming up" });
   await warmUp(decoder);
-  return new TextModel({
+  return new TextGenerationModel({
     decoder,
     tokenizer,
     defaults,

@@ -22,7 +22,7 @@ export interface Places {
 }
 
 /** Whether an operator keeps tokens apart, given where they are. */
-export type TokenRule = (node: Node, places: Places, probes: Probes) => boolean;
+export type TokenAxisRule = (node: Node, places: Places, probes: Probes) => boolean;
 
 function fromEnd({ axis, shape }: TokenAxis): number {
   return shape.length - axis;
@@ -35,11 +35,11 @@ function isAligned(input: TokenAxis | undefined, output: TokenAxis | undefined):
 }
 
 /** Treats every element alike. */
-const aligned: TokenRule = (_node, { inputs, output }) =>
+const aligned: TokenAxisRule = (_node, { inputs, output }) =>
   inputs.every((input) => isAligned(input, output));
 
 /** Works along one axis, the last unless the attribute says otherwise; the tokens are on another. */
-const alongAxis: TokenRule = (node, { inputs }) => {
+const alongAxis: TokenAxisRule = (node, { inputs }) => {
   const axis = intAttribute(node, "axis") ?? -1;
   return inputs.every((input) =>
     input === undefined || input.axis < (axis < 0 ? axis + input.shape.length : axis)
@@ -47,16 +47,16 @@ const alongAxis: TokenRule = (node, { inputs }) => {
 };
 
 /** Works along the last axis of every input that has tokens. */
-const alongLast: TokenRule = (_node, { inputs }) =>
+const alongLast: TokenAxisRule = (_node, { inputs }) =>
   inputs.every((input) => input === undefined || input.axis < input.shape.length - 1);
 
 /** Sums over the last axis of the first factor and the last but one of the second. */
-const product: TokenRule = (_node, { inputs: [a, b, ...rest] }) =>
+const product: TokenAxisRule = (_node, { inputs: [a, b, ...rest] }) =>
   (a === undefined || fromEnd(a) > 1) && (b === undefined || fromEnd(b) !== 2) &&
   rest.every((input) => input === undefined);
 
 /** Keeps the elements in order; the rows in front of the tokens must stay in front of them. */
-const reordering: TokenRule = (_node, { inputs: [input], output }) => {
+const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
   if (input === undefined || output === undefined) return input === output;
   const before = ({ axis, shape }: TokenAxis) => elementsOf(shape.slice(0, axis));
   return before(input) === before(output);
@@ -71,18 +71,18 @@ const besideAxis = (name: string, fallback: number) => (node: Node, { inputs, ou
 };
 
 /** Rows of a table by token, or a part of each token's row. */
-const gather = (attribute: string): TokenRule => (node, { inputs: [table, indices] }) => {
+const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, indices] }) => {
   if (table === undefined) return true;
   const axis = intAttribute(node, attribute) ?? 0;
   return indices === undefined && table.axis !== (axis < 0 ? axis + table.shape.length : axis);
 };
 
 /** Moves or sums other axes; the tokens' axis survives with its size. */
-const surviving: TokenRule = (_node, { inputs: [input], output }) =>
+const surviving: TokenAxisRule = (_node, { inputs: [input], output }) =>
   input?.multiple === output?.multiple;
 
 /** Takes a part of other axes; of the tokens' axis all, in order. */
-const slicing: TokenRule = (node, { inputs: [input], output }, probes) => {
+const slicing: TokenAxisRule = (node, { inputs: [input], output }, probes) => {
   const steps = node.inputs[4];
   const known = steps ? probes.at(SHORT_LENGTHS[0]).value(steps)?.data : new Float64Array();
   return input?.axis === output?.axis && input?.multiple === output?.multiple &&
@@ -90,7 +90,7 @@ const slicing: TokenRule = (node, { inputs: [input], output }, probes) => {
 };
 
 /** Turns each token by its own angle: its position in a table, or its own row of a table. */
-const rotation: TokenRule = (node, { inputs: [x, ...others] }) => {
+const rotation: TokenAxisRule = (node, { inputs: [x, ...others] }) => {
   if (x === undefined || x.axis >= x.shape.length - 1) return false;
   const [first, second, third] = others;
   if (node.domain === "com.microsoft") return first !== undefined && !second && !third;
@@ -101,7 +101,7 @@ const rotation: TokenRule = (node, { inputs: [x, ...others] }) => {
 };
 
 /** The rules by operator; one that is not among them may do anything. */
-export const TOKEN_RULES: Readonly<Record<string, TokenRule>> = {
+export const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   ...Object.fromEntries(Object.keys(ELEMENTWISE_RULES).map((name) => [name, aligned])),
   QuantizeLinear: aligned,
   DequantizeLinear: aligned,

@@ -7,7 +7,7 @@
  * @module
  */
 import { PagedAttention } from "../../kernels/paged_attention.ts";
-import { Sampler } from "../../kernels/sample.ts";
+import { SampleKernel } from "../../kernels/sample.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import type { SampleRow, SamplingParams } from "../../kernels/sample_row.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
@@ -121,7 +121,7 @@ async function compareSampling(
   const logits = new Float32Array(VOCAB_SIZE * SAMPLED_ROWS).map(() => normal() * 2.5);
   for (let i = 0; i < 40; i++) logits[i * 2971 % logits.length]! += 14;
   const buffer = upload(gpu, logits, "f32");
-  const sampler = new Sampler(gpu, {
+  const sampler = new SampleKernel(gpu, {
     vocabSize: VOCAB_SIZE,
     rowStride: VOCAB_SIZE,
     elem: "f32",

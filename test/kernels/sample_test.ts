@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Sampler } from "../../kernels/sample.ts";
+import { SampleKernel } from "../../kernels/sample.ts";
 import { NothingToSampleError } from "../../kernels/sample_error.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import type { SampledToken, SampleRow, SamplingParams } from "../../kernels/sample_row.ts";
@@ -22,9 +22,14 @@ class Bench {
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
   readonly #logits: GPUBuffer;
-  readonly #sampler: Sampler;
+  readonly #sampler: SampleKernel;
 
-  private constructor(gpu: GpuContext, readback: Readback, logits: GPUBuffer, sampler: Sampler) {
+  private constructor(
+    gpu: GpuContext,
+    readback: Readback,
+    logits: GPUBuffer,
+    sampler: SampleKernel,
+  ) {
     this.#gpu = gpu;
     this.#readback = readback;
     this.#logits = logits;
@@ -41,7 +46,7 @@ class Bench {
       gpu,
       await Readback.create(gpu, { maxBytes: maxRows * 168, slots: 1 }),
       upload(gpu, rows, elem),
-      new Sampler(gpu, { vocabSize: length, rowStride: length, elem, maxRows }),
+      new SampleKernel(gpu, { vocabSize: length, rowStride: length, elem, maxRows }),
     );
   }
 

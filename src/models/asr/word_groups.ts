@@ -5,7 +5,7 @@
  */
 
 /** How tokens are read. */
-export interface Reading {
+export interface WordDivision {
   /** The text of tokens; what is no whole character is U+FFFD. */
   readonly decode: (tokens: number[]) => string;
   /** Whether the language puts spaces between its words; else each character stands for itself. */
@@ -27,7 +27,7 @@ const IS_PUNCTUATION = /^[\s\p{P}]*$/u;
 const OPENS = /^(\s*[\p{Ps}\p{Pi}¿¡]|\s+["'\p{Pd}])/u;
 
 /** All tokens, in words one after the other. */
-export function groupWords(tokens: readonly number[], reading: Reading): WordGroup[] {
+export function groupWords(tokens: readonly number[], reading: WordDivision): WordGroup[] {
   const pieces = readPieces(tokens, reading.decode);
   const words: WordGroup[][] = [];
   let isOpen = false;
@@ -48,7 +48,7 @@ export function groupWords(tokens: readonly number[], reading: Reading): WordGro
 }
 
 /** The fewest tokens at a time that are whole characters. */
-function readPieces(tokens: readonly number[], decode: Reading["decode"]): WordGroup[] {
+function readPieces(tokens: readonly number[], decode: WordDivision["decode"]): WordGroup[] {
   const pieces: WordGroup[] = [];
   for (let first = 0, end = 1; end <= tokens.length; end++) {
     const text = decode(tokens.slice(first, end));

@@ -5,7 +5,7 @@
  */
 import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
-import type { Reading, TextReader } from "./text_reader.ts";
+import type { Parsing, TextReader } from "./text_reader.ts";
 
 /** Where a parser tells what it read. */
 export interface CallSink {
@@ -54,6 +54,6 @@ export interface CallFormat {
   /** The ids that its templates take; those of OpenAI's form if absent. */
   readonly newCallId?: () => string;
   /** Reads an answer from its beginning to its end. */
-  parse(parsing: CallParsing): Reading;
+  parse(parsing: CallParsing): Parsing;
   readonly markup: CallMarkup;
 }

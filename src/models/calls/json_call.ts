@@ -6,7 +6,7 @@
 import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
 import type { CallParsing } from "./call_format.ts";
-import type { Reading, TextReader } from "./text_reader.ts";
+import type { Parsing, TextReader } from "./text_reader.ts";
 
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
 const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
@@ -20,7 +20,7 @@ const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 export function* readJsonCall(
   { reader, sink }: CallParsing,
   isCalled: (name: string) => boolean = () => true,
-): Reading<boolean> {
+): Parsing<boolean> {
   const start = reader.position;
   const fail = () => {
     reader.moveTo(start);
@@ -83,7 +83,7 @@ export function* readJsonCall(
 export function* readJsonCalls(
   parsing: CallParsing,
   isCalled?: (name: string) => boolean,
-): Reading<boolean> {
+): Parsing<boolean> {
   const { reader } = parsing;
   const start = reader.position;
   yield* reader.skipSpace();
@@ -107,7 +107,7 @@ export function* readJsonCalls(
 export function* readArguments(
   reader: TextReader,
   onJson: (json: string) => void,
-): Reading<boolean> {
+): Parsing<boolean> {
   const first = yield* reader.peek();
   if (first === "{") return yield* readValue(reader, onJson);
   if (first === '"') {
@@ -121,7 +121,7 @@ export function* readArguments(
 }
 
 /** Reads a string of JSON. */
-export function* readString(reader: TextReader): Reading<string | undefined> {
+export function* readString(reader: TextReader): Parsing<string | undefined> {
   const start = reader.position;
   if ((yield* reader.peek()) !== '"' || !(yield* readValue(reader, () => {}))) return undefined;
   try {
@@ -140,7 +140,7 @@ export function* readString(reader: TextReader): Reading<string | undefined> {
 export function* readValue(
   reader: TextReader,
   onJson: (json: string) => void,
-): Reading<boolean> {
+): Parsing<boolean> {
   const open: string[] = [];
   let isInString = false;
   for (;;) {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { CallParsing } from "./call_format.ts";
-import type { Reading } from "./text_reader.ts";
+import type { Parsing } from "./text_reader.ts";
 
 /** How calls stand between markers. */
 export interface Marked {
@@ -12,13 +12,13 @@ export interface Marked {
   /** Empty where calls have no end of their own. */
   readonly end: string;
   /** Reads what stands behind a marker. @returns whether it was a call; where not, nothing was told. */
-  readCalls(parsing: CallParsing): Reading<boolean>;
+  readCalls(parsing: CallParsing): Parsing<boolean>;
 }
 
 /**
  * Reads an answer. A marker without a call behind it is text; what stands between a call and its end is dropped.
  */
-export function* readMarked(parsing: CallParsing, { starts, end, readCalls }: Marked): Reading {
+export function* readMarked(parsing: CallParsing, { starts, end, readCalls }: Marked): Parsing {
   const { reader, sink } = parsing;
   for (;;) {
     const marker = yield* reader.until(starts, sink.text);

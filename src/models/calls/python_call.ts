@@ -7,7 +7,7 @@ import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
 import type { CallParsing } from "./call_format.ts";
 import { listGrammar, parametersOf, text } from "./parameters.ts";
-import type { Reading, TextReader } from "./text_reader.ts";
+import type { Parsing, TextReader } from "./text_reader.ts";
 
 const WORDS: Readonly<Record<string, string>> = {
   True: "true",
@@ -35,7 +35,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 export function* readPythonCalls(
   parsing: CallParsing,
   isCalled: (name: string) => boolean = () => true,
-): Reading<boolean> {
+): Parsing<boolean> {
   const { reader } = parsing;
   const start = reader.position;
   yield* reader.skipSpace();
@@ -56,7 +56,7 @@ export function* readPythonCalls(
 function* readPythonCall(
   { reader, sink }: CallParsing,
   isCalled: (name: string) => boolean,
-): Reading<boolean> {
+): Parsing<boolean> {
   const start = reader.position;
   const name = yield* reader.takeRun(/[\w.-]/);
   if (name === "" || !(yield* reader.take("(")) || !isCalled(name)) {
@@ -89,7 +89,7 @@ function* readPythonCall(
 export function* readPythonValue(
   reader: TextReader,
   onJson: (json: string) => void,
-): Reading<boolean> {
+): Parsing<boolean> {
   const first = yield* reader.peek();
   if (first === '"' || first === "'") return yield* readPythonString(reader, onJson);
   if (first === "[" || first === "(") return yield* readItems(reader, { onJson, isDict: false });
@@ -111,7 +111,7 @@ function numberOf(word: string): string | undefined {
 function* readPythonString(
   reader: TextReader,
   onJson: (json: string) => void,
-): Reading<boolean> {
+): Parsing<boolean> {
   const quote = yield* reader.next();
   const ending = (yield* reader.take(quote + quote)) ? quote.repeat(3) : quote;
   onJson('"');
@@ -127,7 +127,7 @@ function* readPythonString(
   return true;
 }
 
-function* readEscape(reader: TextReader): Reading<string> {
+function* readEscape(reader: TextReader): Parsing<string> {
   const character = yield* reader.next();
   const numDigits = { x: 2, u: 4, U: 8 }[character];
   if (numDigits === undefined) {
@@ -147,7 +147,7 @@ function* readEscape(reader: TextReader): Reading<string> {
 function* readItems(
   reader: TextReader,
   { onJson, isDict }: { readonly onJson: (json: string) => void; readonly isDict: boolean },
-): Reading<boolean> {
+): Parsing<boolean> {
   const open = yield* reader.next();
   const close = { "[": "]", "(": ")", "{": "}" }[open]!;
   onJson(isDict ? "{" : "[");

@@ -5,7 +5,7 @@
  */
 
 /** Part of a parser: a generator that yields where it needs more text than there is. */
-export type Reading<T = void> = Generator<void, T, void>;
+export type Parsing<T = void> = Generator<void, T, void>;
 
 /**
  * What a parser reads from. Whatever way the text is cut into pieces, the parser sees the same: it is only told of what
@@ -44,20 +44,20 @@ export class TextReader {
   }
 
   /** The next character, which stays; empty at the end. */
-  *peek(): Reading<string> {
+  *peek(): Parsing<string> {
     while (this.#at >= this.#text.length && !this.#hasEnded) yield;
     return this.#text[this.#at] ?? "";
   }
 
   /** The next character; empty at the end. */
-  *next(): Reading<string> {
+  *next(): Parsing<string> {
     const character = yield* this.peek();
     this.#position += character.length;
     return character;
   }
 
   /** Takes `wanted` if it is next. */
-  *take(wanted: string): Reading<boolean> {
+  *take(wanted: string): Parsing<boolean> {
     while (this.#text.length - this.#at < wanted.length) {
       if (this.#hasEnded || !wanted.startsWith(this.#text.slice(this.#at))) return false;
       yield;
@@ -68,12 +68,12 @@ export class TextReader {
   }
 
   /** Takes white space. */
-  *skipSpace(): Reading {
+  *skipSpace(): Parsing {
     while (/^\s$/.test(yield* this.peek())) this.#position++;
   }
 
   /** Takes the longest run of characters that `set` has. */
-  *takeRun(set: RegExp): Reading<string> {
+  *takeRun(set: RegExp): Parsing<string> {
     const start = this.#position;
     for (;;) {
       const character = yield* this.peek();
@@ -91,7 +91,7 @@ export class TextReader {
   *until(
     endings: readonly string[],
     onText: (text: string) => void,
-  ): Reading<string | undefined> {
+  ): Parsing<string | undefined> {
     for (;;) {
       const settled = this.#hasEnded ? this.#text.length : this.#settledLength(endings);
       const found = this.#firstWhole(endings);

@@ -4,7 +4,7 @@
  * @module
  */
 import type { CallFormat, CallSink } from "../calls/call_format.ts";
-import { type Reading, TextReader } from "../calls/text_reader.ts";
+import { type Parsing, TextReader } from "../calls/text_reader.ts";
 import type { ToolCallDelta, ToolFunction } from "../task.ts";
 import type { ThoughtMarkers, ThoughtState } from "./thought.ts";
 
@@ -31,7 +31,7 @@ export interface AnswerDelta {
 export class AnswerParser {
   readonly #form: AnswerForm;
   readonly #reader = new TextReader();
-  readonly #reading: Reading;
+  readonly #reading: Parsing;
   #isThinking = false;
   #numCalls = 0;
   #numFinishedCalls = 0;
@@ -78,7 +78,7 @@ export class AnswerParser {
     return this.#take();
   }
 
-  *#read(): Reading {
+  *#read(): Parsing {
     const reader = this.#reader;
     const { thought, calls } = this.#form;
     if (thought !== undefined && (yield* this.#findThought(thought))) {
@@ -98,7 +98,7 @@ export class AnswerParser {
   }
 
   /** Whether the answer begins within a thought. */
-  *#findThought({ markers, state }: NonNullable<AnswerForm["thought"]>): Reading<boolean> {
+  *#findThought({ markers, state }: NonNullable<AnswerForm["thought"]>): Parsing<boolean> {
     if (state === "is_open") return true;
     const reader = this.#reader;
     const start = reader.position;

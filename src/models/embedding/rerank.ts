@@ -14,11 +14,11 @@ import { crossEncoderForm, type PairForm, yesNoRerankPrompt } from "./rerank_for
 import { fitPair } from "./text_fit.ts";
 import type { OpenContext } from "../family.ts";
 import { type LoadedTexts, loadTexts } from "./text_load.ts";
-import { TextModel } from "./text_model.ts";
+import { TextBatchModel } from "./text_batch_model.ts";
 
 const LOGITS = "logits/float32";
 
-export class RerankModel extends TextModel implements Model {
+export class RerankModel extends TextBatchModel implements Model {
   readonly kind = "rerank";
   readonly #form: PairForm;
   readonly #maxTokens: number | undefined;

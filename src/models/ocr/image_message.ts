@@ -6,7 +6,7 @@
 import type { Pixels } from "../../media/pixels.ts";
 
 /** An image as a model's first graph takes it. */
-export interface PreparedImage {
+export interface NormalizedImage {
   /** f32, of these dims. */
   readonly data: Float32Array<ArrayBuffer>;
   /** `[1, channels, height, width]`. */
@@ -34,5 +34,5 @@ export type ToImageThread =
 /** From the thread, one answer to each message, unless it refuses or fails. */
 export type FromImageThread =
   | { readonly type: "loaded" }
-  | { readonly type: "prepared"; readonly image: PreparedImage }
+  | { readonly type: "prepared"; readonly image: NormalizedImage }
   | { readonly type: "decoded"; readonly pixels: Pixels };

@@ -7,7 +7,7 @@ import { numPixelsOf } from "../../media/image_header.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
-import type { FromImageThread, PreparedImage, ToImageThread } from "./image_message.ts";
+import type { FromImageThread, NormalizedImage, ToImageThread } from "./image_message.ts";
 import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 import type { ImagePart } from "../task.ts";
 
@@ -43,7 +43,7 @@ export class ImagePreprocessor {
    * @throws {HearthError} `invalid_media`, naming the part, when it is no image, or one that the model cannot take.
    * @throws the signal's reason.
    */
-  async prepare(part: ImagePart, signal: AbortSignal): Promise<PreparedImage> {
+  async prepare(part: ImagePart, signal: AbortSignal): Promise<NormalizedImage> {
     const answer = await this.#ask("prepare", part, signal);
     if (answer.type === "prepared") return answer.image;
     throw unexpected(answer);

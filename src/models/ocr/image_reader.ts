@@ -9,7 +9,7 @@ import { onWhite } from "../../media/on_white.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../onnx/hook.ts";
 import { toRawImage } from "../../onnx/raw_image.ts";
-import type { PreparedImage } from "./image_message.ts";
+import type { NormalizedImage } from "./image_message.ts";
 
 /** A class of transformers.js for one kind of processor. */
 type ImageProcessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
@@ -34,7 +34,7 @@ export class ImageReader {
   }
 
   /** @throws {HearthError} `invalid_media` when it is too long a strip, or has another form that the processor refuses. */
-  async prepare(decoded: Pixels): Promise<PreparedImage> {
+  async prepare(decoded: Pixels): Promise<NormalizedImage> {
     const { width, height } = decoded;
     this.#checkProportions(width, height);
     const image = toRawImage(this.#transformers.RawImage, onWhite(decoded));

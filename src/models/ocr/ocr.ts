@@ -22,7 +22,7 @@ import { readOcrRequest } from "./ocr_request.ts";
 import type { ImageMetrics } from "./image_metrics.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";
-import type { PreparedImage } from "./image_message.ts";
+import type { NormalizedImage } from "./image_message.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
@@ -122,7 +122,7 @@ export class OcrModel implements Model {
   }
 
   /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
-  #generate(work: Work, image: PreparedImage): Promise<void> {
+  #generate(work: Work, image: NormalizedImage): Promise<void> {
     const { task: { options }, prompt: { text, prompt }, signal, arrivedAtMs } = work;
     const { defaults, rules } = this.#parts;
     const input: ImageInput = {
@@ -165,7 +165,7 @@ export class OcrModel implements Model {
 
   #openCompletion(
     { task, prompt, emit }: Work,
-    image: PreparedImage,
+    image: NormalizedImage,
     numPromptTokens: number,
   ): Completion {
     const { tokenizer, family } = this.#parts;

@@ -14,7 +14,7 @@ export interface VoiceInfo {
 }
 
 /** An audio file of somebody speaking. */
-export interface Recording {
+export interface VoiceRecording {
   /** The file's bytes; their memory goes to the worker. */
   readonly audio: Uint8Array<ArrayBuffer>;
   /** The recording's place in the request, for messages: `messages[0].content[1]`. */
@@ -31,7 +31,7 @@ export interface SpeakTask {
   /** One of the model's voices; its first if absent. */
   readonly voice?: string | undefined;
   /** Somebody whose voice is taken on, in place of one of the model's. */
-  readonly recording?: Recording | undefined;
+  readonly recording?: VoiceRecording | undefined;
   /** 1 is the model's own pace; 0.25 to 4. */
   readonly speed: number;
   readonly format: SoundFormat;

@@ -5,7 +5,7 @@
  */
 import { HearthError } from "../../errors.ts";
 import { ByteBudgetCache } from "../byte_budget_cache.ts";
-import type { Recording } from "../task.ts";
+import type { VoiceRecording } from "../task.ts";
 import { readReference } from "./reference_recording.ts";
 import type { ClonedVoice, Voice, VoiceCloner } from "./synthesizer.ts";
 
@@ -26,7 +26,7 @@ export class RecordedVoices {
   }
 
   /** @throws {HearthError} `invalid_media`, naming the recording's place, when no voice can be made of it. */
-  async voiceOf({ audio, param }: Recording): Promise<Voice> {
+  async voiceOf({ audio, param }: VoiceRecording): Promise<Voice> {
     const key = new Uint8Array(await crypto.subtle.digest("SHA-256", audio)).toHex();
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;

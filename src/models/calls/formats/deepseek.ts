@@ -3,7 +3,7 @@ import type { ToolFunction } from "../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { argumentsGrammar, readArguments } from "../json_call.ts";
 import { readMarked } from "../marked_calls.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const [CALLS, CALLS_END] = ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"];
 const [CALL, CALL_END] = ["<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"];
@@ -64,7 +64,7 @@ function wrap(
   };
 }
 
-function* readCalls(parsing: CallParsing): Reading<boolean> {
+function* readCalls(parsing: CallParsing): Parsing<boolean> {
   const { reader } = parsing;
   let hasCalls = false;
   for (;;) {
@@ -74,7 +74,7 @@ function* readCalls(parsing: CallParsing): Reading<boolean> {
   }
 }
 
-function* readCall({ reader, sink }: CallParsing): Reading<boolean> {
+function* readCall({ reader, sink }: CallParsing): Parsing<boolean> {
   let name = yield* reader.takeRun(/[\w.:/-]/);
   if (!(yield* reader.take(SEPARATOR))) return false;
   yield* reader.skipSpace();

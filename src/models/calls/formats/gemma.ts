@@ -5,7 +5,7 @@ import { readString } from "../json_call.ts";
 import { readMarked } from "../marked_calls.ts";
 import { isText, listGrammar, parametersOf, text, typesOf } from "../parameters.ts";
 import { escape } from "../python_call.ts";
-import type { Reading, TextReader } from "../text_reader.ts";
+import type { Parsing, TextReader } from "../text_reader.ts";
 
 /** What differs between generations. */
 interface Marks {
@@ -68,7 +68,7 @@ function callGrammar(
   };
 }
 
-function* readCall({ reader, sink }: CallParsing, quote: string): Reading<boolean> {
+function* readCall({ reader, sink }: CallParsing, quote: string): Parsing<boolean> {
   yield* reader.skipSpace();
   if (!(yield* reader.take("call:"))) return false;
   const name = yield* reader.takeRun(/[\w.:/-]/);
@@ -85,7 +85,7 @@ interface ValueOptions {
 }
 
 /** Reads an object, whose keys have no quotes. @returns whether it came to its end. */
-function* readFields(reader: TextReader, options: ValueOptions): Reading<boolean> {
+function* readFields(reader: TextReader, options: ValueOptions): Parsing<boolean> {
   const { onJson, quote } = options;
   yield* reader.take("{");
   onJson("{");
@@ -109,7 +109,7 @@ function* readFields(reader: TextReader, options: ValueOptions): Reading<boolean
   return true;
 }
 
-function* readGemmaValue(reader: TextReader, options: ValueOptions): Reading<boolean> {
+function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boolean> {
   const { onJson, quote } = options;
   if (yield* reader.take(quote)) {
     onJson('"');
@@ -133,7 +133,7 @@ function* readGemmaValue(reader: TextReader, options: ValueOptions): Reading<boo
   return true;
 }
 
-function* readList(reader: TextReader, options: ValueOptions): Reading<boolean> {
+function* readList(reader: TextReader, options: ValueOptions): Parsing<boolean> {
   yield* reader.take("[");
   options.onJson("[");
   for (let number = 0;; number++) {
@@ -150,7 +150,7 @@ function* readList(reader: TextReader, options: ValueOptions): Reading<boolean> 
   return true;
 }
 
-function* readQuoted(reader: TextReader, quote: string): Reading<string> {
+function* readQuoted(reader: TextReader, quote: string): Parsing<string> {
   let text = "";
   yield* reader.until([quote], (piece) => text += piece);
   return text;

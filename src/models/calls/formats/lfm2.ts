@@ -2,7 +2,7 @@ import type { CallFormat, CallParsing } from "../call_format.ts";
 import { readJsonCalls } from "../json_call.ts";
 import { readMarked } from "../marked_calls.ts";
 import { pythonCallGrammar, readPythonCalls } from "../python_call.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<|tool_call_start|>", "<|tool_call_end|>"];
 
@@ -26,6 +26,6 @@ export const LFM2: CallFormat = {
 };
 
 /** As Python, or where a system message asked for that, as JSON. */
-function* readCalls(parsing: CallParsing): Reading<boolean> {
+function* readCalls(parsing: CallParsing): Parsing<boolean> {
   return (yield* readPythonCalls(parsing)) || (yield* readJsonCalls(parsing));
 }

@@ -1,7 +1,7 @@
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { jsonCallGrammar, readJsonCalls } from "../json_call.ts";
 import { readPythonCalls } from "../python_call.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const PYTHON_TAG = "<|python_tag|>";
 
@@ -38,7 +38,7 @@ export const LLAMA: CallFormat = {
   },
 };
 
-function* read(parsing: CallParsing): Reading {
+function* read(parsing: CallParsing): Parsing {
   const { reader, sink, functions } = parsing;
   const start = reader.position;
   yield* reader.skipSpace();

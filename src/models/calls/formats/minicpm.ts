@@ -1,7 +1,7 @@
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { readMarked } from "../marked_calls.ts";
 import { pythonCallGrammar, readPythonCalls } from "../python_call.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<|tool_call_start|>", "<|tool_call_end|>"];
 const FENCE = "```";
@@ -25,7 +25,7 @@ export const MINICPM: CallFormat = {
   },
 };
 
-function* readCalls(parsing: CallParsing): Reading<boolean> {
+function* readCalls(parsing: CallParsing): Parsing<boolean> {
   const { reader } = parsing;
   yield* reader.skipSpace();
   if (yield* reader.take(FENCE)) yield* reader.take("python");

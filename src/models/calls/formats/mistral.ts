@@ -2,7 +2,7 @@ import type { GrammarSpec } from "../../../grammar/spec.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { argumentsGrammar, readArguments, readJsonCalls } from "../json_call.ts";
 import { readMarked } from "../marked_calls.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const [START, ARGS, CALL_ID] = ["[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"];
 const ID_LENGTH = 9;
@@ -64,7 +64,7 @@ export const MISTRAL_ARGS: CallFormat = {
 };
 
 /** Either form: templates of some versions let their models write both. */
-function* readCalls(parsing: CallParsing): Reading<boolean> {
+function* readCalls(parsing: CallParsing): Parsing<boolean> {
   const { reader, sink } = parsing;
   if (yield* readJsonCalls(parsing)) return true;
   yield* reader.skipSpace();

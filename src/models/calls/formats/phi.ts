@@ -1,7 +1,7 @@
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { jsonCallGrammar, readJsonCalls } from "../json_call.ts";
 import { readMarked } from "../marked_calls.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<|tool_call|>", "<|/tool_call|>"];
 
@@ -25,11 +25,11 @@ export const PHI: CallFormat = {
   },
 };
 
-function* parse(parsing: CallParsing): Reading {
+function* parse(parsing: CallParsing): Parsing {
   yield* readMarked(parsing, { starts: ["functools", START], end: "", readCalls });
 }
 
-function* readCalls(parsing: CallParsing): Reading<boolean> {
+function* readCalls(parsing: CallParsing): Parsing<boolean> {
   const { reader } = parsing;
   if (!(yield* readJsonCalls(parsing))) return false;
   yield* reader.skipSpace();

@@ -3,7 +3,7 @@ import type { CallFormat, CallParsing } from "../call_format.ts";
 import { readMarked } from "../marked_calls.ts";
 import { isText, jsonOfRaw, parametersOf, text, typesOf } from "../parameters.ts";
 import { escape } from "../python_call.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<tool_call>", "</tool_call>"];
 const PARAMETER_END = "</parameter>";
@@ -42,7 +42,7 @@ export const QWEN_XML: CallFormat = {
   },
 };
 
-function* readCall({ reader, sink, functions }: CallParsing): Reading<boolean> {
+function* readCall({ reader, sink, functions }: CallParsing): Parsing<boolean> {
   yield* reader.skipSpace();
   if (!(yield* reader.take("<function="))) return false;
   const name = (yield* reader.takeRun(/[^<>\n]/)).trim();

@@ -2,7 +2,7 @@ import type { CallFormat, CallParsing } from "../call_format.ts";
 import { readMarked } from "../marked_calls.ts";
 import { readJsonCalls } from "../json_call.ts";
 import { readPythonCalls } from "../python_call.ts";
-import type { Reading } from "../text_reader.ts";
+import type { Parsing } from "../text_reader.ts";
 import { HERMES } from "./hermes.ts";
 
 const [CODE, CODE_END] = ["<code>", "</code>"];
@@ -20,7 +20,7 @@ export const SMOLLM3: CallFormat = {
   parse: (parsing) => readMarked(parsing, { starts: [START, CODE], end: "", readCalls }),
 };
 
-function* readCalls(parsing: CallParsing): Reading<boolean> {
+function* readCalls(parsing: CallParsing): Parsing<boolean> {
   const { reader, functions } = parsing;
   const isCalled = (name: string) => functions.has(name);
   const found = (yield* readJsonCalls(parsing)) || (yield* readPythonCalls(parsing, isCalled));

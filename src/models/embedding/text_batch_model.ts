@@ -15,7 +15,7 @@ import type { TextJob } from "./text_runner.ts";
 const MAX_REQUESTS = 256;
 
 /** The part of a model of texts that is the same for all of them. It owns the runner. */
-export class TextModel {
+export class TextBatchModel {
   readonly maxSequences = MAX_REQUESTS;
   readonly dtype: Dtype;
   readonly contextLength: number | undefined;
