@@ -1,71 +1,10 @@
 import assert from "node:assert/strict";
-import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { HearthProcess } from "../fixtures/hearth_process.ts";
+import { freePort, HAS_NGINX, Nginx } from "../fixtures/nginx.ts";
 import { chatBody, ENDLESS } from "../fixtures/server.ts";
 
-const CONFIG = fileURLToPath(new URL("../../deploy/nginx.conf", import.meta.url));
-const NGINX = ["/usr/sbin/nginx", "/usr/bin/nginx"].find((path) => {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
-});
 /** Skipped where nginx is not installed; `.ci/run` installs it. */
-const ignore = NGINX === undefined;
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
-
-/** nginx with the file of `deploy/`, on free ports. */
-class Nginx implements AsyncDisposable {
-  readonly #child: Deno.ChildProcess;
-  readonly #folder: string;
-  readonly url: string;
-
-  private constructor(child: Deno.ChildProcess, folder: string, url: string) {
-    this.#child = child;
-    this.#folder = folder;
-    this.url = url;
-  }
-
-  static async start(ports: readonly number[]): Promise<Nginx> {
-    const folder = Deno.makeTempDirSync({ prefix: "hearth-nginx-" });
-    const port = freePort();
-    const site = Deno.readTextFileSync(CONFIG)
-      .replace("127.0.0.1:10100", `127.0.0.1:${ports[0]}`)
-      .replace("127.0.0.1:10101", `127.0.0.1:${ports[1]}`)
-      .replace("listen 8080", `listen 127.0.0.1:${port}`);
-    const temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-      .map((name) => `${name}_temp_path ${folder}/${name};`).join(" ");
-    Deno.writeTextFileSync(
-      join(folder, "nginx.conf"),
-      `daemon off; master_process off; pid ${folder}/pid; error_log ${folder}/error.log;
-       events {} http { access_log off; ${temporary} ${site} }`,
-    );
-    const child = new Deno.Command(NGINX!, {
-      args: ["-p", folder, "-e", `${folder}/error.log`, "-c", join(folder, "nginx.conf")],
-      stdout: "null",
-      stderr: "inherit",
-    }).spawn();
-    const url = `http://127.0.0.1:${port}`;
-    while (true) {
-      const answer = await fetch(`${url}/health`).catch(() => undefined);
-      await answer?.body?.cancel();
-      if (answer !== undefined) return new Nginx(child, folder, url);
-      await pause(20);
-    }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#child.kill("SIGTERM");
-    await this.#child.status;
-    Deno.removeSync(this.#folder, { recursive: true });
-  }
-}
+const ignore = !HAS_NGINX;
 
 function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
@@ -84,6 +23,11 @@ function ask(url: string, extra: Record<string, unknown> = {}): Promise<Response
     headers: { "content-type": "application/json" },
     body: JSON.stringify(chatBody({ max_tokens: 2, ...extra })),
   });
+}
+
+async function numInFlight(port: number): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  return Number(/^hearth_requests_in_flight (\d+)/m.exec(text)![1]);
 }
 
 /** Requests that a replica has answered, by status. */
@@ -105,7 +49,7 @@ Deno.test(
     await Promise.all([good.ready(), bad.url()]);
     await using nginx = await Nginx.start(ports);
     for (let n = 0; n < 20; n++) {
-      const response = await ask(nginx.url);
+      const response = await ask(nginx.url, { prompt_cache_key: `conversation ${n}` });
       assert.equal(response.status, 200, await response.text());
     }
     assert.equal((await answered(ports[0]!)).get("200"), 20);
@@ -143,8 +87,13 @@ Deno.test("nginx: a replica that is killed ends its own streams alone", { ignore
   await Promise.all([first.ready(), second.ready()]);
   await using nginx = await Nginx.start(ports);
   const streams = await Promise.all(
-    Array.from({ length: 4 }, () => ask(nginx.url, { ...ENDLESS, max_tokens: 300, stream: true })),
+    Array.from({ length: 16 }, (_, n) => {
+      const prompt_cache_key = `conversation ${n}`;
+      return ask(nginx.url, { ...ENDLESS, max_tokens: 300, stream: true, prompt_cache_key });
+    }),
   );
+  const [numFirst, numSecond] = await Promise.all(ports.map(numInFlight));
+  assert.ok(numFirst! > 0 && numSecond! > 0, "hashing shares them");
   const readers = streams.map((response) => response.body!.getReader());
   await Promise.all(readers.map((reader) => reader.read()));
   first.kill("SIGKILL");
@@ -159,13 +108,10 @@ Deno.test("nginx: a replica that is killed ends its own streams alone", { ignore
     }
     return text.endsWith("data: [DONE]\n\n") ? "whole" : "broken";
   }));
-  assert.deepEqual(
-    ends.toSorted(),
-    ["broken", "broken", "whole", "whole"],
-    "least_conn shares them",
-  );
+  assert.deepEqual(Object.groupBy(ends, (end) => end).broken?.length, numFirst);
+  assert.deepEqual(Object.groupBy(ends, (end) => end).whole?.length, numSecond);
   for (let n = 0; n < 10; n++) {
-    const response = await ask(nginx.url);
+    const response = await ask(nginx.url, { prompt_cache_key: `another ${n}` });
     assert.equal(response.status, 200, await response.text());
   }
 });
@@ -177,9 +123,10 @@ Deno.test("nginx: a rolling restart under load loses no request", { ignore }, as
   await using nginx = await Nginx.start(ports);
   const ends: string[] = [];
   let isOver = false;
+  let numAsked = 0;
   const client = async () => {
     while (!isOver) {
-      const response = await ask(nginx.url);
+      const response = await ask(nginx.url, { prompt_cache_key: `conversation ${numAsked++}` });
       const text = await response.text();
       ends.push(
         response.status === 200 && text.includes("finish_reason")
@@ -205,3 +152,48 @@ Deno.test("nginx: a rolling restart under load loses no request", { ignore }, as
   assert.deepEqual([...new Set(ends)], ["200"]);
   assert.ok(ends.length > 20);
 });
+
+/** Which of the replicas has answered one more since it was last asked. */
+async function answeredBy(
+  ports: readonly number[],
+  send: () => Promise<Response>,
+): Promise<number> {
+  const count = async (port: number) => (await answered(port)).get("200") ?? 0;
+  const before = await Promise.all(ports.map(count));
+  const response = await send();
+  assert.equal(response.status, 200, await response.text());
+  const after = await Promise.all(ports.map(count));
+  return after.findIndex((each, index) => each > before[index]!);
+}
+
+Deno.test(
+  "nginx: a conversation stays with a replica, by its key or by how it begins",
+  { ignore },
+  async () => {
+    const ports = [freePort(), freePort()];
+    await using first = replica(ports[0]!);
+    await using second = replica(ports[1]!);
+    await Promise.all([first.ready(), second.ready()]);
+    await using nginx = await Nginx.start(ports);
+    const system = { role: "system", content: 'You answer {"briefly"}.' };
+    const used = { key: new Set<number>(), beginning: new Set<number>() };
+    for (let n = 0; n < 16; n++) {
+      const conversation = [system, { role: "user", content: `Question ${n}?` }];
+      const later = [
+        ...conversation,
+        { role: "assistant", content: "Yes." },
+        { role: "user", content: "Why?" },
+      ];
+      const send = (extra: Record<string, unknown>) =>
+        answeredBy(ports, () => ask(nginx.url, extra));
+      const replicaOfIt = await send({ messages: conversation });
+      used.beginning.add(replicaOfIt);
+      assert.equal(await send({ messages: later }), replicaOfIt);
+      const prompt_cache_key = `key ${n}`;
+      const replicaOfKey = await send({ messages: conversation, prompt_cache_key });
+      used.key.add(replicaOfKey);
+      assert.equal(await send({ messages: [later[3]], prompt_cache_key }), replicaOfKey);
+    }
+    assert.deepEqual([used.key.size, used.beginning.size], [2, 2], "both replicas have some");
+  },
+);

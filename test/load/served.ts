@@ -17,6 +17,8 @@ export interface ServedOptions {
   readonly flags?: readonly string[];
   /** Files that it may have open; the system's limit if absent. */
   readonly maxFiles?: number;
+  /** Any if absent. */
+  readonly port?: number;
 }
 
 /** A server in a process of its own. Nobody reads its standard error. */
@@ -33,11 +35,11 @@ export class Served implements AsyncDisposable {
   static async start(
     root: string,
     model: string,
-    { flags = [], maxFiles }: ServedOptions = {},
+    { flags = [], maxFiles, port = 0 }: ServedOptions = {},
   ): Promise<Served> {
     const command = [
       ...[Deno.execPath(), "run", "-A", "--no-check", join(root, "main.ts"), "-m", model],
-      ...["-p", "0", "--device", "cpu", ...flags],
+      ...["-p", String(port), "--device", "cpu", ...flags],
     ];
     const limit = maxFiles === undefined ? "" : `ulimit -n ${maxFiles}; `;
     const child = new Deno.Command("sh", {
