@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import { join } from "node:path";
+import { validate } from "dockerfile-utils";
+import { Deployment } from "kubernetes-models/apps/v1/Deployment";
+import { HorizontalPodAutoscaler } from "kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler";
+import { Service } from "kubernetes-models/v1/Service";
 import { parse, parseAllDocuments } from "yaml";
 import { SERVE_FLAGS } from "../../src/cli/flags.ts";
 import { TestApp } from "../fixtures/server.ts";
@@ -46,6 +51,51 @@ Deno.test("deploy/kubernetes.yaml has a Deployment, a Service that finds it, and
   assert.ok(template.spec.terminationGracePeriodSeconds > drain + 5);
   assert.equal(scaler.spec.scaleTargetRef.name, deployment.metadata.name);
 });
+
+Deno.test("deploy/kubernetes.yaml is what Kubernetes' own schemas ask for", () => {
+  const [deployment, service, scaler] = parseAllDocuments(read("kubernetes.yaml"))
+    .map((document) => document.toJS());
+  new Deployment(deployment).validate();
+  new Service(service).validate();
+  new HorizontalPodAutoscaler(scaler).validate();
+  deployment.spec.template.spec.containers[0].ports[0].containerPort = "http";
+  assert.throws(() => new Deployment(deployment).validate(), /containerPort/);
+});
+
+Deno.test("deploy/Dockerfile has no fault that a linter knows", () => {
+  assert.deepEqual(validate(read("Dockerfile")), []);
+  assert.notDeepEqual(validate(read("Dockerfile").replace("ENTRYPOINT", "ENTRY")), []);
+});
+
+/** Skipped where there is no systemd. */
+const hasSystemd = ["/usr/bin/systemd-analyze", "/bin/systemd-analyze"].some((path) => {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+});
+
+/** What `systemd-analyze verify` says of a unit. */
+async function verifyUnit(unit: string): Promise<string> {
+  const path = join(Deno.makeTempDirSync(), "hearth.service");
+  // Where Deno is installed is the machine's affair.
+  Deno.writeTextFileSync(path, unit.replace("/usr/local/bin/deno", Deno.execPath()));
+  const { success, stderr } = await new Deno.Command("systemd-analyze", {
+    args: ["verify", path],
+  }).output();
+  return `${success ? "sound" : "unsound"}${new TextDecoder().decode(stderr)}`;
+}
+
+Deno.test(
+  "deploy/hearth.service is a unit that systemd takes",
+  { ignore: !hasSystemd },
+  async () => {
+    const unit = read("hearth.service");
+    assert.equal(await verifyUnit(unit), "sound");
+    assert.match(await verifyUnit(unit.replace("LimitNOFILE", "LimitFiles")), /LimitFiles/);
+  },
+);
 
 /** Every metric that a server with a model offers. */
 async function metricNames(): Promise<Set<string>> {
