@@ -126,7 +126,7 @@ export class SampleKernel {
   results(): BufferRange[] {
     const numRows = this.#rows.length;
     const chosen = { buffer: this.#chosen, offset: 0, size: numRows * PAIR_BYTES };
-    if (this.#rows.every((row) => row.topLogprobs === 0)) return [chosen];
+    if (this.#rows.every((row) => !row.topLogprobs)) return [chosen];
     return [chosen, { buffer: this.#top, offset: 0, size: numRows * MAX_TOP * PAIR_BYTES }];
   }
 
@@ -144,7 +144,7 @@ export class SampleKernel {
     const pair = (at: number) => ({ tokenId: words[at]!, logprob: floats[at + 1]! });
     return rows.map((row, index) => {
       const firstTop = (rows.length + index * MAX_TOP) * 2;
-      const count = Math.min(row.topLogprobs, this.#options.vocabSize);
+      const count = Math.min(row.topLogprobs ?? 0, this.#options.vocabSize);
       const top = Array.from({ length: count }, (_, n) => pair(firstTop + n * 2))
         .filter(({ tokenId }) => tokenId !== NO_TOKEN);
       return { ...pair(index * 2), top };
@@ -194,7 +194,7 @@ export class SampleKernel {
     words[at + 10] = row.adjustments === undefined ? words[at + 12]! : this.#packBitmap(row);
     words[at + 8] = row.adjustments?.length ?? 0;
     words[at + 9] = this.#packAdjustments(row);
-    words[at + 11] = Math.min(row.topLogprobs, this.#options.vocabSize);
+    words[at + 11] = Math.min(row.topLogprobs ?? 0, this.#options.vocabSize);
   }
 
   #packMask(mask: Uint32Array | undefined): number {

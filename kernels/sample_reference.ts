@@ -77,8 +77,10 @@ export class ReferenceSampler {
     raw.set(logits);
     const rawMax = raw.max();
     if (rawMax === -Infinity) return undefined;
-    const logSum = rawMax + Math.log(raw.sumWeights(rawMax, 1));
-    const top = this.#listTop(row.topLogprobs, logSum);
+    // It is most of the work where the largest token is taken.
+    const wantsLogprobs = row.topLogprobs !== undefined;
+    const logSum = wantsLogprobs ? rawMax + Math.log(raw.sumWeights(rawMax, 1)) : NaN;
+    const top = this.#listTop(row.topLogprobs ?? 0, logSum);
 
     const adjusted = this.#adjust(row);
     const max = adjusted === raw ? rawMax : adjusted.max();
@@ -86,7 +88,7 @@ export class ReferenceSampler {
     const tokenId = row.params.temperature === 0
       ? adjusted.indexOfMax(max)
       : this.#choose(adjusted, max, row);
-    return { tokenId, logprob: logits[tokenId]! - logSum, top };
+    return { tokenId, logprob: wantsLogprobs ? logits[tokenId]! - logSum : 0, top };
   }
 
   #load(source: Float32Array | Float16Array): Float32Array {

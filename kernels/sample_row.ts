@@ -66,13 +66,14 @@ export interface SampleRow {
   readonly mask?: Uint32Array | undefined;
   /** What Whisper's rules say of the row, where its decoder applies such before the sampler does its work. */
   readonly rule?: TokenRule | undefined;
-  /** How many most likely tokens to report with their log-probabilities, 0 to 20. */
-  readonly topLogprobs: number;
+  /** How many most likely tokens to report with their log-probabilities, 0 to 20; absent: not the chosen one's either. */
+  readonly topLogprobs?: number | undefined;
 }
 
 /** A chosen token. Log-probabilities are those of the model among allowed tokens: before penalties, bias and temperature. */
 export interface SampledToken {
   readonly tokenId: number;
+  /** Of no meaning where the row asks for none. */
   readonly logprob: number;
   /** Most likely first; as many as the row asked for, or all that are allowed. */
   readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];

@@ -15,8 +15,8 @@ export interface SamplingOptions {
   readonly minTokens?: number | undefined;
   /** Tokens that would end a completion. */
   readonly endTokenIds?: readonly number[] | undefined;
-  /** How many most likely tokens to report with each chosen one, 0 to 20. */
-  readonly topLogprobs: number;
+  /** How many most likely tokens to report with each chosen one, 0 to 20; absent: no log-probabilities at all. */
+  readonly topLogprobs?: number | undefined;
   /** What the completion must match. */
   readonly grammar?: Grammar | undefined;
   /** What the tokens may be, where there is no grammar. */
@@ -29,7 +29,7 @@ export interface SamplingOptions {
  */
 export class SamplingState implements SampleRow {
   readonly params: SamplingParams;
-  readonly topLogprobs: number;
+  readonly topLogprobs: number | undefined;
   /** Absent when neither a penalty nor a bias is on, which spares the kernel the work. */
   readonly adjustments: TokenAdjustments | undefined;
   readonly #table: AdjustmentTable | undefined;

@@ -27,8 +27,8 @@ export interface GenerationRequest {
   readonly minTokens?: number | undefined;
   /** Tokens that would end a completion. */
   readonly endTokenIds?: readonly number[] | undefined;
-  /** How many most likely tokens to report with each chosen one, 0 to 20. */
-  readonly topLogprobs: number;
+  /** How many most likely tokens to report with each chosen one, 0 to 20; absent: no log-probabilities at all. */
+  readonly topLogprobs?: number | undefined;
   /** Score the prompt's tokens, and report so many of the most likely with each, 0 to 20. */
   readonly promptLogprobs?: number | undefined;
   /** What each completion must match. */

@@ -78,7 +78,7 @@ export function generateChat(
     minTokens: options.minTokens,
     endTokenIds: [...defaults.eosTokenIds, ...options.stopTokenIds ?? []]
       .filter((id) => id < engine.limits.vocabSize),
-    topLogprobs: options.topLogprobs ?? 0,
+    topLogprobs: options.topLogprobs,
     promptLogprobs: options.promptLogprobs,
     grammar: spec && grammars.compile(spec),
   }, {

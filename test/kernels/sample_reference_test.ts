@@ -115,6 +115,20 @@ Deno.test("ReferenceSampler.sample() reports the model's own log-probabilities",
   }
 });
 
+Deno.test("ReferenceSampler.sample() chooses the same token where nobody asks for log-probabilities", () => {
+  const sampler = new ReferenceSampler(VOCAB_SIZE);
+  for (const params of Object.values({ greedy: { temperature: 0 }, ...CASES })) {
+    const told = makeRow(params);
+    const untold = { ...told, topLogprobs: undefined };
+    const [with0, without] = sampler.sample(
+      Float32Array.from([...LOGITS, ...LOGITS]),
+      VOCAB_SIZE,
+      [told, untold],
+    );
+    assert.deepEqual(without, { tokenId: with0!.tokenId, logprob: 0, top: [] });
+  }
+});
+
 Deno.test("ReferenceSampler.sample() passes over NaN and -infinity and lives with +infinity", () => {
   const sampler = new ReferenceSampler(4);
   const logits = Float32Array.of(NaN, -Infinity, 1, Infinity);

@@ -143,7 +143,7 @@ export class OcrModel implements Model {
       samples: samplingOfChoices(options, defaults),
       rules: () => rulesOfAnswer(prompt, rules),
       logitBias: options.logitBias && new Map(options.logitBias),
-      topLogprobs: options.topLogprobs ?? 0,
+      topLogprobs: options.topLogprobs,
       maxTokens: options.maxTokens,
       minTokens: options.minTokens,
       endTokenIds: [...this.#endTokens(work.prompt), ...options.stopTokenIds ?? []]
