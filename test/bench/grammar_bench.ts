@@ -24,8 +24,11 @@ import { benchEachDevice, type DeviceName } from "./each_device.ts";
 import { median, printTable, time } from "./report.ts";
 
 const MODEL = "hearth-demo-chat";
-const ROUNDS = 7;
-const NEW_TOKENS = 96;
+/** A software adapter takes a tenth of a second for a step. */
+const SIZES: Readonly<Record<DeviceName, { rounds: number; newTokens: number }>> = {
+  cpu: { rounds: 7, newTokens: 96 },
+  webgpu: { rounds: 10, newTokens: 24 },
+};
 const QWEN = new URL("../../../shared/tokenizers/qwen3", import.meta.url).pathname;
 const QWEN_VOCABULARY = 151_936;
 
@@ -77,7 +80,12 @@ async function grammarsOf(folder: string, vocabSize: number, end: string) {
 /** Tokens per second of some streams at once. */
 async function rate(
   engine: EngineLoop,
-  { numStreams, grammar, seed }: { numStreams: number; grammar: Grammar | undefined; seed: number },
+  { numStreams, newTokens, grammar, seed }: {
+    readonly numStreams: number;
+    readonly newTokens: number;
+    readonly grammar: Grammar | undefined;
+    readonly seed: number;
+  },
 ): Promise<number> {
   let numTokens = 0;
   const run = (stream: number) =>
@@ -88,7 +96,7 @@ async function rate(
           (_, i) => 3 + (seed * 97 + stream * 31 + i * 7) % 1900,
         ),
         samples: [{ ...GREEDY, temperature: 1, topK: 20, topP: 0.9, seed: seed + stream }],
-        maxTokens: NEW_TOKENS,
+        maxTokens: newTokens,
         topLogprobs: 0,
         grammar,
       }, {
@@ -117,14 +125,18 @@ async function benchDevice(device: DeviceName): Promise<void> {
     for (const numStreams of [1, 8]) {
       const plain: number[] = [];
       const bound: number[] = [];
-      // In turn, the first round to warm up.
-      for (let round = 0; round <= (device === "cpu" ? ROUNDS : 3); round++) {
-        const seed = round * 100;
-        const [a, b] = [
-          await rate(engine, { numStreams, grammar: undefined, seed }),
-          await rate(engine, { numStreams, grammar, seed }),
+      const { rounds, newTokens } = SIZES[device];
+      const options = { numStreams, newTokens };
+      // In turn, the first of two now the one and now the other; the first round warms up.
+      for (let round = 0; round <= rounds; round++) {
+        const runs = [
+          { grammar: undefined, rates: plain },
+          { grammar, rates: bound },
         ];
-        if (round > 0) plain.push(a), bound.push(b);
+        for (const { grammar, rates } of round % 2 === 0 ? runs : runs.toReversed()) {
+          const each = await rate(engine, { ...options, grammar, seed: round * 100 });
+          if (round > 0) rates.push(each);
+        }
       }
       const ratio = median(bound.map((each, i) => each / plain[i]!));
       rows.push([
