@@ -4,6 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
+import { BusyTurns } from "../next_turn.ts";
 import { Expressions } from "./expressions.ts";
 import { Frontiers } from "./frontier.ts";
 import type { Grammar, GrammarTokens } from "./grammar.ts";
@@ -12,15 +13,21 @@ import { CompiledGrammar, MaskCache } from "./matcher.ts";
 import { Rules } from "./rules.ts";
 import type { GrammarSpec } from "./spec.ts";
 import { specPhrase } from "./spec_phrase.ts";
+import type { Pieces } from "./token_trie.ts";
 import { Vocabulary } from "./vocabulary.ts";
 
 /** Most grammars that are kept, and most characters of what they were made from. */
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
+/** Of reading the vocabulary: a step of the engine waits for a turn at each of its segments. */
+const MAX_TURN_MS = 1;
+
 /** Its memory is taken when the first grammar is compiled. */
 export class GrammarCompiler {
   readonly #readTokens: () => GrammarTokens;
+  #reading: Pieces<Vocabulary> | undefined;
+  #preparing: Promise<void> | undefined;
   #vocabulary: Vocabulary | undefined;
   #masks: MaskCache | undefined;
   /** By what they were made from, the longest unused first. */
@@ -31,8 +38,32 @@ export class GrammarCompiler {
     this.#readTokens = readTokens;
   }
 
+  /** Whether compiling has not to read the vocabulary first. */
+  get isPrepared(): boolean {
+    return this.#vocabulary !== undefined;
+  }
+
+  /** Reads the vocabulary in turns of a millisecond, between which the thread does what else it has to do. */
+  prepare(): Promise<void> {
+    return this.#preparing ??= (async () => {
+      const turns = new BusyTurns();
+      while (this.#read(MAX_TURN_MS) === undefined) await turns.next();
+    })();
+  }
+
+  /** Goes on with the vocabulary for `maxMs`. @returns it once it is whole. */
+  #read(maxMs = Infinity): Vocabulary | undefined {
+    this.#reading ??= Vocabulary.read(this.#readTokens());
+    const end = performance.now() + maxMs;
+    while (this.#vocabulary === undefined && performance.now() < end) {
+      const { done, value } = this.#reading.next();
+      if (done) this.#vocabulary = value;
+    }
+    return this.#vocabulary;
+  }
+
   /**
-   * Compiles a grammar, or finds it.
+   * Compiles a grammar, or finds it. Reads the vocabulary at once where {@linkcode prepare} has not.
    *
    * @throws {HearthError} `invalid_value` with the place in the request when it cannot be enforced, or takes too much.
    */
@@ -55,9 +86,8 @@ export class GrammarCompiler {
   }
 
   #make(spec: GrammarSpec): Grammar {
-    this.#vocabulary ??= new Vocabulary(this.#readTokens());
-    this.#masks ??= new MaskCache(this.#vocabulary.numWords);
-    const vocabulary = this.#vocabulary;
+    const vocabulary = this.#read()!;
+    this.#masks ??= new MaskCache(vocabulary.numWords);
     try {
       const expressions = new Expressions();
       expressions.startClock();

@@ -4,6 +4,14 @@
  * @module
  */
 
+/** Work that pauses wherever it yields. */
+export type Pieces<Result> = Generator<void, Result, void>;
+
+/** A fraction of a millisecond's work. */
+export const TOKENS_A_PIECE = 128;
+
+type Token = readonly [id: number, bytes: Uint8Array];
+
 export class TokenTrie {
   /** Of the first tokens with some bytes, and of each the next with the same; -1 for none. */
   readonly #tokens: Int32Array;
@@ -14,36 +22,40 @@ export class TokenTrie {
   readonly #ends: Int32Array;
   readonly #states: unknown[] = [];
 
-  /** @param tokens ids and bytes, none empty, no id twice. */
-  constructor(tokens: readonly (readonly [number, Uint8Array])[], vocabSize: number) {
-    // Strings of bytes are compared faster than bytes.
-    const keyed = tokens.map((token) => ({ token, key: String.fromCharCode(...token[1]) }));
-    keyed.sort((a, b) => a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
-    const sorted = keyed.map(({ token }) => token);
-    const numNodes = sorted.reduce(
-      (sum, [, bytes], i) => sum + bytes.length - sharedLength(bytes, sorted[i - 1]?.[1]),
-      0,
-    );
+  private constructor(numNodes: number, vocabSize: number) {
     this.#tokens = new Int32Array(numNodes).fill(-1);
     this.#sameAs = new Int32Array(vocabSize).fill(-1);
     this.#bytes = new Uint8Array(numNodes);
     this.#depths = new Uint16Array(numNodes);
     this.#ends = new Int32Array(numNodes);
+  }
+
+  /** @param tokens none empty, no id twice. */
+  static *build(tokens: readonly Token[], vocabSize: number): Pieces<TokenTrie> {
+    const sorted = yield* sortTokens(tokens);
+    let numNodes = 0;
+    for (const [i, [, bytes]] of sorted.entries()) {
+      if (i % TOKENS_A_PIECE === 0) yield;
+      numNodes += bytes.length - sharedLength(bytes, sorted[i - 1]?.[1]);
+    }
+    const trie = new TokenTrie(numNodes, vocabSize);
     const path: number[] = [];
     let node = 0;
-    sorted.forEach(([id, bytes], i) => {
+    for (const [i, [id, bytes]] of sorted.entries()) {
+      if (i % TOKENS_A_PIECE === 0) yield;
       const shared = sharedLength(bytes, sorted[i - 1]?.[1]);
-      for (const closed of path.splice(shared)) this.#ends[closed] = node;
+      for (const closed of path.splice(shared)) trie.#ends[closed] = node;
       for (let depth = shared; depth < bytes.length; depth++) {
-        this.#bytes[node] = bytes[depth]!;
-        this.#depths[node] = depth + 1;
+        trie.#bytes[node] = bytes[depth]!;
+        trie.#depths[node] = depth + 1;
         path.push(node++);
       }
       const last = path.at(-1)!;
-      this.#sameAs[id] = this.#tokens[last]!;
-      this.#tokens[last] = id;
-    });
-    for (const closed of path) this.#ends[closed] = node;
+      trie.#sameAs[id] = trie.#tokens[last]!;
+      trie.#tokens[last] = id;
+    }
+    for (const closed of path) trie.#ends[closed] = node;
+    return trie;
   }
 
   /**
@@ -75,6 +87,27 @@ export class TokenTrie {
     }
     states.length = 0;
   }
+}
+
+/** By their bytes; those of the same two first bytes in a piece. */
+function* sortTokens(tokens: readonly Token[]): Pieces<Token[]> {
+  const groups = new Map<number, { token: Token; key: string }[]>();
+  for (const [i, token] of tokens.entries()) {
+    if (i % TOKENS_A_PIECE === 0) yield;
+    const [first = 0, second = -1] = token[1];
+    // Strings of bytes are compared faster than bytes.
+    const keyed = { token, key: String.fromCharCode(...token[1]) };
+    const group = groups.get(first * 257 + second + 1);
+    if (group === undefined) groups.set(first * 257 + second + 1, [keyed]);
+    else group.push(keyed);
+  }
+  const sorted: Token[] = [];
+  for (const place of [...groups.keys()].sort((a, b) => a - b)) {
+    yield;
+    const group = groups.get(place)!.sort((a, b) => a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+    for (const { token } of group) sorted.push(token);
+  }
+  return sorted;
 }
 
 function sharedLength(a: Uint8Array, b: Uint8Array | undefined): number {

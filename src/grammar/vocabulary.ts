@@ -9,10 +9,18 @@
 import type { Frontier, Frontiers } from "./frontier.ts";
 import type { GrammarTokens } from "./grammar.ts";
 import { ANY_TOKEN } from "./rules.ts";
-import { TokenTrie } from "./token_trie.ts";
+import { type Pieces, TOKENS_A_PIECE, TokenTrie } from "./token_trie.ts";
 
 /** Plain tokens of more characters are looked at one by one. */
 const MAX_PLAIN_CHARS = 64;
+
+interface VocabularyParts {
+  readonly tokens: GrammarTokens;
+  readonly plain: TokenTrie;
+  readonly others: TokenTrie;
+  /** By number of characters: plain tokens of just so many. */
+  readonly byLength: readonly (readonly number[])[];
+}
 
 export class Vocabulary {
   readonly tokens: GrammarTokens;
@@ -24,23 +32,12 @@ export class Vocabulary {
   readonly #plainUpTo: readonly Uint32Array[];
   readonly #special: readonly number[];
 
-  constructor(tokens: GrammarTokens) {
+  private constructor(parts: VocabularyParts) {
+    const { tokens, byLength } = parts;
     this.tokens = tokens;
     this.numWords = Math.ceil(tokens.vocabSize / 32);
-    const plain: [number, Uint8Array][] = [];
-    const others: [number, Uint8Array][] = [];
-    const byLength = Array.from({ length: MAX_PLAIN_CHARS + 1 }, (): number[] => []);
-    for (let id = 0; id < tokens.vocabSize; id++) {
-      const bytes = tokens.bytesOf(id);
-      if (bytes === undefined || bytes.length === 0 || tokens.endTokenIds.has(id)) continue;
-      const length = countPlainChars(bytes);
-      if (length !== undefined && length <= MAX_PLAIN_CHARS) {
-        plain.push([id, bytes]);
-        byLength[length]!.push(id);
-      } else others.push([id, bytes]);
-    }
-    this.#plain = new TokenTrie(plain, tokens.vocabSize);
-    this.#others = new TokenTrie(others, tokens.vocabSize);
+    this.#plain = parts.plain;
+    this.#others = parts.others;
     const sum = new Uint32Array(this.numWords);
     this.#plainUpTo = byLength.map((ids) => {
       setBits(sum, ids);
@@ -49,6 +46,29 @@ export class Vocabulary {
     this.#special = [...tokens.addedTokens.values()].filter((id) =>
       tokens.bytesOf(id) === undefined && !tokens.endTokenIds.has(id)
     );
+  }
+
+  /** Reads a model's tokens, in pieces: a large vocabulary takes a second, and whoever reads it has other things to do. */
+  static *read(tokens: GrammarTokens): Pieces<Vocabulary> {
+    const plain: [number, Uint8Array][] = [];
+    const others: [number, Uint8Array][] = [];
+    const byLength = Array.from({ length: MAX_PLAIN_CHARS + 1 }, (): number[] => []);
+    for (let id = 0; id < tokens.vocabSize; id++) {
+      if (id % TOKENS_A_PIECE === 0) yield;
+      const bytes = tokens.bytesOf(id);
+      if (bytes === undefined || bytes.length === 0 || tokens.endTokenIds.has(id)) continue;
+      const length = countPlainChars(bytes);
+      if (length !== undefined && length <= MAX_PLAIN_CHARS) {
+        plain.push([id, bytes]);
+        byLength[length]!.push(id);
+      } else others.push([id, bytes]);
+    }
+    return new Vocabulary({
+      tokens,
+      byLength,
+      plain: yield* TokenTrie.build(plain, tokens.vocabSize),
+      others: yield* TokenTrie.build(others, tokens.vocabSize),
+    });
   }
 
   /** The tokens that may follow, u32 `[numWords]`. */

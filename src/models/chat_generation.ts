@@ -11,7 +11,7 @@ import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { AnswerForm } from "./chat/answer_parser.ts";
-import { answerGrammarOf } from "./chat/answer_grammar.ts";
+import { answerGrammarOf, wantsGrammar } from "./chat/answer_grammar.ts";
 import { answerFormOf, markersOf } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
@@ -32,19 +32,42 @@ export interface ChatGenerationParts {
 }
 
 /**
+ * Queues a chat request, when the vocabulary has been read that its grammar needs.
+ *
+ * @returns ends it: nothing is emitted afterwards.
+ * @throws {HearthError} as {@linkcode generateChat}, of which requests that wait are told by an event.
+ */
+export function startChat(parts: ChatGenerationParts, request: ChatGeneration): () => void {
+  const { grammars } = parts;
+  if (grammars.isPrepared || !wantsGrammar(request.task)) return generateChat(parts, request);
+  let hasEnded = false;
+  let end = () => {};
+  grammars.prepare().then(() => {
+    if (!hasEnded) end = generateChat(parts, request);
+  }).catch((error) => emitError(error, request));
+  return () => {
+    hasEnded = true;
+    end();
+  };
+}
+
+/** A task, what the model reads of it, and who hears of its answer. */
+export interface ChatGeneration {
+  readonly task: ChatTask;
+  readonly prompt: ChatPrompt;
+  readonly emit: (event: ChatEvent) => void;
+}
+
+/**
  * Queues a chat request.
  *
  * @returns ends it: nothing is emitted afterwards.
  * @throws {HearthError} `invalid_value` when `logit_bias` or `stop_token_ids` name no token of the model, or the grammar
  * cannot be enforced; what the engine refuses.
  */
-export function generateChat(
+function generateChat(
   { engine, tokenizer, defaults, grammars }: ChatGenerationParts,
-  { task, prompt, emit }: {
-    readonly task: ChatTask;
-    readonly prompt: ChatPrompt;
-    readonly emit: (event: ChatEvent) => void;
-  },
+  { task, prompt, emit }: ChatGeneration,
 ): () => void {
   const { options } = task;
   requireKnownTokens(task, engine.limits.vocabSize);

@@ -14,14 +14,13 @@ export function createGrammars({ tokenizer, vocabSize, endTokenIds }: {
 }): GrammarCompiler {
   const { addedTokens, tokenTexts, tokenOf } = tokenizer;
   return new GrammarCompiler(() => {
-    const bytes = Array.from({ length: vocabSize }, (_, id) => {
-      if (addedTokens.get(id)?.special || tokenOf(id) === undefined) return undefined;
-      return tokenTexts.bytesOf(id);
-    });
+    const bytes: (Uint8Array | null)[] = Array(vocabSize);
+    const read = (id: number) =>
+      addedTokens.get(id)?.special || tokenOf(id) === undefined ? null : tokenTexts.bytesOf(id);
     return {
       vocabSize,
       endTokenIds,
-      bytesOf: (id) => bytes[id],
+      bytesOf: (id) => (bytes[id] ??= read(id)) ?? undefined,
       addedTokens: new Map([...addedTokens].map(([id, { content }]) => [content, id])),
     };
   });

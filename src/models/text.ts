@@ -8,7 +8,7 @@ import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
 import { HearthError } from "../errors.ts";
 import type { GrammarCompiler } from "../grammar/compiler.ts";
-import { type ChatPrompt, generateChat } from "./chat_generation.ts";
+import { type ChatPrompt, startChat } from "./chat_generation.ts";
 import { toTemplateMessages } from "./chat/template_message.ts";
 import { renderOptions } from "./chat/render_options.ts";
 import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
@@ -71,7 +71,7 @@ export class TextGenerationModel implements Model {
       ? encodeChat(task, tokenizer)
       : encodeRaw(task.raw, { tokenizer, vocabSize });
     const parts = { engine: this.#engine, tokenizer, defaults, grammars: this.#grammars };
-    return generateChat(parts, { task, prompt, emit });
+    return startChat(parts, { task, prompt, emit });
   }
 
   async dispose(): Promise<void> {

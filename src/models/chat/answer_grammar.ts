@@ -12,6 +12,13 @@ import type { AnswerForm } from "./answer_parser.ts";
 /** A break between a thought and what follows it. */
 const BREAK: GrammarSpec = { kind: "regex", pattern: "\\n{0,2}", param: "messages" };
 
+/** Whether there is one, as far as the task alone says. */
+export function wantsGrammar({ grammar, tools }: ChatTask): boolean {
+  if (grammar !== undefined) return true;
+  if (tools === undefined || tools.choice === "none") return false;
+  return tools.choice !== "auto" || tools.functions.some(({ strict }) => strict);
+}
+
 /** The grammar of the answer to `task`; `undefined` where anything may come. */
 export function answerGrammarOf(task: ChatTask, form: AnswerForm): GrammarSpec | undefined {
   const markup = form.calls?.format.markup;

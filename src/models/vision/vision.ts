@@ -8,7 +8,7 @@ import type { Dtype } from "../../config.ts";
 import type { Decoder } from "../../decoder/decoder.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { GrammarCompiler } from "../../grammar/compiler.ts";
-import { emitError, generateChat } from "../chat_generation.ts";
+import { emitError, startChat } from "../chat_generation.ts";
 import { renderOptions } from "../chat/render_options.ts";
 import type { GenerationDefaults } from "../generation_defaults.ts";
 import { createGrammars } from "../grammar_tokens.ts";
@@ -102,7 +102,7 @@ export class VisionModel implements Model {
       signal.throwIfAborted();
       const made = prompt.build(task.messages, { ...options, images: opened });
       const generating = { ...this.#parts, engine: this.#engine, grammars: this.#grammars };
-      const end = generateChat(generating, { task, prompt: made, emit });
+      const end = startChat(generating, { task, prompt: made, emit });
       ended.addEventListener("abort", end, { once: true });
     } catch (error) {
       if (!signal.aborted) emitError(error, { task, emit });

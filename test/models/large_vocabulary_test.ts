@@ -1,0 +1,66 @@
+/** The vocabulary that grammars need is read while other requests go on. */
+import assert from "node:assert/strict";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { GrammarCompiler } from "../../src/grammar/compiler.ts";
+import type { GrammarTokens } from "../../src/grammar/grammar.ts";
+import { GREEDY, withEngine } from "../fixtures/generate.ts";
+import { findModelFolder } from "../fixtures/goldens.ts";
+import { schemaSpec } from "../fixtures/grammar.ts";
+import { Random } from "../unit/engine/random.ts";
+
+const VOCAB_SIZE = 151_936;
+
+/** Words and pieces of words as tokenizers have them, many of them with the same beginnings. */
+function readTokens(): GrammarTokens {
+  const random = new Random(11);
+  const letter = () => 97 + random.between(0, 25);
+  const bytes = Array.from({ length: VOCAB_SIZE }, (_, id) => {
+    if (id < 256) return Uint8Array.of(id);
+    const space = random.chance(0.5) ? [32] : [];
+    return Uint8Array.of(...space, ...Array.from({ length: random.between(2, 9) }, letter));
+  });
+  return {
+    vocabSize: VOCAB_SIZE,
+    bytesOf: (id) => bytes[id],
+    addedTokens: new Map(),
+    endTokenIds: new Set([VOCAB_SIZE - 1]),
+  };
+}
+
+Deno.test("GrammarCompiler.prepare() lets other requests' steps go on, and gives the same masks", async () => {
+  const tokens = readTokens();
+  const grammars = new GrammarCompiler(() => tokens);
+  const folder = findModelFolder("hearth-demo-chat")!;
+  await withEngine({ backend: new CpuBackend(), folder, dtype: "q4" }, async (engine) => {
+    let numTokens = 0;
+    const end = engine.add({
+      promptTokens: Int32Array.of(5, 6, 7),
+      samples: [GREEDY],
+      topLogprobs: 0,
+      logitBias: new Map([[2039, -100], [2041, -100]]),
+    }, { onToken: () => (numTokens++, false), onDone: () => {}, onError: assert.fail });
+    while (numTokens === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+    const numBefore = numTokens;
+    const [first, second] = [grammars.prepare(), grammars.prepare()];
+    assert.equal(first, second, "who comes meanwhile waits for the same");
+    await first;
+    assert.ok(grammars.isPrepared);
+    const numMeanwhile = numTokens - numBefore;
+    assert.ok(numMeanwhile >= 20, `${numMeanwhile} tokens while the vocabulary was read`);
+    end();
+    await engine.close();
+  });
+  const spec = schemaSpec({ type: "object", properties: { a: { maxLength: 5 } } });
+  const [sliced, whole] = [grammars, new GrammarCompiler(() => tokens)]
+    .map((each) => each.compile(spec).createMatcher());
+  for (const byte of new TextEncoder().encode('{"a": "')) {
+    assert.deepEqual(sliced!.mask, whole!.mask);
+    sliced!.accept(byte);
+    whole!.accept(byte);
+  }
+  const { mask } = sliced!;
+  for (let id = 256; id < VOCAB_SIZE - 1; id++) {
+    const isAllowed = (mask[id >>> 5]! >>> (id & 31) & 1) === 1;
+    assert.equal(isAllowed, tokens.bytesOf(id)!.length <= 5, `token ${id}`);
+  }
+});
