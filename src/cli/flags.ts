@@ -286,6 +286,9 @@ export const RUN_FLAGS = {
     max: 4,
     help: "Pace of a model that speaks; 1 is its own.",
   }),
+  verbose: toggle({
+    help: "Also write to standard error how long loading and each answer took, and tokens/s.",
+  }),
   ...IMAGE_FLAGS,
   ...WEIGHTS_FLAGS,
   ...CPU_FLAGS,

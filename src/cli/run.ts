@@ -16,6 +16,7 @@ import { ProgressLine } from "./progress_line.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
 import { readInputs } from "./run_input.ts";
 import { RUNNERS, type RunTask } from "./run_tasks.ts";
+import { TimedSession } from "./timed_session.ts";
 
 /** Where results go. */
 interface Output extends Disposable {
@@ -50,10 +51,12 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const load = { model, device, cpuRuntime, dtype, kind, engine, ...companions, log: logSettings };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {
+    const startMs = performance.now();
     session.start();
     if (!await untilReady(session, progressLine)) return 1;
     await progressLine.remove();
-    await writeResult({ ...flags, session, inputs }, output);
+    const asked = flags.verbose ? new TimedSession(session, performance.now() - startMs) : session;
+    await writeResult({ ...flags, session: asked, inputs }, output);
     return 0;
   } finally {
     await session.stop();

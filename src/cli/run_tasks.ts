@@ -11,12 +11,12 @@ import { joinBytes } from "../join_bytes.ts";
 import { closeWavHeader } from "../media/sound/wav_header.ts";
 import { SOUND_FORMATS } from "../media/sound_format.ts";
 import { findVoice } from "../http/voices.ts";
-import type { Session } from "../session/session.ts";
 import { isText, type RunInput, textOf } from "./run_input.ts";
+import type { RunSession } from "./timed_session.ts";
 
 /** One use of a model. */
 export interface RunTask {
-  readonly session: Session;
+  readonly session: RunSession;
   readonly inputs: readonly RunInput[];
   readonly temperature: number | undefined;
   readonly maxTokens: number | undefined;

@@ -111,7 +111,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
  * @throws {HearthError} the one of an error event.
  */
 export async function lastEvent<Event extends TaskEvent>(
-  stream: TaskStream<Event>,
+  stream: AsyncIterable<Event>,
 ): Promise<Extract<Event, { type: "done" }>> {
   for await (const event of stream) {
     if (event.type === "error") throw HearthError.fromWire(event.error);

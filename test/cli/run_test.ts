@@ -53,6 +53,26 @@ Deno.test("run --max-tokens ends the answer there", async () => {
   assert.ok(stdout.length > 1 && stdout.length < 30, stdout);
 });
 
+Deno.test("run --verbose writes timings and tokens/s to standard error, and the answer alone to standard output", async () => {
+  const question = ["-i", "What is the capital of France?"];
+  const { code, stdout, stderr } = await runHearth([...CHAT, ...question, "--verbose"]);
+  assert.deepEqual([code, stdout], [0, "The capital of France is Paris.\n"]);
+  assert.match(
+    stderr,
+    /^loaded hearth-demo-chat \(\w+\) on cpu, .+, in \d+\.\d\d s\nprompt of \d+ tokens, \d+ tokens in \d+\.\d\d s, first after \d+\.\d\d s, \d+\.\d tokens\/s\n$/,
+  );
+  const embed = await runHearth(["run", "hearth-demo-embed", ...CPU, "-i", "a cow", "--verbose"]);
+  assert.match(embed.stderr, /\nanswered in \d+\.\d\d s\n$/);
+  await withFolder(async (folder) => {
+    const sound = join(folder, "hello.wav");
+    const speech = ["run", "hearth-demo-tts", ...CPU, "-i", "Hello there.", "-o", sound];
+    const spoken = await runHearth([...speech, "--verbose"]);
+    assert.match(spoken.stderr, /\nspoke \d+\.\d\d s in .*first sound after .*times as fast/);
+    const heard = await runHearth(["run", "hearth-demo-asr", ...CPU, "-i", sound, "--verbose"]);
+    assert.match(heard.stderr, /, \d+ tokens in .* times as fast as the \d+\.\d\d s of sound\n$/);
+  });
+});
+
 Deno.test("run of an embedding model writes a vector per text", async () => {
   const texts = ["-i", "A cow, and a calf.", "-i", "Lisbon"];
   const { code, stdout } = await runHearth(["run", "hearth-demo-embed", ...CPU, ...texts]);

@@ -1,0 +1,92 @@
+/**
+ * A session that tells, for `run --verbose`, how long its model took to load and each of its answers took.
+ *
+ * @module
+ */
+import type { EventOf, Task, TaskEvent } from "../models/task.ts";
+import { lastEvent } from "../session/task_stream.ts";
+import type { Session } from "../session/session.ts";
+import { writeNote } from "../write_text.ts";
+
+/** What a run needs of a session. */
+export interface RunSession {
+  requireReady: Session["requireReady"];
+  stream<T extends Task>(task: T): AsyncIterable<EventOf<T>>;
+  answer<T extends Task>(task: T): Promise<Extract<EventOf<T>, { type: "done" }>>;
+}
+
+/** See the module. */
+export class TimedSession implements RunSession {
+  readonly #session: Session;
+
+  /** @param loadMs how long the model took to load. */
+  constructor(session: Session, loadMs: number) {
+    this.#session = session;
+    const { id, dtype, backend, adapter } = session.requireReady();
+    tell(`loaded ${id} (${dtype}) on ${backend}, ${adapter}, in ${seconds(loadMs)}`);
+  }
+
+  requireReady(): ReturnType<Session["requireReady"]> {
+    return this.#session.requireReady();
+  }
+
+  async *stream<T extends Task>(task: T): AsyncGenerator<EventOf<T>> {
+    const startMs = performance.now();
+    let firstMs: number | undefined;
+    let heardSeconds = 0;
+    for await (const event of this.#session.stream(task)) {
+      const { type } = event;
+      // A chat's start says that it is admitted, and nothing of the answer.
+      if (type !== "start" && type !== "done") firstMs ??= performance.now();
+      if (type === "start" && "durationSeconds" in event) heardSeconds = event.durationSeconds;
+      if (type === "done") {
+        const nowMs = performance.now();
+        tell(
+          describe(event, { tookMs: nowMs - startMs, waitedMs: (firstMs ?? nowMs) - startMs }) +
+            describeSound(heardSeconds, nowMs - startMs),
+        );
+      }
+      yield event;
+    }
+  }
+
+  answer<T extends Task>(task: T): Promise<Extract<EventOf<T>, { type: "done" }>> {
+    return lastEvent(this.stream(task));
+  }
+}
+
+function describe(
+  event: TaskEvent & { readonly type: "done" },
+  { tookMs, waitedMs }: { readonly tookMs: number; readonly waitedMs: number },
+): string {
+  if ("audioSeconds" in event) {
+    return `spoke ${event.audioSeconds.toFixed(2)} s in ${seconds(tookMs)}, first sound after ` +
+      `${seconds(waitedMs)}${describeSound(event.audioSeconds, tookMs)}`;
+  }
+  if (!("usage" in event)) return `answered in ${seconds(tookMs)}`;
+  const { promptTokens, cachedTokens, completionTokens } = event.usage;
+  const cached = cachedTokens > 0 ? ` (${cachedTokens} cached)` : "";
+  const first = `first after ${seconds(waitedMs)}`;
+  // The first token's time is the prompt's.
+  const rate = (completionTokens - 1) / ((tookMs - waitedMs) / 1000);
+  const tokensPerSecond = completionTokens > 1 && Number.isFinite(rate)
+    ? `, ${rate.toFixed(1)} tokens/s`
+    : "";
+  return `prompt of ${promptTokens} tokens${cached}, ${completionTokens} tokens in ` +
+    `${seconds(tookMs)}, ${first}${tokensPerSecond}`;
+}
+
+/** How much faster than the sound itself; nothing without sound. */
+function describeSound(soundSeconds: number, tookMs: number): string {
+  if (soundSeconds === 0) return "";
+  return `, ${(1000 * soundSeconds / tookMs).toFixed(1)} times as fast as the ` +
+    `${soundSeconds.toFixed(2)} s of sound`;
+}
+
+function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(2)} s`;
+}
+
+function tell(line: string): void {
+  writeNote(Deno.stderr, `${line}\n`);
+}
