@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { Failure } from "./controls.tsx";
+import { Failure, SidePanel } from "./controls.tsx";
 import { type ChatSettings, DEFAULT_SETTINGS } from "./conversation.ts";
 import { loadSamplingFields, type SamplingField } from "./sampling_fields.ts";
 
@@ -27,8 +27,7 @@ export function ChatSettingsPanel({ settings, onChange }: {
     });
   };
   return (
-    <details class="side settings" open={matchMedia("(min-width: 75rem)").matches}>
-      <summary>Settings</summary>
+    <SidePanel title="Settings" class="settings" opensFrom="75rem">
       <label>
         System prompt
         <textarea
@@ -71,7 +70,7 @@ export function ChatSettingsPanel({ settings, onChange }: {
       </fieldset>
       <Failure message={failure} />
       <button type="button" onClick={() => onChange(DEFAULT_SETTINGS)}>Reset</button>
-    </details>
+    </SidePanel>
   );
 }
 

@@ -4,7 +4,7 @@
  * @module
  */
 import type { ComponentChildren, JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /** What went wrong, told to screen readers at once. */
 export function Failure({ message }: { message: string | undefined }): JSX.Element | null {
@@ -79,6 +79,19 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
   }, [accept]);
 }
 
+/** Whether the window is as a media query wants it, also after it has changed. */
+export function useMedia(query: string): boolean {
+  const [isMet, setIsMet] = useState(() => matchMedia(query).matches);
+  useEffect(() => {
+    const list = matchMedia(query);
+    const listen = () => setIsMet(list.matches);
+    listen();
+    list.addEventListener("change", listen);
+    return () => list.removeEventListener("change", listen);
+  }, [query]);
+  return isMet;
+}
+
 /** An address of the blob for as long as the component shows it. */
 export function useObjectUrl(blob: Blob | undefined): string | undefined {
   const [url, setUrl] = useState<string>();
@@ -118,6 +131,32 @@ export function SaveButton({ name, make, children }: {
 }): JSX.Element {
   return (
     <button type="button" onClick={async () => saveFile(await make(), name)}>{children}</button>
+  );
+}
+
+/** A panel beside the page where there is room, and folded above or below it where there is not: one at a time. */
+export function SidePanel({ title, opensFrom, children, ...rest }: {
+  title: string;
+  /** Width of the window from which it is open unless it is closed. */
+  opensFrom: string;
+  class?: string;
+  children: ComponentChildren;
+}): JSX.Element {
+  const isWide = useMedia(`(min-width: ${opensFrom})`);
+  const panel = useRef<HTMLDetailsElement>(null);
+  // Not a property of what is drawn: the browser closes one where another of its name is opened.
+  useLayoutEffect(() => {
+    panel.current!.open = isWide;
+  }, [isWide]);
+  return (
+    <details
+      ref={panel}
+      class={`side ${rest.class ?? ""}`}
+      {...(!isWide && { name: "panel" })}
+    >
+      <summary>{title}</summary>
+      {children}
+    </details>
   );
 }
 

@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
-import { Failure, SaveButton } from "./controls.tsx";
+import { Failure, SaveButton, SidePanel } from "./controls.tsx";
 import type { Conversation } from "./conversation.ts";
 import { exportFile, readExport } from "./conversation_store.ts";
 
@@ -30,8 +30,7 @@ export function ConversationList({ conversations, currentId, onOpen, onNew, onDe
     }
   };
   return (
-    <details class="side" open={matchMedia("(min-width: 60rem)").matches}>
-      <summary>Conversations</summary>
+    <SidePanel title="Conversations" opensFrom="60rem">
       <button type="button" class="main" onClick={onNew}>New conversation</button>
       <ul>
         {conversations.map((conversation) => (
@@ -73,6 +72,6 @@ export function ConversationList({ conversations, currentId, onOpen, onNew, onDe
         }}
       />
       <Failure message={failure} />
-    </details>
+    </SidePanel>
   );
 }

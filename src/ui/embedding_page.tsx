@@ -9,6 +9,7 @@ import { useState } from "preact/hooks";
 import { Failure, formatMs } from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post } from "./server.ts";
+import { placeLabels } from "./label_places.ts";
 import { cosines, project } from "./similarity.ts";
 import { useWork } from "./work.ts";
 
@@ -115,16 +116,20 @@ function HeatMap({ texts, alike }: Result): JSX.Element {
 }
 
 function PointMap({ texts, points }: Result): JSX.Element {
+  const labels = placeLabels(points.map(([x, y], index) => ({
+    x: x * 90,
+    y: -y * 95,
+    text: shorten(texts[index]!),
+  })));
   return (
     <figure class="map">
       <figcaption>The two directions in which they differ most</figcaption>
       <svg viewBox="-130 -115 260 230" role="img" aria-label="Map of the texts">
-        {points.map(([x, y], index) => (
-          <g key={index} transform={`translate(${x * 90} ${-y * 95})`}>
+        {labels.map(({ x, y, text, label }, index) => (
+          <g key={index} transform={`translate(${x} ${y})`}>
             <circle r="4" />
-            <text x={x > 0.2 ? -7 : 7} y="3" text-anchor={x > 0.2 ? "end" : "start"}>
-              {shorten(texts[index]!)}
-            </text>
+            <title>{texts[index]}</title>
+            {label && <text {...label}>{text}</text>}
           </g>
         ))}
       </svg>

@@ -22,7 +22,7 @@ export function LivePage({ info, history }: PageProps & { history: History }): J
   const { moments, failure } = history;
   const latest = moments.at(-1);
   return (
-    <main class="wide">
+    <main class="wide" tabIndex={0} aria-label="Live figures">
       <h1>Live figures</h1>
       <dl class="facts">
         <Fact name="Model" value={info.id} />

@@ -173,10 +173,14 @@ function Markdown({ text, isComplete }: { text: string; isComplete: boolean }): 
   return <div class="markdown" ref={root} />;
 }
 
+/** An answer that took less shows no rate. */
+const LEAST_SECONDS = 0.02;
+
 function Figures({ figures }: { figures: AnswerFigures }): JSX.Element {
   const { completionTokens, promptTokens, cachedTokens, firstTokenMs, totalMs } = figures;
   const seconds = (totalMs - firstTokenMs) / 1000;
-  const rate = completionTokens > 1 && seconds > 0
+  // What came in one piece says nothing of the pace.
+  const rate = completionTokens > 1 && seconds > LEAST_SECONDS
     ? ` · ${((completionTokens - 1) / seconds).toFixed(1)} tokens/s`
     : "";
   const cached = cachedTokens > 0 ? `, ${cachedTokens} cached` : "";

@@ -52,7 +52,7 @@ export function OcrPage({ info }: PageProps): JSX.Element {
         label="Drop or paste an image"
         onFiles={async ([file]) => read(await readDataUrl(file!))}
       />
-      <label>
+      <label class="short">
         Instruction, where the model takes one
         <input
           value={instruction}

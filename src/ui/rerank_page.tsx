@@ -61,7 +61,16 @@ export function RerankPage({ info }: PageProps): JSX.Element {
         {results.map(({ index, relevance_score: score, document }) => (
           <li key={index}>
             <span>{document}</span>
-            <meter min={0} max={1} value={score} aria-label={`Relevance of ${document}`} />
+            <span
+              class="meter"
+              role="meter"
+              aria-label={`Relevance of ${document}`}
+              aria-valuemin={0}
+              aria-valuemax={1}
+              aria-valuenow={score}
+            >
+              <i style={{ width: `${Math.min(1, Math.max(0, score)) * 100}%` }} />
+            </span>
             <output>{score.toFixed(3)}</output>
           </li>
         ))}

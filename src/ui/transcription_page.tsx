@@ -60,7 +60,7 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
       >
         <RecordButton onRecorded={transcribe} onFailure={setMicrophoneFailure} />
       </FileDrop>
-      <label>
+      <label class="short">
         Language code, told from the sound if empty
         <input
           value={language}

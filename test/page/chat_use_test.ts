@@ -1,0 +1,341 @@
+// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+/// <reference lib="dom" />
+/** What a reader does with a conversation, beside writing. */
+import assert from "node:assert/strict";
+import type { HTTPRequest, KeyInput } from "puppeteer-core";
+import { DESKTOP, openBrowser, PHONE, Tab } from "../fixtures/browser.ts";
+import { download, PAGE_TEST, pageTest, setField, withFile } from "../fixtures/page_visit.ts";
+import { TestServer } from "../fixtures/server.ts";
+import { TOOLS, WEATHER_ANSWER } from "../clients/weather.ts";
+
+const CHAT = { model: "hearth-demo-chat" };
+
+/** Sends a message and waits for the end of the answer to it, which is the `count`th. */
+async function ask(tab: Tab, message: string, count = 1): Promise<void> {
+  await tab.fill("Message", message);
+  await tab.click("Send");
+  await untilAnswers(tab, count);
+}
+
+async function untilAnswers({ page }: Tab, count: number): Promise<void> {
+  await page.waitForFunction(
+    (count) => document.querySelectorAll(".assistant footer").length === count,
+    {},
+    count,
+  );
+}
+
+async function textOf({ page }: Tab, selector: string): Promise<string> {
+  return await page.$eval(selector, (element) => element.textContent ?? "");
+}
+
+/** The next answer begins and does not end, however quick the machine is. */
+function answerWithoutEnd(): void {
+  const real = globalThis.fetch;
+  globalThis.fetch = (input, init) => {
+    if (!String(input).endsWith("/chat/completions")) return real(input, init);
+    globalThis.fetch = real;
+    const chunk = { choices: [{ index: 0, delta: { content: "Once" }, finish_reason: null }] };
+    const body = new ReadableStream<Uint8Array>({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode(`data: ${JSON.stringify(chunk)}\n\n`));
+        init!.signal!.addEventListener("abort", () => controller.error(init!.signal!.reason));
+      },
+    });
+    return Promise.resolve(new Response(body));
+  };
+}
+
+/** Presses Tab until the element with this name has the focus. */
+async function tabTo({ page }: Tab, name: RegExp, key: KeyInput = "Tab"): Promise<void> {
+  for (let presses = 0; presses < 80; presses++) {
+    const focused = await page.evaluate(() => {
+      const element = document.activeElement as HTMLElement | null;
+      const label = element?.closest("label")?.textContent;
+      return element?.getAttribute("aria-label") ?? label ?? element?.textContent ?? "";
+    });
+    if (name.test(focused)) return;
+    if (key === "Tab") await page.keyboard.press("Tab");
+    else {
+      await page.keyboard.down("Shift");
+      await page.keyboard.press("Tab");
+      await page.keyboard.up("Shift");
+    }
+  }
+  assert.fail(`no press of Tab led to ${name}`);
+}
+
+pageTest("page: a conversation is led by the keyboard alone", CHAT, async (visit) => {
+  const { tab } = visit;
+  const { page } = tab;
+  await page.waitForSelector(".composer");
+  await tabTo(tab, /^Message$/);
+  await page.keyboard.type("What does a cow say?");
+  await page.keyboard.press("Enter");
+  await untilAnswers(tab, 1);
+  await tabTo(tab, /^Regenerate$/, "ArrowLeft");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".assistant[aria-busy=true], .assistant footer");
+  await untilAnswers(tab, 1);
+
+  // A setting, and an answer without an end that is stopped.
+  await tabTo(tab, /^max_tokens/);
+  await page.keyboard.type("50");
+  await page.evaluate(answerWithoutEnd);
+  await tabTo(tab, /^Message$/, "ArrowLeft");
+  await page.keyboard.type("Tell me a story.");
+  await page.keyboard.press("Enter");
+  await tabTo(tab, /^Stop$/);
+  await page.keyboard.press("Enter");
+  await untilAnswers(tab, 2);
+  assert.match(await textOf(tab, ".message:last-child footer"), /[Ss]topped/);
+
+  await tabTo(tab, /^Settings$/);
+  await page.keyboard.press("Enter");
+  assert.equal(await page.$(".side.settings[open]"), null, "closed");
+  await tabTo(tab, /^New conversation$/, "ArrowLeft");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".greeting");
+  await tabTo(tab, /^What does a cow say\?$/);
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".message").length === 4);
+  await tabTo(tab, /^Live figures$/, "ArrowLeft");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".plot canvas");
+});
+
+pageTest("page: a tool call is shown, its result given and answered", CHAT, async ({ tab }) => {
+  const { page } = tab;
+  await setField(tab, "temperature", "0");
+  await tab.fill("Tools", JSON.stringify(TOOLS));
+  await ask(tab, "What is the weather in Paris?");
+  assert.match(await textOf(tab, ".calls"), /Calls get_weather.*"city": "Paris"/s);
+  await page.locator(".calls label input").fill('{"temperature": 21, "condition": "sunny"}');
+  await tab.click("Go on with these results");
+  await untilAnswers(tab, 2);
+  assert.equal((await textOf(tab, ".message:last-child .markdown")).trim(), WEATHER_ANSWER);
+  assert.match(await textOf(tab, ".message.tool"), /sunny/);
+});
+
+pageTest("page: an answer follows the JSON schema of the settings", CHAT, async ({ tab }) => {
+  await tab.fill("JSON schema of the answer", "{ no JSON");
+  await tab.fill("Message", "Hello");
+  await tab.click("Send");
+  await tab.text("main .failure", /JSON schema in the settings is not JSON/);
+  const schema = {
+    type: "object",
+    properties: { city: { enum: ["Paris", "Rome"] }, sure: { type: "boolean" } },
+    required: ["city", "sure"],
+    additionalProperties: false,
+  };
+  await tab.fill("JSON schema of the answer", JSON.stringify(schema));
+  await ask(tab, "What is the capital of France?");
+  const answer = JSON.parse(await textOf(tab, ".message:last-child .markdown"));
+  assert.deepEqual(Object.keys(answer), ["city", "sure"]);
+  assert.ok(["Paris", "Rome"].includes(answer.city) && typeof answer.sure === "boolean");
+});
+
+pageTest("page: an answer is generated anew in the place of the old", CHAT, async (visit) => {
+  const { tab, server } = visit;
+  await setField(tab, "temperature", "0");
+  await ask(tab, "What does a cow say?");
+  const first = await textOf(tab, ".assistant .markdown");
+  const tokens = await server.figure("hearth_completion_tokens_total");
+  await tab.click("Regenerate");
+  await server.untilIdle();
+  await untilAnswers(tab, 1);
+  assert.ok(await server.figure("hearth_completion_tokens_total") > tokens);
+  assert.equal((await tab.page.$$(".message")).length, 2);
+  assert.equal(await textOf(tab, ".assistant .markdown"), first);
+});
+
+pageTest(
+  "page: conversations are exported as JSON, and imported by another browser",
+  CHAT,
+  async (visit) => {
+    const { tab, server } = visit;
+    await ask(tab, "What is the capital of France?");
+    const bytes = await download(tab, "Export", "hearth-conversations.json");
+    const file = JSON.parse(new TextDecoder().decode(bytes));
+    assert.equal(file.conversations.length, 1);
+    assert.equal(file.conversations[0].messages.length, 2);
+    await using other = await Tab.open(tab.page.browser(), server.base);
+    await other.page.waitForSelector(".composer");
+    assert.equal((await other.page.$$(".side .entry")).length, 0);
+    await withFile({ name: "no.json", bytes: new TextEncoder().encode("{}") }, async (path) => {
+      await other.upload("File of exported conversations", path);
+      await other.text(".side .failure", /./);
+    });
+    await withFile({ name: "all.json", bytes }, async (path) => {
+      await other.upload("File of exported conversations", path);
+      await other.page.locator(".side .entry").click();
+    });
+    assert.equal(
+      await other.text(".message.user", /France/),
+      await tab.text(".message.user", /France/),
+    );
+    await other.text(".assistant .markdown", /Paris/);
+  },
+);
+
+pageTest(
+  "page: the request that is copied works in curl and JavaScript, and is Python",
+  CHAT,
+  async (visit) => {
+    const { tab, server } = visit;
+    const { page } = tab;
+    await page.browserContext().overridePermissions(server.base, [
+      "clipboard-read",
+      "clipboard-write",
+      "clipboard-sanitized-write",
+    ]);
+    await setField(tab, "temperature", "0");
+    await ask(tab, "What's the capital of France?");
+    await page.locator("summary ::-p-text(Show the request)").click();
+    const copy = async (language: string) => {
+      await tab.click(language);
+      await tab.page.locator(".request figcaption > button").click();
+      await tab.text(".request figcaption > button", /Copied/);
+      return await page.evaluate(() => navigator.clipboard.readText());
+    };
+    const run = async (command: string, ...args: string[]) => {
+      const { stdout, stderr } = await new Deno.Command(command, { args }).output();
+      return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
+    };
+    const wanted = /"content":"Paris"|"content":" Paris"|Par/;
+    assert.match(await run("bash", "-c", await copy("curl")), wanted);
+    const script = new TextEncoder().encode(await copy("JavaScript"));
+    await withFile({ name: "ask.mjs", bytes: script }, async (path) => {
+      assert.match(await run(Deno.execPath(), "run", "-A", path), wanted);
+    });
+    const python = await copy("Python");
+    assert.match(python, /^import json, requests\n/);
+    // Whether its grammar is Python's; the package it wants is not on every machine.
+    const check = "import ast, sys; ast.parse(sys.argv[1])";
+    const seen = await run("python3", "-c", check, python).catch(() => "");
+    assert.equal(seen, "");
+  },
+);
+
+pageTest("page: plots move while the model answers", CHAT, async ({ tab }) => {
+  const { page } = tab;
+  await page.waitForSelector(".composer");
+  await tab.click("Live figures");
+  await page.waitForSelector("[data-plot='Tokens a second'] canvas, .plot canvas");
+  const draw = () =>
+    page.$$eval(
+      ".plot canvas",
+      (all) => all.map((each) => (each as HTMLCanvasElement).toDataURL()),
+    );
+  const before = await draw();
+  await page.evaluate(async () => {
+    await fetch("v1/chat/completions", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({
+        messages: [{ role: "user", content: "Tell me a story." }],
+        min_tokens: 400,
+        max_tokens: 400,
+      }),
+    }).then((response) => response.text());
+  });
+  await page.waitForFunction(
+    (before) => {
+      const now = [...document.querySelectorAll<HTMLCanvasElement>(".plot canvas")];
+      return now.every((each, at) => each.toDataURL() !== before[at]);
+    },
+    {},
+    before,
+  );
+});
+
+pageTest("page: thought is folded apart from the answer", CHAT, async ({ tab }) => {
+  const { page } = tab;
+  await page.waitForSelector(".composer");
+  await page.setRequestInterception(true);
+  const deltas = [{ reasoning_content: "Let me see." }, { content: "It is so." }];
+  const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] }));
+  const body = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
+  page.on("request", (request: HTTPRequest) => {
+    if (!request.url().endsWith("/chat/completions")) return request.continue();
+    return request.respond({
+      contentType: "text/event-stream",
+      body: `${body}data: [DONE]\n\n`,
+    });
+  });
+  await ask(tab, "Why?");
+  const thought = await page.$eval(".thought", (element) => {
+    const { open, textContent } = element as HTMLDetailsElement;
+    return { open, text: textContent };
+  });
+  assert.deepEqual(thought, { open: false, text: "ThoughtLet me see." });
+  assert.equal((await textOf(tab, ".assistant .markdown")).trim(), "It is so.");
+});
+
+Deno.test({
+  ...PAGE_TEST,
+  name: "page: nothing is animated for whom motion is reduced",
+  fn: async () => {
+    await using server = await TestServer.start(CHAT);
+    const browser = await openBrowser();
+    try {
+      await using tab = await Tab.open(browser, server.base);
+      await tab.page.waitForSelector(".composer");
+      const motion = () =>
+        tab.page.evaluate(() => {
+          const waiting = document.createElement("p");
+          waiting.className = "dots";
+          document.body.append(waiting);
+          const { animationName } = getComputedStyle(waiting, "::after");
+          waiting.remove();
+          return animationName;
+        });
+      assert.equal(await motion(), "pulse");
+      await tab.page.emulateMediaFeatures([{ name: "prefers-reduced-motion", value: "reduce" }]);
+      assert.equal(await motion(), "none");
+    } finally {
+      await browser.close();
+    }
+  },
+});
+
+Deno.test({
+  ...PAGE_TEST,
+  name: "page: on a phone the panels are folded, one opens at a time, and the message can be sent",
+  fn: async () => {
+    await using server = await TestServer.start(CHAT);
+    const browser = await openBrowser();
+    try {
+      await using tab = await Tab.open(browser, server.base, PHONE);
+      const { page } = tab;
+      await page.waitForSelector(".composer");
+      assert.equal((await page.$$(".side[open]")).length, 0);
+      await ask(tab, "What does a cow say?");
+      for (const panel of ["Conversations", "Settings"]) {
+        await page.locator(`.side summary ::-p-text(${panel})`).click();
+        await page.waitForFunction(
+          (panel) => {
+            const open = [...document.querySelectorAll(".side[open] summary")];
+            return open.length === 1 && open[0]!.textContent === panel;
+          },
+          {},
+          panel,
+        );
+        const covered = await page.$eval(".composer [type=submit]", (button) => {
+          const { left, top, width, height } = button.getBoundingClientRect();
+          const there = document.elementFromPoint(left + width / 2, top + height / 2);
+          return there !== button && !button.contains(there);
+        });
+        assert.equal(covered, false, `${panel} covers Send`);
+      }
+      // A window that is widened and narrowed again folds them by itself.
+      await page.setViewport(DESKTOP);
+      await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 2);
+      await page.setViewport(PHONE);
+      await page.waitForFunction(() => document.querySelectorAll(".side[open]").length === 0);
+      assert.deepEqual(tab.errors, []);
+    } finally {
+      await browser.close();
+    }
+  },
+});

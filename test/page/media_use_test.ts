@@ -1,0 +1,224 @@
+// deno-lint-ignore triple-slash-reference -- functions handed to the browser are of its world
+/// <reference lib="dom" />
+/** Files that are dropped and pasted, the microphone, and what is done with the results. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { HTTPRequest } from "puppeteer-core";
+import { decodeImage } from "../../src/media/image.ts";
+import { decodeWhole, makeWav } from "../fixtures/audio_files.ts";
+import type { Tab } from "../fixtures/browser.ts";
+import { download, PAGE_TEST, pageTest, visitPage } from "../fixtures/page_visit.ts";
+
+import { makeTinyTts } from "../fixtures/tiny_tts.ts";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+const CIRCLE = join(ROOT, "docs/samples/circle.png");
+const RECEIPT = join(ROOT, "docs/samples/receipt.png");
+const TIMER = join(ROOT, "docs/samples/timer.mp3");
+const CAR = join(ROOT, "docs/cut_out_before.jpg");
+
+/** Drops a file of this machine where an element is, as the browser itself does. */
+async function drop({ page }: Tab, selector: string, file: string): Promise<void> {
+  const element = await page.waitForSelector(selector);
+  const { x, y, width, height } = (await element!.boundingBox())!;
+  const session = await page.createCDPSession();
+  const place = { x: x + width / 2, y: y + height / 2 };
+  for (const type of ["dragEnter", "dragOver", "drop"] as const) {
+    await session.send("Input.dispatchDragEvent", {
+      type,
+      ...place,
+      data: { items: [], files: [file], dragOperationsMask: 1 },
+    });
+  }
+}
+
+/** Pastes a file as one that was copied in another program. */
+async function paste(
+  { page }: Tab,
+  { name, type, bytes }: { name: string; type: string; bytes: Uint8Array },
+): Promise<void> {
+  await page.waitForSelector(".drop, .composer");
+  await page.evaluate(
+    (name, type, base64) => {
+      const bytes = Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File([bytes], name, { type }));
+      document.body.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+    },
+    name,
+    type,
+    bytes.toBase64(),
+  );
+}
+
+async function pastedImage(path: string) {
+  return { name: "image.png", type: "image/png", bytes: await Deno.readFile(path) };
+}
+
+pageTest(
+  "page: images are dropped and pasted into a conversation",
+  { model: "hearth-demo-vision" },
+  async ({ tab }) => {
+    await drop(tab, ".composer", CIRCLE);
+    await tab.page.waitForSelector(".thumbs img");
+    await tab.fill("Message", "What is this?");
+    await tab.click("Send");
+    await tab.text(".assistant .markdown", /A red circle on a white background/);
+    await paste(tab, await pastedImage(CIRCLE));
+    await tab.page.waitForSelector(".thumbs img");
+    await tab.click("Remove image 1");
+    await tab.page.waitForFunction(() => document.querySelector(".thumbs img") === null);
+  },
+);
+
+pageTest("page: an image that is dropped is read, and one that is pasted", {
+  model: "hearth-demo-ocr",
+}, async ({ tab }) => {
+  await drop(tab, ".drop", RECEIPT);
+  await tab.text(".result", /Tea for two\nTotal: 7\.50\nThank you!/);
+  await paste(tab, await pastedImage(join(ROOT, "models/hearth-demo-ocr/golden/askew.png")));
+  await tab.text(".result", /Room 214 at 10:30/);
+});
+
+pageTest(
+  "page: places that a model tells are drawn on the image",
+  { model: "hearth-demo-ocr" },
+  async ({ tab }) => {
+    const { page } = tab;
+    const content = '{"labels":["Tea"],"quad_boxes":[[10,20,110,20,110,60,10,60]]}';
+    await page.waitForSelector(".drop");
+    await page.setRequestInterception(true);
+    page.on("request", (request: HTTPRequest) => {
+      if (!request.url().endsWith("/chat/completions")) return request.continue();
+      const chunk = { choices: [{ index: 0, delta: { content }, finish_reason: null }] };
+      return request.respond({
+        contentType: "text/event-stream",
+        body: `data: ${JSON.stringify(chunk)}\n\ndata: [DONE]\n\n`,
+      });
+    });
+    await drop(tab, ".drop", RECEIPT);
+    await page.waitForSelector(".boxed polygon");
+    const { points, label } = await page.$eval(".boxed polygon", (each) => ({
+      points: each.getAttribute("points"),
+      label: each.textContent,
+    }));
+    assert.deepEqual({ points, label }, { points: "10 20 110 20 110 60 10 60", label: "Tea" });
+  },
+);
+
+pageTest("page: a recording is dropped or pasted, and its subtitles saved", {
+  model: "hearth-demo-asr",
+}, async ({ tab }) => {
+  await drop(tab, ".drop", TIMER);
+  await tab.text(".transcript", /Set ?a ?timer ?for ?ten ?minutes/);
+  const decoder = new TextDecoder();
+  const srt = decoder.decode(await download(tab, "SRT", "subtitles.srt"));
+  assert.match(srt, /^1\n00:00:00,\d{3} --> 00:00:0\d,\d{3}\nSet a timer for ten minutes\.\n/);
+  const vtt = decoder.decode(await download(tab, "VTT", "subtitles.vtt"));
+  assert.match(vtt, /^WEBVTT\n\n00:00:00\.\d{3} --> /);
+  const bytes = await Deno.readFile(TIMER);
+  await paste(tab, { name: "again.mp3", type: "audio/mpeg", bytes });
+  await tab.page.waitForFunction(() => document.querySelector(".transcript[aria-busy=true]"));
+  await tab.text(".transcript", /Set ?a ?timer ?for ?ten ?minutes/);
+});
+
+/** Runs `use` with flags of a browser whose microphone hears this file once. */
+async function withMicrophone(
+  file: string,
+  use: (browserArgs: readonly string[]) => Promise<void>,
+): Promise<void> {
+  const rate = 48_000;
+  const samples = await decodeWhole(await Deno.readFile(file), rate);
+  const folder = await Deno.makeTempDir({ prefix: "hearth-microphone-" });
+  try {
+    const path = join(folder, "heard.wav");
+    await Deno.writeFile(path, makeWav(samples, { sampleRateHz: rate }));
+    await use([`--use-file-for-fake-audio-capture=${path}`]);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+async function record(tab: Tab, seconds: number): Promise<void> {
+  await tab.click("Record");
+  await tab.page.waitForSelector("::-p-aria([name='Stop recording'])");
+  // Sound takes its time.
+  await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+  await tab.click("Stop recording");
+}
+
+Deno.test({
+  ...PAGE_TEST,
+  name: "page: what the microphone hears is transcribed",
+  fn: () =>
+    withMicrophone(
+      TIMER,
+      (browserArgs) =>
+        visitPage({ model: "hearth-demo-asr", browserArgs }, async ({ tab }) => {
+          await record(tab, 6);
+          await tab.text(".transcript", /timer ?for ?ten ?minutes/);
+          await tab.page.waitForSelector(".waveform");
+        }),
+    ),
+});
+
+Deno.test({
+  ...PAGE_TEST,
+  name: "page: a voice is taken from the microphone, spoken with, and put away",
+  fn: () =>
+    withMicrophone(TIMER, async (browserArgs) => {
+      await using tiny = await makeTinyTts("chatterbox");
+      await visitPage({ model: tiny.folder, browserArgs }, async ({ tab }) => {
+        const { page } = tab;
+        await record(tab, 3);
+        await tab.text(".drop", /Speaks with the voice of recording\.webm/);
+        await tab.fill("Text", "Hello.");
+        await tab.click("Speak");
+        const seconds = await page.waitForFunction(() =>
+          document.querySelector("audio")?.duration || 0
+        );
+        assert.ok(await seconds.jsonValue() as number > 0);
+        await tab.click("Remove");
+        await tab.text(".drop", /Drop a recording to speak with its voice/);
+      });
+    }),
+});
+
+pageTest("page: a cut-out is had as a mask, cropped, refined and before a colour", {
+  model: "hearth-demo-matting",
+}, async ({ tab }) => {
+  const { page } = tab;
+  await paste(tab, { name: "car.jpg", type: "image/jpeg", bytes: await Deno.readFile(CAR) });
+  await page.waitForSelector(".compare .before");
+  const choose = async (name: string) => {
+    const busy = page.waitForSelector("main .dots");
+    await page.locator(`::-p-aria([name="${name}"][role="checkbox"])`).click();
+    await busy;
+    await page.waitForFunction(() => document.querySelector("main .dots") === null);
+    return await decodeImage(
+      Uint8Array.from(await download(tab, "Download PNG", "cut_out.png")),
+    );
+  };
+  const before = await decodeImage(await Deno.readFile(CAR));
+  const refined = await choose("Refine");
+  assert.deepEqual([refined.width, refined.height, refined.channels], [
+    before.width,
+    before.height,
+    4,
+  ]);
+  const cropped = await choose("Crop");
+  assert.ok(cropped.width < before.width || cropped.height < before.height);
+  await choose("Crop");
+  const coloured = await choose("Colour behind");
+  // In a corner, where a trace of the image may be left.
+  assert.ok(coloured.data.subarray(0, 3).every((level) => level > 250));
+  await choose("Colour behind");
+  const mask = await choose("Mask only");
+  const grey = Array.from({ length: mask.width * mask.height }, (_, at) => {
+    const pixel = mask.data.subarray(mask.channels * at, mask.channels * at + 3);
+    assert.ok(pixel.every((level) => level === pixel[0]));
+    return pixel[0]!;
+  });
+  assert.ok(grey.some((level) => level < 10) && grey.some((level) => level > 245));
+});
