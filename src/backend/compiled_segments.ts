@@ -28,6 +28,10 @@ export interface SegmentsOptions {
 export interface CompiledSegments {
   /** Most rows of a step. */
   readonly maxRows: number;
+  /** How many segments were compiled. */
+  readonly numCompiled: number;
+  /** Why the first of the others was not. */
+  readonly refusal: string | undefined;
   /** Whether a segment was compiled. */
   has(index: number): boolean;
   /**

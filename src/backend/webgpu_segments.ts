@@ -81,6 +81,14 @@ export class WebGpuSegments implements CompiledSegments {
     );
   }
 
+  get numCompiled(): number {
+    return this.#segments.filter((segment) => segment !== undefined).length;
+  }
+
+  get refusal(): string | undefined {
+    return this.#options.segments.flatMap((each) => "refused" in each ? each.refused : [])[0];
+  }
+
   has(index: number): boolean {
     return this.#segments[index] !== undefined;
   }

@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { MAX_MATVEC_ROWS } from "../../kernels/matvec_shape.ts";
+import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/encoder_cut.ts";
 import { storedBytes } from "../onnx/external_data.ts";
 import { cutForGpu } from "../onnx/gpu_cut.ts";
@@ -30,13 +32,40 @@ function cacheBytesPerToken({ attentions, kvDtype }: GraphCut): number {
   );
 }
 
-function describeSegment(segment: Segment): string[] {
+/** @param compiled how a GPU runs the segment in small steps, where that is known. */
+function describeSegment(segment: Segment, compiled?: CompiledSegment): string[] {
   const { index, model, weightBytes, inputs, outputs } = segment;
   return [
     `segment ${index}: ${model.graph.nodes.length} nodes, ${megabytes(weightBytes)} of weights`,
     ...inputs.map((port) => `    in   ${describePort(port)}`),
     ...outputs.map((port) => `    out  ${describePort(port)}`),
+    ...compiled ? [`    GPU  ${describeCompiled(compiled)}`] : [],
   ];
+}
+
+function describeCompiled(compiled: CompiledSegment): string {
+  if ("refused" in compiled) return `ONNX Runtime, always. ${compiled.refused}`;
+  const [all, some] = [compiled.allRows, compiled.someRows].map(({ dispatches }) =>
+    dispatches.length
+  ) as [number, number];
+  const picked = some === all ? "" : `, ${some} where not all rows are wanted`;
+  return `in steps of up to ${MAX_MATVEC_ROWS} rows ${all} dispatches${picked}`;
+}
+
+/** How a GPU runs a cut's segments in small steps. */
+export function compileForGpu(cut: GraphCut): CompiledSegment[] {
+  const onGpu = cutForGpu(cut, { maxBufferBytes: Infinity, joinsProducts: true });
+  return compileCut(onGpu, { takesForms: true });
+}
+
+/** Counts what a step of few rows takes on a GPU. */
+function summarizeSteps({ attentions }: GraphCut, compiled: readonly CompiledSegment[]): string {
+  const programs = compiled.flatMap((each) => "refused" in each ? [] : [each.allRows]);
+  const ours = programs.reduce((sum, { dispatches }) => sum + dispatches.length, 0);
+  const left = compiled.length - programs.length;
+  return `small step ${ours} dispatches for ${programs.length} of ${compiled.length} segments, ` +
+    `${2 * attentions.length} at least for the attentions, ` +
+    (left === 0 ? "one submit" : `${left} runs of ONNX Runtime`);
 }
 
 function describeAttention(site: Site): string[] {
@@ -86,8 +115,10 @@ export function describeCut(cut: GraphCut): string[] {
     lines.push(`shared     ${name} (${megabytes(bytes)}) by segments ${segments.join(" and ")}`);
   }
   lines.push(...describeWeights(cut));
+  const compiled = compileForGpu(cut);
+  lines.push(summarizeSteps(cut, compiled));
   for (const note of cut.notes) lines.push(`note       ${note}`);
-  return [...lines, "", ...describeSteps(cut)];
+  return [...lines, "", ...describeSteps(cut, compiled)];
 }
 
 /** Where a GPU has the weights. */
@@ -131,9 +162,10 @@ function describeContext(maxPositions: number): string {
 
 function describeSteps(
   { segments, attentions }: { segments: readonly Segment[]; attentions: readonly Site[] },
+  compiled: readonly CompiledSegment[] = [],
 ): string[] {
   return segments.flatMap((segment) => [
-    ...describeSegment(segment),
+    ...describeSegment(segment, compiled[segment.index]),
     ...attentions.filter(({ afterSegment }) => afterSegment === segment.index)
       .flatMap(describeAttention),
   ]);

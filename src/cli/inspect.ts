@@ -16,7 +16,8 @@ import type { Model } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { splitEncoder } from "../onnx/split_encoder.ts";
-import { describeCut, describeEncoderCut, summarizeCut } from "./cut_report.ts";
+import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
+import { compileForGpu, describeCut, describeEncoderCut, summarizeCut } from "./cut_report.ts";
 import { printLine } from "./print.ts";
 
 /** A graph that was looked at. */
@@ -115,15 +116,25 @@ function summarize({ path, result }: Inspected): string {
 function toPlain({ path, result }: Inspected): unknown {
   if ("refused" in result) return { graph: path, refused: result.refused };
   const { segments, ...rest } = result.cut;
+  const compiled = result.kind === "decoder" ? compileForGpu(result.cut) : [];
   return {
     graph: path,
     ...rest,
     segments: segments.map(({ model, ...segment }) => ({
       ...segment,
+      ...smallStepsOf(compiled[segment.index]),
       numNodes: model.graph.nodes.length,
       weights: model.graph.initializers.map(({ name }) => name),
     })),
   };
+}
+
+/** Dispatches of our kernels that a step of few rows takes on a GPU, or why it takes none. */
+function smallStepsOf(compiled: CompiledSegment | undefined): object {
+  if (compiled === undefined) return {};
+  if ("refused" in compiled) return { notCompiled: compiled.refused };
+  const { allRows, someRows } = compiled;
+  return { numDispatches: { all: allRows.dispatches.length, some: someRows.dispatches.length } };
 }
 
 /** Bytes are of no use in a report: their number is. */

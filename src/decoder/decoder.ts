@@ -85,6 +85,8 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
    * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
    */
   run(batch: StepBatch): Promise<Token[]>;
+  /** Measures on this device what of steps is faster in which of several ways; called once, before the first step. */
+  calibrate?(): Promise<void>;
   /** Frees all device memory. */
   dispose(): Promise<void>;
 }

@@ -7,6 +7,7 @@
 import type { Backend, PagedAttention, TokenSampler } from "../backend/backend.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
+import { log } from "../log.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
 import type { Session, Tensor } from "../onnx/ort.ts";
 import {
@@ -18,6 +19,7 @@ import {
   type StepBatch,
 } from "./decoder.ts";
 import { type AxisSizes, dimsOf, SegmentRunner } from "./segment_runner.ts";
+import { findCrossover, firstTokens } from "./crossover.ts";
 import { StepInputs } from "./step_inputs.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
@@ -47,6 +49,7 @@ export class PagedDecoder implements Decoder {
   readonly #runner: SegmentRunner<GraphCut>;
   readonly #inputs: StepInputs;
   readonly #sampler: TokenSampler;
+  #compiled: CompiledSegments | undefined;
 
   constructor(parts: PagedDecoderParts) {
     const { attention, backend, cut, sessions, limits } = parts;
@@ -72,9 +75,33 @@ export class PagedDecoder implements Decoder {
     return this.#runner.places;
   }
 
-  /** Has segments run compiled in steps of `maxRows` rows at most; they are the decoder's to dispose. */
-  useCompiled(compiled: CompiledSegments, maxRows?: number): void {
-    this.#runner.useCompiled(compiled, maxRows);
+  /** Has segments run compiled in steps of few rows; they are the decoder's to dispose. */
+  useCompiled(compiled: CompiledSegments): void {
+    this.#compiled = compiled;
+    this.#runner.useCompiled(compiled);
+  }
+
+  /** How many rows a step may have for its segments to run compiled. */
+  limitCompiledRows(maxRows: number): void {
+    if (this.#compiled) this.#runner.useCompiled(this.#compiled, maxRows);
+  }
+
+  async calibrate(): Promise<void> {
+    if (this.#compiled === undefined) return;
+    const { limits } = this;
+    const { mostRows, steps } = await findCrossover({
+      most: Math.min(
+        ...[this.#compiled.maxRows, limits.maxSequences, limits.maxBatchTokens, limits.numBlocks],
+      ),
+      limit: (maxRows) => this.limitCompiledRows(maxRows),
+      run: async (numRows) => void await this.run(firstTokens(numRows)),
+    });
+    log.info("small steps run in Hearth's kernels, others in ONNX Runtime", {
+      segments: `${this.#compiled.numCompiled} of ${this.#parts.cut.segments.length}`,
+      rows: mostRows,
+      ms: steps.map(({ rows, compiled, ort }) => `${rows}: ${compiled} against ${ort}`).join(", "),
+      ...this.#compiled.refusal === undefined ? {} : { reason: this.#compiled.refusal },
+    });
   }
 
   /** What {@linkcode forward} gives rows of. */

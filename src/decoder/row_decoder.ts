@@ -64,6 +64,10 @@ export class RowDecoder implements Decoder<RowToken> {
     }
   }
 
+  calibrate(): Promise<void> {
+    return this.#paged.calibrate();
+  }
+
   async dispose(): Promise<void> {
     await this.#head.release();
     await this.#paged.dispose();
