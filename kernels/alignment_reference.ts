@@ -100,13 +100,15 @@ function filterMedian(row: Float32Array): Float32Array {
   medians[0] = sorted[REACH]!;
   for (let key = 1; key < length; key++) {
     const comes = mirrored[key + 2 * REACH]!;
-    let place = 0;
-    while (place < 2 * REACH && sorted[place] !== mirrored[key - 1]!) place++;
-    for (; place > 0 && sorted[place - 1]! > comes; place--) sorted[place] = sorted[place - 1]!;
-    for (; place < 2 * REACH && sorted[place + 1]! < comes; place++) {
-      sorted[place] = sorted[place + 1]!;
+    let position = 0;
+    while (position < 2 * REACH && sorted[position] !== mirrored[key - 1]!) position++;
+    for (; position > 0 && sorted[position - 1]! > comes; position--) {
+      sorted[position] = sorted[position - 1]!;
     }
-    sorted[place] = comes;
+    for (; position < 2 * REACH && sorted[position + 1]! < comes; position++) {
+      sorted[position] = sorted[position + 1]!;
+    }
+    sorted[position] = comes;
     medians[key] = sorted[REACH]!;
   }
   return medians;

@@ -76,12 +76,12 @@ export class Candidates {
     if (this.#isAhead(last, low)) this.#swap(last, low);
     // The median of first, middle and last is the pivot, and waits in the last place.
     if (this.#isAhead(middle, last)) this.#swap(middle, last);
-    let place = low;
+    let position = low;
     for (let i = low; i < last; i++) {
-      if (this.#isAhead(i, last)) this.#swap(i, place++);
+      if (this.#isAhead(i, last)) this.#swap(i, position++);
     }
-    this.#swap(place, last);
-    return place;
+    this.#swap(position, last);
+    return position;
   }
 
   #isAhead(a: number, b: number): boolean {

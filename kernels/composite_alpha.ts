@@ -10,7 +10,7 @@ import { Kernel } from "../src/gpu/kernel.ts";
 import { AxisTable } from "./axis_table.ts";
 import source from "./composite_alpha.wgsl" with { type: "text" };
 import { type MaskForm, weighAxis } from "./image_form.ts";
-import type { ImageBuffer, TensorPlace } from "./resize_normalize.ts";
+import type { ImageBuffer, TensorSlice } from "./resize_normalize.ts";
 
 const BINDINGS = {
   mask: "read",
@@ -58,7 +58,7 @@ export class CompositeAlpha {
    */
   encode(
     pass: GPUComputePassEncoder,
-    { image, mask, form }: { image: ImageBuffer; mask: TensorPlace; form: MaskForm },
+    { image, mask, form }: { image: ImageBuffer; mask: TensorSlice; form: MaskForm },
   ): void {
     const { width, height } = image;
     const across = weighAxis(form.contentWidth, width, form.filter);

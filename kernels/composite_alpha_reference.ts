@@ -121,11 +121,11 @@ function stretchThenBlend(
 ): MaskWriter {
   const keptRows = new Int32Array(kept.length).fill(-1);
   const stretched = (row: number) => {
-    const place = row % kept.length;
-    const at = kept[place]!;
-    if (keptRows[place] !== row) {
+    const position = row % kept.length;
+    const at = kept[position]!;
+    if (keptRows[position] !== row) {
       stretchRow(values.subarray(row * form.width), across, new Float32Array(buffer, at, width));
-      keptRows[place] = row;
+      keptRows[position] = row;
     }
     return at;
   };

@@ -28,7 +28,7 @@ export function makeLogMelTables(spec: LogMelSpec): LogMelTables {
   melFilters.forEach(({ firstBin, weights }, mel) =>
     weights.forEach((weight, i) => {
       const at = 2 * (starts[mel]! + i);
-      filters[at] = place(firstBin + i);
+      filters[at] = put(firstBin + i);
       asFloats[at + 1] = weight;
     })
   );
@@ -44,6 +44,6 @@ export function makeLogMelTables(spec: LogMelSpec): LogMelTables {
 }
 
 /** Where the shader's transform, of radix 5, 5 and 8 in place, leaves a bin. */
-function place(bin: number): number {
+function put(bin: number): number {
   return bin % 5 * 40 + Math.floor(bin / 5) % 5 * 8 + Math.floor(bin / 25);
 }

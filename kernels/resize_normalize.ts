@@ -42,7 +42,7 @@ export interface ImageBuffer {
 }
 
 /** Where a tensor goes. */
-export interface TensorPlace {
+export interface TensorSlice {
   /** A storage buffer of the caller's, f32. */
   readonly buffer: GPUBuffer;
   /** First element. */
@@ -91,7 +91,7 @@ export class ResizeNormalize {
    */
   encode(
     pass: GPUComputePassEncoder,
-    { image, form, output }: { image: ImageBuffer; form: TensorForm; output: TensorPlace },
+    { image, form, output }: { image: ImageBuffer; form: TensorForm; output: TensorSlice },
   ): void {
     const { width, height } = image;
     const { contentWidth, contentHeight, filter } = form;

@@ -63,11 +63,11 @@ function valueAt(body: unknown, path: Path): unknown {
 }
 
 function formatPath(path: Path): string {
-  return path.map((key, place) => {
+  return path.map((key, index) => {
     if (typeof key === "number") return `[${key}]`;
     const name = shorten(String(key));
     if (!/^[A-Za-z_]\w*$/.test(name)) return `[${JSON.stringify(name)}]`;
-    return place === 0 ? name : `.${name}`;
+    return index === 0 ? name : `.${name}`;
   }).join("");
 }
 

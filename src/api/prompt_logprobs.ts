@@ -52,8 +52,8 @@ export function promptLogprobs(
 ): z.output<typeof PromptLogprobs> {
   return tokens.map(({ id, token, logprob, top }) => {
     if (logprob === undefined) return null;
-    const place = top.findIndex((rival) => rival.id === id);
-    const own = { id, token, logprob, rank: place < 0 ? null : place + 1 };
+    const position = top.findIndex((rival) => rival.id === id);
+    const own = { id, token, logprob, rank: position < 0 ? null : position + 1 };
     const rivals = top.slice(0, numTop).map((rival, index) => ({ ...rival, rank: index + 1 }));
     return Object.fromEntries([own, ...rivals].map(({ id, token, logprob = LOWEST, rank }) => [
       `${id}`,

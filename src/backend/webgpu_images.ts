@@ -8,7 +8,7 @@ import {
   type ImageBuffer,
   intermediateBytes,
   ResizeNormalize,
-  type TensorPlace,
+  type TensorSlice,
 } from "../../kernels/resize_normalize.ts";
 import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
@@ -101,7 +101,7 @@ export class WebGpuImages implements ImageKernels {
   async mask(image: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
     const { pixels, onDevice } = image as DeviceImage;
     const size = form.width * form.height;
-    const place: TensorPlace = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
+    const place: TensorSlice = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
     if (onDevice === undefined) {
       const bytes = new Uint8Array(size * F32_BYTES);
       await this.#read(place.buffer, { offset: place.start * F32_BYTES, into: bytes });
@@ -120,7 +120,7 @@ export class WebGpuImages implements ImageKernels {
     this.#tensor?.destroy();
   }
 
-  #fillRow({ image, form }: TensorRow, output: TensorPlace): void {
+  #fillRow({ image, form }: TensorRow, output: TensorSlice): void {
     const { pixels, onDevice } = image as DeviceImage;
     if (onDevice !== undefined && intermediateBytes(pixels.height, form) <= this.#maxBytes) {
       return this.#submit((pass) => this.#resize.encode(pass, { image: onDevice, form, output }));

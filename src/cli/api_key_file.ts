@@ -29,13 +29,13 @@ function readFile(path: string): ApiKey[] {
   const keys: ApiKey[] = [];
   for (const [index, line] of readLines(path).entries()) {
     if (line === "" || line.startsWith("#")) continue;
-    const place = `${path}, line ${index + 1}`;
+    const where = `${path}, line ${index + 1}`;
     const colon = line.indexOf(":");
     const label = line.slice(0, colon).trim();
     if (colon < 0 || label === "" || label.length > 64) {
-      throw new StartupError(`${place}: want <label>:<key>, with a label of 1 to 64 characters.`);
+      throw new StartupError(`${where}: want <label>:<key>, with a label of 1 to 64 characters.`);
     }
-    keys.push({ label, key: requireKey(line.slice(colon + 1).trim(), place) });
+    keys.push({ label, key: requireKey(line.slice(colon + 1).trim(), where) });
   }
   // An empty file is no open door.
   if (keys.length === 0) throw new StartupError(`${path} holds no API key.`);
@@ -51,9 +51,9 @@ function readLines(path: string): string[] {
 }
 
 /** Headers hold visible ASCII, and clients differ in what they make of anything else. */
-function requireKey(key: string, place: string): string {
+function requireKey(key: string, where: string): string {
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new StartupError(
-    `${place}: an API key is made of visible ASCII characters, without spaces.`,
+    `${where}: an API key is made of visible ASCII characters, without spaces.`,
   );
 }

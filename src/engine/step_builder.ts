@@ -69,8 +69,8 @@ export class StepBuilder {
         const { sectionPositions, numComputed } = sequence;
         const prompt = sectionPositions?.prompt[scale];
         const offset = sectionPositions?.offset ?? 0;
-        for (let place = numComputed; place < numComputed + numTokens; place++) {
-          section[token++] = prompt?.[place] ?? place + offset;
+        for (let index = numComputed; index < numComputed + numTokens; index++) {
+          section[token++] = prompt?.[index] ?? index + offset;
         }
       }
     });

@@ -10,7 +10,7 @@ import type { ModelInfo } from "../worker/protocol.ts";
 import type { MediaPart } from "./media.ts";
 
 /** A content part and its place in the request: `messages[0].content[1]`. */
-export interface PlacedPart {
+export interface LocatedPart {
   readonly part: MediaPart;
   readonly param: string;
 }
@@ -28,13 +28,13 @@ const PLURALS: Readonly<Record<Medium, string>> = { audio: "audio", image: "imag
 export function findOnlyMedia(
   messages: ChatRequest["messages"],
   { wants, info }: { readonly wants: Medium; readonly info: ModelInfo },
-): PlacedPart {
+): LocatedPart {
   const index = messages.findLastIndex(({ role }) => role === "user");
   const content = messages[index]?.content ?? [];
-  const found: PlacedPart[] = [];
-  (typeof content === "string" ? [] : content).forEach((part, place) => {
+  const found: LocatedPart[] = [];
+  (typeof content === "string" ? [] : content).forEach((part, position) => {
     if (isWords(part)) return;
-    const param = `messages[${index}].content[${place}]`;
+    const param = `messages[${index}].content[${position}]`;
     if (mediumOf(part) !== wants) {
       throw new HearthError(
         "unsupported_by_model",

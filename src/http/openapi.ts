@@ -83,37 +83,37 @@ function tagOf(path: string): string {
   return Object.entries(TAGS).find(isIn)?.[0] ?? "server";
 }
 
-function idOf({ path, method }: Place): string {
+function idOf({ path, method }: Endpoint): string {
   const name = path.replace(/[/:{}.+]+/g, "_").replace(/^_|_$/g, "");
   return method === "DELETE" ? `delete_${name}` : name;
 }
 
-interface Place {
+interface Endpoint {
   readonly path: string;
   readonly method: Route["method"];
   /** Filled with the named schemas met. */
   readonly components: Map<string, Json>;
 }
 
-function describeOperation(operation: Operation, place: Place): Json {
+function describeOperation(operation: Operation, endpoint: Endpoint): Json {
   const { summary, description, request, response } = operation;
   return {
     summary,
     ...(description !== undefined && { description }),
-    tags: [tagOf(place.path)],
-    operationId: idOf(place),
+    tags: [tagOf(endpoint.path)],
+    operationId: idOf(endpoint),
     ...(request && {
       requestBody: {
         required: true,
-        content: describeContent(request, place, operation.requestExamples),
+        content: describeContent(request, endpoint, operation.requestExamples),
       },
     }),
     responses: {
       200: {
         description: response.description,
-        content: describeContent(response.content, place),
+        content: describeContent(response.content, endpoint),
       },
-      ...describeErrors([...operation.errors, ...COMMON_ERRORS], place),
+      ...describeErrors([...operation.errors, ...COMMON_ERRORS], endpoint),
     },
   };
 }
@@ -130,14 +130,14 @@ function describeParameters(path: string): Json {
   return { parameters };
 }
 
-function describeErrors(kinds: readonly ErrorKind[], place: Place): Json {
+function describeErrors(kinds: readonly ErrorKind[], endpoint: Endpoint): Json {
   const byStatus = Map.groupBy(new Set(kinds), (kind) => ERROR_KINDS[kind].status);
   return Object.fromEntries(
     [...byStatus].map(([status, kindsOfStatus]) => [status, {
       description: kindsOfStatus.join(", "),
       content: describeContent(
-        { "application/json": errorSchema(place.path, status) },
-        place,
+        { "application/json": errorSchema(endpoint.path, status) },
+        endpoint,
       ),
     }]),
   );
@@ -145,14 +145,14 @@ function describeErrors(kinds: readonly ErrorKind[], place: Place): Json {
 
 function describeContent(
   content: Readonly<Record<string, z.ZodType>>,
-  place: Place,
+  endpoint: Endpoint,
   examples?: Operation["requestExamples"],
 ): Json {
   const named = examples &&
     Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }]));
   return Object.fromEntries(
     Object.entries(content).map(([type, schema]) => [type, {
-      schema: describeSchema(schema, place.components),
+      schema: describeSchema(schema, endpoint.components),
       ...(named !== undefined && type === "application/json" && { examples: named }),
     }]),
   );

@@ -7,14 +7,14 @@ import { isWords } from "../api/content_part.ts";
 import type { SpeechWish } from "../api/speech_request.ts";
 import { HearthError } from "../errors.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
-import { mediumOf, type PlacedPart } from "./only_media.ts";
+import { type LocatedPart, mediumOf } from "./only_media.ts";
 
 /** A text and its place in the request. */
 export interface SpokenText {
   readonly text: string;
   readonly param: string;
   /** A recording of somebody whose voice is to be taken on. */
-  readonly recording?: PlacedPart | undefined;
+  readonly recording?: LocatedPart | undefined;
 }
 
 /**
@@ -34,7 +34,7 @@ export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
   const param = `messages[${index}].content`;
   if (typeof content === "string") return { text: content, param };
   const texts: string[] = [];
-  const recordings: PlacedPart[] = [];
+  const recordings: LocatedPart[] = [];
   for (const [place, part] of content.entries()) {
     if (part.type === "text") texts.push(part.text);
     else if (!isWords(part)) recordings.push({ part, param: `${param}[${place}]` });
@@ -52,7 +52,7 @@ export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
 
 /** @throws {HearthError} `unsupported_by_model` when the model does not take on the voice of such a part. */
 function requireRecordings(
-  { part, param }: PlacedPart,
+  { part, param }: LocatedPart,
   { id, kind, noRecordings }: ModelInfo,
 ): void {
   const why = mediumOf(part) === "image"

@@ -78,8 +78,8 @@ function newerChoice(
   }
   const { mode, tools } = choice.allowed_tools;
   const allowed = new Set(tools.map(({ function: { name } }, index) => {
-    const place = `${param}.allowed_tools.tools[${index}].function.name`;
-    return named(name, { functions, param: place }).name;
+    const path = `${param}.allowed_tools.tools[${index}].function.name`;
+    return named(name, { functions, param: path }).name;
   }));
   return { functions: functions.filter(({ name }) => allowed.has(name)), choice: mode };
 }

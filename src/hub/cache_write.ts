@@ -14,7 +14,7 @@ export function snapshotFolder({ cacheFolder }: HubSettings, { id, commit }: Rep
 }
 
 /** Makes a blob visible as a file of a revision: as a link, or a copy where there are none. */
-export async function placeInSnapshot(
+export async function linkInSnapshot(
   settings: HubSettings,
   { blob, file }: { readonly blob: string; readonly file: string },
 ): Promise<void> {

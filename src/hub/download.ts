@@ -9,7 +9,7 @@ import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { type BlobOptions, blobPath, bytesThere, downloadBlob } from "./blob.ts";
 import { showHubId } from "./cache.ts";
-import { placeInSnapshot, snapshotFolder } from "./cache_write.ts";
+import { linkInSnapshot, snapshotFolder } from "./cache_write.ts";
 import type { HubFile, Repository } from "./repository.ts";
 import type { RetryOptions } from "./retry.ts";
 import type { HubSettings } from "./settings.ts";
@@ -63,7 +63,7 @@ export async function downloadFiles(
   const folder = snapshotFolder(settings, repository);
   for (const file of files) {
     const blob = blobPath(settings, repository, file);
-    await placeInSnapshot(settings, { blob, file: join(folder, ...file.path.split("/")) });
+    await linkInSnapshot(settings, { blob, file: join(folder, ...file.path.split("/")) });
   }
   return folder;
 }

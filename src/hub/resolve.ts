@@ -125,7 +125,7 @@ async function notFound(
   ];
   return new StartupError([
     `There is no model "${name}" on this machine. Looked for:`,
-    ...looked.map((place) => `  - ${place}`),
+    ...looked.map((where) => `  - ${where}`),
     ...(near.length > 0 ? [`Near names: ${near.join(", ")}.`] : []),
     adviseOn(hubId),
   ].join("\n"));

@@ -44,6 +44,6 @@ function meanOfColumns({ width, height, data }: Plane, radius: number): Plane {
 }
 
 /** Places of a line that are at most `radius` from one of them. */
-function countWithin(place: number, length: number, radius: number): number {
-  return Math.min(length - 1, place + radius) - Math.max(0, place - radius) + 1;
+function countWithin(position: number, length: number, radius: number): number {
+  return Math.min(length - 1, position + radius) - Math.max(0, position - radius) + 1;
 }

@@ -67,10 +67,10 @@ function findNeighbours(small: number, large: number): Neighbours {
   const after = new Int32Array(large);
   const share = new Float64Array(large);
   for (let i = 0; i < large; i++) {
-    const place = Math.min(small - 1, Math.max(0, (i + 0.5) * small / large - 0.5));
-    before[i] = Math.floor(place);
+    const position = Math.min(small - 1, Math.max(0, (i + 0.5) * small / large - 0.5));
+    before[i] = Math.floor(position);
     after[i] = Math.min(small - 1, before[i]! + 1);
-    share[i] = place - before[i]!;
+    share[i] = position - before[i]!;
   }
   return { before, after, share };
 }

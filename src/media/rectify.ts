@@ -6,13 +6,13 @@
 import type { Pixels } from "./pixels.ts";
 
 /** A place in an image: pixel `x` reaches from `x` to `x + 1`. */
-type Place = readonly [x: number, y: number];
+type Point = readonly [x: number, y: number];
 
 /** Three corners of what is to be cut out, and how many pixels it is to have. */
 export interface RectifyOptions {
-  readonly topLeft: Place;
-  readonly topRight: Place;
-  readonly bottomLeft: Place;
+  readonly topLeft: Point;
+  readonly topRight: Point;
+  readonly bottomLeft: Point;
   readonly width: number;
   readonly height: number;
 }
@@ -35,11 +35,11 @@ export function rectify(pixels: Pixels, options: RectifyOptions): Pixels {
 }
 
 /** How far apart pixels are on the way from one corner to another. */
-function step([fromX, fromY]: Place, [toX, toY]: Place, count: number): Place {
+function step([fromX, fromY]: Point, [toX, toY]: Point, count: number): Point {
   return [(toX - fromX) / count, (toY - fromY) / count];
 }
 
-function blend({ width, height, channels, data }: Pixels, [x, y]: Place, into: Uint8Array): void {
+function blend({ width, height, channels, data }: Pixels, [x, y]: Point, into: Uint8Array): void {
   const [left, top] = [Math.floor(x), Math.floor(y)];
   const [shareX, shareY] = [x - left, y - top];
   const column = (at: number) => Math.min(width - 1, Math.max(0, at)) * channels;

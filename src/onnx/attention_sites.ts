@@ -1,5 +1,5 @@
 /**
- * Puts one site node in the place of each attention, with token-major operands and result: what is left of
+ * Puts one site node in place of each attention, with token-major operands and result: what is left of
  * the graph, the attention's own nodes aside, is what ONNX Runtime will run.
  *
  * @module
@@ -197,8 +197,8 @@ export function placeSites(
     sites.push({ found, node });
     replaced.add(output);
     replaced.add(found.output.tensor);
-    const place = search.index.producers.get(found.output.tensor)!;
-    placedBefore.set(place, [...additions.before, node, ...additions.after]);
+    const attention = search.index.producers.get(found.output.tensor)!;
+    placedBefore.set(attention, [...additions.before, node, ...additions.after]);
   }
   const nodes = graph.nodes.flatMap((node) => {
     const placed = placedBefore.get(node) ?? [];

@@ -43,10 +43,10 @@ function lookupOf(node: Node, constants: ReadonlyMap<string, Tensor>): Embedding
   const [values, , scales, zeroPoints] = node.inputs.map((name) => constants.get(name));
   const [numRows, packedWidth] = values?.shape ?? [];
   if (values === undefined || packedWidth === undefined || values.shape.length !== 2) return;
-  const place = { ids: node.inputs[1]!, output: node.outputs[0]!, numRows: numRows!, values };
+  const common = { ids: node.inputs[1]!, output: node.outputs[0]!, numRows: numRows!, values };
   if (node.opType === "Gather" && (intAttribute(node, "axis") ?? 0) === 0) {
     return isFloat(values.dtype)
-      ? { ...place, dtype: values.dtype, width: packedWidth }
+      ? { ...common, dtype: values.dtype, width: packedWidth }
       : undefined;
   }
   if (node.opType !== "GatherBlockQuantized" || values.dtype !== "uint8") return;
@@ -57,7 +57,7 @@ function lookupOf(node: Node, constants: ReadonlyMap<string, Tensor>): Embedding
   if (!isByRow || (bits !== 4 && bits !== 8) || !scales || !isFloat(scales.dtype)) return;
   if (node.inputs[3] && zeroPoints?.dtype !== "uint8") return;
   return {
-    ...place,
+    ...common,
     dtype: scales.dtype,
     width: packedWidth * 8 / bits,
     quantized: { bits, blockSize, scales, zeroPoints },

@@ -35,8 +35,8 @@ export function takeBranch(
       nodes: [
         ...graph.nodes.filter((node) => node !== choice),
         ...inner.nodes,
-        ...choice.outputs.map((name, place) =>
-          makeNode("Identity", [inner.outputs[place]!], [name])
+        ...choice.outputs.map((name, index) =>
+          makeNode("Identity", [inner.outputs[index]!], [name])
         ),
       ],
       initializers: [...graph.initializers, ...inner.initializers],

@@ -20,17 +20,17 @@ export function uniformTable(): Float32Array<ArrayBuffer> {
 }
 
 /** Where the noise begins for a piece of a text that is spoken with a seed. */
-export function noisePlace(seed: number, piece: number): number {
+export function noiseOffset(seed: number, piece: number): number {
   const mixed = Math.imul(seed ^ Math.imul(piece + 1, 0x9e3779b1), 0x85ebca6b);
   return ((mixed ^ (mixed >>> 13)) >>> 0) % NOISE_TABLE_SIZE;
 }
 
 /** Normal noise from a place on; the caller's. */
-export function normalNoise(place: number, length: number): Float32Array<ArrayBuffer> {
+export function normalNoise(offset: number, length: number): Float32Array<ArrayBuffer> {
   const table = normalTable();
   const noise = new Float32Array(length);
   for (let at = 0; at < length;) {
-    const from = (place + at) % NOISE_TABLE_SIZE;
+    const from = (offset + at) % NOISE_TABLE_SIZE;
     const piece = table.subarray(from, from + length - at);
     noise.set(piece, at);
     at += piece.length;

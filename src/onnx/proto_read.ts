@@ -36,7 +36,7 @@ const MAX_FIELDS = 500_000;
 const WINDOW_BYTES = 64 * 1024;
 
 /** A field's place in the file. */
-interface FieldPlace {
+interface FieldRange {
   readonly number: number;
   readonly wireType: number;
   readonly offset: number;
@@ -68,7 +68,7 @@ class FieldWalker {
   }
 
   /** The fields of the message between two offsets. */
-  async *places(start: number, end: number): AsyncGenerator<FieldPlace> {
+  async *ranges(start: number, end: number): AsyncGenerator<FieldRange> {
     let numFields = 0;
     for (let offset = start; offset < end;) {
       if (++numFields > MAX_FIELDS) {
@@ -92,35 +92,43 @@ class FieldWalker {
           skip += varintLength(head, tagLength)!;
         }
       }
-      const place = {
+      const fieldRange = {
         number: Math.floor(tag / 8),
         wireType,
         offset: offset + skip,
         length: length!,
       };
-      offset = place.offset + place.length;
+      offset = fieldRange.offset + fieldRange.length;
       if (offset > end) {
         throw new StartupError(
-          `${this.#file} is damaged or incomplete: at byte ${place.offset} it promises ` +
-            `${place.length} bytes, but only ${end - place.offset} follow.`,
+          `${this.#file} is damaged or incomplete: at byte ${fieldRange.offset} it promises ` +
+            `${fieldRange.length} bytes, but only ${end - fieldRange.offset} follow.`,
         );
       }
-      yield place;
+      yield fieldRange;
     }
   }
 
   /** Reads a field; the payload is a copy of its own, so that no window is held. */
-  async field({ number, wireType, offset, length }: FieldPlace): Promise<Field> {
+  async field({ number, wireType, offset, length }: FieldRange): Promise<Field> {
     const view = await this.#view(offset, length, offset + length);
     return { number, wireType, payload: view.slice(0, length) };
   }
 }
 
-async function readTensor(walker: FieldWalker, file: string, place: FieldPlace): Promise<Tensor> {
-  if (place.length <= SMALL_BYTES) return decodeTensorMessage((await walker.field(place)).payload);
+async function readTensor(
+  walker: FieldWalker,
+  file: string,
+  fieldRange: FieldRange,
+): Promise<Tensor> {
+  if (fieldRange.length <= SMALL_BYTES) {
+    return decodeTensorMessage((await walker.field(fieldRange)).payload);
+  }
   const fields: Field[] = [];
   let range: { kind: "file"; file: string; offset: number; length: number } | undefined;
-  for await (const part of walker.places(place.offset, place.offset + place.length)) {
+  for await (
+    const part of walker.ranges(fieldRange.offset, fieldRange.offset + fieldRange.length)
+  ) {
     const isRaw = part.number === TENSOR.rawData || part.number === TENSOR.floatData ||
       part.number === TENSOR.doubleData;
     if (isRaw && part.length > SMALL_BYTES) {
@@ -132,7 +140,11 @@ async function readTensor(walker: FieldWalker, file: string, place: FieldPlace):
   return decodeTensor(fields, range);
 }
 
-async function readGraph(walker: FieldWalker, file: string, place: FieldPlace): Promise<Graph> {
+async function readGraph(
+  walker: FieldWalker,
+  file: string,
+  fieldRange: FieldRange,
+): Promise<Graph> {
   const nodes: Node[] = [];
   const initializers: Tensor[] = [];
   const inputs: ValueInfo[] = [];
@@ -140,7 +152,9 @@ async function readGraph(walker: FieldWalker, file: string, place: FieldPlace): 
   const valueInfos: ValueInfo[] = [];
   const rest: Field[] = [];
   let name = "";
-  for await (const part of walker.places(place.offset, place.offset + place.length)) {
+  for await (
+    const part of walker.ranges(fieldRange.offset, fieldRange.offset + fieldRange.length)
+  ) {
     if (part.number === 5) {
       initializers.push(await readTensor(walker, file, part));
       continue;
@@ -198,12 +212,12 @@ async function readWhole(files: ModelFiles, file: string): Promise<Model> {
   const rest: Field[] = [];
   let irVersion = 0;
   let graph: Graph | undefined;
-  for await (const place of walker.places(0, await files.size(file))) {
-    if (place.number === 7) {
-      graph = await readGraph(walker, file, place);
+  for await (const fieldRange of walker.ranges(0, await files.size(file))) {
+    if (fieldRange.number === 7) {
+      graph = await readGraph(walker, file, fieldRange);
       continue;
     }
-    const field = await walker.field(place);
+    const field = await walker.field(fieldRange);
     if (field.number === 1) irVersion = smallVarint(field.payload);
     else if (field.number === 8) operatorSets.push(decodeOperatorSet(field.payload));
     else rest.push(field);

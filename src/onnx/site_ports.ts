@@ -39,7 +39,7 @@ const INDEXED = new Set(["Gather", "GatherBlockQuantized", "RotaryEmbedding"]);
  */
 export function isIndex(input: string, graph: GraphIndex): boolean {
   return graph.consumers(input).every(({ opType, inputs }) =>
-    INDEXED.has(opType) && inputs.every((name, place) => name !== input || place === 1)
+    INDEXED.has(opType) && inputs.every((name, position) => name !== input || position === 1)
   );
 }
 

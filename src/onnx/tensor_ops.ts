@@ -74,9 +74,9 @@ function resize(x: Tensor, dims: readonly number[]): Tensor {
   }
   const from = x.data as Float32Array;
   const into = new Float32Array(batch * channels * height * width);
-  const across = places(fromWidth, width);
+  const across = indexes(fromWidth, width);
   let to = 0;
-  const down = places(fromHeight, height);
+  const down = indexes(fromHeight, height);
   for (let plane = 0; plane < batch * channels; plane++) {
     for (let row = 0; row < height; row++) {
       const upper = (plane * fromHeight + down.first[row]!) * fromWidth;
@@ -95,14 +95,14 @@ function resize(x: Tensor, dims: readonly number[]): Tensor {
 }
 
 /** For each place of the result: the two places it lies between, and how near it is to the second, 0 to 1. */
-function places(from: number, to: number) {
+function indexes(from: number, to: number) {
   const [first, second] = [new Int32Array(to), new Int32Array(to)];
   const weight = new Float32Array(to);
   for (let i = 0; i < to; i++) {
-    const place = Math.min(Math.max((i + 0.5) * from / to - 0.5, 0), from - 1);
-    first[i] = Math.floor(place);
+    const index = Math.min(Math.max((i + 0.5) * from / to - 0.5, 0), from - 1);
+    first[i] = Math.floor(index);
     second[i] = Math.min(first[i]! + 1, from - 1);
-    weight[i] = place - first[i]!;
+    weight[i] = index - first[i]!;
   }
   return { first, second, weight };
 }
@@ -122,7 +122,7 @@ function slice(
   const end = [...x.dims];
   axes.forEach((axis, i) => {
     const size = x.dims[axis]!;
-    const clip = (place: number) => Math.min(Math.max(place < 0 ? place + size : place, 0), size);
+    const clip = (index: number) => Math.min(Math.max(index < 0 ? index + size : index, 0), size);
     begin[axis] = clip(starts[i]!);
     end[axis] = Math.max(begin[axis]!, clip(ends[i]!));
   });

@@ -16,13 +16,13 @@ export interface TokenAxis {
 }
 
 /** The tokens of a node's tensors. */
-export interface Places {
+export interface TokenAxes {
   readonly inputs: readonly (TokenAxis | undefined)[];
   readonly output: TokenAxis | undefined;
 }
 
 /** Whether an operator keeps tokens apart, given where they are. */
-export type TokenAxisRule = (node: Node, places: Places, probes: Probes) => boolean;
+export type TokenAxisRule = (node: Node, axes: TokenAxes, probes: Probes) => boolean;
 
 function fromEnd({ axis, shape }: TokenAxis): number {
   return shape.length - axis;
@@ -63,12 +63,13 @@ const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
 };
 
 /** Works on an axis of its own, and leaves the tokens' axis as it is. */
-const besideAxis = (name: string, fallback: number) => (node: Node, { inputs, output }: Places) => {
-  const rank = output?.shape.length ?? 0;
-  const axis = intAttribute(node, name) ?? fallback;
-  return inputs.every((input) => isAligned(input, output)) &&
-    output?.axis !== (axis < 0 ? axis + rank : axis);
-};
+const besideAxis =
+  (name: string, fallback: number) => (node: Node, { inputs, output }: TokenAxes) => {
+    const rank = output?.shape.length ?? 0;
+    const axis = intAttribute(node, name) ?? fallback;
+    return inputs.every((input) => isAligned(input, output)) &&
+      output?.axis !== (axis < 0 ? axis + rank : axis);
+  };
 
 /** Rows of a table by token, or a part of each token's row. */
 const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, indices] }) => {
@@ -141,11 +142,10 @@ export const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   Transpose: surviving,
   Concat: besideAxis("axis", 0),
   Split: besideAxis("axis", 0),
-  GatherND: (node, places, probes) =>
-    places.inputs[0] === undefined ||
-    (places.inputs[1] === undefined && surviving(node, places, probes)),
-  GatherElements: (node, places) =>
-    places.inputs[0] === undefined || besideAxis("axis", 0)(node, places),
+  GatherND: (node, axes, probes) =>
+    axes.inputs[0] === undefined ||
+    (axes.inputs[1] === undefined && surviving(node, axes, probes)),
+  GatherElements: (node, axes) => axes.inputs[0] === undefined || besideAxis("axis", 0)(node, axes),
   Slice: slicing,
   Gather: gather("axis"),
   GatherBlockQuantized: gather("gather_axis"),

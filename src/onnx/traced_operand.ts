@@ -86,13 +86,13 @@ function traceAt(
         : (head * numTokens + token) * size + element
     ]!;
   const factor = at(0, 0, 1) - at(0, 0, 0);
-  const place = (head: number, token: number, element: number) =>
+  const offsetOf = (head: number, token: number, element: number) =>
     at(head, token, element) / factor - 1;
   const isTokenMajor = source.shape[1] === numTokens;
-  const offset = Math.round(place(0, 0, 0));
+  const offset = Math.round(offsetOf(0, 0, 0));
   const width = elementsOf(source.shape) / numTokens;
   const headStep = isTokenMajor ? size : size * numTokens;
-  const kvHeads = Math.round((place(heads - 1, 0, 0) - offset) / headStep) + 1;
+  const kvHeads = Math.round((offsetOf(heads - 1, 0, 0) - offset) / headStep) + 1;
   if (kvHeads < 1 || heads % kvHeads !== 0) return undefined;
   if (!isTokenMajor && (source.shape.length !== 4 || source.shape[2] !== numTokens)) {
     return undefined;
@@ -103,7 +103,7 @@ function traceAt(
       for (let element = 0; element < size; element++) {
         const expected = offset + kvHead * headStep +
           (isTokenMajor ? token * width : token * size) + element;
-        if (!isClose(place(head, token, element), expected)) return undefined;
+        if (!isClose(offsetOf(head, token, element), expected)) return undefined;
       }
     }
   }

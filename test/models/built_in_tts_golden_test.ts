@@ -108,7 +108,7 @@ async function assertSpeech(backend: Backend, dtype: Dtype): Promise<void> {
       const tokens = await synthesizer.tokenize(text, voice);
       assert.deepEqual([...tokens], input_ids, text);
       const { signal } = new AbortController();
-      const speak = () => synthesizer.synthesize(tokens, { voice, speed, noisePlace: 0, signal });
+      const speak = () => synthesizer.synthesize(tokens, { voice, speed, noiseOffset: 0, signal });
       const samples = await speak();
       assertClose(golden, samples, CLOSENESS[dtype]!);
       const again = await speak();

@@ -78,7 +78,7 @@ async function speak(
     ? await cloneVoice(synthesizer.cloner!)
     : synthesizer.voices.find((each) => each.id === id)!;
   const { signal } = new AbortController();
-  return await synthesizer.synthesize(tokens, { voice, speed, noisePlace: 0, signal });
+  return await synthesizer.synthesize(tokens, { voice, speed, noiseOffset: 0, signal });
 }
 
 /** Whose recording transformers.js was given. */

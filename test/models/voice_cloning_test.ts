@@ -147,7 +147,7 @@ Deno.test("ChatterboxSynthesizer stops writing when nobody wants to hear it", as
     const tokens = await synthesizer.tokenize("So be it.", voice!);
     const abort = new AbortController();
     setTimeout(() => abort.abort(new Error("enough")), 20);
-    const options = { voice: voice!, speed: 1, noisePlace: 0, signal: abort.signal };
+    const options = { voice: voice!, speed: 1, noiseOffset: 0, signal: abort.signal };
     await assert.rejects(() => synthesizer.synthesize(tokens, options), /enough/);
   }, { changes });
 });
@@ -183,7 +183,7 @@ gpuTest("a language model of Chatterbox in half precision speaks on WebGPU", asy
     assert.equal(dtype, "fp16");
     const [voice] = synthesizer.voices;
     const tokens = await synthesizer.tokenize("So be it.", voice!);
-    const utterance = { voice: voice!, speed: 1, noisePlace: 0, signal: never() };
+    const utterance = { voice: voice!, speed: 1, noiseOffset: 0, signal: never() };
     const samples = await synthesizer.synthesize(tokens, utterance);
     assert.ok(samples.length > 300 && samples.some((sample) => Math.abs(sample) > 0.05));
     await synthesizer.dispose();

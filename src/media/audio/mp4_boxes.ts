@@ -20,14 +20,14 @@ export class Box {
 
   constructor(
     file: Uint8Array<ArrayBuffer>,
-    place: { type: string; start: number; contentStart: number; end: number },
+    range: { type: string; start: number; contentStart: number; end: number },
   ) {
-    this.type = place.type;
-    this.start = place.start;
-    this.contentStart = place.contentStart;
-    this.end = place.end;
+    this.type = range.type;
+    this.start = range.start;
+    this.contentStart = range.contentStart;
+    this.end = range.end;
     this.#file = file;
-    this.#view = new DataView(file.buffer, file.byteOffset + place.contentStart, this.length);
+    this.#view = new DataView(file.buffer, file.byteOffset + range.contentStart, this.length);
   }
 
   /** The whole file as a box. */

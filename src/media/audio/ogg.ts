@@ -67,9 +67,9 @@ function findCodec(body: Uint8Array) {
 
 /** The packets after the first `numHeaders`. Not a list: hours of sound are millions of them. */
 function* readPackets(pages: readonly OggPage[], numHeaders: number): Generator<OggPacket> {
-  let place = 0;
+  let index = 0;
   for (const packet of readOggPackets(pages)) {
-    if (place++ >= numHeaders) yield packet;
+    if (index++ >= numHeaders) yield packet;
   }
 }
 

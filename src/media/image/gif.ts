@@ -58,8 +58,8 @@ function readFrame(file: Uint8Array): GifFrame {
       const palette = ownPalette.length > 0 ? ownPalette : screenPalette;
       const isInterlaced = (flags & 0x40) !== 0;
       const dataAt = at + 10 + ownPalette.length;
-      const place = { left, top, width, height };
-      return { ...place, isInterlaced, palette, transparentIndex, dataAt, canvas };
+      const rectangle = { left, top, width, height };
+      return { ...rectangle, isInterlaced, palette, transparentIndex, dataAt, canvas };
     }
     if (kind !== EXTENSION) throw invalidImage("The GIF file has no image in it.");
     const isTransparent = view.getUint8(at + 1) === GRAPHIC_CONTROL &&

@@ -20,7 +20,7 @@ interface PngSamples {
 /** Writes pixel after pixel of a row of samples, `step` bytes apart. */
 type RowWriter = (
   samples: Uint16Array,
-  place: { readonly output: Uint8Array; readonly start: number; readonly step: number },
+  target: { readonly output: Uint8Array; readonly start: number; readonly step: number },
 ) => void;
 
 /** @throws {HearthError} `invalid_media` when a palette is wanted and there is none. */

@@ -8,7 +8,7 @@ import { invalidImage } from "./format.ts";
 import type { PngPass } from "./png_header.ts";
 
 /** Where a pass lies, and where its rows go. */
-export interface PassPlace {
+export interface PassRange {
   readonly pass: PngPass;
   /** Where its first row starts, with the number of its filter. */
   readonly start: number;
@@ -18,7 +18,7 @@ export interface PassPlace {
 }
 
 /** Undoes the filters of a pass. @throws {HearthError} `invalid_media` when there is no such filter. */
-export function unfilter(rows: Uint8Array, { pass, start, to, pixelBytes }: PassPlace): void {
+export function unfilter(rows: Uint8Array, { pass, start, to, pixelBytes }: PassRange): void {
   const { height, rowBytes } = pass;
   const storedBytes = rowBytes + 1;
   const bandRows = Math.max(1, Math.floor(BAND_BYTES / storedBytes));

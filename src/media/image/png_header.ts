@@ -74,8 +74,8 @@ export function readPngHeader(file: Uint8Array): PngHeader {
 export function listPasses(
   { width, height, depth, colorType, isInterlaced }: PngHeader,
 ): PngPass[] {
-  const places = isInterlaced ? PASSES : [[0, 0, 1, 1]] as const;
-  const passes = places.map(([left, top, stepX, stepY]) => {
+  const grids = isInterlaced ? PASSES : [[0, 0, 1, 1]] as const;
+  const passes = grids.map(([left, top, stepX, stepY]) => {
     const passWidth = Math.ceil((width - left) / stepX);
     const rowBytes = Math.ceil(passWidth * PNG_SAMPLES[colorType] * depth / 8);
     const passHeight = Math.ceil((height - top) / stepY);

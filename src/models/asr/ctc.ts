@@ -52,15 +52,15 @@ export class CtcReader {
     for (let frame = from; frame < to; frame++) {
       const row = rows.subarray(frame * numClasses, (frame + 1) * numClasses);
       const { id, logprob } = likeliest(row);
-      const place = firstFrame + frame;
+      const position = firstFrame + frame;
       if (this.#last?.id === id) {
-        this.#last.endFrame = place + 1;
+        this.#last.endFrame = position + 1;
         this.#last.logprob = Math.max(this.#last.logprob, logprob);
         continue;
       }
       ended.push(...this.end());
       if (id !== this.#vocabulary.blank) {
-        this.#last = { id, startFrame: place, endFrame: place + 1, logprob };
+        this.#last = { id, startFrame: position, endFrame: position + 1, logprob };
       }
     }
     return ended;

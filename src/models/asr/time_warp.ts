@@ -36,13 +36,13 @@ export function warpRows({ values, numRows, numColumns }: Affinity): number[] {
   let own = new Float64Array(numColumns);
   for (let row = 0; row < numRows; row++) {
     for (let column = 0; column < numColumns; column++) {
-      const place = row * numColumns + column;
+      const position = row * numColumns + column;
       const fromBoth = row > 0 && column > 0 ? above[column - 1]! : -Infinity;
       const fromRow = row > 0 ? above[column]! : -Infinity;
       const fromColumn = column > 0 ? own[column - 1]! : -Infinity;
       const best = Math.max(fromBoth, fromRow, fromColumn);
-      steps[place] = best === fromColumn ? NEXT_COLUMN : best === fromBoth ? BOTH : NEXT_ROW;
-      own[column] = values[place]! + (place === 0 ? 0 : best);
+      steps[position] = best === fromColumn ? NEXT_COLUMN : best === fromBoth ? BOTH : NEXT_ROW;
+      own[column] = values[position]! + (position === 0 ? 0 : best);
     }
     [above, own] = [own, above];
   }

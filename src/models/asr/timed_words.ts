@@ -23,8 +23,8 @@ export interface WindowAlignment {
   /** f32 `[tokens + 1, places]`: how much each token, and the end after the last, belongs to each place. */
   readonly values: Float32Array;
   /** At least one. */
-  readonly numPlaces: number;
-  readonly placeSeconds: number;
+  readonly numFrames: number;
+  readonly frameSeconds: number;
 }
 
 /** Where a speaker may pause. */
@@ -53,12 +53,12 @@ export function timeWords(
   const longest = 2 * usualSeconds(spans.flat());
   return segments.map(({ startSeconds, endSeconds, words }, index) => {
     const within = (seconds: number) => Math.min(Math.max(seconds, startSeconds), endSeconds);
-    return words.map(({ text }, place) => {
-      const span = spans[index]![place]!;
+    return words.map(({ text }, position) => {
+      const span = spans[index]![position]!;
       const [start, end] = [within(span.start), within(span.end)];
       // A pause falls to one of the words beside it.
-      const isBefore = place === words.length - 1 || PAUSE.test(text);
-      const isAfter = place === 0 || PAUSE.test(words[place - 1]!.text);
+      const isBefore = position === words.length - 1 || PAUSE.test(text);
+      const isAfter = position === 0 || PAUSE.test(words[position - 1]!.text);
       return {
         text: text.trim(),
         startSeconds: isAfter && !isBefore ? Math.max(start, end - longest) : start,
@@ -78,18 +78,18 @@ function usualSeconds(spans: readonly { readonly start: number; readonly end: nu
 /** When each of a segment's tokens begins, and after them the end of the last; they share what the segment has. */
 function beginsOf(
   { startSeconds, endSeconds, firstToken, words }: WordSegment,
-  { values, numPlaces, placeSeconds }: WindowAlignment,
+  { values, numFrames, frameSeconds }: WindowAlignment,
 ): number[] {
-  const from = Math.min(Math.round(startSeconds / placeSeconds), numPlaces - 1);
+  const from = Math.min(Math.round(startSeconds / frameSeconds), numFrames - 1);
   // The place behind the segment is for its end.
-  const to = Math.min(Math.max(from, Math.round(endSeconds / placeSeconds)) + 1, numPlaces);
+  const to = Math.min(Math.max(from, Math.round(endSeconds / frameSeconds)) + 1, numFrames);
   const numRows = words.reduce((sum, { numTokens }) => sum + numTokens, 1);
   const numColumns = to - from;
   const own = new Float32Array(numRows * numColumns);
   for (let row = 0; row < numRows; row++) {
-    const at = (firstToken + row) * numPlaces;
+    const at = (firstToken + row) * numFrames;
     own.set(values.subarray(at + from, at + to), row * numColumns);
   }
   return warpRows({ values: own, numRows, numColumns })
-    .map((column) => (from + column) * placeSeconds);
+    .map((column) => (from + column) * frameSeconds);
 }

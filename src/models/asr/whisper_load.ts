@@ -109,6 +109,6 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
 /** Windows whose attention weights fit into memory together. */
 function maxWindows({ config }: ModelFolder, frames: number): number {
   const heads = Number(config["encoder_attention_heads"] ?? 16);
-  const places = frames / 2;
-  return Math.max(1, Math.floor(MAX_ATTENTION_BYTES / (4 * heads * places * places)));
+  const positions = frames / 2;
+  return Math.max(1, Math.floor(MAX_ATTENTION_BYTES / (4 * heads * positions * positions)));
 }

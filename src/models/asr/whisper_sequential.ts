@@ -133,9 +133,9 @@ export class Sequential {
     goesOn: boolean,
   ): { pieces: readonly number[][]; seenSeconds?: number } {
     const { timestampsStart } = this.#options;
-    const isTimestamp = (place: number) => (tokens[place] ?? -1) >= timestampsStart;
-    const cuts = [...tokens.keys()].filter((place) =>
-      place > 0 && isTimestamp(place) && isTimestamp(place - 1)
+    const isTimestamp = (position: number) => (tokens[position] ?? -1) >= timestampsStart;
+    const cuts = [...tokens.keys()].filter((position) =>
+      position > 0 && isTimestamp(position) && isTimestamp(position - 1)
     );
     const hasEnd = isTimestamp(tokens.length - 1) && !isTimestamp(tokens.length - 2);
     if (cuts.length === 0) {

@@ -39,8 +39,8 @@ export function wordsOfPieces(
       words: groupWords(tokens.filter(isText), reading),
     };
   });
-  const numPlaces = values.length / (tokens.length + 1);
-  return timeWords(segments, { values, numPlaces, placeSeconds: TIMESTAMP_SECONDS })
+  const numFrames = values.length / (tokens.length + 1);
+  return timeWords(segments, { values, numFrames, frameSeconds: TIMESTAMP_SECONDS })
     .map((words) =>
       words.map(({ text, startSeconds, endSeconds }) => ({
         text,

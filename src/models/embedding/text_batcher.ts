@@ -159,9 +159,9 @@ export class TextBatcher implements TextRunner {
   #observe(texts: readonly EncodedText[], durationMs: number): void {
     const lengths = texts.map(({ ids }) => ids.length);
     const numTokens = lengths.reduce((sum, length) => sum + length, 0);
-    const numPlaces = this.#encoder.pads ? Math.max(...lengths) * texts.length : numTokens;
-    this.#cost.observe(numPlaces, durationMs);
-    this.metrics.observeBatch({ numTexts: texts.length, numTokens, numPlaces, durationMs });
+    const numPositions = this.#encoder.pads ? Math.max(...lengths) * texts.length : numTokens;
+    this.#cost.observe(numPositions, durationMs);
+    this.metrics.observeBatch({ numTexts: texts.length, numTokens, numPositions, durationMs });
   }
 
   #answer(running: Running, index: number, row: Float32Array): void {

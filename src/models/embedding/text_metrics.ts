@@ -12,7 +12,7 @@ export interface BatchObservation {
   /** Padding aside. */
   readonly numTokens: number;
   /** Padding included. */
-  readonly numPlaces: number;
+  readonly numPositions: number;
   readonly durationMs: number;
 }
 
@@ -61,9 +61,9 @@ export class TextMetrics {
   }
 
   /** Takes note of a batch that has run. */
-  observeBatch({ numTexts, numTokens, numPlaces, durationMs }: BatchObservation): void {
+  observeBatch({ numTexts, numTokens, numPositions, durationMs }: BatchObservation): void {
     this.#computedTokens.inc(numTokens);
-    this.#paddingTokens.inc(numPlaces - numTokens);
+    this.#paddingTokens.inc(numPositions - numTokens);
     this.#batchSeconds.observe(durationMs / 1000);
     this.#batchTexts.observe(numTexts);
   }

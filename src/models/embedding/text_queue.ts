@@ -77,8 +77,8 @@ export class TextQueue<Owner> {
       ? this.#chooseInTurn(limits)
       : this.#chooseAlike({ ...limits, maxPadding });
     if (taken.size === 0) return [];
-    const batch = [...taken].sort((a, b) => b - a).map((place) => this.#waiting[place]!);
-    this.#waiting = this.#waiting.filter((_, place) => !taken.has(place));
+    const batch = [...taken].sort((a, b) => b - a).map((position) => this.#waiting[position]!);
+    this.#waiting = this.#waiting.filter((_, position) => !taken.has(position));
     this.#charge(batch);
     return batch;
   }
@@ -92,22 +92,22 @@ export class TextQueue<Owner> {
 
   /** The places of texts of the owners served least, one at a time, until the batch is full. */
   #chooseInTurn({ maxTexts, maxTokens }: BatchLimits): Set<number> {
-    const placesOf = Map.groupBy(
+    const indexesOf = Map.groupBy(
       this.#waiting.keys(),
-      (place) => this.#waiting[place]!.owner,
+      (position) => this.#waiting[position]!.owner,
     );
     const served = new Map(this.#served);
     const taken = new Set<number>();
     let room = maxTokens;
-    while (placesOf.size > 0 && taken.size < maxTexts) {
-      const owner = leastServed(served, placesOf)!;
-      const places = placesOf.get(owner)!;
-      const length = lengthOf(this.#waiting[places.at(-1)!]!);
+    while (indexesOf.size > 0 && taken.size < maxTexts) {
+      const owner = leastServed(served, indexesOf)!;
+      const indexes = indexesOf.get(owner)!;
+      const length = lengthOf(this.#waiting[indexes.at(-1)!]!);
       if (length > room && taken.size > 0) break;
-      taken.add(places.pop()!);
+      taken.add(indexes.pop()!);
       room -= length;
       served.set(owner, served.get(owner)! + length);
-      if (places.length === 0) placesOf.delete(owner);
+      if (indexes.length === 0) indexesOf.delete(owner);
     }
     return taken;
   }

@@ -20,13 +20,13 @@ export function openFlorence(options: FamilyOptions): OcrFamily {
     { image_processor: { config: preprocessor } },
     null,
   );
-  const tasksWithPlaces = [...processor.tasks_answer_post_processing_type]
+  const tasksWithLocations = [...processor.tasks_answer_post_processing_type]
     .flatMap(([task, kind]) => WITH_PLACES.has(kind) ? [task] : []);
   return {
     textOf: decodeWithTags(options),
     readPrompt: (text) => {
       const asked = text === "" ? DEFAULT_TASK : text;
-      const task = tasksWithPlaces.find((each) => asked.startsWith(each));
+      const task = tasksWithLocations.find((each) => asked.startsWith(each));
       return {
         text: tokenizer.encodeWhole(processor.construct_prompts(asked)[0]!),
         prompt: [startToken],

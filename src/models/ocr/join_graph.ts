@@ -24,7 +24,7 @@ export interface JoinOptions {
 /** Opens the graph. */
 export function openJoinGraph(backend: Backend, options: JoinOptions): Promise<Session> {
   const { first: [first, firstDtype], second: [second, secondDtype], output } = options;
-  const shape = (places: string) => ["rows", places, "width"];
+  const shape = (positions: string) => ["rows", positions, "width"];
   const bytes = writeModel({
     irVersion: 8,
     operatorSets: [{ domain: "", version: 17 }],

@@ -70,17 +70,17 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   const encoder = await ImageEncoder.load(settings);
   settings.onProgress({ what: "warming up" });
   const probe = await probeEncoder(encoder, { family, imagePreprocessor });
-  const { input, numPlaces } = probe;
+  const { input, numPositions } = probe;
   // A text is encoded behind its image.
-  const maxPlaces = encoder.readsText ? Math.max(numPlaces, maxDecoderTokens) : numPlaces;
+  const maxPositions = encoder.readsText ? Math.max(numPositions, maxDecoderTokens) : numPositions;
   const metrics = new ImageMetrics();
   const { embedding } = encoder;
   const decoder = await loadEncoderDecoder<ImageInput>({
     ...settings,
     vocabSize: Number(config["vocab_size"]),
     contextLength: maxDecoderTokens,
-    numPlaces: probe.hasOneSize ? maxPlaces : undefined,
-    maxSequences: Math.min(maxRequests, fittingSequences(config, maxPlaces)),
+    numPlaces: probe.hasOneSize ? maxPositions : undefined,
+    maxSequences: Math.min(maxRequests, fittingSequences(config, maxPositions)),
     encoder: {
       maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / input.pixels.size)),
       isAlike: (one, other) => encoder.isAlike(one, other),
@@ -104,7 +104,7 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
     dtype: graphs.main.dtype,
     defaults,
     rules: readGenerationRules(config, { vocabSize, eosTokenIds: defaults.eosTokenIds }),
-    maxTextTokens: Math.max(0, maxDecoderTokens - numPlaces),
+    maxTextTokens: Math.max(0, maxDecoderTokens - numPositions),
     maxRequests,
   });
 }
@@ -115,9 +115,9 @@ function fittingSequences(config: Json, numPlaces: number): number {
     const value = config[name];
     return typeof value === "number" ? value : otherwise;
   };
-  const perPlace = 2 * Float32Array.BYTES_PER_ELEMENT * size("d_model", 1024) *
+  const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * size("d_model", 1024) *
     size("decoder_layers", 12);
-  return Math.max(1, Math.floor(IMAGE_BYTES / (perPlace * numPlaces)));
+  return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPlaces)));
 }
 
 /** Later ones win, as in `generate()` of transformers.js. */

@@ -14,7 +14,7 @@ import type { ImagePreprocessor } from "./image_preprocessor.ts";
 export interface Probe {
   readonly input: ImageInput;
   /** Places of an image in the encoder's output. */
-  readonly numPlaces: number;
+  readonly numPositions: number;
   /** Whether images of all sizes come to as many places. */
   readonly hasOneSize: boolean;
 }
@@ -34,9 +34,9 @@ export async function probeEncoder(
   const wide = await prepareBlank(imagePreprocessor, 96, 64);
   const input = { pixels, text };
   const hidden = await encoder.encode([input]);
-  const numPlaces = hidden.dims[1]! - text.length;
+  const numPositions = hidden.dims[1]! - text.length;
   hidden.dispose();
-  return { input, numPlaces, hasOneSize: pixels.dims.join() === wide.dims.join() };
+  return { input, numPositions, hasOneSize: pixels.dims.join() === wide.dims.join() };
 }
 
 async function prepareBlank(

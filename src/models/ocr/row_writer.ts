@@ -54,8 +54,8 @@ export class RowWriter implements TokenDecoder {
     this.#characters = recogniser.config.characters;
     if (!this.#isFirst) this.#push(certain(SEPARATORS.newline));
     this.#isFirst = false;
-    lines.forEach((line, place) => {
-      if (place > 0) this.#push(certain(SEPARATORS.space));
+    lines.forEach((line, position) => {
+      if (position > 0) this.#push(certain(SEPARATORS.space));
       for (const character of line) this.#push(toToken(character));
     });
     this.#flush();

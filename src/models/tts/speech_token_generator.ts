@@ -135,8 +135,8 @@ export class SpeechTokenGenerator {
 
 /** Places in the text; the signs of speech begin anew. */
 function positionsOf(tokens: readonly number[]): number[] {
-  let place = 0;
-  return tokens.map((token) => token >= START_OF_SPEECH ? 0 : place++);
+  let position = 0;
+  return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
 }
 
 function join(first: VoicePrefix, second: VoicePrefix): VoicePrefix {

@@ -16,7 +16,7 @@ export interface Utterance {
   /** 1 is the model's own pace. */
   readonly speed: number;
   /** Where the noise begins that the model works with: equal places sound the same. */
-  readonly noisePlace: number;
+  readonly noiseOffset: number;
   readonly signal: AbortSignal;
 }
 

@@ -11,7 +11,7 @@ import { joinBytes } from "../../join_bytes.ts";
 import type { SoundWriter } from "../../media/sound/sound_writer.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
-import { noisePlace, normalNoise } from "../../onnx/noise_table.ts";
+import { noiseOffset, normalNoise } from "../../onnx/noise_table.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Semaphore } from "../semaphore.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
@@ -86,7 +86,7 @@ export class TtsModel implements Model {
     if (voice === undefined) return;
     const { signal } = new AbortController();
     for await (const { tokens } of writeScript("One two.", this.#speaker(voice, signal))) {
-      await this.#synthesizer.synthesize(tokens, { voice, speed: 1, noisePlace: 0, signal });
+      await this.#synthesizer.synthesize(tokens, { voice, speed: 1, noiseOffset: 0, signal });
     }
   }
 
@@ -163,9 +163,9 @@ export class TtsModel implements Model {
         const line: Line = next.value;
         await nextTurn();
         // Not for longer than a line: a reader who is behind is not to keep others waiting.
-        const place = await this.#semaphore.acquire(signal);
+        const slot = await this.#semaphore.acquire(signal);
         const samples = await this.#speakLine(line, { task, voice, number, signal })
-          .finally(() => this.#semaphore.release(place));
+          .finally(() => this.#semaphore.release(slot));
         // Known before it is sent: whether this is all.
         next = await lines.next();
         const pause = next.done ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
@@ -199,7 +199,7 @@ export class TtsModel implements Model {
     const spoken = await this.#synthesizer.synthesize(tokens, {
       voice,
       speed: hasSpeed ? speed : 1,
-      noisePlace: noisePlace(seed, number),
+      noiseOffset: noiseOffset(seed, number),
       signal,
     });
     const samples = hasSpeed ? spoken : stretchTime(spoken, { speed, sampleRateHz });

@@ -106,7 +106,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
 
   async synthesize(
     tokens: readonly number[],
-    { voice, noisePlace, signal }: Utterance,
+    { voice, noiseOffset, signal }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
     const { prefix, tokens: before, embeddings, features } = voice as ChatterboxVoice;
     const written = await this.#parts.writer.generate(tokens, { prefix, signal });
@@ -115,7 +115,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
       speech_tokens: { values: all, dims: [1, all.length] },
       speaker_embeddings: embeddings,
       speaker_features: features,
-    }, { output: "waveform", place: noisePlace });
+    }, { output: "waveform", offset: noiseOffset });
   }
 
   async dispose(): Promise<void> {

@@ -75,11 +75,11 @@ export class TtsGraph {
    */
   run(
     feeds: Readonly<Record<string, Feed>>,
-    { place = 0, only }: { readonly place?: number; readonly only?: string } = {},
+    { offset = 0, only }: { readonly offset?: number; readonly only?: string } = {},
   ): Promise<Tensors> {
     const given: Readonly<Record<string, Feed>> = {
       ...feeds,
-      [NOISE_PLACE]: { values: [place], dims: [] },
+      [NOISE_PLACE]: { values: [offset], dims: [] },
     };
     const tensors = this.#session.inputs.map(({ name, type }) => {
       const feed = given[name];
@@ -95,9 +95,12 @@ export class TtsGraph {
   /** Runs the graph for one output. @returns its elements as f32, the caller's. */
   async read(
     feeds: Readonly<Record<string, Feed>>,
-    { output, place }: { readonly output: string; readonly place?: number },
+    { output, offset }: { readonly output: string; readonly offset?: number },
   ): Promise<Float32Array<ArrayBuffer>> {
-    const outputs = await this.run(feeds, { only: output, ...(place !== undefined && { place }) });
+    const outputs = await this.run(feeds, {
+      only: output,
+      ...(offset !== undefined && { offset }),
+    });
     return await this.take(outputs, output);
   }
 

@@ -81,7 +81,7 @@ export class KokoroSynthesizer implements Synthesizer {
 
   async synthesize(
     tokens: readonly number[],
-    { voice, speed, noisePlace }: Utterance,
+    { voice, speed, noiseOffset }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
     const width = this.#styleWidth;
     const { style } = voice as VectorVoice;
@@ -91,7 +91,7 @@ export class KokoroSynthesizer implements Synthesizer {
       input_ids: { values: tokens, dims: [1, tokens.length] },
       style: { values: style.subarray(row * width, (row + 1) * width), dims: [1, width] },
       speed: { values: [speed], dims: [1] },
-    }, { output: "waveform", place: noisePlace });
+    }, { output: "waveform", offset: noiseOffset });
   }
 
   dispose(): Promise<void> {

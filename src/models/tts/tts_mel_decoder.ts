@@ -97,11 +97,11 @@ export class MelDecoder {
     return state;
   }
 
-  /** Adds frames to the state. @param noisePlace where the noise of its first layers begins. */
-  async step(state: MelState, noisePlace: number): Promise<MelFrames> {
+  /** Adds frames to the state. @param noiseOffset where the noise of its first layers begins. */
+  async step(state: MelState, noiseOffset: number): Promise<MelFrames> {
     const { fixed, self, sequence } = state;
     const feeds = { ...fixed, ...self, output_sequence: sequence };
-    const outputs = await this.#step.run(feeds, { place: noisePlace });
+    const outputs = await this.#step.run(feeds, { offset: noiseOffset });
     state.self = pickCache(outputs, this.#selfInputs.map(({ name }) => name));
     state.sequence = outputs["output_sequence_out"]!;
     disposeTensors(self);

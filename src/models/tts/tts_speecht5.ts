@@ -135,7 +135,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
   /** f32 `[frames, melBins]`. */
   async #decode(
     tokens: readonly number[],
-    { voice, noisePlace, signal }: Utterance,
+    { voice, noiseOffset, signal }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
     const { encoder, decoder, melBins, framesPerStep } = this.#parts;
     const dims = [1, tokens.length];
@@ -154,7 +154,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
       for (let step = 0; step < Math.max(1, maxSteps); step++) {
         await nextTurn();
         signal.throwIfAborted();
-        const { frames, stopProbability } = await decoder.step(state, noisePlace + step);
+        const { frames, stopProbability } = await decoder.step(state, noiseOffset + step);
         mel.push(frames);
         if (stopProbability >= STOP_PROBABILITY) break;
       }

@@ -79,7 +79,7 @@ export class SupertonicSynthesizer implements Synthesizer {
 
   async synthesize(
     tokens: readonly number[],
-    { voice, speed, noisePlace, signal }: Utterance,
+    { voice, speed, noiseOffset, signal }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
     const { sampleRateHz, styleWidth, latentChannels, latentSamples } = this.#config;
     const { encoder, denoiser, decoder } = this.#graphs;
@@ -98,7 +98,7 @@ export class SupertonicSynthesizer implements Synthesizer {
       const numSamples = seconds / (BASE_SPEED * speed) * sampleRateHz;
       const columns = Math.max(1, Math.ceil(numSamples / latentSamples));
       latents = {
-        values: normalNoise(noisePlace, latentChannels * columns),
+        values: normalNoise(noiseOffset, latentChannels * columns),
         dims: [1, latentChannels, columns],
       };
       for (let step = 0; step < NUM_STEPS; step++) {

@@ -48,13 +48,13 @@ export class VitsSynthesizer implements Synthesizer {
 
   async synthesize(
     tokens: readonly number[],
-    { noisePlace }: Utterance,
+    { noiseOffset }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
     const dims = [1, tokens.length];
     return await this.#graph.read({
       input_ids: { values: tokens, dims },
       attention_mask: { values: tokens.map(() => 1), dims },
-    }, { output: "waveform", place: noisePlace });
+    }, { output: "waveform", offset: noiseOffset });
   }
 
   dispose(): Promise<void> {

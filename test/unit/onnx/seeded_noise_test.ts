@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { noisePlace, normalNoise, normalTable } from "../../../src/onnx/noise_table.ts";
+import { noiseOffset, normalNoise, normalTable } from "../../../src/onnx/noise_table.ts";
 import { openSession, Tensor } from "../../../src/onnx/ort.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { writeModel } from "../../../src/onnx/proto_write.ts";
@@ -104,11 +104,11 @@ Deno.test("seedNoise() leaves a graph without noise as it is", async () => {
   assert.equal(seedNoise(model), model);
 });
 
-Deno.test("noisePlace() spreads seeds and pieces over the table", () => {
+Deno.test("noiseOffset() spreads seeds and pieces over the table", () => {
   const places = new Set<number>();
   for (let seed = 0; seed < 40; seed++) {
     for (let piece = 0; piece < 40; piece++) {
-      const place = noisePlace(seed, piece);
+      const place = noiseOffset(seed, piece);
       assert.ok(Number.isInteger(place) && place >= 0 && place < normalTable().length);
       places.add(place);
     }

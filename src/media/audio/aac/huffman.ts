@@ -22,13 +22,13 @@ export class Codebook {
     this.#limits = new Uint32Array(lengths.length + 1);
     this.#offsets = new Int32Array(lengths.length + 1);
     let code = 0;
-    let place = 0;
+    let position = 0;
     lengths.forEach((count, i) => {
       const bits = i + 1;
       code *= 2;
-      this.#offsets[bits] = place - code;
+      this.#offsets[bits] = position - code;
       code += count;
-      place += count;
+      position += count;
       this.#limits[bits] = code * 2 ** (this.#maxBits - bits);
     });
   }

@@ -17,17 +17,17 @@ function segment(
 function time(
   segments: readonly WordSegment[],
   tokens: readonly (readonly [number, number])[],
-  numPlaces = 100,
+  numFrames = 100,
 ) {
-  const values = new Float32Array(tokens.length * numPlaces).fill(-1);
+  const values = new Float32Array(tokens.length * numFrames).fill(-1);
   tokens.forEach(([start, end], row) =>
     values.fill(
       5,
-      row * numPlaces + Math.round(start / PLACE_SECONDS),
-      row * numPlaces + Math.round(end / PLACE_SECONDS),
+      row * numFrames + Math.round(start / PLACE_SECONDS),
+      row * numFrames + Math.round(end / PLACE_SECONDS),
     )
   );
-  return timeWords(segments, { values, numPlaces, placeSeconds: PLACE_SECONDS }).map((words) =>
+  return timeWords(segments, { values, numFrames, frameSeconds: PLACE_SECONDS }).map((words) =>
     words.map(({ text, startSeconds, endSeconds }) => [
       text,
       Number(startSeconds.toFixed(3)),
