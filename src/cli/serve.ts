@@ -8,6 +8,7 @@ import { StartupError } from "../errors.ts";
 import { BODY_LIMITS } from "../http/body.ts";
 import { BodyBudget } from "../http/body_budget.ts";
 import { isLoopback } from "../http/locality.ts";
+import { OtlpExporter } from "../http/otlp_exporter.ts";
 import type { AppDeps } from "../http/route.ts";
 import { type RunningServer, startServer } from "../http/server.ts";
 import { DEFAULT_MODEL } from "../hub/built_in.ts";
@@ -28,6 +29,9 @@ import { ProgressLine } from "./progress_line.ts";
 import { quietenVulkan } from "./quieten_vulkan.ts";
 import { StartReport } from "./start_report.ts";
 import { onStopSignal } from "./stop_signals.ts";
+
+/** For the last spans, where a collector takes them. */
+const LAST_SPANS_MS = 1_000;
 
 type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 
@@ -68,7 +72,8 @@ export async function serve(flags: ServeFlags): Promise<number> {
 
   const stopRequest = Promise.withResolvers<void>();
   const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(flags.bodyMemoryMb * 2 ** 20) };
-  const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve };
+  const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
+  const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve, spans };
   const server = await listen(deps);
   const { port } = server.address;
   const pidFile = PidFile.write({
@@ -90,6 +95,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
 
   await stopRequest.promise;
   await server.stop();
+  await Promise.race([spans?.flush(), new Promise((resolve) => setTimeout(resolve, LAST_SPANS_MS))]);
   pidFile.remove();
   return 0;
 }

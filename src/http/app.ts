@@ -24,7 +24,7 @@ import { modelRoute, modelsRoute } from "./models.ts";
 import { openApiRoute } from "./openapi.ts";
 import type { App } from "./node_bridge.ts";
 import { isPageFile, pageRoutes } from "./page.ts";
-import { recordSpans, workFields } from "./request_times.ts";
+import { spansOf, workFields } from "./request_times.ts";
 import { workOf } from "../session/work_times.ts";
 import { removeBackgroundRoute } from "./remove_background.ts";
 import { rerankRoutes } from "./rerank.ts";
@@ -48,7 +48,7 @@ const SANE_REQUEST_ID = /^[\w.:+/=-]{1,128}$/;
 export function createApp(deps: AppDeps): App {
   const metrics = new ServerMetrics(deps.session, deps.connections);
   const app = new Hono<Env>({ getPath: plainPath });
-  app.use(identify(metrics));
+  app.use(identify(metrics, deps));
   app.on("POST", bothPaths("/shutdown"), announceShutdown(deps));
   app.use(guard(deps), requireApiKey(deps));
   const routes = createRoutes(deps, metrics);
@@ -135,7 +135,10 @@ function shownPath({ req: { path } }: Call): string {
 }
 
 /** Gives each request an id, and takes note of it when it is answered. */
-function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
+function identify(
+  metrics: ServerMetrics,
+  { spans }: Pick<AppDeps, "spans">,
+): MiddlewareHandler<Env> {
   return async (call, next) => {
     const startMs = performance.now();
     const proposed = call.req.header("x-request-id") ?? "";
@@ -168,7 +171,7 @@ function identify(metrics: ServerMetrics): MiddlewareHandler<Env> {
         ...workFields(work, startMs),
       });
       if (method !== "POST") return;
-      recordSpans({ request: call.req.raw, route, status: ending, startMs, work });
+      spans?.add(spansOf({ request: call.req.raw, route, status: ending, startMs, work }));
       collectGarbageLater();
     });
   };

@@ -3,8 +3,9 @@
  *
  * @module
  */
-import { context, propagation, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { randomBytes } from "node:crypto";
 import type { Work } from "../session/work_times.ts";
+import type { Span } from "./otlp_exporter.ts";
 
 /** Seconds and tokens of the model's work, as fields of a log line. `readSeconds` is the time until it began. */
 export function workFields(work: Work | undefined, startMs: number): Record<string, unknown> {
@@ -40,28 +41,44 @@ export interface EndedRequest {
 }
 
 /**
- * Hands a request's spans to OpenTelemetry, below the one that its `traceparent` names: itself, and what the model did.
- * Nothing happens where Deno's exporter is off. Of what was asked and answered the spans hold nothing.
+ * A request's spans, below the one that its `traceparent` names (W3C Trace Context): itself, and what the model did. None
+ * where the caller says that the trace is not recorded. Of what was asked and answered the spans hold nothing.
  */
-export function recordSpans({ request, route, status, startMs, work }: EndedRequest): void {
-  const tracer = trace.getTracer("hearth");
-  const headers = Object.fromEntries(request.headers);
-  const parent = propagation.extract(context.active(), headers);
-  const span = tracer.startSpan(`${request.method} ${route}`, {
-    kind: SpanKind.SERVER,
-    startTime: toEpoch(startMs),
+export function spansOf({ request, route, status, startMs, work }: EndedRequest): Span[] {
+  const header = request.headers.get("traceparent") ?? "";
+  const [, traceId, parentSpanId, flags] =
+    /^[\da-f]{2}-([\da-f]{32})-([\da-f]{16})-([\da-f]{2})\b/.exec(header) ?? [];
+  if (flags !== undefined && (parseInt(flags, 16) & 1) === 0) return [];
+  const whole: Span = {
+    traceId: traceId ?? randomBytes(16).toString("hex"),
+    spanId: newSpanId(),
+    parentSpanId,
+    name: `${request.method} ${route}`,
+    kind: "server",
+    fromMs: toEpoch(startMs),
+    toMs: toEpoch(performance.now()),
     attributes: {
       "http.request.method": request.method,
       "http.route": route,
       "http.response.status_code": status,
     },
-  }, parent);
-  if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
-  const below = trace.setSpan(parent, span);
-  for (const { name, fromMs, toMs, attributes = {} } of phasesOf(work, startMs)) {
-    tracer.startSpan(name, { startTime: toEpoch(fromMs), attributes }, below).end(toEpoch(toMs));
-  }
-  span.end();
+    isError: status >= 500,
+  };
+  const phases = phasesOf(work, startMs).map(({ name, fromMs, toMs, attributes = {} }): Span => ({
+    traceId: whole.traceId,
+    spanId: newSpanId(),
+    parentSpanId: whole.spanId,
+    name,
+    kind: "internal",
+    fromMs: toEpoch(fromMs),
+    toMs: toEpoch(toMs),
+    attributes,
+  }));
+  return [whole, ...phases];
+}
+
+function newSpanId(): string {
+  return randomBytes(8).toString("hex");
 }
 
 interface Phase {

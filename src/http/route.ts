@@ -12,6 +12,7 @@ import type { BodyLimits } from "./body.ts";
 import type { ConnectionFigures } from "./connections.ts";
 import type { MediaLimits } from "./media.ts";
 import type { Exchange } from "./node_bridge.ts";
+import type { OtlpExporter } from "./otlp_exporter.ts";
 
 /** What the endpoints work with. */
 export interface AppDeps {
@@ -25,6 +26,8 @@ export interface AppDeps {
   readonly mediaLimits?: MediaLimits | undefined;
   /** Of the port the app is served on, if it is. */
   readonly connections?: ConnectionFigures | undefined;
+  /** Takes the spans of requests; there are none if absent. */
+  readonly spans?: OtlpExporter | undefined;
 }
 
 /** What Hono carries with a request. */
