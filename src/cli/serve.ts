@@ -95,7 +95,10 @@ export async function serve(flags: ServeFlags): Promise<number> {
 
   await stopRequest.promise;
   await server.stop();
-  await Promise.race([spans?.flush(), new Promise((resolve) => setTimeout(resolve, LAST_SPANS_MS))]);
+  await Promise.race([
+    spans?.flush(),
+    new Promise((resolve) => setTimeout(resolve, LAST_SPANS_MS)),
+  ]);
   pidFile.remove();
   return 0;
 }
