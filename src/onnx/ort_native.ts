@@ -40,10 +40,11 @@ export interface NativeSessionOptions {
 /** Sessions of this thread. Terminating a worker frees none of them. */
 const open = new Set<InferenceSession>();
 
-/** Frees all sessions of this thread. */
+/** Frees all sessions of this thread, before it returns: there may be no later. */
 export async function releaseNativeSessions(): Promise<void> {
-  for (const session of open) await session.release();
+  const releasing = Array.from(open, (session) => session.release());
   open.clear();
+  await Promise.all(releasing);
 }
 
 /**
