@@ -12,6 +12,8 @@ export interface HearthOptions {
   /** The `main.ts` of another checkout, to compare with. */
   readonly main?: string | undefined;
   readonly dtype?: string;
+  /** Flags beside those that all have. */
+  readonly flags?: readonly string[];
 }
 
 /** One that is ready. */
@@ -30,8 +32,11 @@ export class RunningHearth implements AsyncDisposable {
   }
 
   /** Starts it with a model's folder, on the CPU. */
-  static async start(folder: string, { main, dtype }: HearthOptions = {}): Promise<RunningHearth> {
-    const args = ["-m", folder, "-p", "0", "--device", "cpu", "--log-level", "warn"];
+  static async start(
+    folder: string,
+    { main, dtype, flags = [] }: HearthOptions = {},
+  ): Promise<RunningHearth> {
+    const args = ["-m", folder, "-p", "0", "--device", "cpu", "--log-level", "warn", ...flags];
     const process = new HearthProcess(
       [...args, ...(dtype === undefined ? [] : ["--dtype", dtype])],
       {
