@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import OpenAI, { BadRequestError } from "openai";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { OCR_GOLDENS } from "../fixtures/ocr_goldens.ts";
 import { IMAGES } from "../fixtures/images.ts";
 import { TestServer } from "../fixtures/server.ts";
@@ -162,7 +162,8 @@ const line = fileURLToPath(new URL("../../../shared/testdata/ocr/en_rec.jpg", im
 const ppocr = findModelFolder("ppocr-v2-mobile");
 
 Deno.test({
-  name: "openai: a line of print for PP-OCR, whole and streamed",
+  name: "openai: a line of print for PP-OCR, whole and streamed" +
+    unlessThere(ppocr !== undefined, "models/ppocr-v2-mobile", "PP-OCR's own weights"),
   ignore: ppocr === undefined || !existsSync(line),
   fn: () =>
     withFolder(ppocr!, async ({ client }) => {

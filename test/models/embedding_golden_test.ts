@@ -7,7 +7,7 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { cosine, embed, openModel } from "../fixtures/model.ts";
 import { readRetrievalSet, recallOf } from "../fixtures/retrieval.ts";
@@ -95,7 +95,12 @@ for (const golden of CASES) {
   const folder = findModelFolder(model);
   const name = `${model} ${dtype}`;
   if (folder === undefined) {
-    Deno.test.ignore(`${name} gives its golden vectors (../shared is not there)`, () => {});
+    Deno.test.ignore(
+      `${name} gives its golden vectors${
+        unlessThere(false, `models/${model}`, "a Unigram model's goldens")
+      }`,
+      () => {},
+    );
     continue;
   }
   cpuTest(`${name} gives its golden vectors on the CPU`, async (backend) => {

@@ -4,7 +4,7 @@ import { StartupError } from "../../src/errors.ts";
 import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
 import { familyOf } from "../../src/models/families.ts";
 import { chooseDtype } from "../../src/models/graph_choice.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 
 const KINDS = {
   "hearth-demo-chat": "text",
@@ -25,7 +25,9 @@ const KINDS = {
 for (const [model, kind] of Object.entries(KINDS)) {
   const folder = findModelFolder(model);
   Deno.test({
-    name: `familyOf() takes ${model} for ${kind}${folder ? "" : " (../shared is not there)"}`,
+    name: `familyOf() takes ${model} for ${kind}${
+      unlessThere(folder !== undefined, `models/${model}`, "a published folder")
+    }`,
     ignore: folder === undefined,
     fn: async () => assert.equal(familyOf(await openFolder(folder!)).kind, kind),
   });

@@ -14,7 +14,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { stackImages } from "../../src/models/ocr/image_tensor.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { openModel } from "../fixtures/model.ts";
 
@@ -39,7 +39,12 @@ interface Goldens {
 }
 
 function ocrTest(name: string, fn: () => Promise<void>): void {
-  Deno.test({ name, ignore: !isThere, fn });
+  const note = unlessThere(
+    isThere,
+    "models/ppocr-v2-mobile",
+    "PP-OCR's own weights on photographs",
+  );
+  Deno.test({ name: name + note, ignore: !isThere, fn });
 }
 
 function readGoldens(): Goldens {

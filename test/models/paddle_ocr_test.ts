@@ -5,7 +5,7 @@ import { openAnyFolder } from "../../src/hub/model_folder.ts";
 import { readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
 import { readPaddleConfig } from "../../src/models/ocr/paddle_config.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { openModel } from "../fixtures/model.ts";
 import {
   detectorYaml,
@@ -130,7 +130,7 @@ Deno.test("an inference.yml that is none is named", async () => {
 
 Deno.test({
   name: "PP-OCR's own graphs, named as RapidOCR names them, read as when described by hand" +
-    (PP_OCR ? "" : " (skipped: models/ppocr-v2-mobile is not here)"),
+    unlessThere(PP_OCR !== undefined, "models/ppocr-v2-mobile", "PP-OCR's own weights"),
   ignore: PP_OCR === undefined,
   fn: async () => {
     const graph = await Deno.readFile(fileOf(PP_OCR!, "onnx/rec_en.onnx"));

@@ -8,7 +8,12 @@ import type { Dtype } from "../../src/config.ts";
 import type { SampledToken } from "../../src/decoder/decoder.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { type EngineOptions, generate, withEngine, withWholeEngine } from "../fixtures/generate.ts";
-import { findModelFolder, type GoldenCompletion, readGoldens } from "../fixtures/goldens.ts";
+import {
+  findModelFolder,
+  type GoldenCompletion,
+  readGoldens,
+  unlessThere,
+} from "../fixtures/goldens.ts";
 import { writeEmbeddingFolder } from "../fixtures/embedding_folder.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 
@@ -77,7 +82,10 @@ for (const { model, dtypes } of CASES) {
   for (const dtype of dtypes) {
     const name = `${model} ${dtype} completes its goldens greedily`;
     if (!folder) {
-      Deno.test.ignore(`${name} (../shared is not there)`, () => {});
+      Deno.test.ignore(
+        `${name}${unlessThere(false, `models/${model}`, "weights of another architecture")}`,
+        () => {},
+      );
       continue;
     }
     cpuTest(`${name} on the CPU`, (backend) => assertGoldens({ backend, folder, dtype }));

@@ -10,7 +10,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { findSpeechRegions } from "../../src/models/asr/speech_regions.ts";
 import { VoiceActivity } from "../../src/models/asr/voice_activity.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
-import { findModelFolder } from "../fixtures/goldens.ts";
+import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { findForeignSpeech, findSpeechFolder, readJfk } from "../fixtures/speech.ts";
 import { makeTinySpeech } from "../fixtures/tiny_speech.ts";
@@ -32,7 +32,10 @@ function vadTest(
 ): void {
   if (VAD !== undefined && SPEECH !== undefined && existsSync(`${SPEECH}/demo`)) {
     Deno.test(name, () => fn(VAD, SPEECH));
-  } else Deno.test.ignore(`${name} (../shared is not there)`, () => {});
+  } else {Deno.test.ignore(
+      `${name}${unlessThere(false, "models/silero-vad", "published weights")}`,
+      () => {},
+    );}
 }
 
 function readGolden(vadFolder: string): VadGolden {

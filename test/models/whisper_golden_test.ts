@@ -6,6 +6,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { copyWithDisguisedAttention } from "../fixtures/disguised_softmax.ts";
+import { unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { findSpeechFolder, speechTest } from "../fixtures/speech.ts";
 import {
@@ -111,7 +112,7 @@ function gpuSpeechTest(
   fn: (folder: string, backend: WebGpuBackend) => Promise<void>,
 ): void {
   if (speechFolder === undefined) {
-    Deno.test.ignore(`${name} (../shared is not there)`, () => {});
+    Deno.test.ignore(`${name}${unlessThere(false, "models", "published weights")}`, () => {});
     return;
   }
   gpuTest(name, async (gpu) => await fn(speechFolder, await WebGpuBackend.create(gpu)));

@@ -1,13 +1,17 @@
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Tokenizer } from "@huggingface/tokenizers";
+import { byteFallbackTokenizer, unigramTokenizer } from "./made_tokenizers.ts";
+import { unlessThere } from "../../fixtures/goldens.ts";
 
 /** Tokenizers of every decoder there is: byte-level, with and without clean-up, byte fallback, WordPiece. */
 export const TOKENIZER_FOLDERS = [
   "models/hearth-demo-chat",
+  "made/byte-fallback",
+  "made/unigram",
   "../shared/models/chat-gptneo-3m",
-  "../shared/models/hearth-demo-asr",
-  "../shared/models/hearth-demo-embed",
+  "models/hearth-demo-asr",
+  "models/hearth-demo-embed",
   "../shared/models/embed-m2v",
   "../shared/models/stories260k-llama",
   "../shared/tokenizers/all-MiniLM-L6-v2",
@@ -15,6 +19,13 @@ export const TOKENIZER_FOLDERS = [
   "../shared/tokenizers/smollm-360m-instruct",
   "../shared/tokenizers/whisper-tiny",
 ];
+
+type Json = Readonly<Record<string, unknown>>;
+
+const MADE: Readonly<Record<string, () => Json>> = {
+  "made/byte-fallback": byteFallbackTokenizer,
+  "made/unigram": unigramTokenizer,
+};
 
 /** A tokenizer and what `tokenizer.json` says of its decoder. */
 export interface LoadedTokenizer {
@@ -29,15 +40,25 @@ export function tokenizerTest(
   folder: string,
   test: (loaded: LoadedTokenizer) => void,
 ): void {
+  const make = MADE[folder];
+  if (make !== undefined) {
+    Deno.test(`${name} (${folder})`, () => test(describe(make(), {})));
+    return;
+  }
   const path = fileURLToPath(new URL(`../../../${folder}`, import.meta.url));
   const ignore = !existsSync(path);
-  const fullName = `${name} (${folder.split("/").at(-1)}${ignore ? ": no such folder" : ""})`;
+  const shared = folder.replace("../shared/", "");
+  const note = unlessThere(!ignore, shared, "a published tokenizer of a form that has others");
+  const fullName = `${name} (${folder.split("/").at(-1)})${note}`;
   Deno.test({ name: fullName, ignore, fn: () => test(load(path)) });
 }
 
 function load(path: string): LoadedTokenizer {
   const read = (file: string) => JSON.parse(Deno.readTextFileSync(`${path}/${file}`));
-  const json = read("tokenizer.json");
-  const tokenizer = new Tokenizer(json, read("tokenizer_config.json"));
-  return { tokenizer, decoder: json.decoder, vocabSize: tokenizer.get_vocab().size };
+  return describe(read("tokenizer.json"), read("tokenizer_config.json"));
+}
+
+function describe(json: Json, config: Json): LoadedTokenizer {
+  const tokenizer = new Tokenizer(json, config);
+  return { tokenizer, decoder: json["decoder"], vocabSize: tokenizer.get_vocab().size };
 }

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { LongTextEncoder } from "../../../src/models/long_text.ts";
+import { unlessThere } from "../../fixtures/goldens.ts";
 
 const SHARED = fileURLToPath(new URL("../../../../shared/tokenizers", import.meta.url));
 const MODELS = fileURLToPath(new URL("../../../models", import.meta.url));
@@ -39,9 +40,9 @@ for (
   ]
 ) {
   const ignore = !existsSync(folder);
-  Deno.test(`LongTextEncoder gives ${folder.split("/").at(-1)}'s own tokens of a long text`, {
-    ignore,
-  }, () => {
+  const name = folder.split("/").at(-1)!;
+  const note = unlessThere(!ignore, `tokenizers/${name}`, "a published tokenizer");
+  Deno.test(`LongTextEncoder gives ${name}'s own tokens of a long text${note}`, { ignore }, () => {
     const { encode, long } = load(folder);
     const text = PROSE.repeat(800);
     assert.ok(text.length > 100_000);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { argmax, CutRunner, TestSequence } from "./cut_runner.ts";
 import { distance } from "./compare.ts";
 import { WholeGraph } from "./whole_graph.ts";
+import { unlessThere } from "../../fixtures/goldens.ts";
 
 const BUILT_IN = new URL("../../../models/", import.meta.url).pathname;
 const SHARED = new URL("../../../../shared/models/", import.meta.url).pathname;
@@ -60,16 +61,14 @@ function readConversations(folder: string): Conversation[] {
 }
 
 for (const { folder, file, tolerance } of CASES) {
-  const name = `${folder.split("/").at(-1)}/${file}`;
+  const model = folder.split("/").at(-1)!;
+  const name = `${model}/${file}`;
   const path = `${folder}/onnx/${file}`;
   const ignore = !exists(path);
-  if (ignore) {
-    // deno-lint-ignore no-console
-    console.warn(`skipped: ${name} is not beside the repository (../shared/models)`);
-  }
+  const note = unlessThere(!ignore, `models/${model}`, "another architecture's weights");
 
   Deno.test({
-    name: `splitGraph() of ${name}: two sequences packed give the whole graph's logits`,
+    name: `splitGraph() of ${name}: two sequences packed give the whole graph's logits${note}`,
     ignore,
     fn: async () => {
       await using whole = await WholeGraph.open(await Deno.readFile(path));
@@ -106,7 +105,7 @@ for (const { folder, file, tolerance } of CASES) {
   });
 
   Deno.test({
-    name: `splitGraph() of ${name}: greedy tokens are the golden ones`,
+    name: `splitGraph() of ${name}: greedy tokens are the golden ones${note}`,
     ignore,
     fn: async () => {
       await using cut = await CutRunner.openFile(path);

@@ -1,0 +1,92 @@
+/**
+ * Tokenizers of forms that no built-in model has, made here as `tokenizer.json` writes them.
+ *
+ * @module
+ */
+
+const SPACE = "▁";
+const LETTERS = [..."abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-"];
+const MERGES: readonly (readonly [string, string])[] = [
+  [SPACE, "t"],
+  ["h", "e"],
+  [`${SPACE}t`, "he"],
+  ["i", "n"],
+  ["in", "g"],
+  ["l", "l"],
+];
+
+function common(rest: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const special = { single_word: false, lstrip: false, rstrip: false, normalized: false };
+  return {
+    version: "1.0",
+    truncation: null,
+    padding: null,
+    added_tokens: ["<unk>", "<s>", "</s>"].map((content, id) => ({
+      id,
+      content,
+      special: true,
+      ...special,
+    })),
+    pre_tokenizer: null,
+    post_processor: null,
+    ...rest,
+  };
+}
+
+/** Llama's form: what is not in the vocabulary is spelled in bytes, and words begin with a sign. */
+export function byteFallbackTokenizer(): Readonly<Record<string, unknown>> {
+  const bytes = Array.from(
+    { length: 256 },
+    (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`,
+  );
+  const merged = MERGES.map((pair) => pair.join(""));
+  const tokens = ["<unk>", "<s>", "</s>", ...bytes, SPACE, ...LETTERS, ...merged];
+  return common({
+    normalizer: {
+      type: "Sequence",
+      normalizers: [
+        { type: "Prepend", prepend: SPACE },
+        { type: "Replace", pattern: { String: " " }, content: SPACE },
+      ],
+    },
+    decoder: {
+      type: "Sequence",
+      decoders: [
+        { type: "Replace", pattern: { String: SPACE }, content: " " },
+        { type: "ByteFallback" },
+        { type: "Fuse" },
+        { type: "Strip", content: " ", start: 1, stop: 0 },
+      ],
+    },
+    model: {
+      type: "BPE",
+      dropout: null,
+      unk_token: "<unk>",
+      continuing_subword_prefix: null,
+      end_of_word_suffix: null,
+      fuse_unk: true,
+      byte_fallback: true,
+      vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
+      merges: MERGES.map((pair) => pair.join(" ")),
+    },
+  });
+}
+
+/** SentencePiece's other form: pieces with scores, of which the likeliest row is taken. */
+export function unigramTokenizer(): Readonly<Record<string, unknown>> {
+  const pieces = [SPACE, `${SPACE}the`, "ing", ...LETTERS];
+  const metaspace = { type: "Metaspace", replacement: SPACE, prepend_scheme: "always" };
+  return common({
+    normalizer: null,
+    pre_tokenizer: { ...metaspace, split: true },
+    decoder: { ...metaspace, split: true },
+    model: {
+      type: "Unigram",
+      unk_id: 0,
+      vocab: [
+        ...["<unk>", "<s>", "</s>"].map((token) => [token, 0]),
+        ...pieces.map((piece, at) => [piece, -2 - at / 100 + piece.length / 10]),
+      ],
+    },
+  });
+}
