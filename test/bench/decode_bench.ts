@@ -7,6 +7,7 @@
  *
  * @module
  */
+import { basename } from "node:path";
 import type { Backend } from "../../src/backend/backend.ts";
 import { benchEachDevice, type IsWanted } from "./each_device.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
@@ -18,6 +19,7 @@ import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
+import { smallQwen3Folder } from "./real/qwen3.ts";
 import { median, printTable, time } from "./report.ts";
 
 const ROUNDS = 5;
@@ -30,6 +32,9 @@ interface Case {
   readonly vocabSize: number;
 }
 
+/** Qwen3-0.6B's graph, a quarter as wide. */
+const SMALL_TWIN = "qwen3-small-twin";
+
 const CASES: Readonly<Record<string, readonly Case[]>> = {
   cpu: [
     { model: "hearth-demo-chat", dtype: "q4", vocabSize: 2000 },
@@ -38,6 +43,7 @@ const CASES: Readonly<Record<string, readonly Case[]>> = {
   webgpu: [
     { model: "hearth-demo-chat", dtype: "q4f16", vocabSize: 2000 },
     { model: "stories260k-llama", dtype: "fp32", vocabSize: 500 },
+    { model: SMALL_TWIN, dtype: "q4f16", vocabSize: 2000 },
   ],
 };
 
@@ -62,7 +68,11 @@ function ours(engine: EngineLoop): Contender {
 }
 
 /** One after the other, as its pipeline serves requests that arrive by themselves. */
-async function theirs(transformers: Transformers, { model, dtype }: Case): Promise<Contender> {
+async function theirs(
+  transformers: Transformers,
+  model: string,
+  { dtype }: Case,
+): Promise<Contender> {
   const decoder = await transformers.AutoModelForCausalLM.from_pretrained(model, {
     dtype: dtype as "fp32",
     device: "auto",
@@ -158,7 +168,7 @@ async function benchCase(
   backend: Backend,
   device: GPUDevice | undefined,
 ): Promise<string[][]> {
-  const folder = findModelFolder(one.model);
+  const folder = one.model === SMALL_TWIN ? await smallQwen3Folder() : findModelFolder(one.model);
   if (folder === undefined) return [[`${one.model} is not there`, "", "", "", ""]];
   const transformers = await loadTransformers({
     backend: peerBackend(device),
@@ -166,7 +176,10 @@ async function benchCase(
   });
   const label = `${one.model} ${one.dtype}`;
   return await withEngine({ backend, folder, dtype: one.dtype }, async (engine) => {
-    const contenders = { ours: ours(engine), theirs: await theirs(transformers, one) };
+    const contenders = {
+      ours: ours(engine),
+      theirs: await theirs(transformers, basename(folder), one),
+    };
     const rate = await compareThroughput(contenders, one);
     const rows = [1, NUM_STREAMS].map((numStreams) => {
       const [mine, other] = [rate(`ours ${numStreams}`), rate(`theirs ${numStreams}`)];

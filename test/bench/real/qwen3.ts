@@ -26,6 +26,21 @@ export const QWEN3 = {
   pad: 151_643,
 } as const;
 
+/** Its depth, and rows of a quarter: what a step costs the host, where the device has little to do. */
+export const SMALL_QWEN3: Qwen3Sizes = {
+  ...QWEN3,
+  hidden: 256,
+  intermediate: 768,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 64,
+  vocab: 2048,
+  positions: 2048,
+};
+
+/** Sizes of a twin. */
+export type Qwen3Sizes = { readonly [Name in keyof typeof QWEN3]: number };
+
 /** Weights that share a scale. */
 const BLOCK = 32;
 const SEED = 1;
@@ -37,42 +52,56 @@ export type Qwen3Dtype = "q4" | "q4f16";
 export async function qwen3Folder(dtypes: readonly Qwen3Dtype[]): Promise<string> {
   return await twinFolder(`qwen3-0.6b-${dtypes.join("-")}-1`, async (folder) => {
     await copyTokenizer("qwen3", folder);
-    await writeTwinFiles(folder, {
-      "config.json": {
-        architectures: ["Qwen3ForCausalLM"],
-        model_type: "qwen3",
-        hidden_size: QWEN3.hidden,
-        intermediate_size: QWEN3.intermediate,
-        num_hidden_layers: QWEN3.layers,
-        num_attention_heads: QWEN3.heads,
-        num_key_value_heads: QWEN3.kvHeads,
-        head_dim: QWEN3.headDim,
-        vocab_size: QWEN3.vocab,
-        max_position_embeddings: QWEN3.positions,
-        rms_norm_eps: QWEN3.epsilon,
-        rope_theta: QWEN3.ropeTheta,
-        tie_word_embeddings: true,
-        bos_token_id: QWEN3.pad,
-        eos_token_id: QWEN3.eos,
-      },
-      "generation_config.json": {
-        bos_token_id: QWEN3.pad,
-        eos_token_id: [QWEN3.eos, QWEN3.pad],
-        pad_token_id: QWEN3.pad,
-        do_sample: true,
-        temperature: 0.6,
-        top_k: 20,
-        top_p: 0.95,
-      },
-    });
+    await writeConfig(folder, QWEN3);
     for (const dtype of dtypes) {
-      await writeTwinFiles(folder, { [join("onnx", `model_${dtype}.onnx`)]: buildGraph(dtype) });
+      await writeTwinFiles(folder, {
+        [join("onnx", `model_${dtype}.onnx`)]: buildGraph(dtype, QWEN3),
+      });
     }
   });
 }
 
-function buildGraph(dtype: Qwen3Dtype): Uint8Array<ArrayBuffer> {
-  const { hidden, intermediate, layers, heads, kvHeads, headDim, vocab, epsilon } = QWEN3;
+/** The folder of the small twin in q4f16, without a tokenizer; written if need be. */
+export async function smallQwen3Folder(): Promise<string> {
+  return await twinFolder("qwen3-small-q4f16-1", async (folder) => {
+    await writeConfig(folder, SMALL_QWEN3);
+    await writeTwinFiles(folder, { "onnx/model_q4f16.onnx": buildGraph("q4f16", SMALL_QWEN3) });
+  });
+}
+
+async function writeConfig(folder: string, sizes: Qwen3Sizes): Promise<void> {
+  await writeTwinFiles(folder, {
+    "config.json": {
+      architectures: ["Qwen3ForCausalLM"],
+      model_type: "qwen3",
+      hidden_size: sizes.hidden,
+      intermediate_size: sizes.intermediate,
+      num_hidden_layers: sizes.layers,
+      num_attention_heads: sizes.heads,
+      num_key_value_heads: sizes.kvHeads,
+      head_dim: sizes.headDim,
+      vocab_size: sizes.vocab,
+      max_position_embeddings: sizes.positions,
+      rms_norm_eps: sizes.epsilon,
+      rope_theta: sizes.ropeTheta,
+      tie_word_embeddings: true,
+      bos_token_id: sizes.pad,
+      eos_token_id: sizes.eos,
+    },
+    "generation_config.json": {
+      bos_token_id: sizes.pad,
+      eos_token_id: [sizes.eos, sizes.pad],
+      pad_token_id: sizes.pad,
+      do_sample: true,
+      temperature: 0.6,
+      top_k: 20,
+      top_p: 0.95,
+    },
+  });
+}
+
+function buildGraph(dtype: Qwen3Dtype, sizes: Qwen3Sizes): Uint8Array<ArrayBuffer> {
+  const { hidden, intermediate, layers, heads, kvHeads, headDim, vocab, epsilon } = sizes;
   const element = dtype === "q4f16" ? "float16" : "float32";
   const graph = new GraphBuilder();
   const random = new Random(SEED);
@@ -149,7 +178,7 @@ function buildGraph(dtype: Qwen3Dtype): Uint8Array<ArrayBuffer> {
     attributes: { axis: 0 },
   });
   const totalLength = node("Cast", [total], `${reformat}/Gather/Cast/output_0`, toInt32);
-  addRotary(elements);
+  addRotary(sizes, elements);
 
   const table = elements(
     "model.embed_tokens.weight",
@@ -267,9 +296,9 @@ function buildGraph(dtype: Qwen3Dtype): Uint8Array<ArrayBuffer> {
 
 /** Cosines and sines of every position, `[positions, headDim / 2]`. */
 function addRotary(
+  { positions, headDim, ropeTheta }: Qwen3Sizes,
   add: (name: string, shape: readonly number[], values: Float32Array<ArrayBuffer>) => string,
 ): void {
-  const { positions, headDim, ropeTheta } = QWEN3;
   const half = headDim / 2;
   const angles = Float64Array.from(
     { length: positions * half },
