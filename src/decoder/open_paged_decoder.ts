@@ -62,11 +62,13 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   });
   for (const session of sessions) opened.defer(() => session.release());
   const embeddings = cut.tokens.kind === "embeddings" ? await openEmbeddings(options) : undefined;
+  opened.defer(() => embeddings?.dispose());
   const decoder = new PagedDecoder({
     ...{ backend, cut, embeddings, sessions, weights, attention, limits },
     processLogits: options.processLogits,
   });
   await compile(decoder, { ...options, weights, attention });
+  options.onProgress(1);
   opened.move();
   return decoder;
 }

@@ -16,7 +16,11 @@ const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
 const CONTEXT_LENGTH = 32;
 const BLOCK_SIZE = 16;
 
-async function openDecoder(backend: Backend, name: string): Promise<PagedDecoder> {
+async function openDecoder(
+  backend: Backend,
+  name: string,
+  onProgress: (fraction: number) => void = () => {},
+): Promise<PagedDecoder> {
   await using files = new FolderFiles(EXPORTS);
   const model = await readModel(files, `${name}.onnx`);
   const result = splitGraph(model, { contextLength: CONTEXT_LENGTH });
@@ -34,7 +38,7 @@ async function openDecoder(backend: Backend, name: string): Promise<PagedDecoder
       sharesBlocks: false,
     },
     openEmbedding: () => Promise.reject(new Error("The graph takes ids.")),
-    onProgress: () => {},
+    onProgress,
   });
 }
 
@@ -63,3 +67,12 @@ for (const name of ["llama_script_17", "gemma2_script_17", "qwen3_dynamo_18"]) {
     await decoder.dispose();
   });
 }
+
+gpuTest("openPagedDecoder() tells the share that is loaded, up to all of it", async (gpu) => {
+  const told: number[] = [];
+  const backend = await WebGpuBackend.create(gpu);
+  const decoder = await openDecoder(backend, "llama_script_17", (share) => told.push(share));
+  assert.equal(told.at(-1), 1);
+  assert.deepEqual(told, told.toSorted((a, b) => a - b));
+  await decoder.dispose();
+});
