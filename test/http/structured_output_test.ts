@@ -162,6 +162,8 @@ Deno.test("hostile schemas, patterns and grammars are refused, and others are an
   await using app = await new TestApp().ready();
   const fields = hostileFields();
   assert.ok(fields.length >= 300, String(fields.length));
+  const sizes = fields.map((field) => JSON.stringify(field).length);
+  assert.equal(sizes.filter((size) => size > 9_000_000).length, 2, "schemas of 10 MB");
   let isOver = false;
   let numAnswered = 0;
   const others = (async () => {

@@ -53,6 +53,10 @@ export interface CallFormat {
   readonly markers: readonly string[];
   /** The ids that its templates take; those of OpenAI's form if absent. */
   readonly newCallId?: () => string;
+  /** Makes of any id one that its templates take, always the same. */
+  readonly callIdOf?: (id: string) => string;
+  /** A call as its models write it, without the markup around it; as JSON if absent. */
+  readonly writeCall?: (name: string, values: unknown) => string;
   /** Reads an answer from its beginning to its end. */
   parse(parsing: CallParsing): Parsing;
   readonly markup: CallMarkup;

@@ -189,3 +189,9 @@ export function pythonCallGrammar(called: ToolFunction, param: string): GrammarS
     items: [text(`${called.name}(`), listGrammar(named, ", "), text(")")],
   };
 }
+
+/** The same of values. */
+export function writePythonCall(name: string, values: unknown): string {
+  const named = Object.entries(typeof values === "object" ? values ?? {} : {});
+  return `${name}(${named.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(", ")})`;
+}

@@ -9,6 +9,7 @@ import { HearthError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PromptOptions, ToolFunction } from "../task.ts";
 import type { TemplateMessage } from "./template_message.ts";
+import { tellCalls } from "./told_calls.ts";
 
 /** How a conversation is rendered. */
 export interface RenderOptions extends PromptOptions {
@@ -70,7 +71,7 @@ export class ChatTemplate {
         ...this.#thinkingVariables(options.reasoningEffort),
         ...variables,
         ...this.#toolVariables(functions),
-        messages: this.#withTools(messages, functions),
+        messages: this.#withTools(tellCalls(messages, this.source), functions),
         add_generation_prompt: addsGenerationPrompt,
       });
     } catch (error) {

@@ -22,7 +22,7 @@ export interface TemplateMessage {
 }
 
 /** A call as templates take it. */
-interface TemplateCall {
+export interface TemplateCall {
   readonly id: string;
   readonly type: "function";
   /** Templates write arguments as JSON themselves; a string only where they are none. */

@@ -1,6 +1,6 @@
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { readMarked } from "../marked_calls.ts";
-import { pythonCallGrammar, readPythonCalls } from "../python_call.ts";
+import { pythonCallGrammar, readPythonCalls, writePythonCall } from "../python_call.ts";
 import type { Parsing } from "../text_reader.ts";
 
 const [START, END] = ["<|tool_call_start|>", "<|tool_call_end|>"];
@@ -16,6 +16,7 @@ export const MINICPM: CallFormat = {
   matches: (template) => template.includes(START) && template.includes(`${FENCE}python`),
   markers: [START, END],
   parse: (parsing) => readMarked(parsing, { starts: [START], end: END, readCalls }),
+  writeCall: writePythonCall,
   markup: {
     trigger: START,
     open: `\n${FENCE}python\n`,

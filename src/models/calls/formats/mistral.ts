@@ -13,6 +13,24 @@ function newCallId(): string {
   return Array.from(bytes, (byte) => ID_LETTERS[byte % ID_LETTERS.length]).join("");
 }
 
+const OWN_ID = new RegExp(`^[a-zA-Z0-9]{${ID_LENGTH}}$`);
+
+/** Templates refuse ids of any other form, and conversations that began elsewhere have them. */
+function callIdOf(id: string): string {
+  if (OWN_ID.test(id)) return id;
+  // FNV-1a, 64 bits.
+  let hash = 0xcbf29ce484222325n;
+  for (const byte of new TextEncoder().encode(id)) {
+    hash = BigInt.asUintN(64, (hash ^ BigInt(byte)) * 0x100000001b3n);
+  }
+  const base = BigInt(ID_LETTERS.length);
+  return Array.from({ length: ID_LENGTH }, () => {
+    const letter = ID_LETTERS[Number(hash % base)]!;
+    hash /= base;
+    return letter;
+  }).join("");
+}
+
 const parse = (parsing: CallParsing) =>
   readMarked(parsing, { starts: [START], end: "", readCalls });
 
@@ -26,6 +44,7 @@ export const MISTRAL: CallFormat = {
   matches: (template) => template.includes(START),
   markers: [START, ARGS, CALL_ID],
   newCallId,
+  callIdOf,
   parse,
   markup: {
     trigger: START,
