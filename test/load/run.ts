@@ -111,9 +111,10 @@ async function load(kind: LoadKind): Promise<unknown> {
   const everyMs = Math.max(PROBE_EVERY_MS, Math.ceil(3 * idleMs / 100) * 100);
   const before = served.usage();
   const results: Record<string, unknown> = {};
-  for (const [scenario, { kinds }] of Object.entries(SCENARIOS)) {
+  for (const [scenario, { kinds, isExtra = false }] of Object.entries(SCENARIOS)) {
     if (kinds?.includes(kind) === false) continue;
-    if (!values.scenario.some((part) => scenario.includes(part))) continue;
+    const isNamed = values.scenario.some((part) => part !== "" && scenario.includes(part));
+    if (!isNamed && (isExtra || !values.scenario.includes(""))) continue;
     const ended = new AbortController();
     const { signal } = ended;
     const smalls = probe(sendSmall, { everyMs, signal });

@@ -5,13 +5,16 @@
  */
 import { head, HEAVY, type Hostile, LIGHT, pause, post, raw, type Target } from "./hostile.ts";
 import { largeImages, longRecording } from "./large_media.ts";
-import type { LoadKind } from "./small_requests.ts";
+import { type LoadKind, smallRequest } from "./small_requests.ts";
 import { Tally, time } from "./tally.ts";
 
 const encoder = new TextEncoder();
 const MIB = 1024 * 1024;
 /** Under way at once, of what comes one after the other. */
 const CONCURRENCY = 8;
+const FEW = 4;
+/** So that their media are not those of the small ones beside them. */
+const FIRST_OF_MANY = 1_000_000;
 /** One in so many is a heavy one. */
 const HEAVY_EVERY = 100;
 const NUM_IDLE = 300;
@@ -40,11 +43,14 @@ type Tallies = Record<string, Tally>;
 export interface Scenario {
   /** For which it is something to do; all if absent. */
   readonly kinds?: readonly LoadKind[];
+  /** Whether it is run only where `--scenario` names it. */
+  readonly isExtra?: boolean;
   run(target: Target, options: ScenarioOptions): Promise<Tallies>;
 }
 
 /** By name, in the order in which they are run. */
 export const SCENARIOS: Readonly<Record<string, Scenario>> = {
+  "small requests": { isExtra: true, run: sendSmall },
   "malformed and oversized": { run: sendMixed },
   "300 idle connections": { run: (target) => together(NUM_IDLE, idle, target) },
   "12 bodies of 95 MiB": {
@@ -76,6 +82,20 @@ export const SCENARIOS: Readonly<Record<string, Scenario>> = {
     },
   },
 };
+
+/** As a busy server has them: none hostile. */
+async function sendSmall({ url }: Target, options: ScenarioOptions): Promise<Tallies> {
+  const all = new Tally();
+  let next = 0;
+  const worker = async () => {
+    for (let n = next++; n < options.numRequests; n = next++) {
+      const { path, body } = smallRequest(options.kind, FIRST_OF_MANY + n);
+      await time(all, () => post(url + path, body));
+    }
+  };
+  await Promise.all(Array.from({ length: FEW }, worker));
+  return { all };
+}
 
 async function sendMixed(target: Target, { numRequests }: ScenarioOptions): Promise<Tallies> {
   const tallies: Tallies = {};
