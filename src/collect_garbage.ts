@@ -9,7 +9,7 @@ import { runInNewContext } from "node:vm";
 
 const LOOK_AFTER_MS = 3_000;
 /** Less is not worth a collection, which stops the thread for some tens of milliseconds. */
-const MIN_GARBAGE_BYTES = 32 * 2 ** 20;
+const MIN_GARBAGE_BYTES = 16 * 2 ** 20;
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 /** In use after the last collection that found little. */
