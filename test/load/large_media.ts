@@ -22,6 +22,6 @@ export function largeImages(count: number): string[] {
 
 /** Eight hours of silence as FLAC, 16 kHz. */
 export function longRecording(): Uint8Array<ArrayBuffer> {
-  const numFrames = Math.ceil(8 * 3600 * SAMPLE_RATE_KHZ * 1000 / FRAME_SAMPLES);
+  const numFrames = Math.floor(8 * 3600 * SAMPLE_RATE_KHZ * 1000 / FRAME_SAMPLES);
   return makeFlacSilence({ numFrames, sampleRateKhz: SAMPLE_RATE_KHZ });
 }

@@ -12,10 +12,14 @@ import type { Recogniser } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import type { VoiceActivity } from "./voice_activity.ts";
+import { BusyTurns } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
 /** A minute of uncompressed speech, or several of it packed; longer recordings leave a place to shorter ones. */
 const MAX_SMALL_BYTES = 2 * 2 ** 20;
+
+/** How long decoding holds the thread. */
+const MAX_TURN_MS = 30;
 
 /** What a speech model is made of. */
 export interface AsrModelOptions {
@@ -90,8 +94,15 @@ export class AsrModel implements Model {
     const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
     await using audio = new AudioReader(file, { sampleRateHz, signal });
     const listener = this.#voiceActivity?.listen(sampleRateHz);
+    const turns = new BusyTurns();
+    let turnMs = performance.now();
     const numSamples = await audio.scan(async (samples) => {
       await listener?.push(samples);
+      if (performance.now() - turnMs > MAX_TURN_MS) {
+        // Others are heard while hours of sound are decoded.
+        await turns.next();
+        turnMs = performance.now();
+      }
       signal.throwIfAborted();
     });
     const speech = await listener?.speech(maxSpeechSeconds);
