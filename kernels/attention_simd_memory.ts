@@ -82,7 +82,7 @@ function createMemory(pages: number): WebAssembly.Memory {
 }
 
 /** Addresses of one layer. */
-export interface LayerPlace {
+export interface LayerOffsets {
   /** Of its `Site`. */
   readonly site: number;
   readonly q: number;
@@ -100,7 +100,7 @@ export function placeLayers(
   arena: Arena,
   layers: readonly SimdLayer[],
   limits: SimdLimits,
-): LayerPlace[] {
+): LayerOffsets[] {
   const { maxTokens, numBlocks } = limits;
   const reserveRows = (widthOf: (layer: SimdLayer) => number) =>
     arena.reserve(maxTokens * Math.max(0, ...layers.map(widthOf)));
@@ -148,17 +148,17 @@ function wordOf(x: number): number {
 }
 
 /** Addresses of what the kernels need to know of a step. */
-export interface StepPlace {
+export interface StepOffsets {
   /** Of its `Step`. */
   readonly step: number;
   readonly positions: number;
   readonly queryStarts: number;
   readonly blockTables: number;
-  readonly items: readonly PlacedItems[];
+  readonly items: readonly ItemOffsets[];
 }
 
 /** The items of a step, for all layers of the same heads. */
-interface PlacedItems {
+interface ItemOffsets {
   readonly at: number;
   readonly length: number;
   readonly options: ItemOptions;
@@ -168,14 +168,14 @@ export function placeStep(
   arena: Arena,
   limits: SimdLimits,
   layers: readonly SimdLayer[],
-): StepPlace {
+): StepOffsets {
   const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
   const positions = arena.reserve(maxTokens);
   const queryStarts = arena.reserve(maxSequences + 1);
   const blockTables = arena.reserve(maxSequences * maxBlocksPerSequence);
   // In the order of `Step`; the first two words come with each step.
   const step = arena.place(Uint32Array.of(0, 0, positions, queryStarts, blockTables));
-  const items: PlacedItems[] = [];
+  const items: ItemOffsets[] = [];
   for (const { shape: { heads, kvHeads } } of layers) {
     if (items.some((other) => isFor(other, heads, kvHeads))) continue;
     const joins = { numThreads: limits.threads?.numThreads ?? 1 };
@@ -186,7 +186,7 @@ export function placeStep(
   return { step, positions, queryStarts, blockTables, items };
 }
 
-function isFor({ options }: PlacedItems, heads: number, kvHeads: number): boolean {
+function isFor({ options }: ItemOffsets, heads: number, kvHeads: number): boolean {
   return options.kvHeads === kvHeads && options.group === heads / kvHeads;
 }
 
@@ -196,9 +196,9 @@ export class StepWriter {
   readonly #positions: Int32Array;
   readonly #queryStarts: Int32Array;
   readonly #blockTables: Int32Array;
-  readonly #items: readonly (PlacedItems & { readonly words: Uint32Array; count: number })[];
+  readonly #items: readonly (ItemOffsets & { readonly words: Uint32Array; count: number })[];
 
-  constructor({ buffer }: WebAssembly.Memory, place: StepPlace, limits: SimdLimits) {
+  constructor({ buffer }: WebAssembly.Memory, place: StepOffsets, limits: SimdLimits) {
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
     this.#counts = new Uint32Array(buffer, place.step, 2);
     this.#positions = new Int32Array(buffer, place.positions, maxTokens);

@@ -11,7 +11,7 @@ export const CHUNK = 64;
 /** A token this far below the largest adds less than a float32 rounding to the sum, even 262,144 times. */
 const NEGLIGIBLE = -40;
 
-/** See the module. Its memory, but for the row itself, is allocated when it is made. */
+/** Its memory, but for the row itself, is allocated when it is made. */
 export class ChunkedRow {
   values: Float32Array;
   /** The largest value of each chunk; -infinity where all are NaN. */

@@ -60,7 +60,7 @@ const SPINS = 2000;
 /** Helpers that may be lost before the rest is done without. */
 const MAX_LOSSES = 3;
 
-/** See the module. One belongs to the thread that made it. */
+/** One belongs to the thread that made it. */
 export class KernelThreads {
   /** Threads that work at a time, the caller's own included. */
   readonly numThreads: number;

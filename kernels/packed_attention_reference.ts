@@ -24,9 +24,9 @@ export function attendPacked(
   const { shape: { heads, kvHeads, headSize }, q, k, v, scale, softcap, window } = params;
   for (let s = 0; s < numSequences; s++) {
     for (let token = queryStarts[s]!; token < queryStarts[s + 1]!; token++) {
-      const place = token - queryStarts[s]!;
-      const first = window > 0 ? Math.max(0, place - window) : 0;
-      const end = window > 0 ? Math.min(keyLengths[s]!, place + window + 1) : keyLengths[s]!;
+      const position = token - queryStarts[s]!;
+      const first = window > 0 ? Math.max(0, position - window) : 0;
+      const end = window > 0 ? Math.min(keyLengths[s]!, position + window + 1) : keyLengths[s]!;
       for (let head = 0; head < heads; head++) {
         const kvHead = Math.floor(head * kvHeads / heads);
         const queryAt = token * q.stride + q.offset + head * headSize;

@@ -36,7 +36,7 @@ const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;
 
 /** Addresses in the linear memory, of one batch; `wasm/packed_layout.ts` is the other side. */
-interface Places {
+interface Offsets {
   readonly q: number;
   readonly k: number;
   readonly v: number;
@@ -44,12 +44,12 @@ interface Places {
   readonly site: number;
   readonly batch: number;
   /** By heads. */
-  readonly items: ReadonlyMap<string, PlacedItems>;
+  readonly items: ReadonlyMap<string, ItemOffsets>;
   readonly scratch: number;
   readonly scratchBytes: number;
 }
 
-interface PlacedItems {
+interface ItemOffsets {
   readonly at: number;
   readonly count: number;
 }
@@ -60,7 +60,7 @@ export class SimdPackedAttention {
   readonly #memory = new WebAssembly.Memory({ initial: 1, maximum: MAX_PAGES, shared: true });
   readonly #exports: AttentionExports;
   readonly #threads: KernelThreads;
-  #places: Places | undefined;
+  #offsets: Offsets | undefined;
   #numRows = 0;
   #numKeyRows = 0;
 
@@ -106,7 +106,7 @@ export class SimdPackedAttention {
     const site = reserve(20);
     const batch = reserve(4);
     const starts = [numSequences + 1, numSequences, numSequences].map(reserve);
-    const items = new Map<string, PlacedItems & { readonly words: Uint32Array }>();
+    const items = new Map<string, ItemOffsets & { readonly words: Uint32Array }>();
     for (const { shape } of this.#layers) {
       if (items.has(headsOf(shape))) continue;
       const { heads, kvHeads } = shape;
@@ -121,7 +121,7 @@ export class SimdPackedAttention {
     // A block of rows, and the tiles of one sequence and head.
     const perThread = scratchBytes(headSize) + Math.ceil(maxKeys / TILE) * TILE * headSize * 4;
     const separate = (layer: SimdPackedLayer, width: number) => layer.isPacked ? 0 : width;
-    this.#places = {
+    this.#offsets = {
       site,
       batch,
       items,
@@ -147,13 +147,13 @@ export class SimdPackedAttention {
   /** Where a layer's tensors of this batch go; found anew for each batch, since memory may have moved. */
   inputs(layer: number): PackedInputs {
     const { isPacked, q, k, v } = this.#layers[layer]!;
-    const places = this.#places!;
-    const queries = this.#floats(places.q, this.#numRows * q.stride);
+    const offsets = this.#offsets!;
+    const queries = this.#floats(offsets.q, this.#numRows * q.stride);
     if (isPacked) return { q: queries, k: queries, v: queries };
     return {
       q: queries,
-      k: this.#floats(places.k, this.#numKeyRows * k.stride),
-      v: this.#floats(places.v, this.#numKeyRows * v.stride),
+      k: this.#floats(offsets.k, this.#numKeyRows * k.stride),
+      v: this.#floats(offsets.v, this.#numKeyRows * v.stride),
     };
   }
 
@@ -161,35 +161,35 @@ export class SimdPackedAttention {
   run(layer: number): Float32Array {
     const { shape, q, k, v, scale, softcap, window, isPacked } = this.#layers[layer]!;
     const { heads, kvHeads, headSize } = shape;
-    const places = this.#places!;
+    const offsets = this.#offsets!;
     // In the order of `PackedSite`.
-    this.#words(places.site, 16).set([
+    this.#words(offsets.site, 16).set([
       heads,
       kvHeads,
       headSize,
-      ...[places.q, q.stride, q.offset],
-      ...[isPacked ? places.q : places.k, k.stride, k.offset],
-      ...[isPacked ? places.q : places.v, v.stride, v.offset],
-      places.out,
+      ...[offsets.q, q.stride, q.offset],
+      ...[isPacked ? offsets.q : offsets.k, k.stride, k.offset],
+      ...[isPacked ? offsets.q : offsets.v, v.stride, v.offset],
+      offsets.out,
       0,
       0,
       window,
     ]);
-    this.#floats(places.site + 13 * 4, 2).set([scale, softcap]);
-    const items = places.items.get(headsOf(shape))!;
+    this.#floats(offsets.site + 13 * 4, 2).set([scale, softcap]);
+    const items = offsets.items.get(headsOf(shape))!;
     this.#threads.run({
       kernel: "packedAttention",
       memory: this.#memory,
       exports: this.#exports,
-      site: places.site,
-      step: places.batch,
+      site: offsets.site,
+      step: offsets.batch,
       items: items.at,
       numWorks: items.count,
-      scratch: places.scratch,
-      scratchBytes: places.scratchBytes,
+      scratch: offsets.scratch,
+      scratchBytes: offsets.scratchBytes,
       flops: this.#numPairs * heads * headSize * 4,
     });
-    return this.#floats(places.out, this.#numRows * heads * headSize);
+    return this.#floats(offsets.out, this.#numRows * heads * headSize);
   }
 
   /** Lets the threads forget the memory, which the engine frees once nothing else holds it. */

@@ -10,8 +10,8 @@ import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import type { Transformers } from "../onnx/hook.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
-import type { Session, Tensor } from "../onnx/ort.ts";
-import type { Model } from "../onnx/proto.ts";
+import type { GraphSession, Tensor } from "../onnx/ort.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
@@ -31,7 +31,7 @@ export interface Backend {
   /** Resolves with the reason when the device is gone; never on the CPU. */
   readonly lost: Promise<string>;
   /** Opens a graph without external data, the bytes of its ModelProto; its outputs stay on this device. */
-  openSession(model: Uint8Array): Promise<Session>;
+  openSession(model: Uint8Array): Promise<GraphSession>;
   /**
    * Opens a model whose weights lie among `files`, which may be closed afterwards. Where the runtime maps them from
    * disk they must not change while the session is open.
@@ -39,12 +39,12 @@ export interface Backend {
    * @param weights where the session reads its large weights, which are uploaded; copied into the session if absent.
    * They must outlive it.
    */
-  openModel(model: Model, files: ModelFiles, weights?: DeviceWeights): Promise<Session>;
+  openModel(model: ModelProto, files: ModelFiles, weights?: DeviceWeights): Promise<GraphSession>;
   /**
    * Opens a graph of token embeddings. Where the GPU runs it, the table stays in its file, and token ids are to be
    * given on the CPU.
    */
-  openEmbedding(model: Model, files: ModelFiles): Promise<Session>;
+  openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
   /**
    * Device memory for the weights among `files`, nothing uploaded yet; the caller's to dispose.
    *

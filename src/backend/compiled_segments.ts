@@ -17,14 +17,13 @@ export interface SegmentsOptions {
   /** The backend's own; those that segments were compiled for take operands as they are left. */
   readonly attention: PagedAttention;
   /** Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows. */
-  readonly places: ReadonlyMap<string, GPUBuffer>;
+  readonly buffers: ReadonlyMap<string, GPUBuffer>;
   /** Names of the attentions' outputs, by layer. */
   readonly siteOutputs: readonly string[];
   /** Reads a constant. */
   readonly readFloats: (tensor: StoredTensor) => Promise<Float32Array>;
 }
 
-/** See the module. */
 export interface CompiledSegments {
   /** Most rows of a step. */
   readonly maxRows: number;
@@ -46,7 +45,7 @@ export interface CompiledSegments {
     readonly tensors: ReadonlyMap<string, Tensor>;
   }): void;
   /**
-   * Records the attention that makes `output` on operands as the segment before it left them, into the output's place.
+   * Records the attention that makes `output` on operands as the segment before it left them, into the output's buffer.
    *
    * @returns false where the segment leaves them where the attention finds them by name.
    */

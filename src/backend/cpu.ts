@@ -8,8 +8,8 @@ import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
-import type { Session, Tensor } from "../onnx/ort.ts";
-import type { Model } from "../onnx/proto.ts";
+import type { GraphSession, Tensor } from "../onnx/ort.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import type {
   AttentionOptions,
   Backend,
@@ -31,7 +31,6 @@ import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
-/** See the module. */
 export class CpuBackend implements Backend {
   readonly kind = "cpu";
   readonly hasF16 = false;
@@ -77,15 +76,15 @@ export class CpuBackend implements Backend {
     return this.#threads;
   }
 
-  async openSession(model: Uint8Array): Promise<Session> {
+  async openSession(model: Uint8Array): Promise<GraphSession> {
     return await (await this.#open()).openSession(model);
   }
 
-  async openModel(model: Model, files: ModelFiles): Promise<Session> {
+  async openModel(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
     return await (await this.#open()).openModel(model, files);
   }
 
-  openEmbedding(model: Model, files: ModelFiles): Promise<Session> {
+  openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
     return this.openModel(model, files);
   }
 

@@ -20,7 +20,7 @@ export interface CpuAttentionHelp {
   readonly openSession?: OpenSession | undefined;
 }
 
-/** See the module. The memory of the cache is allocated when it is made. */
+/** The memory of the cache is allocated when it is made. */
 export class CpuAttention implements PagedAttention {
   readonly #sites: readonly AttentionSite[];
   readonly #prompts: PromptAttention | undefined;

@@ -22,7 +22,6 @@ interface Layer extends KeptSite {
   readonly queries: Float32Array;
 }
 
-/** See the module. */
 export class CpuCrossAlignment implements CrossAlignment {
   /** By the attention's place. */
   readonly #layers: ReadonlyMap<number, Layer>;
@@ -48,8 +47,8 @@ export class CpuCrossAlignment implements CrossAlignment {
     else widen(rows, into);
   }
 
-  align({ slot, numTokens, numPlaces }: TakenText): Tensor {
-    const alignment = new Float32Array(numTokens * numPlaces);
+  align({ slot, numTokens, numPositions }: TakenText): Tensor {
+    const alignment = new Float32Array(numTokens * numPositions);
     for (const { params, heads, queries, keysOf } of this.#layers.values()) {
       const { shape: { heads: allHeads, kvHeads, headSize }, write: { q }, attend } = params;
       for (const head of heads) {
@@ -60,14 +59,14 @@ export class CpuCrossAlignment implements CrossAlignment {
         }
         addAlignment(alignment, {
           queries: own,
-          keys: keysOf(Math.floor(head / (allHeads / kvHeads)), slot, numPlaces),
-          ...{ numTokens, numKeys: numPlaces, headSize },
+          keys: keysOf(Math.floor(head / (allHeads / kvHeads)), slot, numPositions),
+          ...{ numTokens, numKeys: numPositions, headSize },
           scale: attend.scale,
           share: 1 / this.#numHeads,
         });
       }
     }
-    return new Tensor("float32", alignment, [numTokens, numPlaces]);
+    return new Tensor("float32", alignment, [numTokens, numPositions]);
   }
 
   /** Lets go of the memory; the engine frees it. */

@@ -14,7 +14,7 @@ import {
   type CrossAttentionOptions,
   type CrossTensors,
   paramsOfCrossSite,
-  stepOfPlaces,
+  stepOfPositions,
   stepOfTokens,
 } from "./cross_attention.ts";
 import type { SiteParams } from "./attention_params.ts";
@@ -24,7 +24,7 @@ import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts
 /** Places that are written at a time: room for all would be as large as the cache itself. */
 const PLACES_AT_ONCE = 64;
 
-/** See the module. All its memory is allocated when it is made. */
+/** All its memory is allocated when it is made. */
 export class CpuCrossAttention implements CrossAttention {
   readonly #sites: readonly AttentionSite[];
   readonly #params: readonly SiteParams[];
@@ -40,12 +40,12 @@ export class CpuCrossAttention implements CrossAttention {
    * @throws {StartupError} when there is not enough memory.
    */
   constructor(
-    { sites, numPlaces, numSlots, maxTokens }: CrossAttentionOptions,
+    { sites, numPositions, numSlots, maxTokens }: CrossAttentionOptions,
     threads?: KernelThreads,
   ) {
     this.#sites = sites;
     this.#params = sites.map((site) => paramsOfCrossSite(site, "f32"));
-    const maxBlocksPerSequence = blocksPerSlot(numPlaces);
+    const maxBlocksPerSequence = blocksPerSlot(numPositions);
     this.#numBlocks = maxBlocksPerSequence;
     this.#lengths = new Int32Array(numSlots);
     this.#kernels = new SimdAttention(
@@ -69,11 +69,11 @@ export class CpuCrossAttention implements CrossAttention {
     slots.forEach((slot, input) => {
       this.#lengths[slot] = length;
       for (let first = 0; first < length; first += PLACES_AT_ONCE) {
-        const numPlaces = Math.min(PLACES_AT_ONCE, length - first);
+        const numPositions = Math.min(PLACES_AT_ONCE, length - first);
         const from = (input * length + first) * width;
-        copy(keys, k, { from, length: numPlaces * width });
-        copy(values, v, { from, length: numPlaces * width });
-        kernels.begin(stepOfPlaces([slot], { first, numPlaces, numBlocks }));
+        copy(keys, k, { from, length: numPositions * width });
+        copy(values, v, { from, length: numPositions * width });
+        kernels.begin(stepOfPositions([slot], { first, numPositions, numBlocks }));
         kernels.write(layer);
       }
     });

@@ -9,7 +9,6 @@ import { Tensor } from "../onnx/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
 import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from "./images.ts";
 
-/** See the module. */
 export class CpuImages implements ImageKernels {
   #elements = new Float32Array();
 

@@ -15,7 +15,6 @@ import {
   paramsOfEncoderSite,
 } from "./packed_attention.ts";
 
-/** See the module. */
 export class CpuPackedAttention implements PackedAttention {
   readonly #sites: readonly EncoderSite[];
   #kernel: SimdPackedAttention | undefined;

@@ -8,21 +8,20 @@ import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { expandQuantized } from "../onnx/expand_quantized.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
-import { loadNative, openSession, releaseNativeSessions, type Session } from "../onnx/ort.ts";
+import { type GraphSession, loadNative, openSession, releaseNativeSessions } from "../onnx/ort.ts";
 import { copyWeights, mapWeights } from "../onnx/pack_model.ts";
-import type { Model } from "../onnx/proto.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import { countCores } from "./cpu_cores.ts";
 
-/** See the module. */
 export interface CpuRuntime {
   readonly name: "native" | "web";
   /** For people. */
   readonly description: string;
   /** Threads that the kernels of the backend may share their work with, as the graphs do. */
   readonly threads: number;
-  openSession(model: Uint8Array): Promise<Session>;
+  openSession(model: Uint8Array): Promise<GraphSession>;
   /** See {@linkcode Backend.openModel}. */
-  openModel(model: Model, files: ModelFiles): Promise<Session>;
+  openModel(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
   /** Frees what is still open. */
   dispose(): Promise<void>;
 }

@@ -13,7 +13,6 @@ import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 type Floats = Float32Array<ArrayBuffer> | Float16Array<ArrayBuffer>;
 
-/** See the module. */
 export class CpuSpeech implements SpeechKernels {
   readonly #options: SpeechOptions;
   readonly #logMel: ReferenceLogMel;

@@ -28,10 +28,10 @@ export interface TakenText {
   readonly slot: number;
   readonly numTokens: number;
   /** Of the encoder's places, how many from the first on the text may lie along. */
-  readonly numPlaces: number;
+  readonly numPositions: number;
 }
 
-/** See the module. One text at a time; all memory is allocated when it is made. */
+/** One text at a time; all memory is allocated when it is made. */
 export interface CrossAlignment {
   /**
    * Takes queries at attention `layer`; those of attentions that have no part in it are left alone.
@@ -43,7 +43,7 @@ export interface CrossAlignment {
   /**
    * Aligns the text that was taken; `kernels/alignment_reference.ts` has the formula.
    *
-   * @returns f32 `[numTokens, numPlaces]`, good until the next call.
+   * @returns f32 `[numTokens, numPositions]`, good until the next call.
    */
   align(text: TakenText): Tensor;
   dispose(): void;

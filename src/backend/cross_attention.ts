@@ -16,7 +16,7 @@ export interface CrossAttentionOptions {
   /** The decoder's attentions to the encoder's output, in their order; what they name as k and v is not looked at. */
   readonly sites: readonly AttentionSite[];
   /** Most places of the encoder's output for one input. */
-  readonly numPlaces: number;
+  readonly numPositions: number;
   /** Inputs whose keys and values are kept at a time. */
   readonly numSlots: number;
   /** Most inputs that are kept in one call. */
@@ -25,13 +25,12 @@ export interface CrossAttentionOptions {
   readonly maxTokens: number;
 }
 
-/** Keys and values, `[inputs, places, kvHeads, headDim]`, of the site's dtype; at most `numPlaces`. */
+/** Keys and values, `[inputs, places, kvHeads, headDim]`, of the site's dtype; at most `numPositions`. */
 export interface CrossTensors {
   readonly keys: Tensor;
   readonly values: Tensor;
 }
 
-/** See the module. */
 export interface CrossAttention {
   /** Keeps the keys and values of one site, input `i` in slot `slots[i]`; at most `maxInputs`. */
   keep(layer: number, tensors: CrossTensors, slots: readonly number[]): void;
@@ -53,8 +52,8 @@ export interface CrossAttention {
 export const PLACES_PER_BLOCK = 16;
 
 /** Blocks that an input's keys take. */
-export function blocksPerSlot(numPlaces: number): number {
-  return Math.ceil(numPlaces / PLACES_PER_BLOCK);
+export function blocksPerSlot(numPositions: number): number {
+  return Math.ceil(numPositions / PLACES_PER_BLOCK);
 }
 
 /** A site in the kernels' terms. Its keys and values come as rows of their own. */
@@ -64,22 +63,22 @@ export function paramsOfCrossSite(site: AttentionSite, elem: Elem): SiteParams {
   return { ...params, write: { ...params.write, k: rows, v: rows } };
 }
 
-/** The step that writes `numPlaces` places of each input from `first` on, as kernels want it. */
-export function stepOfPlaces(
+/** The step that writes `numPositions` places of each input from `first` on, as kernels want it. */
+export function stepOfPositions(
   slots: readonly number[],
-  { first, numPlaces, numBlocks }: {
+  { first, numPositions, numBlocks }: {
     readonly first: number;
-    readonly numPlaces: number;
+    readonly numPositions: number;
     readonly numBlocks: number;
   },
 ): PackedStep {
-  const numTokens = slots.length * numPlaces;
+  const numTokens = slots.length * numPositions;
   return {
     sequences: slots,
     numTokens,
-    positions: Int32Array.from({ length: numTokens }, (_, token) => first + token % numPlaces),
-    queryStarts: Int32Array.from({ length: slots.length + 1 }, (_, s) => s * numPlaces),
-    kvLengths: new Int32Array(slots.length).fill(first + numPlaces),
+    positions: Int32Array.from({ length: numTokens }, (_, token) => first + token % numPositions),
+    queryStarts: Int32Array.from({ length: slots.length + 1 }, (_, s) => s * numPositions),
+    kvLengths: new Int32Array(slots.length).fill(first + numPositions),
     blockTables: Int32Array.from(
       { length: slots.length * numBlocks },
       (_, i) => slots[Math.floor(i / numBlocks)]! * numBlocks + i % numBlocks,
@@ -99,7 +98,7 @@ export function stepOfTokens(
   { lengths, numBlocks }: { readonly lengths: Int32Array; readonly numBlocks: number },
 ): PackedStep {
   return {
-    ...stepOfPlaces(slots, { first: 0, numPlaces: 1, numBlocks }),
+    ...stepOfPositions(slots, { first: 0, numPositions: 1, numBlocks }),
     positions: Int32Array.from(slots, (slot) => lengths[slot]! - 1),
     kvLengths: Int32Array.from(slots, (slot) => lengths[slot]!),
   };

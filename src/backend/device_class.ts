@@ -7,7 +7,6 @@ import type { DeviceChoice } from "../config.ts";
 import { findAdapter } from "../gpu/device.ts";
 import type { Backend } from "./backend.ts";
 
-/** See the module. */
 export type DeviceClass = "gpuWithF16" | "gpu" | "cpu";
 
 /** The class of an open device. */

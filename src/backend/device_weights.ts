@@ -7,7 +7,7 @@
 import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
-import type { Dtype } from "../onnx/dtype.ts";
+import type { TensorType } from "../onnx/dtype.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 
@@ -24,7 +24,7 @@ export interface DeviceTensor {
   readonly buffer: GPUBuffer;
   readonly offset: number;
   readonly size: number;
-  readonly dtype: Dtype;
+  readonly dtype: TensorType;
   readonly dims: readonly number[];
 }
 
@@ -34,7 +34,7 @@ export interface DeviceWeightsOptions {
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
-/** See the module. It owns its buffers. */
+/** It owns its buffers. */
 export class DeviceWeights {
   readonly #gpu: GpuContext;
   readonly #files: ModelFiles;

@@ -8,7 +8,7 @@ import type { SimdAttention } from "../../kernels/attention_simd.ts";
 import type { RowLayout } from "../../kernels/kv_write.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import { CAUSAL_INPUTS, causalAttentionModel } from "../onnx/attention_model.ts";
-import { type Session, Tensor } from "../onnx/ort.ts";
+import { type GraphSession, Tensor } from "../onnx/ort.ts";
 import { writeModel } from "../onnx/proto_write.ts";
 import type { SiteParams } from "./attention_params.ts";
 
@@ -16,14 +16,13 @@ import type { SiteParams } from "./attention_params.ts";
 const MIN_QUERIES = 32;
 
 /** What opens a graph on ONNX Runtime. */
-export type OpenSession = (model: Uint8Array) => Promise<Session>;
+export type OpenSession = (model: Uint8Array) => Promise<GraphSession>;
 
-/** See the module. */
 export class PromptAttention {
   readonly #layers: readonly SiteParams[];
   readonly #openSession: OpenSession;
   /** By what makes them differ; opened when a first prompt comes. */
-  readonly #sessions = new Map<string, Promise<Session>>();
+  readonly #sessions = new Map<string, Promise<GraphSession>>();
   /** Used again and again, since one run is over before the next begins. */
   readonly #buffers = new Map<string, Float32Array<ArrayBuffer>>();
 
@@ -103,7 +102,7 @@ export class PromptAttention {
     this.#buffers.clear();
   }
 
-  #sessionOf(layer: number): Promise<Session> {
+  #sessionOf(layer: number): Promise<GraphSession> {
     const { shape: { heads, kvHeads, headSize }, attend } = this.#layers[layer]!;
     const { scale, softcap, window } = attend;
     const attention = { heads, kvHeads, headSize, scale, softcap, window };

@@ -9,9 +9,9 @@ import { Readback } from "../gpu/readback.ts";
 import { loadTransformers, type Transformers } from "../onnx/hook.ts";
 import { takeLookup } from "../onnx/embedding_lookup.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
-import { openSession, type Session, Tensor } from "../onnx/ort.ts";
+import { type GraphSession, openSession, Tensor } from "../onnx/ort.ts";
 import { copyWeights } from "../onnx/pack_model.ts";
-import type { Model } from "../onnx/proto.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import { liftWeights } from "../onnx/weight_inputs.ts";
 import type {
   AttentionOptions,
@@ -41,7 +41,6 @@ import { WebGpuSpeech } from "./webgpu_speech.ts";
 /** A step brings back 8 bytes a sequence, or 168 with log-probabilities. */
 const MAX_READ_BYTES = 2 ** 20;
 
-/** See the module. */
 export class WebGpuBackend implements Backend {
   readonly kind = "webgpu";
   readonly runtime = "web";
@@ -76,11 +75,15 @@ export class WebGpuBackend implements Backend {
     return new WebGpuBackend(gpu, { readback, failure });
   }
 
-  async openSession(model: Uint8Array): Promise<Session> {
+  async openSession(model: Uint8Array): Promise<GraphSession> {
     return this.#inOrder(await openSession(model, { device: this.#gpu.device }));
   }
 
-  async openModel(model: Model, files: ModelFiles, weights?: DeviceWeights): Promise<Session> {
+  async openModel(
+    model: ModelProto,
+    files: ModelFiles,
+    weights?: DeviceWeights,
+  ): Promise<GraphSession> {
     const lifted = weights ? liftWeights(model) : { model, weights: [] };
     await weights?.upload(lifted.weights);
     const { bytes, externalData } = await copyWeights(lifted.model, files);
@@ -90,7 +93,7 @@ export class WebGpuBackend implements Backend {
   }
 
   /** The session, running after what was recorded. */
-  #inOrder(session: Session): Session {
+  #inOrder(session: GraphSession): GraphSession {
     return {
       ...session,
       run: (feeds, fetches) => {
@@ -100,7 +103,7 @@ export class WebGpuBackend implements Backend {
     };
   }
 
-  async openEmbedding(model: Model, files: ModelFiles): Promise<Session> {
+  async openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
     const taken = takeLookup(model);
     if (taken === undefined) return await this.openModel(model, files);
     const { lookup, rest: { graph } } = taken;
@@ -219,9 +222,9 @@ export class WebGpuBackend implements Backend {
 
 /** A session that is given the same tensors at every run. */
 function withInputs(
-  session: Session,
+  session: GraphSession,
   given: readonly (readonly [string, DeviceTensor])[],
-): Session {
+): GraphSession {
   if (given.length === 0) return session;
   const tensors = Object.fromEntries(given.map(([name, { buffer, dtype, dims }]) => [
     name,

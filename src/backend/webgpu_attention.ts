@@ -40,7 +40,7 @@ export interface OperandBuffers {
 /** Records the attention of one site on operands in one form. */
 export type AttentionForm = (buffers: OperandBuffers) => void;
 
-/** See the module. All its memory is allocated when it is made. */
+/** All its memory is allocated when it is made. */
 export class WebGpuAttention implements PagedAttention {
   readonly #gpu: GpuContext;
   readonly #options: AttentionOptions;

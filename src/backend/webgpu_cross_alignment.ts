@@ -24,7 +24,6 @@ interface Layer {
   readonly rowBytes: number;
 }
 
-/** See the module. */
 export class WebGpuCrossAlignment implements CrossAlignment {
   readonly #gpu: GpuContext;
   readonly #kernel: Alignment;
@@ -36,15 +35,15 @@ export class WebGpuCrossAlignment implements CrossAlignment {
   constructor(
     gpu: GpuContext,
     { sites, maxTokens }: CrossAlignmentOptions,
-    { kept, numPlaces }: { readonly kept: readonly KeptKeys[]; readonly numPlaces: number },
+    { kept, numPositions }: { readonly kept: readonly KeptKeys[]; readonly numPositions: number },
   ) {
     this.#gpu = gpu;
-    this.#blocksPerSlot = blocksPerSlot(numPlaces);
+    this.#blocksPerSlot = blocksPerSlot(numPositions);
     const layers = sites.map(({ layer, heads }) => {
       const { shape, write, attend } = kept[layer]!.params;
       return { shape, q: write.q, scale: attend.scale, heads };
     });
-    this.#kernel = new Alignment(gpu, layers, { maxTokens, maxKeys: numPlaces });
+    this.#kernel = new Alignment(gpu, layers, { maxTokens, maxKeys: numPositions });
     this.#layers = new Map(sites.map(({ layer }) => {
       const { params: { shape, write }, kCache } = kept[layer]!;
       const rowBytes = write.q.stride * sizeOf(shape.elem);
@@ -67,14 +66,14 @@ export class WebGpuCrossAlignment implements CrossAlignment {
     this.#gpu.commands.submit(encoder);
   }
 
-  align({ slot, numTokens, numPlaces }: TakenText): Tensor {
-    const text = { numTokens, numKeys: numPlaces, firstBlock: slot * this.#blocksPerSlot };
+  align({ slot, numTokens, numPositions }: TakenText): Tensor {
+    const text = { numTokens, numKeys: numPositions, firstBlock: slot * this.#blocksPerSlot };
     const encoder = this.#gpu.device.createCommandEncoder();
     this.#kernel.encode(encoder, text, [...this.#layers.values()]);
     this.#gpu.commands.submit(encoder);
     return Tensor.fromGpuBuffer(this.#kernel.result, {
       dataType: "float32",
-      dims: [numTokens, numPlaces],
+      dims: [numTokens, numPositions],
     });
   }
 

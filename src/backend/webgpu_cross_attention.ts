@@ -19,7 +19,7 @@ import {
   type CrossTensors,
   paramsOfCrossSite,
   PLACES_PER_BLOCK,
-  stepOfPlaces,
+  stepOfPositions,
   stepOfTokens,
 } from "./cross_attention.ts";
 import { WebGpuCrossAlignment } from "./webgpu_cross_alignment.ts";
@@ -40,7 +40,7 @@ interface Steps {
   readonly attend: StepBuffer;
 }
 
-/** See the module. All its memory is allocated when it is made. */
+/** All its memory is allocated when it is made. */
 export class WebGpuCrossAttention implements CrossAttention {
   readonly #gpu: GpuContext;
   readonly #options: CrossAttentionOptions;
@@ -60,16 +60,16 @@ export class WebGpuCrossAttention implements CrossAttention {
 
   keep(layer: number, { keys, values }: CrossTensors, slots: readonly number[]): void {
     const { writeStep, write, kCache, vCache } = this.#layers[layer]!;
-    const numBlocks = blocksPerSlot(this.#options.numPlaces);
-    const numPlaces = keys.dims[1]!;
-    for (const slot of slots) this.#lengths[slot] = numPlaces;
+    const numBlocks = blocksPerSlot(this.#options.numPositions);
+    const numPositions = keys.dims[1]!;
+    for (const slot of slots) this.#lengths[slot] = numPositions;
     const [k, v] = [keys.gpuBuffer as GPUBuffer, values.gpuBuffer as GPUBuffer];
-    writeStep.write(stepOfPlaces(slots, { first: 0, numPlaces, numBlocks }));
+    writeStep.write(stepOfPositions(slots, { first: 0, numPositions, numBlocks }));
     this.#submit((pass) => write.encode(pass, { q: k, k, v, kCache, vCache }));
   }
 
   begin(slots: readonly number[]): void {
-    const numBlocks = blocksPerSlot(this.#options.numPlaces);
+    const numBlocks = blocksPerSlot(this.#options.numPositions);
     const step = stepOfTokens(slots, { lengths: this.#lengths, numBlocks });
     for (const { attend } of this.#steps.values()) attend.write(step);
   }
@@ -83,8 +83,8 @@ export class WebGpuCrossAttention implements CrossAttention {
   }
 
   openAlignment(options: CrossAlignmentOptions): CrossAlignment {
-    const { numPlaces } = this.#options;
-    return new WebGpuCrossAlignment(this.#gpu, options, { kept: this.#layers, numPlaces });
+    const { numPositions } = this.#options;
+    return new WebGpuCrossAlignment(this.#gpu, options, { kept: this.#layers, numPositions });
   }
 
   dispose(): void {
@@ -99,11 +99,11 @@ export class WebGpuCrossAttention implements CrossAttention {
   }
 
   #openLayer(site: AttentionSite): Layer {
-    const { numPlaces, numSlots } = this.#options;
+    const { numPositions, numSlots } = this.#options;
     const elem = site.dtype === "float16" ? "f16" : "f32";
     const params = paramsOfCrossSite(site, elem);
     const steps = this.#stepsOf(params);
-    const numRows = numSlots * blocksPerSlot(numPlaces) * PLACES_PER_BLOCK;
+    const numRows = numSlots * blocksPerSlot(numPositions) * PLACES_PER_BLOCK;
     const size = numRows * site.kvHeads * site.headDim * sizeOf(elem);
     const usage = GPUBufferUsage.STORAGE;
     return {
@@ -118,13 +118,13 @@ export class WebGpuCrossAttention implements CrossAttention {
   }
 
   #stepsOf({ shape }: SiteParams): Steps {
-    const { numPlaces, maxInputs, maxTokens } = this.#options;
+    const { numPositions, maxInputs, maxTokens } = this.#options;
     const key = JSON.stringify(shape);
-    const maxBlocksPerSequence = blocksPerSlot(numPlaces);
+    const maxBlocksPerSequence = blocksPerSlot(numPositions);
     const open = (limits: { readonly maxTokens: number; readonly maxSequences: number }) =>
       new StepBuffer(this.#gpu, shape, { ...limits, maxBlocksPerSequence });
     const steps = this.#steps.get(key) ?? {
-      write: open({ maxTokens: maxInputs * numPlaces, maxSequences: maxInputs }),
+      write: open({ maxTokens: maxInputs * numPositions, maxSequences: maxInputs }),
       attend: open({ maxTokens, maxSequences: maxTokens }),
     };
     this.#steps.set(key, steps);

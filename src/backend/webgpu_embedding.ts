@@ -7,13 +7,13 @@ import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import type { EmbeddingLookup } from "../onnx/embedding_lookup.ts";
 import { EmbeddingTable } from "../onnx/embedding_table.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
-import { type Session, Tensor } from "../onnx/ort.ts";
+import { type GraphSession, Tensor } from "../onnx/ort.ts";
 
 /** What follows the lookup in its graph. */
 export interface EmbeddingGraph {
   readonly lookup: EmbeddingLookup;
   /** From rows to the graph's outputs; absent where the rows are the output. */
-  readonly rest?: Session | undefined;
+  readonly rest?: GraphSession | undefined;
 }
 
 /**
@@ -26,7 +26,7 @@ export async function openEmbeddingSession(
   gpu: GpuContext,
   { lookup, rest }: EmbeddingGraph,
   files: ModelFiles,
-): Promise<Session> {
+): Promise<GraphSession> {
   const table = await EmbeddingTable.open(lookup, files);
   const { ids: idsName, output, dtype, width } = lookup;
   let staging = new Uint8Array(0);

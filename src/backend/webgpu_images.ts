@@ -46,7 +46,7 @@ class DeviceImage implements OpenImage {
   }
 }
 
-/** See the module. Images larger than a binding of the device are worked on by the CPU. */
+/** Images larger than a binding of the device are worked on by the CPU. */
 export class WebGpuImages implements ImageKernels {
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
@@ -101,13 +101,13 @@ export class WebGpuImages implements ImageKernels {
   async mask(image: OpenImage, { masks, index, form }: MaskRow): Promise<MaskedImage> {
     const { pixels, onDevice } = image as DeviceImage;
     const size = form.width * form.height;
-    const place: TensorSlice = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
+    const slice: TensorSlice = { buffer: masks.gpuBuffer as GPUBuffer, start: index * size };
     if (onDevice === undefined) {
       const bytes = new Uint8Array(size * F32_BYTES);
-      await this.#read(place.buffer, { offset: place.start * F32_BYTES, into: bytes });
+      await this.#read(slice.buffer, { offset: slice.start * F32_BYTES, into: bytes });
       return { pixels, mask: { values: new Float32Array(bytes.buffer), form } };
     }
-    this.#submit((pass) => this.#composite.encode(pass, { image: onDevice, mask: place, form }));
+    this.#submit((pass) => this.#composite.encode(pass, { image: onDevice, mask: slice, form }));
     const cutOut = { ...pixels, data: new Uint8Array(pixels.data.length) };
     await this.#read(onDevice.buffer, { offset: 0, into: cutOut.data });
     return { pixels: cutOut };

@@ -17,7 +17,7 @@ import {
   paramsOfEncoderSite,
 } from "./packed_attention.ts";
 
-/** See the module. All its memory is allocated when it is made. */
+/** All its memory is allocated when it is made. */
 export class WebGpuPackedAttention implements PackedAttention {
   readonly #gpu: GpuContext;
   readonly #layers: readonly { readonly site: EncoderSite; readonly attend: AttentionKernel }[];

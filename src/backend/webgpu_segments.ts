@@ -32,13 +32,13 @@ interface OpenSegment {
   readonly attends: ReadonlyMap<string, () => void>;
 }
 
-/** See the module. The weights are the caller's. */
+/** The weights are the caller's. */
 export class WebGpuSegments implements CompiledSegments {
   readonly maxRows = MAX_MATVEC_ROWS;
   readonly #gpu: GpuContext;
   readonly #options: SegmentsOptions;
   readonly #segments: readonly (OpenSegment | undefined)[];
-  /** By place in a program and size: segments run one after the other, and share them. */
+  /** By position in a program and size: segments run one after the other, and share them. */
   readonly #scratch = new Map<string, GPUBuffer>();
 
   private constructor(
@@ -120,7 +120,7 @@ export class WebGpuSegments implements CompiledSegments {
 
   #open(segment: CompiledSegment, gammas: ReadonlyMap<number, Float32Array>) {
     if ("refused" in segment) return undefined;
-    const { attention, places, siteOutputs } = this.#options;
+    const { attention, buffers: crossing, siteOutputs } = this.#options;
     const [allRows, someRows] = [segment.allRows, segment.someRows].map((program) =>
       this.#openProgram(program)
     ) as [Recorder[], Recorder[]];
@@ -128,17 +128,17 @@ export class WebGpuSegments implements CompiledSegments {
     const attends = new Map(segment.allRows.forms.map((form) => {
       const attend = (attention as WebGpuAttention).openForm(form, gammas.get(form.layer));
       const output = siteOutputs[form.layer]!;
-      const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? places.get(tensor)!;
+      const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
       const [q, k, v] = [form.q, form.k, form.v].map(bufferOf) as [GPUBuffer, GPUBuffer, GPUBuffer];
-      const buffers = { q, k, v, out: places.get(output)! };
+      const buffers = { q, k, v, out: crossing.get(output)! };
       return [output, () => attend(buffers)];
     }));
     return { allRows, someRows, attends };
   }
 
   #scratchOf({ scratch }: Program): Map<string, GPUBuffer> {
-    return new Map([...scratch].map(([name, rowBytes], place) => {
-      const key = `${place}: ${rowBytes}`;
+    return new Map([...scratch].map(([name, rowBytes], position) => {
+      const key = `${position}: ${rowBytes}`;
       let buffer = this.#scratch.get(key);
       if (buffer === undefined) {
         buffer = createBuffer(this.#gpu, {
@@ -154,10 +154,10 @@ export class WebGpuSegments implements CompiledSegments {
 
   #openProgram(program: Program): Recorder[] {
     const scratch = this.#scratchOf(program);
-    const { places, weights } = this.#options;
+    const { buffers: crossing, weights } = this.#options;
     const constants = new Set(program.weights.map(({ name }) => name));
     const bufferOf = (name: string) =>
-      scratch.get(name) ?? places.get(name) ??
+      scratch.get(name) ?? crossing.get(name) ??
         (constants.has(name) ? weights.get(name)!.buffer : undefined);
     return program.dispatches.map((dispatch) => {
       const names = Object.entries(dispatch.tensors).filter((entry): entry is [string, string] =>

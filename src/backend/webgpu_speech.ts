@@ -18,7 +18,6 @@ const ELEM: Readonly<Record<SpeechOptions["logitsDtype"], Elem>> = {
   float16: "f16",
 };
 
-/** See the module. */
 export class WebGpuSpeech implements SpeechKernels {
   readonly #gpu: GpuContext;
   readonly #options: SpeechOptions;

@@ -12,7 +12,7 @@ import { familyOf } from "../models/families.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { EncoderCut } from "../onnx/encoder_cut.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import type { Model } from "../onnx/proto.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { splitEncoder } from "../onnx/split_encoder.ts";
@@ -90,7 +90,7 @@ async function inspectGraph(path: string): Promise<Inspected> {
 }
 
 /** Cuts a graph as what it is: one without a cache, but with an output that encoders have, is an encoder. */
-function cutModel(model: Model, contextLength: number | undefined): Inspected["result"] {
+function cutModel(model: ModelProto, contextLength: number | undefined): Inspected["result"] {
   const { inputs, outputs } = model.graph;
   const wanted = ENCODER_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
   if (wanted === undefined || inputs.some(({ name }) => name.startsWith("past"))) {

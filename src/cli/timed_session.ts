@@ -15,7 +15,6 @@ export interface RunSession {
   answer<T extends Task>(task: T): Promise<Extract<EventOf<T>, { type: "done" }>>;
 }
 
-/** See the module. */
 export class TimedSession implements RunSession {
   readonly #session: Session;
 

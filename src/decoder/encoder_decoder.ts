@@ -6,7 +6,7 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import type { SiteHeads } from "../backend/cross_alignment.ts";
-import type { Session, Tensor } from "../onnx/ort.ts";
+import type { GraphSession, Tensor } from "../onnx/ort.ts";
 import type { CrossInputs } from "../onnx/step_attention.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";
@@ -31,7 +31,7 @@ export interface AlignedText {
   /** All tokens, from the first on. */
   readonly tokens: readonly number[];
   /** Of the places that the text attends to, how many from the first on it may lie along. */
-  readonly numPlaces: number;
+  readonly numPositions: number;
   /** Heads that look at where each token belongs. */
   readonly sites: readonly SiteHeads[];
 }
@@ -42,14 +42,13 @@ const HIDDEN = "encoder_hidden_states";
 export interface EncoderDecoderParts<Input extends object> {
   readonly backend: Backend;
   readonly encoder: InputEncoder<Input>;
-  readonly project: Session;
+  readonly project: GraphSession;
   readonly decoder: PagedDecoder;
   readonly attention: EncoderDecoderAttention;
   /** The projection's outputs, by the site in the cut that reads them. */
   readonly outputsOf: ReadonlyMap<number, CrossInputs>;
 }
 
-/** See the module. */
 export class EncoderDecoder<Input extends object> implements Decoder {
   readonly limits: DecoderLimits;
   readonly #parts: EncoderDecoderParts<Input>;
@@ -91,7 +90,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   /**
    * Tells how a text lies along what it attends to.
    *
-   * @returns f32 `[tokens, numPlaces]`: how much more than other tokens each looks at each place.
+   * @returns f32 `[tokens, numPositions]`: how much more than other tokens each looks at each place.
    */
   align({ encoderInput, ...text }: AlignedText): Promise<Float32Array> {
     return this.#exclusively(async () => {

@@ -17,7 +17,7 @@ export interface EncoderDecoderOptions extends AttentionOptions {
   /** Whether a site attends to the encoder. */
   readonly isCross: (site: AttentionSite) => boolean;
   /** Most places of the encoder's output for one input. */
-  readonly numPlaces: number;
+  readonly numPositions: number;
   /** Inputs whose keys and values are kept at a time. */
   readonly numSlots: number;
   /** Most inputs that are kept in one call. */
@@ -31,25 +31,24 @@ export interface QueryTaking {
   readonly firstToken: number;
 }
 
-/** See the module. */
 export class EncoderDecoderAttention implements PagedAttention {
   readonly #own: PagedAttention;
   readonly #cross: CrossAttention;
   /** By site: which of the two, and its place there. */
-  readonly #places: readonly { readonly isCross: boolean; readonly layer: number }[];
+  readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #sites: readonly AttentionSite[];
   #taking: QueryTaking | undefined;
   #slots: readonly number[] = [];
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */
   constructor(
-    { backend, isCross, numPlaces, numSlots, maxInputs, ...options }: EncoderDecoderOptions,
+    { backend, isCross, numPositions, numSlots, maxInputs, ...options }: EncoderDecoderOptions,
   ) {
     const { sites, maxTokens } = options;
     const own = sites.filter((site) => !isCross(site));
     const cross = sites.filter(isCross);
     this.#sites = sites;
-    this.#places = sites.map((site) =>
+    this.#layers = sites.map((site) =>
       isCross(site)
         ? { isCross: true, layer: cross.indexOf(site) }
         : { isCross: false, layer: own.indexOf(site) }
@@ -57,7 +56,7 @@ export class EncoderDecoderAttention implements PagedAttention {
     this.#own = backend.openAttention({ ...options, sites: own });
     this.#cross = backend.openCrossAttention({
       sites: cross,
-      numPlaces,
+      numPositions,
       numSlots,
       maxInputs,
       maxTokens,
@@ -66,7 +65,7 @@ export class EncoderDecoderAttention implements PagedAttention {
 
   /** Keeps the keys and values of a site to the encoder, by the site's place in the cut. */
   keep(site: number, tensors: CrossTensors, slots: readonly number[]): void {
-    this.#cross.keep(this.#places[site]!.layer, tensors, slots);
+    this.#cross.keep(this.#layers[site]!.layer, tensors, slots);
   }
 
   /** What tells how texts lie along what the encoder made. It is the caller's. */
@@ -99,7 +98,7 @@ export class EncoderDecoderAttention implements PagedAttention {
     tensors: ReadonlyMap<string, Tensor>,
     output: Tensor | undefined,
   ): Tensor | Promise<Tensor> {
-    const { isCross, layer } = this.#places[site]!;
+    const { isCross, layer } = this.#layers[site]!;
     if (!isCross) return this.#own.run(layer, tensors, output);
     if (this.#taking !== undefined) {
       const { alignment, firstToken } = this.#taking;

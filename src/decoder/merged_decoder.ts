@@ -12,8 +12,8 @@ import type { FolderFiles } from "../onnx/external_data.ts";
 import { isCrossCache, presentName } from "../onnx/cache_names.ts";
 import { hoistTransposes } from "../onnx/hoist_transposes.ts";
 import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
-import { type Session, Tensor, type Tensors } from "../onnx/ort.ts";
-import type { Model } from "../onnx/proto.ts";
+import { type GraphSession, Tensor, type Tensors } from "../onnx/ort.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 
 /** Keys and values of inputs that are decoded together, by input name; the first axis of each tensor is the inputs. */
 export interface DecoderState {
@@ -45,20 +45,19 @@ export interface MergedDecoderOptions {
   readonly backend: Backend;
 }
 
-/** See the module. */
 export class MergedDecoder {
   readonly logitsDtype: "float32" | "float16";
   /** What a token is given as: its id, or its embedding. */
   readonly tokenInput: "input_ids" | "inputs_embeds";
   /** Absent where every step attends to the encoder's output itself. */
-  readonly #project: Session | undefined;
-  readonly #step: Session;
-  readonly #selfInputs: Session["inputs"];
+  readonly #project: GraphSession | undefined;
+  readonly #step: GraphSession;
+  readonly #selfInputs: GraphSession["inputs"];
   readonly #crossInputs: readonly string[];
   readonly #masks: readonly (typeof MASKS)[number][];
   readonly #wantsHidden: boolean;
 
-  private constructor(project: Session | undefined, step: Session) {
+  private constructor(project: GraphSession | undefined, step: GraphSession) {
     const names = step.inputs.map(({ name }) => name);
     this.#project = project;
     this.#step = step;
@@ -78,7 +77,7 @@ export class MergedDecoder {
    * @throws {StartupError} when it is not as Optimum exports it.
    */
   static async open(
-    model: Model,
+    model: ModelProto,
     { path, files, backend }: MergedDecoderOptions,
   ): Promise<MergedDecoder> {
     const { maker, user } = divide(model, path);
@@ -136,7 +135,7 @@ export class MergedDecoder {
 }
 
 /** The graph that makes keys and values of the encoder's output, and the graph of a step that uses them. */
-function divide(model: Model, path: string): { maker: Model; user: Model } {
+function divide(model: ModelProto, path: string): { maker: ModelProto; user: ModelProto } {
   const take = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) => {
     const taken = takeBranch(model, branch);
     if (taken !== undefined) {
@@ -151,7 +150,7 @@ function divide(model: Model, path: string): { maker: Model; user: Model } {
   }, (input) => isCrossCache(input) ? presentName(input) : undefined);
 }
 
-function requireInputs(session: Session, path: string, known: RegExp): void {
+function requireInputs(session: GraphSession, path: string, known: RegExp): void {
   const unknown = session.inputs.map(({ name }) => name).filter((name) => !known.test(name));
   if (unknown.length === 0) return;
   throw new StartupError(
@@ -162,7 +161,7 @@ function requireInputs(session: Session, path: string, known: RegExp): void {
 }
 
 /** Keys or values of no token yet. */
-function noTokens({ type, shape }: Session["inputs"][number], numRows: number): Tensor {
+function noTokens({ type, shape }: GraphSession["inputs"][number], numRows: number): Tensor {
   const dims = shape.map((size, axis) =>
     axis === 0 ? numRows : typeof size === "number" ? size : 0
   );

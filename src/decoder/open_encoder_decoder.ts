@@ -14,8 +14,8 @@ import type { FolderFiles } from "../onnx/external_data.ts";
 import { fuseSkipNorms } from "../onnx/fuse_skip_norms.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
 import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
-import type { Session } from "../onnx/ort.ts";
-import type { Model } from "../onnx/proto.ts";
+import type { GraphSession } from "../onnx/ort.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { nameStepAttentions } from "../onnx/step_attention.ts";
 import { swapHeadsAndTokens } from "../onnx/swap_outputs.ts";
@@ -27,9 +27,9 @@ import type { LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
 /** What is made of a merged graph. */
 export interface DecoderGraphs {
   /** From `encoder_hidden_states` to `present.*.encoder.*`. */
-  readonly project: Model;
+  readonly project: ModelProto;
   /** From `input_ids` and `past_key_values.*` to `logits`, one token after the other. */
-  readonly step: Model;
+  readonly step: ModelProto;
 }
 
 /** How to open it. */
@@ -40,11 +40,11 @@ export interface EncoderDecoderOptions<Input extends object> {
   /** Most tokens of a sequence. */
   readonly contextLength: number;
   /** Most places of the encoder's output for one input. */
-  readonly numPlaces: number;
+  readonly numPositions: number;
   /** Most sequences at a time; fewer where their keys and values take more than a GiB. */
   readonly maxSequences: number;
   /** Opens the graph that turns token ids into embeddings, for a decoder that takes those. */
-  readonly openEmbedding?: (() => Promise<Session>) | undefined;
+  readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
 }
 
@@ -93,12 +93,12 @@ export async function openEncoderDecoder<Input extends object>(
 /** Sequences whose keys and values memory has room for, at least one. */
 function sequencesThatFit<Input extends object>(
   cut: GraphCut,
-  { backend, contextLength, numPlaces }: EncoderDecoderOptions<Input>,
+  { backend, contextLength, numPositions }: EncoderDecoderOptions<Input>,
   isCross: (site: AttentionSite) => boolean,
 ): number {
   const perSite = cut.attentions.map((site) => {
     const elementBytes = site.dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
-    const numKeys = isCross(site) ? numPlaces : contextLength;
+    const numKeys = isCross(site) ? numPositions : contextLength;
     return Math.ceil(numKeys / BLOCK_SIZE) * BLOCK_SIZE * site.kvHeads * site.headDim *
       elementBytes;
   });
@@ -115,7 +115,7 @@ async function openCut<Input extends object>(
   options: EncoderDecoderOptions<Input>,
   isCross: (site: AttentionSite) => boolean,
 ): Promise<{ decoder: PagedDecoder; attention: EncoderDecoderAttention }> {
-  const { backend, encoder, numPlaces, maxSequences } = options;
+  const { backend, encoder, numPositions, maxSequences } = options;
   const contextLength = Math.min(options.contextLength, cut.maxPositions ?? Infinity);
   let attention: EncoderDecoderAttention;
   const decoder = await openPagedDecoder({
@@ -135,7 +135,7 @@ async function openCut<Input extends object>(
     },
     openAttention: (own) =>
       attention = new EncoderDecoderAttention({
-        ...{ ...own, backend, isCross, numPlaces },
+        ...{ ...own, backend, isCross, numPositions },
         numSlots: maxSequences,
         maxInputs: encoder.maxInputs,
       }),
@@ -145,7 +145,7 @@ async function openCut<Input extends object>(
 }
 
 /** The two graphs of a merged decoder; `undefined` where it is not merged of two. */
-export function divideMerged(merged: Model): DecoderGraphs | undefined {
+export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
   const project = takeBranch(merged, "else_branch");
   const step = takeBranch(merged, "then_branch");
   if (project === undefined || step === undefined) return undefined;

@@ -10,7 +10,7 @@ import { compileCut } from "../onnx/compile/compile_cut.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
-import type { Session } from "../onnx/ort.ts";
+import type { GraphSession } from "../onnx/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { openSegments } from "./open_segments.ts";
 import { type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";
@@ -24,7 +24,7 @@ export interface PagedOpenOptions {
   readonly files: ModelFiles;
   readonly limits: DecoderLimits;
   /** Opens the graph that turns token ids into embeddings, where the cut begins with those and has none itself. */
-  readonly openEmbedding: () => Promise<Session>;
+  readonly openEmbedding: () => Promise<GraphSession>;
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   readonly processLogits?: LogitsProcessor | undefined;
@@ -84,7 +84,7 @@ async function compile(
   if (weights === undefined || backend.openCompiled === undefined) return;
   const segments = compileCut(cut, { takesForms: openAttention === undefined });
   const compiled = await backend.openCompiled({
-    ...{ segments, weights, attention, places: decoder.places },
+    ...{ segments, weights, attention, buffers: decoder.buffers },
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });

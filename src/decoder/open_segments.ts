@@ -7,7 +7,7 @@ import type { Backend } from "../backend/backend.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import type { Session } from "../onnx/ort.ts";
+import type { GraphSession } from "../onnx/ort.ts";
 
 /** What to open, and where. */
 export interface OpenSegmentsOptions {
@@ -27,8 +27,8 @@ export interface OpenSegmentsOptions {
 export async function openSegments(
   cut: Pick<GraphCut, "segments">,
   { backend, files, weights, onProgress }: OpenSegmentsOptions,
-): Promise<Session[]> {
-  const sessions: Session[] = [];
+): Promise<GraphSession[]> {
+  const sessions: GraphSession[] = [];
   try {
     for (const { model } of cut.segments) {
       sessions.push(await backend.openModel(model, files, weights));

@@ -9,7 +9,7 @@ import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import { log } from "../log.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
-import type { Session, Tensor } from "../onnx/ort.ts";
+import type { GraphSession, Tensor } from "../onnx/ort.ts";
 import {
   type Decoder,
   type DecoderLimits,
@@ -30,7 +30,7 @@ export interface PagedDecoderParts {
   /** For a cut that begins with embeddings. */
   readonly embeddings?: TokenEmbeddings | undefined;
   /** Of the cut's segments. */
-  readonly sessions: readonly Session[];
+  readonly sessions: readonly GraphSession[];
   /** That the sessions read. */
   readonly weights?: DeviceWeights | undefined;
   readonly attention: PagedAttention;
@@ -42,7 +42,6 @@ export interface PagedDecoderParts {
 /** See {@linkcode PagedDecoderParts.processLogits}. */
 export type LogitsProcessor = (logits: Tensor, rows: readonly SampleRow[]) => void;
 
-/** See the module. */
 export class PagedDecoder implements Decoder {
   readonly limits: DecoderLimits;
   readonly #parts: PagedDecoderParts;
@@ -60,7 +59,7 @@ export class PagedDecoder implements Decoder {
       cut,
       sessions,
       most: mostOf(limits),
-      attend: ({ layer }, { tensors, place }) => attention.run(layer, tensors, place),
+      attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
     });
     this.#inputs = new StepInputs(backend, { ...cut, tokens: idsPort(parts) }, limits);
     this.#sampler = backend.openSampler({
@@ -71,8 +70,8 @@ export class PagedDecoder implements Decoder {
   }
 
   /** Buffers of the tensors that cross between segments. */
-  get places(): Map<string, GPUBuffer> {
-    return this.#runner.places;
+  get buffers(): Map<string, GPUBuffer> {
+    return this.#runner.buffers;
   }
 
   /** Has segments run compiled in steps of few rows; they are the decoder's to dispose. */

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import type { Session } from "../onnx/ort.ts";
+import type { GraphSession } from "../onnx/ort.ts";
 import { int64Tensor, makeNode } from "../onnx/proto.ts";
 import { makeValueInfo, writeModel } from "../onnx/proto_write.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
@@ -17,14 +17,14 @@ export interface RowToken extends SampledToken {
   readonly row: Float32Array;
 }
 
-/** See the module. It owns the paged decoder. */
+/** It owns the paged decoder. */
 export class RowDecoder implements Decoder<RowToken> {
   readonly #backend: Backend;
   readonly #paged: PagedDecoder;
   /** From the decoder's rows to those asked for, in float32. */
-  readonly #head: Session;
+  readonly #head: GraphSession;
 
-  private constructor(backend: Backend, paged: PagedDecoder, head: Session) {
+  private constructor(backend: Backend, paged: PagedDecoder, head: GraphSession) {
     this.#backend = backend;
     this.#paged = paged;
     this.#head = head;

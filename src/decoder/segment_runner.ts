@@ -6,7 +6,7 @@
 import type { Backend, Storage } from "../backend/backend.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import type { TensorPort } from "../onnx/graph_cut.ts";
-import type { Session, Tensor } from "../onnx/ort.ts";
+import type { GraphSession, Tensor } from "../onnx/ort.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
 
 /** Sizes of the axes that differ from run to run. */
@@ -20,19 +20,19 @@ export interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly backend: Backend;
   readonly cut: Cut;
   /** Of the cut's segments, in their order; the runner owns them. */
-  readonly sessions: readonly Session[];
+  readonly sessions: readonly GraphSession[];
   /** The largest there will be: memory for what crosses between segments is allocated once. */
   readonly most: AxisSizes;
   /**
    * Runs an attention on tensors by name.
    *
-   * @param place where the result goes; allocated where it is absent.
+   * @param run.output where the result goes; allocated where it is absent.
    */
   readonly attend: (
     site: Cut["attentions"][number],
     run: {
       readonly tensors: ReadonlyMap<string, Tensor>;
-      readonly place: Tensor | undefined;
+      readonly output: Tensor | undefined;
       readonly sizes: AxisSizes;
     },
   ) => Tensor | Promise<Tensor>;
@@ -42,10 +42,9 @@ export interface SegmentRunnerOptions<Cut extends PlannedCut> {
 
 /** Rows that memory has room for where segments may be compiled, whose kernels take rows in groups. */
 const MIN_ROWS = 16;
-/** Sizes of runs whose places are kept at hand. */
+/** Sizes of runs whose outputs are kept at hand. */
 const MAX_KEPT_SIZES = 64;
 
-/** See the module. */
 export class SegmentRunner<Cut extends PlannedCut> {
   readonly #options: SegmentRunnerOptions<Cut>;
   readonly #plan: StoragePlan;
@@ -54,7 +53,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
   readonly #sitesAfter: readonly (readonly Cut["attentions"][number][])[];
   readonly #lastSegment: number;
   /** Tensors of the storage by the sizes of a run, and by name. */
-  readonly #placesOf = new Map<string, Map<string, Tensor | undefined>>();
+  readonly #outputsBySizes = new Map<string, Map<string, Tensor | undefined>>();
   #compiled: CompiledSegments | undefined;
   #mostCompiledRows = 0;
 
@@ -71,7 +70,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
   }
 
   /** Buffers of the tensors that cross between segments. */
-  get places(): Map<string, GPUBuffer> {
+  get buffers(): Map<string, GPUBuffer> {
     const sizes = { tokens: 1, rows: 1 };
     const { segments, attentions } = this.#options.cut;
     const ports = [
@@ -79,7 +78,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
       ...attentions.map(({ output }) => output),
     ];
     return new Map(ports.flatMap((port) => {
-      const buffer = this.#place(port, sizes)?.gpuBuffer as GPUBuffer | undefined;
+      const buffer = this.#outputOf(port, sizes)?.gpuBuffer as GPUBuffer | undefined;
       return buffer ? [[port.name, buffer]] : [];
     }));
   }
@@ -110,18 +109,18 @@ export class SegmentRunner<Cut extends PlannedCut> {
         : undefined;
       if (compiled) {
         compiled.record(index, { numRows, isAllRows, tensors });
-        for (const port of outputs) tensors.set(port.name, this.#place(port, sizes)!);
+        for (const port of outputs) tensors.set(port.name, this.#outputOf(port, sizes)!);
       } else {
         const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
-        const results = await sessions[index]!.run(feeds, this.#places(outputs, sizes));
+        const results = await sessions[index]!.run(feeds, this.#outputsOf(outputs, sizes));
         for (const [name, tensor] of Object.entries(results)) tensors.set(name, tensor);
       }
       for (const site of this.#sitesAfter[index]!) {
-        const place = this.#place(site.output, sizes);
+        const output = this.#outputOf(site.output, sizes);
         const isDone = compiled?.attend(index, site.output.name);
         tensors.set(
           site.output.name,
-          isDone ? place! : await attend(site, { tensors, place, sizes }),
+          isDone ? output! : await attend(site, { tensors, output, sizes }),
         );
       }
     }
@@ -135,32 +134,32 @@ export class SegmentRunner<Cut extends PlannedCut> {
   }
 
   /** Where outputs go; `null` for those that ONNX Runtime allocates, `undefined` where that is all. */
-  #places(
+  #outputsOf(
     outputs: readonly TensorPort[],
     sizes: AxisSizes,
   ): Readonly<Record<string, Tensor | null>> | undefined {
     if (this.#pieces.includes(undefined)) return undefined;
-    const places: Record<string, Tensor | null> = {};
-    for (const port of outputs) places[port.name] = this.#place(port, sizes) ?? null;
-    return places;
+    const tensors: Record<string, Tensor | null> = {};
+    for (const port of outputs) tensors[port.name] = this.#outputOf(port, sizes) ?? null;
+    return tensors;
   }
 
-  #place(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
+  #outputOf(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
     const { cut, handsOut } = this.#options;
     if (handsOut && port.name === cut.output.name) return undefined;
     const key = `${sizes.tokens} ${sizes.rows}`;
-    let places = this.#placesOf.get(key);
-    if (places === undefined) {
-      if (this.#placesOf.size === MAX_KEPT_SIZES) this.#placesOf.clear();
-      this.#placesOf.set(key, places = new Map());
+    let outputs = this.#outputsBySizes.get(key);
+    if (outputs === undefined) {
+      if (this.#outputsBySizes.size === MAX_KEPT_SIZES) this.#outputsBySizes.clear();
+      this.#outputsBySizes.set(key, outputs = new Map());
     }
-    let place = places.get(port.name);
-    if (place === undefined) {
+    let output = outputs.get(port.name);
+    if (output === undefined) {
       const piece = this.#pieces[this.#plan.pieceOf.get(port.name)!];
-      place = piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
-      places.set(port.name, place);
+      output = piece?.tensor(port.dtype as "float32" | "float16", dimsOf(port, sizes));
+      outputs.set(port.name, output);
     }
-    return place;
+    return output;
   }
 }
 

@@ -24,11 +24,10 @@ export interface TextAlignerOptions {
 interface SlotText {
   readonly slot: number;
   readonly tokens: readonly number[];
-  readonly numPlaces: number;
+  readonly numPositions: number;
   readonly sites: readonly SiteHeads[];
 }
 
-/** See the module. */
 export class TextAligner {
   readonly #options: TextAlignerOptions;
   /** Made for the first text of some heads: most decoders never see one. */
@@ -38,8 +37,8 @@ export class TextAligner {
     this.#options = options;
   }
 
-  /** @returns f32 `[tokens, numPlaces]`: how much more than other tokens each looks at each place. */
-  async align({ slot, tokens, numPlaces, sites }: SlotText): Promise<Float32Array> {
+  /** @returns f32 `[tokens, numPositions]`: how much more than other tokens each looks at each place. */
+  async align({ slot, tokens, numPositions, sites }: SlotText): Promise<Float32Array> {
     const { backend, decoder, attention } = this.#options;
     const { contextLength, maxBatchTokens } = decoder.limits;
     const alignment = this.#alignments.get(sites) ??
@@ -54,7 +53,7 @@ export class TextAligner {
     } finally {
       attention.takeQueries();
     }
-    return await backend.read(alignment.align({ slot, numTokens: tokens.length, numPlaces }));
+    return await backend.read(alignment.align({ slot, numTokens: tokens.length, numPositions }));
   }
 
   /** Frees its memory. */

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend, Storage } from "../backend/backend.ts";
-import { type Session, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
+import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
 import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
 
 /** Packed tokens to embed. */
@@ -20,14 +20,13 @@ export interface TokensToEmbed {
 export interface TokenEmbeddingsOptions {
   readonly backend: Backend;
   /** Token ids to embeddings; owned from here on. */
-  readonly session: Session;
+  readonly session: GraphSession;
   /** Device memory for the embeddings of the largest step; allocated step by step if absent. */
   readonly storage?: Storage | undefined;
   /** The graph's outputs to compute, embeddings first; those alone if absent. */
   readonly outputs?: readonly string[] | undefined;
 }
 
-/** See the module. */
 export class TokenEmbeddings {
   readonly #options: TokenEmbeddingsOptions;
   /** Of the embeddings. */
@@ -61,8 +60,8 @@ export class TokenEmbeddings {
   async embed({ ids, spans }: TokensToEmbed, dims?: readonly number[]): Promise<Tensors> {
     const { session, storage } = this.#options;
     const { name, type } = this.#output;
-    const place = dims && storage?.tensor(type as "float32" | "float16", dims);
-    const fetches = place ? { ...this.#fetches, [name]: place } : this.#fetches;
+    const output = dims && storage?.tensor(type as "float32" | "float16", dims);
+    const fetches = output ? { ...this.#fetches, [name]: output } : this.#fetches;
     const outputs = await session.run({ [this.idsName]: ids }, fetches);
     for (const span of spans) await this.#insert(span, outputs[name]!);
     return outputs;

@@ -7,8 +7,8 @@
 import type { Backend, TokenSampler } from "../backend/backend.ts";
 import { presentName } from "../onnx/cache_names.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
-import { type Session, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
-import type { Model } from "../onnx/proto.ts";
+import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
 import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 import {
@@ -35,20 +35,19 @@ export class UnsupportedGraphError extends Error {
 /** What to load. */
 export interface WholeDecoderOptions {
   readonly backend: Backend;
-  readonly model: Model;
+  readonly model: ModelProto;
   /** Where its weights are. */
   readonly files: ModelFiles;
   readonly contextLength: number;
   readonly vocabSize: number;
   /** Opens the graph that turns token ids into embeddings; called when the decoder's graph takes those. */
-  readonly openEmbedding?: (() => Promise<Session>) | undefined;
+  readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
 }
 
-/** See the module. */
 export class WholeDecoder implements Decoder {
   readonly limits: DecoderLimits;
   readonly #sampler: TokenSampler;
-  readonly #session: Session;
+  readonly #session: GraphSession;
   /** For a graph that takes embeddings. */
   readonly #embeddings: TokenEmbeddings | undefined;
   readonly #cacheInputs: readonly ValueInfo[];
@@ -56,7 +55,7 @@ export class WholeDecoder implements Decoder {
   #cache: Record<string, Tensor> = {};
 
   private constructor(
-    session: Session,
+    session: GraphSession,
     embeddings: TokenEmbeddings | undefined,
     options: WholeDecoderOptions,
   ) {
@@ -181,8 +180,8 @@ const EMBEDDINGS = "inputs_embeds";
 
 /** @throws {UnsupportedGraphError} when the embeddings' graph lacks them. */
 async function openEmbeddings(
-  decoder: Session,
-  { backend, openEmbedding }: { backend: Backend; openEmbedding: () => Promise<Session> },
+  decoder: GraphSession,
+  { backend, openEmbedding }: { backend: Backend; openEmbedding: () => Promise<GraphSession> },
 ): Promise<TokenEmbeddings> {
   const session = await openEmbedding();
   const given = session.outputs.filter(({ name, type }) =>
@@ -201,7 +200,7 @@ async function openEmbeddings(
 }
 
 /** @throws {UnsupportedGraphError} naming the inputs that nothing is known of. */
-function requireKnown(session: Session, embedded: readonly string[]): void {
+function requireKnown(session: GraphSession, embedded: readonly string[]): void {
   const unknown = session.inputs.filter(({ name }) =>
     !name.startsWith("past") && !STEP_INPUTS.has(name) && !embedded.includes(name)
   );

@@ -5,8 +5,8 @@
  * @module
  */
 import type { Backend, TokenSampler } from "../backend/backend.ts";
-import { disposeTensors, type Session, Tensor } from "../onnx/ort.ts";
-import type { Model } from "../onnx/proto.ts";
+import { disposeTensors, type GraphSession, Tensor } from "../onnx/ort.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";
 import type { InputEncoder } from "./encoder_decoder.ts";
@@ -23,17 +23,16 @@ export interface WholeEncoderDecoderOptions<Input extends object> extends Merged
   readonly contextLength: number;
   readonly vocabSize: number;
   /** Opens the graph that turns token ids into embeddings, for a decoder that takes those. */
-  readonly openEmbedding?: (() => Promise<Session>) | undefined;
+  readonly openEmbedding?: (() => Promise<GraphSession>) | undefined;
   readonly processLogits?: LogitsProcessor | undefined;
 }
 
 interface Parts<Input extends object> extends WholeEncoderDecoderOptions<Input> {
   readonly decoder: MergedDecoder;
-  readonly embedding: Session | undefined;
+  readonly embedding: GraphSession | undefined;
   readonly sampler: TokenSampler;
 }
 
-/** See the module. */
 export class WholeEncoderDecoder<Input extends object> implements Decoder {
   readonly limits: DecoderLimits;
   readonly #parts: Parts<Input>;
@@ -58,7 +57,7 @@ export class WholeEncoderDecoder<Input extends object> implements Decoder {
 
   /** @throws {StartupError} when the graph is not as Optimum exports it. */
   static async open<Input extends object>(
-    model: Model,
+    model: ModelProto,
     options: WholeEncoderDecoderOptions<Input>,
   ): Promise<WholeEncoderDecoder<Input>> {
     const { vocabSize, openEmbedding } = options;

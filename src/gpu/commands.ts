@@ -7,7 +7,6 @@
  * @module
  */
 
-/** See the module. */
 export class Commands {
   readonly #device: GPUDevice;
   #encoder: GPUCommandEncoder | undefined;

@@ -5,7 +5,7 @@
  */
 import { basename, dirname, join } from "node:path";
 import { FolderFiles } from "../onnx/external_data.ts";
-import type { Session } from "../onnx/ort.ts";
+import type { GraphSession } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import type { OpenContext } from "./family.ts";
 
@@ -15,7 +15,10 @@ export type CompanionContext = Pick<OpenContext, "folder" | "graphs" | "backend"
 const EMBEDDING = "embed_tokens";
 
 /** Opens a companion. @throws {StartupError} when the folder has no such graph. */
-export async function openCompanion(name: string, context: CompanionContext): Promise<Session> {
+export async function openCompanion(
+  name: string,
+  context: CompanionContext,
+): Promise<GraphSession> {
   const { folder, graphs, backend, onProgress } = context;
   const { path } = graphs.of(name);
   onProgress({ what: `loading ${path}` });
@@ -27,6 +30,6 @@ export async function openCompanion(name: string, context: CompanionContext): Pr
 }
 
 /** Opens the one that makes embeddings of token ids, which are to be given on the CPU. */
-export function openEmbeddingGraph(context: CompanionContext): Promise<Session> {
+export function openEmbeddingGraph(context: CompanionContext): Promise<GraphSession> {
   return openCompanion(EMBEDDING, context);
 }

@@ -14,8 +14,8 @@ import { log } from "../log.ts";
 import { cutForGpu } from "../onnx/gpu_cut.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import type { Session, ValueInfo } from "../onnx/ort.ts";
-import type { Model } from "../onnx/proto.ts";
+import type { GraphSession, ValueInfo } from "../onnx/ort.ts";
+import type { ModelProto } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { openEmbeddingGraph } from "./companion_graph.ts";
@@ -86,7 +86,7 @@ interface GraphToOpen extends DecoderLoadOptions {
   readonly graph: string;
   readonly path: string;
   readonly contextLength: number;
-  readonly openEmbedding: () => Promise<Session>;
+  readonly openEmbedding: () => Promise<GraphSession>;
 }
 
 async function openPaged(
@@ -115,7 +115,7 @@ async function openPaged(
 }
 
 async function openWhole(
-  model: Model,
+  model: ModelProto,
   options: GraphToOpen & { readonly files: FolderFiles },
 ): Promise<Decoder> {
   const { backend, contextLength, files, folder, path } = options;

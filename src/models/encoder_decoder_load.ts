@@ -19,9 +19,11 @@ import type { CompanionContext } from "./companion_graph.ts";
 
 /** How to open it. */
 export interface EncoderDecoderLoadOptions<Input extends object>
-  extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPlaces">, CompanionContext {
+  extends
+    Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">,
+    CompanionContext {
   /** Most places of the encoder's output for one input; a graph is not cut where that is not known. */
-  readonly numPlaces: number | undefined;
+  readonly numPositions: number | undefined;
   /** Of the whole graph, which does not say it. */
   readonly vocabSize: number;
 }
@@ -45,12 +47,12 @@ export async function loadEncoderDecoder<Input extends object>(
   async function openCut(): Promise<EncoderDecoder<Input> | { readonly refused: string }> {
     const parts = divideMerged(merged);
     if (parts === undefined) return { refused: "It is not merged of two decoders." };
-    const { numPlaces } = options;
-    if (numPlaces === undefined) {
+    const { numPositions } = options;
+    if (numPositions === undefined) {
       return { refused: "Inputs of all sizes have places of their own." };
     }
     try {
-      return await openEncoderDecoder(parts, { ...options, numPlaces, files });
+      return await openEncoderDecoder(parts, { ...options, numPositions, files });
     } catch (error) {
       if (error instanceof RangeError) return { refused: error.message };
       throw error;

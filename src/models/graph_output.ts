@@ -4,11 +4,11 @@
  * @module
  */
 import { StartupError } from "../errors.ts";
-import { makeNode, type Model } from "../onnx/proto.ts";
+import { makeNode, type ModelProto } from "../onnx/proto.ts";
 import { makeValueInfo } from "../onnx/proto_write.ts";
 
 /** Leaves the graph one output, under the name `as` and in float32. */
-export function keepOutput(model: Model, name: string, as: string): Model {
+export function keepOutput(model: ModelProto, name: string, as: string): ModelProto {
   const { graph } = model;
   const shape = graph.outputs.find((output) => output.name === name)?.shape ?? [];
   return {
@@ -28,7 +28,7 @@ export function keepOutput(model: Model, name: string, as: string): Model {
  *
  * @throws {StartupError} naming the outputs it has.
  */
-export function findOutput({ graph }: Model, names: readonly string[]): string {
+export function findOutput({ graph }: ModelProto, names: readonly string[]): string {
   const there = graph.outputs.map(({ name }) => name);
   const found = names.find((name) => there.includes(name));
   if (found !== undefined) return found;

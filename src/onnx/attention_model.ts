@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { makeNode, type Model } from "./proto.ts";
+import { makeNode, type ModelProto } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 
 /** The attention of one layer. */
@@ -35,7 +35,7 @@ export const CAUSAL_INPUTS = {
 } as const;
 
 /** Attention of a sequence's new tokens to those before and to each other, as ONNX Runtime has it; its output is `out`. */
-export function causalAttentionModel(attention: CausalAttention): Model {
+export function causalAttentionModel(attention: CausalAttention): ModelProto {
   const { heads, kvHeads, headSize, scale, softcap, window } = attention;
   const { q, k, v, pastK, pastV, lastKey, numKeys } = CAUSAL_INPUTS;
   const inputs = [q, k, v, pastK, pastV, lastKey, numKeys];

@@ -4,7 +4,7 @@
  * @module
  */
 import { GraphIndex } from "./graph_index.ts";
-import { makeNode, type Model, type Node } from "./proto.ts";
+import { makeNode, type ModelProto, type Node } from "./proto.ts";
 
 /** `TensorProto.DataType`, as `Cast` takes it. */
 const CAST_TO = { float32: 1, float16: 10 } as const;
@@ -13,7 +13,7 @@ const CAST_TO = { float32: 1, float16: 10 } as const;
  * The graph with `Concat(cast(past), new)` as `cast(Concat(past, cast(new)))`, where `past` is an input: what was
  * appended is then found beside the input itself. Nothing changes in value as long as caches hold what was appended.
  */
-export function appendInCacheDtype(model: Model): Model {
+export function appendInCacheDtype(model: ModelProto): ModelProto {
   const index = new GraphIndex(model.graph);
   const nodes = model.graph.nodes.flatMap((node) => {
     const [past, added] = node.inputs;

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { codeOfDtype, type Dtype } from "./dtype.ts";
+import { codeOfDtype, type TensorType } from "./dtype.ts";
 import { makeNode } from "./proto.ts";
 import { makeValueInfo, writeModel } from "./proto_write.ts";
 
 /** The ModelProto of a graph that turns a tensor `given` of one dtype into a tensor `cast` of another. */
 export function buildCast(
   { from, to, shape }: {
-    readonly from: Dtype;
-    readonly to: Dtype;
+    readonly from: TensorType;
+    readonly to: TensorType;
     /** Symbolic sizes are strings. */
     readonly shape: readonly (number | string)[];
   },

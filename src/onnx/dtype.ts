@@ -36,14 +36,14 @@ const DTYPES = [
 ] as const;
 
 /** An element type, named as ONNX Runtime's JavaScript API names it. */
-export type Dtype = typeof DTYPES[number][0];
+export type TensorType = typeof DTYPES[number][0];
 
 /**
  * The type with this `TensorProto.DataType` code.
  *
  * @throws {Error} when ONNX defines no such code.
  */
-export function dtypeOfCode(code: number): Dtype {
+export function dtypeOfCode(code: number): TensorType {
   const entry = DTYPES[code];
   if (entry === undefined) {
     throw new Error(
@@ -56,12 +56,12 @@ export function dtypeOfCode(code: number): Dtype {
 }
 
 /** The `TensorProto.DataType` code of a type. */
-export function codeOfDtype(dtype: Dtype): number {
+export function codeOfDtype(dtype: TensorType): number {
   return DTYPES.findIndex(([name]) => name === dtype);
 }
 
 /** Bytes that `count` packed elements take; 0 for types without a fixed width. */
-export function bytesOfElements(dtype: Dtype, count: number): number {
+export function bytesOfElements(dtype: TensorType, count: number): number {
   const bits = DTYPES.find(([name]) => name === dtype)?.[1] ?? 0;
   return Math.ceil((count * bits) / 8);
 }
@@ -72,6 +72,6 @@ export function elementsOf(shape: readonly number[]): number {
 }
 
 /** Whether the type counts rather than measures: conditions, indices, lengths. */
-export function isIndexDtype(dtype: Dtype): boolean {
+export function isIndexDtype(dtype: TensorType): boolean {
   return dtype === "int64" || dtype === "int32" || dtype === "bool";
 }

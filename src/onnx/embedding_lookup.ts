@@ -5,9 +5,9 @@
  * @module
  */
 import type { GraphCut, TensorPort } from "./graph_cut.ts";
-import type { Dtype } from "./dtype.ts";
+import type { TensorType } from "./dtype.ts";
 import { storedBytes } from "./external_data.ts";
-import { intAttribute, type Model, type Node, type Tensor } from "./proto.ts";
+import { intAttribute, type ModelProto, type Node, type Tensor } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 import { sharedWeights } from "./split.ts";
 
@@ -36,7 +36,7 @@ export interface EmbeddingLookup {
 export interface TakenLookup {
   readonly lookup: EmbeddingLookup;
   /** Reads the rows as an input under the lookup's own name; it may have no nodes left. */
-  readonly rest: Model;
+  readonly rest: ModelProto;
 }
 
 function lookupOf(node: Node, constants: ReadonlyMap<string, Tensor>): EmbeddingLookup | undefined {
@@ -64,7 +64,7 @@ function lookupOf(node: Node, constants: ReadonlyMap<string, Tensor>): Embedding
   };
 }
 
-function isFloat(dtype: Dtype): dtype is "float32" | "float16" {
+function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
   return dtype === "float32" || dtype === "float16";
 }
 
@@ -74,7 +74,7 @@ function isFloat(dtype: Dtype): dtype is "float32" | "float16" {
  * @param tokens name of that input; the one that is looked up, if absent.
  * @returns `undefined` for any other graph.
  */
-export function takeLookup(model: Model, tokens?: string): TakenLookup | undefined {
+export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | undefined {
   const { graph } = model;
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   const found = graph.nodes.flatMap((node) => {
@@ -151,7 +151,10 @@ export function takeEmbedding(cut: GraphCut): GraphCut {
 }
 
 /** The lookup of a segment's model, alone. */
-function embeddingModel(model: Model, { ids, output, dtype, width }: EmbeddingLookup): Model {
+function embeddingModel(
+  model: ModelProto,
+  { ids, output, dtype, width }: EmbeddingLookup,
+): ModelProto {
   const { graph } = model;
   const nodes = graph.nodes.filter(({ outputs }) => outputs.includes(output));
   const read = new Set(nodes.flatMap(({ inputs }) => inputs));

@@ -6,7 +6,7 @@
  * @module
  */
 import type { StoredTensor } from "./stored_tensor.ts";
-import { intAttribute, makeNode, type Model, type Node, type Tensor } from "./proto.ts";
+import { intAttribute, makeNode, type ModelProto, type Node, type Tensor } from "./proto.ts";
 
 /** Above this many expanded bytes the model stays packed: memory then matters more than speed. */
 const MAX_EXPANDED_BYTES = 2 ** 30;
@@ -30,7 +30,7 @@ interface PackedMatrix {
  *
  * @returns the model itself when there is nothing to expand, or more than {@linkcode MAX_EXPANDED_BYTES}.
  */
-export function expandQuantized(model: Model): Model {
+export function expandQuantized(model: ModelProto): ModelProto {
   const { graph } = model;
   const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
   const expanded = new Map<string, Tensor>();

@@ -8,7 +8,7 @@
 import { Evaluation } from "./evaluate/evaluation.ts";
 import type { Value } from "./evaluate/value.ts";
 import { GraphIndex } from "./graph_index.ts";
-import { attribute, floatAttribute, intAttribute, type Model, type Node } from "./proto.ts";
+import { attribute, floatAttribute, intAttribute, type ModelProto, type Node } from "./proto.ts";
 import { probeFeeds } from "./unmasked_attention.ts";
 
 const MICROSOFT = "com.microsoft";
@@ -24,7 +24,7 @@ interface Search {
  * The graph with `LayerNormalization(a + b)`, also `LayerNormalization(a + (x + bias))`, as ONNX Runtime's
  * `SkipLayerNormalization`, where `a` and `b` are alike in shape; other norms stay as they are.
  */
-export function fuseSkipNorms(model: Model): Model {
+export function fuseSkipNorms(model: ModelProto): ModelProto {
   const { graph } = model;
   const index = new GraphIndex(graph);
   const search = { index, run: new Evaluation(index, probeFeeds(index)) };

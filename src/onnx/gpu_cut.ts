@@ -17,7 +17,7 @@ export interface GpuCutOptions {
 }
 
 /**
- * Leaves the embeddings' table in its file, has the vocabulary projection read it as it lies there, joins products, and divides
+ * Leaves the embeddings' table in its file, has the vocabulary projection read it lies there, joins products, and divides
  * weights that are larger than the device's buffers.
  */
 export function cutForGpu(

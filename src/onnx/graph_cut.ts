@@ -8,11 +8,11 @@
  *
  * @module
  */
-import type { Dtype } from "./dtype.ts";
-import type { Model } from "./proto.ts";
+import type { TensorType } from "./dtype.ts";
+import type { ModelProto } from "./proto.ts";
 import type { StoredTensor } from "./stored_tensor.ts";
 
-export type { Dtype };
+export type { TensorType };
 
 /** A size known at load, the tokens packed in this step, or the rows whose logits are wanted. */
 export type Dim = number | "tokens" | "rows";
@@ -20,7 +20,7 @@ export type Dim = number | "tokens" | "rows";
 /** A tensor that enters or leaves a segment. */
 export interface TensorPort {
   readonly name: string;
-  readonly dtype: Dtype;
+  readonly dtype: TensorType;
   readonly shape: readonly Dim[];
   /** Of an int64 input: whether only such nodes read it as run on a GPU with it. */
   readonly isIndex?: boolean | undefined;
@@ -29,7 +29,7 @@ export interface TensorPort {
 /** One piece of the graph between attention levels, a complete model of its own. */
 export interface Segment {
   readonly index: number;
-  readonly model: Model;
+  readonly model: ModelProto;
   /** Bytes of its constants. */
   readonly weightBytes: number;
   readonly inputs: readonly TensorPort[];
@@ -107,7 +107,7 @@ export interface GraphCut {
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
   /** From token ids to embeddings: one lookup in a table, where it was taken out of the first segment. */
-  readonly embedding?: Model | undefined;
+  readonly embedding?: ModelProto | undefined;
   /**
    * Place of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no
    * segment needs it.

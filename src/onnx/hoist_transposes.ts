@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { intsAttribute, makeNode, type Model, type Node, type ValueInfo } from "./proto.ts";
+import { intsAttribute, makeNode, type ModelProto, type Node, type ValueInfo } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 
 /**
@@ -12,9 +12,9 @@ import { makeValueInfo } from "./proto_write.ts";
  * @param outputOf the output of `maker` that is the given input of `user`; `undefined` for other inputs.
  */
 export function hoistTransposes(
-  { maker, user }: { readonly maker: Model; readonly user: Model },
+  { maker, user }: { readonly maker: ModelProto; readonly user: ModelProto },
   outputOf: (input: string) => string | undefined,
-): { maker: Model; user: Model } {
+): { maker: ModelProto; user: ModelProto } {
   const hoisted = new Map<string, Node>();
   for (const { name } of user.graph.inputs) {
     const readers = user.graph.nodes.filter(({ inputs }) => inputs.includes(name));

@@ -11,9 +11,9 @@ import { basename, dirname } from "node:path";
 import type { InferenceSession } from "onnxruntime-common";
 import { nextTurn } from "../next_turn.ts";
 import { FolderFiles, type ModelFiles } from "./external_data.ts";
-import { openSession, type Session, Tensor, type Tensors } from "./ort.ts";
+import { type GraphSession, openSession, Tensor, type Tensors } from "./ort.ts";
 import { copyWeights } from "./pack_model.ts";
-import type { Model } from "./proto.ts";
+import type { ModelProto } from "./proto.ts";
 import { readModel } from "./proto_read.ts";
 import { replaceCanvas } from "./raw_image.ts";
 import { openTensorOp } from "./tensor_ops.ts";
@@ -23,8 +23,8 @@ export type Transformers = typeof import("@huggingface/transformers");
 
 /** Opens sessions; a backend does. */
 export interface SessionOpener {
-  openSession(model: Uint8Array): Promise<Session>;
-  openModel(model: Model, files: ModelFiles): Promise<Session>;
+  openSession(model: Uint8Array): Promise<GraphSession>;
+  openModel(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
 }
 
 /** How to load it. */
@@ -99,7 +99,7 @@ async function createSession(model: string | Uint8Array): Promise<unknown> {
   return theirSession(await opener.openModel(graph, files));
 }
 
-function theirSession(session: Session): TheirSession {
+function theirSession(session: GraphSession): TheirSession {
   return {
     inputNames: session.inputs.map(({ name }) => name),
     outputNames: session.outputs.map(({ name }) => name),

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { type Graph, makeNode, type Model, type Node, type Tensor } from "./proto.ts";
+import { type Graph, makeNode, type ModelProto, type Node, type Tensor } from "./proto.ts";
 import { decodeNode, decodeTensorMessage, decodeValueInfo } from "./proto_decode.ts";
 import { ATTRIBUTE } from "./proto.ts";
 import { readFields } from "./wire.ts";
@@ -20,9 +20,9 @@ const GRAPH = { node: 1, initializer: 5, output: 12 } as const;
  * @returns `undefined` when the graph has not just one `If`.
  */
 export function takeBranch(
-  model: Model,
+  model: ModelProto,
   branch: "then_branch" | "else_branch",
-): Model | undefined {
+): ModelProto | undefined {
   const { graph } = model;
   const [choice, ...others] = graph.nodes.filter(({ opType }) => opType === "If");
   const message = choice?.attributes.find(({ name }) => name === branch)?.message;
@@ -48,7 +48,7 @@ export function takeBranch(
 }
 
 /** The graph with only these outputs, and only what they need. */
-export function keepOutputs(model: Model, names: readonly string[]): Model {
+export function keepOutputs(model: ModelProto, names: readonly string[]): ModelProto {
   const { graph } = model;
   const outputs = graph.outputs.filter(({ name }) => names.includes(name));
   const needed = new Set(outputs.map(({ name }) => name));

@@ -5,11 +5,17 @@
  */
 import { openNativeSession } from "./ort_native.ts";
 import type { ExternalData } from "./ort_web.ts";
-import type { Session } from "./session.ts";
+import type { GraphSession } from "./session.ts";
 
 export { loadNative, releaseNativeSessions } from "./ort_native.ts";
 export type { ExternalData } from "./ort_web.ts";
-export { disposeTensors, type Session, Tensor, type Tensors, type ValueInfo } from "./session.ts";
+export {
+  disposeTensors,
+  type GraphSession,
+  Tensor,
+  type Tensors,
+  type ValueInfo,
+} from "./session.ts";
 
 /** How to open a session. */
 export type SessionOptions =
@@ -37,7 +43,7 @@ export type SessionOptions =
 export async function openSession(
   model: Uint8Array,
   options: SessionOptions = {},
-): Promise<Session> {
+): Promise<GraphSession> {
   if (options.runtime === "native") return await openNativeSession(model, options);
   // It takes its time to be loaded, and who runs on the other has no use for it.
   const { openWebSession } = await import("./ort_web.ts");

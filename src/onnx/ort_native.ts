@@ -4,7 +4,7 @@
  * @module
  */
 import type { InferenceSession } from "onnxruntime-common";
-import { describeValues, ownTensors, type Session, type Tensor } from "./session.ts";
+import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 /**
  * A variable, so that the module graph does not know of it: the package holds the libraries of all platforms, and is
@@ -56,7 +56,7 @@ export async function releaseNativeSessions(): Promise<void> {
 export async function openNativeSession(
   model: Uint8Array,
   { threads, weightsFolder }: NativeSessionOptions,
-): Promise<Session> {
+): Promise<GraphSession> {
   const native = await loadNative();
   const session = await native.InferenceSession.create(model, {
     executionProviders: ["cpu"],

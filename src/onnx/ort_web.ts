@@ -5,7 +5,7 @@
  */
 import "./no_location.ts";
 import * as ort from "onnxruntime-web/jspi";
-import { describeValues, ownTensors, type Session, type Tensor } from "./session.ts";
+import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = "error";
@@ -41,7 +41,7 @@ export async function openWebSession(
     readonly device?: GPUDevice | undefined;
     readonly externalData?: readonly ExternalData[] | undefined;
   },
-): Promise<Session> {
+): Promise<GraphSession> {
   const session = await exclusively(() =>
     ort.InferenceSession.create(model, {
       executionProviders: device

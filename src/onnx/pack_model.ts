@@ -7,7 +7,7 @@ import { basename, dirname } from "node:path";
 import { StartupError } from "../errors.ts";
 import { bytesOfStored, type ModelFiles, readStored, storedBytes } from "./external_data.ts";
 import type { ExternalData } from "./ort.ts";
-import type { Model, Tensor } from "./proto.ts";
+import type { ModelProto, Tensor } from "./proto.ts";
 import { writeModel } from "./proto_write.ts";
 
 /** Constants up to this size stay in the graph, where ONNX Runtime looks for sizes and axes. */
@@ -30,12 +30,12 @@ export interface MappedModel {
   readonly weightsFolder: string | undefined;
 }
 
-function withConstants(model: Model, initializers: readonly Tensor[]): Uint8Array {
+function withConstants(model: ModelProto, initializers: readonly Tensor[]): Uint8Array {
   return writeModel({ ...model, graph: { ...model.graph, initializers } });
 }
 
 /** Reads the weights into one piece of memory. */
-export async function copyWeights(model: Model, files: ModelFiles): Promise<CopiedModel> {
+export async function copyWeights(model: ModelProto, files: ModelFiles): Promise<CopiedModel> {
   const parts: { readonly tensor: Tensor; readonly offset: number }[] = [];
   let end = 0;
   const initializers = model.graph.initializers.map((tensor): Tensor => {
@@ -60,7 +60,7 @@ export async function copyWeights(model: Model, files: ModelFiles): Promise<Copi
  * Lets the model refer to the weights where they lie. All external data of a session must be on disk then: what is
  * computed, or not in a file, goes into the graph.
  */
-export async function mapWeights(model: Model, files: ModelFiles): Promise<MappedModel> {
+export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<MappedModel> {
   let folder: string | undefined;
   const initializers: Tensor[] = [];
   for (const tensor of model.graph.initializers) {

@@ -5,7 +5,7 @@
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  * @module
  */
-import type { Dtype } from "./dtype.ts";
+import type { TensorType } from "./dtype.ts";
 import type { StoredTensor } from "./stored_tensor.ts";
 import { type Field, int64sOf, int64Varint, MessageWriter, readFields } from "./wire.ts";
 
@@ -37,7 +37,7 @@ export interface Tensor extends StoredTensor {
 export interface ValueInfo {
   readonly name: string;
   /** Absent when it is not a tensor. */
-  readonly dtype?: Dtype | undefined;
+  readonly dtype?: TensorType | undefined;
   /** Sizes, their symbols, or `undefined` for what the file leaves open; absent without a declared rank. */
   readonly shape?: readonly (number | string | undefined)[] | undefined;
   /** The TypeProto that says so. */
@@ -63,7 +63,7 @@ export interface OperatorSet {
 }
 
 /** A whole file. */
-export interface Model {
+export interface ModelProto {
   readonly irVersion: number;
   readonly operatorSets: readonly OperatorSet[];
   readonly graph: Graph;

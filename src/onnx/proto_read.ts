@@ -7,7 +7,7 @@
 import { StartupError } from "../errors.ts";
 import { isIndexDtype } from "./dtype.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "./external_data.ts";
-import type { Graph, Model, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
+import type { Graph, ModelProto, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
 import {
   decodeNode,
   decodeOperatorSet,
@@ -196,7 +196,7 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.
  */
-export async function readModel(files: ModelFiles, file: string): Promise<Model> {
+export async function readModel(files: ModelFiles, file: string): Promise<ModelProto> {
   try {
     return await readWhole(files, file);
   } catch (error) {
@@ -206,7 +206,7 @@ export async function readModel(files: ModelFiles, file: string): Promise<Model>
   }
 }
 
-async function readWhole(files: ModelFiles, file: string): Promise<Model> {
+async function readWhole(files: ModelFiles, file: string): Promise<ModelProto> {
   const walker = new FieldWalker(files, file);
   const operatorSets: OperatorSet[] = [];
   const rest: Field[] = [];

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { codeOfDtype, type Dtype } from "./dtype.ts";
-import type { Graph, Model, Node, Tensor, ValueInfo } from "./proto.ts";
+import { codeOfDtype, type TensorType } from "./dtype.ts";
+import type { Graph, ModelProto, Node, Tensor, ValueInfo } from "./proto.ts";
 import { type Field, MessageWriter } from "./wire.ts";
 
 function writeRest(message: MessageWriter, rest: readonly Field[]): MessageWriter {
@@ -41,7 +41,7 @@ function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter
   return writeRest(message, rest);
 }
 
-function encodeTensorType(dtype: Dtype, shape: readonly (number | string)[]): MessageWriter {
+function encodeTensorType(dtype: TensorType, shape: readonly (number | string)[]): MessageWriter {
   const dims = new MessageWriter();
   for (const size of shape) {
     const dim = new MessageWriter();
@@ -56,7 +56,7 @@ function encodeTensorType(dtype: Dtype, shape: readonly (number | string)[]): Me
 /** Declares a tensor; sizes that are known only when it runs are symbols. */
 export function makeValueInfo(
   name: string,
-  dtype: Dtype,
+  dtype: TensorType,
   shape: readonly (number | string)[],
 ): ValueInfo {
   return { name, dtype, shape, type: encodeTensorType(dtype, shape).finish(), rest: [] };
@@ -80,7 +80,7 @@ function encodeGraph(graph: Graph): MessageWriter {
 }
 
 /** Encodes a model; the bytes of constants in memory are copied once, into the result. */
-export function writeModel(model: Model): Uint8Array {
+export function writeModel(model: ModelProto): Uint8Array {
   const message = new MessageWriter().int(1, model.irVersion).message(7, encodeGraph(model.graph));
   for (const { domain, version } of model.operatorSets) {
     message.message(8, new MessageWriter().text(1, domain).int(2, version));

@@ -11,7 +11,7 @@ import {
   intAttribute,
   intsAttribute,
   makeNode,
-  type Model,
+  type ModelProto,
   type Node,
   type Tensor,
 } from "./proto.ts";
@@ -34,7 +34,7 @@ const TABLES = {
 const FLOAT32 = 1;
 
 /** The graph with {@linkcode NOISE_PLACE} in place of its random operators, or as it is where it has none. */
-export function seedNoise(model: Model): Model {
+export function seedNoise(model: ModelProto): ModelProto {
   const { graph } = model;
   const used = new Set<keyof typeof TABLES>();
   let numRandom = 0;

@@ -5,7 +5,7 @@
  */
 import type { Dim, Segment, TensorPort } from "./graph_cut.ts";
 import { storedBytes } from "./external_data.ts";
-import { makeNode, type Model, type Node, type Tensor } from "./proto.ts";
+import { makeNode, type ModelProto, type Node, type Tensor } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 import type { SegmentNodes } from "./segments.ts";
 
@@ -55,7 +55,7 @@ function declare({ name, dtype, shape }: TensorPort) {
  * @param constants of the graph by name.
  */
 export function buildSegment(
-  model: Model,
+  model: ModelProto,
   constants: ReadonlyMap<string, Tensor>,
   { index, nodes, inputs, outputs }: {
     readonly index: number;

@@ -27,7 +27,7 @@ export interface ValueInfo {
 }
 
 /** A loaded graph. */
-export interface Session {
+export interface GraphSession {
   readonly inputs: readonly ValueInfo[];
   readonly outputs: readonly ValueInfo[];
   /**

@@ -7,7 +7,7 @@
 import { storedBytes } from "./external_data.ts";
 import type { CutResult, GraphCut, Segment, SharedWeight, TensorPort } from "./graph_cut.ts";
 import { type PreparedGraph, prepareGraph } from "./prepare_graph.ts";
-import type { Model } from "./proto.ts";
+import type { ModelProto } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
 import { type Partition, partitionNodes } from "./segments.ts";
@@ -40,7 +40,11 @@ export function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
 }
 
 /** A model of each segment; the last sees the wanted rows alone. */
-function buildSegments(model: Model, prepared: PreparedGraph, partition: Partition): Segment[] {
+function buildSegments(
+  model: ModelProto,
+  prepared: PreparedGraph,
+  partition: Partition,
+): Segment[] {
   const { probes, proof } = prepared;
   const last = partition.segments.length - 1;
   return partition.segments.map((part, index) => {
@@ -58,7 +62,7 @@ function buildSegments(model: Model, prepared: PreparedGraph, partition: Partiti
   });
 }
 
-function cutGraph(model: Model, contextLength: number): GraphCut {
+function cutGraph(model: ModelProto, contextLength: number): GraphCut {
   const prepared = prepareGraph(model.graph, contextLength);
   const { inputs, wanted, probes, proof, sites } = prepared;
   const partition = partitionNodes(probes.index, proof.lengths, wanted);
@@ -89,7 +93,7 @@ function cutGraph(model: Model, contextLength: number): GraphCut {
 }
 
 /** Cuts a decoder graph at its attentions, or says why not. */
-export function splitGraph(model: Model, options: SplitOptions = {}): CutResult {
+export function splitGraph(model: ModelProto, options: SplitOptions = {}): CutResult {
   try {
     return { cut: cutGraph(model, options.contextLength ?? DEFAULT_CONTEXT_LENGTH) };
   } catch (error) {

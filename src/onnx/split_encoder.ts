@@ -13,7 +13,7 @@ import { GraphIndex } from "./graph_index.ts";
 import { keepAllTokens, type PickedToken } from "./last_token.ts";
 import { makeTokenwise, type TokenwiseGraph } from "./prepare_graph.ts";
 import { Probes } from "./probes.ts";
-import type { Graph, Model } from "./proto.ts";
+import type { Graph, ModelProto } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import { buildSegment, gatherRows, ROWS, rowsOf } from "./segment_model.ts";
 import { type Partition, partitionNodes } from "./segments.ts";
@@ -46,7 +46,7 @@ function findInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
 }
 
 /** Tokens that the graph's tables of positions reach; `Infinity` where it has none that are known. */
-export function countPositions({ graph }: Model, padTokenId: number): number {
+export function countPositions({ graph }: ModelProto, padTokenId: number): number {
   const index = new GraphIndex(liftConstants(graph));
   try {
     return tableLimit(new Probes(index, findInputs(index, padTokenId)));
@@ -95,7 +95,7 @@ function endWith(
 }
 
 function buildSegments(
-  model: Model,
+  model: ModelProto,
   prepared: TokenwiseGraph,
   { partition, tail }: { readonly partition: Partition; readonly tail: EncoderTail | undefined },
 ): Segment[] {
@@ -110,7 +110,7 @@ function buildSegments(
   });
 }
 
-function cut(model: Model, options: EncoderSplitOptions): EncoderCut {
+function cut(model: ModelProto, options: EncoderSplitOptions): EncoderCut {
   const { contextLength } = options;
   const prepared = prepare(model.graph, options);
   const { inputs, wanted, probes, proof } = prepared;
@@ -138,7 +138,7 @@ function cut(model: Model, options: EncoderSplitOptions): EncoderCut {
 }
 
 /** Cuts an encoder graph at its attentions, or says why not. */
-export function splitEncoder(model: Model, options: EncoderSplitOptions): EncoderCutResult {
+export function splitEncoder(model: ModelProto, options: EncoderSplitOptions): EncoderCutResult {
   try {
     return { cut: cut(model, options) };
   } catch (error) {

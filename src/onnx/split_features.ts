@@ -12,7 +12,7 @@ import type { EncoderSite } from "./encoder_cut.ts";
 import type { Evaluation } from "./evaluate/evaluation.ts";
 import type { Segment, TensorPort } from "./graph_cut.ts";
 import { GraphIndex, liveNodes } from "./graph_index.ts";
-import { makeNode, type Model, type Node } from "./proto.ts";
+import { makeNode, type ModelProto, type Node } from "./proto.ts";
 import { buildSegment } from "./segment_model.ts";
 import { type Partition, partitionNodes } from "./segments.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "./unmasked_attention.ts";
@@ -38,7 +38,7 @@ interface Site {
  * @param wanted the output that is kept.
  * @returns `undefined` where it has no attention known here, or some that differ in their tokens.
  */
-export function splitFeatures(model: Model, wanted: string): FeatureCut | undefined {
+export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | undefined {
   const index = new GraphIndex(liftConstants(model.graph));
   const { found, run } = findUnmaskedAttentions(index);
   const sites = found.filter((site) => isSelfAttention(site, run)).map((site): Site => {

@@ -7,7 +7,7 @@
 import { liftConstants } from "./decoder_inputs.ts";
 import type { Evaluation } from "./evaluate/evaluation.ts";
 import { GraphIndex, liveNodes } from "./graph_index.ts";
-import { makeNode, type Model, type Node } from "./proto.ts";
+import { makeNode, type ModelProto, type Node } from "./proto.ts";
 import { findUnmaskedAttentions, type UnmaskedAttention } from "./unmasked_attention.ts";
 
 const MICROSOFT = "com.microsoft";
@@ -24,7 +24,7 @@ export interface CrossInputs {
 
 /** A graph whose attentions without a mask are nodes. */
 export interface StepGraph {
-  readonly model: Model;
+  readonly model: ModelProto;
   /** Of the attentions to an encoder, by the node's name. */
   readonly crossInputs: ReadonlyMap<string, CrossInputs>;
 }
@@ -47,7 +47,7 @@ interface Operands {
  * A mask of what the encoder was given is taken to hide nothing: nothing is padded.
  */
 export function nameStepAttentions(
-  model: Model,
+  model: ModelProto,
   isEncoded: (input: string) => boolean,
 ): StepGraph {
   const graph = liftConstants(model.graph);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Dtype } from "./dtype.ts";
+import type { TensorType } from "./dtype.ts";
 
 /** Where the bytes of a stored tensor are, little-endian, row-major. */
 export type TensorBytes =
@@ -27,7 +27,7 @@ export type TensorBytes =
 /** A constant of the graph. */
 export interface StoredTensor {
   readonly name: string;
-  readonly dtype: Dtype;
+  readonly dtype: TensorType;
   readonly shape: readonly number[];
   readonly data: TensorBytes;
 }

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { makeNode, type Model } from "./proto.ts";
+import { makeNode, type ModelProto } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 
 /** The graph with outputs `[batch, heads, tokens, size]` as `[batch, tokens, heads, size]`. */
-export function swapHeadsAndTokens(model: Model): Model {
+export function swapHeadsAndTokens(model: ModelProto): ModelProto {
   const { nodes, outputs } = model.graph;
   const parted = new Map(outputs.map(({ name }) => [name, `${name}/heads`]));
   const rename = (names: readonly string[]) => names.map((name) => parted.get(name) ?? name);

@@ -18,7 +18,7 @@
  * @module
  */
 import { storedBytes } from "./external_data.ts";
-import type { Model, Node, Tensor } from "./proto.ts";
+import type { ModelProto, Node, Tensor } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 
 /** Smaller constants stay in the graph. */
@@ -35,13 +35,13 @@ const DTYPES: ReadonlySet<string> = new Set(["uint8", "float16", "float32"]);
 
 /** A graph that is given some of its weights at every run. */
 export interface WeightInputs {
-  readonly model: Model;
+  readonly model: ModelProto;
   /** Inputs of the graph that were constants, under the same names. */
   readonly weights: readonly Tensor[];
 }
 
 /** Makes inputs of the weights that the table of the module names. */
-export function liftWeights(model: Model): WeightInputs {
+export function liftWeights(model: ModelProto): WeightInputs {
   const { graph } = model;
   const kept = new Set(graph.nodes.flatMap(namesOfConstants));
   const isLifted = (tensor: Tensor) =>

@@ -17,7 +17,6 @@ export interface History {
   readonly failure: string | undefined;
 }
 
-/** See the module. */
 export function useMetricsHistory(): History {
   const [moments, setMoments] = useState<readonly Moment[]>([]);
   const [failure, setFailure] = useState<string>();

@@ -9,7 +9,6 @@ export const SAMPLE_RATE = 24_000;
 /** Sound begins with this much in hand, so that it does not break off at once. */
 const LEAD_SECONDS = 0.15;
 
-/** See the module. */
 export class SpeechPlayer {
   readonly #context = new AudioContext({ sampleRate: SAMPLE_RATE });
   readonly #parts: Float32Array<ArrayBuffer>[] = [];

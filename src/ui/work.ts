@@ -5,7 +5,6 @@
  */
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** See the module. */
 export interface Work {
   readonly isBusy: boolean;
   readonly failure: string | undefined;

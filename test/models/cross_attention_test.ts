@@ -92,7 +92,7 @@ async function assertCross(device: Device): Promise<void> {
   const draw = (length: number) => new Float32Array(length).map(() => normal());
   const attention = backend.openCrossAttention({
     sites: [SITE, { ...SITE, layer: 1 }],
-    ...{ numPlaces: PLACES, numSlots: SLOTS, maxInputs: 2, maxTokens: 6 },
+    ...{ numPositions: PLACES, numSlots: SLOTS, maxInputs: 2, maxTokens: 6 },
   });
   const keep = (layer: number, memories: readonly Memory[], slots: readonly number[]) => {
     const joined = (part: keyof Memory) =>

@@ -10,7 +10,7 @@ import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { EncoderError } from "../../src/decoder/embedding_span.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { keepOutputs } from "../../src/onnx/if_branch.ts";
-import { openSession, type Session, Tensor, type Tensors } from "../../src/onnx/ort.ts";
+import { type GraphSession, openSession, Tensor, type Tensors } from "../../src/onnx/ort.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -30,7 +30,11 @@ interface Text {
 }
 
 /** The logits after each token of a text, by the whole graphs. */
-async function runWhole(project: Session, step: Session, text: Text): Promise<Float32Array[]> {
+async function runWhole(
+  project: GraphSession,
+  step: GraphSession,
+  text: Text,
+): Promise<Float32Array[]> {
   const encoder_hidden_states = new Tensor("float32", text.hidden, [
     1,
     text.hidden.length / WIDTH,
@@ -156,7 +160,7 @@ async function open(
     readonly encoder?: GivenEncoder;
   },
 ): Promise<EncoderDecoder<Input>> {
-  const sizes = { contextLength: 24, numPlaces: NUM_PLACES };
+  const sizes = { contextLength: 24, numPositions: NUM_PLACES };
   const opened = await openEncoderDecoder(graphs, {
     backend,
     files,
@@ -176,7 +180,8 @@ async function assertSameAsWhole(backend: Backend, attention: string): Promise<v
   const openGraph = async (part: string) =>
     await openSession(await Deno.readFile(`${EXPORTS}/whisper_${part}_${attention}_17.onnx`));
   const normal = makeNormal(3);
-  const drawn = (numPlaces: number) => new Float32Array(numPlaces * WIDTH).map(() => normal());
+  const drawn = (numPositions: number) =>
+    new Float32Array(numPositions * WIDTH).map(() => normal());
   const texts: Text[] = [
     { tokens: [51, 4, 17, 9, 30, 2, 44], hidden: drawn(NUM_PLACES) },
     { tokens: [51, 8, 8, 21], hidden: drawn(NUM_PLACES - 5) },
@@ -282,7 +287,7 @@ Deno.test("openEncoderDecoder() says why a graph is not cut", async () => {
     { project, step: { ...step, graph: { ...step.graph, nodes } } },
     {
       ...{ backend: new CpuBackend(), files, encoder: new GivenEncoder() },
-      ...{ contextLength: 24, numPlaces: NUM_PLACES, maxSequences: 1 },
+      ...{ contextLength: 24, numPositions: NUM_PLACES, maxSequences: 1 },
     },
   );
   assert.deepEqual(opened, { refused: "It has no attention to an encoder known here." });

@@ -5,7 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { CpuAttention } from "../../src/backend/cpu_attention.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
-import type { Session } from "../../src/onnx/ort.ts";
+import type { GraphSession } from "../../src/onnx/ort.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";
 import { splitGraph } from "../../src/onnx/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
@@ -16,7 +16,7 @@ class CountingBackend extends CpuBackend {
   numOpened = 0;
   numReleased = 0;
 
-  override async openModel(...args: Parameters<CpuBackend["openModel"]>): Promise<Session> {
+  override async openModel(...args: Parameters<CpuBackend["openModel"]>): Promise<GraphSession> {
     const session = await super.openModel(...args);
     this.numOpened++;
     const release = () => {

@@ -13,7 +13,7 @@ import { PackedEncoder, type TextSummary } from "../../src/models/embedding/pack
 import { poolingTail } from "../../src/models/embedding/pooling.ts";
 import type { EncoderCut } from "../../src/onnx/encoder_cut.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { openSession, type Session, Tensor } from "../../src/onnx/ort.ts";
+import { type GraphSession, openSession, Tensor } from "../../src/onnx/ort.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";
 import { splitEncoder } from "../../src/onnx/split_encoder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
@@ -84,7 +84,7 @@ function makeTexts({ vocabSize, contextLength, padTokenId }: Case): EncodedText[
 }
 
 /** The rows of a text's tokens, or its logits, from the whole graph. */
-async function runWhole(whole: Session, text: EncodedText): Promise<Float32Array> {
+async function runWhole(whole: GraphSession, text: EncodedText): Promise<Float32Array> {
   const shape = [1, text.ids.length];
   const values: Record<string, (token: number) => number> = {
     input_ids: (token) => text.ids[token]!,

@@ -11,8 +11,8 @@ import { openEncoderDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { FolderFiles } from "../../src/onnx/external_data.ts";
 import { keepOutputs } from "../../src/onnx/if_branch.ts";
-import { type Session, Tensor, type Tensors } from "../../src/onnx/ort.ts";
-import type { Model } from "../../src/onnx/proto.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../src/onnx/ort.ts";
+import type { ModelProto } from "../../src/onnx/proto.ts";
 import { readModel } from "../../src/onnx/proto_read.ts";
 import { makeValueInfo } from "../../src/onnx/proto_write.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
@@ -26,7 +26,7 @@ const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50, 12, 7, 3
 const OTHER = [51, 8, 21];
 
 /** The graph with its attention weights as outputs: of each layer those of its own tokens and those of the encoder. */
-function withWeights(step: Model): { model: Model; crossNames: readonly string[] } {
+function withWeights(step: ModelProto): { model: ModelProto; crossNames: readonly string[] } {
   const names = step.graph.nodes.filter(({ opType }) => opType === "Softmax")
     .map(({ outputs }) => outputs[0]!);
   assert.equal(names.length, 2 * LAYERS);
@@ -38,7 +38,7 @@ function withWeights(step: Model): { model: Model; crossNames: readonly string[]
 
 /** The weights of each token at each place, by layer and head, one token after the other. */
 async function weighWhole(
-  { project, step }: { readonly project: Session; readonly step: Session },
+  { project, step }: { readonly project: GraphSession; readonly step: GraphSession },
   hidden: Tensor,
   crossNames: readonly string[],
 ): Promise<number[][][][]> {
@@ -136,7 +136,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   const decoder = await openEncoderDecoder<Input>(
     { project, step: keepOutputs(step, ["logits"]) },
     {
-      ...{ backend, files, contextLength: 24, numPlaces: NUM_PLACES, maxSequences: 2 },
+      ...{ backend, files, contextLength: 24, numPositions: NUM_PLACES, maxSequences: 2 },
       encoder: { maxInputs: 1, encode: ([input]) => Promise.resolve(tensor(input!.hidden)) },
     },
   );
@@ -153,7 +153,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   for (let round = 0; round < 2; round++) {
     const got: Float32Array = await decoder.align({
       ...{ encoderInput, tokens: TEXT, sites: SITES },
-      numPlaces: NUM_PLACES,
+      numPositions: NUM_PLACES,
     });
     assert.equal(got.length, TEXT.length * NUM_PLACES);
     want.flat().forEach((x, i) => {
@@ -168,7 +168,7 @@ async function assertAligned(backend: Backend): Promise<void> {
 
   const short = await decoder.align({
     ...{ encoderInput, tokens: TEXT.slice(0, 5), sites: SITES },
-    numPlaces: 7,
+    numPositions: 7,
   });
   assert.equal(short.length, 5 * 7);
   assert.ok(short.every(Number.isFinite));

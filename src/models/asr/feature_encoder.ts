@@ -10,8 +10,8 @@ import { openSegments } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
-import type { Session, Tensor, ValueInfo } from "../../onnx/ort.ts";
-import type { Model } from "../../onnx/proto.ts";
+import type { GraphSession, Tensor, ValueInfo } from "../../onnx/ort.ts";
+import type { ModelProto } from "../../onnx/proto.ts";
 import { type FeatureCut, splitFeatures } from "../../onnx/split_features.ts";
 
 /** Turns features into what a decoder attends to. */
@@ -48,7 +48,7 @@ const ACTIVATION_BYTES = 2 ** 28;
 
 /** @throws {Error} with ONNX Runtime's message when it refuses the graph. */
 export async function openFeatureEncoder(
-  model: Model,
+  model: ModelProto,
   options: FeatureEncoderOptions,
 ): Promise<FeatureEncoder> {
   // Native code has products on all cores where our attention has one: whole took 0.9 CPU seconds, cut 2.5.
@@ -85,7 +85,7 @@ class CutFeatureEncoder implements FeatureEncoder {
     cut: FeatureCut,
     { backend, input, maxInputs }: FeatureEncoderOptions,
     { sessions, attention }: {
-      readonly sessions: readonly Session[];
+      readonly sessions: readonly GraphSession[];
       readonly attention: PackedAttention;
     },
   ) {
@@ -99,8 +99,8 @@ class CutFeatureEncoder implements FeatureEncoder {
       cut,
       sessions,
       most: sizesOf(maxInputs),
-      attend: ({ layer, output }, { tensors, place, sizes }) =>
-        attention.run(layer, tensors, place).reshape(dimsOf(output, sizes)),
+      attend: ({ layer, output }, { tensors, output: into, sizes }) =>
+        attention.run(layer, tensors, into).reshape(dimsOf(output, sizes)),
       handsOut: true,
     });
   }

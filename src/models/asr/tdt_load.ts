@@ -8,7 +8,7 @@
 import { basename, join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { hubIdOfSnapshot } from "../../hub/cache.ts";
-import { disposeTensors, openSession, type Session, Tensor } from "../../onnx/ort.ts";
+import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/ort.ts";
 import { openCompanion } from "../companion_graph.ts";
 import type { OpenContext } from "../family.ts";
 import { AsrModel } from "./asr.ts";
@@ -127,7 +127,11 @@ async function openOnCpu(name: typeof JOINT | typeof PREPROCESSOR, context: Open
   return requirePorts(name, session, folder.path);
 }
 
-function requirePorts(name: keyof typeof PORTS, session: Session, folder: string): Session {
+function requirePorts(
+  name: keyof typeof PORTS,
+  session: GraphSession,
+  folder: string,
+): GraphSession {
   const [inputs, outputs] = PORTS[name];
   for (
     const [what, seen, wanted] of [
@@ -147,7 +151,7 @@ function requirePorts(name: keyof typeof PORTS, session: Session, folder: string
 /** The prediction and joint networks, one step of one recording at a time. */
 async function openJoint(
   context: OpenContext,
-): Promise<Joint<JointState> & Pick<Session, "release">> {
+): Promise<Joint<JointState> & Pick<GraphSession, "release">> {
   const session = await openOnCpu(JOINT, context);
   const infoOf = (input: string) => session.inputs.find(({ name }) => name === input)!;
   const sizeOf = (input: string, axis: number) => {

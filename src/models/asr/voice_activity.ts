@@ -9,7 +9,7 @@
 import { join } from "node:path";
 import { nextTurn } from "../../next_turn.ts";
 import { StartupError } from "../../errors.ts";
-import { openSession, type Session, Tensor } from "../../onnx/ort.ts";
+import { type GraphSession, openSession, Tensor } from "../../onnx/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
@@ -34,11 +34,11 @@ const WINDOWS_PER_TURN = 16;
 
 /** Serves several recordings at a time. */
 export class VoiceActivity {
-  readonly #session: Session;
+  readonly #session: GraphSession;
   readonly #config: Json;
   readonly #folder: string;
 
-  private constructor(session: Session, { path, config }: ModelFolder) {
+  private constructor(session: GraphSession, { path, config }: ModelFolder) {
     this.#session = session;
     this.#config = config;
     this.#folder = path;
@@ -116,7 +116,7 @@ interface ListenerOptions extends WindowSizes {
 
 /** One recording on its way through the model. */
 class VoiceListener {
-  readonly #session: Session;
+  readonly #session: GraphSession;
   readonly #options: ListenerOptions;
   readonly #rate: Tensor;
   readonly #likelihoods: number[] = [];
@@ -126,7 +126,7 @@ class VoiceListener {
   #filled: number;
   #numSamples = 0;
 
-  constructor(session: Session, options: ListenerOptions) {
+  constructor(session: GraphSession, options: ListenerOptions) {
     const { contextSamples, windowSamples, stateShape, sampleRateHz } = options;
     this.#session = session;
     this.#options = options;
@@ -184,7 +184,7 @@ class VoiceListener {
   }
 }
 
-async function open(path: string): Promise<Session> {
+async function open(path: string): Promise<GraphSession> {
   try {
     return await openSession(await Deno.readFile(path));
   } catch (error) {

@@ -54,7 +54,7 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
     ...context,
     vocabSize: config.vocabSize,
     contextLength: sizeOf("max_target_positions", 448),
-    numPlaces: sizeOf("max_source_positions", 1500),
+    numPositions: sizeOf("max_source_positions", 1500),
     maxSequences: maxRecordings,
     encoder: {
       maxInputs: encoder.maxInputs,

@@ -108,11 +108,11 @@ export class WindowDecoder {
   ): Promise<Float32Array> {
     const { decoder, config, alignmentHeads: sites } = this.#options;
     if (!(decoder instanceof EncoderDecoder)) throw new Error("The decoder's graph is not cut.");
-    const numPlaces = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
+    const numPositions = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
     const prompt = promptOf(config, window);
     const tokens = [...prompt, ...window.tokens];
-    const alignment = await decoder.align({ encoderInput, tokens, numPlaces, sites });
+    const alignment = await decoder.align({ encoderInput, tokens, numPositions, sites });
     // The decoder looks for a token while it reads the one before.
-    return alignment.subarray((prompt.length - 1) * numPlaces);
+    return alignment.subarray((prompt.length - 1) * numPositions);
   }
 }

@@ -6,14 +6,14 @@
  */
 import type { Backend, Storage } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillPooling, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
 
 /** What an encoder is made of; it owns the session. */
 export interface EncoderParts {
   readonly backend: Backend;
-  readonly session: Session;
+  readonly session: GraphSession;
   /** The one output of the graph: f32, one row per text. */
   readonly output: string;
   /** What the graph was given for pooling, where it was. */
@@ -111,7 +111,7 @@ export class Encoder implements BatchEncoder {
   }
 }
 
-function tokenInputsOf(session: Session): string[] {
+function tokenInputsOf(session: GraphSession): string[] {
   return session.inputs.map(({ name }) => name).filter((name) => TOKEN_INPUTS.has(name));
 }
 

@@ -5,7 +5,7 @@
  */
 import { log } from "../../log.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
-import type { Model } from "../../onnx/proto.ts";
+import type { ModelProto } from "../../onnx/proto.ts";
 import { countPositions, splitEncoder } from "../../onnx/split_encoder.ts";
 import type { BatchEncoder } from "./encoder.ts";
 import { type EncoderPlan, openEncoder } from "./encoder_plan.ts";
@@ -18,7 +18,7 @@ import type { TextRunner } from "./text_runner.ts";
 
 /** What becomes of the graph. */
 export interface EncoderForm {
-  readonly model: Model;
+  readonly model: ModelProto;
   /** Its one output: f32, one row per text. */
   readonly output: string;
   /** What it was given for pooling, where it was. */
@@ -29,7 +29,7 @@ export interface EncoderForm {
 
 /** The graph before it was given anything for texts as a whole. */
 export interface Packing {
-  readonly model: Model;
+  readonly model: ModelProto;
   /** Its one output: f32, a row per token, or what it makes of each text's first token. */
   readonly output: string;
   readonly summary: TextSummary;

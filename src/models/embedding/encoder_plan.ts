@@ -6,7 +6,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import type { EncoderCut } from "../../onnx/encoder_cut.ts";
 import type { FolderFiles } from "../../onnx/external_data.ts";
-import type { Model } from "../../onnx/proto.ts";
+import type { ModelProto } from "../../onnx/proto.ts";
 import { type BatchEncoder, Encoder } from "./encoder.ts";
 import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
 import type { PoolingMode } from "./pooling.ts";
@@ -22,7 +22,7 @@ export type EncoderPlan =
   }
   | {
     readonly kind: "padded";
-    readonly model: Model;
+    readonly model: ModelProto;
     /** Its one output: f32, one row per text. */
     readonly output: string;
     /** What it was given for pooling, where it was. */

@@ -13,7 +13,7 @@ import { planStorage } from "../../decoder/storage_plan.ts";
 import type { EncoderCut } from "../../onnx/encoder_cut.ts";
 import type { ModelFiles } from "../../onnx/external_data.ts";
 import type { TensorPort } from "../../onnx/graph_cut.ts";
-import { type Session, Tensor } from "../../onnx/ort.ts";
+import { type GraphSession, Tensor } from "../../onnx/ort.ts";
 import { type BatchEncoder, fillTokens, MAX_TEXTS } from "./encoder.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillPooling, type PoolingMode } from "./pooling.ts";
@@ -55,7 +55,7 @@ export class PackedEncoder implements BatchEncoder {
   private constructor(
     cut: EncoderCut,
     { backend, summary, longestText }: PackedEncoderOptions,
-    parts: { readonly sessions: readonly Session[]; readonly maxTokens: number },
+    parts: { readonly sessions: readonly GraphSession[]; readonly maxTokens: number },
   ) {
     const { maxTokens, sessions } = parts;
     this.#backend = backend;
@@ -74,7 +74,7 @@ export class PackedEncoder implements BatchEncoder {
       cut,
       sessions,
       most: { tokens: this.maxTokens, rows: MAX_TEXTS * rowsPerText(summary) },
-      attend: ({ layer }, { tensors, place }) => attention.run(layer, tensors, place),
+      attend: ({ layer }, { tensors, output }) => attention.run(layer, tensors, output),
     });
   }
 

@@ -8,7 +8,7 @@
  */
 import type { EncoderTail } from "../../onnx/encoder_cut.ts";
 import type { TensorPort } from "../../onnx/graph_cut.ts";
-import { int64Tensor, makeNode, type Model } from "../../onnx/proto.ts";
+import { int64Tensor, makeNode, type ModelProto } from "../../onnx/proto.ts";
 import { makeValueInfo } from "../../onnx/proto_write.ts";
 
 /** How the vectors of a text's tokens become one. */
@@ -55,10 +55,10 @@ export function poolingTail(hidden: TensorPort): EncoderTail {
 
 /** Lets the graph pool its output `hidden`, `[batch, length, hidden]`; its other outputs go. */
 export function appendPooling(
-  model: Model,
+  model: ModelProto,
   hidden: string,
   modes: readonly PoolingMode[],
-): Model {
+): ModelProto {
   const { graph } = model;
   const wide = `${hidden}/float32`;
   const nodes = [makeNode("Cast", [hidden], [wide], { attributes: { to: 1 } })];
@@ -91,7 +91,7 @@ export function appendPooling(
   };
 }
 
-function opsetOf({ operatorSets }: Model): number {
+function opsetOf({ operatorSets }: ModelProto): number {
   return operatorSets.find(({ domain }) => domain === "" || domain === "ai.onnx")?.version ?? 0;
 }
 

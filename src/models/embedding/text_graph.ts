@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import type { Dtype } from "../../config.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
-import type { Model } from "../../onnx/proto.ts";
+import type { ModelProto } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import type { DecoderLoadOptions } from "../decoder.ts";
 
@@ -15,7 +15,7 @@ export type TextLoadOptions = DecoderLoadOptions;
 
 /** A graph that was read, its weights not. */
 export interface TextGraph extends AsyncDisposable {
-  readonly model: Model;
+  readonly model: ModelProto;
   readonly dtype: Dtype;
   /** In the folder: `onnx/model.onnx`. */
   readonly path: string;
@@ -34,6 +34,6 @@ export async function readTextGraph(
 }
 
 /** Whether the graph takes keys and values of tokens that went before. */
-export function isDecoder({ graph }: Model): boolean {
+export function isDecoder({ graph }: ModelProto): boolean {
   return graph.inputs.some(({ name }) => name.startsWith("past_key_values."));
 }

@@ -9,7 +9,7 @@
  */
 import { StartupError } from "../../errors.ts";
 import { GraphIndex, liveNodes } from "../../onnx/graph_index.ts";
-import { type Graph, int64Tensor, makeNode, type Model, type Node } from "../../onnx/proto.ts";
+import { type Graph, int64Tensor, makeNode, type ModelProto, type Node } from "../../onnx/proto.ts";
 import { makeValueInfo } from "../../onnx/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
 import type { Size } from "../image_processor.ts";
@@ -58,7 +58,7 @@ const LEAST_RANGE = 0.1;
  * @throws {StartupError} when it does not take images, or has no mask.
  */
 export function inspectMatting(
-  { graph }: Model,
+  { graph }: ModelProto,
   { family, outputName }: { family: MattingFamily; outputName: string | undefined },
 ): MattingGraph {
   const index = new GraphIndex(graph);
@@ -122,10 +122,10 @@ function addendOf(
 
 /** Gives the graph its one input {@linkcode IMAGES} and its one output {@linkcode MASKS}. */
 export function unifyMatting(
-  model: Model,
+  model: ModelProto,
   { input, output }: MattingGraph,
   { isLogits, stretches }: { isLogits: boolean; stretches: boolean },
-): Model {
+): ModelProto {
   const { graph } = model;
   const taken = graph.inputs.find(({ name }) => name === input)!;
   const given = graph.outputs.find(({ name }) => name === output)!;
@@ -165,7 +165,7 @@ function symbolic(shape: readonly (number | string | undefined)[] = []): (number
 
 /** Each mask of a batch by itself: `(x − min) / max(max − min, LEAST_RANGE)`. */
 function stretch(
-  { operatorSets }: Model,
+  { operatorSets }: ModelProto,
   { levels, rank }: { levels: string; rank: number },
 ): Pick<Graph, "nodes" | "initializers"> {
   const version = operatorSets.find(({ domain }) => domain === "")?.version ?? 0;

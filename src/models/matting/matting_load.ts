@@ -9,7 +9,7 @@ import { HearthError, StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
-import type { Model as Graph } from "../../onnx/proto.ts";
+import type { ModelProto as Graph } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";

@@ -7,7 +7,7 @@ import type { MaskForm, TensorForm } from "../../../kernels/image_form.ts";
 import type { ImageKernels, MaskedImage, OpenImage } from "../../backend/images.ts";
 import { HearthError } from "../../errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
-import type { Session, Tensor } from "../../onnx/ort.ts";
+import type { GraphSession, Tensor } from "../../onnx/ort.ts";
 import { IMAGES, MASKS } from "./matting_graph.ts";
 import { type ImageProcessor, type Size, tensorFormOf } from "../image_processor.ts";
 
@@ -17,7 +17,7 @@ const MASK_FILTER: ResampleFilter = "bilinear";
 /** What a network is made of; it owns the session and the kernels. */
 export interface MattingNetworkParts {
   /** With one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
-  readonly session: Session;
+  readonly session: GraphSession;
   readonly images: ImageKernels;
   readonly processor: ImageProcessor;
   readonly layout: TensorForm["layout"];

@@ -6,7 +6,7 @@
  */
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import { type Session, Tensor } from "../../onnx/ort.ts";
+import { type GraphSession, Tensor } from "../../onnx/ort.ts";
 import { type CompanionContext, openCompanion } from "../companion_graph.ts";
 import { openJoinGraph } from "./join_graph.ts";
 
@@ -21,22 +21,22 @@ export interface ImageInput {
   /** Token ids; empty where the encoder reads none. */
   readonly text: readonly number[];
   /** Of the encoder's output, once it is encoded. */
-  numPlaces?: number;
+  numPositions?: number;
 }
 
 /** What Florence-2 has besides encoder and decoder. */
 interface TextSide {
-  readonly vision: Session;
-  readonly embedding: Session;
-  readonly join: Session;
+  readonly vision: GraphSession;
+  readonly embedding: GraphSession;
+  readonly join: GraphSession;
 }
 
 /** The sessions. */
 export class ImageEncoder {
-  readonly #encoder: Session;
+  readonly #encoder: GraphSession;
   readonly #textSide: TextSide | undefined;
 
-  private constructor(encoder: Session, textSide: TextSide | undefined) {
+  private constructor(encoder: GraphSession, textSide: TextSide | undefined) {
     this.#encoder = encoder;
     this.#textSide = textSide;
   }
@@ -69,7 +69,7 @@ export class ImageEncoder {
   async encode(inputs: readonly ImageInput[]): Promise<Tensor> {
     const pixels = stack(inputs.map(({ pixels }) => pixels));
     const hidden = await this.#run(pixels, inputs.map(({ text }) => text));
-    for (const input of inputs) input.numPlaces = hidden.dims[1]!;
+    for (const input of inputs) input.numPositions = hidden.dims[1]!;
     return hidden;
   }
 
@@ -85,16 +85,16 @@ export class ImageEncoder {
     const { joined } = await join.run({ image, text: text! });
     image.dispose();
     text!.dispose();
-    const [numRows = 1, numPlaces = 0] = joined!.dims;
-    const ones = new BigInt64Array(numRows * numPlaces).fill(1n);
-    const attention_mask = new Tensor("int64", ones, [numRows, numPlaces]);
+    const [numRows = 1, numPositions = 0] = joined!.dims;
+    const ones = new BigInt64Array(numRows * numPositions).fill(1n);
+    const attention_mask = new Tensor("int64", ones, [numRows, numPositions]);
     const outputs = await this.#encoder.run({ inputs_embeds: joined!, attention_mask });
     joined!.dispose();
     return outputs["last_hidden_state"]!;
   }
 
   /** Makes embeddings of tokens, where it {@linkcode readsText}. It stays this encoder's: releasing it does nothing. */
-  get embedding(): Session | undefined {
+  get embedding(): GraphSession | undefined {
     const session = this.#textSide?.embedding;
     if (session === undefined) return undefined;
     return {
@@ -113,7 +113,7 @@ export class ImageEncoder {
 }
 
 async function openTextSide(
-  open: (graph: string) => Promise<Session>,
+  open: (graph: string) => Promise<GraphSession>,
   backend: Backend,
 ): Promise<TextSide> {
   const vision = await open(VISION);
@@ -128,7 +128,7 @@ async function openTextSide(
   return { vision, embedding, join };
 }
 
-function requireInputs(session: Session, graph: string, known: readonly string[]): void {
+function requireInputs(session: GraphSession, graph: string, known: readonly string[]): void {
   const names = session.inputs.map(({ name }) => name);
   if (names.length === known.length && known.every((name) => names.includes(name))) return;
   throw new StartupError(
@@ -138,7 +138,7 @@ function requireInputs(session: Session, graph: string, known: readonly string[]
   );
 }
 
-function typeOf(values: Session["inputs"], name: string): "float32" | "float16" {
+function typeOf(values: GraphSession["inputs"], name: string): "float32" | "float16" {
   const value = values.find((each) => each.name === name);
   if (value !== undefined) return value.type as "float32";
   throw new StartupError(
@@ -146,7 +146,7 @@ function typeOf(values: Session["inputs"], name: string): "float32" | "float16" 
   );
 }
 
-function toTypeOf(pixels: Tensor, session: Session): Tensor {
+function toTypeOf(pixels: Tensor, session: GraphSession): Tensor {
   if (typeOf(session.inputs, "pixel_values") === "float32") return pixels;
   const half = Float16Array.from(pixels.data as Float32Array);
   return new Tensor("float16", new Uint16Array(half.buffer), pixels.dims);

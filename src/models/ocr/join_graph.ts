@@ -5,7 +5,7 @@
  */
 import type { Backend } from "../../backend/backend.ts";
 import { codeOfDtype } from "../../onnx/dtype.ts";
-import type { Session } from "../../onnx/ort.ts";
+import type { GraphSession } from "../../onnx/ort.ts";
 import { makeNode } from "../../onnx/proto.ts";
 import { makeValueInfo, writeModel } from "../../onnx/proto_write.ts";
 
@@ -22,7 +22,7 @@ export interface JoinOptions {
 }
 
 /** Opens the graph. */
-export function openJoinGraph(backend: Backend, options: JoinOptions): Promise<Session> {
+export function openJoinGraph(backend: Backend, options: JoinOptions): Promise<GraphSession> {
   const { first: [first, firstDtype], second: [second, secondDtype], output } = options;
   const shape = (positions: string) => ["rows", positions, "width"];
   const bytes = writeModel({

@@ -6,14 +6,14 @@
 import type { Backend } from "../../backend/backend.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
-import type { Session } from "../../onnx/ort.ts";
+import type { GraphSession } from "../../onnx/ort.ts";
 import type { ClassificationConfig } from "./line_ocr_config.ts";
 import { stackImages } from "./image_tensor.ts";
 
 /** What it works with; it owns the session. */
 export interface LineClassifierParts {
   readonly backend: Backend;
-  readonly session: Session;
+  readonly session: GraphSession;
   readonly config: ClassificationConfig;
 }
 

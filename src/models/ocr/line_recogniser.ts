@@ -7,7 +7,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
-import type { Session } from "../../onnx/ort.ts";
+import type { GraphSession } from "../../onnx/ort.ts";
 import { type LineCharacter, readCtcLine } from "./ctc_line.ts";
 import type { RecognitionConfig } from "./line_ocr_config.ts";
 import { stackImages } from "./image_tensor.ts";
@@ -15,7 +15,7 @@ import { stackImages } from "./image_tensor.ts";
 /** What it works with; it owns the session. */
 export interface LineRecogniserParts {
   readonly backend: Backend;
-  readonly session: Session;
+  readonly session: GraphSession;
   readonly config: RecognitionConfig;
 }
 

@@ -133,7 +133,7 @@ export class OcrModel implements Model {
     let completion: Completion | undefined;
     const begin = () => {
       this.#metrics.observeFirstToken(performance.now() - arrivedAtMs);
-      const numPromptTokens = input.numPlaces! + prompt.length;
+      const numPromptTokens = input.numPositions! + prompt.length;
       this.#metrics.observePrompt(numPromptTokens);
       return this.#openCompletion(work, image, numPromptTokens);
     };

@@ -79,7 +79,7 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
     ...settings,
     vocabSize: Number(config["vocab_size"]),
     contextLength: maxDecoderTokens,
-    numPlaces: probe.hasOneSize ? maxPositions : undefined,
+    numPositions: probe.hasOneSize ? maxPositions : undefined,
     maxSequences: Math.min(maxRequests, fittingSequences(config, maxPositions)),
     encoder: {
       maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / input.pixels.size)),
@@ -110,14 +110,14 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
 }
 
 /** Images whose keys and values, one pair for each place and layer, fit into memory together. */
-function fittingSequences(config: Json, numPlaces: number): number {
+function fittingSequences(config: Json, numPositions: number): number {
   const size = (name: string, otherwise: number) => {
     const value = config[name];
     return typeof value === "number" ? value : otherwise;
   };
   const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * size("d_model", 1024) *
     size("decoder_layers", 12);
-  return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPlaces)));
+  return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPositions)));
 }
 
 /** Later ones win, as in `generate()` of transformers.js. */

@@ -8,7 +8,7 @@ import { basename, dirname, join, posix } from "node:path";
 import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
-import type { Model } from "../../onnx/proto.ts";
+import type { ModelProto } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { readFields, textOf } from "../../onnx/wire.ts";
 import type {
@@ -45,7 +45,7 @@ export async function readPaddleConfig(folder: ModelFolder): Promise<LineOcrConf
 interface Described {
   readonly folder: ModelFolder;
   readonly graph: PaddleGraph;
-  readonly model: Model;
+  readonly model: ModelProto;
   /** Of its `inference.yml`; empty without. */
   readonly settings: PaddleSettings;
 }
@@ -108,7 +108,7 @@ async function recognitionOf(described: Described): Promise<RecognitionConfig> {
 }
 
 /** A size that the graph's input declares. */
-function sizeAt({ graph }: Model, axis: number): number | undefined {
+function sizeAt({ graph }: ModelProto, axis: number): number | undefined {
   return fixed(graph.inputs[0]?.shape?.[axis]);
 }
 
@@ -192,7 +192,7 @@ function linesOf(text: string): string[] {
 }
 
 /** What the file says about itself under a name. */
-function metadataOf(model: Model, name: string): string | undefined {
+function metadataOf(model: ModelProto, name: string): string | undefined {
   for (const { number, payload } of model.rest) {
     if (number !== METADATA_FIELD) continue;
     const [key, value] = [...readFields(payload)];

@@ -7,8 +7,8 @@ import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
-import { type Session, Tensor, type Tensors } from "../../onnx/ort.ts";
-import type { Model } from "../../onnx/proto.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
+import type { ModelProto } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { NOISE_PLACE, seedNoise } from "../../onnx/seeded_noise.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
@@ -28,15 +28,15 @@ export interface TtsGraphOptions {
   /** Inputs that the caller can fill, beside noise. */
   readonly known: RegExp;
   /** What to make of the graph first. @throws {StartupError} when it is not as wanted. */
-  readonly change?: (model: Model) => Model;
+  readonly change?: (model: ModelProto) => ModelProto;
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
 export class TtsGraph {
-  readonly #session: Session;
+  readonly #session: GraphSession;
   readonly #backend: Backend;
 
-  private constructor(session: Session, backend: Backend) {
+  private constructor(session: GraphSession, backend: Backend) {
     this.#session = session;
     this.#backend = backend;
   }
@@ -58,11 +58,11 @@ export class TtsGraph {
     throw new StartupError(`${path} wants inputs that are not known: ${unknown.join(", ")}.`);
   }
 
-  get inputs(): Session["inputs"] {
+  get inputs(): GraphSession["inputs"] {
     return this.#session.inputs;
   }
 
-  get outputs(): Session["outputs"] {
+  get outputs(): GraphSession["outputs"] {
     return this.#session.outputs;
   }
 
@@ -134,7 +134,7 @@ export function freeFeed(feed: Feed): void {
 
 function makeTensor(
   { values, dims }: Exclude<Feed, Tensor>,
-  type: Session["inputs"][number]["type"],
+  type: GraphSession["inputs"][number]["type"],
 ): Tensor {
   switch (type) {
     case "int64":

@@ -10,7 +10,7 @@ import { StartupError } from "../../errors.ts";
 import { isCrossCache } from "../../onnx/cache_names.ts";
 import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
 import { disposeTensors, type Tensors } from "../../onnx/ort.ts";
-import type { Model } from "../../onnx/proto.ts";
+import type { ModelProto } from "../../onnx/proto.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { emptyCache, pickCache } from "./tts_cache.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
@@ -121,13 +121,13 @@ export class MelDecoder {
 }
 
 function takeHalf(
-  model: Model,
+  model: ModelProto,
   { branch, wanted, path }: {
     readonly branch: "then_branch" | "else_branch";
     readonly wanted: (name: string) => boolean;
     readonly path: string;
   },
-): Model {
+): ModelProto {
   const taken = takeBranch(model, branch);
   if (taken !== undefined) {
     return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(wanted));

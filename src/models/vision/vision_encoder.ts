@@ -6,7 +6,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { buildCast } from "../../onnx/cast_model.ts";
-import { type Session, Tensor, type ValueInfo } from "../../onnx/ort.ts";
+import { type GraphSession, Tensor, type ValueInfo } from "../../onnx/ort.ts";
 import type { PlainTensor, PreparedImage } from "../prepared_image.ts";
 
 /** Inputs that some exports call otherwise than the processors of transformers.js. */
@@ -20,18 +20,18 @@ const OUTPUT = "image_features";
 export interface VisionEncoderOptions {
   readonly backend: Backend;
   /** Owned from here on. */
-  readonly session: Session;
+  readonly session: GraphSession;
   /** The embeddings in whose place its rows go. */
   readonly embeddings: ValueInfo;
 }
 
 export class VisionEncoder {
-  readonly #session: Session;
+  readonly #session: GraphSession;
   readonly #output: ValueInfo;
   /** To the embeddings' dtype, where the encoder has another. */
-  readonly #cast: Session | undefined;
+  readonly #cast: GraphSession | undefined;
 
-  private constructor(session: Session, output: ValueInfo, cast: Session | undefined) {
+  private constructor(session: GraphSession, output: ValueInfo, cast: GraphSession | undefined) {
     this.#session = session;
     this.#output = output;
     this.#cast = cast;

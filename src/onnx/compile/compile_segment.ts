@@ -70,7 +70,7 @@ class Compiler {
   readonly #scratch = new Map<string, number>();
   readonly #known = new Map<string, Rows>();
   /** Tensors that are written where an output of the segment is, which is the same but for its shape. */
-  readonly #places = new Map<string, string>();
+  readonly #outputAliases = new Map<string, string>();
 
   constructor(segment: Segment, options: CompileOptions) {
     this.#segment = segment;
@@ -88,7 +88,7 @@ class Compiler {
   compile() {
     const { sites, kept: names } = this.#options;
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
-    for (const { name } of kept) this.#place(name);
+    for (const { name } of kept) this.#aliasOutput(name);
     for (const { name } of kept) this.#settle(name);
     const forms = sites.map((site) => this.#form(site));
     return {
@@ -100,13 +100,13 @@ class Compiler {
   }
 
   /** Lets the tensor that an output is another shape of be written where the output is. */
-  #place(name: string): void {
+  #aliasOutput(name: string): void {
     let root = name;
     for (let node = this.#index.producers.get(root); node && FREE.has(node.opType);) {
       root = node.inputs[0]!;
       node = this.#index.producers.get(root);
     }
-    if (root !== name && this.#index.producers.has(root)) this.#places.set(root, name);
+    if (root !== name && this.#index.producers.has(root)) this.#outputAliases.set(root, name);
   }
 
   /** Computes an output where it belongs. */
@@ -134,7 +134,7 @@ class Compiler {
   ): { readonly rows: HeadRows; readonly norm?: FoundNorm } {
     const { tensor, offset } = own;
     if (!this.#index.producers.has(tensor)) return { rows: own };
-    const place = ({ tensor, stride, offset: from }: Rows) => ({
+    const offsetOf = ({ tensor, stride, offset: from }: Rows) => ({
       tensor,
       tokenStride: stride,
       offset: from + offset,
@@ -145,8 +145,8 @@ class Compiler {
     // A norm of whole heads, as far as the heads fit a workgroup of the kernel.
     const isTaken = norm !== undefined && norm.params.kind === "rms" &&
       norm.inputs.length === 1 && norm.gamma.shape[0] === headDim && 256 % headDim === 0;
-    if (!isTaken) return { rows: place(this.#rows(tensor)) };
-    return { rows: place(this.#rows(norm.inputs[0]!)), norm };
+    if (!isTaken) return { rows: offsetOf(this.#rows(tensor)) };
+    return { rows: offsetOf(this.#rows(norm.inputs[0]!)), norm };
   }
 
   /** The tensor that another is but a shape of. */
@@ -216,8 +216,8 @@ class Compiler {
 
   /** Where a new tensor goes. */
   #target(name: string, width: number): string {
-    const place = this.#places.get(name);
-    if (place !== undefined) return place;
+    const output = this.#outputAliases.get(name);
+    if (output !== undefined) return output;
     if (this.#options.kept.has(name)) return name;
     this.#scratch.set(name, width * (this.#elem === "f16" ? 2 : 4));
     return name;
@@ -401,9 +401,9 @@ class Compiler {
     if (sizes === undefined || (axis !== -1 && axis !== 2)) {
       throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
-    const place = node.outputs.indexOf(name);
-    const before = sizes.slice(0, place).reduce((sum, size) => sum + size, 0);
-    return { ...whole, offset: whole.offset + before, width: sizes[place]! };
+    const offsetOf = node.outputs.indexOf(name);
+    const before = sizes.slice(0, offsetOf).reduce((sum, size) => sum + size, 0);
+    return { ...whole, offset: whole.offset + before, width: sizes[offsetOf]! };
   }
 
   #take(name: string, node: Node): Rows {

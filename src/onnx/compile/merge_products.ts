@@ -10,7 +10,7 @@ import {
   int64Tensor,
   intAttribute,
   makeNode,
-  type Model,
+  type ModelProto,
   type Node,
   type Tensor,
 } from "../proto.ts";
@@ -89,10 +89,10 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
   const name = `${first.outputs[0]}/joined`;
   const constantsOf = (node: Node) => node.inputs.slice(1).filter((input) => input !== "");
   const axis = first.opType === "MatMul" ? 1 : 0;
-  const weights = constantsOf(first).map((_, place) =>
+  const weights = constantsOf(first).map((_, position) =>
     concatenate(
-      `${name}/weights_${place}`,
-      parts.map(({ product }) => index.constants.get(constantsOf(product)[place]!)!),
+      `${name}/weights_${position}`,
+      parts.map(({ product }) => index.constants.get(constantsOf(product)[position]!)!),
       axis,
     )
   );
@@ -133,7 +133,7 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
  *
  * @param maxBytes most bytes of a joined constant.
  */
-export function mergeProducts(model: Model, maxBytes: number): Model {
+export function mergeProducts(model: ModelProto, maxBytes: number): ModelProto {
   const index = new GraphIndex(model.graph);
   const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
   const groups = Map.groupBy(model.graph.nodes, (node) => keyOf(node, index));

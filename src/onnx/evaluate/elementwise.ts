@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { type Dtype, dtypeOfCode, elementsOf } from "../dtype.ts";
+import { dtypeOfCode, elementsOf, type TensorType } from "../dtype.ts";
 import { floatAttribute, intAttribute } from "../proto.ts";
 import { broadcastShapes, broadcastStrides, gatherStrided } from "./strided.ts";
 import { type Call, isComputable, need, type Rule, type Rules, type Value } from "./value.ts";
@@ -13,7 +13,7 @@ type Scalar = (...elements: number[]) => number;
 /** Applies a function to the inputs element by element; without one only the shape is known. */
 function zip(
   values: readonly Value[],
-  dtype: Dtype,
+  dtype: TensorType,
   compute: Scalar | undefined,
 ): readonly [Value] {
   const shape = broadcastShapes(values.map((value) => value.shape));
@@ -38,17 +38,17 @@ function zip(
   return [{ dtype, shape, data }];
 }
 
-function isInteger(dtype: Dtype): boolean {
+function isInteger(dtype: TensorType): boolean {
   return !dtype.includes("float");
 }
 
 /** One input, same shape. */
-function unary(compute?: Scalar, dtype?: Dtype): Rule {
+function unary(compute?: Scalar, dtype?: TensorType): Rule {
   return (call) => zip([need(call, 0)], dtype ?? need(call, 0).dtype, compute);
 }
 
 /** Two or more inputs, combined from the left. */
-function folded(compute: (dtype: Dtype) => Scalar): Rule {
+function folded(compute: (dtype: TensorType) => Scalar): Rule {
   return (call) => {
     const first = need(call, 0);
     let result = first;

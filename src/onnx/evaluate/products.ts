@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Dtype } from "../dtype.ts";
+import type { TensorType } from "../dtype.ts";
 import { intAttribute, intsAttribute, stringAttribute } from "../proto.ts";
 import { broadcastShapes } from "./strided.ts";
 import {
@@ -27,7 +27,7 @@ function productShape(a: readonly number[], b: readonly number[]): number[] {
 }
 
 /** Matrix product of inputs `a` and `b`. */
-function product(a: number, b: number, dtype?: Dtype): Rule {
+function product(a: number, b: number, dtype?: TensorType): Rule {
   return (call) => {
     const [left, right] = [need(call, a), need(call, b)];
     return [{ dtype: dtype ?? left.dtype, shape: productShape(left.shape, right.shape) }];

@@ -3,12 +3,12 @@
  *
  * @module
  */
-import { type Dtype, elementsOf } from "../dtype.ts";
+import { elementsOf, type TensorType } from "../dtype.ts";
 import type { Node, Tensor } from "../proto.ts";
 
 /** What is known of a tensor. */
 export interface Value {
-  readonly dtype: Dtype;
+  readonly dtype: TensorType;
   readonly shape: readonly number[];
   /** The elements as numbers (bool: 0 and 1), row-major; absent when unknown or too many. */
   readonly data?: Float64Array | undefined;
@@ -76,7 +76,7 @@ function readElements({ dtype, data }: Tensor, count: number): Float64Array | un
   if (data.kind !== "memory" || count > MAX_ELEMENTS) return undefined;
   const { buffer, byteOffset } = data.bytes;
   const view = new DataView(buffer, byteOffset, data.bytes.length);
-  const read: Partial<Record<Dtype, (i: number) => number>> = {
+  const read: Partial<Record<TensorType, (i: number) => number>> = {
     float32: (i) => view.getFloat32(i * 4, true),
     float16: (i) => view.getFloat16(i * 2, true),
     float64: (i) => view.getFloat64(i * 8, true),

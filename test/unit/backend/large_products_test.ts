@@ -4,10 +4,10 @@ import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
 import { type ModelFiles, storedBytes } from "../../../src/onnx/external_data.ts";
 import { divideLargeProducts, readTiedTable } from "../../../src/onnx/large_products.ts";
-import { type Session, Tensor } from "../../../src/onnx/ort.ts";
+import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
 import {
   makeNode,
-  type Model,
+  type ModelProto,
   type Node,
   type Tensor as Constant,
 } from "../../../src/onnx/proto.ts";
@@ -66,7 +66,9 @@ const CASES: Readonly<Record<string, Case>> = {
   },
 };
 
-async function modelOf({ nodes, constants }: Case): Promise<{ model: Model; files: ModelFiles }> {
+async function modelOf(
+  { nodes, constants }: Case,
+): Promise<{ model: ModelProto; files: ModelFiles }> {
   const files = inMemory(buildModel({
     nodes,
     inputs: [["x", "float32", [1, "rows", K]]],
@@ -76,13 +78,13 @@ async function modelOf({ nodes, constants }: Case): Promise<{ model: Model; file
   return { files, model: await readModel(files, "model.onnx") };
 }
 
-function cutOf(model: Model): GraphCut {
+function cutOf(model: ModelProto): GraphCut {
   const output = { name: "y", dtype: "float32", shape: [1, "rows", N], width: N } as const;
   const segment: Segment = { index: 0, model, weightBytes: 0, inputs: [], outputs: [output] };
   return { segments: [segment], output } as unknown as GraphCut;
 }
 
-async function run(session: Session, numRows: number): Promise<Float32Array> {
+async function run(session: GraphSession, numRows: number): Promise<Float32Array> {
   const x = new Tensor("float32", floats(numRows * K, 7), [1, numRows, K]);
   const { y } = await session.run({ x });
   assert.deepEqual(y!.dims, [1, numRows, N]);

@@ -4,7 +4,7 @@ import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
 import type { GpuContext } from "../../../src/gpu/device.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { FolderFiles } from "../../../src/onnx/external_data.ts";
-import { type Session, Tensor } from "../../../src/onnx/ort.ts";
+import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
 import { makeNode, type Node, type Tensor as Constant } from "../../../src/onnx/proto.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
@@ -92,7 +92,7 @@ function idsTensor(ids: readonly number[]): Tensor {
 }
 
 /** Bytes of the rows of {@linkcode IDS}, in hexadecimal. */
-async function lookUp(gpu: GpuContext, session: Session, place?: Tensor): Promise<string> {
+async function lookUp(gpu: GpuContext, session: GraphSession, place?: Tensor): Promise<string> {
   const { y } = await session.run({ ids: idsTensor(IDS) }, place && { y: place });
   assert.deepEqual(y!.dims, [1, IDS.length, WIDTH]);
   const size = y!.size * (y!.type === "float16" ? 2 : 4);

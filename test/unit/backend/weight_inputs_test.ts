@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { DeviceWeights } from "../../../src/backend/device_weights.ts";
 import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
-import { type Session, Tensor } from "../../../src/onnx/ort.ts";
+import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
 import { makeNode, type Node, type Tensor as Constant } from "../../../src/onnx/proto.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { liftWeights } from "../../../src/onnx/weight_inputs.ts";
@@ -65,7 +65,7 @@ const CASES: Readonly<Record<string, (dtype: FloatType) => Case>> = {
   }),
 };
 
-async function run(session: Session, numRows: number, dtype: FloatType): Promise<string> {
+async function run(session: GraphSession, numRows: number, dtype: FloatType): Promise<string> {
   const data = floats(numRows * K, dtype) as Float32Array;
   const { y } = await session.run({ x: new Tensor(dtype as "float32", data, [numRows, K]) });
   const { buffer, byteOffset, byteLength } = await y!.getData() as Float32Array;

@@ -6,7 +6,7 @@
 import { bytesOfStored, FolderFiles, type ModelFiles } from "../../../src/onnx/external_data.ts";
 import type { AttentionSite, GraphCut, HeadRows, TensorPort } from "../../../src/onnx/graph_cut.ts";
 import type { StoredTensor } from "../../../src/onnx/stored_tensor.ts";
-import { openSession, type Session, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
+import { type GraphSession, openSession, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { copyWeights } from "../../../src/onnx/pack_model.ts";
 import { splitGraph, type SplitOptions } from "../../../src/onnx/split.ts";
@@ -149,10 +149,10 @@ function attend(
 /** A cut graph, ready to run. */
 export class CutRunner implements AsyncDisposable {
   readonly cut: GraphCut;
-  readonly #sessions: readonly Session[];
+  readonly #sessions: readonly GraphSession[];
   readonly #tables: readonly Tables[];
 
-  private constructor(cut: GraphCut, sessions: readonly Session[], tables: readonly Tables[]) {
+  private constructor(cut: GraphCut, sessions: readonly GraphSession[], tables: readonly Tables[]) {
     this.cut = cut;
     this.#sessions = sessions;
     this.#tables = tables;
@@ -163,7 +163,7 @@ export class CutRunner implements AsyncDisposable {
     const result = splitGraph(await readModel(files, file), options);
     if ("refused" in result) throw new Error(result.refused);
     const { cut } = result;
-    const sessions: Session[] = [];
+    const sessions: GraphSession[] = [];
     for (const { model } of cut.segments) {
       const { bytes, externalData } = await copyWeights(model, files);
       sessions.push(await openSession(bytes, { externalData }));

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Dtype } from "../../../src/onnx/dtype.ts";
+import type { TensorType } from "../../../src/onnx/dtype.ts";
 import { Evaluation } from "../../../src/onnx/evaluate/evaluation.ts";
 import type { Value } from "../../../src/onnx/evaluate/value.ts";
 import { GraphIndex } from "../../../src/onnx/graph_index.ts";
@@ -10,13 +10,13 @@ import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 
 /** An input: type, shape and elements; a number of elements less than the shape's repeats them. */
-type Input = readonly [Dtype, readonly number[], readonly number[]];
+type Input = readonly [TensorType, readonly number[], readonly number[]];
 
 interface Case {
   readonly op: string;
   readonly inputs: readonly (Input | undefined)[];
   readonly attributes?: Readonly<Record<string, AttributeValue>>;
-  readonly outputs?: readonly Dtype[];
+  readonly outputs?: readonly TensorType[];
   readonly opset?: number;
   /** Nothing but shapes is known of the result. */
   readonly shapeOnly?: boolean;
@@ -166,7 +166,7 @@ function valueOf(input: Input): Value {
 }
 
 for (const { op, inputs, attributes = {}, opset = 17, ...rest } of CASES) {
-  const outputs: readonly Dtype[] = rest.outputs ?? ["float32"];
+  const outputs: readonly TensorType[] = rest.outputs ?? ["float32"];
   const shapes = inputs.map((input) => `[${input?.[1] ?? ""}]`).join(" ");
   const options = Object.keys(attributes).length > 0 ? ` ${JSON.stringify(attributes)}` : "";
   Deno.test(`Evaluation of ${op} ${shapes}${options} agrees with ONNX Runtime`, async () => {

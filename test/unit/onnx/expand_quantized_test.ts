@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { bytesOfStored, FolderFiles } from "../../../src/onnx/external_data.ts";
 import { expandQuantized } from "../../../src/onnx/expand_quantized.ts";
 import { openSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode, type Model } from "../../../src/onnx/proto.ts";
+import { makeNode, type ModelProto } from "../../../src/onnx/proto.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { writeModel } from "../../../src/onnx/proto_write.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
@@ -52,7 +52,7 @@ function packedModel({ columns, rows, blockSize, hasZeroPoints }: Packed) {
 /** Reads a model's bytes by way of a file, as models are. */
 async function withModel(
   bytes: Uint8Array,
-  use: (model: Model, files: FolderFiles) => Promise<void>,
+  use: (model: ModelProto, files: FolderFiles) => Promise<void>,
 ): Promise<void> {
   const folder = await Deno.makeTempDir();
   try {
@@ -64,7 +64,7 @@ async function withModel(
   }
 }
 
-async function withWeightsInside(model: Model, files: FolderFiles): Promise<Uint8Array> {
+async function withWeightsInside(model: ModelProto, files: FolderFiles): Promise<Uint8Array> {
   const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => ({
     ...tensor,
     data: { kind: "memory" as const, bytes: await bytesOfStored(tensor, files) },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { fuseSkipNorms } from "../../../src/onnx/fuse_skip_norms.ts";
 import { openSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode, type Model, type Node } from "../../../src/onnx/proto.ts";
+import { makeNode, type ModelProto, type Node } from "../../../src/onnx/proto.ts";
 import { makeValueInfo, writeModel } from "../../../src/onnx/proto_write.ts";
 import { constant } from "../../fixtures/onnx_builder.ts";
 import { makeNormal } from "../../kernels/exact_sampling.ts";
@@ -15,7 +15,7 @@ function build(
   before: readonly Node[],
   outputs: readonly string[],
   after: readonly Node[] = [],
-): Model {
+): ModelProto {
   const normal = makeNormal(2);
   const vector = (name: string) =>
     constant(name, [WIDTH], new Float32Array(WIDTH).map(() => normal()));
@@ -42,11 +42,11 @@ function build(
   };
 }
 
-function operators({ graph }: Model): string[] {
+function operators({ graph }: ModelProto): string[] {
   return graph.nodes.map(({ opType }) => opType);
 }
 
-async function run(model: Model): Promise<Record<string, Float32Array>> {
+async function run(model: ModelProto): Promise<Record<string, Float32Array>> {
   const normal = makeNormal(3);
   const session = await openSession(writeModel(model));
   const tensor = () =>
@@ -58,7 +58,7 @@ async function run(model: Model): Promise<Record<string, Float32Array>> {
   );
 }
 
-async function assertSame(model: Model): Promise<void> {
+async function assertSame(model: ModelProto): Promise<void> {
   const [want, got] = [await run(model), await run(fuseSkipNorms(model))];
   assert.deepEqual(Object.keys(got), Object.keys(want));
   for (const [name, values] of Object.entries(want)) {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { FolderFiles } from "../../../src/onnx/external_data.ts";
 import { keepOutputs, takeBranch } from "../../../src/onnx/if_branch.ts";
-import type { Model } from "../../../src/onnx/proto.ts";
+import type { ModelProto } from "../../../src/onnx/proto.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 
-async function read(model: string, file: string): Promise<Model> {
+async function read(model: string, file: string): Promise<ModelProto> {
   await using files = new FolderFiles(`${findModelFolder(model)}/onnx`);
   return await readModel(files, file);
 }

@@ -7,7 +7,7 @@ import {
   type ModelFiles,
   storedBytes,
 } from "../../../src/onnx/external_data.ts";
-import type { Model, Tensor } from "../../../src/onnx/proto.ts";
+import type { ModelProto, Tensor } from "../../../src/onnx/proto.ts";
 import { TENSOR } from "../../../src/onnx/proto_decode.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { writeModel } from "../../../src/onnx/proto_write.ts";
@@ -219,7 +219,7 @@ Deno.test("FolderFiles.read() says how much of a file is missing", async () => {
 
 /** A decoder's graph and its weights, in a folder. */
 async function withWeightsFile(
-  run: (folder: string, model: Model) => Promise<void>,
+  run: (folder: string, model: ModelProto) => Promise<void>,
 ): Promise<void> {
   await inTempFolder(async (folder) => {
     const externalFile = "model.onnx_data";

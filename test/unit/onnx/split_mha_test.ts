@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { assertSameAsWhole } from "./compare.ts";
 import { type AddAttention, decoder, type DecoderBuilder, projections } from "./test_decoder.ts";
 
-/** As many key-value heads as heads, which is all that MultiHeadAttention has. */
+/** As many key-value heads, which is all that MultiHeadAttention has. */
 const SIZES = { kvHeads: 4 };
 
 /** MultiHeadAttention of projections; `extra`: bias, key_padding_mask and attention_bias. */

@@ -3,14 +3,14 @@
  *
  * @module
  */
-import { openSession, type Session, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
+import { type GraphSession, openSession, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
 
 /** A whole decoder graph, one sequence at a time, starting afresh with each call. */
 export class WholeGraph implements AsyncDisposable {
-  readonly #session: Session;
+  readonly #session: GraphSession;
   readonly #cachePast: Tensors;
 
-  private constructor(session: Session) {
+  private constructor(session: GraphSession) {
     this.#session = session;
     this.#cachePast = Object.fromEntries(
       session.inputs.filter(({ name }) => name.startsWith("past")).map(({ name, type, shape }) => {
