@@ -7,16 +7,16 @@
  *
  * @module
  */
-import type { RowLayout } from "../../../kernels/kv_write.ts";
-import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
 import { codeOfDtype, elementsOf } from "../dtype.ts";
-import type { AttentionSite, HeadRows, Segment, TensorPort } from "../graph_cut.ts";
+import type { AttentionSite, Segment, TensorPort } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
-import { intAttribute, type Node, type Tensor } from "../proto.ts";
+import { intAttribute, type Node } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
 import { ROWS } from "../segment_model.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, vectorOf } from "./constants.ts";
+import { isReshape, originalOf } from "./reshapes.ts";
+import { formOfSite } from "./site_forms.ts";
 import {
   findNorm,
   type FoundNorm,
@@ -25,7 +25,8 @@ import {
   scaleOf,
   splitSizes,
 } from "./product_plan.ts";
-import type { Compiled, Dispatch, SiteForm } from "./program.ts";
+import type { Compiled } from "./program.ts";
+import { ProgramBuilder, type Rows } from "./program_builder.ts";
 
 /** What a segment is compiled for. */
 export interface CompileOptions {
@@ -36,15 +37,6 @@ export interface CompileOptions {
   /** Whether every token of the step is a wanted row, so that the last segment need not pick them. */
   readonly allRows: boolean;
 }
-
-/** Rows of a tensor, or a part of each. */
-interface Rows extends RowLayout {
-  readonly tensor: string;
-  readonly width: number;
-}
-
-/** Operators that leave a token's elements where they are. */
-const FREE = new Set(["Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
 
 /** Compiles a segment, or says in one sentence why not. */
 export function compileSegment(segment: Segment, options: CompileOptions): Compiled {
@@ -62,15 +54,9 @@ class Compiler {
   readonly #options: CompileOptions;
   readonly #index: GraphIndex;
   readonly #planner: ProductPlanner;
-  /** Of all that is computed. */
   readonly #dtype: "float32" | "float16";
-  readonly #elem: "f32" | "f16";
-  readonly #dispatches: Dispatch[] = [];
-  readonly #weights = new Map<string, Tensor>();
-  readonly #scratch = new Map<string, number>();
+  readonly #program: ProgramBuilder;
   readonly #known = new Map<string, Rows>();
-  /** Tensors that are written where an output of the segment is, which is the same but for its shape. */
-  readonly #outputAliases = new Map<string, string>();
 
   constructor(segment: Segment, options: CompileOptions) {
     this.#segment = segment;
@@ -81,7 +67,7 @@ class Compiler {
       throw new Refusal(`Its outputs are ${[dtype, ...others].join(" and ")}.`);
     }
     this.#dtype = dtype;
-    this.#elem = dtype === "float16" ? "f16" : "f32";
+    this.#program = new ProgramBuilder({ dtype, kept: options.kept });
     this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
   }
 
@@ -90,69 +76,21 @@ class Compiler {
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
     for (const { name } of kept) this.#aliasOutput(name);
     for (const { name } of kept) this.#settle(name);
-    const forms = sites.map((site) => this.#form(site));
-    return {
-      dispatches: this.#dispatches,
-      weights: [...this.#weights.values()],
-      scratch: this.#scratch,
-      forms,
-    };
+    const forms = sites.map((site) => formOfSite(this.#index, site, (name) => this.#rows(name)));
+    return { ...this.#program.finish(), forms };
   }
 
   /** Lets the tensor that an output is another shape of be written where the output is. */
   #aliasOutput(name: string): void {
-    let root = name;
-    for (let node = this.#index.producers.get(root); node && FREE.has(node.opType);) {
-      root = node.inputs[0]!;
-      node = this.#index.producers.get(root);
-    }
-    if (root !== name && this.#index.producers.has(root)) this.#outputAliases.set(root, name);
+    const root = originalOf(this.#index, name);
+    if (root !== name && this.#index.producers.has(root)) this.#program.writeInto(name, root);
   }
 
   /** Computes an output where it belongs. */
   #settle(name: string): void {
     const rows = this.#rows(name);
     if (rows.tensor === name && rows.offset === 0 && rows.stride === rows.width) return;
-    this.#pointwise(rows, name, {});
-  }
-
-  #form(site: AttentionSite): SiteForm {
-    const operands = [site.q, site.k, site.v].map((rows) => this.#operand(rows, site));
-    const [q, k, v] = operands.map(({ rows }) => rows) as [HeadRows, HeadRows, HeadRows];
-    const [ofQ, ofK] = operands.map(({ norm }) => norm);
-    const epsilons = new Set([ofQ, ofK].flatMap((norm) => norm?.params.epsilon ?? []));
-    if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
-    const [epsilon] = epsilons;
-    const norms = epsilon === undefined ? undefined : { epsilon, q: ofQ?.gamma, k: ofK?.gamma };
-    return { layer: site.layer, q, k, v, norms };
-  }
-
-  /** Where an operand of an attention is, before the norm of its heads if it has one. */
-  #operand(
-    own: HeadRows,
-    { v, headDim }: AttentionSite,
-  ): { readonly rows: HeadRows; readonly norm?: FoundNorm } {
-    const { tensor, offset } = own;
-    if (!this.#index.producers.has(tensor)) return { rows: own };
-    const offsetOf = ({ tensor, stride, offset: from }: Rows) => ({
-      tensor,
-      tokenStride: stride,
-      offset: from + offset,
-    });
-    const norm = tensor === v.tensor || offset !== 0
-      ? undefined
-      : findNorm(this.#index, this.#original(tensor));
-    // A norm of whole heads, as far as the heads fit a workgroup of the kernel.
-    const isTaken = norm !== undefined && norm.params.kind === "rms" &&
-      norm.inputs.length === 1 && norm.gamma.shape[0] === headDim && 256 % headDim === 0;
-    if (!isTaken) return { rows: offsetOf(this.#rows(tensor)) };
-    return { rows: offsetOf(this.#rows(norm.inputs[0]!)), norm };
-  }
-
-  /** The tensor that another is but a shape of. */
-  #original(name: string): string {
-    const node = this.#index.producers.get(name);
-    return node && FREE.has(node.opType) ? this.#original(node.inputs[0]!) : name;
+    this.#program.pointwise(name, { a: rows });
   }
 
   /** Where a tensor's rows are; computes them if that has not been done. */
@@ -168,12 +106,12 @@ class Compiler {
     const plan = this.#planner.plan(name);
     if (plan !== undefined) return this.#product(name, plan);
     const norm = findNorm(this.#index, name);
-    if (norm !== undefined) return this.#norm(name, norm);
-    if (FREE.has(node.opType)) return this.#rows(node.inputs[0]!);
+    if (norm !== undefined) return this.#program.norm(name, this.#normed(norm), norm);
+    if (isReshape(node)) return this.#rows(node.inputs[0]!);
     const activation = findActivation(this.#index, name);
     if (activation !== undefined) {
       const { activation: kind } = activation;
-      return this.#pointwise(this.#rows(activation.input), name, { activation: kind });
+      return this.#program.pointwise(name, { a: this.#rows(activation.input), activation: kind });
     }
     if (node.opType.startsWith("Skip") && name === node.outputs[3]) return this.#sum(name, node);
     switch (node.opType) {
@@ -211,75 +149,20 @@ class Compiler {
       throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
     const from = port.dtype === "float16" ? "f16" : "f32";
-    return this.#pointwise(rowsOfPort(port), name, { from });
-  }
-
-  /** Where a new tensor goes. */
-  #target(name: string, width: number): string {
-    const output = this.#outputAliases.get(name);
-    if (output !== undefined) return output;
-    if (this.#options.kept.has(name)) return name;
-    this.#scratch.set(name, width * (this.#elem === "f16" ? 2 : 4));
-    return name;
-  }
-
-  #weight(tensor: Tensor, dtype: string = this.#dtype): string {
-    if (tensor.dtype !== dtype) {
-      throw new Refusal(`Its constant "${tensor.name}" is ${tensor.dtype}, not ${dtype}.`);
-    }
-    this.#weights.set(tensor.name, tensor);
-    return tensor.name;
-  }
-
-  #optional(tensor: Tensor | undefined, dtype?: string): string | undefined {
-    return tensor && this.#weight(tensor, dtype);
+    return this.#program.pointwise(name, { a: rowsOfPort(port), from });
   }
 
   #product(name: string, plan: ProductPlan): Rows {
-    const { matrix, bias, gate, activation, scale, softcap } = plan;
-    const { form, k, outputs } = matrix;
-    const found = findNorm(this.#index, this.#original(plan.input));
+    const { k, outputs } = plan.matrix;
+    const found = findNorm(this.#index, originalOf(this.#index, plan.input));
     const norm = found?.gamma.shape[0] === k ? found : undefined;
     const x = norm ? this.#normed(norm) : this.#rows(plan.input);
-    const n = gate?.n ?? outputs;
+    const n = plan.gate?.n ?? outputs;
     const residual = plan.residual === undefined ? undefined : this.#whole(plan.residual, n);
     if (x.width !== k) {
       throw new Refusal(`Its product "${name}" takes ${k} of ${x.width} elements of a row.`);
     }
-    const params: MatvecParams = {
-      elem: this.#elem,
-      k,
-      n,
-      x: { stride: x.stride, offset: x.offset },
-      matrixRows: outputs,
-      weights: form,
-      norm: norm?.params,
-      hasBias: bias !== undefined,
-      gate: gate && { gateRow: gate.gateRow, upRow: gate.upRow },
-      activation,
-      scale,
-      softcap,
-      hasResidual: residual !== undefined,
-    };
-    checkMatvec(params);
-    const isPacked = form.kind === "nbits";
-    const out = this.#target(name, n);
-    this.#dispatches.push({
-      kind: "matvec",
-      params,
-      tensors: {
-        x: x.tensor,
-        weights: this.#weight(matrix.weights, isPacked ? "uint8" : undefined),
-        scales: this.#optional(matrix.scales),
-        zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
-        gamma: this.#optional(norm?.gamma),
-        beta: this.#optional(norm?.beta),
-        bias: this.#optional(bias),
-        residual,
-        out,
-      },
-    });
-    return { tensor: out, stride: n, offset: 0, width: n };
+    return this.#program.matvec(name, { plan, x, norm, residual });
   }
 
   /** The rows that a norm is of. */
@@ -291,31 +174,6 @@ class Compiler {
     return rows;
   }
 
-  #norm(name: string, norm: FoundNorm): Rows {
-    const x = this.#normed(norm);
-    const k = norm.gamma.shape[0]!;
-    const out = this.#target(name, x.width);
-    this.#dispatches.push({
-      kind: "norm",
-      params: {
-        elem: this.#elem,
-        k,
-        heads: x.width / k,
-        x: { stride: x.stride, offset: x.offset },
-        norm: norm.params,
-        hasSkip: false,
-        hasResidual: false,
-      },
-      tensors: {
-        x: x.tensor,
-        gamma: this.#weight(norm.gamma),
-        beta: this.#optional(norm.beta),
-        out,
-      },
-    });
-    return { tensor: out, stride: x.width, offset: 0, width: x.width };
-  }
-
   /** The sum of a node's first two inputs. */
   #sum(name: string, node: Node): Rows {
     const operands = node.inputs.slice(0, 2) as [string, string];
@@ -323,65 +181,34 @@ class Compiler {
     if (plan !== undefined) return this.#product(name, plan);
     const vector = eitherInput(node, (input) => vectorOf(this.#index, input));
     if (vector !== undefined) {
-      return this.#pointwise(this.#rows(vector.other), name, { add: vector.found });
+      return this.#program.pointwise(name, { a: this.#rows(vector.other), add: vector.found });
     }
     const [left, right] = operands;
-    return this.#pointwise(this.#rows(left), name, { add: right });
+    return this.#program.pointwise(name, { a: this.#rows(left), add: this.#rows(right) });
   }
 
   #multiply(name: string, node: Node): Rows {
     const scaled = scaleOf(this.#index, node);
     if (scaled !== undefined) {
-      return this.#pointwise(this.#rows(scaled.input), name, { scale: scaled.scale });
+      return this.#program.pointwise(name, { a: this.#rows(scaled.input), scale: scaled.scale });
     }
     if (node.opType === "Div") throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     const vector = eitherInput(node, (input) => vectorOf(this.#index, input));
     if (vector !== undefined) {
-      return this.#pointwise(this.#rows(vector.other), name, { multiply: vector.found });
+      return this.#program.pointwise(name, { a: this.#rows(vector.other), multiply: vector.found });
     }
     for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
       const found = findActivation(this.#index, left);
       if (found === undefined || this.#known.has(left)) continue;
       const { activation } = found;
-      return this.#pointwise(this.#rows(found.input), name, { activation, multiply: right });
+      return this.#program.pointwise(name, {
+        a: this.#rows(found.input),
+        activation,
+        multiply: this.#rows(right),
+      });
     }
     const [left, right] = node.inputs as [string, string];
-    return this.#pointwise(this.#rows(left), name, { multiply: right });
-  }
-
-  #pointwise(a: Rows, name: string, what: {
-    readonly add?: string | Tensor;
-    readonly multiply?: string | Tensor;
-    readonly activation?: MatvecParams["activation"];
-    readonly scale?: number;
-    /** The type of `a`, where it is another. */
-    readonly from?: "f16" | "f32";
-  }): Rows {
-    const { activation = "none", scale = 1, from } = what;
-    const second = what.add ?? what.multiply;
-    const b = typeof second === "string" ? this.#rows(second) : undefined;
-    const vector = typeof second === "object" ? this.#weight(second) : undefined;
-    const width = typeof second === "object" ? second.shape.at(-1)! : b?.width ?? a.width;
-    if (width !== a.width) {
-      throw new Refusal(`"${name}" joins rows of ${a.width} and of ${width} elements.`);
-    }
-    const out = this.#target(name, width);
-    this.#dispatches.push({
-      kind: "pointwise",
-      params: {
-        elem: this.#elem,
-        from,
-        width,
-        a: { stride: a.stride, offset: a.offset },
-        b: { stride: b?.stride ?? 0, offset: b?.offset ?? 0 },
-        operation: second === undefined ? "none" : what.add === undefined ? "multiply" : "add",
-        activation,
-        scale,
-        softcap: 0,
-      },
-      tensors: { a: a.tensor, b: b?.tensor ?? vector, out },
-    });
-    return { tensor: out, stride: width, offset: 0, width };
+    return this.#program.pointwise(name, { a: this.#rows(left), multiply: this.#rows(right) });
   }
 
   /** A tensor that is nothing but the rows of another. */
@@ -391,7 +218,7 @@ class Compiler {
       throw new Refusal(`"${name}" of ${rows.width} elements is added to rows of ${width}.`);
     }
     if (rows.offset === 0 && rows.stride === width) return rows.tensor;
-    return this.#pointwise(rows, `${name}/copy`, {}).tensor;
+    return this.#program.pointwise(`${name}/copy`, { a: rows }).tensor;
   }
 
   #part(name: string, node: Node): Rows {
@@ -401,9 +228,9 @@ class Compiler {
     if (sizes === undefined || (axis !== -1 && axis !== 2)) {
       throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
-    const offsetOf = node.outputs.indexOf(name);
-    const before = sizes.slice(0, offsetOf).reduce((sum, size) => sum + size, 0);
-    return { ...whole, offset: whole.offset + before, width: sizes[offsetOf]! };
+    const index = node.outputs.indexOf(name);
+    const before = sizes.slice(0, index).reduce((sum, size) => sum + size, 0);
+    return { ...whole, offset: whole.offset + before, width: sizes[index]! };
   }
 
   #take(name: string, node: Node): Rows {
@@ -415,20 +242,11 @@ class Compiler {
     const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") && port?.isIndex;
     if (!isWanted && !isLookup) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     const width = constant ? constant.shape[1]! : this.#rows(table).width;
-    const out = this.#target(name, width);
-    this.#dispatches.push({
-      kind: "take_rows",
-      params: {
-        rowBytes: width * (this.#elem === "f16" ? 2 : 4),
-        tableRows: constant ? constant.shape[0]! : 2 ** 31,
-      },
-      tensors: {
-        table: constant ? this.#weight(constant) : this.#whole(table, width),
-        numbers,
-        out,
-      },
+    return this.#program.takeRows(name, {
+      table: constant ?? this.#whole(table, width),
+      numbers,
+      width,
     });
-    return { tensor: out, stride: width, offset: 0, width };
   }
 }
 

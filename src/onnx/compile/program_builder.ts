@@ -1,0 +1,206 @@
+/**
+ * Writes down the dispatches of a compiled segment, and what they read and write.
+ *
+ * @module
+ */
+import type { RowLayout } from "../../../kernels/kv_write.ts";
+import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
+import type { Tensor } from "../proto.ts";
+import { Refusal } from "../refusal.ts";
+import type { FoundNorm, ProductPlan } from "./product_plan.ts";
+import type { Dispatch, Program } from "./program.ts";
+
+/** Rows of a tensor, or a part of each. */
+export interface Rows extends RowLayout {
+  readonly tensor: string;
+  readonly width: number;
+}
+
+/** What is computed element by element: `activation(a) · scale`, and a second operand added or multiplied. */
+export interface Pointwise {
+  readonly a: Rows;
+  /** Rows of the same width, or a vector for every row. */
+  readonly add?: Rows | Tensor;
+  readonly multiply?: Rows | Tensor;
+  readonly activation?: MatvecParams["activation"];
+  readonly scale?: number;
+  /** The type of `a`, where it is another. */
+  readonly from?: "f16" | "f32";
+}
+
+/** Each method adds a dispatch that computes the tensor `name`, and gives the rows that it writes. */
+export class ProgramBuilder {
+  /** Of all that is computed. */
+  readonly #dtype: "float32" | "float16";
+  readonly #kept: ReadonlySet<string>;
+  readonly #dispatches: Dispatch[] = [];
+  readonly #weights = new Map<string, Tensor>();
+  readonly #scratch = new Map<string, number>();
+  /** Tensors that are written where an output of the segment is, which is the same but for its shape. */
+  readonly #outputAliases = new Map<string, string>();
+
+  /** @param options.kept outputs of the segment that stay, each in a buffer of its own. */
+  constructor(
+    { dtype, kept }: {
+      readonly dtype: "float32" | "float16";
+      readonly kept: ReadonlySet<string>;
+    },
+  ) {
+    this.#dtype = dtype;
+    this.#kept = kept;
+  }
+
+  /** Lets a tensor be written where an output is that has the same elements. */
+  writeInto(output: string, name: string): void {
+    this.#outputAliases.set(name, output);
+  }
+
+  finish(): Omit<Program, "forms"> {
+    return {
+      dispatches: this.#dispatches,
+      weights: [...this.#weights.values()],
+      scratch: this.#scratch,
+    };
+  }
+
+  /** A product of a matrix and rows, with what the plan takes in before and after it. */
+  matvec(name: string, { plan, x, norm, residual }: {
+    readonly plan: ProductPlan;
+    readonly x: Rows;
+    readonly norm: FoundNorm | undefined;
+    readonly residual: string | undefined;
+  }): Rows {
+    const { matrix, bias, gate, activation, scale, softcap } = plan;
+    const { form, k, outputs } = matrix;
+    const n = gate?.n ?? outputs;
+    const params: MatvecParams = {
+      elem: this.#elem,
+      k,
+      n,
+      x: { stride: x.stride, offset: x.offset },
+      matrixRows: outputs,
+      weights: form,
+      norm: norm?.params,
+      hasBias: bias !== undefined,
+      gate: gate && { gateRow: gate.gateRow, upRow: gate.upRow },
+      activation,
+      scale,
+      softcap,
+      hasResidual: residual !== undefined,
+    };
+    checkMatvec(params);
+    const isPacked = form.kind === "nbits";
+    const out = this.#target(name, n);
+    this.#dispatches.push({
+      kind: "matvec",
+      params,
+      tensors: {
+        x: x.tensor,
+        weights: this.#weight(matrix.weights, isPacked ? "uint8" : undefined),
+        scales: this.#optional(matrix.scales),
+        zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
+        gamma: this.#optional(norm?.gamma),
+        beta: this.#optional(norm?.beta),
+        bias: this.#optional(bias),
+        residual,
+        out,
+      },
+    });
+    return { tensor: out, stride: n, offset: 0, width: n };
+  }
+
+  norm(name: string, x: Rows, { params, gamma, beta }: FoundNorm): Rows {
+    const k = gamma.shape[0]!;
+    const out = this.#target(name, x.width);
+    this.#dispatches.push({
+      kind: "norm",
+      params: {
+        elem: this.#elem,
+        k,
+        heads: x.width / k,
+        x: { stride: x.stride, offset: x.offset },
+        norm: params,
+        hasSkip: false,
+        hasResidual: false,
+      },
+      tensors: { x: x.tensor, gamma: this.#weight(gamma), beta: this.#optional(beta), out },
+    });
+    return { tensor: out, stride: x.width, offset: 0, width: x.width };
+  }
+
+  pointwise(name: string, what: Pointwise): Rows {
+    const { a, add, multiply, activation = "none", scale = 1, from } = what;
+    const second = add ?? multiply;
+    const rows = second && "tensor" in second ? second : undefined;
+    const vector = second && !("tensor" in second) ? second : undefined;
+    const width = vector?.shape.at(-1) ?? rows?.width ?? a.width;
+    if (width !== a.width) {
+      throw new Refusal(`"${name}" joins rows of ${a.width} and of ${width} elements.`);
+    }
+    const out = this.#target(name, width);
+    this.#dispatches.push({
+      kind: "pointwise",
+      params: {
+        elem: this.#elem,
+        from,
+        width,
+        a: { stride: a.stride, offset: a.offset },
+        b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
+        operation: second === undefined ? "none" : add === undefined ? "multiply" : "add",
+        activation,
+        scale,
+        softcap: 0,
+      },
+      tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector), out },
+    });
+    return { tensor: out, stride: width, offset: 0, width };
+  }
+
+  /** Rows of a table, or of a tensor that is nothing but rows, by number. */
+  takeRows(name: string, { table, numbers, width }: {
+    readonly table: Tensor | string;
+    readonly numbers: string;
+    readonly width: number;
+  }): Rows {
+    const out = this.#target(name, width);
+    const isTensor = typeof table === "string";
+    this.#dispatches.push({
+      kind: "take_rows",
+      params: {
+        rowBytes: width * this.#elemBytes,
+        tableRows: isTensor ? 2 ** 31 : table.shape[0]!,
+      },
+      tensors: { table: isTensor ? table : this.#weight(table), numbers, out },
+    });
+    return { tensor: out, stride: width, offset: 0, width };
+  }
+
+  get #elem(): "f16" | "f32" {
+    return this.#dtype === "float16" ? "f16" : "f32";
+  }
+
+  get #elemBytes(): number {
+    return this.#dtype === "float16" ? 2 : 4;
+  }
+
+  /** Where a new tensor goes. */
+  #target(name: string, width: number): string {
+    const output = this.#outputAliases.get(name);
+    if (output !== undefined) return output;
+    if (this.#kept.has(name)) return name;
+    this.#scratch.set(name, width * this.#elemBytes);
+    return name;
+  }
+
+  #weight(tensor: Tensor, dtype: string = this.#dtype): string {
+    if (tensor.dtype !== dtype) {
+      throw new Refusal(`Its constant "${tensor.name}" is ${tensor.dtype}, not ${dtype}.`);
+    }
+    this.#weights.set(tensor.name, tensor);
+    return tensor.name;
+  }
+
+  #optional(tensor: Tensor | undefined, dtype?: string): string | undefined {
+    return tensor && this.#weight(tensor, dtype);
+  }
+}
