@@ -20,6 +20,18 @@ export function findFlac(file: Uint8Array): number | undefined {
   return MAGIC.every((byte, i) => file[start + i] === byte) ? start : undefined;
 }
 
+/** How many samples a FLAC file says that each of its channels has: 0 if it is none, infinite if it does not say. */
+export function countFlacSamples(file: Uint8Array): number {
+  const start = findFlac(file);
+  if (start === undefined || file.length < start + HEAD_BYTES) return 0;
+  return readSampleCount(file.subarray(start)) || Infinity;
+}
+
+/** @param head begins with the magic and the first block, whose sample count has 36 bits. */
+function readSampleCount(head: Uint8Array): number {
+  return (head[21]! & 15) * 2 ** 32 + new DataView(head.buffer, head.byteOffset).getUint32(22);
+}
+
 /**
  * Decodes a FLAC file.
  *
@@ -44,7 +56,7 @@ export async function* decodeFlac(
   if (setup.length < HEAD_BYTES) throw invalidAudio("The FLAC stream ends in its header.");
   const head = setup.slice(0, HEAD_BYTES);
   head[MAGIC.length]! |= IS_LAST_BLOCK;
-  const promised = (head[21]! & 15) * 2 ** 32 + new DataView(head.buffer).getUint32(22);
+  const promised = readSampleCount(head);
   const budget = new ErrorBudget();
   let numSamples = 0;
   const { FLACDecoder } = await import("@wasm-audio-decoders/flac");

@@ -6,6 +6,7 @@
 import type { Registry } from "prom-client";
 import { LANGUAGES } from "../../api/languages.ts";
 import type { Dtype } from "../../config.ts";
+import { countFlacSamples } from "../../media/audio/flac.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { Recogniser } from "./recogniser.ts";
@@ -15,7 +16,7 @@ import type { VoiceActivity } from "./voice_activity.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
-/** A minute of uncompressed speech, or several of it packed; longer recordings leave a place to shorter ones. */
+/** A minute of uncompressed speech, or several of it packed; longer recordings leave slots to shorter ones. */
 const MAX_SMALL_BYTES = 2 * 2 ** 20;
 
 /** How long decoding holds the thread. */
@@ -74,7 +75,7 @@ export class AsrModel implements Model {
       what: "transcription",
       emit,
       param,
-      work: task.audio.length,
+      work: workOf(task.audio),
       answer: (signal, slot) => this.#work(task, slot, { emit, signal }),
     });
   }
@@ -140,4 +141,9 @@ export class AsrModel implements Model {
 interface TranscribeOptions {
   readonly emit: (event: TranscribeEvent) => void;
   readonly signal: AbortSignal;
+}
+
+/** Bytes of a file, or of what it unpacks to: FLAC packs hours of silence into a few kilobytes. */
+function workOf(file: Uint8Array): number {
+  return Math.max(file.length, countFlacSamples(file) * Int16Array.BYTES_PER_ELEMENT);
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../src/errors.ts";
 import { decodeAudio, MAX_AUDIO_HOURS } from "../../../src/media/audio.ts";
+import { countFlacSamples, readFlac } from "../../../src/media/audio/flac.ts";
 import { decodeWhole, readFixture, SPEECH_FILES } from "../../fixtures/audio_files.ts";
 import { makeFlacSilence } from "../../fixtures/flac_silence.ts";
 
@@ -140,4 +141,14 @@ Deno.test("decodeAudio() refuses a small file of endless silence, piece by piece
   };
   await assert.rejects(decode, { kind: "invalid_media", message: /longer than 8 hours/ });
   assert.equal(Math.round(numSamples / sampleRateHz / 3600), MAX_AUDIO_HOURS);
+});
+
+Deno.test("countFlacSamples() knows a recording's length before it is decoded, and distrusts one that hides it", async () => {
+  const speech = readFixture("speech_22k_stereo.flac");
+  let numSamples = 0;
+  for await (const { channels } of readFlac(speech)) numSamples += channels[0]?.length ?? 0;
+  assert.equal(countFlacSamples(speech), numSamples);
+  assert.equal(countFlacSamples(makeFlacSilence({ numFrames: 1, sampleRateKhz: 16 })), Infinity);
+  assert.equal(countFlacSamples(readFixture("speech.wav")), 0);
+  assert.equal(countFlacSamples(speech.subarray(0, 20)), 0);
 });
