@@ -25,6 +25,22 @@ Deno.test("hearth -h is the help of serve, with the list of commands", async () 
   }
 });
 
+Deno.test("hearth run --help says what each kind of model takes", async () => {
+  const help = (await runHearth(["run", "--help"])).stdout.replace(/\s+/g, " ");
+  for (
+    const part of [
+      "text model is asked all",
+      "embedding model turns each into a vector",
+      "reranker takes a query and documents",
+      "speech model takes recordings",
+      "model that speaks takes texts",
+      "model that sees takes images and texts",
+      "OCR model reads each image",
+      "background-removal model takes one",
+    ]
+  ) assert.ok(help.includes(part), part);
+});
+
 Deno.test("hearth --version prints the version of deno.json and exits 0", async () => {
   const { code, stdout, stderr } = await runHearth(["--version"]);
   assert.deepEqual({ code, stdout, stderr }, {
