@@ -12,8 +12,10 @@ const STREAMS = 8;
 const [modelPath] = process.argv.slice(2);
 const llama = await getLlama({ gpu: false, build: "never", logLevel: LlamaLogLevel.error });
 const model = await llama.loadModel({ modelPath });
-const alone = (await model.createContext({ contextSize: 4096 })).getSequence();
-const together = await model.createContext({ contextSize: 512, sequences: STREAMS });
+// Left to itself it takes twice as many threads as there are cores, which wait for each other without end.
+const threads = llama.cpuMathCores;
+const alone = (await model.createContext({ contextSize: 4096, threads })).getSequence();
+const together = await model.createContext({ contextSize: 512, sequences: STREAMS, threads });
 const free = [alone, ...Array.from({ length: STREAMS }, () => together.getSequence())];
 
 function say(message) {
