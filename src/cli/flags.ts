@@ -99,8 +99,8 @@ export const SERVE_FLAGS = {
     placeholder: "<model>",
     help:
       "Model to serve: a folder, a catalogue alias (qwen3-0.6b), or owner/name[@revision] on the " +
-      "Hugging Face hub. Without it the built-in hearth-demo-chat is served; for tools and agents " +
-      "its context of 2,048 tokens is short for agents: for tools take qwen3-1.7b or larger.",
+      "Hugging Face hub. Without it the built-in hearth-demo-chat is served, whose context of 2,048 " +
+      "tokens is too short for agents: for tools take qwen3-1.7b or larger.",
   }),
   address: text({
     short: "a",
