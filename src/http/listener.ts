@@ -17,8 +17,8 @@ const KEEP_ALIVE_MS = 75_000;
 /** Until the head of a connection's first request is there. */
 const FIRST_HEAD_MS = 20_000;
 const HEAD_CHECK_MS = 2_000;
-const PROBE_EVERY_MS = 3_000;
-const PROBE_TIMEOUT_MS = 2_000;
+const PROBE_EVERY_MS = 1_000;
+const PROBE_TIMEOUT_MS = 1_000;
 /** A timer that fires so much later than it was to tells that the thread was busy or got no CPU. */
 const LATE_MS = 250;
 /** Turns of the event loop in which connections that wait behind a timer arrive. */
@@ -37,7 +37,7 @@ export interface ListenerOptions {
   readonly backlog?: number | undefined;
   readonly figures: ConnectionFigures;
   readonly handler: RequestListener;
-  /** 3 s if absent. */
+  /** 1 s if absent. */
   readonly probeEveryMs?: number | undefined;
   /** Connects to the server; that of node:net if absent. */
   readonly call?: typeof connect | undefined;

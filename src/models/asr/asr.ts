@@ -20,7 +20,7 @@ import { ActiveRequests } from "../active_requests.ts";
 const MAX_SMALL_BYTES = 2 * 2 ** 20;
 
 /** How long decoding holds the thread. */
-const MAX_TURN_MS = 30;
+const MAX_TURN_MS = 10;
 
 /** What a speech model is made of. */
 export interface AsrModelOptions {
