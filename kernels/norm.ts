@@ -18,39 +18,31 @@ export interface NormKernelParams {
   readonly heads: number;
   readonly x: RowLayout;
   readonly norm: NormParams;
-  readonly hasSkip: boolean;
-  readonly hasResidual: boolean;
 }
 
 /** Buffers; those that the parameters do not ask for are absent. */
 export interface NormTensors {
   /** elem `[rows, x.stride]`. */
   readonly x: GPUBuffer;
-  /** elem `[rows, heads * k]`. */
-  readonly skip?: GPUBuffer | undefined;
   /** elem `[k]`. */
   readonly gamma: GPUBuffer;
   /** elem `[k]`. */
   readonly beta?: GPUBuffer | undefined;
-  /** elem `[rows, heads * k]`. */
-  readonly residual?: GPUBuffer | undefined;
   /** elem `[rows, heads * k]`. */
   readonly out: GPUBuffer;
 }
 
 const BINDINGS = {
   x: "read",
-  skip: "read",
   gamma: "read",
   beta: "read",
-  residual: "read",
   out: "read_write",
 } as const;
 
 /**
- * With `y = x[row, head] + skip[row, head]`, and `mean` 0 for a root mean square:
+ * With `y = x[row, head]`, and `mean` 0 for a root mean square:
  *
- * `out[row, head] = (y - mean) / sqrt(mean((y - mean)²) + epsilon) * gamma + beta + residual[row, head]`
+ * `out[row, head] = (y - mean) / sqrt(mean((y - mean)²) + epsilon) * gamma + beta`
  */
 export class Norm {
   readonly #heads: number;
@@ -70,9 +62,7 @@ export class Norm {
         HEADS: heads,
         IS_LAYER: norm.kind === "layer" ? 1 : 0,
         EPSILON: norm.epsilon,
-        HAS_SKIP: params.hasSkip ? 1 : 0,
         HAS_BETA: norm.hasBeta ? 1 : 0,
-        HAS_RESIDUAL: params.hasResidual ? 1 : 0,
       },
     });
   }
@@ -81,7 +71,7 @@ export class Norm {
   encode(pass: GPUComputePassEncoder, tensors: NormTensors, numRows: number): void {
     const { x, gamma, out } = tensors;
     // A binding must hold something; what the parameters do not ask for is not read.
-    const { skip = x, beta = x, residual = x } = tensors;
-    this.#kernel.encode(pass, { x, skip, gamma, beta, residual, out }, [this.#heads, numRows]);
+    const { beta = x } = tensors;
+    this.#kernel.encode(pass, { x, gamma, beta, out }, [this.#heads, numRows]);
   }
 }

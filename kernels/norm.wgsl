@@ -3,11 +3,9 @@
 // One workgroup takes one head of one row. Workgroup memory: 72 floats.
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
-@group(0) @binding(1) var<storage, read> skip: array<elem>;
-@group(0) @binding(2) var<storage, read> gamma: array<elem>;
-@group(0) @binding(3) var<storage, read> beta: array<elem>;
-@group(0) @binding(4) var<storage, read> residual: array<elem>;
-@group(0) @binding(5) var<storage, read_write> out: array<elem>;
+@group(0) @binding(1) var<storage, read> gamma: array<elem>;
+@group(0) @binding(2) var<storage, read> beta: array<elem>;
+@group(0) @binding(3) var<storage, read_write> out: array<elem>;
 
 // Elements of a head.
 override K: u32;
@@ -17,9 +15,7 @@ override HEADS: u32;
 // Whether the mean is taken off.
 override IS_LAYER: bool;
 override EPSILON: f32;
-override HAS_SKIP: bool;
 override HAS_BETA: bool;
-override HAS_RESIDUAL: bool;
 
 const THREADS = 64u;
 const GATHERERS = 8u;
@@ -47,11 +43,7 @@ fn total(thread: u32, own: f32) -> f32 {
 }
 
 fn load(row: u32, head: u32, i: u32) -> f32 {
-  let value = f32(x[row * X_STRIDE + X_OFFSET + head * K + i]);
-  if (HAS_SKIP) {
-    return value + f32(skip[(row * HEADS + head) * K + i]);
-  }
-  return value;
+  return f32(x[row * X_STRIDE + X_OFFSET + head * K + i]);
 }
 
 @compute @workgroup_size(THREADS)
@@ -80,10 +72,6 @@ fn norm(
     if (HAS_BETA) {
       value += f32(beta[i]);
     }
-    let at = (row * HEADS + head) * K + i;
-    if (HAS_RESIDUAL) {
-      value += f32(residual[at]);
-    }
-    out[at] = elem(value);
+    out[(row * HEADS + head) * K + i] = elem(value);
   }
 }

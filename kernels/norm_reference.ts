@@ -9,10 +9,8 @@ import type { NormKernelParams } from "./norm.ts";
 /** The kernel's tensors. */
 export interface ReferenceNormTensors {
   readonly x: Float32Array;
-  readonly skip?: Float32Array | undefined;
   readonly gamma: Float32Array;
   readonly beta?: Float32Array | undefined;
-  readonly residual?: Float32Array | undefined;
 }
 
 /** See {@linkcode Norm}. @returns `[numRows, heads * k]`. */
@@ -25,11 +23,7 @@ export function normReference(
   for (let at = 0; at < out.length; at += k) {
     const row = Math.floor(at / (heads * k));
     const from = row * x.stride + x.offset + at % (heads * k);
-    const values = tensors.x.slice(from, from + k);
-    if (tensors.skip) values.forEach((value, i) => values[i] = value + tensors.skip![at + i]!);
-    normalizeRow(values, norm, tensors).forEach((value, i) => {
-      out[at + i] = value + (tensors.residual?.[at + i] ?? 0);
-    });
+    out.set(normalizeRow(tensors.x.slice(from, from + k), norm, tensors), at);
   }
   return out;
 }

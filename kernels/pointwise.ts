@@ -22,15 +22,13 @@ export interface PointwiseParams {
   readonly operation: "none" | "add" | "multiply";
   readonly activation: Activation;
   readonly scale: number;
-  /** 0 for none. */
-  readonly softcap: number;
 }
 
 const BINDINGS = { a: "read", b: "read", out: "read_write" } as const;
 const OPERATIONS = ["none", "add", "multiply"];
 const THREADS = 64;
 
-/** `out[row, i] = cap(scale * (activate(a[row, i]) ∘ b[row, i]))`, where `∘` is the operation. */
+/** `out[row, i] = scale * (activate(a[row, i]) ∘ b[row, i])`, where `∘` is the operation. */
 export class Pointwise {
   readonly #workgroups: number;
   readonly #kernel: Kernel<typeof BINDINGS>;
@@ -51,7 +49,6 @@ export class Pointwise {
         OPERATION: OPERATIONS.indexOf(params.operation),
         ACTIVATION: ACTIVATIONS.indexOf(params.activation),
         SCALE: params.scale,
-        SOFTCAP: params.softcap,
       },
     });
   }

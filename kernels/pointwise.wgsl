@@ -16,8 +16,6 @@ override B_OFFSET: u32;
 override OPERATION: u32;
 override ACTIVATION: u32;
 override SCALE: f32;
-// 0 for none.
-override SOFTCAP: f32;
 
 const THREADS = 64u;
 
@@ -36,9 +34,5 @@ fn pointwise(
     let other = f32(b[row * B_STRIDE + B_OFFSET + column]);
     value = select(value * other, value + other, OPERATION == 1u);
   }
-  value *= SCALE;
-  if (SOFTCAP > 0.0) {
-    value = SOFTCAP * tanh(clamp(value / SOFTCAP, -20.0, 20.0));
-  }
-  out[row * WIDTH + column] = elem(value);
+  out[row * WIDTH + column] = elem(value * SCALE);
 }

@@ -8,7 +8,7 @@ import type { PointwiseParams } from "./pointwise.ts";
 
 /** See {@linkcode Pointwise}. @returns `[numRows, width]`. */
 export function pointwiseReference(
-  { width, a, b, operation, activation, scale, softcap }: PointwiseParams,
+  { width, a, b, operation, activation, scale }: PointwiseParams,
   tensors: { readonly a: Float32Array; readonly b?: Float32Array },
   numRows: number,
 ): Float32Array {
@@ -18,7 +18,6 @@ export function pointwiseReference(
     const other = tensors.b?.[row * b.stride + b.offset + i] ?? 0;
     if (operation === "add") value += other;
     if (operation === "multiply") value *= other;
-    value *= scale;
-    return softcap > 0 ? softcap * Math.tanh(value / softcap) : value;
+    return value * scale;
   });
 }

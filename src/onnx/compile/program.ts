@@ -31,7 +31,7 @@ export type Dispatch =
     "norm",
     NormKernelParams,
     "x" | "gamma" | "out",
-    "skip" | "beta" | "residual"
+    "beta"
   >
   | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
   | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>;

@@ -120,8 +120,6 @@ export class ProgramBuilder {
         heads: x.width / k,
         x: { stride: x.stride, offset: x.offset },
         norm: params,
-        hasSkip: false,
-        hasResidual: false,
       },
       tensors: { x: x.tensor, gamma: this.#weight(gamma), beta: this.#optional(beta), out },
     });
@@ -149,7 +147,6 @@ export class ProgramBuilder {
         operation: second === undefined ? "none" : add === undefined ? "multiply" : "add",
         activation,
         scale,
-        softcap: 0,
       },
       tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector), out },
     });
