@@ -33,7 +33,7 @@ export class ActiveRequests {
 
   /**
    * @param maxRunning most that are worked on at a time, the others wait; all are if absent.
-   * @param options.maxSmall requests of more work keep half of the places at most.
+   * @param options.maxSmall requests of more work keep half of the slots at most.
    */
   constructor(maxRunning?: number, options: { readonly maxSmall?: number } = {}) {
     this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning, options);

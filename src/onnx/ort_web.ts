@@ -60,8 +60,8 @@ export async function openWebSession(
     inputs: describeValues(session.inputMetadata),
     outputs: describeValues(session.outputMetadata),
     run: async (feeds, fetches) => {
-      const slots = fetches && theirTensors(fetches);
-      const run = () => slots ? session.run(feeds, slots) : session.run(feeds);
+      const outputs = fetches && theirTensors(fetches);
+      const run = () => outputs ? session.run(feeds, outputs) : session.run(feeds);
       return ownTensors(await exclusively(run), fetches);
     },
     release: () => exclusively(() => session.release()),

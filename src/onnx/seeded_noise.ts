@@ -18,7 +18,7 @@ import {
 import { makeValueInfo } from "./proto_write.ts";
 
 /** The input that such a graph gets: where in the tables to begin, int64 `[]`, 0 or more. */
-export const NOISE_PLACE = "noise_place";
+export const NOISE_OFFSET = "noise_offset";
 
 /** How far apart the operators of one graph begin. Odd, so that they spread over the tables. */
 const STRIDE = 104_729;
@@ -33,7 +33,7 @@ const TABLES = {
 
 const FLOAT32 = 1;
 
-/** The graph with {@linkcode NOISE_PLACE} in place of its random operators, or as it is where it has none. */
+/** The graph with {@linkcode NOISE_OFFSET} in place of its random operators, or as it is where it has none. */
 export function seedNoise(model: ModelProto): ModelProto {
   const { graph } = model;
   const used = new Set<keyof typeof TABLES>();
@@ -56,7 +56,7 @@ export function seedNoise(model: ModelProto): ModelProto {
       ...graph,
       nodes,
       initializers: [...graph.initializers, ...tables, ...numbers(numRandom)],
-      inputs: [...graph.inputs, makeValueInfo(NOISE_PLACE, "int64", [])],
+      inputs: [...graph.inputs, makeValueInfo(NOISE_OFFSET, "int64", [])],
     },
   };
 }
@@ -84,7 +84,7 @@ function lookUp(
   return [
     shape,
     makeNode("ReduceProd", [value("shape")], [value("count")], { attributes: { keepdims: 1 } }),
-    makeNode("Add", [NOISE_PLACE, strideName(number)], [value("begin")]),
+    makeNode("Add", [NOISE_OFFSET, strideName(number)], [value("begin")]),
     makeNode("Add", [value("begin"), value("count")], [value("end")]),
     makeNode("Div", [value("begin"), "noise_row"], [value("first")]),
     makeNode("Div", [value("end"), "noise_row"], [value("last")]),

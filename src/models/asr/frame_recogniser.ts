@@ -78,11 +78,11 @@ export class FrameRecogniser implements Recogniser {
     requireLanguage(this.#parts.languages, code);
   }
 
-  /** Tokens have the frames that they were heard in. */
   requireTranslation(): void {
     throw noTranslation("its architecture writes what is spoken");
   }
 
+  /** Tokens have the frames that they were heard in. */
   requireWordTimes(): void {}
 
   async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {

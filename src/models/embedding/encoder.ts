@@ -87,13 +87,13 @@ export class Encoder implements BatchEncoder {
   async run(texts: readonly EncodedText[]): Promise<Float32Array> {
     const { backend, session, output } = this.#parts;
     const feeds = makeFeeds(this.#parts, this.#tokenInputs, texts);
-    const slot = this.#rows?.tensor("float32", this.#rowDims(texts.length));
-    const results = await session.run(feeds, slot && { [output]: slot });
+    const ownRows = this.#rows?.tensor("float32", this.#rowDims(texts.length));
+    const results = await session.run(feeds, ownRows && { [output]: ownRows });
     const rows = results[output]!;
     try {
       return await backend.read(rows);
     } finally {
-      if (slot === undefined) rows.dispose();
+      if (ownRows === undefined) rows.dispose();
     }
   }
 

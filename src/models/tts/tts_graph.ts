@@ -10,7 +10,7 @@ import { FolderFiles } from "../../onnx/external_data.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { ModelProto } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
-import { NOISE_PLACE, seedNoise } from "../../onnx/seeded_noise.ts";
+import { NOISE_OFFSET, seedNoise } from "../../onnx/seeded_noise.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { LoadProgress } from "../progress.ts";
 
@@ -52,7 +52,7 @@ export class TtsGraph {
     const wanted = seedNoise(change(model));
     const session = await backend.openModel(wanted, files);
     const unknown = session.inputs.map(({ name }) => name)
-      .filter((name) => name !== NOISE_PLACE && !known.test(name));
+      .filter((name) => name !== NOISE_OFFSET && !known.test(name));
     if (unknown.length === 0) return new TtsGraph(session, backend);
     await session.release();
     throw new StartupError(`${path} wants inputs that are not known: ${unknown.join(", ")}.`);
@@ -79,7 +79,7 @@ export class TtsGraph {
   ): Promise<Tensors> {
     const given: Readonly<Record<string, Feed>> = {
       ...feeds,
-      [NOISE_PLACE]: { values: [offset], dims: [] },
+      [NOISE_OFFSET]: { values: [offset], dims: [] },
     };
     const tensors = this.#session.inputs.map(({ name, type }) => {
       const feed = given[name];

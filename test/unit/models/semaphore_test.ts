@@ -3,6 +3,17 @@ import { Semaphore } from "../../../src/models/semaphore.ts";
 
 const never = new AbortController().signal;
 
+/** Waits for a permit, and writes down who got one in which order. */
+function recordOrder(semaphore: Semaphore) {
+  const order: string[] = [];
+  const wait = async (name: string, size: number) => {
+    const permit = await semaphore.acquire(never, { size });
+    order.push(name);
+    semaphore.release(permit);
+  };
+  return { order, wait };
+}
+
 Deno.test("Semaphore gives each permit once, and a freed one to the first who waits", async () => {
   const semaphore = new Semaphore(2);
   const taken = [await semaphore.acquire(never), await semaphore.acquire(never)];
@@ -38,12 +49,7 @@ Deno.test("Semaphore lets those go who do not want to wait any longer", async ()
 Deno.test("Semaphore lets small work pass large work that waits, though not for ever", async () => {
   const semaphore = new Semaphore(1);
   await semaphore.acquire(never);
-  const order: string[] = [];
-  const wait = (name: string, size: number) =>
-    semaphore.acquire(never, { size }).then((permit) => {
-      order.push(name);
-      semaphore.release(permit);
-    });
+  const { order, wait } = recordOrder(semaphore);
   const waiting = [wait("large", 64), wait("middle", 8), wait("small", 1), wait("small too", 1)];
   semaphore.release(0);
   await Promise.all(waiting);
@@ -59,12 +65,7 @@ Deno.test("Semaphore lets small work pass large work that waits, though not for 
 Deno.test("Semaphore lets small work pass between large ones that have all waited for long", async () => {
   const semaphore = new Semaphore(1);
   await semaphore.acquire(never);
-  const order: string[] = [];
-  const wait = (name: string, size: number) =>
-    semaphore.acquire(never, { size }).then((permit) => {
-      order.push(name);
-      semaphore.release(permit);
-    });
+  const { order, wait } = recordOrder(semaphore);
   const waiting = [
     ...Array.from({ length: 5 }, () => wait("large", 64)),
     ...Array.from({ length: 100 }, () => wait("small", 1)),

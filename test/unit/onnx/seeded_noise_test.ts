@@ -3,7 +3,7 @@ import { noiseOffset, normalNoise, normalTable } from "../../../src/onnx/noise_t
 import { openSession, Tensor } from "../../../src/onnx/ort.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { writeModel } from "../../../src/onnx/proto_write.ts";
-import { NOISE_PLACE, seedNoise } from "../../../src/onnx/seeded_noise.ts";
+import { NOISE_OFFSET, seedNoise } from "../../../src/onnx/seeded_noise.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 
 function bytesAsFiles(bytes: Uint8Array) {
@@ -44,7 +44,7 @@ async function open() {
     run: async (place: number, rows = 40, columns = 50) => {
       const outputs = await session.run({
         x: new Tensor("float32", new Float32Array(rows * columns), [rows, columns]),
-        [NOISE_PLACE]: new Tensor("int64", BigInt64Array.of(BigInt(place)), []),
+        [NOISE_OFFSET]: new Tensor("int64", BigInt64Array.of(BigInt(place)), []),
       });
       return Object.fromEntries(
         Object.entries(outputs).map(([name, { data, dims }]) => [
