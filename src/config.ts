@@ -13,7 +13,6 @@ export type DeviceChoice = "auto" | "webgpu" | "cpu";
 /** ONNX Runtime's builds for the CPU; `auto` takes the native one, or the other where that does not load. */
 export const CPU_RUNTIMES = ["auto", "native", "web"] as const;
 
-/** See {@linkcode CPU_RUNTIMES}. */
 export type CpuRuntimeChoice = typeof CPU_RUNTIMES[number];
 
 /** What a model is for; it decides which endpoints answer. */
@@ -28,13 +27,11 @@ export const MODEL_KINDS = [
   "rerank",
 ] as const;
 
-/** See {@linkcode MODEL_KINDS}. */
 export type ModelKind = typeof MODEL_KINDS[number];
 
 /** Weight formats, named as transformers.js names them. */
 export const DTYPES = ["fp32", "fp16", "q4", "q4f16", "int8", "uint8", "q8", "bnb4"] as const;
 
-/** See {@linkcode DTYPES}. */
 export type Dtype = typeof DTYPES[number];
 
 /** A model as named on the command line, resolved to a folder on this machine. */
@@ -106,13 +103,11 @@ export interface AdmissionSettings {
 /** Levels of log lines in rising order of weight. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 
-/** See {@linkcode LOG_LEVELS}. */
 export type LogLevel = typeof LOG_LEVELS[number];
 
 /** `text`: one readable line; `json`: one object per line. */
 export const LOG_FORMATS = ["text", "json"] as const;
 
-/** See {@linkcode LOG_FORMATS}. */
 export type LogFormat = typeof LOG_FORMATS[number];
 
 /** How log lines look and which are written. */

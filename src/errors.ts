@@ -37,7 +37,6 @@ export const ERROR_KINDS = {
   model_not_loaded: { status: 503, type: "service_unavailable", retryAfterSeconds: 2 },
 } as const satisfies Record<string, ErrorShape>;
 
-/** See {@linkcode ERROR_KINDS}. */
 export type ErrorKind = keyof typeof ERROR_KINDS;
 
 /** An error as it crosses from the worker to the server. */

@@ -11,7 +11,7 @@ const ROLES = ["system", "developer", "user", "assistant", "tool", "function"] a
 
 const contentWanted = "a string or an array of content parts that is not empty";
 
-/** Of messages that may also be without. */
+/** The content of messages that need none. */
 const Content = cutAtFirstBad(
   ContentPart,
   z.union([z.string(), z.array(ContentPart), z.null()], { error: contentWanted }),
@@ -30,7 +30,7 @@ const ToolCall = z.object({
 
 const words = () => z.string({ error: "a string" }).nullish();
 
-/** One message. What the role has no use for is passed over. */
+/** One message. Fields that its role does not use are ignored. */
 export const ChatMessage = z.object({
   role: z.enum(ROLES, { error: `one of ${ROLES.join(", ")}` }),
   content: Content.optional().describe(
@@ -47,7 +47,6 @@ export const ChatMessage = z.object({
   .refine(hasContent, { path: ["content"], error: contentWanted })
   .meta({ id: "ChatMessage" });
 
-/** See {@linkcode ChatMessage}. */
 export type ChatMessage = z.output<typeof ChatMessage>;
 
 function hasContent(message: {

@@ -23,7 +23,7 @@ const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh"] as const;
 const biasWanted =
   `an object from token ids to numbers from -${MAX_LOGIT_BIAS} to ${MAX_LOGIT_BIAS}`;
 
-/** Keeps only the first bad entry if there is one, for the reason given at `cutAtFirstBad`. */
+/** Keeps only the first bad entry if there is one; see `cutAtFirstBad` for the reason. */
 function firstBadBias(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const isGood = ([id, bias]: [string, unknown]) =>
@@ -128,5 +128,4 @@ export const ChatRequest = z.object({
   .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
   .meta({ id: "ChatRequest" });
 
-/** See {@linkcode ChatRequest}. */
 export type ChatRequest = z.output<typeof ChatRequest>;

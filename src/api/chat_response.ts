@@ -100,17 +100,13 @@ export const ChatChunk = z.object({
   usage: Usage.optional(),
 }).meta({ id: "ChatChunk" });
 
-/** See {@linkcode ChatCompletion}. */
 export type ChatCompletion = z.output<typeof ChatCompletion>;
-/** See {@linkcode ChatChunk}. */
 export type ChatChunk = z.output<typeof ChatChunk>;
 /** A finished choice of a {@linkcode ChatCompletion}. */
 export type ChatChoice = ChatCompletion["choices"][number];
-/** See {@linkcode ChatCompletion}. */
 export type ChatMessage = z.output<typeof Message>;
-/** What a choice gained with a {@linkcode ChatChunk}. */
+/** What a {@linkcode ChatChunk} adds to a choice. */
 export type ChatDelta = z.output<typeof Delta>;
-/** See {@linkcode ChatCompletion}. */
 export type FinishReason = z.output<typeof FinishReason>;
 /** A chosen token as OpenAI reports it. */
 export type ChoiceLogprob = z.output<typeof ChoiceLogprobs>["content"][number];
@@ -127,7 +123,7 @@ export interface UsageCounts {
   readonly promptTokens: number;
   readonly completionTokens: number;
   readonly cachedTokens: number;
-  /** Where the model thinks. */
+  /** Present where the model reasons. */
   readonly reasoningTokens?: number | undefined;
 }
 

@@ -47,7 +47,6 @@ export const CohereEmbedResponse = z.object({
 
 /** A type of vectors. */
 export type EmbeddingType = typeof TYPES[number];
-/** See {@linkcode CohereEmbedResponse}. */
 export type CohereEmbedResponse = z.output<typeof CohereEmbedResponse>;
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The body of a request to `/completions`: text that goes on, without a chat template.
+ * The body of a request to `/completions`: text to continue, without a chat template.
  *
  * @module
  */
@@ -22,7 +22,7 @@ const Prompt = z.union([text(), listOf(text(), many), TokenIds, listOf(TokenIds,
   error: promptWanted,
 });
 
-// All that chat has to say of sampling, and of what the answer must look like.
+// The sampling and structured-output fields of chat requests.
 const {
   messages: _messages,
   tools: _tools,
@@ -76,5 +76,4 @@ export const CompletionsRequest = z.object({
   .refine(...NO_PROMPT_LOGPROBS_IN_STREAMS)
   .meta({ id: "CompletionsRequest" });
 
-/** See {@linkcode CompletionsRequest}. */
 export type CompletionsRequest = z.output<typeof CompletionsRequest>;

@@ -35,7 +35,6 @@ export const TextCompletion = z.object({
   }).optional(),
 }).meta({ id: "TextCompletion" });
 
-/** See {@linkcode TextCompletion}. */
 export type TextCompletion = z.output<typeof TextCompletion>;
 /** Log-probabilities in the form of completions. */
 export type CompletionLogprobs = z.output<typeof Logprobs>;

@@ -67,13 +67,12 @@ export const ContentPart = z.discriminatedUnion(
   },
 );
 
-/** A part that is words. */
+/** A part that is text. */
 export type WordsPart = Extract<ContentPart, { type: "text" | "refusal" | "thinking" }>;
 
-/** Whether a part is words: all else is media. */
+/** Whether a part is text: all others are media. */
 export function isWords(part: ContentPart): part is WordsPart {
   return part.type === "text" || part.type === "refusal" || part.type === "thinking";
 }
 
-/** See {@linkcode ContentPart}. */
 export type ContentPart = z.output<typeof ContentPart>;

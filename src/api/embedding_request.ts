@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { flag, integerFrom, listOf, text } from "./fields.ts";
 
-/** A vector per input is held until all are there. */
+/** Bounds memory: all vectors are held until the last one is computed. */
 const MAX_INPUTS = 16_384;
 
 const inputWanted =
@@ -20,7 +20,7 @@ const Input = z.union(
   { error: inputWanted },
 );
 
-/** Where the request's texts may be cut; shared with rerank requests. */
+/** Truncation options; shared with rerank requests. */
 export const TRUNCATION_FIELDS = {
   truncate: flag().nullish()
     .describe("Cut what is longer than the model takes; default false, which makes it an error"),
@@ -43,5 +43,4 @@ export const EmbeddingRequest = z.object({
   ...TRUNCATION_FIELDS,
 }, { error: "a JSON object" }).meta({ id: "EmbeddingRequest" });
 
-/** See {@linkcode EmbeddingRequest}. */
 export type EmbeddingRequest = z.output<typeof EmbeddingRequest>;

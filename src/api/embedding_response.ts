@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
 
-/** Numbers that are written at once; a server answers others in between. */
+/** Numbers written between two yields, so that the server can answer other requests in between. */
 const ELEMENTS_PER_PIECE = 32_768;
 
 /** Vectors in the order of the inputs. */
@@ -21,10 +21,9 @@ export const EmbeddingList = z.object({
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
 }).meta({ id: "EmbeddingList" });
 
-/** See {@linkcode EmbeddingList}. */
 export type EmbeddingList = z.output<typeof EmbeddingList>;
 
-/** What the answer is made of. */
+/** What {@linkcode writeEmbeddings} writes. */
 export interface EmbeddingResult {
   readonly model: string;
   /** f32 `[inputs, dimensions]`, row-major. */

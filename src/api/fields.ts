@@ -1,5 +1,5 @@
 /**
- * The kinds of field requests are made of. Each carries, as its error, what it wants to see.
+ * Field types of requests. The error of each says what is expected.
  *
  * @module
  */
@@ -11,7 +11,7 @@ export function numberFrom(min: number, max: number): z.ZodNumber {
   return z.number({ error }).min(min, { error }).max(max, { error });
 }
 
-/** A whole number from `min` to `max`, or without an end. */
+/** A whole number from `min` to `max`; unbounded above if `max` is absent. */
 export function integerFrom(min: number, max: number = Number.MAX_SAFE_INTEGER): z.ZodInt {
   const end = max === Number.MAX_SAFE_INTEGER ? "up" : `to ${max}`;
   const error = `a whole number from ${min} ${end}`;
@@ -23,7 +23,7 @@ export function flag(): z.ZodBoolean {
   return z.boolean({ error: "true or false" });
 }
 
-/** A string with something in it. */
+/** A string that is not empty. */
 export function text(what = "a string that is not empty"): z.ZodString {
   return z.string({ error: what }).min(1, { error: what });
 }

@@ -36,7 +36,6 @@ export const MattingRequest = z.object({
   .refine(isMaskOrBackground, { path: ["background"], error: "nothing beside mask_only" })
   .meta({ id: "MattingRequest" });
 
-/** See {@linkcode MattingRequest}. */
 export type MattingRequest = z.output<typeof MattingRequest>;
 
 const Switch = z.enum(["true", "false"], { error: switchWanted })
@@ -61,7 +60,7 @@ export const MattingForm = z.object({
   ...Fields.shape,
 }).meta({ id: "MattingForm" });
 
-/** What a request wishes for. */
+/** The options of a request. */
 export interface MattingOptions {
   readonly background?: readonly [red: number, green: number, blue: number] | undefined;
   readonly maskOnly?: boolean | undefined;
@@ -93,7 +92,7 @@ export function parseMattingForm(
   return { model, options: mattingOptions(wishes) };
 }
 
-/** The wishes of a JSON request. */
+/** The options of a JSON request. */
 export function mattingOptions({ background, mask_only, crop, refine }: Wishes): MattingOptions {
   return {
     background: background ? readColor(background) : undefined,

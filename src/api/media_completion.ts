@@ -23,10 +23,8 @@ export const ImageCompletion = completionOf(ImageContent).meta({ id: "ImageCompl
 /** The answer that holds speech. */
 export const AudioCompletion = completionOf(AudioContent).meta({ id: "AudioCompletion" });
 
-/** See {@linkcode ImageCompletion}. */
 export type ImageCompletion = z.output<typeof ImageCompletion>;
 
-/** See {@linkcode AudioCompletion}. */
 export type AudioCompletion = z.output<typeof AudioCompletion>;
 
 /** The answer that holds a PNG file. */

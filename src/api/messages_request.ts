@@ -77,7 +77,7 @@ const ToolChoice = z.discriminatedUnion("type", [
   z.object({ type: z.literal("none") }),
 ], { error: "an object whose type is one of auto, any, tool, none" });
 
-/** Of both endpoints. */
+/** Fields of both endpoints. */
 const PROMPT_FIELDS = {
   model: text("the name of the loaded model"),
   messages: listOf(Message, { min: 1, max: MAX_MESSAGES }),
@@ -109,9 +109,7 @@ export const MessagesRequest = z.object({
 export const CountTokensRequest = z.object(PROMPT_FIELDS, { error: "a JSON object" })
   .meta({ id: "CountTokensRequest" });
 
-/** See {@linkcode MessagesRequest}. */
 export type MessagesRequest = z.output<typeof MessagesRequest>;
-/** See {@linkcode CountTokensRequest}. */
 export type CountTokensRequest = z.output<typeof CountTokensRequest>;
 /** A block of a message's content. */
 export type ContentBlock = z.output<typeof Block>;

@@ -42,7 +42,5 @@ export const MessageEvent = z.looseObject({ type: z.string() }).meta({ id: "Mess
 /** Tokens of a prompt. */
 export const TokenCount = z.object({ input_tokens: integerFrom(0) }).meta({ id: "TokenCount" });
 
-/** See {@linkcode MessageObject}. */
 export type MessageObject = z.output<typeof MessageObject>;
-/** See {@linkcode MessageObject}. */
 export type MessageBlock = z.output<typeof Block>;

@@ -25,10 +25,10 @@ export const ModelObject = z.object({
 export const ModelList = z.object({ object: z.literal("list"), data: z.array(ModelObject) })
   .meta({ id: "ModelList" });
 
-/** What the list shows of a model. */
+/** What the list says of a model. */
 interface ListedModel {
   readonly id: string;
-  /** `null` where the list is not to say. */
+  /** `null` to leave it out of the answer. */
   readonly createdSeconds: number | null;
   readonly ownedBy: string;
   readonly contextLength: number | undefined;

@@ -1,5 +1,5 @@
 /**
- * From a decoded body to a request, or to an error that names the field, what it holds and what it should.
+ * From a decoded body to a request, or to an error that names the field, the value seen and the value expected.
  *
  * @module
  */
@@ -13,7 +13,7 @@ type Path = readonly PropertyKey[];
 /**
  * Checks `body` against `schema`.
  *
- * @throws {HearthError} `invalid_value` for the first field at fault, its path in `param`.
+ * @throws {HearthError} `invalid_value` for the first invalid field, its path in `param`.
  *
  * @example
  * ```ts
@@ -36,13 +36,11 @@ export function parseRequest<T extends z.ZodType>(schema: T, body: unknown): z.o
 interface Fault {
   readonly path: Path;
   readonly wanted: string;
-  /** The last name of the path is at fault, not what it names. */
+  /** The last name of the path is itself invalid, not its value. */
   readonly isName?: boolean;
 }
 
-/**
- * Goes down into a union along the alternative whose type fitted, since its fault lies deeper and says more.
- */
+/** Descends into a union along the alternative whose type matched: its error lies deeper and is more specific. */
 function findFault(issue: z.core.$ZodIssue, parents: Path): Fault {
   const path = [...parents, ...issue.path];
   if (issue.code === "invalid_key") {

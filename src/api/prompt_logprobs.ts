@@ -6,7 +6,7 @@
 import { z } from "zod";
 import { integerFrom } from "./fields.ts";
 
-/** vLLM's and OpenAI's stand-in for minus infinity, which JSON has not. */
+/** What vLLM and OpenAI write for minus infinity, which JSON lacks. */
 const LOWEST = -9999;
 
 /** How many of the most likely tokens to report with each of the prompt's. */
@@ -14,7 +14,7 @@ export const PromptLogprobsField = integerFrom(0, 20).nullish().describe(
   "Report the log-probability of each token of the prompt, and of as many of the most likely",
 );
 
-/** Streams have no place for them. */
+/** Streamed chunks have no field for them. */
 export const NO_PROMPT_LOGPROBS_IN_STREAMS = [
   ({ prompt_logprobs: top, stream }: PromptLogprobsRequest) => !stream || typeof top !== "number",
   { path: ["prompt_logprobs"], error: "nothing in a stream, which does not report them" },

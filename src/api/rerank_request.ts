@@ -29,5 +29,4 @@ export const RerankRequest = z.object({
   ...TRUNCATION_FIELDS,
 }, { error: "a JSON object" }).meta({ id: "RerankRequest" });
 
-/** See {@linkcode RerankRequest}. */
 export type RerankRequest = z.output<typeof RerankRequest>;

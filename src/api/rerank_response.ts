@@ -32,9 +32,7 @@ export const CohereRerankList = z.object({
   }),
 }).meta({ id: "CohereRerankList" });
 
-/** See {@linkcode RerankList}. */
 export type RerankList = z.output<typeof RerankList>;
-/** See {@linkcode CohereRerankList}. */
 export type CohereRerankList = z.output<typeof CohereRerankList>;
 
 /** Orders by score; equal scores keep the order of the documents. */

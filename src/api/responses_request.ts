@@ -80,7 +80,7 @@ const TypedItem = z.discriminatedUnion(
   },
 );
 
-/** Items may leave out that they are messages. */
+/** A message item may omit its `type`. */
 const Item = z.preprocess(
   (value) =>
     typeof value === "object" && value !== null && "role" in value && !("type" in value)
@@ -100,7 +100,7 @@ const FunctionTool = z.object({
   strict: flag().nullish(),
 });
 
-/** Tools that run at OpenAI are named by habit; they are left out. */
+/** Clients often list tools that only OpenAI hosts; those are ignored. */
 const HostedTool = z.object({ type: text("function, or the name of a hosted tool") });
 const Tool = z.union([FunctionTool, HostedTool.refine(({ type }) => type !== "function")], {
   error: "a tool with a type, and a name if it is a function",
@@ -176,7 +176,6 @@ export const ResponsesRequest = z.object({
   prompt: notServed("send instructions and input"),
 }, { error: "a JSON object" }).meta({ id: "ResponsesRequest" });
 
-/** See {@linkcode ResponsesRequest}. */
 export type ResponsesRequest = z.output<typeof ResponsesRequest>;
 /** What a request's input, and a stored response's history, are made of. */
 export type InputItem = z.output<typeof TypedItem>;

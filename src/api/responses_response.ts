@@ -44,7 +44,7 @@ const OutputItem = z.discriminatedUnion("type", [
   }),
 ]).meta({ id: "ResponseOutputItem" });
 
-/** A response, finished or under way. */
+/** A response, finished or in progress. */
 export const ResponseObject = z.object({
   id: z.string(),
   object: z.literal("response"),
@@ -79,9 +79,7 @@ export const ResponseObject = z.object({
   background: z.literal(false),
 }).meta({ id: "Response" });
 
-/** See {@linkcode ResponseObject}. */
 export type ResponseObject = z.output<typeof ResponseObject>;
-/** See {@linkcode ResponseObject}. */
 export type OutputItem = z.output<typeof OutputItem>;
 /** A token with its log-probability, as parts of text have it. */
 export type OutputLogprob = z.output<typeof Logprob>;
@@ -101,7 +99,7 @@ export const InputItemList = z.object({
   has_more: z.boolean(),
 }).meta({ id: "ResponseInputItems" });
 
-/** What is left of a response that was deleted. */
+/** The answer to the deletion of a response. */
 export const DeletedResponse = z.object({
   id: z.string(),
   object: z.literal("response"),

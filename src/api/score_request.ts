@@ -40,7 +40,5 @@ export const ScoreList = z.object({
   usage: z.object({ prompt_tokens: integerFrom(0), total_tokens: integerFrom(0) }),
 }).meta({ id: "ScoreList" });
 
-/** See {@linkcode ScoreRequest}. */
 export type ScoreRequest = z.output<typeof ScoreRequest>;
-/** See {@linkcode ScoreList}. */
 export type ScoreList = z.output<typeof ScoreList>;

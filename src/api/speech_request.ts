@@ -49,10 +49,9 @@ export const SpeechRequest = z.object({
   })
   .meta({ id: "SpeechRequest" });
 
-/** See {@linkcode SpeechRequest}. */
 export type SpeechRequest = z.output<typeof SpeechRequest>;
 
-/** What a request asks for. */
+/** The parsed request. */
 export interface SpeechWish {
   readonly model: string;
   readonly input: string | undefined;
@@ -94,7 +93,7 @@ export function parseSpeech(body: unknown): SpeechWish {
   };
 }
 
-/** @throws {HearthError} `invalid_value` when there is no text, or more than is taken; `param` is its place. */
+/** @throws {HearthError} `invalid_value` when there is no text, or more than is taken; `param` is its path. */
 export function requireSpeakable(text: string, param: string): void {
   const isEmpty = text.trim() === "";
   if (!isEmpty && text.length <= MAX_CHARS) return;

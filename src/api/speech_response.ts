@@ -22,7 +22,6 @@ export const SpeechEvent = z.discriminatedUnion("type", [
   }),
 ]).meta({ id: "SpeechEvent" });
 
-/** See {@linkcode SpeechEvent}. */
 export type SpeechEvent = z.output<typeof SpeechEvent>;
 
 /** The voices of the loaded model. */
@@ -35,7 +34,6 @@ export const VoiceList = z.object({
   })).describe("The first is the default"),
 }).meta({ id: "VoiceList" });
 
-/** See {@linkcode VoiceList}. */
 export type VoiceList = z.output<typeof VoiceList>;
 
 /** The list of voices. */

@@ -10,7 +10,7 @@ import { flag, listOf, text } from "./fields.ts";
 const MAX_CHOICES = 10_000;
 
 const schemaWanted = "a JSON schema: an object, true or false";
-// What is in the schema is looked at where it is compiled.
+// The schema itself is checked when it is compiled.
 const Schema = z.unknown().refine(
   (value) => typeof value === "boolean" || isRecord(value),
   { error: schemaWanted },

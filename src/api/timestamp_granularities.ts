@@ -1,5 +1,5 @@
 /**
- * Of what a transcript is to have the times.
+ * `timestamp_granularities`: whether a transcript has times of segments, of words, or of both.
  *
  * @module
  */
@@ -7,15 +7,15 @@ import { z } from "zod";
 import { HearthError } from "../errors.ts";
 
 const GRANULARITIES = ["word", "segment"] as const;
-/** As clients name the field; they send it once for each of its values. */
+/** As clients name the field; they send it once per value. */
 const NAMES = ["timestamp_granularities[]", "timestamp_granularities"] as const;
 
-/** What times are of. */
+/** What has times. */
 export type Granularity = typeof GRANULARITIES[number];
 
 const Granularities = z.array(z.enum(GRANULARITIES)).optional();
 
-/** The fields of a form. */
+/** The form's fields. */
 export const GranularityFields = {
   [NAMES[0]]: Granularities.describe(
     "What times are of, with response_format verbose_json: default segment",
@@ -28,7 +28,7 @@ export const GranularityFields = {
  *
  * @param fields of a form, in their order.
  * @returns `segment` alone where none is asked for.
- * @throws {HearthError} `invalid_value` for one that is not known, and with another format than `verbose_json`.
+ * @throws {HearthError} `invalid_value` for an unknown one, and for any format but `verbose_json`.
  */
 export function readGranularities(
   fields: readonly (readonly [name: string, value: string])[],

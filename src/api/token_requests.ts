@@ -10,7 +10,7 @@ import { TOOL_FIELDS } from "./tool_request.ts";
 
 const MAX_MESSAGES = 4096;
 
-/** Of a conversation. */
+/** Fields of requests that render a conversation. */
 const CHAT_FIELDS = {
   messages: listOf(ChatMessage, { min: 1, max: MAX_MESSAGES }),
   add_generation_prompt: flag().nullish(),
@@ -63,9 +63,8 @@ export const TokenizeResponse = z.object({
 export const DetokenizeResponse = z.object({ prompt: z.string(), content: z.string() })
   .meta({ id: "DetokenizeResponse" });
 
-/** What a conversation was rendered to. */
+/** The rendered prompt. */
 export const ApplyTemplateResponse = z.object({ prompt: z.string() })
   .meta({ id: "ApplyTemplateResponse" });
 
-/** See {@linkcode ApplyTemplateRequest}. */
 export type ApplyTemplateRequest = z.output<typeof ApplyTemplateRequest>;

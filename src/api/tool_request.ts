@@ -1,5 +1,5 @@
 /**
- * The fields of a chat request that tell of functions.
+ * The fields of a chat request that describe functions.
  *
  * @module
  */
@@ -11,7 +11,7 @@ const MAX_TOOLS = 1024;
 const nameWanted = "a name of 1 to 128 letters, digits, _ - . : /";
 const Name = z.string({ error: nameWanted }).regex(/^[\w.:/-]{1,128}$/, { error: nameWanted });
 
-// What is in the schema is looked at where it is used.
+// The schema itself is checked where it is used.
 const Parameters = z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" });
 
 const Function = z.object({

@@ -15,7 +15,7 @@ import {
 
 const FORMATS = ["json", "text", "verbose_json", "srt", "vtt"] as const;
 
-/** Of these a stream is made as it comes. */
+/** Formats that can be streamed. */
 const STREAMED_FORMATS: readonly string[] = ["json", "text", "verbose_json"];
 
 const codes = Object.keys(LANGUAGES);
@@ -55,7 +55,7 @@ export const TranscriptionRequest = z.object({
   ...GranularityFields,
 }).meta({ id: "TranscriptionRequest" });
 
-/** A translation request as a form: the same, but that English is written, and without times of words. */
+/** A translation request as a form: the same, but the text is English, and there are no word times. */
 export const TranslationRequest = TranscriptionRequest.omit({
   "timestamp_granularities[]": true,
   timestamp_granularities: true,
@@ -63,18 +63,18 @@ export const TranslationRequest = TranscriptionRequest.omit({
   to_language: z.enum(["en"], { error: '"en", which is all that is translated into' }).optional(),
 }).meta({ id: "TranslationRequest" });
 
-/** What a request asks for. */
+/** The parsed request. */
 export interface TranscriptionOptions {
   readonly language: string | undefined;
   readonly format: typeof FORMATS[number];
   readonly temperature: number;
   readonly stream: boolean;
-  /** What `verbose_json` has the times of. */
+  /** What has times in `verbose_json`. */
   readonly granularities: ReadonlySet<Granularity>;
 }
 
 /**
- * Checks a form's fields; one that is empty counts as absent, and of several with one name the last counts, but for
+ * Checks a form's fields; one that is empty counts as absent, and the last of several with one name counts, except for
  * granularities.
  *
  * @throws {HearthError} `unsupported_format` for the format, `invalid_value` for any other field.
@@ -96,9 +96,10 @@ export function parseTranscription(
 }
 
 /**
- * The same of a translation's form.
+ * The same for a translation's form.
  *
- * @throws {HearthError} as for a transcription; `invalid_value` for another language than English, and for times of words.
+ * @throws {HearthError} as for a transcription; `invalid_value` for another language than English, and for times of
+ * words.
  */
 export function parseTranslation(
   fields: readonly (readonly [name: string, value: string])[],

@@ -53,15 +53,13 @@ export const TranscriptionEvent = z.discriminatedUnion("type", [
   z.object({ type: z.literal("transcript.text.done"), text: z.string() }),
 ]).meta({ id: "TranscriptionEvent" });
 
-/** See {@linkcode VerboseTranscription}. */
 export type VerboseTranscription = z.output<typeof VerboseTranscription>;
-/** See {@linkcode TranscriptionEvent}. */
 export type TranscriptionEvent = z.output<typeof TranscriptionEvent>;
 
 /** A piece of a transcript, as the model gives it. */
 export interface TranscriptSegment {
   readonly id: number;
-  /** First frame of the window it was heard in, a hundredth of a second each. */
+  /** First frame of the window it was decoded from, in hundredths of a second. */
   readonly seekFrame: number;
   readonly startSeconds: number;
   readonly endSeconds: number;
@@ -69,12 +67,12 @@ export interface TranscriptSegment {
   readonly text: string;
   /** Its tokens, with the timestamps around them. */
   readonly tokens: readonly number[];
-  /** At which the window was decoded in the end. */
+  /** Temperature of the window's accepted decoding. */
   readonly temperature: number;
   readonly meanLogprob: number;
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
-  /** Where they are asked for: in order, apart, and within the segment. */
+  /** Present if requested: in order, not overlapping, within the segment. */
   readonly words?: readonly TranscriptWord[] | undefined;
 }
 
@@ -98,7 +96,7 @@ export function transcriptText(segments: readonly Pick<TranscriptSegment, "text"
   return segments.map(({ text }) => text).join("").trimStart();
 }
 
-/** The long answer, with the times of what is asked for. */
+/** The long answer, with the requested times. */
 export function verboseTranscription(
   transcript: Transcript,
   granularities: ReadonlySet<Granularity>,
@@ -149,7 +147,7 @@ function describeSegment(segment: TranscriptSegment): z.output<typeof Segment> {
   };
 }
 
-/** Sums of hundredths are not shown with the errors of binary fractions. */
+/** Rounds away the binary-fraction errors of sums of hundredths. */
 function roundTo(value: number, digits: number): number {
   return Number(value.toFixed(digits));
 }

@@ -1,11 +1,11 @@
 /**
- * Fields of requests that change what the answer means and are not served: they are refused, not passed over.
+ * Fields that would change the meaning of the answer and are not supported: they are refused, not ignored.
  *
  * @module
  */
 import { HearthError } from "../errors.ts";
 
-/** By name, what is wanted in its place. A value that changes nothing (`null`, `false`, 0, an empty list) is no fault. */
+/** By name: what to use instead. A value that changes nothing (`null`, `false`, 0, an empty list) is accepted. */
 const UNSERVED: Readonly<Record<string, string>> = {
   // OpenAI
   audio: "text answers; /audio/speech speaks",
@@ -32,14 +32,14 @@ const UNSERVED: Readonly<Record<string, string>> = {
   xtc_probability: "temperature",
 };
 
-/** Values of these that leave the answer as it is. */
+/** Values of these fields that change nothing. */
 const HARMLESS: Readonly<Record<string, readonly unknown[]>> = {
   best_of: [1],
   typical_p: [1],
   tfs_z: [1],
 };
 
-/** @throws {HearthError} `invalid_value` naming the first field of `body` that is not served. */
+/** @throws {HearthError} `invalid_value` naming the first unsupported field of `body`. */
 export function requireServed(body: unknown): void {
   if (typeof body !== "object" || body === null) return;
   const fields = body as Record<string, unknown>;

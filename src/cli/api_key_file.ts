@@ -7,10 +7,9 @@ import type { ApiKey } from "../config.ts";
 import { StartupError } from "../errors.ts";
 
 /**
- * All keys that callers may show. A line of the file is `<label>:<key>`; empty lines and those that begin with `#` say
- * nothing.
+ * All accepted keys. A line of the file is `<label>:<key>`; empty lines and lines that begin with `#` are ignored.
  *
- * @throws {StartupError} when the file cannot be read, or a key is none that a header can hold.
+ * @throws {StartupError} when the file cannot be read, or a key cannot be sent in a header.
  */
 export function readApiKeys(
   { apiKey, apiKeyFile }: {
@@ -37,7 +36,7 @@ function readFile(path: string): ApiKey[] {
     }
     keys.push({ label, key: requireKey(line.slice(colon + 1).trim(), where) });
   }
-  // An empty file is no open door.
+  // An empty key file must not turn authentication off.
   if (keys.length === 0) throw new StartupError(`${path} holds no API key.`);
   return keys;
 }
@@ -50,7 +49,7 @@ function readLines(path: string): string[] {
   }
 }
 
-/** Headers hold visible ASCII, and clients differ in what they make of anything else. */
+/** Headers hold visible ASCII; clients encode anything else differently. */
 function requireKey(key: string, where: string): string {
   if (/^[\x21-\x7e]+$/.test(key)) return key;
   throw new StartupError(

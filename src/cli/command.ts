@@ -1,14 +1,14 @@
 /**
- * What a command of the command line is.
+ * A command of the command line.
  *
  * @module
  */
 import type { FlagTable, FlagValues } from "./flag.ts";
 
-/** A command as a person called it. */
+/** A parsed call of a command. */
 export interface Call<F extends FlagTable> {
   readonly flags: FlagValues<F>;
-  /** At most as many as the command names. */
+  /** At most as many as the command declares. */
   readonly operands: readonly string[];
 }
 
@@ -17,19 +17,19 @@ export interface Command<F extends FlagTable = FlagTable> {
   readonly name: string;
   /** One line for the list of commands. */
   readonly summary: string;
-  /** What follows the command, in order, as the help shows it: `<model>` must, `[port]` may. */
+  /** Operands in order, as the help shows them: `<model>` is required, `[port]` optional. */
   readonly operands: readonly string[];
   readonly flags: F;
   /**
-   * Does it.
+   * Runs the command.
    *
    * @returns the process's exit code.
-   * @throws {StartupError} when it cannot go on, for a reason the person can mend.
+   * @throws {StartupError} when it cannot go on, for a reason that the user can fix.
    */
   readonly run: (call: Call<F>) => Promise<number>;
 }
 
-/** Ties a command's flags to what its `run` receives, and forgets their types for the list of commands. */
+/** Ties the types of a command's flags to what its `run` receives, and erases them for the list of commands. */
 export function defineCommand<F extends FlagTable>(command: Command<F>): Command {
   // Safe: the parser fills `flags` from this very command's table.
   return command as unknown as Command;

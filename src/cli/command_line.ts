@@ -16,9 +16,9 @@ const EXIT_FAILED = 1;
 const EXIT_USAGE = 2;
 
 /**
- * Parses `words`, runs the command, and prints what a person is to know of its failure.
+ * Parses `words`, runs the command, and prints why it failed.
  *
- * @returns the exit code: 0 done, 1 it could not be done, 2 the command line was not understood.
+ * @returns the exit code: 0 success, 1 failure, 2 an invalid command line.
  */
 export async function runCommandLine(words: readonly string[]): Promise<number> {
   try {
@@ -34,7 +34,7 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
   }
 }
 
-/** Whether a message says it all. What the system refuses is no fault of the program's either. */
+/** Whether the message is enough, without a stack: for expected failures, and for what the operating system refuses. */
 function isTold(error: unknown): error is Error {
   if (error instanceof UsageError || error instanceof StartupError) return true;
   return error instanceof Error && /\(os error \d+\)/.test(error.message);

@@ -16,7 +16,7 @@ type Script = (commands: readonly CompletedCommand[]) => string;
 
 const SHELLS = ["bash", "zsh", "fish", "powershell"] as const;
 
-/** Loaded when asked for. */
+/** Loaded on demand. */
 const SCRIPTS: Readonly<Record<typeof SHELLS[number], () => Promise<Script>>> = {
   bash: async () => (await import("./completions_bash.ts")).writeBash,
   zsh: async () => (await import("./completions_zsh.ts")).writeZsh,
@@ -24,7 +24,7 @@ const SCRIPTS: Readonly<Record<typeof SHELLS[number], () => Promise<Script>>> = 
   powershell: async () => (await import("./completions_powershell.ts")).writePowerShell,
 };
 
-/** Prints the script for a shell. @returns 0. @throws {UsageError} for a shell that is not known. */
+/** Prints the script for a shell. @returns 0. @throws {UsageError} for an unknown shell. */
 export async function completions(shell: string, commands: readonly Command[]): Promise<number> {
   const known = SHELLS.find((name) => name === shell);
   if (known === undefined) {
@@ -56,7 +56,7 @@ function describeFlag(
   models: readonly string[],
 ): CompletedFlag {
   return {
-    // A switch that is on unless said otherwise is of use in its other form.
+    // A switch that is on by default is only useful as `--no-…`.
     long: `--${fallback === true ? "no-" : ""}${flagName(key)}`,
     short: short && `-${short}`,
     help: help.replace(/[.:;] .*/s, "").replace(/\.$/, ""),

@@ -5,7 +5,7 @@
  */
 import type { CompletedCommand, Values } from "./completed_command.ts";
 
-/** The script. The first command is the one meant where none is named. */
+/** The script. The first command is the default one. */
 export function writeBash(commands: readonly CompletedCommand[]): string {
   const names = commands.map(({ name }) => name).join(" ");
   const cases = commands.flatMap((command) => {

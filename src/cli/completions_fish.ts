@@ -5,7 +5,7 @@
  */
 import type { CompletedCommand, CompletedFlag, Values } from "./completed_command.ts";
 
-/** The script. The first command is the one meant where none is named. */
+/** The script. The first command is the default one. */
 export function writeFish(commands: readonly CompletedCommand[]): string {
   const [first] = commands;
   const names = commands.map(({ name }) => name).join(" ");

@@ -32,7 +32,7 @@ function cacheBytesPerToken({ attentions, kvDtype }: GraphCut): number {
   );
 }
 
-/** @param compiled how a GPU runs the segment in small steps, where that is known. */
+/** @param compiled how a GPU runs the segment in small steps, if known. */
 function describeSegment(segment: Segment, compiled?: CompiledSegment): string[] {
   const { index, model, weightBytes, inputs, outputs } = segment;
   return [
@@ -94,7 +94,7 @@ function describeAttention(site: Site): string[] {
   ];
 }
 
-/** One line: how many segments and attentions, what comes in and goes out. */
+/** One line: numbers of segments and attentions, inputs and outputs. */
 export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut): string {
   const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
   return `${segments.length} segments around ${attentions.length} attentions, ` +
@@ -136,7 +136,7 @@ function describeWeights(cut: GraphCut): string[] {
   ];
 }
 
-/** Of tensors, each counted once. */
+/** Bytes of tensors, each counted once. */
 function bytesOf(tensors: readonly StoredTensor[]): number {
   const sizes = new Map(tensors.map((tensor) => [tensor.name, storedBytes(tensor)]));
   return sizes.values().reduce((sum, bytes) => sum + bytes, 0);

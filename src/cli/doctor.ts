@@ -1,5 +1,5 @@
 /**
- * `doctor`: whether this machine and this copy of Hearth are fit to serve, and what they have.
+ * `doctor`: checks whether this machine and this copy of Hearth can serve models.
  *
  * @module
  */
@@ -18,7 +18,7 @@ const MARKS = { ok: "ok", warning: "warning", failed: "FAILED" } as const;
 /**
  * Prints what was found.
  *
- * @returns 0 when models can be served; what only a download would need counts as a warning.
+ * @returns 0 when models can be served; what only downloads need counts as a warning.
  */
 export async function doctor({ json }: { readonly json: boolean }): Promise<number> {
   configureLog({ level: "error", format: "text" });
@@ -27,7 +27,7 @@ export async function doctor({ json }: { readonly json: boolean }): Promise<numb
   const checks: Check[] = [
     checkRuntime(),
     chooseDevice(adapters),
-    // Who has a GPU is not to fetch the native runtime to hear that it works.
+    // On a machine with a GPU the check must not download the native runtime.
     await testDevice({ device: "cpu", cpuRuntime: adapters.some(isTaken) ? "web" : "auto" }),
     ...(adapters.length > 0 ? [await testDevice({ device: "webgpu" })] : []),
     await checkCache(),
@@ -44,7 +44,7 @@ function isTaken({ isTaken }: AdapterReport): boolean {
   return isTaken;
 }
 
-/** Its thread is left alone when it is done: ending the process while one that used the GPU ends crashes in the driver. */
+/** Its thread is not terminated: the driver crashes if the process exits while a thread that used the GPU is ending. */
 async function testDevice(options: BackendOptions): Promise<Check> {
   const name = `self-test on ${options.device}`;
   const worker = new Worker(new URL("./doctor_thread.ts", import.meta.url), { type: "module" });

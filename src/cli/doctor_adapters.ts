@@ -6,7 +6,7 @@
 import { findAdapter } from "../gpu/device.ts";
 import type { Check } from "./doctor_checks.ts";
 
-/** What is told of an adapter. */
+/** What is reported of an adapter. */
 export interface AdapterReport {
   readonly name: string;
   readonly isSoftware: boolean;
@@ -16,7 +16,7 @@ export interface AdapterReport {
   readonly isTaken: boolean;
 }
 
-/** Those that decide whether a model fits, and which kernels run. */
+/** The limits that decide whether a model fits, and which kernels run. */
 const LIMITS = [
   "maxBufferSize",
   "maxStorageBufferBindingSize",
@@ -26,7 +26,7 @@ const LIMITS = [
   "maxComputeWorkgroupsPerDimension",
 ] as const satisfies readonly (keyof GPUSupportedLimits)[];
 
-/** All that WebGPU tells of: it is asked for the fast, the frugal and the software one. */
+/** All adapters that WebGPU offers: high-performance, low-power and software. */
 export async function findAdapters(): Promise<AdapterReport[]> {
   const gpu = navigator.gpu as GPU | undefined;
   const taken = nameOf(await findAdapter({ allowFallback: false }));

@@ -1,5 +1,5 @@
 /**
- * What `doctor` looks at besides devices: the runtime, the cache, the hub.
+ * What `doctor` checks besides devices: the runtime, the cache, the hub.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import { listCachedIds } from "../hub/cache.ts";
 import { readFreeBytes } from "../hub/download.ts";
 import { readHubSettings } from "../hub/settings.ts";
 
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Check {
   readonly name: string;
   /** `failed`: models cannot be served so. */
@@ -28,7 +28,7 @@ const PACKAGES = [
 ];
 const HUB_TIMEOUT_MS = 5_000;
 
-/** Versions, and whether this Deno is one that the fast read-back was verified on. */
+/** Versions, and whether the fast read-back was verified on this version of Deno. */
 export function checkRuntime(): Check {
   const imports: Readonly<Record<string, string>> = manifest.imports;
   const packages = PACKAGES.map((name) => `${name} ${imports[name]?.replace(/^npm:.+@/, "")}`);

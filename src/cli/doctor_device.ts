@@ -1,5 +1,5 @@
 /**
- * A small test of a backend: what is written comes back, and the sampler chooses the token it must.
+ * A small test of a backend: data written is read back, and the sampler chooses the right token.
  *
  * @module
  */
@@ -19,7 +19,7 @@ const GREEDY_ROW: SampleRow = {
 /**
  * Runs the test.
  *
- * @returns what worked, for people.
+ * @returns what worked, in words.
  * @throws {Error} saying what did not.
  */
 export async function testBackend(backend: Backend): Promise<string> {

@@ -1,6 +1,6 @@
 /**
- * The thread in which `doctor` tests a device: only here are ONNX Runtime and its packages imported, so that starting
- * a server waits for none of them.
+ * The thread in which `doctor` tests a device. It alone imports ONNX Runtime, so that starting a server does not wait
+ * for it.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { type BackendOptions, openBackend } from "../backend/open.ts";
 import { configureLog } from "../log.ts";
 import { testBackend } from "./doctor_device.ts";
 
-/** What worked, for people, or what did not. */
+/** What worked or what did not, in words. */
 export interface DeviceTestResult {
   readonly status: "ok" | "warning" | "failed";
   readonly text: string;

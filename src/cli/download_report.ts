@@ -1,5 +1,5 @@
 /**
- * What is told of a download: a line that rewrites itself on a terminal, a line every five seconds elsewhere.
+ * How a download is reported: a line that rewrites itself on a terminal, a line every five seconds elsewhere.
  *
  * @module
  */
@@ -33,7 +33,7 @@ export function formatDuration(seconds: number): string {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
-/** Lets one of many through, the first at once and then every five seconds. */
+/** Throttles calls: the first passes at once, then one every five seconds. */
 export class SparseLines {
   readonly #write: (progress: LoadProgress) => void;
   readonly #now: () => number;

@@ -1,5 +1,5 @@
 /**
- * A folder that a flag names.
+ * The folder that a flag names.
  *
  * @module
  */

@@ -1,10 +1,10 @@
 /**
- * What a command-line flag is: its text form, its range, its default and its help, together in one value.
+ * A command-line flag: its syntax, range, default and help in one value.
  *
  * @module
  */
 
-/** The command line or environment cannot be understood; the message says which part and what was wanted. */
+/** The command line or environment cannot be understood; the message says which part and what is expected. */
 export class UsageError extends Error {
   override readonly name = "UsageError";
 }
@@ -13,7 +13,7 @@ export class UsageError extends Error {
 export interface Flag<T> {
   /** One letter, if it has a short form. */
   readonly short: string | undefined;
-  /** What stands for the value in the help; a flag without one is a switch. */
+  /** Name of the value in the help; a flag without one is a switch. */
   readonly placeholder: string | undefined;
   readonly help: string;
   readonly fallback: T;
@@ -22,7 +22,7 @@ export interface Flag<T> {
   /**
    * Reads the values given, in order; a flag that does not repeat takes the last.
    *
-   * @param source how the person named it (`--port`, `HEARTH_PORT`), for the message.
+   * @param source as the user wrote it (`--port`, `HEARTH_PORT`), for the message.
    * @throws {UsageError} when a value is not in the flag's range.
    */
   readonly parse: (texts: readonly string[], source: string) => T;
@@ -31,7 +31,7 @@ export interface Flag<T> {
 /** The flags of one command, by camelCase key. */
 export type FlagTable = Readonly<Record<string, Flag<unknown>>>;
 
-/** What a table's flags come to once parsed. */
+/** The parsed values of a table's flags. */
 export type FlagValues<F extends FlagTable> = {
   readonly [Key in keyof F]: F[Key] extends Flag<infer T> ? T : never;
 };
@@ -64,7 +64,7 @@ function single<T, Fallback>(
   };
 }
 
-/** A flag whose value is any text but none. */
+/** A flag whose value is any text that is not empty. */
 export function text<Fallback extends string | undefined = undefined>(
   options: ValueOptions<Fallback> & Placeholder,
 ): Flag<string | Fallback> {

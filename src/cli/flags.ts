@@ -18,7 +18,7 @@ import {
   UsageError,
 } from "./flag.ts";
 
-/** Flags that every command has, and that the environment has not. */
+/** Flags of every command, without environment variables. */
 export const COMMON_FLAGS = {
   help: toggle({ short: "h", help: "Print this help and exit." }),
   version: toggle({ help: "Print the version and exit." }),
@@ -76,7 +76,7 @@ const IMAGE_FLAGS = {
   }),
 } satisfies FlagTable;
 
-/** What helps a model to listen or to speak. */
+/** Companion models for speech recognition and synthesis. */
 const SPEECH_FLAGS = {
   vad: text({
     placeholder: "<folder>",

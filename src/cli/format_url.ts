@@ -1,5 +1,5 @@
 /**
- * Addresses of servers as people and clients write them.
+ * URLs of servers.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Gets the model that a command names, with progress for whoever watches.
+ * Finds or downloads the model that a command names, with progress.
  *
  * @module
  */
@@ -9,22 +9,22 @@ import { readHubSettings } from "../hub/settings.ts";
 import type { LoadProgress } from "../models/progress.ts";
 import { describeDownload } from "./download_report.ts";
 
-/** Which weights, and how. */
+/** Which weights, and how to get them. */
 export interface GetModelOptions {
   readonly device: DeviceChoice;
   readonly dtype: Dtype | undefined;
   readonly kind: ModelKind | undefined;
   readonly offline: boolean;
-  /** Ask the hub what is newest. */
+  /** Ask the hub for the newest revision. */
   readonly refresh?: boolean;
   readonly onProgress: (progress: LoadProgress) => void;
   readonly signal?: AbortSignal;
 }
 
 /**
- * The model with its folder; one of the hub is downloaded unless the cache has it.
+ * The model with its folder; one of the hub is downloaded unless it is cached.
  *
- * @throws {StartupError} when it cannot be had.
+ * @throws {StartupError} when it cannot be found or downloaded.
  */
 export async function getModel(
   model: ResolvedModel | HubModel,
@@ -32,7 +32,7 @@ export async function getModel(
 ): Promise<ResolvedModel> {
   if (!("hubId" in model)) return model;
   onProgress({ what: "looking for its files" });
-  // Models that are here start faster without these.
+  // Imported late: models in the cache start faster without these.
   const { acquireModel } = await import("../hub/acquire.ts");
   const { classifyDevice } = await import("../backend/device_class.ts");
   const { chooseFiles } = await import("../models/model_files.ts");

@@ -51,13 +51,13 @@ function formatFlag([key, flag]: [string, Flag<unknown>]): string[] {
     ...REPEATS[flag.repeats],
     ...(isCommon ? [] : [environmentName(key)]),
   ];
-  // One word to the wrapping: a default is not torn from its name.
+  // One array element, so that wrapping does not split it.
   const note = notes.length === 0 ? [] : [`[${notes.join("; ")}]`];
   return [`  ${formatNames(key, flag)}`, ...wrap([...flag.help.split(" "), ...note])];
 }
 
 function formatNames(key: string, flag: Flag<unknown>): string {
-  // A switch that is on unless said otherwise is of use in its other form.
+  // A switch that is on by default is shown with its negative form.
   const name = `--${flag.fallback === true ? "[no-]" : ""}${flagName(key)}`;
   const short = flag.short === undefined ? "" : `-${flag.short}, `;
   return `${short}${name}${flag.placeholder === undefined ? "" : ` ${flag.placeholder}`}`;

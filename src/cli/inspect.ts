@@ -20,7 +20,7 @@ import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import { compileForGpu, describeCut, describeEncoderCut, summarizeCut } from "./cut_report.ts";
 import { printLine } from "./print.ts";
 
-/** A graph that was looked at. */
+/** A graph that was inspected. */
 interface Inspected {
   readonly path: string;
   readonly result:
@@ -29,9 +29,9 @@ interface Inspected {
     | { readonly refused: string };
 }
 
-/** Outputs of encoders, the one to look at first. */
+/** Names of encoder outputs, in order of preference. */
 const ENCODER_OUTPUTS = ["last_hidden_state", "token_embeddings", "sentence_embedding", "logits"];
-/** Where the folder does not say how long a text may get. */
+/** Context length where the folder does not name one. */
 const LONGEST_TEXT = 8192;
 
 async function isFile(path: string): Promise<boolean> {
@@ -58,13 +58,13 @@ function graphsOfFamily(folder: ModelFolder): string[] {
     );
     return files.filter((file) => file !== undefined && folder.files.has(file)) as string[];
   } catch (error) {
-    // A folder of no family may be looked at all the same.
+    // A folder of no known family can still be inspected.
     if (error instanceof StartupError) return [];
     throw error;
   }
 }
 
-/** The context length of the folder a graph belongs to, if there is such a folder and it says. */
+/** The context length of the folder a graph belongs to, if the folder has a config that names it. */
 async function findContextLength(graph: string): Promise<number | undefined> {
   for (const folder of [dirname(graph), dirname(dirname(graph))]) {
     if (await isFile(join(folder, "config.json"))) {
@@ -89,7 +89,9 @@ async function inspectGraph(path: string): Promise<Inspected> {
   }
 }
 
-/** Cuts a graph as what it is: one without a cache, but with an output that encoders have, is an encoder. */
+/**
+ * Cuts a graph as a decoder or an encoder: one without a cache, but with an output that encoders have, is an encoder.
+ */
 function cutModel(model: ModelProto, contextLength: number | undefined): Inspected["result"] {
   const { inputs, outputs } = model.graph;
   const wanted = ENCODER_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
@@ -99,7 +101,7 @@ function cutModel(model: ModelProto, contextLength: number | undefined): Inspect
   }
   const result = splitEncoder(model, {
     wanted,
-    // What ids are padding changes nothing about the cut.
+    // The padding id does not affect the cut.
     padTokenId: 0,
     contextLength: contextLength ?? LONGEST_TEXT,
   });
@@ -137,7 +139,7 @@ function smallStepsOf(compiled: CompiledSegment | undefined): object {
   return { numDispatches: { all: allRows.dispatches.length, some: someRows.dispatches.length } };
 }
 
-/** Bytes are of no use in a report: their number is. */
+/** Reports the number of bytes, not the bytes. */
 function withoutBytes(_key: string, value: unknown): unknown {
   return value instanceof Uint8Array ? { length: value.length } : value;
 }

@@ -21,7 +21,7 @@ interface LocalModel {
   readonly id: string;
   readonly aliases: readonly string[];
   readonly source: "built-in" | "cache";
-  /** `undefined` where it cannot be told, or not yet. */
+  /** `undefined` where it is unknown, or not known yet. */
   readonly kind: ModelKind | undefined;
   readonly dtypes: readonly Dtype[];
   readonly bytes: number;
@@ -73,7 +73,7 @@ async function listOfCache(): Promise<LocalModel[]> {
   return described.filter((model) => model !== undefined);
 }
 
-/** `undefined` for a model of other tools, which has no graph. */
+/** `undefined` for another tool's model, which has no ONNX graph. */
 async function describeCached({ id, bytes, folder }: CachedModel): Promise<LocalModel | undefined> {
   const hubId = `${id.owner}/${id.name}`;
   const facts = folder === undefined

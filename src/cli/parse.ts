@@ -23,12 +23,12 @@ export interface CommandWords {
   readonly words: readonly string[];
 }
 
-/** A call of a command, or one of the two things every command can do instead. */
+/** A call of a command, or the request for its help or version. */
 export type ParsedCall = Call<FlagTable> | "help" | "version";
 
 interface Occurrence {
   readonly key: string;
-  /** The value, or the word a switch stands for. */
+  /** The value as text; `true` or `false` for a switch. */
   readonly value: string;
   readonly source: string;
 }
@@ -41,7 +41,7 @@ interface OptionToken {
 }
 
 /**
- * Takes the command's name off the words; the first of `commands` is meant where there is none.
+ * Takes the command's name off the words; the first of `commands` is the default.
  *
  * @throws {UsageError} when the first word is neither a flag nor a command.
  */
@@ -80,7 +80,7 @@ export function parseCall(
       Object.entries(table).map(([key, flag]) => [flagName(key), describeOption(flag)]),
     ),
     allowPositionals: true,
-    // Its own messages do not say what is near or what was wanted; the tokens let ours do.
+    // parseArgs' own messages neither suggest similar names nor say what is expected, hence its tokens.
     strict: false,
     tokens: true,
   });

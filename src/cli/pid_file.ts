@@ -10,7 +10,7 @@ import process from "node:process";
 import type { Environment } from "../config.ts";
 import { log } from "../log.ts";
 
-/** What a process-id file says. */
+/** The content of a process-id file. */
 export interface PidRecord {
   readonly pid: number;
   readonly model: string;
@@ -30,8 +30,8 @@ export function pidFilePath(
 }
 
 /**
- * The path for a server's own file: another server may have the same port at another address, and then has the file
- * that is named by the port alone.
+ * The path for a server's own file: another server may use the same port at another address, and then owns the file
+ * named by the port alone.
  */
 function freePidFilePath({ host, port, pid }: PidRecord): string {
   const path = pidFilePath(port);
@@ -41,7 +41,7 @@ function freePidFilePath({ host, port, pid }: PidRecord): string {
       isAlive(Number(owner));
     if (isOthers) return join(dirname(path), `${port}@${host.replaceAll(":", "_")}.pid`);
   } catch {
-    // There is none, or half of one.
+    // It does not exist, or is incomplete.
   }
   return path;
 }
@@ -67,7 +67,7 @@ export function runFolder(
   return join(HOME || USERPROFILE || homedir(), ".hearth", "run");
 }
 
-/** The file of this server. A server can do without: where it cannot be written, the log says so. */
+/** The file of this server. It is optional: if it cannot be written, the log says so. */
 export class PidFile {
   readonly #path: string;
   readonly #pid: number;
@@ -108,7 +108,7 @@ export class PidFile {
   }
 }
 
-/** Whether a file is not there, be it that what should be its folder is none. */
+/** Whether an error says that a file does not exist, or that its parent is not a folder. */
 export function isAbsence(error: unknown): boolean {
   return error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
 }

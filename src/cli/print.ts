@@ -1,5 +1,5 @@
 /**
- * Lines for the person at the command line; what happens while serving goes to the log instead.
+ * Lines for the user at the command line; while serving, events go to the log instead.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export function printProblem(message: string): void {
   writeNote(Deno.stderr, `hearth: ${message}\n`);
 }
 
-/** Writes a line to standard output that whatever follows does not depend on. */
+/** Writes a line to standard output; a failure to write it is ignored. */
 export function printNote(line: string): void {
   writeNote(Deno.stdout, `${line}\n`);
 }

@@ -8,10 +8,10 @@ import type { LoadProgress } from "../models/progress.ts";
 
 const CLEAR_TO_END = "\x1b[K";
 const BAR_CELLS = 20;
-/** A terminal that was stopped does not hold the command up for longer. */
+/** Longest wait for a terminal that does not take output. */
 const MAX_FLUSH_MS = 1000;
 
-// Of a terminal that does not say.
+// Width of a terminal that does not report it.
 const DEFAULT_COLUMNS = 80;
 
 /** Writes to standard error, and only when that is a terminal. */
@@ -33,20 +33,20 @@ export class ProgressLine {
     this.#isThere = true;
   }
 
-  /** Takes the line away. */
+  /** Erases the line. */
   clear(): void {
     if (this.#isThere) this.#write("");
     this.#isThere = false;
   }
 
-  /** Takes the line away and waits until it is gone: what standard output gets after that stays. */
+  /** Erases the line and waits until that is written, so that later standard output is not erased. */
   async remove(): Promise<void> {
     this.clear();
     if (Deno.stderr.isTerminal()) await stderrQueue.flush(MAX_FLUSH_MS);
   }
 
   #write(line: string): void {
-    // The cursor goes back to the start, so that a log line, of the worker's thread too, takes this one's place.
+    // The cursor goes back to the start, so that a log line, also of the worker's thread, overwrites this one.
     stderrQueue.push(`${CLEAR_TO_END}${line}\r`);
   }
 }

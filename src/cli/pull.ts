@@ -1,5 +1,5 @@
 /**
- * `pull`: downloads what serving a model needs, or what is newer of it.
+ * `pull`: downloads the files that serving a model needs, or their newer versions.
  *
  * @module
  */

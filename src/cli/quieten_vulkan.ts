@@ -1,6 +1,5 @@
 /**
- * Mesa's software Vulkan writes an "error" about `XDG_RUNTIME_DIR` where that is unset, and does nothing with it
- * otherwise.
+ * Mesa's software Vulkan writes an "error" about `XDG_RUNTIME_DIR` where that is unset, although it does not use it.
  *
  * @module
  */

@@ -16,7 +16,8 @@ import { findRunning } from "./running.ts";
  * Removes all revisions of a model, after asking unless `yes`.
  *
  * @returns 0 when it is gone, 1 when the answer was no.
- * @throws {StartupError} when the cache has it not, a server serves it, or there is nobody to ask.
+ * @throws {StartupError} when it is not in the cache, a running server uses it, or standard input is no terminal to ask
+ * at.
  */
 export async function rm(name: string, { yes }: { readonly yes: boolean }): Promise<number> {
   const model = await nameModel(name);

@@ -25,10 +25,10 @@ interface Output extends Disposable {
 }
 
 /**
- * Loads the model, gives it the inputs and writes what it makes of them.
+ * Loads the model, runs it on the inputs and writes the results.
  *
- * @returns 0 when that went well, 1 when the model could not be loaded.
- * @throws {StartupError} when there is no such model, or an input or the output does not suit it.
+ * @returns 0 on success, 1 when the model could not be loaded.
+ * @throws {StartupError} when there is no such model, or an input or the output path does not suit it.
  */
 export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Promise<number> {
   const logSettings = { level: "warn", format: "text" } as const;
@@ -63,7 +63,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   }
 }
 
-/** Whether loading went well; if not, the log has said why. */
+/** Whether the model was loaded; if not, the log says why. */
 async function untilReady(session: Session, progressLine: ProgressLine): Promise<boolean> {
   const unsubscribe = session.onStateChange((state) => {
     if (state.phase === "loading" && state.progress) progressLine.show(state.progress);
@@ -84,7 +84,7 @@ async function writeResult(task: RunTask, output: Output): Promise<void> {
   }
 }
 
-/** Opened before the model is loaded: that takes long, and a path may be wrong. */
+/** Opened before the model is loaded, so that a wrong path fails at once. */
 function openOutput(path: string | undefined): Output {
   if (path === undefined) {
     return { write: writeToStdout, [Symbol.dispose]: () => {} };

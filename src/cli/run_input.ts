@@ -1,5 +1,5 @@
 /**
- * What `run` gives to a model: texts, files, standard input.
+ * The inputs of `run`: texts, files, standard input.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { StartupError } from "../errors.ts";
 
 /** One input. */
 export interface RunInput {
-  /** As the person named it. */
+  /** As the user wrote it. */
   readonly name: string;
   readonly bytes: Uint8Array<ArrayBuffer>;
   readonly isFile: boolean;
@@ -16,7 +16,7 @@ export interface RunInput {
 /**
  * Reads the inputs: each is a file if there is one of this name, else the text itself.
  *
- * @throws {StartupError} when there is none, or a file cannot be read.
+ * @throws {StartupError} when there is no input, or a file cannot be read.
  */
 export async function readInputs(given: readonly string[]): Promise<readonly RunInput[]> {
   if (given.length > 0) return await Promise.all(given.map(readInput));
@@ -36,7 +36,7 @@ export function isText({ bytes }: RunInput): boolean {
   }
 }
 
-/** The text of an input. @throws {StartupError} when it is none. */
+/** The text of an input. @throws {StartupError} when it is not text. */
 export function textOf({ name, bytes }: RunInput): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes).trim();

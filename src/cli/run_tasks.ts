@@ -60,7 +60,7 @@ async function* writeReplyToImages(task: RunTask) {
   yield* streamReply(task, content);
 }
 
-/** A reading of each image, under the same instruction; an empty line between two. */
+/** The text of each image, with the same instruction; an empty line between two. */
 async function* writeReadings(task: RunTask) {
   const { inputs } = task;
   const images = inputs.filter(({ isFile }) => isFile);
@@ -79,7 +79,7 @@ async function* writeReadings(task: RunTask) {
   }
 }
 
-/** The text of the answer to a message as it comes, and the end of its line. */
+/** The text of the answer to a message as it is generated, then a line break. */
 async function* streamReply(
   { session, temperature, maxTokens }: RunTask,
   content: ChatMessage["content"],
@@ -166,8 +166,8 @@ async function* writeScores({ session, inputs }: RunTask) {
 }
 
 /**
- * A sound file of the format that its name says, else WAV; a WAV's header tells its length. An input that is no text is
- * a recording, whose voice is taken on.
+ * A sound file of the format that its name says, else WAV; a WAV's header tells its length. An input that is not text
+ * is a recording whose voice is cloned.
  */
 async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTask) {
   const extension = extname(output ?? "").slice(1).toLowerCase();

@@ -11,16 +11,16 @@ import { isAbsence, isAlive, type PidRecord, runFolder } from "./pid_file.ts";
 const HEALTH_TIMEOUT_MS = 2_000;
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
 
-/** The state of a server that does not tell it. */
+/** The state of a server that does not answer. */
 export const NO_ANSWER = "does not answer";
 
 /** A server that has a process. */
 export interface RunningServer extends PidRecord {
-  /** Where it can be called from here. */
+  /** Its URL from this machine. */
   readonly url: string;
 }
 
-/** All servers that run. Files of processes that are gone are removed. */
+/** All running servers. Files of processes that no longer exist are removed. */
 export async function findRunning(): Promise<RunningServer[]> {
   const folder = runFolder();
   const servers: RunningServer[] = [];
@@ -28,7 +28,7 @@ export async function findRunning(): Promise<RunningServer[]> {
     if (!/^\d+(@[\w.]+)?\.pid$/.test(name)) continue;
     const path = join(folder, name);
     const record = await readRecord(path);
-    // Half a file is nobody's: they are renamed into place.
+    // Files are renamed into place, so an incomplete one belongs to no server.
     if (record === undefined || !isAlive(record.pid)) await Deno.remove(path).catch(() => {});
     else {
       const host = WILDCARDS[record.host] ?? record.host;
@@ -38,7 +38,7 @@ export async function findRunning(): Promise<RunningServer[]> {
   return servers.sort((a, b) => a.port - b.port);
 }
 
-/** What a server says of itself: `ready`, or why it is not. */
+/** The state that a server reports: `ready`, or why it is not. */
 export async function askState({ url }: RunningServer): Promise<string> {
   try {
     const signal = AbortSignal.timeout(HEALTH_TIMEOUT_MS);

@@ -30,7 +30,7 @@ import { quietenVulkan } from "./quieten_vulkan.ts";
 import { StartReport } from "./start_report.ts";
 import { onStopSignal } from "./stop_signals.ts";
 
-/** For the last spans, where a collector takes them. */
+/** Longest wait for the last spans to be exported. */
 const LAST_SPANS_MS = 1_000;
 
 type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
@@ -39,7 +39,7 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
  * Serves until SIGINT, SIGTERM or an accepted `POST /shutdown`; a signal while it is stopping ends the process at once.
  *
  * @returns the exit code, after the server has stopped.
- * @throws {StartupError} when there is no such model or the address cannot be had.
+ * @throws {StartupError} when there is no such model or the address is not available.
  */
 export async function serve(flags: ServeFlags): Promise<number> {
   const logSettings: LogSettings = { level: flags.logLevel, format: flags.logFormat };
@@ -171,7 +171,7 @@ function reportStates(session: Session, report: StartReport, progressLine: Progr
     if (state.phase === "loading") {
       const progress = state.progress ?? { what: "starting" };
       progressLine.show(progress);
-      // Only a download takes long enough to be told of where there is no terminal.
+      // Without a terminal only downloads take long enough to be reported.
       if (progress.detail !== undefined && !Deno.stderr.isTerminal()) lines.show(progress);
     }
     if (state.phase === "ready") report.ready(state.info, performance.now());

@@ -1,5 +1,5 @@
 /**
- * What is told while a server starts: to people on standard output, to programs (`--log-format json`) in the log.
+ * How the start of a server is reported: on standard output, or in the log with `--log-format json`.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { PROGRAM, VERSION } from "../version.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { printNote } from "./print.ts";
 
-/** Tells of one server. */
+/** Reports on one server. */
 export class StartReport {
   readonly #format: LogFormat;
   readonly #url: string;
@@ -21,7 +21,7 @@ export class StartReport {
     this.#url = options.url;
   }
 
-  /** The port is open; `isNamed` says whether somebody asked for this model. */
+  /** The port is open; `isNamed` says whether the user named the model. */
   listening(model: Pick<ResolvedModel, "id">, { isNamed }: { isNamed: boolean }): void {
     if (this.#format === "json") {
       log.info("listening", { version: VERSION, url: this.#url, model: model.id });

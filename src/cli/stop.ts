@@ -9,7 +9,7 @@ import { UsageError } from "./flag.ts";
 import { printLine } from "./print.ts";
 import { askState, findRunning, NO_ANSWER, type RunningServer } from "./running.ts";
 
-/** Longer than a server gives to its requests and its device. */
+/** Longer than a server waits for its requests and its device. */
 const PATIENCE_MS = 10_000;
 const LOOK_EVERY_MS = 50;
 
@@ -17,13 +17,13 @@ const LOOK_EVERY_MS = 50;
  * Stops the server on `port`, or the only one there is, and waits until it has gone.
  *
  * @returns 0 when it has.
- * @throws {StartupError} when there is none, several, or it does not go.
+ * @throws {StartupError} when there is none, there are several, or it does not end.
  */
 export async function stop(port: string | undefined): Promise<number> {
   const server = chooseServer(await findRunning(), port);
   await askToStop(server);
   const deadline = performance.now() + PATIENCE_MS;
-  // The file goes last; the process itself may wait for its parent to take note.
+  // The file is removed last; the process itself may remain until its parent reaps it.
   while ((await findRunning()).some(({ pid }) => pid === server.pid)) {
     if (performance.now() > deadline) {
       throw new StartupError(
@@ -51,13 +51,13 @@ function chooseServer(servers: readonly RunningServer[], port: string | undefine
 
 async function askToStop(server: RunningServer): Promise<void> {
   const { pid, url } = server;
-  // Of a server that was killed the number may have gone to a process that is nothing of ours.
+  // The process id of a server that was killed may have been reused by an unrelated process.
   if (await askState(server) === NO_ANSWER) {
     throw new StartupError(
       `Process ${pid} should be the server at ${url}, but nothing answers there. If it is Hearth: kill ${pid}`,
     );
   }
-  // Windows would end the process in the midst of its requests.
+  // Windows would end the process at once, with its requests unfinished.
   if (Deno.build.os !== "windows") return Deno.kill(pid, "SIGTERM");
   const key = Deno.env.get("HEARTH_API_KEY");
   const response = await fetch(`${url}/shutdown`, {

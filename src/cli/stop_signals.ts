@@ -4,12 +4,12 @@
  * @module
  */
 
-// Windows knows no SIGTERM; Ctrl-Break is its second way to ask.
+// Windows has no SIGTERM; Ctrl-Break is its second stop signal.
 const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   ? ["SIGINT", "SIGBREAK"]
   : ["SIGINT", "SIGTERM"];
 
-/** What a shell reports of a process that a signal ended. */
+/** The exit code that shells report for a process ended by a signal. */
 const EXIT_CODES: Partial<Record<Deno.Signal, number>> = {
   SIGINT: 130,
   SIGTERM: 143,

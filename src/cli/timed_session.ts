@@ -1,5 +1,5 @@
 /**
- * A session that tells, for `run --verbose`, how long its model took to load and each of its answers took.
+ * A session that reports load and answer times, for `run --verbose`.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { lastEvent } from "../session/task_stream.ts";
 import type { Session } from "../session/session.ts";
 import { writeNote } from "../write_text.ts";
 
-/** What a run needs of a session. */
+/** The part of a session that `run` needs. */
 export interface RunSession {
   requireReady: Session["requireReady"];
   stream<T extends Task>(task: T): AsyncIterable<EventOf<T>>;
@@ -35,7 +35,7 @@ export class TimedSession implements RunSession {
     let heardSeconds = 0;
     for await (const event of this.#session.stream(task)) {
       const { type } = event;
-      // A chat's start says that it is admitted, and nothing of the answer.
+      // A chat's `start` event only says that it is admitted.
       if (type !== "start" && type !== "done") firstMs ??= performance.now();
       if (type === "start" && "durationSeconds" in event) heardSeconds = event.durationSeconds;
       if (type === "done") {
@@ -66,7 +66,7 @@ function describe(
   const { promptTokens, cachedTokens, completionTokens } = event.usage;
   const cached = cachedTokens > 0 ? ` (${cachedTokens} cached)` : "";
   const first = `first after ${seconds(waitedMs)}`;
-  // The first token's time is the prompt's.
+  // The time to the first token belongs to the prompt.
   const rate = (completionTokens - 1) / ((tookMs - waitedMs) / 1000);
   const tokensPerSecond = completionTokens > 1 && Number.isFinite(rate)
     ? `, ${rate.toFixed(1)} tokens/s`
@@ -75,7 +75,7 @@ function describe(
     `${seconds(tookMs)}, ${first}${tokensPerSecond}`;
 }
 
-/** How much faster than the sound itself; nothing without sound. */
+/** Speed relative to the sound's duration; empty without sound. */
 function describeSound(soundSeconds: number, tookMs: number): string {
   if (soundSeconds === 0) return "";
   return `, ${(1000 * soundSeconds / tookMs).toFixed(1)} times as fast as the ` +

@@ -34,7 +34,6 @@ type State =
   | { readonly phase: "key"; readonly message: string }
   | { readonly phase: "ready"; readonly info: ServerInfo };
 
-/** See the module. */
 export function App(): JSX.Element {
   const [state, setState] = useState<State>({ phase: "waiting", message: "Connecting …" });
   const [attempt, setAttempt] = useState(0);

@@ -25,7 +25,6 @@ import { deleteConversation, loadConversations, saveConversation } from "./conve
 import { MessageList } from "./message_list.tsx";
 import { RequestCode } from "./request_code.tsx";
 
-/** See the module. */
 export function ChatPage({ info }: PageProps): JSX.Element {
   const [conversations, setConversations] = useState<readonly Conversation[]>([]);
   const [current, setCurrent] = useState<Conversation>(newConversation);

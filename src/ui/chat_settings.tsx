@@ -9,7 +9,6 @@ import { Failure, SidePanel } from "./controls.tsx";
 import { type ChatSettings, DEFAULT_SETTINGS } from "./conversation.ts";
 import { loadSamplingFields, type SamplingField } from "./sampling_fields.ts";
 
-/** See the module. */
 export function ChatSettingsPanel({ settings, onChange }: {
   settings: ChatSettings;
   onChange: (settings: ChatSettings) => void;

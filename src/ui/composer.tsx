@@ -7,7 +7,6 @@ import type { JSX } from "preact";
 import { useRef, useState } from "preact/hooks";
 import { readDataUrl, usePastedFiles } from "./controls.tsx";
 
-/** See the module. */
 export function Composer({ takesImages, isBusy, onSend, onStop }: {
   takesImages: boolean;
   isBusy: boolean;

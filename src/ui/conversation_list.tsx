@@ -9,7 +9,6 @@ import { Failure, SaveButton, SidePanel } from "./controls.tsx";
 import type { Conversation } from "./conversation.ts";
 import { exportFile, readExport } from "./conversation_store.ts";
 
-/** See the module. */
 export function ConversationList({ conversations, currentId, onOpen, onNew, onDelete, onImport }: {
   conversations: readonly Conversation[];
   currentId: string;

@@ -29,7 +29,6 @@ interface Result {
   readonly width: number;
 }
 
-/** See the module. */
 export function EmbeddingPage({ info }: PageProps): JSX.Element {
   const [text, setText] = useState(EXAMPLE);
   const [result, setResult] = useState<Result>();

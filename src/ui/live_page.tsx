@@ -17,7 +17,6 @@ import type { PageProps } from "./server.ts";
 const WINDOW_SECONDS = 10;
 const PLOT_HEIGHT = 160;
 
-/** See the module. */
 export function LivePage({ info, history }: PageProps & { history: History }): JSX.Element {
   const { moments, failure } = history;
   const latest = moments.at(-1);

@@ -21,7 +21,6 @@ interface Options {
   readonly refine: boolean;
 }
 
-/** See the module. */
 export function MattingPage(_: PageProps): JSX.Element {
   const [file, setFile] = useState<File>();
   const [result, setResult] = useState<Blob>();

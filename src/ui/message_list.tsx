@@ -18,7 +18,6 @@ interface MessageActions {
   readonly onToolResults: (results: readonly Message[]) => void;
 }
 
-/** See the module. */
 export function MessageList({ messages, isStreaming, greeting, ...actions }: MessageActions & {
   messages: readonly Message[];
   isStreaming: boolean;

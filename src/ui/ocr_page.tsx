@@ -15,7 +15,6 @@ interface Chunk {
   readonly choices: readonly { readonly delta: { readonly content?: string } }[];
 }
 
-/** See the module. */
 export function OcrPage({ info }: PageProps): JSX.Element {
   const [image, setImage] = useState<string>();
   const [instruction, setInstruction] = useState("");

@@ -19,7 +19,6 @@ interface Ranked {
   readonly document: string;
 }
 
-/** See the module. */
 export function RerankPage({ info }: PageProps): JSX.Element {
   const [query, setQuery] = useState("fruit");
   const [text, setText] = useState(EXAMPLE);

@@ -25,7 +25,6 @@ interface Result {
   readonly firstSoundMs?: number;
 }
 
-/** See the module. */
 export function SpeechPage({ info }: PageProps): JSX.Element {
   const [text, setText] = useState("");
   const [voices, setVoices] = useState<readonly Voice[]>([]);

@@ -8,7 +8,6 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import type { TokenChoice } from "./conversation.ts";
 
-/** See the module. */
 export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.Element {
   const [chosen, setChosen] = useState<number>();
   const choose = (event: Event) => {

@@ -27,7 +27,6 @@ interface Segment extends Span {
 const FIELDS = [["response_format", "verbose_json"], ["stream", "true"]] as const;
 const WORDS = ["timestamp_granularities[]", "word"] as const;
 
-/** See the module. */
 export function TranscriptionPage(_: PageProps): JSX.Element {
   const [file, setFile] = useState<File>();
   const [peaks, setPeaks] = useState<readonly number[]>();

@@ -37,7 +37,7 @@ export async function readPeaks(file: Blob): Promise<number[] | undefined> {
   }
 }
 
-/** See the module. `fraction` is what has been played, 0 to 1. */
+/** `fraction` is what has been played, 0 to 1. */
 export function Waveform({ peaks, fraction, onSeek }: {
   peaks: readonly number[];
   fraction: number;
