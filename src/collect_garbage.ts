@@ -1,6 +1,6 @@
 /**
- * Memory that a thread has done with goes back to the system. V8 collects garbage when there is something to allocate:
- * a thread that has nothing more to do keeps the hundreds of megabytes that large requests left behind.
+ * Returns memory that a thread no longer uses to the system. V8 collects garbage only when it allocates: an idle thread
+ * would keep the hundreds of megabytes that large requests left behind.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
 const LOOK_AFTER_MS = 3_000;
-/** Less is not worth a collection, which stops the thread for some tens of milliseconds. */
+/** Less garbage is not worth a collection, which stops the thread for tens of milliseconds. */
 const MIN_GARBAGE_BYTES = 16 * 2 ** 20;
 
 let timer: ReturnType<typeof setTimeout> | undefined;
@@ -17,21 +17,20 @@ let keptBytes = 0;
 let collect: (() => void) | undefined;
 
 /**
- * To be called when a piece of work has ended. Some seconds later the thread's garbage is collected, if there may be
- * much of it.
+ * Call it when a piece of work has ended. Seconds later the thread's garbage is collected, if there may be much.
  *
- * @param isIdle asked then; a thread at work is left alone until it calls again.
+ * @param isIdle called then; a busy thread is skipped until the next call.
  */
 export function collectGarbageLater(isIdle: () => boolean = () => true): void {
   timer ??= setTimeout(() => {
     timer = undefined;
-    // What was still in use may have been let go of since.
+    // Memory that was in use then may be free by now.
     if (isIdle() && collectGarbage()) collectGarbageLater(isIdle);
   }, LOOK_AFTER_MS);
   Deno.unrefTimer(Number(timer));
 }
 
-/** @returns whether there was much. */
+/** @returns whether much was freed. */
 function collectGarbage(): boolean {
   const before = usedBytes();
   if (before - keptBytes < MIN_GARBAGE_BYTES) return false;
@@ -44,13 +43,13 @@ function collectGarbage(): boolean {
   return foundMuch;
 }
 
-/** There is no other way to ask V8 for it. */
+/** V8 offers no other way to request a collection. */
 function openCollector(): () => void {
   setFlagsFromString("--expose-gc");
   return runInNewContext("gc");
 }
 
-/** Gives free memory between what native code holds back to the system, where that is glibc's. */
+/** Returns the native heap's free memory to the system, where the C library is glibc. */
 function trimHeap(): void {
   if (Deno.build.os !== "linux") return;
   try {
@@ -64,7 +63,7 @@ function trimHeap(): void {
   }
 }
 
-/** Of this thread: its objects, and the array buffers that they hold. */
+/** Bytes of this thread's objects and array buffers. */
 function usedBytes(): number {
   const { heapUsed, external } = Deno.memoryUsage();
   return heapUsed + external;

@@ -15,7 +15,7 @@ export const CPU_RUNTIMES = ["auto", "native", "web"] as const;
 
 export type CpuRuntimeChoice = typeof CPU_RUNTIMES[number];
 
-/** What a model is for; it decides which endpoints answer. */
+/** What a model does; it decides which endpoints it serves. */
 export const MODEL_KINDS = [
   "text",
   "vision",
@@ -45,9 +45,9 @@ export interface ResolvedModel {
   readonly folder: string;
 }
 
-/** A key that callers may show. */
+/** An accepted API key. */
 export interface ApiKey {
-  /** Names it in the log. */
+  /** Its name in the log. */
   readonly label: string;
   readonly key: string;
 }
@@ -61,24 +61,24 @@ export interface ServerSettings {
   readonly allowedHosts: readonly string[];
   /** Origins served besides the server's own; `*` allows all. */
   readonly corsOrigins: readonly string[];
-  /** Keys that callers have to show one of; none is wanted where there are none. */
+  /** Accepted API keys; if empty, no key is required. */
   readonly apiKeys: readonly ApiKey[];
-  /** Addresses and ranges of proxies that are believed whom they name in X-Forwarded-For. */
+  /** Addresses and ranges of proxies whose X-Forwarded-For is trusted. */
   readonly trustedProxies: readonly string[];
   readonly mediaDir: string | undefined;
   readonly allowPrivateMedia: boolean;
-  /** Responses that are kept for later requests to go on from, and their bytes together. */
+  /** Most responses kept for `previous_response_id`, and most bytes of all of them. */
   readonly maxResponses: number;
   readonly responseBytes: number;
   /** Whether `GET /` answers with the web page. */
   readonly ui: boolean;
   /** Time that requests in flight have to finish when the server stops. */
   readonly drainSeconds: number;
-  /** Connections that are open at once; fewer where the process may not open so many files. */
+  /** Most open connections; fewer where the process may not open that many files. */
   readonly maxConnections: number;
 }
 
-/** How much a model takes on at once; what is absent is chosen to fit the device. */
+/** Sizes of batches, caches and pools; absent ones are chosen to fit the device. */
 export interface EngineSettings {
   /** MiB of device memory for keys and values. */
   readonly kvCacheMb?: number | undefined;
@@ -88,7 +88,7 @@ export interface EngineSettings {
   readonly maxSequences?: number | undefined;
   /** Threads that share the work of a model on the CPU, or decode and encode images; one per core if absent. */
   readonly cpuThreads?: number | undefined;
-  /** Whether requests share the keys and values of equal beginnings. */
+  /** Whether requests share the keys and values of equal prefixes. */
   readonly prefixCache: boolean;
   /** Largest image that is decoded, in pixels; the decoder's own limit if absent. */
   readonly maxImagePixels?: number | undefined;
@@ -96,11 +96,11 @@ export interface EngineSettings {
 
 /** How requests wait. */
 export interface AdmissionSettings {
-  /** Requests that may wait beyond those being worked on. */
+  /** Requests that may wait beyond those running. */
   readonly maxQueue: number;
 }
 
-/** Levels of log lines in rising order of weight. */
+/** Log levels in rising order of severity. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 
 export type LogLevel = typeof LOG_LEVELS[number];

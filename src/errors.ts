@@ -9,7 +9,7 @@ interface ErrorShape {
   /** OpenAI's `error.type`. */
   readonly type: string;
   readonly retryAfterSeconds?: number;
-  /** How a client may say who it is (RFC 9110, `WWW-Authenticate`). */
+  /** How a client may authenticate (RFC 9110, `WWW-Authenticate`). */
   readonly challenge?: string;
 }
 
@@ -50,7 +50,7 @@ export interface WireError {
 export class HearthError extends Error {
   override readonly name = "HearthError";
   readonly kind: ErrorKind;
-  /** The field at fault, by path (`messages[0].content`). */
+  /** Path of the invalid field (`messages[0].content`). */
   readonly param: string | undefined;
 
   constructor(
@@ -73,7 +73,10 @@ export class HearthError extends Error {
     return { kind: this.kind, message: this.message, param: this.param };
   }
 
-  /** Any thrown value as a `HearthError`: what is not one already becomes `inference_failed`, its detail kept in `cause` for the log. */
+  /**
+   * Any thrown value as a `HearthError`: any other becomes `inference_failed`, with the original as `cause` for the
+   * log.
+   */
   static from(error: unknown): HearthError {
     if (error instanceof HearthError) return error;
     return new HearthError(

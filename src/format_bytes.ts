@@ -1,5 +1,5 @@
 /**
- * Numbers of bytes for people.
+ * Human-readable byte counts.
  *
  * @module
  */

@@ -16,17 +16,17 @@ export function configureLog(next: LogSettings): void {
   settings = next;
 }
 
-/** Log lines that wait for a reader of standard error who has stalled. */
+/** Queue of log lines for a reader of standard error that has stalled. */
 const MAX_WAITING_BYTES = 1024 * 1024;
 
-/** Of this thread. What is not a log line, and goes to standard error while a server runs, goes through it as well. */
+/** This thread's queue. While a server runs, all output to standard error goes through it. */
 export const stderrQueue = new NoteQueue(Deno.stderr, {
   maxBytes: MAX_WAITING_BYTES,
   formatDropped: (count) =>
     formatLine("warn", "lines were dropped: standard error was not read", { count }),
 });
 
-// On a terminal a progress line may stand where this line goes.
+// On a terminal a progress line may occupy this line.
 const clearLine = Deno.stderr.isTerminal() ? "\x1b[K" : "";
 
 function describe(value: unknown): unknown {
@@ -36,7 +36,7 @@ function describe(value: unknown): unknown {
   return `${value.stack ?? `${value.name}: ${value.message}`}${cause}`;
 }
 
-/** `name=value`; quoted where it would not end at the next space. A stack keeps its lines. */
+/** `name=value`; quoted if it contains spaces. A stack keeps its line breaks. */
 function formatField(name: string, value: unknown): string {
   const plain = describe(value);
   if (value instanceof Error) return ` ${name}=${plain}`;
@@ -57,7 +57,7 @@ function formatJson(level: LogLevel, message: string, fields: LogFields): string
   const plain = Object.fromEntries(
     Object.entries(fields).map(([name, value]) => [name, describe(value)]),
   );
-  // First for the eye, and again last, so that no field can pass for one of them.
+  // First for readability, and again last, so that no field can overwrite them.
   const head = { time: new Date().toISOString(), level, message };
   return `${JSON.stringify({ ...head, ...plain, ...head })}\n`;
 }

@@ -9,7 +9,7 @@ import { Counter, Gauge, Histogram, type Metric, Registry } from "prom-client";
 /** Durations from a millisecond to a minute. */
 const SECONDS_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** Things that are worked on together. */
+/** Sizes of batches. */
 export const COUNT_BUCKETS: readonly number[] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 /** Makes metrics; names are Prometheus's. */
@@ -21,7 +21,7 @@ export class MetricSet {
     return new Counter({ name, help, registers: this.#registers });
   }
 
-  /** A counter that is kept elsewhere and read when it is asked for. */
+  /** A counter kept elsewhere and read at each scrape. */
   total(name: string, help: string, read: () => number): void {
     new Counter({
       name,
@@ -34,7 +34,7 @@ export class MetricSet {
     });
   }
 
-  /** A gauge that is read when it is asked for. */
+  /** A gauge read at each scrape. */
   gauge(name: string, help: string, read: () => number): void {
     new Gauge({
       name,
@@ -52,7 +52,7 @@ export class MetricSet {
   }
 }
 
-/** Adds a registry's metrics to another, in place of those of the same names but some that are to stay. */
+/** Adds a registry's metrics to another, replacing those of the same names, except some that stay. */
 export function adoptMetrics(into: Registry, from: Registry, staying: readonly string[]): void {
   for (const metric of from.getMetricsAsArray()) {
     const { name } = metric as unknown as { readonly name: string };

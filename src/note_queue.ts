@@ -1,5 +1,5 @@
 /**
- * Text for standard error that nobody waits for: a reader that has stalled holds up nothing but the text itself.
+ * Text for standard error that nobody waits for: a stalled reader delays only the text itself.
  *
  * @module
  */
@@ -13,9 +13,9 @@ interface Target {
   write(bytes: Uint8Array): Promise<number>;
 }
 
-/** What a queue holds at most, and what it says of what it could not hold. */
+/** Capacity of a queue, and its message about dropped notes. */
 export interface NoteQueueOptions {
-  /** Bytes that may wait; what comes when they do is dropped. */
+  /** Most bytes that may wait; further notes are dropped. */
   readonly maxBytes: number;
   /** What is written in place of dropped notes, once there is room again. */
   readonly formatDropped: (numNotes: number) => string;
@@ -23,7 +23,7 @@ export interface NoteQueueOptions {
 
 /**
  * A bounded queue in front of a stream whose writes run on a thread of their own, as Deno's asynchronous ones do. Notes
- * leave in their order; what does not fit is dropped and counted.
+ * are written in order; those that do not fit are dropped and counted.
  */
 export class NoteQueue {
   readonly #target: Target;
@@ -89,7 +89,7 @@ export class NoteQueue {
         rest = rest.subarray(await this.#target.write(rest.subarray(0, MAX_WRITE_BYTES)));
       }
     } catch {
-      // The reader has gone, or the disk is full; there is no other place to say it.
+      // The reader has gone, or the disk is full: there is nowhere else to report it.
     }
   }
 }

@@ -1,5 +1,5 @@
 /**
- * What this copy of Hearth is called, and how it was started.
+ * The version of Hearth, and the command that started it.
  *
  * @module
  */
@@ -8,5 +8,5 @@ import manifest from "../deno.json" with { type: "json" };
 /** As in deno.json. */
 export const VERSION: string = manifest.version;
 
-/** How a person runs this copy again, for messages that show a command. */
+/** How to run this copy again, for messages that show a command. */
 export const PROGRAM: string = Deno.build.standalone ? "hearth" : "deno run -A main.ts";

@@ -34,13 +34,13 @@ export function writeBytes(target: Target, bytes: Uint8Array): void {
 }
 
 /**
- * Writes what only tells how things go: a line of the log, of progress. Nothing that happens to it ends the program,
- * and least of all a server, whose log may fill a disk.
+ * Writes what is only informative: log lines, progress. A failure to write it is ignored: a full disk must not end a
+ * server.
  */
 export function writeNote(target: Target, text: string): void {
   try {
     writeText(target, text);
   } catch {
-    // There is no other place to say it.
+    // There is nowhere else to report it.
   }
 }

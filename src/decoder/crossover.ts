@@ -1,25 +1,25 @@
 /**
- * Finds up to how many rows a step is faster compiled than in ONNX Runtime, by trying.
+ * Measures up to how many rows a compiled step is faster than one in ONNX Runtime.
  *
  * @module
  */
 import { GREEDY, type StepBatch } from "./decoder.ts";
 
-/** What is tried. */
+/** What is measured. */
 export interface CrossoverOptions {
   /** Most rows of a step. */
   readonly most: number;
-  /** Has steps of more rows than that run in ONNX Runtime. */
+  /** Sets the limit: steps of more rows run in ONNX Runtime. */
   readonly limit: (maxRows: number) => void;
-  /** Runs a step of so many rows and waits for its results. */
+  /** Runs a step of this many rows and waits for its results. */
   readonly run: (numRows: number) => Promise<void>;
 }
 
-/** What was found. */
+/** The result. */
 export interface Crossover {
   /** Steps of as many rows run compiled; 0 for none. */
   readonly mostRows: number;
-  /** Milliseconds that were measured. */
+  /** Measured milliseconds. */
   readonly steps: readonly {
     readonly rows: number;
     readonly compiled: string;
@@ -27,13 +27,13 @@ export interface Crossover {
   }[];
 }
 
-/** Rows that are tried: a step of as many as one workgroup takes, and of several such. */
+/** Numbers of rows to measure: one workgroup's, and several workgroups'. */
 const ROWS = [16, 8, 4, 1];
 const ROUNDS = 3;
-/** No more is tried after so long, but what was begun is ended. */
+/** No further size is measured after this time; one in progress is finished. */
 const MAX_MILLISECONDS = 2000;
 
-/** Tries the largest step first, and smaller ones as long as ONNX Runtime is faster; sets the limit it has found. */
+/** Measures the largest step first, and smaller ones as long as ONNX Runtime is faster; then sets the limit. */
 export async function findCrossover(
   { most, limit, run }: CrossoverOptions,
 ): Promise<Crossover> {
@@ -43,7 +43,7 @@ export async function findCrossover(
   const sizes = [...new Set(ROWS.map((rows) => Math.min(rows, most)))];
   for (const rows of sizes) {
     const times = { compiled: Infinity, ort: Infinity };
-    // The first round compiles programs; the others take turns, as the machine may be busy.
+    // The first round compiles programs; the others alternate, because the machine may be busy.
     for (let round = 0; round <= ROUNDS; round++) {
       for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
         limit(maxRows);
@@ -57,7 +57,7 @@ export async function findCrossover(
     const { compiled, ort } = times;
     steps.push({ rows, compiled: compiled.toFixed(1), ort: ort.toFixed(1) });
     if (compiled <= ort || performance.now() > end) {
-      // What is not refuted at the largest size holds beyond it too.
+      // If compiled steps win at the largest size, they are assumed to win beyond it.
       mostRows = rows === most ? Infinity : rows;
       if (compiled > ort) mostRows = Math.floor(rows / 2);
       break;

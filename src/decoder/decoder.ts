@@ -35,11 +35,11 @@ export interface DecoderLimits {
 /** One sequence's share of a step. */
 export interface StepSequence {
   readonly sequenceId: number;
-  /** Present when this step reaches the sequence's last token, so that a new one is due. */
+  /** Present when this step computes the sequence's last token, so that a new one is sampled. */
   readonly sample?: SampleRow | undefined;
-  /** Rows of the step's last tokens that are asked for too, up to the one that samples; none where absent. */
+  /** Further rows wanted, of the tokens before the one that samples; none if absent. */
   readonly scored?: readonly SampleRow[] | undefined;
-  /** What an encoder is given, whose output its tokens attend to: the same object, the same keys and values. */
+  /** Input of the encoder whose output its tokens attend to; equal objects share keys and values. */
   readonly encoderInput?: object | undefined;
 }
 
@@ -52,14 +52,14 @@ export interface StepBatch {
   readonly numTokens: number;
   /** i32 `[numTokens]`. */
   readonly tokenIds: Int32Array;
-  /** i32 `[numTokens]`: place of each token in its own sequence. */
+  /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
   /**
-   * Where each token is by the three scales of a rotary embedding in sections (time, height, width), i32 `[numTokens]`
-   * each; absent when all three are `positions`.
+   * Positions for a rotary embedding in sections (time, height, width), i32 `[numTokens]` each; absent when all three
+   * equal `positions`.
    */
   readonly sectionPositions?: readonly [Int32Array, Int32Array, Int32Array] | undefined;
-  /** Packed tokens whose embeddings are not those of their ids, in order; absent when there are none. */
+  /** Packed tokens whose embeddings an encoder supplies, in order; absent when there are none. */
   readonly embeddings?: readonly EmbeddingSpan[] | undefined;
   /** i32 `[sequences.length + 1]`: sequence `s` owns tokens `queryStarts[s]` to `queryStarts[s + 1]`. */
   readonly queryStarts: Int32Array;
@@ -70,22 +70,24 @@ export interface StepBatch {
   readonly maxBlocksPerSequence: number;
 }
 
-/** The rows of logits that a sequence asks for: those of the last of its tokens in the step. */
+/** Number of rows of logits that a sequence wants: those of its last tokens in the step. */
 export function rowsOf({ scored = [], sample }: StepSequence): readonly SampleRow[] {
   return sample === undefined ? scored : [...scored, sample];
 }
 
-/** A loaded decoder. One `run` at a time. `Token` is what a sequence gets when it has come to its last token. */
+/** A loaded decoder. One `run` at a time. `Token` is the result for a sequence whose last token was computed. */
 export interface Decoder<Token extends SampledToken = SampledToken> {
   readonly limits: DecoderLimits;
   /**
    * Runs the step, writes its keys and values, and samples.
    *
-   * @returns what was chosen by the rows asked for, at most `limits.maxSequences`, in the order of `batch.sequences`.
+   * @returns what was chosen from the wanted rows, at most `limits.maxSequences`, in the order of `batch.sequences`.
    * @throws {DeviceLostError} when the device is gone; the decoder is of no further use then.
    */
   run(batch: StepBatch): Promise<Token[]>;
-  /** Measures on this device what of steps is faster in which of several ways; called once, before the first step. */
+  /**
+   * Measures which of several implementations of a step is faster on this device; called once, before the first step.
+   */
   calibrate?(): Promise<void>;
   /** Frees all device memory. */
   dispose(): Promise<void>;

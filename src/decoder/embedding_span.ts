@@ -1,16 +1,16 @@
 /**
- * Tokens whose embeddings an encoder makes: they stand where an image is to be seen.
+ * Placeholder tokens whose embeddings come from an encoder, as those of an image.
  *
  * @module
  */
 import type { Tensor } from "../onnx/ort.ts";
 
-/** What an encoder makes of one image. */
+/** The encoder's output for one image. */
 export interface EmbeddingSource {
   /**
-   * Its rows, `[…, hidden]`, encoded now if they are not at hand. They may be gone after the next `await`.
+   * Its rows, `[…, hidden]`, encoded now unless they are cached. They may be gone after the next `await`.
    *
-   * @throws what keeps them from being made.
+   * @throws the encoder's error.
    */
   rows(): Promise<Tensor>;
 }
@@ -26,7 +26,7 @@ export interface EmbeddingSpan {
   readonly firstRow: number;
 }
 
-/** What some sequences read besides tokens could not be encoded; the others of the step are not to blame. */
+/** The media of some sequences could not be encoded; the step's other sequences are not affected. */
 export class EncoderError extends Error {
   override readonly name = "EncoderError";
   readonly sequenceIds: readonly number[];

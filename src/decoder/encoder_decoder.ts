@@ -1,6 +1,6 @@
 /**
- * The decoder of an encoder-decoder model, cut at its attentions: sequences of any age share a step, and what each
- * attends to is encoded when it first runs.
+ * The decoder of an encoder-decoder model, cut at its attentions: sequences of any length share a step, and the encoder
+ * input of each is encoded when it first runs.
  *
  * @module
  */
@@ -15,24 +15,24 @@ import { EncoderSlots } from "./encoder_slots.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 import { TextAligner } from "./text_aligner.ts";
 
-/** Encodes what sequences attend to. */
+/** Encodes inputs that sequences attend to. */
 export interface InputEncoder<Input extends object> {
   /** Most inputs in one call. */
   readonly maxInputs: number;
   /** Whether two inputs may be encoded in one call; any may if absent. */
   isAlike?(input: Input, other: Input): boolean;
-  /** @returns `[inputs, places, width]`, the caller's. */
+  /** @returns `[inputs, positions, width]`, owned by the caller. */
   encode(inputs: readonly Input[]): Promise<Tensor>;
 }
 
-/** A text and what it lies along. */
+/** A text and the encoder input to align it with. */
 export interface AlignedText {
   readonly encoderInput: object;
   /** All tokens, from the first on. */
   readonly tokens: readonly number[];
-  /** Of the places that the text attends to, how many from the first on it may lie along. */
+  /** How many of the encoder's positions, from the first on, the text may be aligned with. */
   readonly numPositions: number;
-  /** Heads that look at where each token belongs. */
+  /** The alignment heads. */
   readonly sites: readonly SiteHeads[];
 }
 
@@ -88,9 +88,9 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   }
 
   /**
-   * Tells how a text lies along what it attends to.
+   * Aligns a text with its encoder input.
    *
-   * @returns f32 `[tokens, numPositions]`: how much more than other tokens each looks at each place.
+   * @returns f32 `[tokens, numPositions]`: how much more than other tokens each attends to each position.
    */
   align({ encoderInput, ...text }: AlignedText): Promise<Float32Array> {
     return this.#exclusively(async () => {

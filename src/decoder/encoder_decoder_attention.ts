@@ -1,6 +1,5 @@
 /**
- * The attentions of a decoder that looks at an encoder: to its own tokens over the paged cache, and to what the encoder
- * made.
+ * The attentions of an encoder-decoder's decoder: self-attention over the paged cache, and cross-attention.
  *
  * @module
  */
@@ -16,25 +15,25 @@ export interface EncoderDecoderOptions extends AttentionOptions {
   readonly backend: Backend;
   /** Whether a site attends to the encoder. */
   readonly isCross: (site: AttentionSite) => boolean;
-  /** Most places of the encoder's output for one input. */
+  /** Most positions of the encoder's output for one input. */
   readonly numPositions: number;
-  /** Inputs whose keys and values are kept at a time. */
+  /** Most inputs whose keys and values are kept at once. */
   readonly numSlots: number;
-  /** Most inputs that are kept in one call. */
+  /** Most inputs kept in one call. */
   readonly maxInputs: number;
 }
 
-/** Where queries go. */
+/** Where cross-attention queries are copied for alignment. */
 export interface QueryTaking {
   readonly alignment: CrossAlignment;
-  /** Place of the step's first token in its text. */
+  /** Position of the step's first token in its text. */
   readonly firstToken: number;
 }
 
 export class EncoderDecoderAttention implements PagedAttention {
   readonly #own: PagedAttention;
   readonly #cross: CrossAttention;
-  /** By site: which of the two, and its place there. */
+  /** By site: self- or cross-attention, and its index there. */
   readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #sites: readonly AttentionSite[];
   #taking: QueryTaking | undefined;
@@ -63,22 +62,22 @@ export class EncoderDecoderAttention implements PagedAttention {
     });
   }
 
-  /** Keeps the keys and values of a site to the encoder, by the site's place in the cut. */
+  /** Keeps the keys and values of a cross-attention site, by the site's index in the cut. */
   keep(site: number, tensors: CrossTensors, slots: readonly number[]): void {
     this.#cross.keep(this.#layers[site]!.layer, tensors, slots);
   }
 
-  /** What tells how texts lie along what the encoder made. It is the caller's. */
+  /** The aligner of texts with the encoder's output. The caller owns it. */
   openAlignment(options: CrossAlignmentOptions): CrossAlignment {
     return this.#cross.openAlignment(options);
   }
 
-  /** Says where the queries to the encoder of the steps to come go, beside what is done with them; nowhere if absent. */
+  /** Sets where cross-attention queries of the next steps are copied to; nowhere if absent. */
   takeQueries(taking?: QueryTaking): void {
     this.#taking = taking;
   }
 
-  /** Says in which slots is what the sequences of the next step attend to. */
+  /** Sets the slots that the sequences of the next step attend to. */
   useSlots(slots: readonly number[]): void {
     this.#slots = slots;
   }

@@ -1,6 +1,6 @@
-/** Which encoder inputs are kept in which slots; the least recently used gives way. Pure. */
+/** Which encoder inputs are kept in which slots; the least recently used is evicted. Pure. */
 export class EncoderSlots {
-  /** By slot. An input that nobody else knows any longer is as good as gone. */
+  /** By slot. Weak: an input without other references can never be asked for again. */
   readonly #inputs: (WeakRef<object> | undefined)[];
   readonly #lastUse: number[];
   #clock = 0;
@@ -14,7 +14,8 @@ export class EncoderSlots {
    * Finds a slot for each input of a step.
    *
    * @param inputs at most as many different ones as there are slots.
-   * @returns the slot of each, and those that are not kept yet: whoever does keep them says so with {@linkcode keep}.
+   * @returns the slot of each, and those that are not kept yet: the caller keeps them and reports it with {@linkcode
+   * keep}.
    */
   assign(inputs: readonly object[]): { slots: number[]; missing: Map<object, number> } {
     const now = ++this.#clock;
@@ -35,7 +36,7 @@ export class EncoderSlots {
     return { slots: inputs.map((input) => slotOf.get(input)!), missing };
   }
 
-  /** Takes note that a slot holds what an input was encoded to. */
+  /** Records that a slot holds an input's keys and values. */
   keep(input: object, slot: number): void {
     this.#inputs[slot] = new WeakRef(input);
   }

@@ -15,13 +15,13 @@ import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
 import { type GraphSession, Tensor, type Tensors } from "../onnx/ort.ts";
 import type { ModelProto } from "../onnx/proto.ts";
 
-/** Keys and values of inputs that are decoded together, by input name; the first axis of each tensor is the inputs. */
+/** Keys and values of a batch, by input name; the first axis of each tensor is the batch. */
 export interface DecoderState {
   /** Of the tokens so far. */
   readonly self: Tensors;
-  /** Of the encoder's output, and that itself where every step wants it. */
+  /** Of the encoder's output, and the output itself where every step takes it. */
   readonly cross: Tensors;
-  /** Places of the encoder's output, the same for all rows. */
+  /** Positions of the encoder's output, the same for all rows. */
   readonly numEncoded: number;
 }
 
@@ -92,7 +92,7 @@ export class MergedDecoder {
   /**
    * The state before the first token.
    *
-   * @param hidden the encoder's output, `[rows, places, width]`; it is taken over, or freed.
+   * @param hidden the encoder's output, `[rows, positions, width]`; it is taken over, or freed.
    */
   async begin(hidden: Tensor): Promise<DecoderState> {
     const [numRows = 1, numEncoded = 0] = hidden.dims;
@@ -107,7 +107,7 @@ export class MergedDecoder {
   }
 
   /**
-   * Runs one more token of each row. The state given stands.
+   * Runs one more token of each row. The given state is not changed.
    *
    * @param token its id or its embedding, as {@linkcode tokenInput} says: `[rows, 1]` or `[rows, 1, width]`.
    */

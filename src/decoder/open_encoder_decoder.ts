@@ -39,7 +39,7 @@ export interface EncoderDecoderOptions<Input extends object> {
   readonly encoder: InputEncoder<Input>;
   /** Most tokens of a sequence. */
   readonly contextLength: number;
-  /** Most places of the encoder's output for one input. */
+  /** Most positions of the encoder's output for one input. */
   readonly numPositions: number;
   /** Most sequences at a time; fewer where their keys and values take more than a GiB. */
   readonly maxSequences: number;
@@ -48,9 +48,9 @@ export interface EncoderDecoderOptions<Input extends object> {
   readonly processLogits?: LogitsProcessor | undefined;
 }
 
-/** Tokens of each sequence that a step has room for: a prompt. */
+/** Tokens per sequence that a step has room for: a prompt. */
 const TOKENS_PER_SEQUENCE = 4;
-/** Tokens that a step has room for however few sequences there are: whole texts are aligned in it. */
+/** Least tokens that a step has room for: whole texts are aligned in one. */
 const MIN_STEP_TOKENS = 16;
 const BLOCK_SIZE = 16;
 /** Memory for the keys and values of all sequences, unless one needs more. */
@@ -90,7 +90,7 @@ export async function openEncoderDecoder<Input extends object>(
   return new EncoderDecoder({ backend, encoder, project, decoder, attention, outputsOf });
 }
 
-/** Sequences whose keys and values memory has room for, at least one. */
+/** How many sequences' keys and values fit the memory, at least one. */
 function sequencesThatFit<Input extends object>(
   cut: GraphCut,
   { backend, contextLength, numPositions }: EncoderDecoderOptions<Input>,

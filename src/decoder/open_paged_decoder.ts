@@ -1,5 +1,5 @@
 /**
- * Opens a cut graph on a backend: segment by segment, so that never more than one segment's weights are held.
+ * Opens a cut graph on a backend: segment by segment, so that only one segment's weights are held at a time.
  *
  * @module
  */
@@ -23,7 +23,9 @@ export interface PagedOpenOptions {
   readonly cut: GraphCut;
   readonly files: ModelFiles;
   readonly limits: DecoderLimits;
-  /** Opens the graph that turns token ids into embeddings, where the cut begins with those and has none itself. */
+  /**
+   * Opens the graph that turns token ids into embeddings, for a cut that takes embeddings and has no such graph itself.
+   */
   readonly openEmbedding: () => Promise<GraphSession>;
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
@@ -73,7 +75,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
   return decoder;
 }
 
-/** Has the decoder run small steps in kernels of ours, as far as they know its graph and the device has them. */
+/** Compiles small steps to Hearth's kernels, as far as kernels, graph and device allow. */
 async function compile(
   decoder: PagedDecoder,
   { backend, cut, files, weights, attention, openAttention }: PagedOpenOptions & {
@@ -91,7 +93,7 @@ async function compile(
   decoder.useCompiled(compiled);
 }
 
-/** Progress is by bytes where they are uploaded one after the other. */
+/** Progress in bytes where weights are uploaded one after the other. */
 function openWeights({ backend, cut, files, onProgress }: PagedOpenOptions) {
   const bytes = new Map(
     cut.segments.flatMap(({ model }) =>
@@ -133,7 +135,7 @@ async function readConstants(
 }
 
 function asFloat32({ name, dtype }: StoredTensor, bytes: Uint8Array): Float32Array {
-  // A copy of its own: the bytes may begin at any address.
+  // A copy: the bytes may begin at an unaligned address.
   const { buffer } = bytes.slice();
   if (dtype === "float32") return new Float32Array(buffer);
   if (dtype === "float16") return Float32Array.from(new Float16Array(buffer));

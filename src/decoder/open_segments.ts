@@ -20,7 +20,7 @@ export interface OpenSegmentsOptions {
 }
 
 /**
- * Opens the segments one by one, so that never more than one's weights are held; the sessions are the caller's.
+ * Opens the segments one by one, so that only one segment's weights are held at a time; the caller owns the sessions.
  *
  * @throws {Error} with ONNX Runtime's message when it refuses one; those before it are released.
  */

@@ -103,7 +103,7 @@ export class PagedDecoder implements Decoder {
     });
   }
 
-  /** What {@linkcode forward} gives rows of. */
+  /** The output whose rows {@linkcode forward} returns. */
   get output(): GraphCut["output"] {
     return this.#parts.cut.output;
   }
@@ -119,7 +119,7 @@ export class PagedDecoder implements Decoder {
   /**
    * Runs the step without sampling.
    *
-   * @returns the rows that sequences ask for, `[1, rows, width]`, good until the next step; `undefined` when none asks.
+   * @returns the wanted rows, `[1, rows, width]`, good until the next step; `undefined` if none is wanted.
    */
   async forward(batch: StepBatch): Promise<Tensor | undefined> {
     const { cut, sessions, attention } = this.#parts;
@@ -128,7 +128,7 @@ export class PagedDecoder implements Decoder {
     const tensors = this.#inputs.write(batch, rows);
     await this.#embed(tensors, batch);
     attention.begin(batch);
-    // Where no rows are asked for, the keys and values are all that is wanted.
+    // If no rows are wanted, the keys and values are all that is needed.
     await this.#runner.run(tensors, sizes, sessions.length - (rows.length > 0 ? 0 : 1));
     return rows.length > 0 ? tensors.get(cut.output.name)! : undefined;
   }
@@ -152,7 +152,7 @@ export class PagedDecoder implements Decoder {
   }
 }
 
-/** Indices of the packed tokens whose rows are asked for. */
+/** Indices of the packed tokens whose rows are wanted. */
 function rowsToSample(batch: StepBatch): number[] {
   return batch.sequences.flatMap((sequence, index) => {
     const { length } = rowsOf(sequence);

@@ -1,5 +1,5 @@
 /**
- * How large a paged decoder's cache and steps are made.
+ * Sizes of a paged decoder's cache and steps.
  *
  * @module
  */
@@ -25,8 +25,8 @@ export interface PagedLimitsOptions {
 }
 
 /**
- * Sizes the cache by the wish or the default, but no larger than full contexts for all sequences would fill, and
- * no larger than the device's buffers allow.
+ * Sizes the cache as configured or by default, but no larger than full contexts for all sequences would fill, and no
+ * larger than the device's buffers allow.
  *
  * @throws {StartupError} when not even one block fits.
  */

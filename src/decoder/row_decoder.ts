@@ -1,6 +1,5 @@
 /**
- * A decoder that is asked for numbers instead of tokens: the last hidden state of a text, or the logits of a few
- * tokens.
+ * A decoder that returns numbers instead of tokens: the last hidden state of a text, or the logits of a few tokens.
  *
  * @module
  */
@@ -11,9 +10,9 @@ import { makeValueInfo, writeModel } from "../onnx/proto_write.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 
-/** Stands where a sampled token would; it names no token. */
+/** Stands for a sampled token; it is not a token id. */
 export interface RowToken extends SampledToken {
-  /** The numbers asked for. */
+  /** The wanted numbers. */
   readonly row: Float32Array;
 }
 
@@ -21,7 +20,7 @@ export interface RowToken extends SampledToken {
 export class RowDecoder implements Decoder<RowToken> {
   readonly #backend: Backend;
   readonly #paged: PagedDecoder;
-  /** From the decoder's rows to those asked for, in float32. */
+  /** From the decoder's rows to the wanted numbers, in float32. */
   readonly #head: GraphSession;
 
   private constructor(backend: Backend, paged: PagedDecoder, head: GraphSession) {
@@ -30,7 +29,7 @@ export class RowDecoder implements Decoder<RowToken> {
     this.#head = head;
   }
 
-  /** @param columns which elements of each row are asked for; all if absent. */
+  /** @param columns the wanted elements of each row; all if absent. */
   static async open(
     backend: Backend,
     paged: PagedDecoder,

@@ -1,5 +1,5 @@
 /**
- * Runs the segments of a cut graph one after the other, and between them what its attentions do.
+ * Runs the segments of a cut graph one after the other, with its attentions in between.
  *
  * @module
  */
@@ -40,9 +40,9 @@ export interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly handsOut?: boolean;
 }
 
-/** Rows that memory has room for where segments may be compiled, whose kernels take rows in groups. */
+/** Least rows that memory has room for where segments may be compiled: their kernels take rows in groups. */
 const MIN_ROWS = 16;
-/** Sizes of runs whose outputs are kept at hand. */
+/** Most run sizes whose output tensors are kept. */
 const MAX_KEPT_SIZES = 64;
 
 export class SegmentRunner<Cut extends PlannedCut> {

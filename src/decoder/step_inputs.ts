@@ -15,7 +15,7 @@ interface Input {
   readonly storage: Storage | undefined;
 }
 
-/** Where the inputs enter. */
+/** Names and sizes of the inputs. */
 export type InputPorts = Pick<GraphCut, "positions" | "rows"> & { readonly tokens: TensorPort };
 
 /** Token ids, positions and wanted rows of a step, in memory that is allocated once. */

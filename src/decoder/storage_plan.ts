@@ -14,7 +14,7 @@ export interface PlannedCut extends Pick<GraphCut, "segments"> {
   readonly output: TensorPort;
 }
 
-/** Where each crossing tensor lives. */
+/** The allocation of each crossing tensor. */
 export interface StoragePlan {
   /** Bytes of each piece of memory. */
   readonly pieces: readonly number[];
@@ -31,8 +31,8 @@ interface Lifetime {
 /**
  * Plans the memory of a cut's crossing tensors and logits.
  *
- * A tensor is written at one moment and last read at another; of the pieces that are free from then to then, it takes
- * the smallest that holds it.
+ * A tensor is written at one moment and last read at another; of the pieces that are free in between, it takes the
+ * smallest that fits.
  *
  * @param bytesOf the most bytes a tensor takes.
  */

@@ -1,6 +1,6 @@
 /**
- * How texts lie along what they attend to: each runs through a cut decoder as it stands, and of what some heads look at
- * an alignment is made.
+ * Aligns texts with the encoder's output: each text runs through the cut decoder, and its alignment heads' attention
+ * weights give the alignment.
  *
  * @module
  */
@@ -20,7 +20,7 @@ export interface TextAlignerOptions {
   readonly blocksPerSequence: number;
 }
 
-/** A text and the slot of what it attends to. */
+/** A text and the slot of its encoder input. */
 interface SlotText {
   readonly slot: number;
   readonly tokens: readonly number[];
@@ -30,14 +30,14 @@ interface SlotText {
 
 export class TextAligner {
   readonly #options: TextAlignerOptions;
-  /** Made for the first text of some heads: most decoders never see one. */
+  /** Created at the first text with alignment heads: most decoders never align. */
   readonly #alignments = new Map<readonly SiteHeads[], CrossAlignment>();
 
   constructor(options: TextAlignerOptions) {
     this.#options = options;
   }
 
-  /** @returns f32 `[tokens, numPositions]`: how much more than other tokens each looks at each place. */
+  /** @returns f32 `[tokens, numPositions]`: how much more than other tokens each attends to each position. */
   async align({ slot, tokens, numPositions, sites }: SlotText): Promise<Float32Array> {
     const { backend, decoder, attention } = this.#options;
     const { contextLength, maxBatchTokens } = decoder.limits;

@@ -1,6 +1,5 @@
 /**
- * What a decoder that begins with embeddings reads: those of token ids, and where images stand, what an encoder made
- * of them.
+ * The input of a decoder that takes embeddings: those of token ids, and for placeholders an encoder's output.
  *
  * @module
  */
@@ -12,7 +11,7 @@ import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
 export interface TokensToEmbed {
   /** int64 `[1, tokens]`. */
   readonly ids: Tensor;
-  /** Spans among them, their first token counted from these ids' first. */
+  /** Spans among them; their first token is relative to these ids. */
   readonly spans: readonly EmbeddingSpan[];
 }
 

@@ -19,9 +19,9 @@ import {
   type StepBatch,
 } from "./decoder.ts";
 
-/** Tokens per block of the engine's bookkeeping; this cache itself is one run of keys and values. */
+/** Tokens per block in the engine's bookkeeping; this cache itself is contiguous. */
 const BLOCK_SIZE = 16;
-/** A million tokens: they are counted here, and held by the graph. */
+/** A million tokens: the graph itself holds the cache. */
 const MAX_BLOCKS = 65_536;
 /** The graph gives logits for every token of a step; this bounds what they take. */
 const MAX_LOGITS_BYTES = 128 * 2 ** 20;
@@ -51,7 +51,7 @@ export class WholeDecoder implements Decoder {
   /** For a graph that takes embeddings. */
   readonly #embeddings: TokenEmbeddings | undefined;
   readonly #cacheInputs: readonly ValueInfo[];
-  /** Keys, values and other state of the sequence at hand, by input name. */
+  /** Keys, values and other state of the current sequence, by input name. */
   #cache: Record<string, Tensor> = {};
 
   private constructor(
@@ -146,7 +146,7 @@ export class WholeDecoder implements Decoder {
     }
   }
 
-  /** What the embeddings' graph makes of the tokens, and the decoder's takes. */
+  /** The embeddings' graph's outputs for the tokens, which the decoder takes. */
   async #embed({ batch, start, end }: StepTokens): Promise<Tensors> {
     if (this.#embeddings === undefined) return {};
     const spans = batch.embeddings ?? [];
@@ -199,7 +199,7 @@ async function openEmbeddings(
   return new TokenEmbeddings({ backend, session, outputs: [EMBEDDINGS, ...more] });
 }
 
-/** @throws {UnsupportedGraphError} naming the inputs that nothing is known of. */
+/** @throws {UnsupportedGraphError} naming the unknown inputs. */
 function requireKnown(session: GraphSession, embedded: readonly string[]): void {
   const unknown = session.inputs.filter(({ name }) =>
     !name.startsWith("past") && !STEP_INPUTS.has(name) && !embedded.includes(name)

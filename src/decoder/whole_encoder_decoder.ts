@@ -13,7 +13,7 @@ import type { InputEncoder } from "./encoder_decoder.ts";
 import { type DecoderState, MergedDecoder, type MergedDecoderOptions } from "./merged_decoder.ts";
 import type { LogitsProcessor } from "./paged_decoder.ts";
 
-/** Tokens per block of the engine's bookkeeping; this cache itself is one run of keys and values. */
+/** Tokens per block in the engine's bookkeeping; this cache itself is contiguous. */
 const BLOCK_SIZE = 16;
 
 /** How to open it. */
@@ -36,9 +36,9 @@ interface Parts<Input extends object> extends WholeEncoderDecoderOptions<Input> 
 export class WholeEncoderDecoder<Input extends object> implements Decoder {
   readonly limits: DecoderLimits;
   readonly #parts: Parts<Input>;
-  /** What the sequence at hand attends to, and its state before its first token. */
+  /** The current sequence's encoder input, and its state before its first token. */
   #start: { readonly input: Input; readonly state: DecoderState } | undefined;
-  /** Of the sequence at hand. */
+  /** Of the current sequence. */
   #state: DecoderState | undefined;
 
   private constructor(parts: Parts<Input>) {
@@ -103,7 +103,7 @@ export class WholeEncoderDecoder<Input extends object> implements Decoder {
     await this.#parts.decoder.release();
   }
 
-  /** The state before the first token; what the sequence before attended to is not encoded again. */
+  /** The state before the first token; the previous sequence's encoder input is not encoded again. */
   async #begin(input: Input): Promise<DecoderState> {
     if (this.#start?.input !== input) {
       this.#freeStart();

@@ -25,7 +25,7 @@ export const STEP_INPUTS: ReadonlyMap<string, (tokens: StepTokens, input: ValueI
       const length = batch.positions[end - 1]! + 1;
       return new Tensor("int64", new BigInt64Array(length).fill(1n), [1, length]);
     }],
-    // Exports that can skip the vocabulary projection take how many last rows to project.
+    // Some exports take the number of last rows to project to the vocabulary.
     ["num_logits_to_keep", () => new Tensor("int64", [1n], [])],
   ] as [string, (tokens: StepTokens, input: ValueInfo) => Tensor][]);
 

@@ -18,7 +18,7 @@ export interface BlockStats {
   readonly numFreeBlocks: number;
   /** Prompt tokens of all sequences that were started. */
   readonly numPrefixQueryTokens: number;
-  /** How many of those were found in the cache and not computed again. */
+  /** How many of those were found in the prefix cache. */
   readonly numPrefixHitTokens: number;
 }
 

@@ -14,9 +14,9 @@ const UNSETTLED = /\uFFFD{1,3}$| {1,2}(?:n(?: ?'| )?|'[rv]?)?$|'$/;
  * Turns the tokens of one completion into text as they come, so that the fragments together are the text of the whole.
  *
  * A token has no text of its own: characters are split over tokens, and spaces depend on what stands before. So the
- * last few tokens are decoded together, and what is new and settled is handed out. The window of tokens slides by
- * count, whatever their text, and finds its place again by the length of what is still held back: so the work per
- * token is bounded even when the model never completes a character.
+ * last few tokens are decoded together, and new text that can no longer change is returned. The window of tokens slides
+ * by count, whatever their text, and resumes by the length of what is still held back: so the work per token is bounded
+ * even when the model never completes a character.
  *
  * The one text known to come out otherwise: more than {@linkcode KEPT_TOKENS} lone quotation marks in a row under
  * `clean_up_tokenization_spaces`, which removes their spaces in pairs, counted from the first.
@@ -37,15 +37,15 @@ export class Detokenizer {
   readonly #window: number[] = [];
   /** What the window decodes to. */
   #text = "";
-  /** How much of `#text` was handed out, in UTF-16 units. */
+  /** How much of `#text` was returned, in UTF-16 units. */
   #numEmitted = 0;
 
-  /** @param decode the text of some tokens, at least one; those it leaves out, such as special ones, do no harm. */
+  /** @param decode the text of some tokens, at least one; tokens that it skips, such as special ones, are allowed. */
   constructor(decode: (tokenIds: number[]) => string) {
     this.#decode = decode;
   }
 
-  /** @returns the text that `tokenId` settles: whole characters, often none. */
+  /** @returns the text completed by `tokenId`: whole characters, often none. */
   push(tokenId: number): string {
     this.#window.push(tokenId);
     const text = this.#decode(this.#window);

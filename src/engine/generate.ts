@@ -5,7 +5,7 @@ import type { GenerationRequest } from "./scheduler.ts";
 /** A request of one sample. */
 export interface GenerateOptions extends Omit<GenerationRequest, "samples"> {
   readonly sample: GenerationRequest["samples"][number];
-  /** @returns whether the sequence ends with the token; one that `isLast` ends anyhow. */
+  /** @returns whether the sequence ends with the token; it always does if `isLast`. */
   readonly onToken: (token: SampledToken, isLast: boolean) => boolean;
   readonly signal: AbortSignal;
 }

@@ -28,15 +28,15 @@ export interface GenerationTimes {
 export type EndReason = "length" | "stop";
 
 /**
- * Hears of one request's tokens. Calls come between steps, never while the request is being cancelled. A listener that
- * throws ends its own request, with what it threw as the reason, and no other.
+ * Receives one request's tokens. Calls come between steps, never while the request is being cancelled. A listener that
+ * throws ends only its own request, with the error as the reason.
  */
 export interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
    * A sample got a token.
    *
-   * @param end why no other can follow: no room, or a grammar that is complete.
-   * @returns whether the sample ends with it; one that has an `end` ends anyhow.
+   * @param end why no other can follow: the maximum length, or a complete grammar.
+   * @returns whether the sample ends with it; it always does if `end` is given.
    */
   onToken(sampleIndex: number, token: Token, end: EndReason | undefined): boolean;
   /** A token of the prompt but the first was scored; all are before a sample gets its first. */
@@ -44,7 +44,7 @@ export interface TokenListener<Token extends SampledToken = SampledToken> {
   /**
    * All samples have ended.
    *
-   * @param numCachedTokens prompt tokens that needed no computing.
+   * @param numCachedTokens prompt tokens found in the prefix cache.
    * @param times where the request's time went.
    */
   onDone(numCachedTokens: number, times: GenerationTimes): void;
@@ -81,7 +81,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     this.metrics = new EngineMetrics(() => this.#scheduler.stats());
   }
 
-  /** What the decoder holds and runs at once. */
+  /** The decoder's limits. */
   get limits(): DecoderLimits {
     return this.#decoder.limits;
   }
@@ -113,7 +113,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     return () => this.#drop(running);
   }
 
-  /** Ends every request unheard and waits for the step under way: the decoder is free then. */
+  /** Ends every request without notice and waits for the running step: the decoder is idle then. */
   async close(): Promise<void> {
     for (const running of new Set(this.#running.values())) this.#drop(running);
     await this.#turning;
@@ -211,7 +211,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
   }
 }
 
-/** Where the time of a request that has ended went. */
+/** Times of a finished request. */
 function timesOf(running: Running<SampledToken>): GenerationTimes {
   const { arrivedAtMs, scheduledAtMs = arrivedAtMs, firstTokenAtMs = scheduledAtMs } = running;
   return {
@@ -221,7 +221,7 @@ function timesOf(running: Running<SampledToken>): GenerationTimes {
   };
 }
 
-/** Those of a step that it failed for. */
+/** The sequences that a step failed for. */
 function blame({ scheduled }: ScheduledStep, error: unknown): readonly ScheduledSequence[] {
   if (error instanceof EncoderError) {
     return scheduled.filter(({ sequence }) => error.sequenceIds.includes(sequence.id));

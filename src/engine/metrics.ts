@@ -1,5 +1,5 @@
 /**
- * What the engine tells Prometheus.
+ * The engine's Prometheus metrics.
  *
  * @module
  */
@@ -73,7 +73,7 @@ export class EngineMetrics {
     );
   }
 
-  /** Takes note of a step that has run. */
+  /** Records a step that has run. */
   observeStep(step: ScheduledStep, durationMs: number): void {
     this.#stepSeconds.observe(durationMs / 1000);
     this.#stepSequences.observe(step.scheduled.length);

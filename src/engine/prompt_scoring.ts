@@ -1,11 +1,11 @@
 /**
- * Log-probabilities of the tokens of a prompt, for those who ask for them.
+ * Log-probabilities of a prompt's tokens (`prompt_logprobs`).
  *
  * @module
  */
 import { GREEDY, type SampledToken, type SampleRow } from "../decoder/decoder.ts";
 
-/** More than logits differ by: the greedy choice is the token that has it. */
+/** Larger than any difference of logits, so that greedy sampling chooses the token with this bias. */
 const CERTAIN = 1e30;
 
 /** Which tokens of one prompt are yet to be scored. Each but the first is, by the row of logits of the one before it. */
@@ -37,7 +37,7 @@ export class PromptScoring {
     );
   }
 
-  /** Takes note of what the sampler made of the next row. @returns the same, of the prompt's token. */
+  /** Takes the sampler's result for the next row. @returns the same, of the prompt's token. */
   take<Token extends SampledToken>(sampled: Token): Token {
     const tokenId = this.#tokens[++this.#numScored]!;
     // Nothing makes a token likely whose logit is -infinity.

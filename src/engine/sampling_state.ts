@@ -56,8 +56,8 @@ export class SamplingState implements SampleRow {
   }
 
   /**
-   * The tokens that grammar or rules allow, worked out when the sampler asks for them: on a GPU that is while the device runs
-   * the step. None where that failed.
+   * The tokens that grammar or rules allow, computed when the sampler reads them: on a GPU that is while the device
+   * runs the step. None where that failed.
    */
   get mask(): Uint32Array | undefined {
     const mask = this.#guard(() => this.#rules?.mask);
@@ -68,7 +68,7 @@ export class SamplingState implements SampleRow {
     return this.#rules?.rule;
   }
 
-  /** What went wrong in the grammar, which leaves this completion alone without a next token. */
+  /** The grammar's error, which ends this completion only. */
   get failure(): unknown {
     return this.#failure;
   }
@@ -83,7 +83,7 @@ export class SamplingState implements SampleRow {
     return this.#tokenIndex;
   }
 
-  /** Takes note of a chosen token. */
+  /** Records a chosen token. */
   push(tokenId: number): void {
     this.#tokenIndex++;
     this.#table?.addCompletion(tokenId);
@@ -104,7 +104,7 @@ export class SamplingState implements SampleRow {
   }
 }
 
-/** {@linkcode TokenAdjustments} that grow by doubling; a token keeps its place. */
+/** {@linkcode TokenAdjustments} that grow by doubling; a token keeps its index. */
 class AdjustmentTable implements TokenAdjustments {
   length = 0;
   tokenIds = new Uint32Array(32);

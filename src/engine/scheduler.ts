@@ -35,14 +35,14 @@ export interface GenerationRequest {
   readonly grammar?: Grammar | undefined;
   /** In order, none within another. */
   readonly media?: readonly MediaSpan[] | undefined;
-  /** Where the tokens are, for a rotary embedding in sections; at their places in the sequence if absent. */
+  /** Positions for a rotary embedding in sections; the indices in the sequence if absent. */
   readonly sectionPositions?: SectionPositions | undefined;
   /**
-   * What an encoder is given, whose output all tokens of the request attend to; for decoders that look at an encoder.
-   * It is encoded when the request runs. One object is encoded once, as long as its keys and values are kept.
+   * Encoder input that all tokens of the request attend to, for encoder-decoders. It is encoded when the request runs;
+   * equal objects are encoded once, as long as their keys and values are kept.
    */
   readonly encoderInput?: object | undefined;
-  /** Makes the rules of each sample. */
+  /** Creates the token rules of each sample. */
   readonly rules?: ((sampleIndex: number) => TokenRules) | undefined;
 }
 
@@ -50,13 +50,13 @@ export interface GenerationRequest {
 export interface SchedulerStats extends BlockStats {
   readonly numRunning: number;
   readonly numWaiting: number;
-  /** Times that a running sequence gave its blocks to an older one. */
+  /** Preemptions: a running sequence gave its blocks to an older one. */
   readonly numPreemptions: number;
 }
 
 /** See {@linkcode Scheduler}. */
 export interface SchedulerOptions {
-  /** Whether requests share the blocks of equal prefixes. Samples of one request share them anyhow. */
+  /** Whether requests share the blocks of equal prefixes. Samples of one request always share them. */
   readonly prefixCache: boolean;
 }
 
@@ -112,7 +112,7 @@ export class Scheduler {
       this.maxSequenceLength,
     );
     const requestId = this.#nextRequestId++;
-    // What is found in the cache is not computed, and not scored.
+    // Tokens found in the prefix cache are not computed, so they cannot be scored.
     const isShared = this.#prefixCache && request.promptLogprobs === undefined;
     const cacheScope = isShared ? SHARED_SCOPE : requestId;
     return request.samples.map((params, index) => {
@@ -128,7 +128,7 @@ export class Scheduler {
   }
 
   /**
-   * Chooses the next step. What is running gets the blocks it needs, at the cost of the newest when they run out.
+   * Chooses the next step. Running sequences get the blocks they need; the newest is preempted when they run out.
    *
    * @returns `undefined` when there is nothing to do.
    */
@@ -136,7 +136,7 @@ export class Scheduler {
     const scheduled: ScheduledSequence[] = [];
     let budget = this.#limits.maxBatchTokens;
     let rows = this.#limits.maxSequences;
-    /** A token is left for each that runs behind; prompts are scored by the rows of logits that nobody else needs. */
+    /** One token is reserved for each later sequence; prompts are scored with rows of logits left over. */
     const chunkOf = ({ numComputed, length, scoring }: Sequence, numBehind: number) => {
       const spareRows = Math.max(1, rows - numBehind - this.#waiting.length);
       const most = scoring?.maxTokens(numComputed, spareRows) ?? Infinity;
@@ -167,10 +167,10 @@ export class Scheduler {
   }
 
   /**
-   * Takes note that a step has run. Sequences that ended while it ran are left out.
+   * Records that a step has run. Sequences that ended while it ran are skipped.
    *
    * @param sampled the scored and new tokens, in the order of the scheduled sequences.
-   * @returns the same with their sequences. The caller ends those that are done with {@linkcode end}.
+   * @returns the same with their sequences. The caller ends finished ones with {@linkcode end}.
    */
   commit<Token extends SampledToken>(
     step: ScheduledStep,
@@ -198,8 +198,8 @@ export class Scheduler {
   }
 
   /**
-   * Ends a sequence wherever it stands, done or cancelled: its blocks are free, and findable, at once. One that has
-   * ended already, or never was, is no error.
+   * Ends a sequence in any state, finished or cancelled: its blocks are free, and findable, at once. One that has ended
+   * already, or never was, is no error.
    */
   end(sequenceId: number): void {
     const sequence = this.#sequences.get(sequenceId);
@@ -255,8 +255,8 @@ export class Scheduler {
       return undefined;
     }
     if (this.#awaitsSibling(sequence)) return undefined;
-    // A block to spare for each that runs: without, what is admitted now is often preempted soon, and in a tight pool
-    // a fifth more tokens are computed to save 5 % of the steps.
+    // One spare block per running sequence: without it new sequences are often preempted soon, and in a tight pool a
+    // fifth more tokens are computed to save 5 % of the steps.
     if (!this.#blocks.admit(sequence, this.#running.length)) return undefined;
     this.#waiting.shift();
     this.#running.push(sequence);

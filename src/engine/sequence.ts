@@ -16,19 +16,19 @@ export interface MediaSpan {
   readonly start: number;
   /** One past the last placeholder token. */
   readonly end: number;
-  /** Says which media: equal keys, equal content (a digest of the bytes and of how they were prepared). */
+  /** Identifies the media: equal keys, equal content (a digest of the bytes and of their preprocessing). */
   readonly key: string;
-  /** What takes the place of the placeholders' embeddings, a row a token. */
+  /** Supplies the placeholders' embeddings, one row per token. */
   readonly source?: EmbeddingSource | undefined;
   /** The source's row for the first placeholder. */
   readonly firstRow?: number | undefined;
 }
 
-/** Where a sequence's tokens are by the three scales of a rotary embedding in sections: time, height, width. */
+/** Positions of a sequence's tokens for a rotary embedding in sections: time, height, width. */
 export interface SectionPositions {
   /** i32 `[promptTokens]` each. */
   readonly prompt: readonly [Int32Array, Int32Array, Int32Array];
-  /** What is added, on all scales, to the place of each token after the prompt. */
+  /** Added, in all sections, to the index of each token after the prompt. */
   readonly offset: number;
 }
 
@@ -44,11 +44,11 @@ export interface SequenceOptions extends SamplingOptions {
   /** Most tokens of prompt and completion. */
   readonly maxLength: number;
   readonly media?: readonly MediaSpan[] | undefined;
-  /** Where its tokens are, if not at their places in the sequence. */
+  /** Positions of its tokens, if they differ from their indices. */
   readonly sectionPositions?: SectionPositions | undefined;
-  /** What an encoder is given, whose output its tokens attend to. */
+  /** Encoder input that its tokens attend to. */
   readonly encoderInput?: object | undefined;
-  /** Its prompt's tokens are scored, with so many of the most likely ones each. */
+  /** Score its prompt's tokens, with this many of the most likely ones each. */
   readonly promptLogprobs?: number | undefined;
 }
 
@@ -105,7 +105,7 @@ export class Sequence {
     return this.tokens.length - this.numPromptTokens;
   }
 
-  /** Whether it may not grow further and has to be finished. */
+  /** Whether it has reached its maximum length. */
   get isFull(): boolean {
     return this.tokens.length >= this.maxLength;
   }

@@ -1,5 +1,5 @@
 /**
- * What one step of the decoder computes, and what comes of it.
+ * What one step of the decoder computes, and its result.
  *
  * @module
  */
@@ -11,7 +11,7 @@ export interface ScheduledSequence {
   readonly sequence: Sequence;
   /** Tokens to compute, from `sequence.numComputed` on; at least 1. */
   readonly numTokens: number;
-  /** Whether they reach the sequence's last token, so that a new one is due. */
+  /** Whether they include the sequence's last token, so that a new one is sampled. */
   readonly samples: boolean;
   /** The rows that score tokens of its prompt, ahead of the one that samples; none where absent. */
   readonly scored?: readonly SampleRow[] | undefined;

@@ -1,4 +1,4 @@
-/** A place in the trie of stop strings: what was read so far ends with this prefix of one of them. */
+/** A node of the trie of stop strings: the text so far ends with this prefix of one of them. */
 class TrieNode {
   /** Length of the prefix. */
   readonly depth: number;
@@ -15,16 +15,16 @@ class TrieNode {
 
 /** What {@linkcode StopMatcher.push} lets through. */
 export interface StopResult {
-  /** Text that is in front of any stop string. */
+  /** Text before any stop string. */
   readonly text: string;
-  /** The stop string that was found; nothing comes through after it. */
+  /** The stop string that was found; no text follows it. */
   readonly stop: string | undefined;
 }
 
 /**
  * Lets text through up to the first stop string, and no part of one.
  *
- * Text that may be the beginning of a stop string is held back until it is clear. The stop string that is complete
+ * Text that may be the beginning of a stop string is held back until that is decided. The stop string that is complete
  * first wins; of two that end together, the longer. The answer does not depend on how the text is cut into fragments.
  *
  * An Aho–Corasick automaton over UTF-16 units ("Efficient string matching", CACM 18(6), 1975): time per unit does not

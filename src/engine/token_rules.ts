@@ -1,8 +1,10 @@
 import type { SampleRow } from "../../kernels/sample_row.ts";
 
-/** Says of one sequence, token by token, which tokens may come next. */
+/** Constrains the next token of one sequence. */
 export interface TokenRules {
-  /** What the next token may be; all if both are absent. Asked when it is chosen, good until {@linkcode accept}. */
+  /**
+   * The allowed next tokens; all if both are absent. Read when the token is sampled, valid until {@linkcode accept}.
+   */
   readonly mask?: SampleRow["mask"];
   readonly rule?: SampleRow["rule"];
   /** Whether no token may follow. */

@@ -1,4 +1,4 @@
-/** What is needed of a tokenizer to tell the bytes of a single token. */
+/** What {@linkcode TokenTexts} needs of a tokenizer. */
 export interface TokenSource {
   /** `decoder` of its `tokenizer.json`. */
   readonly decoder: unknown;
@@ -20,8 +20,8 @@ export interface TokenText {
 type Spelling = "byte-level" | "byte-fallback" | "other";
 
 /**
- * Tells what each token adds to the text, byte by byte, whatever stands around it. The bytes of a completion's tokens,
- * one after the other, are its text in UTF-8 (a SentencePiece tokenizer drops the space they begin with).
+ * The bytes that each token adds to the text, independent of its neighbours. The bytes of a completion's tokens, one
+ * after the other, are its text in UTF-8 (a SentencePiece tokenizer drops the space they begin with).
  */
 export class TokenTexts {
   readonly #source: TokenSource;

@@ -1,5 +1,5 @@
 /**
- * The first run of a decoder, before anybody waits for it.
+ * The first run of a decoder, before the first request.
  *
  * @module
  */
@@ -10,9 +10,9 @@ const PROMPT_TOKENS = 24;
 
 /**
  * Runs a short prompt and two next tokens: devices compile their programs when they first meet a shape, and a model
- * that loads but cannot run shows itself now.
+ * that loads but cannot run fails now.
  *
- * @param encoderInput what the tokens attend to, for a decoder that looks at an encoder.
+ * @param encoderInput encoder input, for an encoder-decoder.
  * @throws {Error} what the decoder throws.
  */
 export async function warmUp(decoder: Decoder, encoderInput?: object): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * What can come next in a grammar, from the states that a text leads to.
+ * The closure of a grammar's states: what can come next.
  *
  * @module
  */
@@ -12,22 +12,22 @@ const MAX_STATES = 20_000;
 
 /** An open call of a rule. */
 export interface Call {
-  /** 0 until it is known who calls it. */
+  /** 0 until its callers are known. */
   id: number;
   readonly rule: number;
-  /** Where to go on when the rule ends. */
+  /** Where to continue when the rule ends. */
   returns: readonly Return[];
-  /** Calls whose returns are this one's too, as it is the last thing they do. Empty once `id` is known. */
+  /** Callers in tail position, whose returns are this one's too. Empty once `id` is known. */
   callers: readonly Call[];
 }
 
-/** Where a rule ends to. `call` is `undefined` where that is the end of the text. */
+/** Where a rule returns to; `call` is `undefined` at the end of the text. */
 export interface Return {
   readonly state: number;
   readonly call: Call | undefined;
 }
 
-/** One way of reading the text so far: what is being matched, the state behind it, and the call it is in. */
+/** One parse of the text so far: the expression being matched, the state after it, and the call it is in. */
 export interface Thread {
   readonly expression: number;
   readonly next: number;
@@ -64,18 +64,18 @@ export class Closure {
     this.#network = network;
   }
 
-  /** Whether the text cannot be as it is. */
+  /** Whether the text is not in the grammar. */
   get isEmpty(): boolean {
     return this.threads.length === 0 && this.tokens.length === 0 && !this.canEnd;
   }
 
-  /** Begins with a rule, behind which the text ends. */
+  /** Begins with a rule, after which the text ends. */
   begin(rule: number): void {
     this.#callRule(rule, { returns: [{ state: -1, call: undefined }], callers: [] });
     if (this.#network.isNullable[rule]) this.canEnd = true;
   }
 
-  /** Goes on with an expression of which `expression` is left. */
+  /** Continues with the rest of an expression. */
   scan(expression: number, next: number, call: Call): void {
     if (this.#network.expressions.isNullable(expression)) this.enter(next, call);
     if (expression === EMPTY_TEXT) return;
@@ -86,7 +86,7 @@ export class Closure {
     this.threads.push({ expression, next, call });
   }
 
-  /** Goes on from a state. */
+  /** Continues from a state. */
   enter(first: number, firstCall: Call): void {
     const { edges, silent, isFinal, isLast, isNullable } = this.#network;
     const queue: [number, Call][] = [[first, firstCall]];
@@ -96,7 +96,7 @@ export class Closure {
       entered.add(state);
       if (++this.#numStates > MAX_STATES) throw new GrammarError("it is too ambiguous");
       for (const next of silent[state]!) queue.push([next, call]);
-      // Of a call that begins here it is known whether the empty text matches.
+      // For a call that begins here it is known whether the empty text matches.
       if (isFinal[state] && call.id !== 0) {
         for (const each of call.returns) {
           if (each.call === undefined) this.canEnd = true;

@@ -25,7 +25,7 @@ export function codePointsOf(text: string): CodePoints {
   return unite(Array.from(text, (char) => [char.codePointAt(0)!, char.codePointAt(0)!] as const));
 }
 
-/** Puts ranges of any order into order; surrogates, which no text has, are left out. */
+/** Sorts and merges ranges; surrogates, which no text contains, are left out. */
 export function unite(ranges: readonly (readonly [number, number])[]): CodePoints {
   const sorted = ranges.toSorted((a, b) => a[0] - b[0]);
   const merged: [number, number][] = [];
@@ -43,7 +43,7 @@ export function unite(ranges: readonly (readonly [number, number])[]): CodePoint
   );
 }
 
-/** All others. */
+/** The complement. */
 export function complementOf(points: CodePoints): CodePoints {
   const gaps: [number, number][] = [];
   let next = 0;
@@ -55,7 +55,7 @@ export function complementOf(points: CodePoints): CodePoints {
   return unite(gaps);
 }
 
-/** Those in both. */
+/** The intersection. */
 export function intersect(a: CodePoints, b: CodePoints): CodePoints {
   return complementOf(unite([...complementOf(a), ...complementOf(b)]));
 }

@@ -20,10 +20,10 @@ import { Vocabulary } from "./vocabulary.ts";
 const MAX_KEPT = 64;
 const MAX_KEPT_CHARS = 2 ** 22;
 
-/** Of reading the vocabulary: a step of the engine waits for a turn at each of its segments. */
+/** Longest turn of reading the vocabulary: an engine step may wait for one at each of its segments. */
 const MAX_TURN_MS = 1;
 
-/** Its memory is taken when the first grammar is compiled. */
+/** Its memory is allocated when the first grammar is compiled. */
 export class GrammarCompiler {
   readonly #readTokens: () => GrammarTokens;
   #reading: Pieces<Vocabulary> | undefined;
@@ -38,12 +38,12 @@ export class GrammarCompiler {
     this.#readTokens = readTokens;
   }
 
-  /** Whether compiling has not to read the vocabulary first. */
+  /** Whether the vocabulary has been read. */
   get isPrepared(): boolean {
     return this.#vocabulary !== undefined;
   }
 
-  /** Reads the vocabulary in turns of a millisecond, between which the thread does what else it has to do. */
+  /** Reads the vocabulary in turns of a millisecond, so that the thread can do other work in between. */
   prepare(): Promise<void> {
     return this.#preparing ??= (async () => {
       const turns = new BusyTurns();
@@ -51,7 +51,7 @@ export class GrammarCompiler {
     })();
   }
 
-  /** Goes on with the vocabulary for `maxMs`. @returns it once it is whole. */
+  /** Reads the vocabulary for `maxMs`. @returns it once it is complete. */
   #read(maxMs = Infinity): Vocabulary | undefined {
     this.#reading ??= Vocabulary.read(this.#readTokens());
     const end = performance.now() + maxMs;
@@ -63,9 +63,9 @@ export class GrammarCompiler {
   }
 
   /**
-   * Compiles a grammar, or finds it. Reads the vocabulary at once where {@linkcode prepare} has not.
+   * Compiles a grammar, or finds it. Reads the rest of the vocabulary if {@linkcode prepare} has not.
    *
-   * @throws {HearthError} `invalid_value` with the place in the request when it cannot be enforced, or takes too much.
+   * @throws {HearthError} `invalid_value` with the path in the request when it cannot be enforced, or is too complex.
    */
   compile(spec: GrammarSpec): Grammar {
     const key = JSON.stringify(spec);
@@ -98,7 +98,7 @@ export class GrammarCompiler {
         vocabulary,
         masks: this.#masks,
       });
-      // What fails at the first token is refused now.
+      // A grammar that fails at the first token is refused now.
       grammar.maskOf(grammar.start);
       return grammar;
     } catch (error) {
@@ -107,7 +107,7 @@ export class GrammarCompiler {
   }
 }
 
-/** What the client is told of a grammar at fault. */
+/** The client's error for an invalid grammar. */
 export function refusal(error: unknown, fallbackParam?: string): unknown {
   const isTooDeep = error instanceof RangeError && /call stack/.test(error.message);
   if (!(error instanceof GrammarError) && !isTooDeep) return error;
@@ -117,7 +117,7 @@ export function refusal(error: unknown, fallbackParam?: string): unknown {
   return new HearthError("invalid_value", `${subject}: ${reason}.`, { param, cause: error });
 }
 
-/** Where a grammar stands in its request. */
+/** The path of a grammar in its request. */
 function paramOf(spec: GrammarSpec): string | undefined {
   if ("param" in spec) return spec.param;
   switch (spec.kind) {

@@ -13,11 +13,11 @@ export const EMPTY_TEXT = 1;
 /** Any bytes. */
 export const ANYTHING = 2;
 
-/** Most expressions that one grammar may lead to: what it would take more for explodes. */
+/** Most expressions of one grammar; more means exponential growth. */
 const MAX_EXPRESSIONS = 150_000;
-/** Most expressions looked at to tell whether one matches anything. */
+/** Most expressions visited to decide whether one matches anything. */
 const MAX_SEARCHED = 20_000;
-/** How long one piece of work may take, in milliseconds: other requests wait meanwhile. */
+/** Time limit of one piece of work, in milliseconds: other requests wait meanwhile. */
 const MAX_MS = 600;
 /** Most alternatives of one expression. */
 const MAX_PARTS = 5_000;
@@ -30,10 +30,10 @@ type Node =
   | { readonly kind: "or" | "and"; readonly parts: readonly number[] }
   | { readonly kind: "not"; readonly part: number }
   | { readonly kind: "repeat"; readonly part: number; readonly min: number; readonly max: number }
-  /** Decimal digits whose number, with those before at `rest`, is a multiple of `divisor`. */
+  /** Decimal digits that, after digits with the remainder `rest`, form a multiple of `divisor`. */
   | { readonly kind: "multiple"; readonly divisor: number; readonly rest: number };
 
-/** Bytes that an expression does not tell apart. */
+/** Classes of bytes that an expression does not distinguish. */
 export interface ByteClasses {
   /** u8 `[256]`: the class of each byte. */
   readonly of: Uint8Array;
@@ -41,7 +41,7 @@ export interface ByteClasses {
   readonly bytes: readonly number[];
 }
 
-/** The expressions of one grammar, each once, known by number. */
+/** The expressions of one grammar, interned and identified by number. */
 export class Expressions {
   #deadlineMs = Infinity;
   readonly #nodes: Node[] = [];
@@ -100,11 +100,12 @@ export class Expressions {
     return this.#bytes(new TextEncoder().encode(text));
   }
 
-  /** One of these texts, in UTF-8: what begins alike is told apart where it differs. */
+  /** One of these texts, in UTF-8, with common prefixes shared. */
   texts(texts: Iterable<string>): number {
     const utf8 = new TextEncoder();
     const sorted = [...new Set(texts)].sort().map((text) => utf8.encode(text));
-    // Not every order of texts is that of their bytes, so that equal first bytes may be apart; that is merely larger.
+    // The order of texts is not always that of their bytes, so equal first bytes may not be adjacent; the result is
+    // only larger.
     return this.#branch(sorted, 0);
   }
 
@@ -215,7 +216,7 @@ export class Expressions {
     return this.#isNullable[id]!;
   }
 
-  /** What must follow `byte`; `NOTHING` where it cannot come. */
+  /** What must follow `byte`; `NOTHING` if it cannot come. */
   derive(id: number, byte: number): number {
     const key = id * 256 + byte;
     const known = this.#derivatives.get(key);
@@ -375,7 +376,7 @@ export class Expressions {
     }
   }
 
-  /** The sets that tell apart what the first byte may be. */
+  /** The sets that distinguish first bytes. */
   #collectFirst(id: number, sets: Set<number>, seen: Set<number>): void {
     if (seen.has(id)) return;
     seen.add(id);
@@ -401,7 +402,7 @@ export class Expressions {
   }
 }
 
-/** How many bytes all texts have in common from byte `at` on. */
+/** Length of the common prefix of all texts from byte `at` on. */
 function sharedLength(texts: readonly Uint8Array[], at: number): number {
   const [first, last] = [texts[0]!, texts.at(-1)!];
   let end = at;
@@ -426,7 +427,7 @@ function divideBytes(sets: readonly Uint32Array[]): ByteClasses {
   return divide(sets.map((bits) => (byte) => bits[byte >>> 5]! >>> (byte & 31) & 1));
 }
 
-/** Classes that tell apart what any of these does. */
+/** Classes that distinguish all that any of these does. */
 export function joinClasses(classes: readonly ByteClasses[]): ByteClasses {
   if (classes.length === 1) return classes[0]!;
   return divide(classes.map(({ of }) => (byte) => of[byte]!));

@@ -1,5 +1,5 @@
 /**
- * What `format` of a JSON schema stands for, as patterns: each text that matches is of the format.
+ * The formats of JSON schema, as patterns: each text that matches is of the format.
  *
  * @module
  */
@@ -49,9 +49,9 @@ const PATTERNS: Readonly<Record<string, string>> = {
   uuid: "[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
   byte: "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?",
 };
-/** Formats that say what a string is for, and not how it is written. */
+/** Formats without a syntax of their own. */
 const FREE = new Set(["password", "binary", "text", "textarea", "markdown", "html", "multiline"]);
-/** Formats of numbers, by what they hold. */
+/** Formats of numbers, by range. */
 export const NUMBER_FORMATS: Readonly<
   Record<string, { readonly min?: number; readonly max?: number }>
 > = {
@@ -63,7 +63,7 @@ export const NUMBER_FORMATS: Readonly<
   double: {},
 };
 
-/** The pattern of a format of strings, `""` where it binds nothing, `undefined` where it is not known. */
+/** The pattern of a format of strings; `""` if any string matches, `undefined` if unknown. */
 export function patternOfFormat(format: string): string | undefined {
   if (FREE.has(format)) return "";
   return Object.hasOwn(PATTERNS, format) ? `^(?:${PATTERNS[format]})$` : undefined;

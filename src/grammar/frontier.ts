@@ -1,9 +1,8 @@
 /**
- * Where a text can be in a grammar, and where the next byte leads.
+ * The parse states of a text in a grammar, and their transitions by byte.
  *
- * A text may be read in several ways at once. Calls of rules are shared between them and kept once, so that a text that
- * comes to the same place again comes to the same frontier: the grammar becomes a finite automaton while it is used, as
- * far as it is used.
+ * A text may be read in several ways at once. Calls of rules are shared between them and kept once, so that equal parse
+ * states give the same frontier: the grammar becomes a finite automaton lazily, while it is used.
  *
  * @see Tomita 1985: An efficient context-free parsing algorithm (graph-structured stacks)
  * @module
@@ -18,7 +17,7 @@ export interface Frontier {
   /** Whether the text may end here. */
   readonly canEnd: boolean;
   readonly classes: ByteClasses;
-  /** By class of the next byte: `null` where it cannot come, `undefined` where nobody asked yet. */
+  /** By class of the next byte: `null` if it cannot come, `undefined` if not computed yet. */
   nexts: (Frontier | null | undefined)[];
 }
 
@@ -43,12 +42,12 @@ export class Frontiers {
     this.start = this.#intern(closure);
   }
 
-  /** Begins a piece of work: what takes too long is given up. */
+  /** Begins a piece of work with a time limit. */
   startClock(): void {
     this.#network.expressions.startClock();
   }
 
-  /** Where a byte leads; `null` where it cannot come. */
+  /** Where a byte leads; `null` if it cannot come. */
   step(frontier: Frontier, byte: number): Frontier | null {
     const index = frontier.classes.of[byte]!;
     const known = frontier.nexts[index];
@@ -63,7 +62,7 @@ export class Frontiers {
     return frontier.nexts[index] = closure.isEmpty ? null : this.#intern(closure);
   }
 
-  /** Where a special token leads; one that is named is not any other. */
+  /** Where a special token leads; a token that is named does not also match as any token. */
   stepToken(frontier: Frontier, id: number): Frontier | null {
     const isNamed = frontier.tokens.some(({ tokenId }) => tokenId === id);
     const closure = new Closure(this.#network);
@@ -96,7 +95,7 @@ export class Frontiers {
     return frontier;
   }
 
-  /** Those in use stay with those who hold them; what they led to is found anew. */
+  /** Frontiers in use stay valid; their transitions are computed anew. */
   #forget(): void {
     for (const frontier of this.#frontiers.values()) frontier.nexts = [];
     this.start.nexts = [];
@@ -105,7 +104,7 @@ export class Frontiers {
   }
 
   /**
-   * Fixes who calls a rule, and makes equal calls one, but for those that call themselves before any text.
+   * Fixes the callers of a rule, and merges equal calls, except left-recursive ones.
    *
    * @param closing calls that are being closed; those met again are added to `#recursive`.
    */

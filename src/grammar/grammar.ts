@@ -1,5 +1,5 @@
 /**
- * A compiled grammar and what follows one answer through it.
+ * A compiled grammar, and its state for one answer.
  *
  * @module
  */
@@ -22,11 +22,11 @@ export interface Grammar {
   createMatcher(): GrammarMatcher;
 }
 
-/** Where one answer stands in its grammar. What it holds is freed with it. */
+/** The state of one answer in its grammar. */
 export interface GrammarMatcher {
   /**
-   * The tokens that may come next. Tokens that end an answer are among them exactly where the text is complete.
-   * Bit `t % 32` of word `t >> 5`, u32 `[ceil(vocabSize / 32)]`; good until the next call of `accept`.
+   * The tokens that may come next. Tokens that end an answer are among them exactly where the text is complete. Bit `t
+   * % 32` of word `t >> 5`, u32 `[ceil(vocabSize / 32)]`; valid until the next call of `accept`.
    *
    * @throws {HearthError} `invalid_value` when the grammar is too ambiguous to go on.
    */

@@ -1,5 +1,5 @@
 /**
- * How JSON writes strings, and what may stand between its parts.
+ * JSON's strings and white space, as expressions.
  *
  * @module
  */
@@ -79,7 +79,7 @@ export function quoted(expressions: Expressions, inside: number): number {
   return expressions.concat([quote, inside, quote]);
 }
 
-/** What may stand between the parts of an array or an object: bounded, so that an answer gets on. */
+/** White space between the parts of an array or an object: bounded, so that an answer cannot stall. */
 export function whitespace(expressions: Expressions): number {
   const indent = expressions.repeat(
     expressions.or([expressions.text(" "), expressions.text("\t")]),

@@ -5,7 +5,7 @@ import type { Vocabulary } from "./vocabulary.ts";
 /** Masks that are kept for a vocabulary, all its grammars together. */
 const MAX_MASK_BYTES = 64 * 2 ** 20;
 
-/** The masks of frontiers, the longest unused forgotten first. */
+/** The masks of frontiers, the least recently used evicted first. */
 export class MaskCache {
   readonly #masks = new Map<Frontier, Uint32Array>();
   readonly #maxMasks: number;
@@ -52,7 +52,7 @@ export class CompiledGrammar implements Grammar {
     return this.#masks.get(frontier, () => this.#vocabulary.maskOf(this.#frontiers, frontier));
   }
 
-  /** Where a token leads. @throws {RangeError} when the mask does not allow it. */
+  /** Advances by a token. @throws {RangeError} when the mask does not allow it. */
   advance(frontier: Frontier, tokenId: number): Frontier {
     this.#frontiers.startClock();
     const bytes = this.#vocabulary.tokens.bytesOf(tokenId);

@@ -7,7 +7,7 @@
  */
 import { EMPTY_TEXT, type Expressions, NOTHING } from "./expressions.ts";
 
-/** What a number must be. */
+/** Constraints of a number. */
 export interface NumberBounds {
   readonly isInteger: boolean;
   readonly min?: { readonly value: number; readonly isExclusive: boolean } | undefined;
@@ -27,7 +27,7 @@ export function numberExpression(expressions: Expressions, bounds: NumberBounds)
 interface Bound {
   /** Digits before the point, without leading zeros but for `0`. */
   readonly whole: string;
-  /** Digits behind it, without trailing zeros. */
+  /** Digits after it, without trailing zeros. */
   readonly fraction: string;
   readonly isExclusive: boolean;
 }
@@ -208,7 +208,7 @@ class NumberBuilder {
   }
 }
 
-/** A number that is not negative in decimal digits, exactly as it is written shortest. */
+/** The decimal digits of a non-negative number, exactly as in its shortest form. */
 function boundOf(value: number, isExclusive: boolean): Bound {
   const [mantissa, exponent = "0"] = String(Math.abs(value)).split("e");
   const [before, behind = ""] = mantissa!.split(".");

@@ -16,7 +16,7 @@ import { GrammarError } from "./grammar_error.ts";
 /** How a pattern is read. */
 export interface PatternOptions {
   readonly expressions: Expressions;
-  /** What one character of a set is in the answer. */
+  /** How one character of a set is spelled in the answer. */
   readonly encode: (points: CodePoints) => number;
   /** Whether a part of the text may match, as with JSON schema's `pattern`; else the whole must. */
   readonly isSearch: boolean;
@@ -33,14 +33,14 @@ type Sequence = readonly Item[];
 const MAX_DEPTH = 200;
 /** Most items of a pattern. */
 const MAX_ITEMS = 50_000;
-/** How often something may be repeated by repetitions within each other. */
+/** Most repetitions by nested quantifiers. */
 const MAX_NESTED_REPEATS = 2_000;
 
 /**
  * What a pattern matches.
  *
- * @throws {GrammarError} when it is no pattern, or asks for what cannot be enforced: backward references, looking
- * back, word boundaries, anchors and looking ahead in the midst of it.
+ * @throws {GrammarError} when it is not a pattern, or uses what cannot be enforced: back references, lookbehind, word
+ * boundaries, and anchors or lookahead inside it.
  */
 export function readPattern(pattern: string, options: PatternOptions): number {
   const parsed = new PatternParser(pattern).parse();
@@ -271,7 +271,7 @@ function isSingle(points: CodePoints): boolean {
 const properties = new Map<string, CodePoints | undefined>();
 const MAX_PROPERTIES = 32;
 
-/** The code points with a property of Unicode, asked one by one. */
+/** The code points with a Unicode property, tested one by one. */
 function codePointsWith(name: string): CodePoints | undefined {
   if (properties.has(name)) return properties.get(name);
   let test: RegExp;
@@ -313,7 +313,7 @@ class PatternBuilder {
     return this.#expressions.or(options.map((items) => this.#first(items, this.#around)));
   }
 
-  /** A sequence that may begin anywhere, or at the start where it says so; `rest` is all that follows it. */
+  /** A sequence that may begin anywhere, or at the start if anchored; `rest` is all that follows it. */
   #first(items: Sequence, rest: number): number {
     const [first, ...others] = items;
     if (first?.kind === "start") return this.#sequence(others, rest);
@@ -401,7 +401,7 @@ function hasAssertion(items: Sequence): boolean {
   );
 }
 
-/** How often repetitions of bounded number within each other repeat their item together; 1 where only one is. */
+/** Total repetitions of nested bounded quantifiers; 1 where there is only one. */
 function countRepeats({ item, min, max }: Extract<Item, { kind: "repeat" }>): number {
   const inner = Math.max(1, ...innerRepeats([item]));
   const own = max === Infinity ? min : max;

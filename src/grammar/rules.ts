@@ -27,7 +27,7 @@ export type Phrase =
 export const ANY_TOKEN = -1;
 export const EMPTY_PHRASE: Phrase = { kind: "sequence", items: [] };
 
-/** What leads from a state to the next. */
+/** A transition from a state to the next. */
 export type Edge =
   | { readonly kind: "terminal"; readonly value: number; readonly next: number }
   /** `value` is a token id, or `ANY_TOKEN`. */
@@ -37,11 +37,11 @@ export type Edge =
 export interface Network {
   readonly expressions: Expressions;
   readonly edges: readonly (readonly Edge[])[];
-  /** States that the empty text leads on to. */
+  /** States reached by the empty text. */
   readonly silent: readonly (readonly number[])[];
   /** Whether a rule ends with the state. */
   readonly isFinal: readonly boolean[];
-  /** Whether nothing but the end of its rule follows a state. */
+  /** Whether only the end of its rule follows a state. */
   readonly isLast: readonly boolean[];
   /** The first state of each rule. */
   readonly starts: readonly number[];
@@ -53,7 +53,7 @@ export interface Network {
 /** Most states of all rules together. */
 const MAX_STATES = 60_000;
 
-/** The rules of one grammar while they are written. */
+/** Builds the rules of one grammar. */
 export class Rules {
   readonly expressions: Expressions;
   readonly #phrases: (Phrase | undefined)[] = [];
@@ -62,7 +62,7 @@ export class Rules {
     this.expressions = expressions;
   }
 
-  /** Makes room for a rule; `define` it before `build`. */
+  /** Declares a rule; `define` it before `build`. */
   declare(): number {
     return this.#phrases.push(undefined) - 1;
   }
@@ -71,7 +71,7 @@ export class Rules {
     this.#phrases[rule] = phrase;
   }
 
-  /** A phrase of its own rule: repeating and choosing then refer to it instead of copying it. */
+  /** A phrase as a rule of its own, so that repetitions and choices refer to it instead of copying it. */
   asRule(phrase: Phrase): Phrase {
     if (phrase.kind !== "sequence" && phrase.kind !== "any_of" && phrase.kind !== "repeat") {
       return phrase;
@@ -106,7 +106,7 @@ class NetworkBuilder {
     return start;
   }
 
-  /** Adds what leads over a phrase from a state. @returns the state behind it. */
+  /** Adds the transitions of a phrase from a state. @returns the state after it. */
   #add(phrase: Phrase, from: number): number {
     switch (phrase.kind) {
       case "sequence":
@@ -173,7 +173,7 @@ function edgeOf(phrase: Exclude<Phrase, { kind: "sequence" | "any_of" | "repeat"
   }
 }
 
-/** Removes what leads nowhere, so that a text that begins well can always be ended. */
+/** Removes dead ends, so that every valid prefix can be completed. */
 function prune(
   builder: NetworkBuilder,
   { expressions, starts, root }: Pick<Network, "expressions" | "starts" | "root">,
@@ -228,14 +228,14 @@ function prune(
   };
 }
 
-/** A state is last when no edge leaves it or any state that it leads to silently, and one of those is final. */
+/** A state is last when no edge leaves it or its empty closure, and one of those states is final. */
 function findLast(
   edges: Network["edges"],
   silent: Network["silent"],
   isFinal: Network["isFinal"],
 ): boolean[] {
   const leaves = edges.map((each) => each.length > 0);
-  // Silent states were made after those that lead to them, but for loops, which edges leave.
+  // States reached by the empty text come after those that lead to them, except for loops, which have edges.
   for (let changed = true; changed;) {
     changed = false;
     for (let state = edges.length - 1; state >= 0; state--) {
@@ -246,7 +246,7 @@ function findLast(
   return leaves.map((does, state) => !does && (isFinal[state]! || silent[state]!.length > 0));
 }
 
-/** The states from which a final one can be reached, over rules that can be ended. */
+/** The states from which a final one can be reached through rules that can be completed. */
 function spread(isFinal: readonly boolean[], parts: {
   readonly starts: readonly number[];
   readonly ruleOf: readonly number[];

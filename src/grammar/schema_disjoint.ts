@@ -1,5 +1,5 @@
 /**
- * Whether a value that is made for one schema can be valid for another: `oneOf` must not let it.
+ * Whether a value generated for one schema can be valid for another, which `oneOf` forbids.
  *
  * @module
  */
@@ -17,26 +17,26 @@ import {
 import { arrayFacts, type Member, objectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
-/** What this needs of the grammar that is being made. */
+/** What this needs of the grammar under construction. */
 export interface DisjointParts {
   readonly document: SchemaDocument;
   readonly expressions: Expressions;
   readonly scalars: SchemaScalars;
 }
 
-/** How deep members and items are compared. */
+/** Depth to which members and items are compared. */
 const MAX_DEPTH = 4;
 
 type Schemas = readonly SchemaNode[];
 
-/** Whether no value that is made for `made` is valid for `other`; where that is not clear, it is not so. */
+/** Whether no value generated for `made` is valid for `other`; false if that cannot be decided. */
 export function excludes(
   made: Schemas,
   other: Schemas,
   parts: DisjointParts,
   depth = 0,
 ): boolean {
-  // What their own choices demand beside this makes both narrower.
+  // Their own choices only make both narrower.
   const a = gatherDemands(parts.document, made).nodes;
   const b = gatherDemands(parts.document, other).nodes;
   if (a === undefined || b === undefined) return true;
@@ -56,7 +56,7 @@ export function excludes(
   );
 }
 
-/** The types that a validator allows: all where none is named. */
+/** The types that a validator allows: all if none is named. */
 function validTypes(nodes: Schemas): ReadonlySet<JsonType> {
   return valuesOf(nodes, "type").length === 0 ? new Set(ALL_TYPES) : typesOf(nodes).types;
 }

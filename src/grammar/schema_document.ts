@@ -10,7 +10,7 @@ export interface SchemaNode {
   readonly id: number;
   /** Keywords; a `false` schema has `false`, a `true` schema none. */
   readonly keywords: Readonly<Record<string, unknown>> | false;
-  /** Where it stands in the request. */
+  /** Its path in the request. */
   readonly param: string;
 }
 
@@ -19,7 +19,7 @@ export type JsonType = "null" | "boolean" | "number" | "string" | "array" | "obj
 
 const TYPES = ["null", "boolean", "number", "string", "array", "object", "integer"];
 const MAX_DEPTH = 400;
-/** Most values that a schema is made of. */
+/** Most values in a schema. */
 const MAX_VALUES = 50_000;
 
 type Check = readonly [wanted: string, isGood: (value: unknown) => boolean];
@@ -47,7 +47,7 @@ const LIMIT: Check = [
   (value) => typeof value === "number" || typeof value === "boolean",
 ];
 
-/** Keywords that are enforced, and what they hold. */
+/** Keywords that are enforced, and the type of their values. */
 const CHECKS: Readonly<Record<string, Check>> = {
   type: [
     `one of ${TYPES.join(", ")}, or an array of these`,
@@ -91,7 +91,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
   $ref: TEXT,
 };
 
-/** Keywords that say what an answer must be and that are not enforced. */
+/** Keywords that constrain an answer but cannot be enforced. */
 const REFUSED = new Set([
   "not",
   "if",
@@ -116,7 +116,7 @@ export class SchemaDocument {
   /** By `$anchor` and `$id`. */
   readonly #named = new Map<string, { readonly schema: unknown; readonly param: string }>();
 
-  /** @throws {GrammarError} when the schema is none, or too large or deep. */
+  /** @throws {GrammarError} when it is not a schema, or is too large or deep. */
   constructor(schema: unknown, param: string) {
     this.#rootSchema = schema;
     this.#param = param;
@@ -164,7 +164,7 @@ export class SchemaDocument {
     return this.node(schema, target);
   }
 
-  /** Looks at every value once. */
+  /** Visits every value once. */
   #survey(): void {
     let numValues = 0;
     const open: { value: unknown; param: string; depth: number }[] = [
@@ -197,7 +197,7 @@ export class SchemaDocument {
   }
 }
 
-/** Where a member of what stands at `param` stands. */
+/** The path of a member of the value at `param`. */
 export function memberParam(param: string, name: string): string {
   return /^[A-Za-z_$][\w$]*$/.test(name)
     ? `${param}.${shorten(name)}`

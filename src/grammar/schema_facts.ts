@@ -1,5 +1,5 @@
 /**
- * Several JSON schemas that hold at once, as one: what `$ref` and `allOf` bring together.
+ * Merges JSON schemas that hold at once, as through `$ref` and `allOf`.
  *
  * @module
  */
@@ -11,19 +11,19 @@ import {
   type SchemaNode,
 } from "./schema_document.ts";
 
-/** Schemas of which one must hold. */
+/** Schemas, one of which must hold. */
 export interface Choice {
   /** The same for the same keyword of the same schema. */
   readonly id: string;
   readonly options: readonly SchemaNode[];
-  /** Whether no second one may hold too. */
+  /** Whether no other may hold too. */
   readonly isExclusive: boolean;
   readonly param: string;
 }
 
-/** What a value must be: all of the nodes' own keywords, and one option of each choice. */
+/** The constraints of a value: all of the nodes' own keywords, and one option of each choice. */
 export interface Demands {
-  /** Without `$ref`, `allOf`, `anyOf` and `oneOf`, which were followed; `undefined` where nothing can meet them. */
+  /** Without `$ref`, `allOf`, `anyOf` and `oneOf`, which were resolved; `undefined` if no value can satisfy them. */
   readonly nodes: readonly SchemaNode[] | undefined;
   readonly choices: readonly Choice[];
 }
@@ -75,7 +75,7 @@ function listAt(document: SchemaDocument, node: SchemaNode, name: string): Schem
   return list.map((each, i) => document.node(each, `${node.param}.${name}[${i}]`));
 }
 
-/** What a keyword holds in each node that has it, with its place. */
+/** The value of a keyword in each node that has it, with its path. */
 export function valuesOf<T>(
   nodes: readonly SchemaNode[],
   keyword: string,
@@ -123,7 +123,7 @@ const KEYWORDS_OF: readonly (readonly [JsonType, readonly string[]])[] = [
   ["number", ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"]],
 ];
 
-/** A schema without a type is taken to be about the type that its keywords are about: never wider than it says. */
+/** A schema without a type gets the type that its keywords apply to, so that it is never too wide. */
 function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   if (valuesOf(nodes, "enum").length + valuesOf(nodes, "const").length > 0) return ALL_TYPES;
   for (const [type, keywords] of KEYWORDS_OF) {
@@ -132,7 +132,7 @@ function guessTypes(nodes: readonly SchemaNode[]): readonly JsonType[] {
   return ALL_TYPES;
 }
 
-/** The values that `enum` and `const` leave; `undefined` where neither is there. */
+/** The values that `enum` and `const` allow; `undefined` without either. */
 export function listedValues(nodes: readonly SchemaNode[]): unknown[] | undefined {
   const lists = [
     ...valuesOf<unknown[]>(nodes, "enum").map(({ value }) => value),

@@ -1,7 +1,7 @@
 /**
- * The rules of a grammar that make JSON values which a schema accepts, and no others.
+ * Grammar rules for exactly the JSON values that a schema accepts.
  *
- * Members of objects come in the order in which the schema names them, those of other names behind them.
+ * Members of objects come in the order in which the schema names them, then members of other names.
  *
  * @module
  */
@@ -25,25 +25,25 @@ import {
 import { arrayFacts, inside, type ObjectFacts, objectFacts } from "./schema_objects.ts";
 import { SchemaScalars } from "./schema_scalars.ts";
 
-/** Most rules, and most schemas that these bring together, each counted as often as it is. */
+/** Most rules, and most schemas that they combine, counted with repetition. */
 const MAX_RULES = 20_000;
 const MAX_BROUGHT_TOGETHER = 40_000;
 const NEVER: Phrase = { kind: "any_of", options: [] };
 
-/** Adds a schema to a grammar. @throws {GrammarError} when it is none, or cannot be enforced. */
+/** Adds a schema to a grammar. @throws {GrammarError} when it is not a schema, or cannot be enforced. */
 export function schemaPhrase(rules: Rules, schema: unknown, param: string): Phrase {
   return new SchemaGrammar(rules, new SchemaDocument(schema, param)).build();
 }
 
-/** How far the writing of an object is. */
+/** The state while an object is generated. */
 interface Written {
-  /** Named members behind, written or left out. */
+  /** Named members passed, written or left out. */
   readonly index: number;
   readonly isEmpty: boolean;
-  /** Members that surely are there, and that may be there; counted as far as that matters. */
+  /** Least and most members so far; counted as far as that matters. */
   readonly least: number;
   readonly most: number;
-  /** Whether a member of another name is there: a second may have the same name. */
+  /** Whether there is a member of another name: a second could have the same name. */
   readonly hasOther: boolean;
 }
 
@@ -101,7 +101,7 @@ class SchemaGrammar {
     });
   }
 
-  /** The phrase of this name, made when all that refers to it is there. */
+  /** The phrase of this name, created once. */
   #named(key: string, make: () => Phrase): Phrase {
     let phrase = this.#known.get(key);
     if (phrase === undefined) {
@@ -157,7 +157,7 @@ class SchemaGrammar {
     );
   }
 
-  /** Values for which these schemas hold, which choose nothing. */
+  /** Values for which these schemas, which have no choices, hold. */
   #plain(nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = typesOf(nodes);
     const values = listedValues(nodes);
@@ -190,7 +190,7 @@ class SchemaGrammar {
     }
   }
 
-  /** Those of some values for which the schemas hold. */
+  /** Filters values to those for which the schemas hold. */
   #listed(values: readonly unknown[], nodes: readonly SchemaNode[]): Phrase {
     const { types, isInteger } = typesOf(nodes);
     const scalars: string[] = [];

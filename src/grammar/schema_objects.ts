@@ -1,5 +1,5 @@
 /**
- * What several schemas that hold at once say of an object's members and of an array's items.
+ * Constraints of several schemas, holding at once, on an object's members and an array's items.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_docu
 import { valuesOf } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
-/** A member that is named. */
+/** A named member. */
 export interface Member {
   readonly name: string;
   readonly isRequired: boolean;
@@ -31,7 +31,7 @@ export interface ObjectFacts {
   readonly max: number;
 }
 
-/** Patterns of names that an object may have: which of them a name matches is told apart for each combination. */
+/** Most patterns of names in an object: every combination of matches is distinguished. */
 const MAX_PATTERNS = 4;
 
 interface Parts {
@@ -96,7 +96,7 @@ class ObjectReader {
     return { members, others: this.#otherMembers(names), min, max };
   }
 
-  /** What the value of a member must be. */
+  /** The schemas of a member's value. */
   #schemasOf(name: string): SchemaNode[] {
     const canonical = inside(name);
     const { expressions } = this.#parts;
@@ -136,7 +136,7 @@ class ObjectReader {
     return found;
   }
 
-  /** `unevaluatedProperties` looks at the schemas inside its own: of the outermost, all others are inside. */
+  /** `unevaluatedProperties` considers the schemas inside its own; for the outermost schema these are all others. */
   #requireOuter(node: SchemaNode): void {
     if (node === this.#nodes[0] || node.keywords === false) return;
     if (this.#nodes.length === 1) return;
@@ -213,21 +213,21 @@ function namesIn({ keywords }: SchemaNode): string[][] {
   return lists.map((list) => list.filter((each) => typeof each === "string"));
 }
 
-/** A text as it stands between the quotation marks of a JSON string. */
+/** A text as spelled inside a JSON string. */
 export function inside(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** What several schemas that hold at once say of an array. */
+/** Constraints of several schemas, holding at once, on an array. */
 export interface ArrayFacts {
   readonly prefix: readonly (readonly SchemaNode[])[];
-  /** Of the items behind; `undefined` where there may be none. */
+  /** Of the items after these; `undefined` if there may be none. */
   readonly rest: readonly SchemaNode[] | undefined;
   readonly min: number;
   readonly max: number;
 }
 
-/** Most items that can be counted. */
+/** Largest `minItems` or `maxItems` that can be enforced. */
 const MAX_COUNTED = 2_000;
 
 export function arrayFacts(nodes: readonly SchemaNode[], document: SchemaDocument): ArrayFacts {

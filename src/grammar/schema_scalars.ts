@@ -1,5 +1,5 @@
 /**
- * Strings and numbers that schemas ask for, as expressions.
+ * Strings and numbers of schemas, as expressions.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export class SchemaScalars {
   readonly #expressions: Expressions;
   readonly #patterns = new Map<string, number>();
   readonly #anyChar: number;
-  /** Each character in one spelling alone. */
+  /** Each character in one spelling only. */
   readonly #canonicalChar: number;
 
   constructor(expressions: Expressions) {
@@ -43,7 +43,7 @@ export class SchemaScalars {
     return quoted(this.#expressions, this.#expressions.and([chars, ...patterns]));
   }
 
-  /** Strings as JSON holds them in which a pattern is found. */
+  /** JSON strings in which a pattern is found. */
   pattern(pattern: string, param: string): number {
     const key = pattern;
     let expression = this.#patterns.get(key);
@@ -138,7 +138,7 @@ function boundsOf(nodes: readonly SchemaNode[], isWhole: boolean): NumberBounds 
   return { isInteger, min, max, multipleOf };
 }
 
-/** Runs what reads a part of the request: its faults are there. */
+/** Runs a parser of a part of the request, and adds the part's path to its errors. */
 export function at<T>(param: string, read: () => T): T {
   try {
     return read();

@@ -1,5 +1,5 @@
 /**
- * What an answer must look like: plain data that crosses between threads, made from requests.
+ * The format of an answer: plain data, made from a request and sent between threads.
  *
  * @module
  */
@@ -11,7 +11,7 @@ export type GrammarSpec =
     readonly kind: "json_schema";
     /** An object or a boolean, of any draft. */
     readonly schema: unknown;
-    /** Where the schema stands in the request, for messages: `response_format.json_schema.schema`. */
+    /** The schema's path in the request, for messages: `response_format.json_schema.schema`. */
     readonly param: string;
   }
   /** Any JSON object. */
@@ -24,7 +24,7 @@ export type GrammarSpec =
   | { readonly kind: "text"; readonly text: string }
   /** One of these texts. */
   | { readonly kind: "choice"; readonly choices: readonly string[] }
-  /** One after the other. */
+  /** These in sequence. */
   | { readonly kind: "sequence"; readonly items: readonly GrammarSpec[] }
   /** One of these. */
   | { readonly kind: "any_of"; readonly options: readonly GrammarSpec[] }
@@ -36,13 +36,13 @@ export type GrammarSpec =
     readonly max?: number | undefined;
   }
   /**
-   * Any text, other special tokens included, up to and with the first of these endings: thought until `</think>`. What
-   * is `then` follows it.
+   * Any text, other special tokens included, up to and with the first of these endings: thought until `</think>`.
+   * `then` follows it.
    */
   | { readonly kind: "until"; readonly ending: string }
   /**
-   * Any text, which binds nothing before one of the triggers comes: the text after a trigger must match what stands
-   * beside it, and is free again behind that. The answer may end wherever it is free. (Strict tools with `auto`.)
+   * Free text until one of the triggers: the text after a trigger must match its grammar, then it is free again. The
+   * answer may end wherever it is free. (Strict tools with `auto`.)
    */
   | {
     readonly kind: "lazy";

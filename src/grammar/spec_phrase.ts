@@ -1,5 +1,5 @@
 /**
- * From what a request wants an answer to look like to the rules of a grammar.
+ * From the format that a request wants to the rules of a grammar.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import type { GrammarSpec } from "./spec.ts";
 
 type Lazy = Extract<GrammarSpec, { kind: "lazy" }>;
 
-/** Adds what an answer must look like to the rules. @throws {GrammarError} when it cannot be enforced. */
+/** Adds the format of an answer to the rules. @throws {GrammarError} when it cannot be enforced. */
 export function specPhrase(spec: GrammarSpec, rules: Rules, tokens: GrammarTokens): Phrase {
   const read = (inner: GrammarSpec) => specPhrase(inner, rules, tokens);
   const { expressions } = rules;
@@ -86,7 +86,7 @@ function specialTokenAt(
   return found;
 }
 
-/** Any text up to a trigger, and what must follow it: once, or as often as triggers come. */
+/** Free text up to a trigger and what must follow it: once, or repeatedly. */
 function lazyPhrase(
   triggers: readonly { readonly text: string; readonly then: Phrase }[],
   { rules, tokens }: { readonly rules: Rules; readonly tokens: GrammarTokens },

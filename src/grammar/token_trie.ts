@@ -1,5 +1,5 @@
 /**
- * The tokens of a vocabulary by their bytes, as a tree in the order of a walk through it.
+ * The tokens of a vocabulary as a trie of bytes, stored in depth-first order.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 /** Work that pauses wherever it yields. */
 export type Pieces<Result> = Generator<void, Result, void>;
 
-/** A fraction of a millisecond's work. */
+/** A slice of work, a fraction of a millisecond. */
 export const TOKENS_A_PIECE = 128;
 
 type Token = readonly [id: number, bytes: Uint8Array];
@@ -16,7 +16,7 @@ export class TokenTrie {
   /** Of the first tokens with some bytes, and of each the next with the same; -1 for none. */
   readonly #tokens: Int32Array;
   readonly #sameAs: Int32Array;
-  /** By node: its byte, its depth from 1, the node behind its subtree. */
+  /** By node: its byte, its depth from 1, the node after its subtree. */
   readonly #bytes: Uint8Array;
   readonly #depths: Uint16Array;
   readonly #ends: Int32Array;
@@ -89,7 +89,7 @@ export class TokenTrie {
   }
 }
 
-/** By their bytes; those of the same two first bytes in a piece. */
+/** Sorted by their bytes; yields after each group with the same first two bytes. */
 function* sortTokens(tokens: readonly Token[]): Pieces<Token[]> {
   const groups = new Map<number, { token: Token; key: string }[]>();
   for (const [i, token] of tokens.entries()) {

@@ -1,8 +1,8 @@
 /**
- * A model's tokens, ordered so that those which a grammar allows are found without trying each.
+ * A model's tokens, ordered so that those allowed by a grammar are found without testing each.
  *
  * Most tokens are plain: whole characters that may stand in a JSON string as they are. Inside a string, which is where
- * most of an answer is made, all of them are allowed, or all up to some length; the rest of the vocabulary is small.
+ * most of an answer is made, all of them, or all up to some length, are allowed; the rest of the vocabulary is small.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { GrammarTokens } from "./grammar.ts";
 import { ANY_TOKEN } from "./rules.ts";
 import { type Pieces, TOKENS_A_PIECE, TokenTrie } from "./token_trie.ts";
 
-/** Plain tokens of more characters are looked at one by one. */
+/** Plain tokens of more characters are tested one by one. */
 const MAX_PLAIN_CHARS = 64;
 
 interface VocabularyParts {
@@ -48,7 +48,7 @@ export class Vocabulary {
     );
   }
 
-  /** Reads a model's tokens, in pieces: a large vocabulary takes a second, and whoever reads it has other things to do. */
+  /** Reads a model's tokens in slices: a large vocabulary takes a second, and the thread has other work. */
   static *read(tokens: GrammarTokens): Pieces<Vocabulary> {
     const plain: [number, Uint8Array][] = [];
     const others: [number, Uint8Array][] = [];
@@ -92,7 +92,7 @@ function setBits(mask: Uint32Array, ids: Iterable<number>): void {
   for (const id of ids) mask[id >>> 5]! |= 1 << (id & 31);
 }
 
-/** How many characters, if all are whole and may stand in a JSON string. */
+/** Number of characters, if all are complete and may appear unescaped in a JSON string. */
 function countPlainChars(bytes: Uint8Array): number | undefined {
   let count = 0;
   for (let i = 0; i < bytes.length; count++) {
@@ -111,7 +111,7 @@ function countPlainChars(bytes: Uint8Array): number | undefined {
   return count;
 }
 
-/** How many plain characters may follow, whichever they are; `undefined` when that depends on them. */
+/** How many plain characters may follow, regardless of which; `undefined` when that depends on them. */
 function countPlainSteps(frontiers: Frontiers, start: Frontier): number | undefined {
   let frontier = start;
   for (let count = 0; count < MAX_PLAIN_CHARS; count++) {
@@ -151,7 +151,7 @@ function plainStep(frontiers: Frontiers, frontier: Frontier): Frontier | null | 
   const seen = new Set<string>();
   for (const { lead, from, to, rest } of LEADS) {
     const inside = frontiers.step(frontier, lead);
-    // Leads of one class, with the same range behind them, are alike.
+    // First bytes of one class, with the same range after them, are alike.
     const key = `${frontier.classes.of[lead]},${from},${to},${rest}`;
     if (seen.has(key)) continue;
     seen.add(key);

@@ -1,5 +1,5 @@
 /**
- * The keys that callers show, each with a label by which the log names it.
+ * API keys, each with a label that names it in the log.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { HearthError } from "../errors.ts";
 /**
  * Checks a request's key: its bearer token, or `x-api-key`.
  *
- * @returns the key's label; `undefined` where no key is wanted.
+ * @returns the key's label; `undefined` if no key is required.
  * @throws {HearthError} `invalid_api_key` when keys are set and the request shows none of them.
  */
 export function checkApiKey(request: Request, apiKeys: readonly ApiKey[]): string | undefined {
@@ -36,14 +36,14 @@ function shownKey({ headers }: Request): string | undefined {
     headers.get("x-api-key") ?? undefined;
 }
 
-/** All are compared, so that the time taken does not tell which. */
+/** Compares all keys, so that the time taken does not reveal which one matched. */
 function findKey(shown: string | undefined, apiKeys: readonly ApiKey[]): ApiKey | undefined {
   if (shown === undefined) return undefined;
   const given = digest(shown);
   return apiKeys.filter(({ key }) => timingSafeEqual(given, digest(key)))[0];
 }
 
-/** Both sides hashed, so that their lengths do not show either. */
+/** Both sides are hashed, so that their lengths are not revealed either. */
 function digest(text: string): Uint8Array {
   return createHash("sha256").update(text).digest();
 }

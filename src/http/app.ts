@@ -37,7 +37,7 @@ import { speechRoute } from "./speech.ts";
 import { transcriptionsRoutes } from "./transcriptions.ts";
 import { voicesRoute } from "./voices.ts";
 
-/** nginx's number for a client that went away before it was answered; nobody receives it. */
+/** nginx's status for a client that disconnected before the answer; nobody receives it. */
 const CLIENT_GONE = 499;
 
 const MAX_SHOWN_PATH = 100;
@@ -114,13 +114,13 @@ function addRoutes(app: Hono<Env>, routes: readonly Route[]): void {
   }
 }
 
-/** Paths with doubled slashes, or one at their end, are meant as the paths without them. */
+/** Removes doubled and trailing slashes from a path. */
 function plainPath(request: Request): string {
   const { pathname } = new URL(request.url);
   return pathname.replace(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "");
 }
 
-/** Says what there is in place of a path that there is not. */
+/** The error for an unknown path, with the nearest known ones. */
 function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   const paths = new Set(routes.filter(({ operation }) => operation).map(({ path }) => path));
   const prefix = call.req.path.startsWith("/v1/") ? "/v1" : "";
@@ -129,12 +129,12 @@ function explainNoEndpoint(call: Call, routes: readonly Route[]): string {
   return `There is no endpoint ${call.req.method} ${shownPath(call)}; see /docs.${hint}`;
 }
 
-/** A request's path as messages and log lines have it: what a client sends does not come back at any length. */
+/** A request's path for messages and log lines, shortened. */
 function shownPath({ req: { path } }: Call): string {
   return path.length <= MAX_SHOWN_PATH ? path : `${path.slice(0, MAX_SHOWN_PATH)}…`;
 }
 
-/** Gives each request an id, and takes note of it when it is answered. */
+/** Gives each request an id, and logs it when it is answered. */
 function identify(
   metrics: ServerMetrics,
   { spans }: Pick<AppDeps, "spans">,
@@ -144,7 +144,7 @@ function identify(
     const proposed = call.req.header("x-request-id") ?? "";
     const requestId = SANE_REQUEST_ID.test(proposed) ? proposed : crypto.randomUUID();
     call.set("requestId", requestId);
-    // Counted from its head on: a body that is slow to come is a request too.
+    // Counted from its headers on, so that slow uploads count too.
     const isWork = call.req.method === "POST" && !bothPaths("/shutdown").includes(call.req.path);
     if (isWork) metrics.begin(call.env.completed);
     await next();
@@ -155,7 +155,7 @@ function identify(
       const { method, raw: { signal } } = call.req;
       const route = call.get("route") ?? "none";
       const seconds = (performance.now() - startMs) / 1000;
-      // Also of a stream that was begun with a status of its own.
+      // Also for a stream whose status was sent before.
       const ending = signal.aborted ? CLIENT_GONE : status;
       metrics.observe({ route, method, status: ending, seconds });
       const work = workOf(signal);
@@ -177,14 +177,14 @@ function identify(
   };
 }
 
-/** What the log says of a request that was not done: enough to find the fault by, and nothing of what was sent. */
+/** The log fields of a failed request: enough to find the cause, nothing of its content. */
 function refusalOf({ error }: Call): { code?: string; param?: string | undefined } {
   if (error === undefined) return {};
   const { kind, param } = HearthError.from(error);
   return { code: kind, param };
 }
 
-/** Turns away who may not ask, and answers the browser that asks first whether a page may. */
+/** Rejects requests that are not allowed, and answers CORS preflights. */
 function guard({ settings }: AppDeps): MiddlewareHandler<Env> {
   return async (call, next) => {
     checkHost(call.req.raw, settings);
@@ -208,7 +208,7 @@ function preflightAnswer(call: Call): Response {
   });
 }
 
-/** Everything but health, which monitors ask without knowing the key, and the page, which asks people for it. */
+/** All but health, which monitors call without a key, and the page, which asks the user for it. */
 function requireApiKey({ settings }: AppDeps): MiddlewareHandler<Env> {
   return async (call, next) => {
     const { path, raw } = call.req;
@@ -225,7 +225,7 @@ function answerError(thrown: unknown, call: Call): Response {
     return new Response(null, { status: CLIENT_GONE });
   }
   const error = HearthError.from(thrown);
-  // What came from the worker as a HearthError has been logged there.
+  // A HearthError from the worker has been logged there.
   if (error !== thrown) {
     log.error("a request failed", { requestId, path: call.req.path, error: thrown });
   }

@@ -13,12 +13,12 @@ import { TextMeter } from "./text_meter.ts";
 const MIB = 1024 * 1024;
 const PACE_CHECK_MS = 1_000;
 
-/** What a request body may be. */
+/** Limits of a request body. */
 export interface BodyLimits {
   readonly maxBytes: number;
   /** Of these, bytes that are not media. */
   readonly maxTextBytes: number;
-  /** Arrays and objects within one another. */
+  /** Nesting depth of arrays and objects. */
   readonly maxDepth: number;
   /** Values in all its arrays and objects. */
   readonly maxValues: number;
@@ -34,7 +34,7 @@ export interface BodyLimits {
   readonly budget: BodyBudget;
 }
 
-/** The specification's limits, and times that a slow but honest client keeps. */
+/** The specification's limits, and timeouts that slow but honest clients meet. */
 export const BODY_LIMITS: BodyLimits = {
   maxBytes: 100 * MIB,
   maxTextBytes: 5 * MIB,
@@ -76,7 +76,7 @@ export async function readJson(
 }
 
 /**
- * Refuses bodies that come packed: a few of their bytes could stand for more than any limit.
+ * Refuses compressed bodies: a few bytes could expand beyond any limit.
  *
  * @throws {HearthError} `unsupported_media_type`.
  */
@@ -159,7 +159,7 @@ export async function* readInTime(
   let fault: HearthError | undefined;
   const giveUp = (error: HearthError) => {
     fault = error;
-    // A cancelled body makes the pending read come back empty.
+    // Cancelling a body resolves the pending read without a chunk.
     reader.cancel().catch(() => {});
   };
   const totalTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxTotalMs);

@@ -1,5 +1,5 @@
 /**
- * Memory of the bodies that are being read, all requests together.
+ * Memory of the bodies being read, over all requests.
  *
  * @module
  */
@@ -21,7 +21,7 @@ export class BodyBudget {
     return this.#numBytes;
   }
 
-  /** Whether so much is held that slow bodies have to hurry. */
+  /** Whether memory is short, so that a higher rate is required. */
   get isShort(): boolean {
     return this.#numBytes > this.#maxBytes / 2;
   }

@@ -1,10 +1,10 @@
 /**
- * How fast a body has to come to keep the memory that it holds.
+ * The least rate at which a body must arrive to keep the memory that it holds.
  *
  * @module
  */
 
-/** A body that holds less harms nobody, however slow it is. */
+/** Smaller bodies may be arbitrarily slow. */
 const HARMLESS_BYTES = 64 * 1024;
 
 /** Bytes that must come within a window. */
@@ -28,13 +28,13 @@ export class BodyPace {
     this.#windowStartMs = nowMs;
   }
 
-  /** Some bytes came. */
+  /** Records received bytes. */
   add(numBytes: number): void {
     this.#numBytes += numBytes;
     this.#bytesInWindow += numBytes;
   }
 
-  /** Whether the body is too slow at `nowMs`. To be asked every second or so. */
+  /** Whether the body is too slow at `nowMs`. Call it about every second. */
   isTooSlow(nowMs: number, { isShort }: { readonly isShort: boolean }): boolean {
     const { windowMs, minBytes } = isShort ? URGENT : EASY;
     if (nowMs - this.#windowStartMs < windowMs) return false;

@@ -1,12 +1,12 @@
 /**
- * Puts chunks together as they come.
+ * Joins chunks as they arrive.
  *
  * @module
  */
 
 const FIRST_BYTES = 1024;
 
-/** A buffer that grows; with the right expectation, it never has to. */
+/** A buffer that grows; given the right expected size, it never has to. */
 export class ByteCollector {
   #bytes: Uint8Array<ArrayBuffer>;
   #length = 0;
@@ -30,7 +30,7 @@ export class ByteCollector {
     this.#length = length;
   }
 
-  /** The bytes, which are the caller's; the collector is of no further use. */
+  /** The bytes, owned by the caller; the collector must not be used afterwards. */
   finish(): Uint8Array<ArrayBuffer> {
     return this.#bytes.subarray(0, this.#length);
   }

@@ -33,13 +33,13 @@ const DONE = formatEvent("[DONE]");
 /** What the answer depends on besides the events. */
 export interface AnswerOptions {
   readonly head: CompletionHead;
-  /** Whether thought is shown. */
+  /** Whether reasoning is included. */
   readonly showsReasoning: boolean;
-  /** Whether a call is shown in the older form, as the one `function_call`. */
+  /** Whether a call is reported in the older form, as `function_call`. */
   readonly wantsFunctionCall: boolean;
 }
 
-/** What a choice has come to. */
+/** A choice so far. */
 class ChoiceParts {
   text = "";
   reasoning = "";
@@ -78,18 +78,18 @@ class ChoiceParts {
 type DeltaEvent = Extract<ChatEvent, { type: "delta" }>;
 
 /**
- * Reads all events and puts the completion together.
+ * Reads all events and builds the completion.
  *
  * @throws {HearthError} the one of an error event.
  */
 export async function completeChat(
   events: AsyncIterable<ChatEvent>,
   options: AnswerOptions & {
-    /** Choices asked for. */
+    /** Number of choices. */
     readonly n: number;
-    /** Whether log-probabilities were asked for. */
+    /** Whether log-probabilities are wanted. */
     readonly hasLogprobs: boolean;
-    /** How many of the most likely to show with each token of the prompt; nothing of it where absent. */
+    /** How many of the most likely to report with each token of the prompt; none of the prompt if absent. */
     readonly numPromptTop?: number | undefined;
   },
 ): Promise<ChatCompletion> {
@@ -127,11 +127,11 @@ export async function completeChat(
   throw new HearthError("inference_failed", "The model ended this request without a result.");
 }
 
-/** Makes of each event what the client reads of it, in the order in which they come. */
+/** Formats each event for the client, in order. */
 export function createChatFormat(
   options: AnswerOptions & {
     readonly includeUsage: boolean;
-    /** Told of an error event, which the client sees as the last of its stream. */
+    /** Called with an error event, the last of the client's stream. */
     readonly onError: (error: HearthError) => void;
   },
 ): (event: ChatEvent) => string {
@@ -162,7 +162,7 @@ export function createChatFormat(
       case "delta": {
         const delta = deltaOf(event, options);
         const { logprobs } = event;
-        // Thought that is not shown leaves nothing to write.
+        // Hidden reasoning leaves nothing to write.
         if (Object.keys(delta).length === 0 && logprobs === undefined) return "";
         return write(event.index, { delta, logprobs });
       }
@@ -199,7 +199,7 @@ function deltaOf(
   };
 }
 
-/** The first of a call names it; its arguments follow. */
+/** The first delta of a call has its name; its arguments follow. */
 function toolCallDelta({ index, id, name, arguments: json }: ToolCallDelta) {
   return {
     index,

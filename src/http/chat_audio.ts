@@ -1,5 +1,6 @@
 /**
- * Speech recognition by way of a chat: a message's audio part is the recording, the transcript is the completion.
+ * Speech recognition through the chat endpoint: a message's audio part is the recording, the transcript is the
+ * completion.
  *
  * @module
  */
@@ -20,8 +21,7 @@ export interface AudioChatOptions extends ChatTaskOptions {
 }
 
 /**
- * Has the audio part of the last user message written down. Text parts are passed over: a recogniser takes no
- * instructions.
+ * Transcribes the audio part of the last user message. Text parts are ignored: a recogniser takes no instructions.
  *
  * @throws {HearthError} `invalid_value` unless the message has one audio part; `unsupported_by_model` for other media;
  * `invalid_media`.
@@ -52,7 +52,7 @@ export async function transcribeChat(
   return new TranscriptAsChat(session.stream(task, { signal }));
 }
 
-/** Shows a transcription's events as those of a chat. */
+/** Converts a transcription's events to those of a chat. */
 class TranscriptAsChat implements TaskEvents<ChatEvent> {
   readonly #events: TaskStream<TranscribeEvent>;
   readonly #ready: ChatEvent[] = [];

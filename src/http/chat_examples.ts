@@ -1,5 +1,5 @@
 /**
- * Chat requests that the API's description shows: each is answered as it stands by the built-in model that it names.
+ * Example chat requests of the API's description; each works as written with the built-in model that it names.
  *
  * @module
  */

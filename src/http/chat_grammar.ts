@@ -1,5 +1,5 @@
 /**
- * From the fields that say what an answer must look like to the grammar of the task.
+ * From the structured-output fields of a request to the grammar of the task.
  *
  * @module
  */
@@ -13,9 +13,9 @@ interface Found {
 }
 
 /**
- * What the answer must look like; `undefined` where anything may come.
+ * The format of the answer; `undefined` if it is free.
  *
- * @throws {HearthError} `invalid_value` when two fields say it, or a schema's text is no JSON.
+ * @throws {HearthError} `invalid_value` when two fields set it, or a schema's text is not JSON.
  */
 export function grammarOf(request: ChatRequest): GrammarSpec | undefined {
   const found = [...responseFormats(request), ...structuredOutputs(request), ...others(request)];
@@ -99,7 +99,7 @@ function grammarAt(text: string, param: string): Found {
   return { param, spec: { kind: "gbnf", text, param } };
 }
 
-/** Deeper values may not cross to the worker: copying them takes the stack. */
+/** Deeper values cannot be sent to the worker: copying them overflows the stack. */
 const MAX_DEPTH = 500;
 
 /** @throws {HearthError} `invalid_value` when a schema is too deep. */

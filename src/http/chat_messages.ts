@@ -59,7 +59,7 @@ function partsOf({ content, refusal }: RequestMessage): readonly ContentPart[] {
   return refusal ? [{ type: "refusal", refusal }] : [];
 }
 
-/** The older form of a call has no id: a function has one call at a time. */
+/** The older form of a call has no id: there is one call of a function at a time. */
 function idOfFunction(name: string | null | undefined): string {
   return `call_${name}`;
 }
@@ -108,7 +108,7 @@ async function readContent(
   return read.map((part) => part.type === "text" ? part.text : "").join("\n");
 }
 
-/** Adds up the media of a request: references are short, and what they name is not. */
+/** Adds up the bytes of a request's media: references are short, what they name is not. */
 class MediaMeter {
   #numBytes = 0;
 
@@ -126,7 +126,7 @@ class MediaMeter {
   }
 }
 
-/** @throws {HearthError} `unsupported_by_model` unless the model can be shown this part. */
+/** @throws {HearthError} `unsupported_by_model` unless the model takes parts of this type. */
 function requireSeeing(
   { type }: MediaPart,
   { info, param }: { readonly info: ModelInfo; readonly param: string },

@@ -11,7 +11,7 @@ import { toolOptions } from "./tool_options.ts";
 
 const MIXING_FACTOR = 0x9e3779b1;
 
-/** What a task is made with, beside the request. */
+/** What a task needs besides the request. */
 export interface ChatTaskOptions extends ReadMessagesOptions {
   readonly requestId: string;
 }
@@ -79,7 +79,7 @@ export function generationOptions(request: ChatRequest): GenerationOptions {
   };
 }
 
-/** 64 bits to 32; what fits into 32 stays as it is. */
+/** Folds 64 bits to 32; a value of 32 bits is unchanged. */
 function foldSeed(seed: number): number {
   const bits = BigInt.asUintN(64, BigInt(seed));
   const low = Number(bits & 0xffff_ffffn);

@@ -1,5 +1,5 @@
 /**
- * What begins every answer in the form of a chat completion.
+ * The fields at the start of every chat completion.
  *
  * @module
  */

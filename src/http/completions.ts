@@ -1,5 +1,5 @@
 /**
- * `POST /completions`: text that goes on, without a chat template.
+ * `POST /completions`: text continued without a chat template.
  *
  * @module
  */
@@ -49,7 +49,7 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   session.requireRoom();
   const body = await readJson(call.req.raw, deps.bodyLimits);
   const request = parseRequest(CompletionsRequest, body);
-  // What else completions have in common with chats; these two are theirs.
+  // All other fields are shared with chats.
   const { echo: _, best_of: __, ...common } = body as Record<string, unknown>;
   requireServed(common);
   const info = session.requireReady();
@@ -97,7 +97,7 @@ function completionTask(
     messages: [],
     n: numToGenerate,
     max_tokens: maxTokens ?? DEFAULT_MAX_TOKENS,
-    // The best are told by their log-probabilities.
+    // The best are chosen by their log-probabilities.
     logprobs: hasLogprobs || numToGenerate > (request.n ?? 1),
     prompt_logprobs: ofPrompt.length > 0 ? Math.max(...ofPrompt) : undefined,
     top_logprobs: logprobs ?? undefined,

@@ -12,13 +12,13 @@ import { formatEvent } from "./sse.ts";
 type Choice = TextCompletion["choices"][number];
 type Delta = Extract<ChatEvent, { type: "delta" }>;
 
-/** What of a prompt its choices begin with. */
+/** The part of a prompt that its choices begin with. */
 interface Beginning {
   text: string;
   tokens: readonly PromptToken[];
 }
 
-/** Puts completions of several prompts together, or their chunks. */
+/** Merges completions of several prompts, or their chunks. */
 export class CompletionBuilder {
   readonly #request: CompletionsRequest;
   readonly #head: Pick<TextCompletion, "id" | "object" | "created" | "model">;
@@ -99,7 +99,7 @@ export class CompletionBuilder {
     return { ...this.#head, choices, usage: this.#usageObject() };
   }
 
-  /** How many are generated, of which the best are given. */
+  /** How many are generated, of which the best are returned. */
   get #numPerPrompt(): number {
     return choicesToGenerate(this.#request);
   }
@@ -132,7 +132,7 @@ export class CompletionBuilder {
     return piece;
   }
 
-  /** The piece of a choice before what was generated: empty, or the prompt where it is the first and is asked for. */
+  /** The piece of a choice before the generated text: empty, or the prompt with `echo`. */
   #begin(choice: Choice, from: number): Choice {
     const { echo, logprobs, prompt_logprobs: top } = this.#request;
     const piece = this.#newChoice(choice.index);
@@ -194,7 +194,7 @@ function addPrompt(
   all.text_offset.push(...offsetsIn(text, tokens));
   for (const { token, logprob, top } of tokens) {
     all.tokens.push(token);
-    // JSON has no infinity; OpenAI's stand-in for it.
+    // JSON has no infinity; OpenAI writes this instead.
     all.token_logprobs.push(logprob === undefined ? null : Math.max(logprob, -9999));
     all.top_logprobs.push(logprob === undefined ? null : topOf(top.slice(0, numTop)));
   }
@@ -207,7 +207,7 @@ function topOf(top: readonly { readonly token: string; readonly logprob: number 
 const encoder = new TextEncoder();
 const SPACE = 0x20;
 
-/** Where tokens begin in their text, UTF-16; those that are no part of it, such as one for its beginning, have no width. */
+/** Offsets of tokens in their text, in UTF-16 units; special tokens have no width. */
 function offsetsIn(text: string, tokens: readonly PromptToken[]): number[] {
   const bytes = encoder.encode(text);
   let at = 0;

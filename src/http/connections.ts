@@ -1,5 +1,5 @@
 /**
- * The open connections of a server: how many there may be, and which of them give way.
+ * The open connections of a server: how many there may be, and which are closed first.
  *
  * @module
  */
@@ -9,21 +9,21 @@ import { errorAnswer } from "../api/error_body.ts";
 import { HearthError } from "../errors.ts";
 import { formatAnswer } from "./malformed.ts";
 
-/** Descriptors that are not for connections: the model's files, threads, libraries, and those of answers under way. */
+/** Descriptors reserved for other uses: the model's files, threads, libraries, and answers in progress. */
 const RESERVED_DESCRIPTORS = 96;
-/** What node:http asks for. */
+/** node:http's default backlog. */
 const MAX_BACKLOG = 511;
 
-/** What is known of the open connections, for `/metrics`. */
+/** Connection counts for `/metrics`. */
 export interface ConnectionFigures {
   open: number;
-  /** Turned away, or closed while idle, because there were too many. */
+  /** Refused, or closed while idle, because there were too many. */
   refused: number;
-  /** Times that the server listened again because nothing reached it any more. */
+  /** Times the listener was replaced because it accepted nothing any more. */
   restarts: number;
 }
 
-/** Figures of a server that has not begun to listen. */
+/** Counts of a server that does not listen yet. */
 export function newConnectionFigures(): ConnectionFigures {
   return { open: 0, refused: 0, restarts: 0 };
 }
@@ -31,13 +31,14 @@ export function newConnectionFigures(): ConnectionFigures {
 /** How many connections there may be. */
 export interface ConnectionLimits {
   readonly maxConnections: number;
-  /** Connections that the system keeps for the server until it takes them. */
+  /** The listen backlog: connections that the system keeps until they are accepted. */
   readonly backlog: number;
 }
 
 /**
  * As many connections as `wanted`, or fewer where the process may not open so many files: a server that runs out of
- * descriptors hears nobody any more. It takes all that wait at once, before it can close any: there is room for them.
+ * descriptors accepts nothing any more. It accepts the whole backlog at once, before it can close any, so there must be
+ * room for that.
  */
 export function limitConnections(
   wanted: number,
@@ -49,7 +50,7 @@ export function limitConnections(
   return { maxConnections: Math.max(1, Math.min(wanted, maxFiles - reserved)), backlog };
 }
 
-/** Files that this process may have open; `undefined` where the system does not tell. */
+/** Most files that this process may have open; `undefined` if unknown. */
 function readDescriptorLimit(): number | undefined {
   try {
     const limits = Deno.readTextFileSync("/proc/self/limits");
@@ -60,7 +61,7 @@ function readDescriptorLimit(): number | undefined {
   }
 }
 
-/** Keeps count of the connections of one or several servers that take turns on a port. */
+/** Counts the connections of one or several servers that listen on a port in turn. */
 export class Connections {
   readonly #max: number;
   readonly #figures: ConnectionFigures;

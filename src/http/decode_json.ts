@@ -4,7 +4,7 @@
  * @module
  */
 
-/** @throws {SyntaxError} that says why there is no value. */
+/** @throws {SyntaxError} with the reason. */
 export function decodeJson(bytes: Uint8Array): unknown {
   let text: string;
   try {

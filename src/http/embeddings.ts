@@ -9,7 +9,7 @@ import type { TextInput } from "../models/task.ts";
 import type { AppDeps, Call, Route } from "./route.ts";
 import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
-/** Texts to vectors. */
+/** The endpoint. */
 export function embeddingsRoute(deps: AppDeps): Route {
   return {
     method: "POST",
@@ -52,7 +52,7 @@ function listInputs(input: EmbeddingRequest["input"]): readonly TextInput[] {
   return typeof input[0] === "number" ? [input as number[]] : input as string[] | number[][];
 }
 
-/** A JSON answer from its pieces; other requests are answered between those of a large one. */
+/** A JSON answer written in pieces; other requests run between the pieces of a large one. */
 function jsonOf(pieces: Generator<string>): Response {
   const first = pieces.next().value!;
   const second = pieces.next();

@@ -1,5 +1,5 @@
 /**
- * Who may talk to the server: the Host a request names, the Origin it comes from.
+ * Checks the Host and the Origin of requests.
  *
  * @module
  */
@@ -15,9 +15,9 @@ export type GuardSettings = Pick<
 >;
 
 /**
- * Refuses requests meant for another host, so that a web page cannot reach a server on this machine through
- * a name of its own that it lets point here (DNS rebinding). Once --allowed-host is given, only those it names and
- * loopback names are served, whatever the address.
+ * Refuses requests meant for another host, so that a web page cannot reach a server on this machine through a name of
+ * its own that resolves to it (DNS rebinding). Once --allowed-host is given, only those it names and loopback names are
+ * served, whatever the address.
  *
  * @throws {HearthError} `forbidden`.
  */
@@ -26,7 +26,7 @@ export function checkHost(request: Request, settings: GuardSettings): void {
   const { allowedHosts } = settings;
   if (isLoopback(name) || allowedHosts.some((allowed) => allowed.toLowerCase() === name)) return;
   const isOpen = !isLoopback(settings.host) && allowedHosts.length === 0;
-  // No page is served under an address but this server's own, nor under the name of this machine in its network.
+  // Pages cannot rebind an IP address, nor this machine's own name.
   if (isOpen && (isAddress(name) || isOwnName(name))) return;
   throw new HearthError(
     "forbidden",
@@ -39,7 +39,7 @@ function isAddress(name: string): boolean {
   return isIP(name.replace(/^\[|\]$/g, "")) !== 0;
 }
 
-/** `box`, `box.local`, and what the machine itself says it is called. */
+/** `box`, `box.local`, and the machine's own host name. */
 function isOwnName(name: string): boolean {
   const own = Deno.hostname().toLowerCase();
   return name === own || name === `${own}.local` || name === own.split(".")[0];

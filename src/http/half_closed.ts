@@ -1,5 +1,5 @@
 /**
- * Clients that close their sending half once they have asked (`shutdown(SHUT_WR)`), and still read the answer.
+ * Clients that half-close the connection after the request (`shutdown(SHUT_WR)`), and still read the answer.
  *
  * @module
  */
@@ -7,16 +7,15 @@ import type { Server, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 
 /**
- * A client that has closed its sending half looks like one that is gone. Whether it still reads shows when something is
- * sent to it: to one that is gone the second write fails. So it is sent interim answers (RFC 9110, 15.2), which
- * clients pass over.
+ * A half-closed client looks like one that is gone. Only writing tells them apart: to a client that is gone the second
+ * write fails. So interim responses (RFC 9110, 15.2) are sent, which clients ignore.
  */
 const PROBE_AFTER_MS = [0, 100, 500, 2_000];
 const PROBE_EVERY_MS = 5_000;
 
-/** Has `server` answer half-closed clients, and drop those that are gone. */
+/** Makes `server` answer half-closed clients, and drop those that are gone. */
 export function allowHalfClosed(server: Server): void {
-  // Node's own switch, which its types leave out.
+  // Node's own option, missing from its types.
   (server as Server & { httpAllowHalfOpen: boolean }).httpAllowHalfOpen = true;
   server.on("connection", (socket: Socket) => {
     socket.once("end", () => {
@@ -29,7 +28,7 @@ export function allowHalfClosed(server: Server): void {
     answers.set(socket, outgoing);
     let timer: ReturnType<typeof setTimeout> | undefined;
     const probe = (round: number) => {
-      // HTTP/1.0 knows no interim answers, and an answer that has begun tells by itself.
+      // HTTP/1.0 has no interim responses; once an answer has begun, its own writes fail.
       if (httpVersion === "1.0") return void socket.destroy();
       if (!outgoing.headersSent) outgoing.writeProcessing();
       timer = setTimeout(() => probe(round + 1), PROBE_AFTER_MS[round + 1] ?? PROBE_EVERY_MS);

@@ -1,5 +1,5 @@
 /**
- * `GET /health`: is there a model that answers?
+ * `GET /health`: whether the model is ready
  *
  * @module
  */
@@ -28,7 +28,7 @@ export function healthRoute({ session, settings }: AppDeps): Route {
       const isTrusted = settings.apiKeys.length > 0
         ? showsKey(call.req.raw, settings.apiKeys)
         : isLocal(call.req.raw, call.env, settings);
-      // Why a model cannot be loaded tells of this machine's files.
+      // The reason for a failed load may contain this machine's paths.
       if (session.state.phase === "failed" && !isTrusted) throw notLoaded();
       session.requireReady();
       return call.json({ status: "ok" });

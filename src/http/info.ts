@@ -1,5 +1,5 @@
 /**
- * `GET /info`: what is loaded and what it runs on, for the web page and for people.
+ * `GET /info`: the loaded model and its device, for the web page and for users.
  *
  * @module
  */

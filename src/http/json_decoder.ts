@@ -1,21 +1,21 @@
 /**
- * Decodes JSON bodies, large ones on a thread of their own: meanwhile the server's thread answers others.
+ * Decodes JSON bodies, large ones on a thread of their own so that the server's thread stays responsive.
  *
  * @module
  */
 import { decodeJson } from "./decode_json.ts";
 import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
 
-/** Decoding so much takes a few milliseconds. */
+/** Decoding this many bytes takes a few milliseconds. */
 const MAX_OWN_BYTES = 256 * 1024;
 
 /** Started with the first large body, and kept. */
 let thread: JsonThread | undefined;
 
 /**
- * The value of a body; its bytes are gone after it.
+ * The value of a body, whose bytes are transferred.
  *
- * @throws {SyntaxError} that says why there is none.
+ * @throws {SyntaxError} with the reason.
  */
 export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
   if (bytes.length <= MAX_OWN_BYTES) return decodeJson(bytes);
@@ -25,10 +25,10 @@ export async function decodeBody(bytes: Uint8Array<ArrayBuffer>): Promise<unknow
 
 class JsonThread {
   readonly #worker = new Worker(new URL("./json_thread.ts", import.meta.url), { type: "module" });
-  /** Of those who wait for an answer. */
+  /** Pending requests by id. */
   readonly #rejects = new Set<(error: Error) => void>();
 
-  /** @param onDeath the thread decodes nothing more. */
+  /** @param onDeath called when the thread has died. */
   constructor(onDeath: () => void) {
     this.#worker.onerror = (event) => {
       event.preventDefault();

@@ -1,5 +1,5 @@
 /**
- * What crosses between the server's thread and the one that decodes JSON.
+ * Messages between the server's thread and the one that decodes JSON.
  *
  * @module
  */
@@ -8,11 +8,11 @@
 export interface ToJsonThread {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /**
-   * For the answer alone: of what comes from a thread itself Deno holds the bytes of the largest, which may be a hundred
-   * megabytes, as long as the thread lives.
+   * A port for one answer: for messages on a worker itself Deno keeps a buffer of the largest one, perhaps a hundred
+   * megabytes, as long as the worker lives.
    */
   readonly port: MessagePort;
 }
 
-/** Its value, or why it has none. */
+/** Its value, or the error. */
 export type FromJsonThread = { readonly value: unknown } | { readonly why: string };

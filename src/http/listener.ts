@@ -1,6 +1,6 @@
 /**
- * Listens on a port, and goes on listening: a listener that ran out of file descriptors accepts nothing ever again,
- * without an error (Deno 2.9), while the system goes on to take connections for it. Only a new one helps.
+ * Keeps a port listening: a listener that ran out of file descriptors never accepts again, without an error (Deno 2.9),
+ * while the system still queues connections for it. Only a new listener helps.
  *
  * @module
  */
@@ -14,16 +14,16 @@ import { answerMalformed } from "./malformed.ts";
 
 /** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
 const KEEP_ALIVE_MS = 75_000;
-/** Until the head of a connection's first request is there. */
+/** Timeout for the headers of a connection's first request. */
 const FIRST_HEAD_MS = 20_000;
 const HEAD_CHECK_MS = 2_000;
 const PROBE_EVERY_MS = 1_000;
 const PROBE_TIMEOUT_MS = 1_000;
-/** A timer that fires so much later than it was to tells that the thread was busy or got no CPU. */
+/** A timer that is late by this much means that the thread was busy or got no CPU. */
 const LATE_MS = 250;
-/** Turns of the event loop in which connections that wait behind a timer arrive. */
+/** Turns of the event loop in which connections pending behind a timer arrive. */
 const LAST_TURNS = 3;
-/** Probes in a row that are not heard of before the server listens again: the connections that wait are lost then. */
+/** Failed probes in a row before the listener is replaced, which loses the queued connections. */
 const MAX_UNHEARD = 4;
 
 const WILDCARDS: Readonly<Record<string, string>> = { "0.0.0.0": "127.0.0.1", "::": "::1" };
@@ -46,9 +46,9 @@ export interface ListenerOptions {
 export class Listener {
   readonly #options: ListenerOptions;
   readonly #connections: Connections;
-  /** The one that listens, and those before it. */
+  /** The current listener, and its predecessors. */
   readonly #servers = new Set<Server>();
-  /** Told of each connection while a probe is out. */
+  /** Called for each connection while a probe is pending. */
   #onConnection: (() => void) | undefined;
   #server: Server;
   #address: AddressInfo | undefined;
@@ -68,7 +68,7 @@ export class Listener {
     return this.#address!;
   }
 
-  /** Begins to listen. @throws {Error} with the system's `code` when the address cannot be had. */
+  /** Begins to listen. @throws {Error} with the system's `code` when the address is not available. */
   async open(): Promise<void> {
     const { host, port, backlog } = this.#options;
     await listen(this.#server, { host, port, backlog });
@@ -76,7 +76,7 @@ export class Listener {
     this.#probeLater();
   }
 
-  /** Takes no more connections. Resolves when those that there are have ended. */
+  /** Accepts no more connections. Resolves when the open ones have ended. */
   async close(): Promise<void> {
     this.#isClosing = true;
     clearTimeout(this.#timer);
@@ -123,7 +123,7 @@ export class Listener {
   /**
    * Connects to its own port.
    *
-   * @returns whether the server has heard of a connection; `undefined` where it may not have had the time to.
+   * @returns whether the server has accepted a connection; `undefined` if it may not have had the time.
    */
   async #call(): Promise<boolean | undefined> {
     const { address, port } = this.address;
@@ -134,7 +134,7 @@ export class Listener {
       for (let turn = 0; turn < LAST_TURNS; turn++) await new Promise((next) => setTimeout(next));
       heard.resolve(isLate ? undefined : false);
     }, PROBE_TIMEOUT_MS);
-    // Anybody's will do.
+    // Any connection proves it.
     this.#onConnection = () => heard.resolve(true);
     const call = this.#options.call ?? connect;
     const socket = call({ host: WILDCARDS[address] ?? address, port });
@@ -150,7 +150,7 @@ export class Listener {
 
   async #listenAgain(): Promise<void> {
     const { address, port } = this.address;
-    // That of node:http would end idle connections.
+    // node:http's own close() would end idle connections.
     if (this.#server.listening) NetServer.prototype.close.call(this.#server);
     const server = this.#createServer();
     try {
@@ -160,7 +160,7 @@ export class Listener {
       this.#options.figures.restarts++;
       log.warn("no connection reached the server; it listens again", { port });
     } catch (error) {
-      // Tried again at the next probe: there may be no descriptor for it yet.
+      // Retried at the next probe: there may be no free descriptor yet.
       this.#servers.delete(server);
       log.error("the server cannot listen again yet", { port, reason: (error as Error).message });
     }

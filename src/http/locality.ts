@@ -1,6 +1,6 @@
 /**
- * Whether a request comes from this machine. It is asked before anything that only a user of this machine may do: stop
- * the server, read files, reach private addresses.
+ * Whether a request comes from this machine. Required for what only users of this machine may do: stop the server, read
+ * files, fetch from private addresses.
  *
  * @module
  */
@@ -15,16 +15,16 @@ export function isLoopback(host: string): boolean {
     /^(::ffff:)?127(\.\d{1,3}){3}$/.test(name) || /^::ffff:7f[\da-f]{2}:[\da-f]{1,4}$/.test(name);
 }
 
-/** What proxies add to the requests that they pass on. */
+/** Headers that proxies add to forwarded requests. */
 const PROXY_HEADERS = ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 
-/** Who asks, and how. */
+/** The connection and headers of a request. */
 export type Caller = Pick<Exchange, "callerAddress" | "httpVersion">;
 
 /**
- * Whether the caller is on this machine: the connection comes from it, nothing says that a proxy passed the request on
- * (proxies speak HTTP/1.0 where nobody told them otherwise), and it is addressed to this machine. Where the connection
- * comes from a trusted proxy, the caller is whom that names in X-Forwarded-For.
+ * Whether the caller is on this machine: the connection comes from it, nothing shows that a proxy forwarded it (proxies
+ * speak HTTP/1.0 by default), and it is addressed to this machine. If the connection comes from a trusted proxy, the
+ * caller is taken from X-Forwarded-For.
  */
 export function isLocal(
   request: Request,
@@ -35,7 +35,7 @@ export function isLocal(
   const isTrusted = addressMatcher(trustedProxies);
   if (isTrusted(callerAddress)) {
     const hops = (request.headers.get("x-forwarded-for") ?? "").split(",").map((hop) => hop.trim());
-    // The last that no trusted proxy wrote of another: what stands before it anybody may have sent.
+    // The last entry not added by a trusted proxy; entries before it can be forged.
     return isLoopback(hops.findLast((hop) => !isTrusted(hop)) ?? hops[0]!);
   }
   const isPassedOn = httpVersion === "1.0" ||
@@ -43,7 +43,7 @@ export function isLocal(
   return isLoopback(callerAddress) && !isPassedOn;
 }
 
-/** The host that a request names, without port; empty where that is no host. */
+/** The host that a request names, without port; empty if invalid. */
 export function hostNameOf(request: Request): string {
   return URL.parse(`http://${hostOf(request)}`)?.hostname ?? "";
 }

@@ -1,5 +1,5 @@
 /**
- * Answers to what never becomes a request: bytes that are not HTTP, a head that is too long or does not come.
+ * Answers to what never becomes a request: bytes that are not HTTP, headers that are too long or incomplete.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { errorAnswer } from "../api/error_body.ts";
 import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 
-/** Has `server` answer them as all else that is wrong. */
+/** Makes `server` answer them with the usual error body. */
 export function answerMalformed(server: Server): void {
   const answers = new WeakMap<Duplex, ServerResponse>();
   server.on("request", ({ socket }, outgoing) => {
@@ -17,7 +17,7 @@ export function answerMalformed(server: Server): void {
     outgoing.once("close", () => answers.delete(socket));
   });
   server.on("clientError", (cause: Error & { readonly code?: string }, socket) => {
-    // In the middle of an answer there is no room for another, and after a reset nobody to read it.
+    // An answer in progress cannot be followed by another, and after a reset nobody reads it.
     const hasBegun = answers.get(socket)?.headersSent === true;
     if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
     const error = explain(cause);
@@ -44,7 +44,7 @@ function explain({ code, message }: Error & { readonly code?: string }): HearthE
   }
 }
 
-/** An answer as it goes over the wire, after which the connection is closed. */
+/** A raw HTTP response that closes the connection. */
 export function formatAnswer(
   error: HearthError,
   requestId: string,

@@ -11,12 +11,12 @@ import { decodeBase64, readMedia } from "../media/reference.ts";
 import { BODY_LIMITS } from "./body.ts";
 import { isLoopback } from "./locality.ts";
 
-/** What a reference may come to. */
+/** Limits of a reference. */
 export type MediaLimits = Pick<MediaPolicy, "maxBytes" | "maxTotalMs">;
 
 const MEDIA_LIMITS: MediaLimits = { maxBytes: BODY_LIMITS.maxBytes, maxTotalMs: 30_000 };
 
-/** On whose behalf media are read, and how much of them. */
+/** The caller on whose behalf media are read, and the limits. */
 export interface MediaDeps {
   readonly settings: ServerSettings;
   readonly signal: AbortSignal;
@@ -28,7 +28,7 @@ export interface MediaDeps {
 
 /** How a part is read. */
 export interface ReadPartOptions extends MediaDeps {
-  /** The part's place in the request, for messages: `messages[0].content[1]`. */
+  /** The part's path in the request, for messages: `messages[0].content[1]`. */
   readonly param: string;
 }
 

@@ -1,17 +1,17 @@
 /**
- * The events of several requests of the model as those of one request of a client.
+ * Merges the event streams of several model requests into one client request.
  *
  * @module
  */
 import type { TaskEvents } from "./task_events.ts";
 
-/** An event, and which of the requests it is of. */
+/** An event and the index of its request. */
 export interface EventFrom<Event> {
   readonly from: number;
   readonly event: Event;
 }
 
-/** Events in the order in which they come. Ending the iteration, or an event that is an error, ends all of them. */
+/** Events in the order of arrival. Ending the iteration, or an error event, ends all streams. */
 export function mergeEvents<Event extends { readonly type: string }>(
   sources: readonly TaskEvents<Event>[],
 ): TaskEvents<EventFrom<Event>> {

@@ -1,5 +1,5 @@
 /**
- * From a request in Anthropic's form to the chat request that it stands for.
+ * From a request in Anthropic's form to the equivalent chat request.
  *
  * @module
  */
@@ -50,7 +50,7 @@ function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["t
   }
 }
 
-/** Results of tools are messages of their own, and come before the words beside them. */
+/** Tool results become messages of their own, before the text beside them. */
 function toMessages({ role, content }: MessagesRequest["messages"][number]): ChatMessage[] {
   if (typeof content === "string") return [{ role, content }];
   const results = content.flatMap((block): ChatMessage[] =>

@@ -1,5 +1,5 @@
 /**
- * From the model's events to a message in Anthropic's form, and to the events that it is streamed as.
+ * From the model's events to a message in Anthropic's form, and to its stream events.
  *
  * @module
  */
@@ -11,10 +11,10 @@ import type { ChatEvent, ToolCallDelta } from "../models/task.ts";
 /** An event of the stream. */
 export type MessageEventBody = { readonly type: string } & Readonly<Record<string, unknown>>;
 
-/** A message while it is made. */
+/** Builds a message from events. */
 export class MessageBuilder {
   readonly message: MessageObject;
-  /** The block that grows, and what has come of a call's JSON. */
+  /** The open block, and a call's JSON so far. */
   #open: { readonly block: MessageBlock; json: string } | undefined;
 
   constructor({ id, model }: { readonly id: string; readonly model: string }) {
@@ -35,7 +35,7 @@ export class MessageBuilder {
     };
   }
 
-  /** Takes the next event of the model. @returns what the client is to hear of it. */
+  /** Takes the next event of the model. @returns the client's events for it. */
   push(event: ChatEvent): MessageEventBody[] {
     switch (event.type) {
       case "start":
@@ -142,7 +142,7 @@ export class MessageBuilder {
   }
 }
 
-/** Arguments that were cut off, or that a free model wrote badly, are handed on as text. */
+/** Arguments that are not valid JSON (cut off, or unconstrained) are passed on as text. */
 function readInput(json: string): Record<string, unknown> {
   try {
     const input: unknown = JSON.parse(json === "" ? "{}" : json);
@@ -150,7 +150,7 @@ function readInput(json: string): Record<string, unknown> {
       return input as Record<string, unknown>;
     }
   } catch {
-    // Told below.
+    // Sent below.
   }
   return { invalid_json: json };
 }

@@ -1,5 +1,5 @@
 /**
- * `GET /metrics`: what the server counts, the session's state, and what the worker counts, for Prometheus.
+ * `GET /metrics`: the metrics of server, session and worker, for Prometheus.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { type ConnectionFigures, newConnectionFigures } from "./connections.ts";
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];
-/** Whole answers take up to minutes. */
+/** Answers may take minutes. */
 const SECONDS_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
 /** An answered request. */
@@ -22,11 +22,11 @@ export interface Observation {
   readonly route: string;
   readonly method: string;
   readonly status: number;
-  /** From its arrival until the last byte of the answer was sent, or the client had gone. */
+  /** From its arrival until the last byte of the answer was sent, or the client disconnected. */
   readonly seconds: number;
 }
 
-/** The server's own figures, and the way to the worker's. */
+/** The server's own metrics, and access to the worker's. */
 export class ServerMetrics {
   readonly #session: Session;
   #numInFlight = 0;
@@ -108,7 +108,7 @@ export class ServerMetrics {
     });
   }
 
-  /** A request came that ends when `completed` resolves. */
+  /** Records a request that ends when `completed` resolves. */
   begin(completed: Promise<void>): void {
     this.#numInFlight++;
     completed.then(() => this.#numInFlight--);
@@ -119,7 +119,7 @@ export class ServerMetrics {
     this.#durations.observe({ route, method }, seconds);
   }
 
-  /** Everything in Prometheus' text format. */
+  /** All metrics in Prometheus' text format. */
   async scrape(): Promise<string> {
     const [own, workers] = await Promise.all([
       this.#registry.getMetricsAsJSON(),

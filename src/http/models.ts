@@ -40,7 +40,7 @@ export function modelRoute({ session }: AppDeps): Route {
   };
 }
 
-/** The specification has `created` null; typed clients, which ask below `/v1`, want a number. */
+/** The specification has `created` null; typed clients, which use `/v1`, need a number. */
 function listed(info: ModelInfo, { req: { path } }: Call) {
   return { ...info, createdSeconds: path.startsWith("/v1/") ? info.createdSeconds : null };
 }

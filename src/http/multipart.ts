@@ -1,6 +1,6 @@
 /**
- * Reads `multipart/form-data` bodies (RFC 7578), with their limits enforced while the bytes arrive. Of a file no more
- * than one copy is ever held.
+ * Reads `multipart/form-data` bodies (RFC 7578), with their limits enforced while the bytes arrive. A file is never
+ * held more than once.
  *
  * @module
  */
@@ -64,7 +64,7 @@ interface ParserOptions {
   readonly expectedBytes: number;
 }
 
-/** Where the bytes at hand belong to. */
+/** Where the current bytes belong. */
 type State = "preamble" | "delimiter" | "headers" | "content" | "epilogue";
 
 class Parser {
@@ -73,7 +73,7 @@ class Parser {
   readonly #fields: [name: string, value: string][] = [];
   #file: Uint8Array<ArrayBuffer> | undefined;
   #state: State = "preamble";
-  /** Not yet understood; the first delimiter need not have the line break in front that all others have. */
+  /** Unparsed bytes; begins with a line break because the first delimiter need not have one in front. */
   #rest: Buffer = Buffer.from(CRLF);
   #part: { readonly name: string; readonly content: ByteCollector | undefined } | undefined;
   #numParts = 0;
@@ -97,7 +97,7 @@ class Parser {
     return { fields: this.#fields, file: this.#file };
   }
 
-  /** Takes the next piece out of what is at hand. @returns whether there may be more. */
+  /** Parses the next piece of the buffer. @returns whether there may be more. */
   #advance(): boolean {
     switch (this.#state) {
       case "preamble":
@@ -114,7 +114,7 @@ class Parser {
 
   #readContent(): boolean {
     const end = this.#rest.indexOf(this.#delimiter);
-    // A delimiter may have begun at the end of what has come.
+    // The buffer may end within a delimiter.
     const safe = end >= 0 ? end : Math.max(0, this.#rest.length - this.#delimiter.length + 1);
     this.#collect(this.#rest.subarray(0, safe));
     this.#skip(end >= 0 ? end + this.#delimiter.length : safe);

@@ -1,8 +1,8 @@
 /**
  * Runs an app on `node:http`, one `Request` and `Response` per exchange.
  *
- * Not on `Deno.serve`: up to Deno 2.9 it does not see a client hang up while the handler is at work, unless the whole
- * request came in one read. A generation would go on for nobody.
+ * Not on `Deno.serve`: up to Deno 2.9 it does not notice a disconnect while the handler runs, unless the whole request
+ * arrived in one read. Generation would continue for nobody.
  *
  * @module
  */
@@ -13,23 +13,23 @@ import { HearthError } from "../errors.ts";
 import { log } from "../log.ts";
 import { joinBytes } from "../join_bytes.ts";
 
-/** Stands for the Host of a request in HTTP/1.0 that has none. */
+/** Replaces the Host of an HTTP/1.0 request without one. */
 const NO_HOST = "no-host.invalid";
 
-/** How long a client may go on sending a body that was answered without being read to its end. */
+/** How long a client may continue to send a body after the answer. */
 const LINGER_MS = 3_000;
 
-/** What is known of an exchange besides its request. */
+/** The context of an exchange besides its request. */
 export interface Exchange {
   /** IP address at the other end of the connection. */
   readonly callerAddress: string;
   /** `1.0` or `1.1`. */
   readonly httpVersion: string;
-  /** Resolves when the answer has been sent, or the client has gone. */
+  /** Resolves when the answer was sent, or the client disconnected. */
   readonly completed: Promise<void>;
 }
 
-/** Answers requests; never throws. A request's signal is aborted when its client goes away before the end. */
+/** Answers requests; never throws. A request's signal is aborted when its client disconnects before the end. */
 export type App = (request: Request, exchange: Exchange) => Promise<Response>;
 
 /** A listener for the `request` event of a server of `node:http`. */
@@ -41,9 +41,9 @@ export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerRe
       if (!outgoing.writableFinished) gone.abort();
       completed.resolve();
     });
-    // That a client has gone while it was written to is told by `close`.
+    // `close` reports a client that disconnected while it was written to.
     outgoing.on("error", () => {});
-    // A small body that came with the head is there whole by then.
+    // A small body sent with the headers is complete by then.
     await undefined;
     const request = readRequest(incoming, gone.signal);
     if (request === undefined) return refuse(incoming, outgoing);
@@ -69,7 +69,7 @@ function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | 
   const takesBody = method !== "GET" && method !== "HEAD";
   const origin = URL.parse(`http://${headers.host ?? NO_HOST}`)?.origin ?? "http://localhost";
   try {
-    // Put together by hand: a path that begins with two slashes is no other host.
+    // Concatenated, not resolved: a path that begins with two slashes must not become another host.
     return new Request(url.startsWith("/") ? `${origin}${url}` : url, {
       method,
       headers: readHeaders(incoming.rawHeaders),
@@ -81,7 +81,7 @@ function readRequest(incoming: IncomingMessage, signal: AbortSignal): Request | 
   }
 }
 
-/** Answers what is for no endpoint: `TRACE`, and the server as a whole (`OPTIONS *`). */
+/** Answers requests without an endpoint: `TRACE` and `OPTIONS *`. */
 function refuse({ method, url = "" }: IncomingMessage, outgoing: ServerResponse): void {
   const message = `There is nothing here for ${method} ${url.slice(0, 100)}: this server takes ` +
     "GET, HEAD, POST and OPTIONS of a path.";
@@ -99,7 +99,7 @@ function readHeaders(raw: readonly string[]): Headers {
   return headers;
 }
 
-/** The body: whole if it is there, else taken from the client no faster than it is read. */
+/** The body: whole if it is complete, else streamed with backpressure. */
 function readBody(incoming: IncomingMessage): BodyInit {
   return incoming.complete ? readWhole(incoming) : streamBody(incoming);
 }
@@ -137,7 +137,7 @@ function stopReading(incoming: IncomingMessage): void {
   incoming.pause();
 }
 
-/** What is sent as it comes. */
+/** A streamed body. */
 const STREAMED = /^(text\/event-stream|audio\/)/;
 
 interface Wire {
@@ -163,7 +163,7 @@ async function writeResponse(response: Response, wire: Wire): Promise<void> {
   outgoing.end(bytes);
 }
 
-/** Writes each chunk as soon as it comes, no faster than the client takes them. */
+/** Writes each chunk as soon as it is produced, with backpressure. */
 async function writeStream(
   body: ReadableStream<Uint8Array>,
   { outgoing, gone }: Wire,
@@ -181,7 +181,7 @@ async function writeStream(
   }
 }
 
-/** Lets the client finish what it sends, for a while: one that is cut off in the middle does not read its answer. */
+/** Drains the client's body for a while: a client that is cut off while sending does not read its answer. */
 function discardRest(incoming: IncomingMessage): void {
   stopReading(incoming);
   const timer = setTimeout(() => incoming.socket.destroy(), LINGER_MS);

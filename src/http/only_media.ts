@@ -9,21 +9,22 @@ import { HearthError } from "../errors.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import type { MediaPart } from "./media.ts";
 
-/** A content part and its place in the request: `messages[0].content[1]`. */
+/** A content part and its path in the request: `messages[0].content[1]`. */
 export interface LocatedPart {
   readonly part: MediaPart;
   readonly param: string;
 }
 
-/** What a model may be given. */
+/** The kind of media that a model takes. */
 export type Medium = "audio" | "image";
 
 const PLURALS: Readonly<Record<Medium, string>> = { audio: "audio", image: "images" };
 
 /**
- * The media part of the last user message. Text parts are passed over.
+ * The media part of the last user message. Text parts are ignored.
  *
- * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for media of the other sort.
+ * @throws {HearthError} `invalid_value` unless there is exactly one; `unsupported_by_model` for media of the other
+ * kind.
  */
 export function findOnlyMedia(
   messages: ChatRequest["messages"],
@@ -56,7 +57,7 @@ export function findOnlyMedia(
   );
 }
 
-/** What a part holds. */
+/** The media kind of a part. */
 export function mediumOf({ type }: MediaPart): Medium {
   return type === "image" || type === "image_url" ? "image" : "audio";
 }

@@ -1,5 +1,5 @@
 /**
- * The one way from a chat request to the model's events; every family of the API that chats takes it.
+ * From a chat request to the model's events; shared by all API families that chat.
  *
  * @module
  */
@@ -15,17 +15,17 @@ import type { AppDeps, Call } from "./route.ts";
 import { type TaskEvents, untilAdmitted } from "./task_events.ts";
 import { requireCalling } from "./tool_options.ts";
 
-/** A request that the model works on. */
+/** A request that was admitted. */
 export interface OpenedChat {
   readonly info: ModelInfo;
   readonly events: TaskEvents<ChatEvent>;
 }
 
 /**
- * Hands `request`, which came to `path`, to the model and waits until it is admitted.
+ * Sends `request`, received at `path`, to the model and waits until it is admitted.
  *
- * @throws {HearthError} when it is meant for another model, or one that serves other endpoints; and what is wrong with
- * it as far as that is known at admission.
+ * @throws {HearthError} when it names another model, the model does not serve the endpoint, or it is invalid as far as
+ * known at admission.
  */
 export async function openChat(
   request: ChatRequest,
@@ -59,7 +59,7 @@ export async function openChat(
   return { info, events };
 }
 
-/** @throws {HearthError} `unsupported_by_model` where the prompt is not all text that the model goes on from. */
+/** @throws {HearthError} `unsupported_by_model` unless the prompt is text that the model continues. */
 function requireScoring({ prompt_logprobs: top }: ChatRequest, { id, kind }: ModelInfo): void {
   if (typeof top !== "number" || kind === "text" || kind === "vision") return;
   const param = "prompt_logprobs";

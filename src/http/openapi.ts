@@ -13,7 +13,7 @@ type Json = Record<string, unknown>;
 
 const COMPONENTS = "#/components/schemas/";
 
-/** Whatever the endpoint, these can happen. */
+/** Errors of every endpoint. */
 const COMMON_ERRORS: readonly ErrorKind[] = ["invalid_api_key", "forbidden"];
 
 /** The description of `routes`, as OpenAPI 3.1. */
@@ -69,7 +69,7 @@ export function openApiRoute(routes: readonly Route[]): Route {
   return route;
 }
 
-/** How endpoints are grouped, by the beginnings of their paths. */
+/** Groups of endpoints, by path prefix. */
 const TAGS: Readonly<Record<string, readonly string[]>> = {
   chat: ["/chat", "/responses", "/messages", "/completions", "/apply-template"],
   audio: ["/audio"],
@@ -91,7 +91,7 @@ function idOf({ path, method }: Endpoint): string {
 interface Endpoint {
   readonly path: string;
   readonly method: Route["method"];
-  /** Filled with the named schemas met. */
+  /** Collects the named schemas. */
   readonly components: Map<string, Json>;
 }
 
@@ -163,7 +163,7 @@ function describeSchema(schema: z.ZodType, components: Map<string, Json>): Json 
   const { $schema: _, $defs = {}, ...own } = z.toJSONSchema(schema, {
     io: "input",
     override: ({ jsonSchema }) => {
-      // The largest safe integer is how zod says that there is no end.
+      // zod writes the largest safe integer for an unbounded maximum.
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
     },
   });

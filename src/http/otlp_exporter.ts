@@ -1,6 +1,6 @@
 /**
  * Sends spans to an OpenTelemetry collector: OTLP over HTTP, as JSON. Deno's own exporter wants `OTEL_DENO=true` before
- * the process starts; this one asks for nothing but the collector's address.
+ * the process starts; this one only needs the collector's address.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export interface Span {
   readonly isError?: boolean;
 }
 
-/** Spans that wait; more are dropped. */
+/** Most spans that wait; more are dropped. */
 const MAX_WAITING = 2048;
 const DEFAULT_DELAY_MS = 5_000;
 const TIMEOUT_MS = 10_000;
@@ -37,7 +37,7 @@ interface ExporterSettings {
   readonly delayMs: number;
 }
 
-/** Sends what it is given some seconds later, in one piece. */
+/** Sends spans in batches, every few seconds. */
 export class OtlpExporter {
   readonly #settings: ExporterSettings;
   #waiting: Span[] = [];
@@ -48,7 +48,7 @@ export class OtlpExporter {
     this.#settings = settings;
   }
 
-  /** As OpenTelemetry's variables have it; `undefined` where they name no collector. */
+  /** Configured by OpenTelemetry's environment variables; `undefined` if they name no collector. */
   static fromEnvironment(read: (name: string) => string | undefined): OtlpExporter | undefined {
     const base = read("OTEL_EXPORTER_OTLP_ENDPOINT");
     const url = read("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") ??
@@ -75,7 +75,7 @@ export class OtlpExporter {
     this.#timer ??= setTimeout(() => this.flush(), this.#settings.delayMs);
   }
 
-  /** Sends what waits. Never throws: what cannot be sent is lost, and the log says so once. */
+  /** Sends the waiting spans. Never throws: spans that cannot be sent are lost, which is logged once. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -127,7 +127,7 @@ function toAttributes(values: Readonly<Record<string, string | number>>): unknow
   }));
 }
 
-/** More than a double can hold. */
+/** Nanoseconds exceed the range of a double. */
 function toNanoseconds(ms: number): string {
   return String(BigInt(Math.round(ms * 1000)) * 1000n);
 }

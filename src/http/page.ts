@@ -10,7 +10,7 @@ import style from "../ui/style.css" with { type: "text" };
 import type { AppDeps, Route } from "./route.ts";
 import { staticRoute } from "./static_route.ts";
 
-/** Styles are set by the style sheet and by scripts (CSSOM); what was recorded, read or made is shown from blobs. */
+/** Styles are set by the style sheet and by scripts (CSSOM); recordings, files and results are shown from blobs. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -23,7 +23,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
-/** Files of the page, by path. They hold nothing of the model or its users: the page asks for the API key itself. */
+/** Files of the page, by path. They hold nothing about the model or its users; the page itself asks for the API key. */
 const FILES = {
   "/": ["text/html", page],
   "/page/script.js": ["text/javascript", script],
@@ -36,7 +36,7 @@ export function isPageFile(path: string): boolean {
   return Object.hasOwn(FILES, path);
 }
 
-/** The page and its parts; with `--no-ui` a way to the API's description in its place. */
+/** The page and its parts; with `--no-ui` a link to the API's description instead. */
 export function pageRoutes({ settings }: AppDeps): Route[] {
   if (!settings.ui) {
     return [{ method: "GET", path: "/", handle: (call) => call.redirect("docs") }];

@@ -27,7 +27,7 @@ const PATH = "/images/remove_background";
 /** Name of the form's file. */
 const FIELD = "image";
 
-/** Images in, cut-outs out; as JSON or as files. */
+/** Removes the background of an image; as JSON or as files. */
 export function removeBackgroundRoute(deps: AppDeps): Route {
   return {
     method: "POST",

@@ -1,5 +1,5 @@
 /**
- * Where a request's time went, for its line in the log and for its spans.
+ * Timings of a request, for its log line and its spans.
  *
  * @module
  */
@@ -31,7 +31,7 @@ function inSeconds(ms: number): number {
   return Number((ms / 1000).toFixed(3));
 }
 
-/** A request that has ended. */
+/** A finished request. */
 export interface EndedRequest {
   readonly request: Request;
   readonly route: string;
@@ -41,8 +41,8 @@ export interface EndedRequest {
 }
 
 /**
- * A request's spans, below the one that its `traceparent` names (W3C Trace Context): itself, and what the model did. None
- * where the caller says that the trace is not recorded. Of what was asked and answered the spans hold nothing.
+ * A request's spans, below the one that its `traceparent` names (W3C Trace Context): itself, and what the model did.
+ * None if the caller's trace is not sampled. The spans hold nothing of the request's or the answer's content.
  */
 export function spansOf({ request, route, status, startMs, work }: EndedRequest): Span[] {
   const header = request.headers.get("traceparent") ?? "";
@@ -95,7 +95,7 @@ function phasesOf(work: Work | undefined, startMs: number): Phase[] {
   if (times === undefined || usage === undefined) {
     return [read, { name: "work", fromMs: startedAtMs, toMs: endedAtMs }];
   }
-  // Told by the model's thread as durations: they are laid out from the end backwards.
+  // The model's thread reports durations; they are laid out backwards from the end.
   const decodeMs = endedAtMs - times.decodeMs;
   const prefillMs = decodeMs - times.prefillMs;
   const queueMs = prefillMs - times.queueMs;

@@ -1,5 +1,6 @@
 /**
- * Responses that later requests may go on from: kept in memory, bounded by count and bytes, the oldest leave first.
+ * Responses that later requests may continue from: kept in memory, bounded by count and bytes, the oldest evicted
+ * first.
  *
  * @module
  */
@@ -7,7 +8,7 @@ import type { InputItem } from "../api/responses_request.ts";
 import type { OutputItem, ResponseObject } from "../api/responses_response.ts";
 import { HearthError } from "../errors.ts";
 
-/** How much is kept. */
+/** Capacity of the store. */
 export interface ResponseStoreLimits {
   readonly maxResponses: number;
   readonly maxBytes: number;
@@ -16,7 +17,7 @@ export interface ResponseStoreLimits {
 /** An item with an id, by which later requests may refer to it. */
 export type StoredItem = InputItem & { readonly id: string };
 
-/** A response and what it answered. */
+/** A response and its input. */
 export interface StoredResponse {
   readonly response: ResponseObject;
   /** Of its own request, without those of the responses before it. */
@@ -47,7 +48,7 @@ export class ResponseStore {
     return this.#numBytes;
   }
 
-  /** Keeps a response; one that is larger than all the room is not kept. */
+  /** Keeps a response; one that is larger than the whole capacity is not kept. */
   add(stored: StoredResponse): void {
     const numBytes = JSON.stringify(stored).length;
     const { maxBytes, maxResponses } = this.#limits;
@@ -60,7 +61,7 @@ export class ResponseStore {
     }
   }
 
-  /** @throws {HearthError} `not_found` when it was never kept, or had to leave. */
+  /** @throws {HearthError} `not_found` when it was never kept, or was evicted. */
   get(id: string, param?: string): StoredResponse {
     const found = this.#entries.get(id);
     if (found !== undefined) return found;
@@ -76,7 +77,7 @@ export class ResponseStore {
     );
   }
 
-  /** @returns whether it was there. */
+  /** @returns whether it existed. */
   delete(id: string): boolean {
     const entry = this.#entries.get(id);
     if (entry === undefined) return false;

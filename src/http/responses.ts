@@ -1,5 +1,5 @@
 /**
- * `/responses`: OpenAI's newer form of a chat, with responses that later ones go on from.
+ * `/responses`: OpenAI's newer form of a chat, with responses that later ones may continue.
  *
  * @module
  */
@@ -152,8 +152,8 @@ interface OpenOptions {
 }
 
 /**
- * Opens the chat; with `truncation: auto` without the oldest turns where it does not fit: 1, 2, 4 … of them, since each
- * try reads the whole conversation. Whole turns leave, so that no result is left without its call.
+ * Opens the chat; with `truncation: auto` it drops the oldest turns if it does not fit: 1, 2, 4 … of them, since each
+ * try reads the whole conversation. Whole turns are dropped, so that no tool result is left without its call.
  */
 async function openFitting(
   items: readonly StoredItem[],

@@ -1,5 +1,5 @@
 /**
- * From a request for a response to the chat request that it stands for.
+ * From a request for a response to the equivalent chat request.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export function itemsOf({ input }: ResponsesRequest): readonly InputItem[] {
   return typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
 }
 
-/** Types of tools that run elsewhere and are left out. */
+/** Types of hosted tools, which are ignored. */
 export function hostedToolsOf({ tools }: ResponsesRequest): string[] {
   return (tools ?? []).flatMap((tool) => "name" in tool ? [] : [tool.type]);
 }
@@ -23,7 +23,7 @@ export function hostedToolsOf({ tools }: ResponsesRequest): string[] {
  * The chat request.
  *
  * @param items the whole conversation; nothing in it refers to other items.
- * @throws {HearthError} `invalid_value` when `tool_choice` needs a tool that runs elsewhere.
+ * @throws {HearthError} `invalid_value` when `tool_choice` needs a hosted tool.
  */
 export function toChatRequest(
   request: ResponsesRequest,
@@ -50,7 +50,7 @@ export function toChatRequest(
   };
 }
 
-/** Calls and thoughts belong to the assistant's message that they stand beside. */
+/** Calls and reasoning belong to the adjacent assistant message. */
 function toMessages(items: readonly InputItem[]): ChatMessage[] {
   const messages: ChatMessage[] = [];
   let assistant: ChatMessage | undefined;
@@ -164,7 +164,7 @@ function responseFormat({ text }: ResponsesRequest): ChatRequest["response_forma
   return { type: "json_schema", json_schema: { name, description, schema, strict } };
 }
 
-/** Places of a chat request as the client's own fields: what it never sent must not be named. */
+/** Maps paths of the chat request to the client's own fields: errors must not name fields that it never sent. */
 export function ownParam(param: string | undefined, hasInstructions: boolean): string | undefined {
   return param
     ?.replace(

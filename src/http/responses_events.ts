@@ -1,5 +1,5 @@
 /**
- * From the model's events to a response, and to the events that it is streamed as.
+ * From the model's events to a response, and to its stream events.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export type ResponseEventBody = { readonly type: string } & Readonly<Record<stri
 
 type Item<Type extends OutputItem["type"]> = Extract<OutputItem, { type: Type }>;
 
-/** What a response shows of its request. */
+/** The fields of the request that a response repeats. */
 export interface ResponseHead {
   readonly id: string;
   readonly createdSeconds: number;
@@ -21,10 +21,10 @@ export interface ResponseHead {
   readonly request: ResponsesRequest;
 }
 
-/** A response while it is made. */
+/** Builds a response from events. */
 export class ResponseBuilder {
   readonly response: ResponseObject;
-  /** The item that grows; an item ends where another begins. */
+  /** The open item; an item ends where another begins. */
   #open: OutputItem | undefined;
   #reason: "stop" | "length" | "tool_calls" = "stop";
 
@@ -32,7 +32,7 @@ export class ResponseBuilder {
     this.response = newResponse(head);
   }
 
-  /** Takes the next event of the model. @returns what the client is to hear of it. */
+  /** Takes the next event of the model. @returns the client's events for it. */
   push(event: ChatEvent): ResponseEventBody[] {
     switch (event.type) {
       case "start":
@@ -114,7 +114,7 @@ export class ResponseBuilder {
     return events;
   }
 
-  /** The item of this type that is open, or a new one after what was open is closed. */
+  /** The item of this type that is open, or a new one after closing the open one. */
   #openItem<Type extends "message" | "reasoning">(
     type: Type,
     make: () => Item<Type>,

@@ -1,5 +1,5 @@
 /**
- * What an endpoint is: how it is reached, what it does, and what the API description says of it.
+ * An endpoint: its path, its handler and its API description.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { MediaLimits } from "./media.ts";
 import type { Exchange } from "./node_bridge.ts";
 import type { OtlpExporter } from "./otlp_exporter.ts";
 
-/** What the endpoints work with. */
+/** The dependencies of the endpoints. */
 export interface AppDeps {
   readonly session: Session;
   readonly settings: ServerSettings;
@@ -24,13 +24,13 @@ export interface AppDeps {
   readonly bodyLimits?: BodyLimits | undefined;
   /** Those of the API's decisions if absent. */
   readonly mediaLimits?: MediaLimits | undefined;
-  /** Of the port the app is served on, if it is. */
+  /** Connections of the port that the app is served on, if any. */
   readonly connections?: ConnectionFigures | undefined;
-  /** Takes the spans of requests; there are none if absent. */
+  /** Exports the spans of requests; no tracing if absent. */
   readonly spans?: OtlpExporter | undefined;
 }
 
-/** What Hono carries with a request. */
+/** Hono's context variables of a request. */
 export interface Env {
   Bindings: Exchange;
   Variables: {
@@ -43,16 +43,16 @@ export interface Env {
   };
 }
 
-/** A request on its way through the server. */
+/** A request being handled. */
 export type Call = Context<Env>;
 
-/** How the API description shows an endpoint. */
+/** The API description of an endpoint. */
 export interface Operation {
   readonly summary: string;
   readonly description?: string;
   /** Body by media type. */
   readonly request?: Readonly<Record<string, z.ZodType>>;
-  /** Bodies that the endpoint takes, by what each is an example of. */
+  /** Example bodies, by summary. */
   readonly requestExamples?: Readonly<Record<string, unknown>>;
   readonly response: {
     readonly description: string;
@@ -62,7 +62,7 @@ export interface Operation {
   readonly errors: readonly ErrorKind[];
 }
 
-/** What can go wrong with a request that the model is to answer, whatever its body. */
+/** Errors of every request to the model. */
 const MODEL_ERRORS = [
   "invalid_value",
   "unsupported_by_model",
@@ -91,6 +91,6 @@ export interface Route {
   readonly path: string;
   /** Absent for pages that are not part of the API. */
   readonly operation?: Operation;
-  /** @throws {HearthError} for what goes wrong by the client's doing or the model's. */
+  /** @throws {HearthError} for errors of the client or the model. */
   readonly handle: (call: Call) => Response | Promise<Response>;
 }

@@ -22,17 +22,17 @@ export interface RunningServer {
   /** Where it listens; the port is the real one when 0 was asked for. */
   readonly address: { readonly hostname: string; readonly port: number };
   /**
-   * Ends it: takes no new connections, gives the requests in flight their time, ends what is left of them with
-   * an error, and ends the session. Calling it again waits for the same end.
+   * Ends it: accepts no new connections, waits for the requests in flight up to the grace period, ends the rest with an
+   * error, then ends the session. Calling it again waits for the same end.
    */
   stop(): Promise<void>;
 }
 
 /**
- * Listens at `deps.settings.host` and `port`. The session is the caller's to start.
+ * Listens at `deps.settings.host` and `port`. The caller starts the session.
  *
  * @throws {Deno.errors.AddrInUse} when the port is taken; `AddrNotAvailable` or `PermissionDenied` when the address
- *   cannot be had.
+ * cannot be had.
  */
 export async function startServer(deps: AppDeps): Promise<RunningServer> {
   const { settings, session } = deps;
@@ -53,12 +53,12 @@ export async function startServer(deps: AppDeps): Promise<RunningServer> {
   const stop = async () => {
     session.drain();
     const { drainSeconds } = settings;
-    // Who has given more time has a proxy in front, which is to be told to ask elsewhere.
+    // A longer grace period implies a proxy in front, which must be told to route elsewhere.
     const closedAtOnce = drainSeconds > 1 ? undefined : listener.close();
     await settledWithin(Promise.all(inFlight), drainSeconds * 1000);
     const closed = closedAtOnce ?? listener.close();
     await session.stop();
-    // What the end of the session wrote to open streams still has to leave.
+    // The error events written to open streams must still be sent.
     await settledWithin(Promise.all(inFlight), LAST_WRITES_MS);
     listener.closeAllConnections();
     await closed;

@@ -13,8 +13,8 @@ import type { AppDeps, Env, Route } from "./route.ts";
 const ShutdownAccepted = z.object({ message: z.string() }).meta({ id: "ShutdownAccepted" });
 
 /**
- * Writes the specification's line for every shutdown request, whatever becomes of it. It goes to standard error
- * as it is, in every log format and level, for whoever watches for it.
+ * Writes the specification's line for every shutdown request, accepted or not. It is written to standard error
+ * verbatim, in every log format and level, for supervisors that look for it.
  */
 export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> {
   return async (_call, next) => {
@@ -25,7 +25,7 @@ export function announceShutdown({ settings }: AppDeps): MiddlewareHandler<Env> 
   };
 }
 
-/** Ends the server, once the answer is out. */
+/** Ends the server once the answer has been sent. */
 export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
   return {
     method: "POST",

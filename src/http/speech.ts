@@ -20,7 +20,7 @@ import { findVoice } from "./voices.ts";
 
 const PATH = "/audio/speech";
 
-/** Texts in, speech out; as JSON, as sound or as events. */
+/** Synthesizes speech; as JSON, as sound or as events. */
 export function speechRoute(deps: AppDeps): Route {
   const sound = z.string().meta({ format: "binary" });
   return {

@@ -16,11 +16,11 @@ import { formatEvent } from "./sse.ts";
 import { type TaskEvents, withFirst } from "./task_events.ts";
 
 const MIB = 1024 * 1024;
-/** As base64 within JSON, more than this would not fit into one string of JavaScript with room to spare. */
+/** Most bytes of sound in a JSON answer: as base64, more would approach JavaScript's longest string. */
 const MAX_WHOLE_BYTES = 100 * MIB;
 
 /**
- * Reads all the sound and puts it into a chat completion.
+ * Reads all the sound and returns it as a chat completion.
  *
  * @throws {HearthError} the one of an error event; `invalid_value` when the sound is too long for JSON.
  */
@@ -34,9 +34,9 @@ export async function speechAsJson(
 }
 
 /**
- * An answer that sends sound as soon as it comes: with its length where it came in one piece.
+ * An answer that streams sound as it is generated; with its length if it came in one piece.
  *
- * @param options.onError told of an error after the first sound, which breaks the answer off.
+ * @param options.onError called with an error after the first sound, which aborts the answer.
  */
 export async function speechAsSound(
   events: TaskEvents<SpeakEvent>,
@@ -70,15 +70,15 @@ export async function speechAsSound(
     },
   }, { highWaterMark: 0 });
   return new Response(body, {
-    // Neither a cache nor a proxy may hold sound back.
+    // Neither caches nor proxies may buffer sound.
     headers: { ...headers, "cache-control": "no-cache, no-transform", "x-accel-buffering": "no" },
   });
 }
 
-/** Makes of each event what the client reads of it, in the order in which they come. */
+/** Formats each event for the client, in order. */
 export function createSpeechFormat(
   { onError }: {
-    /** Told of an error event, which the client sees as the last of its stream. */
+    /** Called with an error event, the last of the client's stream. */
     onError: (error: HearthError) => void;
   },
 ): (event: SpeakEvent) => string {
@@ -103,7 +103,7 @@ export function createSpeechFormat(
   };
 }
 
-/** All the sound, whose header says how long it is where the format's can. */
+/** All the sound; its header has its length if the format allows. */
 async function readWhole(
   events: TaskEvents<SpeakEvent>,
   format: SoundFormat,

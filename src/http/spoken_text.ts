@@ -1,5 +1,5 @@
 /**
- * What a speech request wants spoken, and with whose voice.
+ * The text of a speech request, and its voice.
  *
  * @module
  */
@@ -9,19 +9,19 @@ import { HearthError } from "../errors.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { type LocatedPart, mediumOf } from "./only_media.ts";
 
-/** A text and its place in the request. */
+/** A text and its path in the request. */
 export interface SpokenText {
   readonly text: string;
   readonly param: string;
-  /** A recording of somebody whose voice is to be taken on. */
+  /** A recording whose voice is to be cloned. */
   readonly recording?: LocatedPart | undefined;
 }
 
 /**
- * Finds the text to speak: `input`, or the text parts of the last user message, beside which an audio part may stand.
+ * Finds the text to speak: `input`, or the text parts of the last user message, which may also have an audio part.
  *
  * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or a voice beside one;
- * `unsupported_by_model` for images, and for recordings where the model cannot take on their voices.
+ * `unsupported_by_model` for images, and for recordings if the model cannot clone voices.
  */
 export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
   const { input, messages = [] } = wish;
@@ -50,7 +50,7 @@ export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
   return { text: texts.join("\n\n"), param, recording };
 }
 
-/** @throws {HearthError} `unsupported_by_model` when the model does not take on the voice of such a part. */
+/** @throws {HearthError} `unsupported_by_model` when the model cannot clone the voice of such a part. */
 function requireRecordings(
   { part, param }: LocatedPart,
   { id, kind, noRecordings }: ModelInfo,

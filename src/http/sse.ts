@@ -12,22 +12,22 @@ export function formatEvent(data: string): string {
   return `data: ${data}\n\n`;
 }
 
-/** One event that names its type, as clients of typed streams want it. */
+/** One event with its type, for typed streams. */
 export function formatNamedEvent(
   event: { readonly type: string } & Readonly<Record<string, unknown>>,
 ): string {
   return `event: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
 }
 
-/** A line that clients pass over. */
+/** A comment, which clients ignore. */
 const KEEP_ALIVE = encoder.encode(": keep-alive\n\n");
-/** Well below the minute after which proxies take a silent connection for dead. */
+/** Well below the minute after which proxies close silent connections. */
 const KEEP_ALIVE_MS = 10_000;
 
 /**
- * An answer that writes each of `events` as soon as it comes, as what `format` makes of it; an empty string
- * writes nothing. A comment goes out at once, and whenever there was nothing to write for `keepAliveMs`.
- * When the client goes away, `events.return()` is called, also while a `next()` is pending.
+ * An answer that writes each of `events` as soon as it arrives, formatted by `format`; an empty string writes nothing.
+ * A comment is sent at once, and whenever nothing was written for `keepAliveMs`. When the client goes away,
+ * `events.return()` is called, also while a `next()` is pending.
  */
 export function streamEvents<T>(
   events: TaskEvents<T>,
@@ -61,7 +61,7 @@ export function streamEvents<T>(
   return new Response(body, {
     headers: {
       "content-type": "text/event-stream; charset=utf-8",
-      // Neither a cache nor a proxy may hold events back, be it to compress them.
+      // Neither caches nor proxies may buffer events, not even to compress them.
       "cache-control": "no-cache, no-transform",
       "x-accel-buffering": "no",
     },

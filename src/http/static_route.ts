@@ -7,7 +7,7 @@ import type { Route } from "./route.ts";
 
 /**
  * @param options.policy the Content-Security-Policy.
- * @param options.read called when the text is first asked for.
+ * @param options.read called at the first request.
  */
 export function staticRoute(
   path: string,

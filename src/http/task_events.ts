@@ -1,5 +1,5 @@
 /**
- * The events of one request, as the answers to it read them.
+ * The events of one request, as its answer reads them.
  *
  * @module
  */
@@ -12,12 +12,12 @@ export type TaskEvents<Event> =
   & AsyncIterable<Event>
   & Required<Pick<AsyncIterator<Event>, "next" | "return">>;
 
-/** A proxy gives up on an answer whose head does not come for a minute; a worker may be busy for long. */
+/** Proxies give up on an answer without headers after a minute; a worker may be busy for longer. */
 const LONGEST_WAIT_MS = 5000;
 
 /**
- * Waits until the request is admitted, which its first event says: until then what goes wrong can still be a status of
- * its own. Where the worker is too busy to say so, not for long.
+ * Waits until the request is admitted, as its first event says: until then an error can still have its own status. It
+ * does not wait long for a busy worker.
  *
  * @returns all events, the first among them.
  * @throws {HearthError} the one of an error event that comes first.
@@ -47,7 +47,7 @@ export function withFirst<Event>(
       return result;
     },
     return: () => {
-      // Where it was aborted, nobody is left to be told.
+      // After an abort there is nobody left to tell.
       waiting?.catch(() => {});
       waiting = undefined;
       return rest.return();
@@ -58,7 +58,7 @@ export function withFirst<Event>(
   };
 }
 
-/** Notes of a request's stream that it ended in an error, which the client reads as its last event. */
+/** Logs that a request's stream ended in an error, which the client reads as its last event. */
 export function noteFailure(requestId: string): (error: HearthError) => void {
   return ({ kind, message }) =>
     log.warn("a stream ended in an error", { requestId, code: kind, reason: message });

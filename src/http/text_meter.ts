@@ -16,23 +16,23 @@ const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
 const MEDIA_PREFIXES = ["base64://", "data:"];
-/** As many bytes of a string are looked at: enough for the names of media fields and for their prefixes. */
+/** Bytes of a string that are examined: enough for the names and prefixes of media fields. */
 const MAX_PREFIX_BYTES = 16;
-/** Arrays and objects further in are counted, and hold no media. */
+/** Deeper arrays and objects are counted, but contain no media. */
 const MAX_TRACKED_DEPTH = 16;
 
 /** An array or object that is open. */
 interface Frame {
   readonly isArray: boolean;
-  /** Name of the value at hand. */
+  /** Name of the current value. */
   name: string;
   numNames: number;
 }
 
 /**
  * Counts how many bytes of a JSON body are text, how deep it nests, and how much there is in it. Text is everything but
- * media: strings in the media fields of the API's schemas.
- * It takes any bytes; whether they are JSON is for the parser to say.
+ * media: strings in the media fields of the API's schemas. It takes any bytes; the parser decides whether they are
+ * JSON.
  *
  * @example
  * ```ts
@@ -58,7 +58,7 @@ export class TextMeter {
   /** The chunk before ended inside a string, in a backslash that escapes the next byte. */
   #isEscaped = false;
   #isMedia = false;
-  /** The string at hand stands where media may. */
+  /** Whether the current string is in a media field. */
   #mayBeMedia = false;
   #isAfterColon = false;
   /** The first bytes of the string last begun. */
@@ -72,7 +72,7 @@ export class TextMeter {
     return this.#maxDepth;
   }
 
-  /** Values in all arrays and objects, as far as commas tell. */
+  /** Values in all arrays and objects, counted by commas. */
   get numValues(): number {
     return this.#numValues;
   }
@@ -81,7 +81,7 @@ export class TextMeter {
     return this.#numObjects;
   }
 
-  /** Names in the object that has most of them. */
+  /** Most names in one object. */
   get maxNames(): number {
     return this.#maxNames;
   }
@@ -94,7 +94,7 @@ export class TextMeter {
     }
   }
 
-  /** Reads from outside a string to behind the quote that begins one. */
+  /** Reads from outside a string to after its opening quote. */
   #readStructure(chunk: Uint8Array, start: number): number {
     let at = start;
     while (at < chunk.length && !this.#isInString) {
@@ -151,7 +151,7 @@ export class TextMeter {
     if (this.#depth-- <= MAX_TRACKED_DEPTH) this.#frames.pop();
   }
 
-  /** Reads from inside a string to behind its closing quote. */
+  /** Reads from inside a string to after its closing quote. */
   #readString(chunk: Uint8Array, start: number): number {
     const end = this.#findClosingQuote(chunk, start);
     const missing = Math.min(MAX_PREFIX_BYTES - this.#prefix.length, end - start);

@@ -1,5 +1,5 @@
 /**
- * What requests for embeddings and for reranking have in common: JSON with texts for the model.
+ * The common part of embedding and rerank requests: JSON with texts for the model.
  *
  * @module
  */
@@ -11,13 +11,13 @@ import type { Truncation } from "../models/task.ts";
 import { readJson } from "./body.ts";
 import { type AppDeps, type Call, JSON_ERRORS } from "./route.ts";
 
-/** What such a request may be answered with instead. */
+/** Errors of such requests. */
 export const TEXT_ERRORS: readonly ErrorKind[] = [...JSON_ERRORS, "context_length_exceeded"];
 
 /**
  * Reads a request for the loaded model.
  *
- * @throws {HearthError} when there is none, it serves other endpoints or has no room; and what is wrong with the body.
+ * @throws {HearthError} when none is loaded, it does not serve the endpoint, the queue is full, or the body is invalid.
  */
 export async function readTextRequest<S extends z.ZodType>(
   call: Call,
@@ -30,7 +30,7 @@ export async function readTextRequest<S extends z.ZodType>(
   return { modelId: info.id, request };
 }
 
-/** How a request says that texts may be cut; `undefined` where nothing may be. */
+/** The truncation options of a request; `undefined` if texts must not be cut. */
 export function truncationOf(
   { truncate, truncate_prompt_tokens: maxTokens }: {
     readonly truncate?: boolean | null | undefined;

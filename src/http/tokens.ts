@@ -73,7 +73,7 @@ async function tokenize(call: Call, deps: AppDeps): Promise<Response> {
     requestId: call.get("requestId"),
     text: prompt ?? content ?? "",
     chat: messages && await readChat({ ...request, messages }, { call, deps }),
-    // Each name comes with the default of whose it is.
+    // The default depends on which API's name is used.
     hasSpecial: request.add_special_tokens ?? request.add_special ?? typeof prompt === "string",
     withPieces: asObjects === true || asList === true,
     onlyRenders: false,

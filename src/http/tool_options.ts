@@ -1,5 +1,5 @@
 /**
- * From the fields that tell of functions to the tools of a task.
+ * From the function fields of a request to the tools of a task.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { ModelInfo } from "../worker/protocol.ts";
 type Choice = Pick<ToolOptions, "functions" | "choice">;
 
 /**
- * The tools of a request; `undefined` where it has none.
+ * The tools of a request; `undefined` if it has none.
  *
  * @throws {HearthError} `invalid_value` when two functions have one name, or a choice names none of them.
  */
@@ -28,11 +28,11 @@ export function toolOptions(request: ToolFields): ToolOptions | undefined {
   requireOwnNames(functions, isOlder ? "functions" : "tools");
   const chosen = isOlder ? olderChoice(request, functions) : newerChoice(request, functions);
   if (chosen.functions.length === 0) return undefined;
-  // The older form has room for one call.
+  // The older form allows one call.
   return { ...chosen, isParallel: !isOlder && (request.parallel_tool_calls ?? true) };
 }
 
-/** @throws {HearthError} `unsupported_by_model` for tools, where models of this kind hold no conversations. */
+/** @throws {HearthError} `unsupported_by_model` for tools, if models of this kind do not chat. */
 export function requireCalling(request: ToolFields, { id, kind }: ModelInfo): void {
   if (kind === "text" || kind === "vision") return;
   const { choice = "none" } = toolOptions(request) ?? {};
@@ -44,7 +44,7 @@ export function requireCalling(request: ToolFields, { id, kind }: ModelInfo): vo
   );
 }
 
-/** Whether a request has the older form of tools, in which it is to be answered. */
+/** Whether a request uses the older form of tools; the answer then does too. */
 export function wantsFunctionCall({ tools, functions }: ToolFields): boolean {
   return !tools?.length && (functions?.length ?? 0) > 0;
 }

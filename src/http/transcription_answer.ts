@@ -19,7 +19,7 @@ import type { TranscribeEvent } from "../models/task.ts";
 import { formatEvent } from "./sse.ts";
 
 /**
- * Reads all events and puts the transcript together.
+ * Reads all events and builds the transcript.
  *
  * @throws {HearthError} the one of an error event.
  */
@@ -47,7 +47,7 @@ export async function readTranscript(
   throw new HearthError("inference_failed", "The model ended this request without a result.");
 }
 
-/** The transcript in the format asked for. */
+/** The transcript in the requested format. */
 export function transcriptAnswer(
   transcript: Transcript,
   { format, granularities }: TranscriptionOptions,
@@ -69,12 +69,12 @@ export function transcriptAnswer(
   }
 }
 
-/** Makes of each event what the client reads of it, in the order in which they come. */
+/** Formats each event for the client, in order. */
 export function createTranscriptFormat(
   { hasSegments, onError }: {
-    /** Whether segments with their times come beside the text. */
+    /** Whether segments with their times are sent with the text. */
     readonly hasSegments: boolean;
-    /** Told of an error event, which the client sees as the last of its stream. */
+    /** Called with an error event, the last of the client's stream. */
     onError: (error: HearthError) => void;
   },
 ): (event: TranscribeEvent) => string {

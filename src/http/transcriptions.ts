@@ -30,13 +30,13 @@ import {
 /** Name of the form's file. */
 const FIELD = "file";
 
-/** An endpoint for uploaded recordings, and what is written of them. */
+/** An endpoint for uploaded recordings. */
 interface Writing {
   readonly path: "/audio/transcriptions" | "/audio/translations";
   readonly summary: string;
   readonly request: z.ZodType;
   readonly parse: typeof parseTranscription;
-  /** Whether it is English, whatever is spoken. */
+  /** Whether the text is English, regardless of the spoken language. */
   readonly translates: boolean;
 }
 

@@ -30,10 +30,10 @@ export function voicesRoute({ session }: AppDeps): Route {
 }
 
 /**
- * The id of the voice with this name: its id in any case, or what follows the `_` in an id that is the only one of its
- * kind, so that `alloy` is `af_alloy`. `default` is the first voice.
+ * The id of the voice with this name: its id in any case, or the part after `_` of its id if that is unique, so that
+ * `alloy` is `af_alloy`. `default` is the first voice.
  *
- * @throws {HearthError} `invalid_value`, naming the voices there are, if any.
+ * @throws {HearthError} `invalid_value`, naming the available voices, if any.
  */
 export function findVoice({ id: model, voices = [] }: ModelInfo, name: string): string {
   const wanted = name.toLowerCase();

@@ -1,5 +1,5 @@
 /**
- * The server's end of the wire to one worker.
+ * The server's end of the connection to one worker.
  *
  * @module
  */
@@ -9,17 +9,17 @@ import { mediaOf } from "../models/media_of.ts";
 import type { Task } from "../models/task.ts";
 import type { FromWorker, LoadOptions, ModelInfo, ToWorker } from "../worker/protocol.ts";
 
-/** What a worker tells about itself. After `onFailed` or `onLost` it says nothing more. */
+/** What a worker reports about itself. Nothing follows `onFailed` or `onLost`. */
 export interface WorkerListener {
   onProgress(progress: LoadProgress): void;
   onReady(info: ModelInfo): void;
   /** The model cannot be loaded. */
   onFailed(reason: string): void;
-  /** The device is gone, or the worker itself. */
+  /** The device was lost, or the worker died. */
   onLost(reason: string): void;
 }
 
-/** What a worker is to do, and who hears of it. */
+/** What a worker is to load, and who is told of its state. */
 export interface WorkerClientOptions {
   readonly load: LoadOptions;
   readonly listener: WorkerListener;
@@ -27,7 +27,7 @@ export interface WorkerClientOptions {
   readonly exitsAfterStop: boolean;
 }
 
-/** A worker whose device is lost may take so long to free what it holds. */
+/** Longest wait for a worker to free its resources after its device was lost. */
 const RELEASE_TIMEOUT_MS = 1_000;
 
 /** Talks to one worker from its start to its end. */
@@ -64,8 +64,8 @@ export class WorkerClient {
   }
 
   /**
-   * The worker's metrics: those it reported last, none if never, when it does not answer in time. A thread that runs a
-   * model on the CPU hears nothing for as long as that takes, and counters must not vanish then.
+   * The worker's metrics; those it reported last (none if never) when it does not answer in time. A thread that runs a
+   * model on the CPU answers no messages meanwhile, and counters must not vanish then.
    */
   async metrics(timeoutMs: number): Promise<MetricObject[]> {
     const id = ++this.#lastMetricsId;
@@ -79,7 +79,7 @@ export class WorkerClient {
     return this.#metrics;
   }
 
-  /** Asks the worker to free what it holds, and terminates it when it has or when the time is up. */
+  /** Asks the worker to free what it holds, and terminates it when it has, or after a timeout. */
   async stop(timeoutMs: number): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -100,8 +100,8 @@ export class WorkerClient {
   }
 
   /**
-   * Not where the process is about to end: a process that ends while a thread that used the GPU is being taken down
-   * crashes in the graphics driver, and when that is over cannot be known. An idle thread does no harm.
+   * Not where the process is about to end: a process that exits while a thread that used the GPU is being terminated
+   * crashes in the graphics driver, and there is no way to know when termination is over. An idle thread is harmless.
    */
   #endThread(): void {
     if (!this.#exitsAfterStop) this.#terminate();
@@ -116,7 +116,7 @@ export class WorkerClient {
     this.#worker.postMessage(message);
   }
 
-  /** A thread that is ended leaves behind what native code holds for it: it is asked to free that first. */
+  /** Terminating a thread leaks its native memory, so it is asked to free that first. */
   #lose(reason: string): void {
     if (this.#isOver) return this.#stopped.resolve();
     this.#isOver = true;

@@ -1,5 +1,5 @@
 /**
- * When a lost worker is replaced, and when it is given up.
+ * When a lost worker is replaced, and when not any more.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export class RestartPolicy {
   readonly #lossesMs: number[] = [];
 
   /**
-   * Takes note of a loss at `nowMs`.
+   * Records a loss at `nowMs`.
    *
    * @returns milliseconds to wait before the next worker is started, or `undefined` to give up.
    *

@@ -1,5 +1,5 @@
 /**
- * The one loaded model as the server sees it: its state, and who is admitted to it.
+ * The one loaded model as the server sees it: its state, and admission of requests.
  *
  * @module
  */
@@ -13,18 +13,18 @@ import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
 import { lastEvent, TaskStream } from "./task_stream.ts";
 import { noteWork } from "./work_times.ts";
 
-/** What a session is made of. */
+/** The parts of a session. */
 export interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
 
-/** How a request may be ended early. */
+/** How to cancel a request. */
 export interface RequestOptions {
   readonly signal?: AbortSignal;
 }
 
-/** What a session does with the stream of any task. */
+/** What a session needs of the stream of any task. */
 type OpenStream = Pick<TaskStream<TaskEvent>, "fail">;
 
-/** Owns the worker, by its supervisor, and every open request. */
+/** Owns the worker, through its supervisor, and every open request. */
 export class Session {
   readonly #supervisor: WorkerSupervisor;
   readonly #maxQueue: number;
@@ -48,7 +48,7 @@ export class Session {
     return this.#state;
   }
 
-  /** Requests admitted and not yet at their end. */
+  /** Requests admitted and not yet finished. */
   get numInFlight(): number {
     return this.#streams.size;
   }
@@ -70,7 +70,7 @@ export class Session {
     this.#supervisor.start();
   }
 
-  /** Calls `listener` with every later state; the function returned ends that. */
+  /** Calls `listener` with every later state; the returned function unsubscribes. */
   onStateChange(listener: (state: SessionState) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
@@ -98,7 +98,7 @@ export class Session {
   }
 
   /**
-   * The model, if it is ready and would take a request now: asked before the request is read, so that what is refused
+   * The model, if it is ready and would admit a request now. Called before the body is read, so that a refused request
    * takes no memory.
    *
    * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
@@ -113,8 +113,8 @@ export class Session {
   }
 
   /**
-   * Hands a task to the worker, and its media's memory with it. Aborting `signal`, or leaving the iteration early,
-   * drops it there before its next step, also while it waits. A `done` or `error` event is always the last.
+   * Sends a task to the worker, transferring its media. Aborting `signal`, or leaving the iteration early, cancels it
+   * before its next step, also while it waits. A `done` or `error` event is always the last.
    *
    * @throws {HearthError} `model_not_loaded`; `overloaded` when the queue is full.
    */
@@ -137,9 +137,9 @@ export class Session {
   }
 
   /**
-   * Like {@linkcode stream}, for a task whose answer comes in one piece.
+   * Like {@linkcode stream}, for a task with a single answer.
    *
-   * @throws {HearthError} also what the worker finds wrong with the task.
+   * @throws {HearthError} also the worker's error for the task.
    */
   async answer<T extends Task>(
     task: T,
@@ -148,12 +148,12 @@ export class Session {
     return await lastEvent(this.stream(task, options));
   }
 
-  /** The worker's metrics; none while there is no model or when the worker is stuck. */
+  /** The worker's metrics; none without a model, or when the worker does not answer. */
   async metrics(): Promise<MetricObject[]> {
     return this.#state.phase === "ready" ? await this.#supervisor.metrics() : [];
   }
 
-  /** Refuses new requests from now on and lets those in flight go on. */
+  /** Refuses new requests from now on; those in flight continue. */
   drain(): void {
     this.#setState({ phase: "stopping" });
     this.#supervisor.retire();
@@ -166,7 +166,7 @@ export class Session {
     await this.#supervisor.stop();
   }
 
-  /** Ends the requests in flight on behalf of a worker that cannot. */
+  /** Ends the requests in flight in place of a worker that cannot. */
   #failStreams(message: string): void {
     const error = new HearthError("model_not_loaded", message).toWire();
     for (const stream of [...this.#streams]) stream.fail(error);

@@ -1,12 +1,12 @@
 /**
- * Where a session is, and what is told of one that is not ready.
+ * The state of a session, and why it is not ready.
  *
  * @module
  */
 import type { LoadProgress } from "../models/progress.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 
-/** Where a session is. */
+/** The state of a session. */
 export type SessionState =
   | { readonly phase: "loading"; readonly progress?: LoadProgress | undefined }
   | { readonly phase: "ready"; readonly info: ModelInfo }
@@ -14,7 +14,7 @@ export type SessionState =
   | { readonly phase: "failed"; readonly reason: string }
   | { readonly phase: "stopping" };
 
-/** Says why there is no model, as health and every refused request tell it. */
+/** Why there is no model, as reported by health and every refused request. */
 export function explainNotReady(state: Exclude<SessionState, { phase: "ready" }>): string {
   switch (state.phase) {
     case "stopping":

@@ -1,5 +1,5 @@
 /**
- * Keeps a worker for the model: finds out what it is to load, starts it, and puts another in its place when it is lost.
+ * Keeps a worker running: resolves what it is to load, starts it, and replaces it when it is lost.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import type { SessionState } from "./session_state.ts";
 const METRICS_TIMEOUT_MS = 1_000;
 const STOP_TIMEOUT_MS = 500;
 
-/** What is known of a model's loading before there is a worker. */
+/** Progress before there is a worker. */
 export interface PrepareOptions {
   readonly onProgress: (progress: LoadProgress) => void;
   /** Aborted when the session stops. */
@@ -24,9 +24,9 @@ export interface PrepareOptions {
 }
 
 /**
- * Finds out what the worker is to load, and downloads it if need be.
+ * Resolves what the worker is to load, and downloads it if needed.
  *
- * @throws {StartupError} when it cannot be had.
+ * @throws {StartupError} when it cannot be found or downloaded.
  */
 export type Prepare = (options: PrepareOptions) => Promise<LoadOptions>;
 
@@ -39,10 +39,10 @@ export interface SupervisorOptions {
   readonly exitsAfterStop?: boolean;
 }
 
-/** Hears of the worker; of nothing but losses once the supervisor was retired. */
+/** Told of the worker's state; only of losses once the supervisor is retired. */
 export interface SupervisorListener {
   onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
-  /** What the worker was doing will not be finished; the state that follows from it was told before. */
+  /** The worker's requests will not be finished; the resulting state was reported before. */
   onLost(reason: string): void;
 }
 
@@ -79,7 +79,7 @@ export class WorkerSupervisor {
     else this.#startWorker(this.#load);
   }
 
-  /** Hands a request to the worker, which must be ready; its events arrive on the other end of `port`. */
+  /** Sends a request to the worker, which must be ready; its events arrive on the other end of `port`. */
   request(task: Task, port: MessagePort): void {
     if (this.#client === undefined) {
       throw new Error("A request was made before there was a worker.");
@@ -87,12 +87,12 @@ export class WorkerSupervisor {
     this.#client.request(task, port);
   }
 
-  /** The worker's metrics, the last it reported where it does not answer in time. */
+  /** The worker's metrics, those it reported last if it does not answer in time. */
   async metrics(): Promise<MetricObject[]> {
     return await this.#client?.metrics(METRICS_TIMEOUT_MS) ?? [];
   }
 
-  /** Starts no worker from now on; the one there is goes on. */
+  /** Starts no worker from now on; a running one continues. */
   retire(): void {
     clearTimeout(this.#restartTimer);
     this.#retirement.abort();
@@ -149,7 +149,7 @@ export class WorkerSupervisor {
     } else {
       log.error("the worker is lost and will be replaced", { reason, waitMs });
       this.#tell({ phase: "loading", progress: { what: `starting again after: ${reason}` } });
-      // Two workers at a time would take the model's memory twice.
+      // Two workers at once would hold the model in memory twice.
       const ended = this.#client!.ended;
       this.#restartTimer = setTimeout(() => void ended.then(() => this.#restart(load)), waitMs);
     }

@@ -13,9 +13,9 @@ interface Reader<Event> {
 }
 
 /**
- * Reads a request's port as an async iterator that ends after `done` or `error`.
- * One reader at a time. Returning early, or aborting `signal`, tells the worker to drop the request and closes
- * the port; an abort also rejects the pending and every later `next()` with the signal's reason.
+ * Reads a request's port as an async iterator that ends after `done` or `error`. One reader at a time. Returning early,
+ * or aborting `signal`, tells the worker to cancel the request and closes the port; an abort also rejects the pending
+ * and every later `next()` with the signal's reason.
  */
 export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterator<Event> {
   readonly #port: MessagePort;
@@ -31,7 +31,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     port: MessagePort,
     options: {
       signal?: AbortSignal | undefined;
-      /** `last` is the event it ended with; absent where it was cancelled. */
+      /** `last` is its final event; absent if it was cancelled. */
       onEnd: (stream: TaskStream<Event>, last: Event | undefined) => void;
     },
   ) {
@@ -61,11 +61,11 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     return Promise.resolve({ done: true, value: undefined });
   }
 
-  /** Ends the stream with an error event, for when the worker cannot send one or is not to go on. */
+  /** Ends the stream with an error event, when the worker cannot send one or must not continue. */
   fail(error: WireError): void {
     if (this.#ended) return;
     this.#tell({ type: "cancel" });
-    // A slow reader has a backlog; there may be no time left to send it before the process ends.
+    // The backlog of a slow reader is dropped: there may be no time to send it before the process exits.
     this.#events.length = 0;
     this.#push({ type: "error", error } as Event);
   }
@@ -106,7 +106,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
 }
 
 /**
- * Waits for the end of a task whose answer comes in one piece.
+ * Waits for the end of a task with a single answer.
  *
  * @throws {HearthError} the one of an error event.
  */

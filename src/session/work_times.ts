@@ -1,5 +1,5 @@
 /**
- * What is known afterwards of the model's work on a request: where its time went, and its tokens.
+ * Timings and token counts of the model's work on a request, known when it has ended.
  *
  * @module
  */
@@ -11,15 +11,15 @@ export interface Work {
   /** When the model got the task. */
   readonly startedAtMs: number;
   readonly endedAtMs: number;
-  /** Of what generates. */
+  /** Of models that generate. */
   readonly times?: GenerationTimes | undefined;
   readonly usage?: TokenUsage | undefined;
 }
 
-/** By the signal of its request. */
+/** By the signal of the request. */
 const works = new WeakMap<AbortSignal, Work>();
 
-/** The work on the request of this signal has ended. */
+/** Records that the work on this signal's request has ended. */
 export function noteWork(
   signal: AbortSignal,
   { startedAtMs, last }: { readonly startedAtMs: number; readonly last: TaskEvent | undefined },
@@ -33,7 +33,7 @@ export function noteWork(
   });
 }
 
-/** What is known of the work on the request of this signal, if there was any. */
+/** The work on this signal's request, if there was any. */
 export function workOf(signal: AbortSignal): Work | undefined {
   return works.get(signal);
 }

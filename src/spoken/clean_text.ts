@@ -1,10 +1,10 @@
 /**
- * Takes out of a text what is there for the eye alone.
+ * Removes from a text what is not spoken: markup, emoji and the like.
  *
  * @module
  */
 
-/** In this order. */
+/** Applied in this order. */
 const RULES: readonly (readonly [RegExp, string])[] = [
   // Joiners, soft hyphens, marks of direction, selectors of an emoji's looks: they stand within words.
   [/[\p{Cf}\u{fe00}-\u{fe0f}]+/gu, ""],

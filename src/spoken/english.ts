@@ -1,5 +1,5 @@
 /**
- * Makes of an English text one whose every word is written out.
+ * Normalizes English text for speech: every number, sign and abbreviation written out.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import { COMPOUND_NUMBER_RULES, SINGLE_NUMBER_RULES } from "./english_numbers.ts
 import { SHORT_WORD_RULES, SIGN_RULES, UNIT_RULES } from "./english_words.ts";
 import { applyRules, type Rule } from "./rule.ts";
 
-/** What gives a number its meaning comes before the number itself. */
+/** Rules with context (dates, money) come before those for bare numbers. */
 const RULES: readonly Rule[] = [
   ...ADDRESS_RULES,
   ...DATE_RULES,

@@ -27,7 +27,7 @@ function saySigns(address: string): string {
   return address.replace(/\/$/, "").replace(/[^\p{L}\p{N}]/gu, (sign) => ` ${SIGNS[sign] ?? ""} `);
 }
 
-/** These come before any that looks at a full stop or at a number. */
+/** Applied before any rule for full stops or numbers. */
 export const ADDRESS_RULES: readonly Rule[] = [
   [/(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g, (address) => saySigns(address)],
   [

@@ -1,12 +1,12 @@
 /**
- * English: numbers that stand for themselves.
+ * English: numbers.
  *
  * @module
  */
 import { toCardinal, toOrdinal } from "n2words/en-US";
 import type { Rule } from "./rule.ts";
 
-/** From here on a number is more than anybody says in one breath. */
+/** Numbers with more digits are read digit by digit. */
 const MAX_DIGITS = 18;
 
 /** Written digit by digit, as of a telephone. */
@@ -22,7 +22,7 @@ export function sayNumber(number: string): string {
   return fraction === undefined ? words : `${words} point ${sayDigits(fraction)}`;
 }
 
-/** A number as the place in an order: `22` is "twenty-second". */
+/** An ordinal number: `22` is "twenty-second". */
 export function sayOrdinal(digits: string): string {
   const number = BigInt(digits);
   return number > 0n && digits.length <= MAX_DIGITS ? toOrdinal(number) : `${sayNumber(digits)}th`;
@@ -61,7 +61,7 @@ function sayFraction(above: string, below: string): string {
   return `${sayNumber(above)} ${part}${above === "1" ? "" : "s"}`;
 }
 
-/** Several numbers in one: these come before any that looks at a number alone. */
+/** Compound numbers: applied before the rules for single numbers. */
 export const COMPOUND_NUMBER_RULES: readonly Rule[] = [
   [
     /(\d)?([\u00bd\u2153\u2154\u00bc\u00be\u2155\u215b])/g,
@@ -96,7 +96,7 @@ export const COMPOUND_NUMBER_RULES: readonly Rule[] = [
   ],
 ];
 
-/** Single numbers, once all that gives them a meaning was looked at. */
+/** Single numbers: applied after all rules with context. */
 export const SINGLE_NUMBER_RULES: readonly Rule[] = [
   [/(\d+)(?:st|nd|rd|th)\b/gi, (_, number) => sayOrdinal(number!)],
   [

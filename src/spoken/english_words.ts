@@ -112,7 +112,7 @@ export const SHORT_WORD_RULES: readonly Rule[] = [
   ],
 ];
 
-/** Units and signs around numbers, which are still in figures. */
+/** Units and signs around numbers, which are still digits. */
 export const UNIT_RULES: readonly Rule[] = [
   [
     /(?<![\d'])(\d{1,2})'\s?(\d{1,2})"/g,
@@ -133,7 +133,7 @@ export const UNIT_RULES: readonly Rule[] = [
   [/#\s?(?=\d)/g, () => "number "],
 ];
 
-/** Signs that are left in the end. */
+/** Signs that no other rule has replaced. */
 export const SIGN_RULES: readonly Rule[] = [
   [/\s*&\s*/g, () => " and "],
   [/\s*%/g, () => " percent"],

@@ -7,7 +7,7 @@
 /** Writes a number out: digits, perhaps with a point and a sign. */
 export type ToWords = (number: string) => string;
 
-/** By the two or three letters of a language. */
+/** By language code of two or three letters. */
 const LOADERS: Readonly<Record<string, () => Promise<{ toCardinal: (value: string) => string }>>> =
   {
     ar: () => import("n2words/ar-SA"),
@@ -32,14 +32,14 @@ const LOADERS: Readonly<Record<string, () => Promise<{ toCardinal: (value: strin
 const MAX_DIGITS = 36;
 const NUMBER = /\d+(?:[.,]\d+)*/g;
 
-/** How numbers are said in a language; `undefined` where that is not known. */
+/** How a language spells numbers; `undefined` if unknown. */
 export async function loadToWords(language: string): Promise<ToWords | undefined> {
   const toCardinal = (await LOADERS[language]?.())?.toCardinal;
   return toCardinal && ((number) => toCardinal(number));
 }
 
 /**
- * Writes out the numbers of a text, groups of three digits as one number; for languages of which no more is known.
+ * Writes out the numbers of a text, groups of three digits as one number; for languages without rules of their own.
  *
  * @param options.decimalSign which of the two signs parts fractions.
  */

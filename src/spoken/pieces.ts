@@ -16,13 +16,13 @@ const CLAUSE_PAUSE_SECONDS = 0.1;
 const SENTENCE_PAUSE_SECONDS = 0.25;
 const PARAGRAPH_PAUSE_SECONDS = 0.6;
 
-/** Where a sentence may be taken apart, the best places first. */
+/** Where a sentence may be split, the best positions first. */
 const CUTS: readonly RegExp[] = [
   /[;:\u2014\u2013\u3002\uff1b\uff1a][)"'\u201d\u2019]*\s*|\s-\s|\.\.\.\s/g,
   /[,\u3001\uff0c)\]]["'\u201d\u2019]*\s*/g,
   /\s+/g,
 ];
-/** A cut further to the front would leave too little. */
+/** A cut nearer to the start would leave too little. */
 const MIN_SHARE = 0.4;
 
 /** Yields the pieces in order; none is blank, and none is much longer than `maxChars`. */
@@ -43,7 +43,7 @@ export function* splitPieces(
   }
 }
 
-/** Two halves of a text, cut at the best place near its middle; `undefined` where it has but one character. */
+/** Two halves of a text, cut at the best position near its middle; `undefined` for a single character. */
 export function halve(text: string): readonly [string, string] | undefined {
   const characters = [...new Intl.Segmenter().segment(text)];
   if (characters.length < 2) return undefined;
@@ -54,7 +54,7 @@ export function halve(text: string): readonly [string, string] | undefined {
   return [text.slice(0, middle), text.slice(middle)];
 }
 
-/** The end of the longest head of a text that has at most `maxChars` characters and is cut at a good place. */
+/** The end of the longest prefix of at most `maxChars` characters that ends at a good position. */
 function findCut(text: string, maxChars: number): number {
   const head = text.slice(0, maxChars);
   for (const pattern of CUTS) {
@@ -62,7 +62,7 @@ function findCut(text: string, maxChars: number): number {
     for (const match of head.matchAll(pattern)) best = match.index + match[0].length;
     if (best >= maxChars * MIN_SHARE) return best;
   }
-  // Not between the halves of one character.
+  // Not between the surrogates of one character.
   const isHalf = /[\ud800-\udbff]/.test(text[maxChars - 1]!) && maxChars > 1;
   return isHalf ? maxChars - 1 : maxChars;
 }

@@ -1,10 +1,10 @@
 /**
- * Rules that make of a text one that can be read aloud as it stands.
+ * Rewriting rules that turn text into what is read aloud.
  *
  * @module
  */
 
-/** A pattern, and what is said in place of a match: given the match, then its groups. */
+/** A pattern and its replacement, a function of the match and its groups. */
 export type Rule = readonly [
   pattern: RegExp,
   say: (match: string, ...groups: (string | undefined)[]) => string,

@@ -20,10 +20,10 @@ const ABBREVIATIONS = new Set(
     .split(" "),
 );
 const LAST_WORD = /(?:^|[\s(["'])([\p{L}.]+)\.\s*$/u;
-/** What goes on after an abbreviation is one sentence up to here. */
+/** Longest sentence, in characters, that continues after an abbreviation. */
 const MAX_JOINED_CHARS = 1_000;
 
-/** By language: to make one takes longer than all else that is done to a sentence before it is spoken. */
+/** By language: creating one takes longer than all other text processing of a sentence. */
 const segmenters = new Map<string, Intl.Segmenter>();
 
 function segmenterOf(language: string): Intl.Segmenter {
@@ -37,7 +37,7 @@ function segmenterOf(language: string): Intl.Segmenter {
 export function* splitSentences(text: string, language: string): Generator<Sentence> {
   const segmenter = segmenterOf(language);
   for (const paragraph of text.split(PARAGRAPH_END)) {
-    // A line break within a paragraph is a blank, which the segmenter would take for an end.
+    // A line break within a paragraph counts as a space; the segmenter would end the sentence there.
     const line = paragraph.replaceAll(/\s+/g, " ");
     let sentence = "";
     for (const { segment } of segmenter.segment(line)) {
@@ -51,10 +51,10 @@ export function* splitSentences(text: string, language: string): Generator<Sente
   }
 }
 
-/** Whether a sentence only seems to end. */
+/** Whether a sentence does not really end here. */
 function goesOn(sentence: string): boolean {
   if (sentence.length > MAX_JOINED_CHARS) return false;
-  // As within an address: these end a sentence before a blank.
+  // Within an address: these end a sentence only before a space.
   if (/[.?!]$/.test(sentence)) return true;
   const word = LAST_WORD.exec(sentence.slice(-24))?.[1]?.toLowerCase();
   if (word === undefined) return false;

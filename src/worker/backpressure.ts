@@ -4,13 +4,13 @@
  * @module
  */
 
-/** Counts pieces that were sent and not yet taken, and holds the sender back when they are enough. */
+/** Counts pieces that were sent and not yet taken, and makes the sender wait when there are too many. */
 export class Backpressure {
   readonly #max: number;
   #numUnread = 0;
   #room: PromiseWithResolvers<void> | undefined;
 
-  /** @param max pieces that may lie unread while another is made. */
+  /** @param max unread pieces while another is being made. */
   constructor(max: number) {
     this.#max = max;
   }
@@ -28,7 +28,7 @@ export class Backpressure {
     if (this.#numUnread < this.#max) this.#release();
   }
 
-  /** Nobody reads any more: the sender goes on, and finds that out by itself. */
+  /** The reader has gone: the sender no longer waits. */
   disable(): void {
     this.#numUnread = -Infinity;
     this.#release();

@@ -1,6 +1,6 @@
 /**
- * What crosses between the server's thread and the worker that owns the device: a few messages about the
- * worker itself, and for each request one task and one `MessagePort` that carries its events back.
+ * Messages between the server's thread and the worker that owns the device: a few about the worker itself, and for each
+ * request one task with a `MessagePort` for its events.
  *
  * @module
  */
@@ -21,16 +21,16 @@ import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
 export interface LoadOptions {
   readonly model: ResolvedModel;
   readonly device: DeviceChoice;
-  /** Which build of ONNX Runtime runs it on the CPU; the best that loads if absent. */
+  /** ONNX Runtime's build for the CPU; the fastest that loads if absent. */
   readonly cpuRuntime?: CpuRuntimeChoice | undefined;
   /** The best one for the device if absent. */
   readonly dtype?: Dtype | undefined;
-  /** Told from the folder if absent. */
+  /** Detected from the folder if absent. */
   readonly kind?: ModelKind | undefined;
   readonly engine: EngineSettings;
-  /** Folder of a model that tells speech from silence, for speech models. */
+  /** Folder of a voice-activity model, for speech recognition. */
   readonly vadFolder?: string | undefined;
-  /** Folder of a model that tells speakers apart, for models that speak as somebody of whom they know such numbers. */
+  /** Folder of a speaker-embedding model, for speech synthesis conditioned on such embeddings. */
   readonly speakerEncoderFolder?: string | undefined;
   readonly log: LogSettings;
 }
@@ -51,13 +51,13 @@ export interface ModelInfo {
   readonly adapter: string;
   /** Tokens of prompt and completion together, where the kind has such a limit. */
   readonly contextLength: number | undefined;
-  /** Fewer where the KV cache holds fewer. */
+  /** Fewer if the KV cache holds fewer. */
   readonly maxModelLength: number | undefined;
-  /** Requests the model works on at once; more wait. */
+  /** Most requests running at once; others wait. */
   readonly maxSequences: number;
-  /** Whom the model can speak as, the default first; absent where it does not speak. */
+  /** The model's voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly VoiceInfo[] | undefined;
-  /** Why a model that speaks does not take on the voices of recordings; absent where it does. */
+  /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: string | undefined;
 }
 
@@ -82,10 +82,10 @@ export type FromWorker =
 export type ToRequest =
   /** The server closes the port after it. */
   | { readonly type: "cancel" }
-  /** A piece of the answer was read: see {@linkcode isPaced}. */
+  /** The server has read a piece of the answer; see {@linkcode isPaced}. */
   | { readonly type: "taken" };
 
-/** Whether the worker is to stop ahead of a slow reader who has not taken such events. */
+/** Whether the worker waits for a slow reader before it sends more of such events. */
 export function isPaced(event: TaskEvent): boolean {
   return event.type === "audio";
 }

@@ -23,7 +23,7 @@ import {
   type ToWorker,
 } from "./protocol.ts";
 
-/** Pieces of an answer that are made before the first of them is read. */
+/** Most unread pieces of an answer. */
 const MAX_UNREAD = 2;
 
 interface Loaded {
@@ -53,7 +53,7 @@ async function load(options: LoadOptions): Promise<void> {
       backend.lost.then((reason) => Promise.reject(new StartupError(reason))),
     ]);
     loaded = { backend, model };
-    // Announced also where it happened during the last moments of loading.
+    // Announced even if it happened at the very end of loading.
     backend.lost.then((reason) => scope.postMessage({ type: "lost", reason }));
     const { id, aliases, ownedBy } = options.model;
     const {
@@ -85,7 +85,7 @@ async function load(options: LoadOptions): Promise<void> {
       },
     });
   } catch (error) {
-    // A StartupError says it all; of anything else the server shows the message, and this the rest.
+    // A StartupError's message is enough; of other errors the server shows the message, and this log line the rest.
     if (!(error instanceof StartupError)) log.error("loading failed", { error });
     await backend?.dispose();
     scope.postMessage({ type: "failed", reason: (error as Error).message });
@@ -98,13 +98,13 @@ async function writtenSeconds(folder: string): Promise<number> {
   return Math.floor((mtime?.getTime() ?? 0) / 1000);
 }
 
-/** Ports of requests that are not answered yet. */
+/** Ports of requests in progress. */
 const open = new Set<MessagePort>();
 
 function close(port: MessagePort): void {
   port.close();
   open.delete(port);
-  // A step of a model that is at work is not to wait for it.
+  // Deferred until the model is idle, so that no step waits for it.
   collectGarbageLater(() => open.size === 0);
 }
 
@@ -146,7 +146,7 @@ async function stop(): Promise<void> {
   }
 }
 
-/** What nobody caught ends the thread, and memory of native code that only this thread can free would stay. */
+/** An uncaught error ends the thread; native memory that only this thread can free would leak. */
 async function die(event: Event, reason: unknown): Promise<void> {
   event.preventDefault();
   log.error("the worker died", { error: reason });
