@@ -8,7 +8,7 @@
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** What `deno compile` builds for. */
+/** Targets of `deno compile`. */
 const TARGETS = [
   "x86_64-unknown-linux-gnu",
   "aarch64-unknown-linux-gnu",
@@ -17,7 +17,7 @@ const TARGETS = [
   "x86_64-pc-windows-msvc",
 ] as const;
 
-/** What the program reads or starts at run time, and the compiler therefore does not find by itself. */
+/** Files read or started at run time, which the compiler does not find by itself. */
 export const INCLUDES = [
   "kernels/kernel_thread.ts",
   "src/worker/worker.ts",
@@ -29,17 +29,17 @@ export const INCLUDES = [
   "models",
 ] as const;
 
-/** A folder of a package of which little is used. */
+/** A package folder of which little is used. */
 interface KeptFolder {
   /** A module of the package. */
   readonly module: string;
-  /** How many folders above the module's own it is. */
+  /** How many levels above the module's folder it is. */
   readonly up?: number;
   /** Names of the files and folders in it that are used. */
   readonly kept: readonly string[];
 }
 
-/** What of large packages is embedded; of the others it is all. */
+/** The embedded parts of large packages; other packages are embedded whole. */
 export const KEPT_FOLDERS: readonly KeptFolder[] = [
   // Images are decoded only.
   { module: "@jsquash/avif/codec/dec/avif_dec.js", kept: ["avif_dec.js", "avif_dec.wasm"] },
@@ -65,7 +65,7 @@ export const KEPT_FOLDERS: readonly KeptFolder[] = [
     up: 1,
     kept: ["dist", "package.json", "LICENSE"],
   },
-  // The package holds four builds of ONNX Runtime, each in several dresses.
+  // The package holds four builds of ONNX Runtime, each in several variants.
   {
     module: "onnxruntime-web/jspi",
     kept: ["ort.jspi.bundle.min.mjs", "ort-wasm-simd-threaded.jspi.wasm"],

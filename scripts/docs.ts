@@ -12,10 +12,9 @@ export const FLAGS_PAGE = new URL("../docs/flags.md", import.meta.url);
 const PLACE = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
 
 /**
- * Puts a table of flags where the page has a place for it: `<!-- flags of list, ps -->` for commands that have the
- * same.
+ * Writes a table of flags after each marker `<!-- flags of list, ps -->`, which names commands with equal flags.
  *
- * @throws {Error} when a command with flags has no place, or commands of one place have others.
+ * @throws {Error} when a command with flags has no marker, or commands of one marker have different flags.
  */
 export function fillFlagTables(page: string): string {
   const placed = new Set<string>();

@@ -1,5 +1,5 @@
 /**
- * `deno task notices`: writes THIRD_PARTY_NOTICES anew, from the lock file and from what the packages themselves say.
+ * `deno task notices`: writes THIRD_PARTY_NOTICES anew, from the lock file and the packages' own files.
  *
  * @module
  */
@@ -12,10 +12,10 @@ const LICENCES = fileURLToPath(new URL("./licences/", import.meta.url));
 /** Where the notices are. */
 export const NOTICES = join(REPOSITORY, "THIRD_PARTY_NOTICES");
 
-/** Members of the workspace whose packages come to users: the page's are built into it. */
+/** Workspace members whose packages are distributed to users: the page's are bundled into it. */
 const SHIPPED_MEMBERS = ["src/ui"];
 
-/** Who holds the rights in packages that bring no text of their licence. */
+/** Copyright holders of packages without a licence text. */
 const HOLDERS: Readonly<Record<string, string>> = {
   "@wasm-audio-decoders/common": "2021-2025 Ethan Halsall",
   "@wasm-audio-decoders/flac": "2021-2025 Ethan Halsall",
@@ -27,7 +27,7 @@ const HOLDERS: Readonly<Record<string, string>> = {
   "onnxruntime-web": "Microsoft Corporation",
 };
 
-/** Libraries that were compiled into packages, under licences of their own. */
+/** Libraries compiled into packages, under licences of their own. */
 const INSIDE: Readonly<Record<string, readonly [name: string, licence: string, holder: string]>> = {
   phonemizer: [
     "eSpeak NG",
@@ -89,11 +89,11 @@ interface LockFile {
   };
 }
 
-/** The packages that come to users, as `name@version`. */
+/** The packages distributed to users, as `name@version`. */
 export function listPackages(lock: LockFile): string[] {
   const found = new Set<string>();
   const take = (id: string) => {
-    // What the overrides put an empty package in place of.
+    // Packages that the overrides replace by an empty one.
     if (id.includes("@npm:") || found.has(id)) return;
     const known = id in lock.npm ? id : Object.keys(lock.npm).find((each) => nameOf(each) === id);
     if (known === undefined) throw new Error(`deno.lock has no ${id}.`);
@@ -131,7 +131,7 @@ function npmCache(): string {
 
 function describe(id: string, cache: string): string {
   const name = nameOf(id);
-  // Peers that were chosen stand behind an underscore.
+  // Resolved peers follow an underscore.
   const version = id.slice(name.length + 1).replace(/_.*$/, "");
   const folder = join(cache, name, version);
   const { license } = JSON.parse(Deno.readTextFileSync(join(folder, "package.json")));

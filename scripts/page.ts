@@ -2,7 +2,7 @@
  * `deno task page`: bundles the web page's modules into the one script that is served, `src/ui/script.js`.
  *
  * The bundle is committed, so that neither users nor `deno compile` need the page's packages or a bundler. Its first
- * line holds a digest of what it was made from, by which a test tells a stale one.
+ * line holds a digest of its sources, by which a test detects a stale bundle.
  *
  * @module
  */
@@ -14,7 +14,7 @@ const FOLDER = new URL("../src/ui/", import.meta.url);
 /** The bundle. */
 export const SCRIPT = new URL("script.js", FOLDER);
 
-/** The first line of a bundle of today's sources. */
+/** The first line of a bundle of the current sources. */
 export async function bundleHead(): Promise<string> {
   const names: string[] = [];
   for await (const { name } of Deno.readDir(FOLDER)) {

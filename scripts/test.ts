@@ -1,7 +1,7 @@
 /**
- * `deno task test`: runs `deno test` with the arguments given, or else all tests, as many processes at a time as
- * there are cores; says once more what failed, says what was skipped and why, and ends with one line of counts. Its
- * exit code is that of `deno test`.
+ * `deno task test`: runs `deno test` with the arguments given, or else all tests, as many processes at a time as there
+ * are cores; repeats the failures, lists what was skipped and why, and ends with one line of counts. Its exit code is
+ * that of `deno test`.
  *
  * @module
  */
@@ -17,14 +17,14 @@ interface Counts {
 }
 
 const SUMMARY = /^(?:ok|FAILED) \| (\d+) passed.*? \| (\d+) failed(?:.*?(\d+) ignored)?/m;
-/** What a process says of its failures, after all its tests. */
+/** The failure summary that a process prints after all its tests. */
 const ERRORS = /^ ERRORS $[^]*?(?=^ FAILURES $)/m;
-// deno-lint-ignore no-control-regex -- that is what colours are made of
+// deno-lint-ignore no-control-regex -- colour codes
 const COLOUR = /\x1b\[[0-9;]*m/g;
 
-/** Files of one process: few, so that no process is left working alone for long, and starts cost little. */
+/** Files per process: few, so that no process runs alone for long, but enough to keep startup cheap. */
 const FILES_PER_PROCESS = 8;
-/** Each may hold a model or two. */
+/** Most processes: each may hold a model or two. */
 const MOST_PROCESSES = 4;
 
 const repository = fileURLToPath(new URL("../", import.meta.url));
@@ -46,7 +46,7 @@ async function runTests(args: readonly string[]): Promise<number> {
       if (counted === undefined) {
         failures.push(`deno test ${run.join(" ")} ended with exit code ${code} and no summary.\n`);
       } else counts.push(counted);
-      // Other processes' lines may have come after theirs.
+      // Other processes may have printed in between.
       if (args.length === 0) failures.push(...output.match(ERRORS) ?? []);
       exitCode ||= counted === undefined ? code || 1 : code;
     }
@@ -72,7 +72,7 @@ async function listTestFiles(folder: string): Promise<string[]> {
   return files.sort();
 }
 
-/** Neighbours are of one kind and take about as long: they go to different processes. */
+/** Neighbours take about as long: they go to different processes. */
 function splitIntoRuns(files: readonly string[]): string[][] {
   const numRuns = Math.ceil(files.length / FILES_PER_PROCESS);
   return Array.from(
@@ -81,16 +81,16 @@ function splitIntoRuns(files: readonly string[]): string[][] {
   );
 }
 
-/** Runs `deno test`. What it prints is shown as it comes, or all at once where other processes print too. */
+/** Runs `deno test`. Its output is shown immediately, or all at once if other processes print too. */
 async function runProcess(
   args: readonly string[],
   { isOnly }: { readonly isOnly: boolean },
 ): Promise<{ code: number; output: string }> {
-  // Servers under test leave their traces here, and look for those of others.
+  // Folder for the process-id files of servers under test.
   const runtimeFolder = await Deno.makeTempDir({ prefix: "hearth-test-" });
   try {
     const child = new Deno.Command(Deno.execPath(), {
-      // Types are the concern of `deno task ok`.
+      // `deno task ok` checks types.
       args: ["test", "-A", "--no-check", ...args],
       cwd: repository,
       env: { XDG_RUNTIME_DIR: runtimeFolder },
@@ -107,7 +107,7 @@ async function runProcess(
   }
 }
 
-/** What some tests need and this machine has not, each with its remedy. */
+/** What tests need and this machine lacks, each with its remedy. */
 async function findMissing(): Promise<string[]> {
   const missing: string[] = [];
   if (await findAdapter({ allowFallback: true }) === undefined) {
@@ -123,7 +123,7 @@ async function findMissing(): Promise<string[]> {
   return missing;
 }
 
-/** Copies the stream to standard output and returns what it held. */
+/** Copies the stream to standard output and returns its text. */
 async function passThrough(stream: ReadableStream<Uint8Array<ArrayBuffer>>): Promise<string> {
   const [shown, kept] = stream.tee();
   const [text] = await Promise.all([

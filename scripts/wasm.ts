@@ -1,12 +1,12 @@
 /**
- * `deno task wasm`: builds what is written in AssemblyScript, each folder to one module, which is kept as text beside it.
+ * `deno task wasm`: builds the AssemblyScript sources, each folder to one module, stored as base64 text.
  *
  * @module
  */
 import asc from "assemblyscript/asc";
 import { fileURLToPath } from "node:url";
 
-/** A folder of sources, its features of WebAssembly, and the file that its module is kept in. */
+/** A folder of sources, its WebAssembly features, and the output file. */
 interface WasmModule {
   readonly sources: string;
   readonly features: string;
@@ -34,11 +34,11 @@ const FLAGS = [
   ["--optimizeLevel", "3"],
   ["--runtime", "stub"],
   ["--importMemory", "--noExportMemory", "--noAssert"],
-  // That vectors cannot cross to JavaScript: they cross between our own files only.
+  // Warns that vectors cannot be passed to JavaScript: they are only passed between our own files.
   ["--disableWarning", "112"],
 ];
 
-/** The memory's bounds have to be said then: all that it may have, and its least. */
+/** Shared memory needs bounds: its maximum and minimum. */
 const SHARED_FLAGS = ["--sharedMemory", "--initialMemory", "1", "--maximumMemory", "65536"];
 
 function pathOf(path: string): string {

@@ -1,6 +1,6 @@
 /**
- * From the name of a hub model to a folder that holds what serving it needs: out of the cache where that is whole,
- * else from the hub.
+ * From a hub model's name to a folder with the files that serving it needs: from the cache if complete, else from the
+ * hub.
  *
  * @module
  */
@@ -32,29 +32,29 @@ export interface NeededFiles {
   readonly files: readonly string[];
   /** Graphs among `files`. */
   readonly graphs: readonly string[];
-  /** Graphs that would have been preferred, but are not there. */
+  /** Preferred graphs that do not exist. */
   readonly missed: readonly string[];
 }
 
 /** How to get a model. */
 export interface AcquireOptions extends DownloadOptions {
-  /** Chooses among a folder's files. @throws {StartupError} when it lacks something. */
+  /** Chooses among a folder's files. @throws {StartupError} when a needed file is missing. */
   readonly chooseFiles: (folder: ModelFolder) => NeededFiles;
-  /** Ask the hub what is newest, even where the cache is whole. */
+  /** Ask the hub for the newest revision, even if the cache is complete. */
   readonly refresh?: boolean;
 }
 
-/** A snapshot of the cache, and whether it can be served as it is. */
+/** A snapshot of the cache, and whether it is complete. */
 interface Cached {
   readonly folder: string;
-  /** The hub may have weights that suit the device better: it has not been asked for them. */
+  /** The hub may have weights that suit the device better; it has not been asked yet. */
   readonly isSecondBest: boolean;
 }
 
 /**
  * Gets what a model needs.
  *
- * @throws {StartupError} when it is not in the cache and cannot be had; see {@linkcode downloadFiles}.
+ * @throws {StartupError} when it is not in the cache and cannot be downloaded; see {@linkcode downloadFiles}.
  */
 export async function acquireModel(
   { hubId, ...model }: HubModel,
@@ -97,7 +97,7 @@ async function findCached(
     needed = options.chooseFiles(await openAnyFolder(folder));
     for (const graph of needed.graphs) await requireWeights(join(folder, graph));
   } catch {
-    // Something is missing that a download brings, or says why it cannot.
+    // Something is missing: the download gets it, or says why not.
     return undefined;
   }
   const notes = join(repositoryFolder(cacheFolder, hubId), ".no_exist", basename(folder));
@@ -107,7 +107,7 @@ async function findCached(
   return { folder, isSecondBest: unknown.includes(true) };
 }
 
-/** @throws {Error} when a file with a graph's weights is not there, or too short. */
+/** @throws {Error} when a file with a graph's weights is missing or too short. */
 async function requireWeights(path: string): Promise<void> {
   await using files = new FolderFiles(join(path, ".."));
   const { graph } = await readModel(files, basename(path));
@@ -126,7 +126,7 @@ async function download(
   { mayFallBack, ...options }: AcquireOptions & { readonly mayFallBack: boolean },
 ): Promise<string> {
   const { settings, signal, pause } = options;
-  // Nobody should wait for a network that is not there when the cache would do.
+  // Without a network a complete cache must be used without delay.
   const repository = mayFallBack
     ? await fetchRepository(
       { ...settings, stallMs: Math.min(settings.stallMs, IMPATIENT_MS) },
@@ -141,7 +141,7 @@ async function download(
   return folder;
 }
 
-/** A repository as if it were a folder: its file list and its `config.json`. */
+/** A repository's file list and `config.json`, in the form of a folder. */
 async function describeRepository(
   repository: Repository,
   options: DownloadOptions,

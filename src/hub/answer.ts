@@ -7,11 +7,11 @@ import { StartupError } from "../errors.ts";
 import { VERSION } from "../version.ts";
 import type { HubSettings } from "./settings.ts";
 
-/** The hub, or the way to it, said no. */
+/** An error of the hub, or of the connection to it. */
 export class HubError extends StartupError {
   /** The HTTP status; `undefined` where no answer came. */
   readonly status: number | undefined;
-  /** When the hub wants to be asked again. */
+  /** When the hub allows the next request (`Retry-After`). */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -24,7 +24,7 @@ export class HubError extends StartupError {
     this.retryAfterMs = details.retryAfterMs;
   }
 
-  /** Whether the same request may succeed a little later. */
+  /** Whether the same request may succeed later. */
   get isTransient(): boolean {
     const { status } = this;
     return status === undefined || status === 408 || status === 429 || status >= 500;
@@ -34,17 +34,17 @@ export class HubError extends StartupError {
 /** A request to the hub. */
 export interface HubRequest {
   readonly url: string;
-  /** What is asked for, as messages name it. */
+  /** What is requested, for messages. */
   readonly subject: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Asks the hub; redirects are followed, and the token goes to the hub's own host only.
+ * Sends a request to the hub. Redirects are followed; the token is sent to the hub's own host only.
  *
  * @returns a 2xx answer, whose body the caller reads or cancels.
- * @throws {HubError} for any other answer, with the hub's own reason and what to do; and when none comes.
+ * @throws {HubError} for any other answer, with the hub's own reason and what to do; and without an answer.
  */
 export async function askHub(settings: HubSettings, request: HubRequest): Promise<Response> {
   const { url, subject, headers = {}, signal } = request;
@@ -71,7 +71,7 @@ export async function askHub(settings: HubSettings, request: HubRequest): Promis
   throw await explainRefusal(response, settings, subject);
 }
 
-/** Errors of `fetch` hold the reason proper in their cause, or after the address. */
+/** Errors of `fetch` have the actual reason in their cause, or after the address. */
 function reasonOf(error: unknown): string {
   const { message, cause } = error as Error;
   const text = cause instanceof Error ? cause.message : message;
@@ -99,7 +99,7 @@ async function readReason(response: Response): Promise<string> {
     const { error } = JSON.parse(text);
     return typeof error === "string" ? error : "";
   } catch {
-    // A page of a proxy says nothing in one line.
+    // A proxy's error page has no one-line reason.
     return text.includes("<") ? "" : text.trim().slice(0, 200);
   }
 }
@@ -130,7 +130,7 @@ function adviseOn(
   return "Try again later.";
 }
 
-/** Seconds, or a date. */
+/** In seconds, or as a date. */
 function readRetryAfter(value: string | null): number | undefined {
   if (value === null) return undefined;
   const seconds = Number(value);

@@ -1,7 +1,6 @@
 /**
- * Brings one file of the hub into the cache. It is written beside its place and moved there once its size and its
- * checksum are right, so that nothing half-done is ever seen; what was written stays when the process dies, and the
- * next one goes on from there.
+ * Downloads one file into the cache. It is written to a draft that is renamed once its size and checksum are right, so
+ * that incomplete files are never visible; the draft of a process that died is resumed by the next.
  *
  * @module
  */
@@ -20,16 +19,16 @@ import { StallWatch } from "./stall_watch.ts";
 const HTTP_PARTIAL_CONTENT = 206;
 const HTTP_RANGE_NOT_SATISFIABLE = 416;
 
-/** What to bring. */
+/** What to download. */
 export interface BlobOptions extends RetryOptions {
   readonly settings: HubSettings;
   readonly repository: Repository;
   readonly file: HubFile;
-  /** Called with the bytes that are there by now; fewer than before when a wrong file is thrown away. */
+  /** Called with the bytes so far; fewer than before when a wrong file is discarded. */
   readonly onBytes: (bytes: number) => void;
 }
 
-/** Where the blob of a file lies, or will lie. */
+/** The path of a file's blob, whether it exists or not. */
 export function blobPath(
   { cacheFolder }: HubSettings,
   { id }: Repository,
@@ -38,7 +37,7 @@ export function blobPath(
   return join(repositoryFolder(cacheFolder, id), "blobs", digest.hex);
 }
 
-/** Bytes of a file that are there already, whole or in part. */
+/** Bytes of a file that the cache has already, complete or not. */
 export async function bytesThere(options: Omit<BlobOptions, "onBytes">): Promise<number> {
   const { settings, repository, file } = options;
   const path = blobPath(settings, repository, file);
@@ -48,11 +47,11 @@ export async function bytesThere(options: Omit<BlobOptions, "onBytes">): Promise
 }
 
 /**
- * Downloads a file unless the cache has it. One process at a time does: others wait and find it done.
+ * Downloads a file unless the cache has it. One process at a time downloads; others wait for it.
  *
  * @returns the path of the blob.
- * @throws {StartupError} with what to do, when the hub refuses, the connection fails again and again, or what comes
- *   has another checksum than the hub says.
+ * @throws {StartupError} with what to do, when the hub refuses, the connection fails again and again, or the checksum
+ * differs from the hub's.
  */
 export async function downloadBlob(options: BlobOptions): Promise<string> {
   const { settings, repository, file, signal, onBytes } = options;
@@ -63,7 +62,7 @@ export async function downloadBlob(options: BlobOptions): Promise<string> {
       signal,
       onWait: () => log.info("another process downloads this file: waiting", { file: file.path }),
     });
-    // Whoever had the lock before may have done it.
+    // The previous holder of the lock may have downloaded it.
     if (await sizeOf(path) !== file.bytes) {
       using draft = await Draft.open(incompletePath(path), file);
       await fill(draft, options);
@@ -115,7 +114,7 @@ async function fill(draft: Draft, options: BlobOptions): Promise<void> {
   }
 }
 
-/** Appends what is missing. @throws {HubError} when it breaks off. */
+/** Appends the missing bytes. @throws {HubError} when the connection breaks. */
 async function receive(draft: Draft, options: BlobOptions): Promise<void> {
   const { settings, repository, file, signal, onBytes } = options;
   const { id, commit } = repository;
@@ -125,14 +124,14 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
     const response = await askHub(settings, {
       url: `${settings.endpoint}/${id.owner}/${id.name}/resolve/${commit}/${path}`,
       subject: `${file.path} of ${showHubId(id)}`,
-      // Compressed answers cannot be taken up in their middle.
+      // Compressed answers cannot be resumed.
       headers: { "accept-encoding": "identity", range: `bytes=${draft.bytes}-` },
       signal: stall.signal,
     });
     await goTo(draft, response);
     for await (const piece of response.body ?? []) {
       stall.reset();
-      // More than there should be is wrong whatever follows; an endless answer must not fill the disk.
+      // More bytes than expected are an error; an endless answer must not fill the disk.
       if (draft.bytes + piece.length > file.bytes) return await draft.clear();
       await draft.append(piece);
       onBytes(draft.bytes);
@@ -149,7 +148,7 @@ async function receive(draft: Draft, options: BlobOptions): Promise<void> {
   if (draft.bytes < file.bytes) throw brokenOff(options, { at: draft.bytes });
 }
 
-/** Makes the draft end where the answer begins: servers may send the whole file whatever is asked. */
+/** Truncates the draft to where the answer begins: servers may ignore the range. */
 async function goTo(draft: Draft, { status, headers }: Response): Promise<void> {
   if (status !== HTTP_PARTIAL_CONTENT) return await draft.clear();
   const range = headers.get("content-range") ?? "";

@@ -19,7 +19,7 @@ export async function listBuiltIn(): Promise<string[]> {
   return entries.filter((entry) => entry.isDirectory).map((entry) => entry.name).sort();
 }
 
-/** The folder of a built-in model; `undefined` where none has this name. */
+/** The folder of a built-in model; `undefined` if none has this name. */
 export async function findBuiltIn(name: string): Promise<string | undefined> {
   return (await listBuiltIn()).includes(name) ? `${MODELS_FOLDER}${name}` : undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * The Hugging Face cache of this machine, which Python's huggingface_hub and others read and fill too:
+ * The Hugging Face cache of this machine, shared with Python's huggingface_hub and other tools:
  * `models--owner--name/refs/<revision>` holds a commit, `models--owner--name/snapshots/<commit>/` its files, each a
  * link to `models--owner--name/blobs/<checksum>`.
  *
@@ -38,12 +38,12 @@ export function parseHubId(text: string): HubId | undefined {
   return owner === undefined || name === undefined ? undefined : { owner, name, revision };
 }
 
-/** `owner/name`, and `@revision` where it is not the usual one. */
+/** `owner/name`, and `@revision` unless it is `main`. */
 export function showHubId({ owner, name, revision }: HubId): string {
   return `${owner}/${name}${revision === "main" ? "" : `@${revision}`}`;
 }
 
-/** The folder of everything of the hub's on this machine: `HF_HOME`, else below `XDG_CACHE_HOME` or the home folder. */
+/** The folder of the hub's data on this machine: `HF_HOME`, else below `XDG_CACHE_HOME` or the home folder. */
 export function findHubHome(environment: Environment): string {
   const { HF_HOME, XDG_CACHE_HOME, HOME, USERPROFILE } = environment;
   const caches = XDG_CACHE_HOME || join(HOME || USERPROFILE || homedir(), ".cache");
@@ -69,7 +69,7 @@ function folderName({ owner, name }: HubId): string {
   return `models--${owner}--${name}`;
 }
 
-/** The folder with the files of one revision of a model; `undefined` where the cache has not got it. */
+/** The folder with the files of one revision of a model; `undefined` if it is not in the cache. */
 export async function findSnapshot(cacheFolder: string, id: HubId): Promise<string | undefined> {
   const repository = repositoryFolder(cacheFolder, id);
   const commit = await readTextIfThere(join(repository, "refs", id.revision));

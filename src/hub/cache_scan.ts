@@ -1,5 +1,5 @@
 /**
- * What the cache holds and how much room it takes.
+ * The models in the cache, and their sizes.
  *
  * @module
  */
@@ -9,9 +9,9 @@ import { findSnapshot, type HubId, listCachedIds, parseHubId, repositoryFolder }
 /** A model of the cache. */
 export interface CachedModel {
   readonly id: HubId;
-  /** Of all its revisions and what is half downloaded. */
+  /** Of all its revisions, and of partial downloads. */
   readonly bytes: number;
-  /** The folder of one revision, the main one if it is there; `undefined` while none is whole. */
+  /** The folder of one revision, `main` if present; `undefined` if none is complete. */
   readonly folder: string | undefined;
 }
 
@@ -28,7 +28,7 @@ export async function scanModel(cacheFolder: string, id: HubId): Promise<CachedM
   return { id, bytes: await measureFolder(repository), folder };
 }
 
-/** Bytes of all files below a folder; what links point to is not counted twice. */
+/** Bytes of all files below a folder; targets of links are not counted twice. */
 export async function measureFolder(folder: string): Promise<number> {
   let bytes = 0;
   try {

@@ -1,5 +1,6 @@
 /**
- * Writes the Hugging Face cache: links of snapshots to blobs, references, and what a revision is known not to have.
+ * Writes the Hugging Face cache: links of snapshots to blobs, references, and markers of files that a revision does not
+ * have.
  *
  * @module
  */
@@ -32,7 +33,7 @@ export async function linkInSnapshot(
   }
 }
 
-/** Windows lets only some users make links, and some disks know none. */
+/** Windows lets only some users create links, and some file systems have none. */
 async function tryLink(target: string, path: string): Promise<boolean> {
   try {
     await Deno.symlink(target, path, { type: "file" });
@@ -49,7 +50,7 @@ async function isSameSize(a: string, b: string): Promise<boolean> {
   return first !== undefined && first.size === second?.size;
 }
 
-/** Notes which commit a branch or tag is. A revision that is the commit itself needs no note. */
+/** Records the commit of a branch or tag. A revision that is itself a commit needs no record. */
 export async function writeReference(
   { cacheFolder }: HubSettings,
   { id, commit }: Repository,
@@ -62,7 +63,7 @@ export async function writeReference(
   await Deno.rename(draft, path);
 }
 
-/** Notes, as huggingface_hub does, that a revision has no file of this name. */
+/** Records, as huggingface_hub does, that a revision has no file of this name. */
 export async function noteAbsent(
   { cacheFolder }: HubSettings,
   { id, commit }: Repository,

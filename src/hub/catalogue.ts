@@ -1,6 +1,5 @@
 /**
- * Short names for models on the Hugging Face hub that Hearth is meant for. They are for convenience: any hub id or
- * folder works too.
+ * Short names for models on the Hugging Face hub. They are a convenience: any hub id or folder works too.
  *
  * @module
  */

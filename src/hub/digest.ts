@@ -1,11 +1,11 @@
 /**
- * Checksums by which the hub knows its files: sha256 of large ones, git's blob hash of the others.
+ * The checksums that the hub has of its files: sha256 of large ones, git's blob hash of the others.
  *
  * @module
  */
 import { createHash } from "node:crypto";
 
-/** What a file's bytes must come to. */
+/** The expected checksum of a file. */
 export interface Digest {
   /** `git`: sha1 over `blob <size>\0` and the bytes. */
   readonly kind: "sha256" | "git";

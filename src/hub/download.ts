@@ -1,5 +1,5 @@
 /**
- * Brings files of a model into the cache, several at once.
+ * Downloads files of a model into the cache, several at a time.
  *
  * @module
  */
@@ -17,14 +17,14 @@ import { TransferMeter, type TransferPace } from "./transfer_meter.ts";
 
 const MAX_AT_ONCE = 4;
 const REPORT_EVERY_MS = 100;
-/** Left free for what else happens on the disk meanwhile. */
+/** Disk space left free for other programs. */
 const SPARE_BYTES = 64 * 2 ** 20;
 
-/** How far a download is. */
+/** The progress of a download. */
 export interface DownloadProgress extends TransferPace {
-  /** Of the files under way the one with most left to come. */
+  /** The running file with the most bytes left. */
   readonly file: string;
-  /** Of all files, with those that were there before. */
+  /** Of all files, cached ones included. */
   readonly receivedBytes: number;
   readonly totalBytes: number;
 }
@@ -33,14 +33,14 @@ export interface DownloadProgress extends TransferPace {
 export interface DownloadOptions extends RetryOptions {
   readonly settings: HubSettings;
   readonly onProgress?: ((progress: DownloadProgress) => void) | undefined;
-  /** Room on the disk of a folder; `undefined` where that cannot be told. */
+  /** Free space on the disk of a folder; `undefined` if unknown. */
   readonly findFreeBytes?: (folder: string) => Promise<number | undefined>;
 }
 
 /**
- * Downloads files of a revision, and makes them visible in the cache once all are there.
+ * Downloads files of a revision, and links them into the cache's snapshot once all are complete.
  *
- * @param paths files that the repository has; the graph last, since a snapshot that has it counts as whole.
+ * @param paths files that the repository has; the graph last, since a snapshot with a graph counts as complete.
  * @returns the snapshot's folder.
  * @throws {StartupError} when the disk has no room, the hub refuses, or the connection fails for good.
  */
@@ -88,7 +88,7 @@ async function requireRoom(
   );
 }
 
-/** Bytes that are free on the disk of a folder; `undefined` where the file system does not tell. */
+/** Free bytes on the disk of a folder; `undefined` if unknown. */
 export async function readFreeBytes(folder: string): Promise<number | undefined> {
   try {
     const { bavail, bsize } = await statfs(folder);
@@ -108,7 +108,7 @@ async function downloadBlobs(
     ? failure.signal
     : AbortSignal.any([options.signal, failure.signal]);
   const report = new Report(files, options.onProgress);
-  // The largest first, so that none is left alone at the end.
+  // The largest first, so that no large file is left to the end.
   const waiting = [...files].sort((a, b) => b.bytes - a.bytes);
   const work = async () => {
     for (let file; (file = waiting.shift()) !== undefined;) {
@@ -121,17 +121,17 @@ async function downloadBlobs(
     try {
       await work();
     } catch (error) {
-      // The first failure ends the others, which then fail with it.
+      // The first failure aborts the others with the same error.
       failure.abort(error);
       throw error;
     }
   });
-  // No file is being written any more when this returns, whatever happened.
+  // No file is being written any more when this returns, even after an error.
   await Promise.allSettled(workers);
   signal.throwIfAborted();
 }
 
-/** Adds up the files. */
+/** Adds up the files' progress. */
 class Report {
   readonly #onProgress: DownloadOptions["onProgress"];
   readonly #files: ReadonlyMap<string, HubFile>;

@@ -9,9 +9,9 @@ import type { HubFile } from "./repository.ts";
 
 const READ_BYTES = 1 << 20;
 
-/** The file as far as it is there, with its digest so far. */
+/** The partial file, with its digest so far. */
 export class Draft implements Disposable {
-  /** Written so far. */
+  /** Bytes written so far. */
   bytes = 0;
   readonly #path: string;
   readonly #target: HubFile;
@@ -26,7 +26,7 @@ export class Draft implements Disposable {
     this.#digester = beginDigest(target.digest.kind, target.bytes);
   }
 
-  /** Opens the file at `path`, and goes on from what an earlier process wrote there. */
+  /** Opens the file at `path`, and continues after what an earlier process wrote. */
   static async open(path: string, target: HubFile): Promise<Draft> {
     const file = await Deno.open(path, { create: true, read: true, write: true });
     const draft = new Draft(path, target, file);
@@ -34,7 +34,7 @@ export class Draft implements Disposable {
     return draft;
   }
 
-  /** @throws {StartupError} when the disk does not take it. */
+  /** @throws {StartupError} when it cannot be written. */
   async append(piece: Uint8Array): Promise<void> {
     this.#digester.update(piece);
     for (let rest = piece; rest.length > 0;) {
@@ -52,7 +52,7 @@ export class Draft implements Disposable {
     return this.bytes === bytes && this.#digester.hex() === digest.hex;
   }
 
-  /** Begins anew. */
+  /** Starts again from the beginning. */
   async clear(): Promise<void> {
     await this.#file.truncate(0);
     await this.#file.seek(0, Deno.SeekMode.Start);
@@ -60,7 +60,7 @@ export class Draft implements Disposable {
     this.#digester = beginDigest(this.#target.digest.kind, this.#target.bytes);
   }
 
-  /** Makes it the file at `path`, on the disk before it can be seen there. */
+  /** Renames it to `path`, after its bytes are synced to the disk. */
   async moveTo(path: string): Promise<void> {
     await this.#file.sync();
     this.#close();
@@ -76,7 +76,7 @@ export class Draft implements Disposable {
     this.#isClosed = true;
   }
 
-  /** The digest of what an earlier process wrote. */
+  /** Hashes what an earlier process wrote. */
   async #readAgain(): Promise<void> {
     if ((await this.#file.stat()).size > this.#target.bytes) return await this.clear();
     const buffer = new Uint8Array(READ_BYTES);

@@ -1,6 +1,6 @@
 /**
- * Locks between processes, by the same files and the same system call as Python's huggingface_hub (`flock`): whoever
- * holds the lock of a blob may write it. The system frees the lock of a process that dies.
+ * Locks between processes, by the same files and the same system call as Python's huggingface_hub (`flock`): only the
+ * holder of a blob's lock writes it. The system releases the lock of a process that dies.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { sleep } from "./retry.ts";
 
 const ASK_AGAIN_MS = 200;
 
-/** A lock held until it is disposed of. Its file stays: to delete it while others wait for it would give two locks. */
+/** A lock held until it is disposed. Its file stays: deleting it while others wait would create a second lock. */
 export class FileLock implements Disposable {
   readonly #file: Deno.FsFile;
 
@@ -18,7 +18,7 @@ export class FileLock implements Disposable {
   }
 
   /**
-   * Waits for the lock of the file at `path`, which is made where it is not there.
+   * Waits for the lock of the file at `path`, which is created if missing.
    *
    * @param onWait called once when another process has it.
    */

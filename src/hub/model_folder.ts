@@ -10,7 +10,7 @@ import { StartupError } from "../errors.ts";
 /** A parsed JSON object. */
 export type Json = Readonly<Record<string, unknown>>;
 
-/** What is in a model folder. */
+/** The content of a model folder. */
 export interface ModelFolder {
   readonly path: string;
   /** The folder's own files and those below it, one level deep (`onnx/model.onnx`). */
@@ -18,7 +18,7 @@ export interface ModelFolder {
   readonly config: Json;
 }
 
-/** How each dtype marks its graphs' names. */
+/** The suffix of each dtype's graphs. */
 const SUFFIXES: Readonly<Record<Dtype, string>> = {
   fp32: "",
   fp16: "_fp16",
@@ -40,7 +40,7 @@ export async function openFolder(path: string): Promise<ModelFolder> {
 }
 
 /**
- * Like {@linkcode openFolder}, also of models that come as graphs alone: their `config` is empty.
+ * Like {@linkcode openFolder}, but also accepts folders with graphs only, whose `config` is then empty.
  *
  * @throws {StartupError} when it has neither.
  */
@@ -63,11 +63,11 @@ export function requireConfigOrGraphs(path: string, files: Iterable<string>): vo
 
 const READ_FILE = /\.(json|onnx|jinja|txt|ya?ml|bin|npy|model)$|[._]data(_\d+)?$/;
 
-/** @throws {StartupError} for what would be read and is a FIFO, a socket or a device: a read of it might never end. */
+/** @throws {StartupError} for a FIFO, a socket or a device among the files to read: reading it might never end. */
 function requireRegular(entry: Deno.DirEntry, path: string): Deno.DirEntry {
   if (entry.isFile || entry.isDirectory || !READ_FILE.test(entry.name)) return entry;
   const target = entry.isSymlink ? statOf(path) : undefined;
-  // Of a link to nothing the reader says so.
+  // A dangling link is reported by the reader.
   if (entry.isSymlink && (target === undefined || target.isFile || target.isDirectory)) {
     return entry;
   }
@@ -87,7 +87,7 @@ async function listFiles(path: string): Promise<Set<string>> {
   try {
     for await (const entry of Deno.readDir(path)) {
       const inner = join(path, entry.name);
-      // Caches link to their files, and people to their folders.
+      // Caches link to files, and users link to folders.
       const isFolder = entry.isDirectory ||
         (entry.isSymlink && (await Deno.stat(inner).catch(() => undefined))?.isDirectory === true);
       if (!isFolder) files.add(requireRegular(entry, inner).name);
@@ -121,7 +121,7 @@ export async function readJson(folderPath: string, name: string): Promise<Json> 
   throw new StartupError(`${path} holds no JSON object.`);
 }
 
-/** Like {@linkcode readJson}, and an empty object where the folder lacks the file. */
+/** Like {@linkcode readJson}, but an empty object if the file does not exist. */
 export async function readOptionalJson(folder: ModelFolder, name: string): Promise<Json> {
   return folder.files.has(name) ? await readJson(folder.path, name) : {};
 }

@@ -1,5 +1,5 @@
 /**
- * What the hub says of one revision of a model: its commit, and its files with their sizes and checksums.
+ * One revision of a model on the hub: its commit, and its files with sizes and checksums.
  *
  * @see https://huggingface.co/docs/hub/api
  * @module
@@ -39,7 +39,7 @@ const SearchAnswer = z.array(z.object({ id: z.string() }));
 
 const MAX_NEAR_NAMES = 5;
 
-/** No file of a repository may be written beside it. */
+/** A file's path must not lead outside the repository. */
 function isInside(path: string): boolean {
   return path !== "" && !/^[/\\]|\\|:|(^|\/)\.{0,2}(\/|$)/.test(path);
 }
@@ -47,7 +47,7 @@ function isInside(path: string): boolean {
 /**
  * Asks the hub for a revision.
  *
- * @throws {HubError} with the hub's own reason, and names near to one that it does not have.
+ * @throws {HubError} with the hub's own reason, and similar names if the model does not exist.
  */
 export async function fetchRepository(
   settings: HubSettings,
@@ -72,7 +72,7 @@ export async function fetchRepository(
   }
 }
 
-/** A question to the API, whose answer is small: it has to come in time. */
+/** A request to the API; its small answer must arrive within a timeout. */
 async function askApi(
   settings: HubSettings,
   { url, subject, signal }: { url: string; subject: string; signal?: AbortSignal | undefined },
@@ -121,7 +121,7 @@ function readRepository(id: HubId, answer: unknown, { endpoint }: HubSettings): 
   return { id, commit: sha, files: new Map(files.map((file) => [file.path, file])) };
 }
 
-/** Models on the hub with a similar name: with ONNX weights first. Nothing where the hub does not say. */
+/** Models on the hub with a similar name, those with ONNX weights first; empty if the hub does not answer. */
 async function searchNear(settings: HubSettings, { owner, name }: HubId): Promise<string[]> {
   const base = name.replace(/[-_.]?(onnx|web|instruct|it)$/i, "");
   const query = new URLSearchParams({ search: base, limit: `${MAX_NEAR_NAMES}`, filter: "onnx" });

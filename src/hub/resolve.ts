@@ -1,5 +1,5 @@
 /**
- * From the name a person gives a model to a folder on this machine.
+ * From the name that a user gives a model to a folder on this machine.
  *
  * @module
  */
@@ -22,17 +22,17 @@ import {
 } from "./cache.ts";
 import { aliasesOf, HUB_ID_OF_ALIAS } from "./catalogue.ts";
 
-/** A model of the hub, wherever its files are. */
+/** A model of the hub, cached or not. */
 export interface HubModel extends Omit<ResolvedModel, "folder"> {
   readonly hubId: HubId;
 }
 
 /**
- * Says which model a name means, by, in this order: built-in name, folder, catalogue alias, `owner/name[@revision]`.
- * A name that can only be a path is looked for as a folder alone.
+ * Says which model a name means, by, in this order: built-in name, folder, catalogue alias, `owner/name[@revision]`. A
+ * name that can only be a path is only looked up as a folder.
  *
  * @returns a model with its folder; or one of the hub, which may or may not be in the cache.
- * @throws {StartupError} when it means none; the message says what was looked for, where, and what is near.
+ * @throws {StartupError} when it means none; the message says where it was looked up, and which names are similar.
  */
 export async function nameModel(
   name: string,
@@ -48,7 +48,7 @@ export async function nameModel(
 /**
  * Finds a model on this machine.
  *
- * @throws {StartupError} as {@linkcode nameModel}, and when the cache has not got it.
+ * @throws {StartupError} as {@linkcode nameModel}, and when it is not in the cache.
  */
 export async function resolveModel(
   name: string,
@@ -86,13 +86,13 @@ function describeHubModel({ owner, name }: HubId): Omit<ResolvedModel, "folder">
   return { id, aliases: [...aliasesOf(id), name, ...otherSpellings(name)], ownedBy: owner };
 }
 
-/** The kebab-case spelling of a name, if that is another. */
+/** The kebab-case spelling of a name, if it differs. */
 function otherSpellings(name: string): string[] {
   const kebab = name.toLowerCase().replaceAll(/[_\s]+/g, "-");
   return kebab === name ? [] : [kebab];
 }
 
-/** Whether a name can only be a path, so that nothing else need be looked for. */
+/** Whether a name can only be a path, so that no other lookup is needed. */
 function looksLikePath(name: string): boolean {
   return isAbsolute(name) || /^\.{0,2}[\\/]|\.onnx$/.test(name);
 }

@@ -1,5 +1,5 @@
 /**
- * Trying again, with pauses that grow.
+ * Retries with growing pauses.
  *
  * @module
  */
@@ -12,15 +12,15 @@ const LONGEST_PAUSE_MS = 60_000;
 /** Waits; rejects with the signal's reason when it aborts. */
 export type Pause = (ms: number, signal: AbortSignal | undefined) => Promise<void>;
 
-/** How to try again. */
+/** How to retry. */
 export interface RetryOptions {
   readonly signal?: AbortSignal | undefined;
-  /** Failures in a row after which it is given up; 5 if absent. */
+  /** Failures in a row after which to give up; 5 if absent. */
   readonly maxFailures?: number | undefined;
   readonly pause?: Pause | undefined;
 }
 
-/** Counts the failures in a row of one thing that is tried again. */
+/** Counts the failures in a row of one operation. */
 export class Retries {
   readonly #options: RetryOptions;
   #numFailures = 0;
@@ -29,7 +29,7 @@ export class Retries {
     this.#options = options;
   }
 
-  /** Something went well: the failures before no longer count. */
+  /** Something succeeded: earlier failures no longer count. */
   reset(): void {
     this.#numFailures = 0;
   }
@@ -37,7 +37,7 @@ export class Retries {
   /**
    * Waits before the next try: half a second, one, two, four, with jitter; or as long as the hub asks.
    *
-   * @throws the error itself when it is not for trying again, or one too many in a row.
+   * @throws the error itself when it must not be retried, or after too many failures in a row.
    */
   async waitAfter(error: unknown): Promise<void> {
     const { signal, maxFailures = MAX_FAILURES, pause = sleep } = this.#options;
@@ -62,7 +62,7 @@ export async function withRetries<T>(act: () => Promise<T>, options: RetryOption
   }
 }
 
-/** See {@linkcode Pause}. */
+/** Waits; rejects with the signal's reason when it aborts. */
 export function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const abort = () => {

@@ -1,6 +1,5 @@
 /**
- * Where the hub is, who asks, and where its files are kept: by the same environment variables as Python's
- * huggingface_hub.
+ * The hub's address, token and cache folder: from the same environment variables as Python's huggingface_hub.
  *
  * @see https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables
  * @module
@@ -21,7 +20,7 @@ export interface HubSettings {
   readonly cacheFolder: string;
   /** `HF_HUB_OFFLINE` or `--offline`: nothing is asked of the hub. */
   readonly isOffline: boolean;
-  /** `HF_HUB_DOWNLOAD_TIMEOUT`: a connection that brings nothing for so long is given up. */
+  /** `HF_HUB_DOWNLOAD_TIMEOUT`: timeout of a connection without data. */
   readonly stallMs: number;
   /** Snapshots link to their blobs; with `HF_HUB_DISABLE_SYMLINKS` they hold copies. */
   readonly usesLinks: boolean;
@@ -52,7 +51,7 @@ function readToken(environment: Environment): string | undefined {
     const path = HF_TOKEN_PATH || join(findHubHome(environment), "token");
     return Deno.readTextFileSync(path).trim() || undefined;
   } catch {
-    // Nobody has logged in.
+    // Not logged in.
     return undefined;
   }
 }

@@ -1,10 +1,10 @@
 /**
- * Gives up connections that bring nothing.
+ * Aborts stalled connections.
  *
  * @module
  */
 
-/** Aborts its signal when nothing has come for some time, and when the one it is given aborts. */
+/** Aborts its signal when no data arrived for some time, or when the given signal aborts. */
 export class StallWatch implements Disposable {
   readonly #controller = new AbortController();
   readonly #stallMs: number;
@@ -18,7 +18,7 @@ export class StallWatch implements Disposable {
     this.#timer = this.#start();
   }
 
-  /** Something came. */
+  /** Data arrived. */
   reset(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#start();

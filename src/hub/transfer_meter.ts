@@ -1,20 +1,20 @@
 /**
- * How fast a download is and how long it will take.
+ * Rate and remaining time of a download.
  *
  * @module
  */
 
-/** The rate is that of the last seconds: it follows the network, and does not jump. */
+/** The rate is that of the last seconds: it follows the network without jumping. */
 const WINDOW_MS = 5_000;
 
-/** What a meter says. */
+/** A meter's reading. */
 export interface TransferPace {
   readonly bytesPerSecond: number;
-  /** Absent while nothing comes. */
+  /** Absent while no data arrives. */
   readonly secondsLeft: number | undefined;
 }
 
-/** Watches the count of one transfer. */
+/** Measures one transfer. */
 export class TransferMeter {
   readonly #totalBytes: number;
   #samples: { atMs: number; bytes: number }[] = [];
@@ -23,11 +23,11 @@ export class TransferMeter {
     this.#totalBytes = totalBytes;
   }
 
-  /** Takes the bytes there at a time; a count that falls (a file is begun anew) starts the measuring again. */
+  /** Records the bytes at a time; a count that falls (a file restarted) resets the measurement. */
   record(bytes: number, atMs: number): TransferPace {
     if (bytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#samples.push({ atMs, bytes });
-    // One sample from before the window stays, so that the window is covered.
+    // Keeps one sample from before the window, so that the window is covered.
     while ((this.#samples[1]?.atMs ?? Infinity) <= atMs - WINDOW_MS) this.#samples.shift();
     const first = this.#samples[0]!;
     const seconds = (atMs - first.atMs) / 1000;

@@ -6,12 +6,12 @@
  */
 import { isIPv4 } from "node:net";
 
-/** Whose an address is: `local` ones are this machine's or its network's; `forbidden` ones are nobody's business. */
+/** Kinds of addresses: `local` ones belong to this machine or its network; `forbidden` ones are never fetched from. */
 export type AddressKind = "public" | "local" | "forbidden";
 
 type Range = readonly [prefix: string, bits: number, kind: AddressKind];
 
-/** The first that fits counts. */
+/** The first match counts. */
 const IPV4_RANGES: readonly Range[] = [
   // Metadata of cloud machines, beside the link-local ones.
   ["100.100.100.200", 32, "forbidden"],
@@ -88,9 +88,9 @@ function bytesOfIpv4(address: string): number[] {
   return address.split(".").map(Number);
 }
 
-/** The 16 bytes of an address in any spelling; `undefined` where it is none. */
+/** The 16 bytes of an address in any spelling; `undefined` if invalid. */
 function bytesOfIpv6(address: string): number[] | undefined {
-  // The URL parser knows all spellings, and writes the last four bytes in hexadecimal too.
+  // The URL parser accepts all spellings, and writes the last four bytes in hexadecimal too.
   const host = URL.parse(`http://[${address}]`)?.hostname.slice(1, -1);
   if (host === undefined) return undefined;
   const [head = "", tail] = host.split("::");

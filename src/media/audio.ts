@@ -23,7 +23,7 @@ interface AudioFormat {
   readonly read: SoundReader;
 }
 
-/** In the order they are tried: the surest signs first. */
+/** In the order they are tried: the most distinctive signatures first. */
 const FORMATS: readonly AudioFormat[] = [
   { name: "WAV", matches: isWav, read: readWav },
   { name: "Ogg", matches: isOgg, read: readOgg },
@@ -34,12 +34,12 @@ const FORMATS: readonly AudioFormat[] = [
   { name: "MP3", matches: (file) => findMp3(file) !== undefined, read: readMp3 },
 ];
 
-/** After so long without a pause, other work of the thread gets its turn. */
+/** Longest time without yielding to other work of the thread. */
 const MAX_BUSY_MS = 10;
 
 const MAX_PIECE_SAMPLES = 65_536;
 
-/** Small files can stand for any length of sound; nobody records longer than this in one piece. */
+/** Small files can expand to any length of sound; real recordings are shorter than this. */
 export const MAX_AUDIO_HOURS = 8;
 
 /** How an audio file is decoded. */
@@ -50,12 +50,12 @@ export interface DecodeAudioOptions {
 }
 
 /**
- * Decodes an audio file piece by piece, so that its length is no question of memory. The format is told by the
- * content; channels are averaged.
+ * Decodes an audio file piece by piece, in bounded memory. The format is detected from the content; channels are
+ * averaged.
  *
  * @returns f32 pieces of any length; the caller owns them.
- * @throws {HearthError} `invalid_media` when the file is no audio, damaged beyond use, shorter than it says, or longer
- * than {@linkcode MAX_AUDIO_HOURS}: that may show after the first pieces.
+ * @throws {HearthError} `invalid_media` when the file is not audio, damaged beyond use, truncated, or longer than
+ * {@linkcode MAX_AUDIO_HOURS}; possibly after the first pieces.
  */
 export async function* decodeAudio(
   file: Uint8Array<ArrayBuffer>,
@@ -99,7 +99,7 @@ function detect(file: Uint8Array): AudioFormat {
   throw invalidAudio(`The file is no audio that can be read: it is none of ${names}.`);
 }
 
-/** A few bytes of silence can be minutes, which are not to be worked on without a pause. */
+/** A few bytes of silence can be minutes of sound, which must not be processed without a pause. */
 async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, void> {
   for await (const sound of sounds) {
     const length = sound.channels[0]?.length ?? 0;
@@ -112,7 +112,7 @@ async function* cutLong(sounds: AsyncIterable<Sound>): AsyncGenerator<Sound, voi
   }
 }
 
-/** Whatever a decoder throws at a file is that file's fault. */
+/** Any error of a decoder means that the file is damaged. */
 async function* guard(
   { name, read }: AudioFormat,
   file: Uint8Array<ArrayBuffer>,

@@ -1,5 +1,5 @@
 /**
- * An audio file's samples at any place, in bounded memory.
+ * Random access to an audio file's samples, in bounded memory.
  *
  * @module
  */
@@ -16,8 +16,8 @@ export interface AudioReaderOptions extends DecodeAudioOptions {
 }
 
 /**
- * A recording that fits into what is kept is decoded once; a longer one again each time the place asked
- * for lies before what is still there, so it is best read from the beginning to the end.
+ * A recording that fits the kept samples is decoded once; a longer one is decoded again whenever the requested range
+ * lies before them, so it is best read from start to end.
  */
 export class AudioReader implements AsyncDisposable {
   readonly sampleRateHz: number;
@@ -27,7 +27,7 @@ export class AudioReader implements AsyncDisposable {
   #decoding: AsyncGenerator<Float32Array, void> | undefined;
   /** All full but the last. */
   #blocks: Float32Array[] = [];
-  /** Blocks before those. */
+  /** Number of blocks dropped before those. */
   #numForgotten = 0;
   /** Samples decoded so far. */
   #end = 0;
@@ -41,11 +41,11 @@ export class AudioReader implements AsyncDisposable {
   }
 
   /**
-   * Decodes the file to its end, which tells whether it is sound, and how long.
+   * Decodes the whole file, which verifies it and measures its length.
    *
    * @param visit gets all samples, piece after piece, which are not its own.
    * @returns how many samples there are, at least one.
-   * @throws {HearthError} `invalid_media`, as {@linkcode decodeAudio} has it.
+   * @throws {HearthError} `invalid_media`, as {@linkcode decodeAudio}.
    * @throws the signal's reason.
    */
   async scan(visit?: (samples: Float32Array) => Promise<void>): Promise<number> {
@@ -79,7 +79,7 @@ export class AudioReader implements AsyncDisposable {
     return samples;
   }
 
-  /** Lets go of the decoder and of what is kept. */
+  /** Frees the decoder and the kept samples. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#decoding?.return();
     this.#decoding = undefined;
@@ -106,7 +106,7 @@ export class AudioReader implements AsyncDisposable {
     return value;
   }
 
-  /** Forgets blocks before the place that is needed, as far as they are too many. */
+  /** Drops excess blocks before the needed position. */
   #keepFrom(start: number): void {
     while (
       this.#blocks.length > this.#maxBlocks && (this.#numForgotten + 1) * BLOCK_SAMPLES <= start

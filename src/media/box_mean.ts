@@ -43,7 +43,7 @@ function meanOfColumns({ width, height, data }: Plane, radius: number): Plane {
   return { width, height, data: means };
 }
 
-/** Places of a line that are at most `radius` from one of them. */
+/** Number of positions of a line at most `radius` away from one. */
 function countWithin(position: number, length: number, radius: number): number {
   return Math.min(length - 1, position + radius) - Math.max(0, position - radius) + 1;
 }

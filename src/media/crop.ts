@@ -34,7 +34,7 @@ export function crop(pixels: Pixels, [left, top, right, bottom]: Box): Pixels {
 }
 
 /**
- * The middle of an image, half a pixel further left and up where it is uneven; the result is new. Smaller images get
+ * The middle of an image, half a pixel further left and up if the margin is odd; the result is new. Smaller images get
  * a border of 0.
  */
 export function centerCrop(

@@ -1,8 +1,8 @@
 /**
- * Fetches media over HTTP on behalf of a request, and not from where it should not.
+ * Fetches media over HTTP on behalf of a request, from allowed addresses only.
  *
- * A name is resolved once and the connection goes to the address that was checked: one that points elsewhere a moment
- * later (DNS rebinding) gains nothing. Every redirect is checked anew.
+ * A name is resolved once and the connection goes to the address that was checked: a name that changes its address in
+ * between (DNS rebinding) has no effect. Every redirect is checked anew.
  *
  * @module
  */
@@ -21,7 +21,7 @@ const REDIRECTS: readonly (number | undefined)[] = [301, 302, 303, 307, 308];
 /**
  * Fetches a URL.
  *
- * @throws {HearthError} `invalid_media` when it may not be fetched, cannot be, or takes too long or too many bytes.
+ * @throws {HearthError} `invalid_media` when it may not or cannot be fetched, or takes too long or too many bytes.
  */
 export async function fetchMedia(
   reference: string,
@@ -80,7 +80,7 @@ async function lookUp(host: string): Promise<string[]> {
     const found = await lookup(host, { all: true });
     if (found.length > 0) return found.map(({ address }) => address);
   } catch {
-    // Not there, or no resolver: the same to whoever asked.
+    // Unknown name or no resolver: the same to the caller.
   }
   throw invalidMedia(`the name ${host} cannot be resolved`);
 }

@@ -1,5 +1,5 @@
 /**
- * Estimates what colour a subject has by itself, and what is behind it, from an image in which its rim is a mixture.
+ * Estimates foreground and background colours from an image and its alpha matte.
  *
  * @see M. Forte: Approximate Fast Foreground Colour Estimation, ICIP 2021
  * @module
@@ -13,7 +13,7 @@ const RADII = [45, 3] as const;
 const REFERENCE_SIDE = 1024;
 const LEAST_WEIGHT = 1e-5;
 
-/** Colours of the subject and of what is behind it, everywhere, smooth. */
+/** Smooth foreground and background colours for every pixel. */
 export interface SeparatedColors {
   readonly foreground: ColorPlanes;
   readonly background: ColorPlanes;

@@ -10,15 +10,15 @@ import { applyOrientation } from "./image/orientation.ts";
 import { dropOpaqueAlpha } from "./opaque.ts";
 import type { Pixels } from "./pixels.ts";
 
-/** Largest image that is decoded where nothing else is said, in pixels. */
+/** Default limit of an image's pixels. */
 export const DEFAULT_MAX_IMAGE_PIXELS = 64e6;
-/** Images of more pixels are not to keep all threads from smaller ones. */
+/** Images of more pixels count as large: they must not occupy all threads. */
 export const MAX_SMALL_IMAGE_PIXELS = 32e6;
 
-/** As JPEG has it. A line of pixels as long as a whole image would take a thousand times the work of one. */
+/** JPEG's limit. A one-pixel line with a whole image's pixels would take a thousand times the work. */
 const MAX_SIDE = 65_535;
 
-/** What may be decoded. */
+/** Limits and options of decoding. */
 export interface DecodeImageOptions {
   /** Largest width × height; {@linkcode DEFAULT_MAX_IMAGE_PIXELS} if absent. */
   readonly maxPixels?: number | undefined;
@@ -27,13 +27,13 @@ export interface DecodeImageOptions {
 }
 
 /**
- * Decodes an image: the first one of an animation or of several pages. The format is told by the content. It is turned
- * upright as its Exif orientation says; grey and palettes become RGB, 16 bits keep their upper 8, CMYK becomes RGB
- * without a colour profile. Too large an image is refused by its header, before memory for it is taken.
+ * Decodes an image: the first one of an animation or of several pages. The format is detected from the content. It is
+ * turned upright as its Exif orientation says; grey and palettes become RGB, 16 bits keep their upper 8, CMYK becomes
+ * RGB without a colour profile. Too large an image is refused by its header, before memory is allocated.
  *
  * @returns 3 channels, or 4 when a pixel is not opaque or `keepsAlpha` says so; the caller owns them.
- * @throws {HearthError} `invalid_media` when the file is no image, damaged, cut off, over the limit, or has a side of
- * more than 65,535 pixels.
+ * @throws {HearthError} `invalid_media` when the file is not an image, damaged, cut off, over the limit, or has a side
+ * of more than 65,535 pixels.
  */
 export async function decodeImage(
   bytes: Uint8Array,
@@ -64,7 +64,7 @@ function toMegapixels(numPixels: number): string {
   return (numPixels / 1e6).toLocaleString("en", { maximumSignificantDigits: 4 });
 }
 
-/** Whatever a decoder throws at a file is that file's fault, unless this machine lacks the memory for it. */
+/** Any error of a decoder means that the file is damaged, unless memory ran out. */
 async function decode(file: Uint8Array<ArrayBuffer>, header: ImageHeader): Promise<Pixels> {
   try {
     return await header.format.decode(file, header);

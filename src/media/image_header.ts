@@ -1,5 +1,5 @@
 /**
- * What an image file is, and how large, told by its first bytes and not by its name.
+ * The format and size of an image file, from its first bytes.
  *
  * @module
  */
@@ -16,7 +16,7 @@ import { WEBP } from "./image/webp.ts";
 /** In the order they are tried. */
 const FORMATS: readonly ImageFormat[] = [JPEG, PNG, WEBP, GIF, AVIF, TIFF, BMP];
 
-/** Files that are often taken for images, by what they begin with at an offset, and are not read. */
+/** Unsupported formats that are often sent as images, with their signatures and offsets. */
 const UNREAD: readonly (readonly [name: string, offset: number, start: string])[] = [
   ["HEIC", 4, "ftyphei"],
   ["HEIC", 4, "ftypmif1"],
@@ -37,9 +37,9 @@ export interface ImageHeader extends ImageSize {
 }
 
 /**
- * Reads what an image file says of itself; no pixel is decoded and nothing of the image's size is allocated.
+ * Reads an image file's header; no pixel is decoded and nothing of the image's size is allocated.
  *
- * @throws {HearthError} `invalid_media` when it is no image, or its header is damaged.
+ * @throws {HearthError} `invalid_media` when it is not an image, or its header is damaged.
  */
 export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
   if (file.length === 0) throw invalidImage("The image file is empty.");
@@ -72,7 +72,7 @@ function readSize(format: ImageFormat, file: Uint8Array<ArrayBuffer>): ImageSize
   }
 }
 
-/** How many pixels an image file says it has; 0 for one that does not say, which whoever decodes it will refuse. */
+/** Number of pixels by an image file's header; 0 if invalid, which the decoder will refuse. */
 export function numPixelsOf(file: Uint8Array<ArrayBuffer>): number {
   try {
     const { width, height } = readImageHeader(file);

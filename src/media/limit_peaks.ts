@@ -4,13 +4,13 @@
  * @module
  */
 
-/** Where the loudest sample of what was too loud lies: formats with loss add a little to it. */
+/** Peak level after limiting: lossy formats add a little to it. */
 const CEILING = 0.95;
 
 /**
- * Makes a piece of sound softer as a whole if a sample of it is beyond full scale, in place.
+ * Scales a piece of sound down as a whole if a sample is beyond full scale, in place.
  *
- * @throws {RangeError} when a sample is no number.
+ * @throws {RangeError} when a sample is not finite.
  */
 export function limitPeaks(samples: Float32Array): void {
   let peak = 0;

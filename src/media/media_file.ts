@@ -9,9 +9,9 @@ import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts
 /**
  * Reads a file: any for callers on this machine, those below the media folder for all others.
  *
- * @param path what follows `file://`; percent signs may stand for themselves.
- * @throws {HearthError} `invalid_media` when it may not or cannot be read. Who may not read a file does not learn whether
- * it is there.
+ * @param path what follows `file://`; percent signs need not be escaped.
+ * @throws {HearthError} `invalid_media` when it may not or cannot be read. A caller who may not read a file does not
+ * learn whether it exists.
  */
 export async function readMediaFile(
   path: string,
@@ -37,14 +37,14 @@ export async function readMediaFile(
   }
 }
 
-/** The path without links and dots; `undefined` where nothing is. */
+/** The path without links and dots; `undefined` if it does not exist. */
 async function findFile(path: string): Promise<string | undefined> {
   for (const candidate of new Set([path, decode(path)])) {
     if (candidate === undefined || !isAbsolute(candidate)) continue;
     try {
       return await Deno.realPath(candidate);
     } catch {
-      // Not there, or not to be seen.
+      // Missing or not accessible.
     }
   }
   return undefined;

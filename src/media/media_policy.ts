@@ -1,15 +1,15 @@
 /**
- * What media a server takes from where, and how it says no.
+ * Which media references a server follows, and the errors for others.
  *
  * @module
  */
 import { HearthError } from "../errors.ts";
 
-/** What references a server follows. */
+/** The references that a server follows. */
 export interface MediaPolicy {
-  /** Whether only callers on this machine reach the server: they may name its files and its network's addresses. */
+  /** Whether the caller is on this machine, and so may name its files and its network's addresses. */
   readonly isLocal: boolean;
-  /** Whether addresses of private networks and of this machine may be fetched from all the same. */
+  /** Whether addresses of private networks and of this machine are allowed anyway. */
   readonly allowPrivate: boolean;
   /** Files below it may be named by anyone. */
   readonly mediaDir: string | undefined;

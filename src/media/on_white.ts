@@ -5,7 +5,7 @@
  */
 import type { Pixels } from "./pixels.ts";
 
-/** The image on a white ground: of 2 channels 1 is left, of 4 three. Without alpha it is the same image. */
+/** The image on a white ground: 2 channels become 1, 4 become 3. Without alpha it is the same image. */
 export function onWhite(pixels: Pixels): Pixels {
   const { width, height, channels, data } = pixels;
   if (channels % 2 === 1) return pixels;

@@ -1,5 +1,5 @@
 /**
- * Images whose alpha says nothing.
+ * Removes an alpha channel that is opaque everywhere.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { Pixels } from "./pixels.ts";
 
 const BAND_PIXELS = BAND_BYTES / 4;
 
-/** An image without its alpha, in its own memory; the image as it is where some pixel is not opaque, or it has none. */
+/** An image without its alpha, in its own memory; the same image if some pixel is not opaque, or it has no alpha. */
 export function dropOpaqueAlpha(pixels: Pixels): Pixels {
   if (pixels.channels !== 4 || !isOpaque(pixels)) return pixels;
   const { width, height, data } = pixels;
@@ -36,7 +36,7 @@ export function isOpaque({ data }: Pixels): boolean {
   for (let at = 0; at < data.length; at += 4 * BAND_PIXELS) {
     const band = data.subarray(at, at + 4 * BAND_PIXELS);
     bytes.set(band, input);
-    // What is looked at beyond the last pixel.
+    // Bytes read beyond the last pixel.
     bytes.fill(255, input + band.length, input + band.length + 12);
     if (!kernels.isOpaque(input, band.length / 4)) return false;
   }

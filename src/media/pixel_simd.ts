@@ -1,12 +1,12 @@
 /**
- * What is done to every pixel of an image, in WebAssembly SIMD; the sources are in `wasm/`.
+ * Per-pixel kernels in WebAssembly SIMD; the sources are in `wasm/`.
  *
  * @module
  */
 // As text, since deno compile embeds no module that is imported by its source.
 import binary from "./pixel_simd.wasm.base64" with { type: "text" };
 
-/** Addresses and lengths are in bytes; each kernel says in its source what it reads and writes beyond them. */
+/** Addresses and lengths are in bytes; each kernel's source says what it reads and writes beyond them. */
 export interface PixelKernels {
   /** 1 or 0. */
   isOpaque(pixels: number, numPixels: number): number;
@@ -53,37 +53,37 @@ export interface PixelKernels {
   compositeRgba(pixels: number, mask: number, numPixels: number, output: number): void;
 }
 
-/** The kernels and a memory they work on; whoever opened it disposes it, and then looks at it no more. */
+/** The kernels and their memory; the caller disposes it, and must not read the memory afterwards. */
 export interface PixelMemory extends Disposable {
   readonly kernels: PixelKernels;
   readonly buffer: ArrayBuffer;
   readonly bytes: Uint8Array<ArrayBuffer>;
 }
 
-/** As much as is worked on at a time stays in a core's cache. */
+/** Bytes processed at a time, so that they stay in a core's cache. */
 export const BAND_BYTES = 2 ** 17;
 
 const PAGE_BYTES = 2 ** 16;
-/** No kernel goes further beyond what it is given, on either side. */
+/** Most bytes that a kernel reads or writes beyond its arguments, on either side. */
 const MARGIN_BYTES = 64;
-/** A memory never shrinks: a larger one is not kept for the next. */
+/** A memory never shrinks: a larger one is not reused. */
 const MAX_KEPT_BYTES = 16 * 2 ** 20;
 
 const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));
 let kept: PixelMemory | undefined;
 
-/** Hands out addresses, then a memory that has them. */
+/** Allocates addresses, then a memory that contains them. */
 export class PixelRoom {
   #end = MARGIN_BYTES;
 
-  /** Room for so many bytes, at a multiple of 16, with a margin on both sides. */
+  /** Reserves bytes at a multiple of 16, with a margin on both sides. */
   reserve(numBytes: number): number {
     const at = this.#end;
     this.#end += Math.ceil((numBytes + MARGIN_BYTES) / 16) * 16;
     return at;
   }
 
-  /** @returns a memory that holds anything at first. @throws {RangeError} when so much cannot be had. */
+  /** @returns a memory with undefined content. @throws {RangeError} when there is not enough memory. */
   open(): PixelMemory {
     const memory = kept;
     if (memory === undefined || memory.buffer.byteLength < this.#end) return create(this.#end);

@@ -1,5 +1,5 @@
 /**
- * Reads small planes at the places of a larger image's pixels.
+ * Samples small planes at the pixels of a larger image.
  *
  * @module
  */
@@ -17,7 +17,7 @@ interface Neighbours {
   readonly share: Float64Array;
 }
 
-/** Bilinear, with the corners of both sizes in the same places. Move it, then read any number of planes. */
+/** Bilinear, with aligned corners. Move it, then read any number of planes. */
 export class PlaneSampler {
   readonly #width: number;
   readonly #columns: Neighbours;
@@ -36,7 +36,7 @@ export class PlaneSampler {
     this.#rows = findNeighbours(small.height, large.height);
   }
 
-  /** Goes to a pixel of the image. */
+  /** Moves to a pixel of the image. */
   moveTo(x: number, y: number): void {
     this.#left = this.#columns.before[x]!;
     this.#right = this.#columns.after[x]!;

@@ -1,5 +1,5 @@
 /**
- * Writes PNG files (ISO/IEC 15948), whole or in stripes that several threads pack.
+ * Writes PNG files (ISO/IEC 15948), whole or in stripes that several threads compress.
  *
  * @module
  */
@@ -9,21 +9,21 @@ import type { Channels, Pixels } from "./pixels.ts";
 
 const SIGNATURE = Uint8Array.of(0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a);
 const COLOR_TYPES: Readonly<Record<Channels, number>> = { 1: 0, 2: 4, 3: 2, 4: 6 };
-/** A window of 32 KiB, the least effort (RFC 1950); both are only said for information. */
+/** A window of 32 KiB, the least effort (RFC 1950); both are informative only. */
 const ZLIB_HEADER = Uint8Array.of(0x78, 0x01);
 /** A last block, with nothing in it (RFC 1951). */
 const LAST_BLOCK = Uint8Array.of(0x03, 0x00);
-/** Rows are packed so many bytes at a time. */
+/** Bytes of rows compressed at a time. */
 const PIECE_BYTES = 2 ** 20;
 /** Adler-32 counts modulo this, the largest prime below 2^16. */
 const MODULUS = 65521;
 const EMPTY_CHECKSUM = 1;
 
-/** Some rows of an image, packed. */
+/** Some rows of an image, compressed. */
 export interface PngStripe {
   /** Chunks of a file. */
   readonly chunks: Uint8Array<ArrayBuffer>;
-  /** Of the rows and the numbers of their filters: Adler-32, and how many bytes they are. */
+  /** Adler-32 and number of bytes of the filtered rows. */
   readonly checksum: number;
   readonly numBytes: number;
 }
@@ -39,7 +39,7 @@ export function encodePng(pixels: Pixels): Uint8Array<ArrayBuffer> {
   return joinPng(pixels, [packPngStripe(pixels, bandsOf(pixels))]);
 }
 
-/** The rows of an image as `packPngStripe` takes them. */
+/** The rows of an image in the form for `packPngStripe`. */
 export function* bandsOf({ width, channels, data }: Pixels): Generator<Uint8Array<ArrayBuffer>> {
   const rowBytes = width * channels;
   const bandBytes = Math.max(1, Math.floor(BAND_BYTES / rowBytes)) * rowBytes;
@@ -47,7 +47,7 @@ export function* bandsOf({ width, channels, data }: Pixels): Generator<Uint8Arra
 }
 
 /**
- * Packs rows of an image, all of them or some.
+ * Compresses rows of an image, all of them or some.
  *
  * @param bands whole rows, some at a time; each is read before the next is asked for.
  */
@@ -119,7 +119,7 @@ function deflate(rows: Uint8Array): Uint8Array<ArrayBuffer> {
   }) as Uint8Array<ArrayBuffer>;
 }
 
-/** Adler-32 of bytes by those of their two parts: both of its sums start at 1 and at 0 in each. */
+/** Combines the Adler-32 checksums of two adjacent parts. */
 function joinChecksums(first: number, second: number, secondBytes: number): number {
   const before = (first & 0xffff) + MODULUS - 1;
   const low = (before + (second & 0xffff)) % MODULUS;

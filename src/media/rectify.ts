@@ -1,14 +1,14 @@
 /**
- * Cuts turned rectangles out of images and makes them upright.
+ * Crops rotated rectangles out of images and turns them upright.
  *
  * @module
  */
 import type { Pixels } from "./pixels.ts";
 
-/** A place in an image: pixel `x` reaches from `x` to `x + 1`. */
+/** A point in an image: pixel `x` covers `x` to `x + 1`. */
 type Point = readonly [x: number, y: number];
 
-/** Three corners of what is to be cut out, and how many pixels it is to have. */
+/** Three corners of the rectangle, and the size of the result in pixels. */
 export interface RectifyOptions {
   readonly topLeft: Point;
   readonly topRight: Point;
@@ -34,7 +34,7 @@ export function rectify(pixels: Pixels, options: RectifyOptions): Pixels {
   return { width, height, channels, data };
 }
 
-/** How far apart pixels are on the way from one corner to another. */
+/** The step between pixels from one corner to another. */
 function step([fromX, fromY]: Point, [toX, toY]: Point, count: number): Point {
   return [(toX - fromX) / count, (toY - fromY) / count];
 }

@@ -8,7 +8,7 @@ import { readMediaFile } from "./media_file.ts";
 import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
 
 /**
- * Reads what a reference names. Aborting `signal` gives it up.
+ * Reads what a reference names. Aborting `signal` cancels it.
  *
  * @throws {HearthError} `invalid_media`, saying why it cannot be read.
  */

@@ -1,6 +1,6 @@
 /**
- * Resizes images exactly as Pillow does, which the models' training did: antialiased, in two passes with 8-bit
- * pixels between them, weights in fixed point. Images with alpha are premultiplied meanwhile, as Pillow does it.
+ * Resizes images exactly as Pillow, which the models were trained with: antialiased, in two passes with 8-bit pixels
+ * between them, weights in fixed point. Images with alpha are premultiplied for it, as in Pillow.
  *
  * @module
  */
@@ -113,7 +113,7 @@ function filterBoth(
   if (isWhole(x)) return filterVertically(pixels, down!);
   const across = computeWeights(x, filter);
   if (down === undefined) return filterHorizontally(pixels, across);
-  // Rows outside of the box, and further away than the filter reaches, are never looked at.
+  // Rows outside of the box and the filter's support are never read.
   const firstRow = down.first[0]!;
   const endRow = down.first.at(-1)! + down.count.at(-1)!;
   const rowBytes = pixels.width * pixels.channels;

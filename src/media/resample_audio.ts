@@ -5,14 +5,14 @@
  * @module
  */
 
-/** What passes: frequencies up to this share of the lower of the two Nyquist frequencies. */
+/** The passband's end, as a share of the lower of the two Nyquist frequencies. */
 const PASS_BAND = 0.9;
-/** Everything from the lower Nyquist frequency on is weaker by at least this much. */
+/** Attenuation from the lower Nyquist frequency on. */
 const REJECTION_DB = 90;
 /** Most filters in a bank. Rates whose ratio would need more have each output made by the nearest filter. */
 const MAX_PHASES = 1024;
 
-/** A filter for each place an output sample can have between two input samples. */
+/** A filter for each phase of an output sample between two input samples. */
 interface FilterBank {
   readonly numTaps: number;
   /** f32 `[phases][numTaps]`. */
@@ -26,9 +26,9 @@ export class AudioResampler {
   readonly #bank: FilterBank;
   readonly #inputRateHz: number;
   readonly #outputRateHz: number;
-  /** The last inputs, as many as a filter reaches back, in front of those that come. */
+  /** The last inputs within a filter's length, followed by new ones. */
   #history: Float32Array;
-  /** Inputs that have left the history, counted with the silence before the sound. */
+  /** Inputs dropped from the history, including the silence before the sound. */
   #numForgotten = 0;
   #numInputs = 0;
   #numOutputs = 0;
@@ -38,7 +38,7 @@ export class AudioResampler {
     this.#bank = getBank(inputRateHz, outputRateHz);
     this.#inputRateHz = inputRateHz;
     this.#outputRateHz = outputRateHz;
-    // With this much silence before the sound, the middle of the first filter is on the first sample.
+    // With this much silence before the sound, the first filter is centred on the first sample.
     this.#history = new Float32Array(this.#bank.numTaps / 2 - 1);
   }
 
@@ -97,7 +97,7 @@ function getBank(inputRateHz: number, outputRateHz: number): FilterBank {
   const key = `${inputRateHz} ${outputRateHz}`;
   let bank = banks.get(key);
   if (bank === undefined) {
-    // Files of a few rates come again and again; one that lies about its rate must not fill the memory.
+    // Bounded: a few rates recur, and files with false rates must not fill the memory.
     if (banks.size >= 16) banks.clear();
     banks.set(key, bank = makeBank(inputRateHz, outputRateHz));
   }
@@ -117,7 +117,7 @@ function makeBank(inputRateHz: number, outputRateHz: number): FilterBank {
       const t = tap - (numTaps / 2 - 1) - phase / numPhases;
       return sinc(2 * cutoff * t) * kaiser(t / (numTaps / 2), beta);
     });
-    // Each filter passes a constant as it is, or the phases would modulate it.
+    // Each filter has unit gain at 0 Hz, or the phases would modulate a constant.
     const gain = filter.reduce((sum, tap) => sum + tap, 0);
     return Float32Array.from(filter, (tap) => tap / gain);
   });

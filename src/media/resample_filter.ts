@@ -1,6 +1,6 @@
 /**
- * The filters of antialiased resampling and their weights, as Pillow has them: when an image shrinks, a filter
- * widens by the same factor, so that every input pixel counts.
+ * Pillow's filters of antialiased resampling and their weights: when an image shrinks, a filter widens by the same
+ * factor, so that every input pixel counts.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export const RESAMPLE_FILTERS = [
   "hamming",
 ] as const;
 
-/** Filters by Pillow's names; `nearest` takes one pixel and weighs nothing. */
+/** Filters by Pillow's names; `nearest` takes one pixel and has no weights. */
 export type ResampleFilter = typeof RESAMPLE_FILTERS[number];
 
 interface Kernel {
@@ -64,7 +64,7 @@ export interface Weights {
   readonly first: Int32Array;
   /** Inputs of each output. */
   readonly count: Int32Array;
-  /** Places in `values` for each output, whether all are used or not. */
+  /** Entries of `values` per output, used or not. */
   readonly stride: number;
   /** f64 `[numOutputs, stride]`; those of an output add up to 1. */
   readonly values: Float64Array;

@@ -12,7 +12,7 @@ import type { Weights } from "./resample_filter.ts";
 const FRACTION_BITS = 22;
 /** The kernels take a weight as two numbers of 16 bits: the lower so many bits, and the others. */
 const LOW_BITS = 12;
-/** As many weights as the kernels take at a time. */
+/** Weights that the kernels process at a time. */
 const WEIGHTS_AT_A_TIME = 8;
 
 function toFixed(weight: number): number {
@@ -87,7 +87,7 @@ export function filterVertically(pixels: Pixels, weights: Weights): Pixels {
   const height = first.length;
   const rowBytes = width * channels;
   const numPairs = Math.ceil(stride / 2);
-  // Only what shrinks by far has more rows for one than go into the cache.
+  // Only a large reduction needs more rows for one than fit the cache.
   const bandPairs = Math.min(numPairs, Math.max(1, Math.floor(BAND_BYTES / (2 * rowBytes))));
   const values = layDown(weights, numPairs);
 

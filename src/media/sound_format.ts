@@ -10,7 +10,7 @@ export const SOUND_FORMATS = ["mp3", "opus", "flac", "wav", "pcm"] as const;
 /** One of them. */
 export type SoundFormat = typeof SOUND_FORMATS[number];
 
-/** How HTTP calls each. */
+/** Their media types. */
 export const CONTENT_TYPES: Readonly<Record<SoundFormat, string>> = {
   mp3: "audio/mpeg",
   opus: "audio/ogg; codecs=opus",

@@ -27,7 +27,7 @@ function formatCue(
   point: string,
   escapes = false,
 ): string {
-  // Neither a blank line nor an arrow may stand within a cue.
+  // A cue must contain neither a blank line nor an arrow.
   const line = text.trim().replaceAll(/\s*\n\s*/g, " ").replaceAll("-->", "->");
   const shown = escapes ? line.replaceAll("&", "&amp;").replaceAll("<", "&lt;") : line;
   return `${formatTime(startSeconds, point)} --> ${formatTime(endSeconds, point)}\n${shown}`;

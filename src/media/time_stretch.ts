@@ -1,20 +1,20 @@
 /**
- * Makes speech faster or slower and leaves its pitch: waveform similarity overlap-add (WSOLA; Verhelst and Roelands,
- * "An overlap-add technique based on waveform similarity for high quality time-scale modification of speech", 1993).
+ * Changes the speed of speech, not its pitch: waveform similarity overlap-add (WSOLA; Verhelst and Roelands, "An
+ * overlap-add technique based on waveform similarity for high quality time-scale modification of speech", 1993).
  *
  * @module
  */
 
 /** Long enough for two periods of a low voice. */
 const FRAME_SECONDS = 0.03;
-/** How far a frame may be taken from its place, to fit the one before: a period of a low voice. */
+/** Search range of a frame's offset, to match the one before: a period of a low voice. */
 const SEARCH_SECONDS = 0.0125;
-/** Of the samples that are compared; the rest say the same. */
+/** Step between compared samples; the rest are redundant. */
 const COMPARED_STRIDE = 2;
 
 /**
  * @param speed above 1 is faster.
- * @returns about `samples.length / speed` samples, the caller's; `samples` itself where nothing is to be done.
+ * @returns about `samples.length / speed` samples, the caller's; `samples` itself for a speed of 1.
  */
 export function stretchTime(
   samples: Float32Array<ArrayBuffer>,
@@ -47,7 +47,7 @@ export function stretchTime(
   return output.slice(0, length);
 }
 
-/** Where a frame near `wanted` begins that sounds most like the one that would follow without a cut. */
+/** The start of the frame near `wanted` that is most similar to the natural continuation. */
 function findFit(
   samples: Float32Array,
   { follows, wanted, search, hop }: {

@@ -1,5 +1,5 @@
 /**
- * Writes sound as a file of any of the formats that are served.
+ * Writes sound as a file of any supported format.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { SoundWriter } from "./sound/sound_writer.ts";
 /**
  * Begins a file of one channel. The encoder is loaded with the first file of its format.
  *
- * @param sampleRateHz of the sound; that of the file is the same where its format has it.
+ * @param sampleRateHz of the sound; that of the file is the same if its format supports it.
  */
 export async function createSoundWriter(
   format: SoundFormat,

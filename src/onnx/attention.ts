@@ -1,5 +1,5 @@
 /**
- * What the cut finds out about one attention of a graph, whichever nodes express it.
+ * One attention of a graph as the cut sees it, whichever nodes express it.
  *
  * @module
  */
@@ -54,7 +54,7 @@ export interface FoundAttention {
   readonly constants?: readonly Tensor[] | undefined;
 }
 
-/** What a finder looks at. */
+/** The input of a finder. */
 export interface Search {
   readonly index: GraphIndex;
   readonly probes: Probes;
@@ -62,7 +62,7 @@ export interface Search {
   readonly contextLength: number;
 }
 
-/** What people know an attention by: its node's name, or that of its result where nodes have none. */
+/** The name of an attention for messages: its node's, or its result's if nodes have none. */
 export function nameOf(node: Node): string {
   return node.name || node.outputs[0]!;
 }
@@ -87,7 +87,7 @@ export function inputName(node: Node, position: number): string | undefined {
   return node.inputs[position] || undefined;
 }
 
-/** What keeps a tensor's shape from being known: a node that takes what is known, or an input of the graph. */
+/** Why a tensor's shape is unknown: the node that first loses it, or an input of the graph. */
 function findObstacle({ index, probes }: Search, tensor: string): string {
   const run = probes.at(SHORT_LENGTHS[0]);
   for (let name = tensor;;) {
@@ -99,7 +99,7 @@ function findObstacle({ index, probes }: Search, tensor: string): string {
   }
 }
 
-/** A shape seen in the first short run. @throws {Refusal} when it is not known. */
+/** A shape in the first short run. @throws {Refusal} when it is unknown. */
 export function knownShape(search: Search, tensor: string, node: Node): readonly number[] {
   const value = search.probes.at(SHORT_LENGTHS[0]).value(tensor);
   if (value !== undefined) return value.shape;
@@ -126,7 +126,7 @@ export function findCacheInput({ index, probes }: Search, tensor: string): strin
   return undefined;
 }
 
-/** Refuses unless the past comes from inputs of the graph. */
+/** Refuses unless the past is an input of the graph. */
 export function requireCache(
   search: Search,
   node: Node,
@@ -145,7 +145,7 @@ export function requireCache(
   }
 }
 
-/** Refuses when one of these inputs is used; `wants` says by name what they are for. */
+/** Refuses when one of these inputs is used; `wants` maps each to its purpose. */
 export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>): void {
   for (const [name, position] of Object.entries(wants)) {
     if (inputName(node, position) === undefined) continue;
@@ -155,7 +155,7 @@ export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>
   }
 }
 
-/** Refuses unless a tensor holds what it should in every short run. */
+/** Refuses unless a tensor has the expected value in every short run. */
 export function requireValues(
   { probes }: Search,
   tensor: string,
@@ -198,7 +198,7 @@ export function requireConstant({ index }: Search, tensor: string, node: Node): 
 }
 
 /**
- * Proves what a node that takes a mask as an input lets its tokens see.
+ * Proves what the mask of a node with a mask input lets its tokens attend to.
  *
  * @throws {Refusal} when neither the mask nor the node itself hides the future.
  */

@@ -1,5 +1,5 @@
 /**
- * Proves that a mask is causal, with or without a local window, by looking at it for chosen lengths.
+ * Proves that a mask is causal, with or without a local window, by evaluating it for chosen lengths.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { Refusal } from "./refusal.ts";
 /** Scores this far below zero have no weight after the softmax; exporters use -10000, -65504, -3.4e38 and -inf. */
 export const HIDDEN_SCORE = -9000;
 
-/** Which keys a mask lets the tokens of a run see: `[numTokens, total]`, row-major, 1 or 0. */
+/** Which keys the tokens of a run may attend to: `[numTokens, total]`, row-major, 1 or 0. */
 export type Visibility = Uint8Array;
 
 /** Reads the mask of a run with these lengths; `undefined` when it cannot be computed by partial evaluation. */
@@ -54,7 +54,7 @@ export function readVisibility(
   return visible;
 }
 
-/** The mask that hides the future, and nothing else. */
+/** The causal mask. */
 export function causalVisibility({ pastLength, numTokens }: Lengths): Visibility {
   const total = pastLength + numTokens;
   return Uint8Array.from(
@@ -63,15 +63,15 @@ export function causalVisibility({ pastLength, numTokens }: Lengths): Visibility
   );
 }
 
-/** What a mask was proven to be. */
+/** The proven form of a mask. */
 export interface ProvenMask {
-  /** Keys a query sees, its own included; `undefined`: all before it. */
+  /** Keys a query sees, its own included; `undefined`: all preceding. */
   readonly localWindow: number | undefined;
-  /** Positions up to which that was seen to hold. */
+  /** Positions up to which this was verified. */
   readonly maxPositions: number;
 }
 
-/** The first key a row sees, when it sees an unbroken run of keys that ends with its own. */
+/** The first key that a row sees, if it sees a contiguous run of keys that ends with its own. */
 function firstSeen(visible: Visibility, row: number, { pastLength, numTokens }: Lengths): number {
   const total = pastLength + numTokens;
   const own = pastLength + row;
@@ -122,12 +122,12 @@ function longestKnown(read: MaskReader, limit: number): number {
 /**
  * Proves that a mask is causal and recovers its window.
  *
- * The mask must be known for a prompt and for single tokens after it; some graphs cannot run a prompt in chunks,
- * and their masks are not known for those.
+ * The mask must be known for a prompt and for single tokens after it; some graphs cannot run a prompt in chunks, and
+ * their masks are not known for those.
  *
  * @param contextLength tokens of the longest sequence that will be run.
  * @param of the attention, for messages.
- * @throws {Refusal} when the mask cannot be computed, or is something else.
+ * @throws {Refusal} when the mask cannot be computed, or has another form.
  */
 export function proveMask(read: MaskReader, contextLength: number, of: string): ProvenMask {
   const maxPositions = longestKnown(read, contextLength);
@@ -144,7 +144,7 @@ export function proveMask(read: MaskReader, contextLength: number, of: string): 
     ...seen.map(({ lengths, visible }) => windowOf(visible, lengths, of)),
   );
   if (window < maxPositions) {
-    // A prompt's chunk that reaches over the window's edge.
+    // A prompt chunk that crosses the window's edge.
     const lengths = { pastLength: Math.max(0, window - 2), numTokens: 3 };
     const visible = window + 1 <= maxPositions ? read(lengths) : undefined;
     if (visible) seen.push({ lengths, visible });

@@ -68,7 +68,7 @@ function multiHeadOperands(
   return { before: [], q: rows(query), k: rows(key), v: rows(value), headDim, vHeadDim };
 }
 
-/** Puts the bias of the projections, which the operator would add, in front of it. */
+/** Adds the bias of the projections, which the operator would apply, in front of it. */
 function addBias(
   name: string,
   operands: Pick<FoundAttention, "q" | "k" | "v">,
@@ -94,7 +94,7 @@ function addBias(
 }
 
 /**
- * What a `MultiHeadAttention` node says by itself, whatever it may see.
+ * A `MultiHeadAttention` node without its mask.
  *
  * @throws {Refusal}
  */

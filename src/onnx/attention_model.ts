@@ -1,5 +1,5 @@
 /**
- * A model of one attention node, as a decoder's prompt needs it.
+ * A model of one attention node, for a decoder's prompts.
  *
  * @module
  */
@@ -34,12 +34,15 @@ export const CAUSAL_INPUTS = {
   numKeys: "num_keys",
 } as const;
 
-/** Attention of a sequence's new tokens to those before and to each other, as ONNX Runtime has it; its output is `out`. */
+/**
+ * Attention of a sequence's new tokens to those before and to each other, in ONNX Runtime's operator; its output is
+ * `out`.
+ */
 export function causalAttentionModel(attention: CausalAttention): ModelProto {
   const { heads, kvHeads, headSize, scale, softcap, window } = attention;
   const { q, k, v, pastK, pastV, lastKey, numKeys } = CAUSAL_INPUTS;
   const inputs = [q, k, v, pastK, pastV, lastKey, numKeys];
-  // Without its outputs of keys and values, ONNX Runtime 1.30 passes over the past, silently.
+  // Without these outputs ONNX Runtime 1.30 silently ignores the past.
   const node = makeNode("GroupQueryAttention", inputs, ["out", "all_k", "all_v"], {
     domain: "com.microsoft",
     attributes: {

@@ -30,7 +30,7 @@ function maskOf(node: Node, search: Search, hasPast: boolean): ProvenMask {
   const isCausal = intAttribute(node, "is_causal") === 1 ||
     intAttribute(node, "right_window_size") === 0;
   if (isCausal && !hasPast) {
-    // Without a past it takes its first query for the first of all keys.
+    // Without a past its first query is aligned with the first key.
     throw new Refusal(`${describeNode(node)} is causal by attribute, but not told of its past.`);
   }
   const { localWindow, maxPositions } = proveNodeMask(node, search, {
@@ -49,7 +49,7 @@ interface Operands {
   readonly kvHeads: number;
   readonly headDim: number;
   readonly vHeadDim: number;
-  /** What keys are multiplied by on their way from the cache. */
+  /** The factor applied to keys between the cache and the product. */
   readonly factor: number;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Puts one site node in place of each attention, with token-major operands and result: what is left of
- * the graph, the attention's own nodes aside, is what ONNX Runtime will run.
+ * Puts one site node in place of each attention, with token-major operands and result: the rest of the graph is what
+ * ONNX Runtime will run.
  *
  * @module
  */
@@ -95,12 +95,12 @@ function isSwap(node: Node | undefined, rank: number): node is Node {
     intsAttribute(node, "perm")?.join() === swap(rank).join();
 }
 
-/** Nodes and constants that a placed site brings along. */
+/** Nodes and constants added with a site. */
 interface Additions {
   readonly before: Node[];
   readonly after: Node[];
   readonly constants: Tensor[];
-  /** What was made for earlier sites; two may read the same keys. */
+  /** Tensors made for earlier sites; two sites may read the same keys. */
   readonly made: Set<string>;
 }
 
@@ -132,7 +132,7 @@ function tokenMajor(
     : swapped;
 }
 
-/** The row tensor that the graph makes of a head-major result, if it makes just that of it. */
+/** The row tensor that the graph converts a head-major result to, if that is its only use. */
 function rowsOfResult({ index, probes }: Search, found: FoundAttention): string | undefined {
   const shapeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
   const transpose = index.onlyConsumer(found.output.tensor);
@@ -148,7 +148,7 @@ function rowsOfResult({ index, probes }: Search, found: FoundAttention): string 
     : undefined;
 }
 
-/** Names what the site's node is to produce; adds nodes that make a head-major tensor of it, for who needs that. */
+/** Names the output of the site's node; adds nodes that convert it to head-major for consumers that need that. */
 function placeOutput(search: Search, found: FoundAttention, additions: Additions): string {
   const { tensor, layout } = found.output;
   if (layout === "token_major") return tensor;

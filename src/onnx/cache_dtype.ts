@@ -11,7 +11,7 @@ const CAST_TO = { float32: 1, float16: 10 } as const;
 
 /**
  * The graph with `Concat(cast(past), new)` as `cast(Concat(past, cast(new)))`, where `past` is an input: what was
- * appended is then found beside the input itself. Nothing changes in value as long as caches hold what was appended.
+ * appended is then found beside the input itself. Values do not change as long as caches hold what was appended.
  */
 export function appendInCacheDtype(model: ModelProto): ModelProto {
   const index = new GraphIndex(model.graph);

@@ -1,15 +1,15 @@
 /**
- * How Optimum and its kin call the inputs and outputs of a decoder's keys and values.
+ * Names of a decoder's key and value inputs and outputs, as Optimum and similar exporters give them.
  *
  * @module
  */
 
-/** Whether a cache input or output holds what an encoder made: `past_key_values.0.encoder.key`. */
+/** Whether a cache input or output belongs to the encoder's output: `past_key_values.0.encoder.key`. */
 export function isCrossCache(name: string): boolean {
   return name.includes(".encoder.");
 }
 
-/** The output that makes a cache input: `present.0.key` for `past_key_values.0.key`, or for `past.0.key`. */
+/** The output that becomes a cache input: `present.0.key` for `past_key_values.0.key`, or for `past.0.key`. */
 export function presentName(pastName: string): string {
   return pastName.replace(/^past(_key_values)?/, "present");
 }

@@ -1,5 +1,5 @@
 /**
- * What the inputs and outputs of a decoder graph are for.
+ * The roles of a decoder graph's inputs and outputs.
  *
  * @module
  */
@@ -14,9 +14,9 @@ export interface DecoderInputs {
   readonly kind: "ids" | "embeddings";
   readonly mask: ValueInfo | undefined;
   readonly positions: ValueInfo | undefined;
-  /** Which of two texts each token belongs to, where an encoder wants to know. */
+  /** Token type ids of an encoder. */
   readonly types?: ValueInfo | undefined;
-  /** Where given, the graph may look at which ids are padding, and is fed others. */
+  /** If given, the graph may test ids for padding, and is fed other ids. */
   readonly padTokenId?: number | undefined;
   /** Whether positions count only the tokens that are no padding. */
   readonly skipsPadding?: boolean | undefined;
@@ -25,7 +25,7 @@ export interface DecoderInputs {
 }
 
 /**
- * Finds out what the inputs are for.
+ * Finds the roles of the inputs.
  *
  * @throws {Refusal} when this is no decoder over tokens with a cache.
  */
@@ -77,7 +77,7 @@ export function fixLogitCount(graph: Graph): Graph {
 /**
  * The output that is not a cache: logits, or hidden states in a graph without a projection.
  *
- * @throws {Refusal} when it cannot be told.
+ * @throws {Refusal} when it is ambiguous.
  */
 export function findOutput(graph: Graph): string {
   const names = graph.outputs.map(({ name }) => name).filter((name) => !name.startsWith("present"));

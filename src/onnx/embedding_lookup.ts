@@ -1,5 +1,5 @@
 /**
- * Takes the lookup of token embeddings out of a graph: a row per token is all that is read of a table which may be the
+ * Takes the lookup of token embeddings out of a graph: only one row per token is read of a table that may be the
  * largest of a model's weights.
  *
  * @module
@@ -15,7 +15,7 @@ import { sharedWeights } from "./split.ts";
 export interface EmbeddingLookup {
   /** Of the graph: token ids, int64. */
   readonly ids: string;
-  /** What is looked up, `[...ids, width]`. */
+  /** The result, `[...ids, width]`. */
   readonly output: string;
   readonly dtype: "float32" | "float16";
   readonly numRows: number;
@@ -71,7 +71,7 @@ function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
 /**
  * Takes the lookup out of a graph whose input of token ids it alone reads.
  *
- * @param tokens name of that input; the one that is looked up, if absent.
+ * @param tokens name of that input; the lookup's own input if absent.
  * @returns `undefined` for any other graph.
  */
 export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | undefined {
@@ -127,7 +127,7 @@ export function takeEmbedding(cut: GraphCut): GraphCut {
     dtype: lookup.dtype,
     shape: [1, "tokens", lookup.width],
   };
-  // It may cross to later segments, which find it among the inputs of the cut.
+  // It may cross to later segments, which read it from the inputs of the cut.
   const outputs = first!.outputs.filter((output) => output.name !== lookup.output);
   const model = {
     ...taken.rest,

@@ -1,5 +1,5 @@
 /**
- * Rows of an embedding table, read from its file as they are wanted.
+ * Rows of an embedding table, read from its file on demand.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { EmbeddingLookup } from "./embedding_lookup.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "./external_data.ts";
 import type { StoredTensor } from "./stored_tensor.ts";
 
-/** Rows that were read of late are kept up to this many bytes. */
+/** Bytes of recently read rows that are kept. */
 const CACHE_BYTES = 4 * 2 ** 20;
 
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
@@ -53,7 +53,7 @@ export class EmbeddingTable {
   /**
    * Copies the rows of token ids, one after the other, to `into`.
    *
-   * @throws {RangeError} when an id is none of the table's. @throws {Error} when the file has become shorter.
+   * @throws {RangeError} when an id is not in the table. @throws {Error} when the file has become shorter.
    */
   read(ids: ArrayLike<bigint>, into: Uint8Array<ArrayBuffer>): void {
     const { numRows } = this.#lookup;
@@ -130,7 +130,7 @@ export class EmbeddingTable {
   }
 }
 
-/** Rows are in the system's cache as a rule: to wait for a thread that reads them would take longer. */
+/** Synchronous: rows are usually in the page cache, and waiting for an I/O thread would take longer. */
 function readAt(file: Deno.FsFile, offset: number, into: Uint8Array): void {
   file.seekSync(offset, Deno.SeekMode.Start);
   for (let done = 0; done < into.length;) {

@@ -27,7 +27,7 @@ import { Refusal } from "./refusal.ts";
 import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
 import { findRows } from "./traced_operand.ts";
 
-/** The window that a node's own mask leaves. */
+/** The window of a node's own mask. */
 function windowOf(node: Node, search: Search, mask: string | undefined): number | undefined {
   if (mask === undefined) return undefined;
   const of = describeNode(node);
@@ -41,7 +41,7 @@ function refuseCausal(node: Node, attribute: string): void {
   throw new Refusal(`${describeNode(node)} is causal.`);
 }
 
-/** A padding mask as an input, a 1 for each key or how many keys there are: there is no padding to hide. */
+/** A padding mask input, a 1 for each key or the number of keys: there is no padding to mask. */
 function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
   if (mask === undefined) return;
   requireValues(search, mask, node, {

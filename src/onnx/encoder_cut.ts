@@ -18,15 +18,15 @@ export interface EncoderSite extends Omit<AttentionSite, "rotary" | "localWindow
   readonly window?: number | undefined;
 }
 
-/** Nodes that make of the rows of all tokens what is wanted of the texts; they may mix tokens. */
+/** Nodes that reduce the rows of all tokens to the wanted result; they may mix tokens. */
 export interface EncoderTail {
   readonly nodes: readonly Node[];
-  /** What they take besides the rows. */
+  /** Their inputs besides the rows. */
   readonly input: TensorPort;
   readonly output: TensorPort;
 }
 
-/** What the last segment gives: rows of some tokens, by index, or what a tail makes of them all. */
+/** The output of the last segment: rows of some tokens, by index, or a tail's result. */
 export type EncoderAnswer =
   /** `input` is int64 `["rows"]`; the output begins with those rows, `width` elements of float32 each. */
   | { readonly kind: "rows"; readonly input: TensorPort }
@@ -38,15 +38,15 @@ export interface EncoderCut {
   readonly attentions: readonly EncoderSite[];
   /** Token ids, `[1, tokens]`. */
   readonly tokens: TensorPort;
-  /** Place of each token in its text, where a segment needs it. */
+  /** Position of each token in its text, if a segment needs it. */
   readonly positions?: TensorPort | undefined;
-  /** A token that positions do not count: its own is that of the token before it. */
+  /** A token that positions skip: its position is that of the token before it. */
   readonly uncountedId?: number | undefined;
-  /** Which of two texts each token belongs to, where a segment needs it. */
+  /** Token type ids, if a segment needs them. */
   readonly types?: TensorPort | undefined;
   readonly answer: EncoderAnswer;
   readonly output: TensorPort;
-  /** Positions the graph's tables reach, where it has such. */
+  /** Positions in the graph's tables, if it has such. */
   readonly maxPositions?: number | undefined;
 }
 

@@ -1,12 +1,12 @@
 /**
- * Proves that the mask of an encoder's attention hides nothing but what is far away.
+ * Proves that the mask of an encoder's attention is absent or a local window.
  *
  * @module
  */
 import type { MaskReader, Visibility } from "./attention_mask.ts";
 import { Refusal } from "./refusal.ts";
 
-/** Texts up to this length are looked at: local windows of encoders are shorter, and it takes time by its square. */
+/** Longest text evaluated: local windows of encoders are shorter, and the time grows with its square. */
 const MAX_LOOKED_AT = 600;
 const SHORT_TEXTS = [1, 3, 5];
 
@@ -25,7 +25,7 @@ function sees({ visible, numTokens }: LookedAt, window: number): boolean {
   return true;
 }
 
-/** The mask of the longest text that can be looked at; tables of positions end somewhere. */
+/** The mask of the longest text that can be evaluated; position tables are finite. */
 function lookFar(read: MaskReader, limit: number): LookedAt | undefined {
   const look = (numTokens: number): LookedAt | undefined => {
     const visible = read({ pastLength: 0, numTokens });
@@ -49,7 +49,7 @@ function lookFar(read: MaskReader, limit: number): LookedAt | undefined {
  * @param read the mask of a text without padding.
  * @param contextLength tokens of the longest text that will be run.
  * @param of the attention, for messages.
- * @returns the window; `undefined` where all is seen.
+ * @returns the window; `undefined` if all is seen.
  * @throws {Refusal} when the mask cannot be computed, or is something else.
  */
 export function proveWindow(

@@ -25,8 +25,8 @@ interface PackedMatrix {
 }
 
 /**
- * Replaces 4-bit MatMulNBits by MatMul, and 4-bit GatherBlockQuantized by Gather, with weights that are worked out as
- * each segment is loaded. The result is the same up to the order of sums.
+ * Replaces 4-bit MatMulNBits by MatMul, and 4-bit GatherBlockQuantized by Gather, with weights computed when each
+ * segment is loaded. The result is the same up to the order of sums.
  *
  * @returns the model itself when there is nothing to expand, or more than {@linkcode MAX_EXPANDED_BYTES}.
  */
@@ -59,7 +59,7 @@ export function expandQuantized(model: ModelProto): ModelProto {
   return { ...model, graph: { ...graph, nodes, initializers: [...left, ...expanded.values()] } };
 }
 
-/** @returns `undefined` for what is not expanded: other operators, other widths than 4 bits, reordered rows, a bias. */
+/** @returns `undefined` for what is not expanded: other operators, widths other than 4 bits, reordered rows, a bias. */
 function expandWeightsOf(node: Node, constants: ReadonlyMap<string, Tensor>): Tensor | undefined {
   const tensors = node.inputs.map((name) => constants.get(name));
   const blockSize = intAttribute(node, "block_size");

@@ -6,19 +6,19 @@
 import { StartupError } from "../errors.ts";
 import type { StoredTensor } from "./stored_tensor.ts";
 
-/** Where a graph and its external data are read from; files are named as the graph names them. */
+/** Reads a graph and its external data; files are named as in the graph. */
 export interface ModelFiles {
   /** Bytes of a file. @throws {StartupError} when it cannot be read. */
   size(file: string): Promise<number>;
   /** Fills `into` from `offset` on. @throws {StartupError} when the file is shorter or cannot be read. */
   read(file: string, offset: number, into: Uint8Array): Promise<void>;
-  /** Where a file really lies, links followed; absent where there are no files to be mapped. */
+  /** The real path of a file, links followed; absent if files cannot be mapped. */
   pathOf?(file: string): Promise<string>;
-  /** @throws {StartupError} when a file is not as it was when it was first read. */
+  /** @throws {StartupError} when a file has changed since it was first read. */
   requireUnchanged?(): Promise<void>;
 }
 
-/** A file, and how it was when it was opened. */
+/** A file, and its size and time when it was opened. */
 interface OpenFile {
   readonly handle: Deno.FsFile;
   readonly first: Deno.FileInfo;
@@ -29,7 +29,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   /** Where they are. */
   readonly folder: string;
   readonly #open = new Map<string, Promise<OpenFile>>();
-  /** Seek and read belong together: reads take turns. */
+  /** Serializes reads: seek and read must not be interleaved. */
   #turn: Promise<unknown> = Promise.resolve();
 
   /** @param folder the folder of the graph. */
@@ -107,7 +107,7 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
   /** Closes the files. */
   async [Symbol.asyncDispose](): Promise<void> {
     for (const opened of this.#open.values()) {
-      // What could not be opened needs no closing.
+      // A file that could not be opened needs no closing.
       await opened.then(({ handle }) => handle.close(), () => {});
     }
     this.#open.clear();

@@ -1,6 +1,6 @@
 /**
- * Frees a graph from computing with lengths: with one sequence per run and the attentions gone, most of what
- * exporters compute from `Shape` is constant, and what is left of masks and pasts are the positions.
+ * Folds length arithmetic out of a graph: with one sequence per run and without the attentions, most of what exporters
+ * compute from `Shape` is constant, and only positions remain of masks and pasts.
  *
  * @module
  */
@@ -19,7 +19,7 @@ const POSITIONS = "position_ids";
 /** Larger values are data, not lengths. */
 const MAX_FOLDED = 64;
 
-/** The names that depend on any of these. */
+/** The names of tensors that depend on any of these. */
 export function dependents(nodes: readonly Node[], sources: Iterable<string>): Set<string> {
   const reached = new Set(sources);
   for (const node of nodes) {
@@ -34,7 +34,7 @@ function constantOf(name: string, { dtype, shape, data }: Value): Tensor | undef
   const elements = data!;
   let bytes: ArrayBufferView;
   if (dtype === "int64") {
-    // The largest int64, exporters' word for "to the end", is no double.
+    // The largest int64, which exporters use for "to the end", is not a double.
     bytes = BigInt64Array.from(elements, (x) => x >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(x));
   } else if (dtype === "int32") bytes = Int32Array.from(elements);
   else if (dtype === "bool") bytes = Uint8Array.from(elements);
@@ -61,7 +61,7 @@ function sameEverywhere(name: string, runs: readonly Evaluation[]): Value | unde
   return others.every((value) => text(value) === text(first)) ? first : undefined;
 }
 
-/** The sizes to reshape to, -1 where the tokens are, if only one size depends on the run. */
+/** The sizes to reshape to, -1 for the tokens' axis, if only one size depends on the run. */
 function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | undefined {
   const shapes = runs.map((run) => run.value(output)?.shape);
   const [first] = shapes;
@@ -76,17 +76,17 @@ function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | 
     : undefined;
 }
 
-/** Builds the nodes that take the place of folded ones. */
+/** Builds the nodes that replace folded ones. */
 class Folder {
   readonly constants: Tensor[] = [];
   usesPositions = false;
-  /** Whether a tensor of positions was computed from which ids are padding. */
+  /** Whether positions were computed from a padding test of the ids. */
   skipsPadding = false;
   readonly #index: GraphIndex;
   readonly #probes: Probes;
   readonly #runs: readonly Evaluation[];
   readonly #fromInputs: ReadonlySet<string>;
-  /** What may be positions: of a decoder what depends on its past, of an encoder anything. */
+  /** Candidates for positions: in a decoder tensors that depend on its past, in an encoder all. */
   readonly #mayBePositions: ReadonlySet<string>;
   readonly #folded = new Set<string>();
   /** Positions counted from ids, and what is computed from them. */
@@ -107,7 +107,7 @@ class Folder {
     this.#runs = [...probes.short(), probes.long(contextLength)];
   }
 
-  /** What takes the place of a node. */
+  /** What replaces a node. */
   replace(node: Node): readonly Node[] {
     const [output, ...more] = node.outputs;
     if (isSite(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
@@ -119,7 +119,7 @@ class Folder {
       return [];
     }
     if (node.inputs.some((input) => this.#counted.has(input)) && this.#isIndex(output!)) {
-      // Where the ids hold padding after all, it computes with that.
+      // If the ids do contain padding, positions are computed with it.
       this.#counted.add(output!);
       return [node];
     }
@@ -140,7 +140,7 @@ class Folder {
     return makeNode("Reshape", [input, constant.name], node.outputs, { name: node.name });
   }
 
-  /** What a tensor of positions adds to them; `undefined` where it is none. */
+  /** What a tensor adds to the positions; `undefined` if it is not one of positions. */
   #offsetOfPositions(name: string): number | undefined {
     return this.#mayBePositions.has(name) && this.#isIndex(name)
       ? this.#probes.positionOffset(name)
@@ -152,7 +152,7 @@ class Folder {
     return value !== undefined && isIndexDtype(value.dtype);
   }
 
-  /** Whether a tensor cannot be known without knowing the ids. */
+  /** Whether a tensor depends on the ids. */
   #isFromIds(name: string): boolean {
     const { tokens, padTokenId } = this.#probes.inputs;
     const ids = this.#runs[0]!.value(tokens.name);
@@ -188,7 +188,7 @@ class Folder {
   }
 }
 
-/** A graph without length arithmetic, and its inputs: it may have been given positions. */
+/** A graph without length arithmetic, and its inputs: a positions input may have been added. */
 export interface FoldedGraph {
   readonly graph: Graph;
   readonly inputs: DecoderInputs;

@@ -1,7 +1,7 @@
 /**
  * Joins a residual's addition, the bias in front of it and the norm behind it into one node.
  *
- * Where tokens come one at a time, what a node costs the host is most of what it costs at all.
+ * With one token at a time the host's cost per node dominates.
  *
  * @module
  */
@@ -49,10 +49,10 @@ export function fuseSkipNorms(model: ModelProto): ModelProto {
 }
 
 interface Fused {
-  /** What takes the place of the sum. */
+  /** What replaces the sum. */
   readonly node: Node;
   readonly sum: Node;
-  /** The addition of a bias that is part of it now. */
+  /** The bias addition fused into it. */
   readonly bias: Node | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * A cut graph as a GPU runs it.
+ * Adapts a cut graph to a GPU.
  *
  * @module
  */
@@ -8,16 +8,16 @@ import { takeEmbedding } from "./embedding_lookup.ts";
 import type { GraphCut } from "./graph_cut.ts";
 import { divideLargeProducts, readTiedTable } from "./large_products.ts";
 
-/** What limits the device. */
+/** Limits of the device. */
 export interface GpuCutOptions {
   /** Most bytes of one buffer that a kernel reads. */
   readonly maxBufferBytes: number;
-  /** Whether products of the same rows become one, whose parts an attention can read. */
+  /** Whether to merge products of the same rows into one, whose parts an attention can read. */
   readonly joinsProducts: boolean;
 }
 
 /**
- * Leaves the embeddings' table in its file, has the vocabulary projection read it lies there, joins products, and divides
+ * Leaves the embeddings' table in its file, has the vocabulary projection read it there, joins products, and divides
  * weights that are larger than the device's buffers.
  */
 export function cutForGpu(

@@ -1,10 +1,10 @@
 /**
  * What a cut decoder graph consists of: the segments ONNX Runtime runs, and the attention that runs between them.
  *
- * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention site
- * of level `k` attend over the paged cache, then run segment `k + 1`, and so on to the last, which answers for the
- * wanted rows only. A step that wants no row is done once the last site's keys and values are cached. Tensor names
- * are those of the original graph and unique over the whole cut.
+ * One step packs the tokens of all its sequences on one axis (batch 1): run segment 0, then for every attention site of
+ * level `k` attend over the paged cache, then run segment `k + 1`, and so on to the last, which computes the wanted
+ * rows only. A step that wants no row is done once the last site's keys and values are cached. Tensor names are those
+ * of the original graph and unique over the whole cut.
  *
  * @module
  */
@@ -22,7 +22,7 @@ export interface TensorPort {
   readonly name: string;
   readonly dtype: TensorType;
   readonly shape: readonly Dim[];
-  /** Of an int64 input: whether only such nodes read it as run on a GPU with it. */
+  /** For an int64 input: whether all its consumers run on the GPU. */
   readonly isIndex?: boolean | undefined;
 }
 
@@ -53,7 +53,7 @@ export interface Rotary {
   /** `[positions, dim / 2]`; sites that share a table name the same tensor. */
   readonly cos: StoredTensor;
   readonly sin: StoredTensor;
-  /** How many leading elements of a head turn; the rest stay. */
+  /** How many leading elements of a head are rotated. */
   readonly dim: number;
   /** Pairs are `(2i, 2i + 1)` when true and `(i, i + dim / 2)` when false. */
   readonly interleaved: boolean;
@@ -65,7 +65,7 @@ export interface Rotary {
  * `s = scale * q·k`, then `softcap * tanh(s / softcap)` where there is one; visible when `i - localWindow < j <= i`.
  */
 export interface AttentionSite {
-  /** Place among the sites, from 0, in the order they run: the layer of the KV cache. */
+  /** Index among the sites, in the order they run: the layer of the KV cache. */
   readonly layer: number;
   /** The segment that must have run before; the next one may need this site's output. */
   readonly afterSegment: number;
@@ -106,14 +106,14 @@ export interface GraphCut {
   readonly attentions: readonly AttentionSite[];
   /** What the first segment reads: token ids `[1, tokens]` or embeddings `[1, tokens, hidden]`. */
   readonly tokens: TensorPort & { readonly kind: "ids" | "embeddings" };
-  /** From token ids to embeddings: one lookup in a table, where it was taken out of the first segment. */
+  /** From token ids to embeddings: the table lookup, if taken out of the first segment. */
   readonly embedding?: ModelProto | undefined;
   /**
-   * Place of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no
+   * Position of each token in its sequence; `[1, tokens]`, or `[3, 1, tokens]` for sectioned rotary. Absent when no
    * segment needs it.
    */
   readonly positions?: TensorPort | undefined;
-  /** int64 `["rows"]`: which of the packed tokens the last segment answers for. */
+  /** int64 `["rows"]`: the packed tokens whose rows the last segment computes. */
   readonly rows: TensorPort;
   /**
    * `width` elements per wanted row, one row after the other, `[1, rows, width]` as a rule: logits over the
@@ -122,10 +122,10 @@ export interface GraphCut {
   readonly output: TensorPort & { readonly width: number };
   /** Dtype of the graph's own past and present tensors. */
   readonly kvDtype: "float32" | "float16";
-  /** Positions the graph's tables reach (rotary, position embedding, mask buffers), where it has such. */
+  /** Positions in the graph's tables (rotary, position embedding, mask buffers), if it has such. */
   readonly maxPositions?: number | undefined;
   readonly sharedWeights: readonly SharedWeight[];
-  /** What a reader of `inspect` or of the log should know. */
+  /** Remarks for `inspect` and the log. */
   readonly notes: readonly string[];
 }
 

@@ -1,5 +1,5 @@
 /**
- * A graph by name: who makes a tensor, who takes it.
+ * Producers and consumers of a graph's tensors, by name.
  *
  * @module
  */

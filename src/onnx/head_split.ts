@@ -1,11 +1,11 @@
 /**
- * Follows rows of tokens through the reshapes and transposes that part them into heads.
+ * Follows rows of tokens through the reshapes and transposes that split them into heads.
  *
  * @module
  */
 import { intsAttribute, type Node } from "./proto.ts";
 
-/** What an axis is made of: batch, token, head, element of a head. */
+/** Atoms of axes: batch, token, head, element of a head. */
 export type Atom = "b" | "t" | "h" | "d";
 
 /** The axes of a tensor, each made of one or more atoms, outermost first. */
@@ -17,11 +17,11 @@ export type AtomSizes = Readonly<Record<Atom, number>>;
 /** Rows as a projection gives them: `[batch, tokens, heads * size]`. */
 export const ROW_AXES: Axes = ["b", "t", "hd"];
 
-/** Parted into heads: `[batch, heads, tokens, size]`. */
+/** Split into heads: `[batch, heads, tokens, size]`. */
 export const HEAD_AXES: Axes = ["b", "h", "t", "d"];
 
 /**
- * What a `Reshape` to `shape` makes of these axes: elements keep their order, so it only groups atoms anew.
+ * What a `Reshape` to `shape` makes of these axes: elements keep their order, so it only regroups atoms.
  *
  * @returns `undefined` when it cuts an atom in two.
  */

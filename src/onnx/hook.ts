@@ -18,7 +18,7 @@ import { readModel } from "./proto_read.ts";
 import { replaceCanvas } from "./raw_image.ts";
 import { openTensorOp } from "./tensor_ops.ts";
 
-/** What transformers.js offers, once it runs on our ONNX Runtime. */
+/** transformers.js running on our ONNX Runtime. */
 export type Transformers = typeof import("@huggingface/transformers");
 
 /** Opens sessions; a backend does. */
@@ -45,7 +45,7 @@ const WEB: SessionOpener = {
 };
 
 let loaded: Promise<Transformers> | undefined;
-/** Of the sessions that are opened next. */
+/** Device of the sessions opened next. */
 let opener = WEB;
 
 /**
@@ -73,7 +73,7 @@ async function hook(): Promise<Transformers> {
     useWasmCache: false,
     allowLocalModels: true,
     allowRemoteModels: false,
-    // What goes wrong it throws too; its log would have all the elements of all inputs.
+    // Errors are thrown as well; its log would print all elements of all inputs.
     logLevel: transformers.LogLevel.NONE,
   });
   return transformers;
@@ -85,11 +85,11 @@ type TheirSession =
   & { run(feeds: Tensors): Promise<Tensors>; release(): Promise<void> };
 
 /**
- * `InferenceSession.create` as transformers.js uses it. On a GPU the key-value caches stay there, as they do where it
- * knows of the device itself; all else it wants on the CPU.
+ * `InferenceSession.create` as transformers.js uses it. On a GPU key-value caches stay on the device, as with its own
+ * runtime; other outputs go to the CPU.
  */
 async function createSession(model: string | Uint8Array): Promise<unknown> {
-  // It takes itself to be in Node and names the graph's file instead of reading it, and so those of its weights.
+  // It believes that it runs in Node and passes paths of the graph and its weights.
   if (typeof model !== "string") {
     const op = await openTensorOp(model);
     return op ?? theirSession(await opener.openSession(model));
@@ -110,7 +110,7 @@ function theirSession(session: GraphSession): TheirSession {
       } catch (error) {
         return failure(error);
       } finally {
-        // Its loops would let no message in until a text is complete.
+        // Its loops would block messages until a text is complete.
         await nextTurn();
       }
     },
@@ -119,8 +119,8 @@ function theirSession(session: GraphSession): TheirSession {
 }
 
 /**
- * Outputs that throw when they are looked at. transformers.js appends its runs to one chain of promises, which a
- * rejection would end for good.
+ * Outputs that throw when accessed. transformers.js appends its runs to one chain of promises, which a rejection would
+ * end for good.
  */
 function failure(error: unknown): Tensors {
   return Object.defineProperty({}, "error", {
@@ -134,7 +134,8 @@ function failure(error: unknown): Tensors {
 async function bringBack(outputs: Tensors): Promise<Tensors> {
   const there: Record<string, Tensor> = {};
   for (const [name, tensor] of Object.entries(outputs)) {
-    // Where a merged decoder gives nothing in place of a cache, the cache is used on, and nobody frees the nothing.
+    // Where a merged decoder gives an empty tensor for a cache, the old cache stays in use and nobody frees the empty
+    // one.
     const isCache = name.startsWith("present") && tensor.size > 0;
     there[name] = tensor.location === "cpu" || isCache ? tensor : await copyToCpu(tensor);
   }

@@ -1,8 +1,8 @@
 /**
- * Takes one branch of an `If` for the whole graph, and leaves of a graph what some of its outputs need.
+ * Takes one branch of an `If` for the whole graph, and prunes a graph to some of its outputs.
  *
- * Optimum merges a decoder's first step and its later ones into one graph with an `If`. As two graphs each gets by
- * without the condition, which a GPU would have to bring back to the host before every step.
+ * Optimum merges a decoder's first step and its later ones into one graph with an `If`. Two separate graphs need no
+ * condition, which a GPU would have to copy back to the host before every step.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import { readFields } from "./wire.ts";
 const GRAPH = { node: 1, initializer: 5, output: 12 } as const;
 
 /**
- * The graph with the named branch in place of its one `If`, whose condition is no input any more.
+ * The graph with its one `If` replaced by the named branch, without the input of the condition.
  *
  * @returns `undefined` when the graph has not just one `If`.
  */
@@ -41,7 +41,7 @@ export function takeBranch(
       ],
       initializers: [...graph.initializers, ...inner.initializers],
       inputs: graph.inputs.filter(({ name }) => name !== choice.inputs[0]),
-      // Names of values may mean others in the other branch.
+      // Value infos may be those of the other branch.
       valueInfos: [],
     },
   };

@@ -1,6 +1,6 @@
 /**
- * Products with weights that are larger than a GPU binds at once: the weights are divided by output columns, which are
- * rows of the file, and the parts' results are put side by side.
+ * Products with weights larger than a GPU can bind: the weights are divided by output columns, which are rows of the
+ * file, and the parts' results are put side by side.
  *
  * @module
  */
@@ -15,7 +15,7 @@ import {
   type Tensor,
 } from "./proto.ts";
 
-/** Rows of a part are a multiple of this, so that no kernel meets a width it has no vectors for. */
+/** Rows of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
 const ROW_MULTIPLE = 64;
 
 /** What replaces a node. */
@@ -24,7 +24,7 @@ interface Replacement {
   readonly constants: readonly Tensor[];
 }
 
-/** Divides what takes more than `maxBytes`, in all segments; other segments stay the objects they are. */
+/** Divides products of more than `maxBytes`, in all segments; other segments are returned as they are. */
 export function divideLargeProducts(cut: GraphCut, maxBytes: number): GraphCut {
   const segments = cut.segments.map((segment) => divideSegment(segment, maxBytes));
   return { ...cut, segments };
@@ -43,7 +43,7 @@ function divideSegment(segment: Segment, maxBytes: number): Segment {
   return withGraph(segment, nodes, [...graph.initializers, ...added]);
 }
 
-/** The segment with other nodes, and of the constants those that they read. */
+/** The segment with other nodes, and only the constants that they read. */
 function withGraph(
   segment: Segment,
   nodes: readonly Node[],
@@ -59,7 +59,7 @@ function withGraph(
   };
 }
 
-/** @returns `undefined` for what is small enough, or is no product whose weights lie row by row. */
+/** @returns `undefined` if it is small enough, or is not a product with row-major weights. */
 function divide(
   node: Node,
   constants: ReadonlyMap<string, Tensor>,
@@ -103,19 +103,19 @@ function divide(
   return { nodes, constants: added };
 }
 
-/** Output columns of a product whose constants lie row by row, a row for each of them. */
+/** Output columns of a product with a row of constants for each. */
 function rowsOf(node: Node, constants: ReadonlyMap<string, Tensor>): number | undefined {
   const weights = constants.get(node.inputs[1] ?? "");
   if (weights === undefined) return undefined;
   if (node.opType === "MatMulNBits") {
-    // Reordered columns are of the input.
+    // `g_idx` reorders input columns, not these.
     return node.inputs[4] ? undefined : intAttribute(node, "N");
   }
   const isByRow = node.opType === "Gemm" && intAttribute(node, "transB") === 1;
   return isByRow && weights.shape.length === 2 ? weights.shape[0] : undefined;
 }
 
-/** Rows `from` to `to` of a tensor that holds `numRows`; `undefined` where they are no range of its bytes. */
+/** Rows `from` to `to` of a tensor of `numRows`; `undefined` if they are not a range of its bytes. */
 function sliceRows(
   tensor: Tensor,
   { numRows, from, to }: { readonly numRows: number; readonly from: number; readonly to: number },

@@ -1,6 +1,6 @@
 /**
- * Some exports compute the logits of the last token alone, and classifiers look at the first. A cut answers for any
- * token: whoever runs it asks for the one that would be picked, so picking it is left out.
+ * Some exports compute the logits of the last token alone, and classifiers that of the first. A cut computes any wanted
+ * rows, so the selection is removed from the graph and the caller asks for that row.
  *
  * @module
  */
@@ -28,7 +28,7 @@ function picks(which: PickedToken, node: Node, run: Evaluation, numTokens: numbe
 }
 
 /**
- * Leaves out what picks a token, in a graph whose output has no other.
+ * Removes the selection of a token from a graph.
  *
  * @param wanted the output.
  */
@@ -49,7 +49,7 @@ export function keepAllTokens(
     const [from, to] = [node.inputs[0]!, node.outputs[0]!];
     const [all, picked] = [from, to].map((name) => short!.value(name)!.shape);
     if (all!.length === picked!.length) return makeNode("Identity", [from], [to]);
-    // The index took the tokens' axis away: the batch's axis of size 1 takes its place.
+    // The index removed the tokens' axis: the batch's axis of size 1 replaces it.
     const sizes = int64Tensor(`${to}/all_tokens`, [picked!.length], [-1, ...picked!.slice(1)]);
     constants.push(sizes);
     return makeNode("Reshape", [from, sizes.name], [to]);

@@ -1,6 +1,6 @@
 /**
- * Imported before onnxruntime-web, by whoever brings it: in a worker started from a `file:` URL it builds a URL on
- * `location.origin`, which is "null" there, and fails on import. Without `location` it uses its own address.
+ * Import before onnxruntime-web: in a worker started from a `file:` URL it builds a URL from `location.origin`, which
+ * is "null" there, and fails on import. Without `location` it uses its own address.
  *
  * @module
  */

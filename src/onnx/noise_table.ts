@@ -1,10 +1,10 @@
 /**
- * Noise that is always the same: tables of random numbers, and places to begin in them.
+ * Repeatable noise: fixed tables of random numbers, and offsets to read them from.
  *
  * @module
  */
 
-/** Elements of a table: so many that a second of sound does not meet its own noise again. */
+/** Elements of a table: enough that noise does not repeat within a second of sound. */
 export const NOISE_TABLE_SIZE = 2 ** 19;
 
 let normal: Float32Array<ArrayBuffer> | undefined;
@@ -19,13 +19,13 @@ export function uniformTable(): Float32Array<ArrayBuffer> {
   return Float32Array.from({ length: NOISE_TABLE_SIZE }, uniformStream());
 }
 
-/** Where the noise begins for a piece of a text that is spoken with a seed. */
+/** The offset of the noise for a piece of text and a seed. */
 export function noiseOffset(seed: number, piece: number): number {
   const mixed = Math.imul(seed ^ Math.imul(piece + 1, 0x9e3779b1), 0x85ebca6b);
   return ((mixed ^ (mixed >>> 13)) >>> 0) % NOISE_TABLE_SIZE;
 }
 
-/** Normal noise from a place on; the caller's. */
+/** Normal noise from an offset on, owned by the caller. */
 export function normalNoise(offset: number, length: number): Float32Array<ArrayBuffer> {
   const table = normalTable();
   const noise = new Float32Array(length);

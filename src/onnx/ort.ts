@@ -1,5 +1,5 @@
 /**
- * ONNX Runtime: the door to its two builds. Nothing else touches them.
+ * ONNX Runtime: the only access to its two builds.
  *
  * @module
  */
@@ -45,7 +45,7 @@ export async function openSession(
   options: SessionOptions = {},
 ): Promise<GraphSession> {
   if (options.runtime === "native") return await openNativeSession(model, options);
-  // It takes its time to be loaded, and who runs on the other has no use for it.
+  // Imported on demand: loading is slow, and the other build does not need it.
   const { openWebSession } = await import("./ort_web.ts");
   return await openWebSession(model, options);
 }

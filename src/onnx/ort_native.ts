@@ -7,8 +7,8 @@ import type { InferenceSession } from "onnxruntime-common";
 import { describeValues, type GraphSession, ownTensors, type Tensor } from "./session.ts";
 
 /**
- * A variable, so that the module graph does not know of it: the package holds the libraries of all platforms, and is
- * to be fetched by those who run models on the CPU, when they do.
+ * A variable, so that it is not part of the module graph: the package holds the libraries of all platforms, and must
+ * only be downloaded when a model first runs on the CPU.
  */
 const PACKAGE = "onnxruntime-node";
 
@@ -16,17 +16,17 @@ type Native = Pick<typeof import("onnxruntime-common"), "InferenceSession" | "Te
 
 let loaded: Promise<Native> | undefined;
 
-/** Loads the library, and fetches it first where that never happened. @throws {Error} where it cannot be had. */
+/** Loads the library, downloading it the first time. @throws {Error} when it cannot be loaded. */
 export function loadNative(): Promise<Native> {
   loaded ??= import(PACKAGE).then((native: Native) => {
-    // What it refuses it throws too.
+    // Errors are thrown as well.
     native.env.logLevel = "fatal";
     return native;
   });
   return loaded;
 }
 
-/** How long threads look out for more work before they sleep. */
+/** How long threads spin before they sleep. */
 const SPIN_US = "20";
 
 /** How to open a graph. */
@@ -37,10 +37,10 @@ export interface NativeSessionOptions {
   readonly weightsFolder?: string | undefined;
 }
 
-/** Sessions of this thread. Terminating a worker frees none of them. */
+/** This thread's sessions. Terminating a worker does not free them. */
 const open = new Set<InferenceSession>();
 
-/** Frees all sessions of this thread, before it returns: there may be no later. */
+/** Frees all sessions of this thread, synchronously: the thread may end right after. */
 export async function releaseNativeSessions(): Promise<void> {
   const releasing = Array.from(open, (session) => session.release());
   open.clear();
@@ -63,11 +63,10 @@ export async function openNativeSession(
     intraOpNumThreads: threads,
     interOpNumThreads: 1,
     logSeverityLevel: 4,
-    // It would keep a plan for every shape it ever meets, and texts come in all lengths.
+    // Off: it keeps a plan for every shape, and texts have all lengths.
     enableMemPattern: false,
     extra: {
-      // From one operation to the next, which a sleeping thread would be late for; not from run to run, where it would
-      // burn a core.
+      // Spin between operations, where waking up would be slow; not between runs, where spinning wastes a core.
       "session.intra_op.spin_duration_us": SPIN_US,
       ...(weightsFolder === undefined
         ? {}
@@ -92,8 +91,8 @@ export async function openNativeSession(
 }
 
 /**
- * What is to be filled must be of its own class of tensors: others it takes for options. Deno's Node-API does not know
- * Float16Array: its bytes are handed over as a Uint16Array.
+ * Preallocated outputs must be of its own Tensor class; it takes others for options. Deno's Node-API does not know
+ * Float16Array: its bytes are passed as a Uint16Array.
  */
 function theirTensors<T extends Tensor | null>(
   { Tensor }: Native,

@@ -1,5 +1,5 @@
 /**
- * onnxruntime-web: WebGPU, and the CPU where nothing better loads. One build (jspi) serves both.
+ * onnxruntime-web: WebGPU, and the CPU where onnxruntime-node does not load. One build (jspi) serves both.
  *
  * @module
  */
@@ -16,12 +16,12 @@ export interface ExternalData {
   readonly data: Uint8Array;
 }
 
-/** It takes Deno for Node, and puts Node's Worker in the place of the global one when it starts. */
+/** It takes Deno for Node, and replaces the global Worker with Node's when it starts. */
 const { Worker } = globalThis;
 
 let lastCall: Promise<unknown> = Promise.resolve();
 
-/** It takes one call at a time ("Session already started"); later ones wait here. */
+/** It allows one call at a time ("Session already started"); others wait here. */
 function exclusively<T>(call: () => Promise<T>): Promise<T> {
   const result = lastCall.then(call);
   lastCall = result.catch(() => {});
@@ -47,9 +47,9 @@ export async function openWebSession(
       executionProviders: device
         ? [{ name: "webgpu", device, validationMode: "disabled" }]
         : ["wasm"],
-      // Its warnings tell that shapes are computed on the CPU, as they should be.
+      // It warns that shapes are computed on the CPU, which is intended.
       logSeverityLevel: 3,
-      // It would keep a plan for every shape it ever meets, and texts come in all lengths.
+      // Off: it keeps a plan for every shape, and texts have all lengths.
       enableMemPattern: false,
       ...(device ? { preferredOutputLocation: "gpu-buffer" as const } : {}),
       ...(externalData.length > 0 ? { externalData: [...externalData] } : {}),
@@ -68,7 +68,7 @@ export async function openWebSession(
   };
 }
 
-/** What is to be filled must be of its own class of tensors: others it takes for options. */
+/** Preallocated outputs must be of its own Tensor class; it takes others for options. */
 function theirTensors(
   fetches: Readonly<Record<string, Tensor | null>>,
 ): Record<string, ort.Tensor | null> {

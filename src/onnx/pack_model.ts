@@ -1,5 +1,5 @@
 /**
- * Makes of a model in memory what a runtime opens: a ModelProto whose large constants are external data.
+ * Packs a model in memory for a runtime: a ModelProto whose large constants are external data.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { ExternalData } from "./ort.ts";
 import type { ModelProto, Tensor } from "./proto.ts";
 import { writeModel } from "./proto_write.ts";
 
-/** Constants up to this size stay in the graph, where ONNX Runtime looks for sizes and axes. */
+/** Constants up to this size stay in the graph, where ONNX Runtime expects sizes and axes. */
 const INLINE_BYTES = 1024;
 /** Each tensor of a blob begins at a multiple of this. */
 const ALIGNMENT = 64;
@@ -57,8 +57,8 @@ export async function copyWeights(model: ModelProto, files: ModelFiles): Promise
 }
 
 /**
- * Lets the model refer to the weights where they lie. All external data of a session must be on disk then: what is
- * computed, or not in a file, goes into the graph.
+ * Refers to the weights in their files. All external data of a session must then be on disk: computed constants go into
+ * the graph.
  */
 export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<MappedModel> {
   let folder: string | undefined;
@@ -66,7 +66,7 @@ export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<
   for (const tensor of model.graph.initializers) {
     const { data } = tensor;
     const path = data.kind === "file" ? await files.pathOf?.(data.file) : undefined;
-    // One folder can be named. A model lies in two where a cache links to files that are apart.
+    // Only one folder can be named; a cache's links may point to files in two.
     const isMapped = path !== undefined && (folder ??= dirname(path)) === dirname(path);
     if (isMapped && data.kind === "file") {
       await requireBytes(files, data);

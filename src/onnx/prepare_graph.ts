@@ -53,7 +53,7 @@ function probeSites(
   return new Probes(index, inputs, known);
 }
 
-/** Refuses a graph that still needs its mask or its past once the attentions are out. */
+/** Refuses a graph that still needs its mask or its past without the attentions. */
 function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
   const { tokens, positions, types } = inputs;
   const allowed = new Set([tokens, positions, types].map((info) => info?.name));

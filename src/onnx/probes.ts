@@ -1,6 +1,6 @@
 /**
- * Partial evaluations of a decoder graph with known lengths: the cut asks them what the graph computes from
- * lengths, masks and positions.
+ * Partial evaluations of a decoder graph with known lengths: how the cut finds what the graph computes from lengths,
+ * masks and positions.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export interface Lengths {
   readonly numTokens: number;
 }
 
-/** Sizes of an input, with `symbols` in place of the symbolic ones; `undefined` when that leaves any open. */
+/** Sizes of an input, with `symbols` substituted; `undefined` if any stays unknown. */
 function sizesOf({ dtype, shape }: ValueInfo, symbols: readonly number[]): Value | undefined {
   if (dtype === undefined || shape === undefined) return undefined;
   const open = symbols.values();
@@ -25,7 +25,7 @@ function sizesOf({ dtype, shape }: ValueInfo, symbols: readonly number[]): Value
   return sizes.includes(undefined) ? undefined : { dtype, shape: sizes as number[] };
 }
 
-/** What an input looks like for one sequence of these lengths; `undefined` when it is not one of a decoder's. */
+/** The value of an input for one sequence of these lengths; `undefined` for an input that decoders do not have. */
 function feedFor(
   info: ValueInfo,
   inputs: DecoderInputs,
@@ -61,7 +61,7 @@ function feedFor(
   return undefined;
 }
 
-/** Token ids without any order in them, so that nothing computed from them is taken for positions. */
+/** Unordered token ids, so that nothing computed from them is mistaken for positions. */
 function idsOtherThan(padTokenId: number, count: number): Float64Array {
   const first = padTokenId < 3 ? 3 : 0;
   const skips = (id: number) => id >= padTokenId && padTokenId >= 3 ? id + 1 : id;
@@ -75,7 +75,7 @@ export class Probes {
   readonly #known: (lengths: Lengths) => ReadonlyMap<string, Value>;
   readonly #runs = new Map<string, Evaluation>();
 
-  /** @param known what else is known of a run: tensors whose nodes the evaluation does not know. */
+  /** @param known further tensors of a run, of nodes that the evaluation does not know. */
   constructor(
     index: GraphIndex,
     inputs: DecoderInputs,
@@ -86,7 +86,7 @@ export class Probes {
     this.#known = known;
   }
 
-  /** The run with these lengths; a graph without a cache has no past, whatever they say. */
+  /** The run with these lengths; a graph without a cache has no past, regardless. */
   at(asked: Lengths): Evaluation {
     const lengths = this.#hasPast ? asked : { ...asked, pastLength: 0 };
     const key = `${lengths.pastLength}+${lengths.numTokens}`;
@@ -108,7 +108,7 @@ export class Probes {
     return SHORT_LENGTHS.map((lengths) => this.at(lengths));
   }
 
-  /** A run that keeps apart what is constant from what is constant for short sequences. */
+  /** A run that distinguishes constants from what is only constant for short sequences. */
   long(contextLength: number): Evaluation {
     return this.at(
       this.#hasPast
@@ -120,7 +120,7 @@ export class Probes {
   /**
    * What a tensor of integers or floats adds to the positions of a run's tokens.
    *
-   * @returns `undefined` where it holds something else.
+   * @returns `undefined` if it holds something else.
    */
   positionOffset(name: string): number | undefined {
     const offsets = SHORT_LENGTHS.map((lengths) => {

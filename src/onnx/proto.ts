@@ -1,6 +1,6 @@
 /**
- * An ONNX model in memory: nodes and names as values, weights as references to where they lie.
- * What Hearth does not understand of a file is kept and written back (`rest`).
+ * An ONNX model in memory: nodes and names as values, weights as references to file ranges. Unknown fields of a file
+ * are kept and written back (`rest`).
  *
  * @see https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
  * @module
@@ -40,7 +40,7 @@ export interface ValueInfo {
   readonly dtype?: TensorType | undefined;
   /** Sizes, their symbols, or `undefined` for what the file leaves open; absent without a declared rank. */
   readonly shape?: readonly (number | string | undefined)[] | undefined;
-  /** The TypeProto that says so. */
+  /** The TypeProto. */
   readonly type?: Uint8Array | undefined;
   readonly rest: readonly Field[];
 }

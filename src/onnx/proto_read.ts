@@ -1,6 +1,5 @@
 /**
- * Reads an ONNX file range by range: the nodes and the small constants into memory, of the weights
- * only where they lie.
+ * Reads an ONNX file range by range: the nodes and the small constants into memory, of the weights only their ranges.
  *
  * @module
  */
@@ -28,14 +27,14 @@ import {
 
 /** Constants up to this size are read with the graph: scales, shapes, norms' weights. */
 const SMALL_BYTES = 4096;
-/** Index-like constants (mask tables, position tables) up to this size are, too: the cut looks into them. */
+/** Index-like constants (mask tables, position tables) up to this size are, too: the cut reads them. */
 const SMALL_INDEX_BYTES = 16 * 2 ** 20;
-/** Read at once while walking through the file. */
-/** Of one message; graphs have some ten thousand nodes. */
+/** Bytes per read while scanning the file. */
+/** Most fields of one message; graphs have some ten thousand nodes. */
 const MAX_FIELDS = 500_000;
 const WINDOW_BYTES = 64 * 1024;
 
-/** A field's place in the file. */
+/** A field's range in the file. */
 interface FieldRange {
   readonly number: number;
   readonly wireType: number;
@@ -43,7 +42,7 @@ interface FieldRange {
   readonly length: number;
 }
 
-/** Walks through one file with a small window, so that skipped payloads are never read. */
+/** Scans one file with a small window, so that skipped payloads are never read. */
 class FieldWalker {
   readonly #files: ModelFiles;
   readonly #file: string;
@@ -109,7 +108,7 @@ class FieldWalker {
     }
   }
 
-  /** Reads a field; the payload is a copy of its own, so that no window is held. */
+  /** Reads a field; the payload is copied, so that it does not retain a window. */
   async field({ number, wireType, offset, length }: FieldRange): Promise<Field> {
     const view = await this.#view(offset, length, offset + length);
     return { number, wireType, payload: view.slice(0, length) };
@@ -183,7 +182,7 @@ async function readGraph(
   return { name, nodes, initializers, inputs, outputs, valueInfos, rest };
 }
 
-/** Brings constants into memory that the cut may have to look into. */
+/** Reads constants into memory that the cut may need. */
 async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> {
   const limit = isIndexDtype(tensor.dtype) ? SMALL_INDEX_BYTES : SMALL_BYTES;
   if (tensor.data.kind === "memory" || storedBytes(tensor) > limit) return tensor;
@@ -191,7 +190,7 @@ async function readConstant(tensor: Tensor, files: ModelFiles): Promise<Tensor> 
 }
 
 /**
- * Reads a model; of its weights only where they are.
+ * Reads a model; of its weights only their ranges.
  *
  * @param file name of the graph among `files`.
  * @throws {StartupError} naming the file when it is not an ONNX model, or ends early.

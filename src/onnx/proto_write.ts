@@ -35,7 +35,7 @@ function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter
   } else if (data.kind === "computed") {
     throw new Error(`"${name}" is worked out when it is read; it cannot stand in the file itself.`);
   } else if (dtype !== "string") {
-    // Strings have a field of their own, which is among the rest.
+    // Strings have a field of their own, kept in `rest`.
     message.bytes(9, data.bytes);
   }
   return writeRest(message, rest);

@@ -1,9 +1,8 @@
 /**
  * Lets the image processors of transformers.js work without a canvas, with pixels equal to Pillow's.
  *
- * Where there is no Node they resize, crop and pad by drawing on a 2-D canvas, which Deno has not, and which filters in
- * its own way; where there is, by libvips, which does not widen its filters when an image shrinks. The models were
- * trained on what Pillow makes.
+ * In browsers they resize, crop and pad with a 2-D canvas, which Deno lacks and which has its own filters; in Node with
+ * libvips, which does not widen its filters when an image shrinks. The models were trained on what Pillow makes.
  *
  * @module
  */
@@ -16,7 +15,7 @@ import { type ResampleFilter, resize } from "../media/resample.ts";
 /** The class as transformers.js exports it. */
 export type RawImageClass = typeof RawImage;
 
-/** Puts our resampler in the place of the canvas, for all images of this class. */
+/** Replaces the canvas with our resampler, for all images of this class. */
 export function replaceCanvas(RawImage: RawImageClass): void {
   const method = <Args extends unknown[]>(change: (pixels: Pixels, ...args: Args) => Pixels) =>
     function (this: RawImage, ...args: Args): Promise<RawImage> {
@@ -72,7 +71,7 @@ function padBy(
   return pad(pixels, { left: left!, right: right!, top: top!, bottom: bottom! });
 }
 
-/** The last column and row are part of what stays. */
+/** The last column and row are included. */
 function cropTo(
   pixels: Pixels,
   [left, top, lastColumn, lastRow]: [

@@ -1,5 +1,5 @@
 /**
- * Measures what a graph does to the scores of an attention between the product and the softmax.
+ * Measures the function that a graph applies to attention scores between product and softmax.
  *
  * @module
  */
@@ -12,7 +12,7 @@ export interface ScoreFunction {
   readonly softcap: number | undefined;
 }
 
-/** Scores at which the function is looked at: around zero, and far beyond any cap. */
+/** Scores at which the function is sampled: around zero, and far beyond any cap. */
 const PROBE_SCORES = [1, -3, 50, -700];
 const FAR_SCORE = 1e6;
 const NEAR_SCORE = 1e-3;
@@ -20,9 +20,9 @@ const NEAR_SCORE = 1e-3;
 /**
  * Finds scale and softcap.
  *
- * @param read what the softmax gets when every score is this one; `undefined` when that is not known.
+ * @param read the softmax's input when every score has this value; `undefined` if unknown.
  * @param of the softmax, for messages.
- * @throws {Refusal} when it is another function, or differs from key to key other than by the mask.
+ * @throws {Refusal} when it is another function, or differs between keys other than by the mask.
  */
 export function measureScores(
   read: (score: number) => Float64Array | undefined,

@@ -1,6 +1,6 @@
 /**
- * Makes the noise of a graph repeatable: its random operators become look-ups in fixed tables, from a place that is
- * given with each run. Equal places give equal sound, on every device, whatever ran before.
+ * Makes the noise of a graph repeatable: its random operators become look-ups in fixed tables, from an offset given
+ * with each run. Equal offsets give equal sound, on every device and in any order of runs.
  *
  * @module
  */
@@ -17,13 +17,13 @@ import {
 } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 
-/** The input that such a graph gets: where in the tables to begin, int64 `[]`, 0 or more. */
+/** The input added to such a graph: the offset in the tables, int64 `[]`, 0 or more. */
 export const NOISE_OFFSET = "noise_offset";
 
-/** How far apart the operators of one graph begin. Odd, so that they spread over the tables. */
+/** Distance between the offsets of one graph's operators. Odd, so that they spread over the tables. */
 const STRIDE = 104_729;
 
-/** Elements that are looked up together: a place of its own for each costs more than the random operator did. */
+/** Elements looked up together: an index for each would cost more than the random operator did. */
 const ROW = 64;
 
 const TABLES = {
@@ -33,7 +33,7 @@ const TABLES = {
 
 const FLOAT32 = 1;
 
-/** The graph with {@linkcode NOISE_OFFSET} in place of its random operators, or as it is where it has none. */
+/** The graph with lookups from {@linkcode NOISE_OFFSET} instead of random operators; unchanged if it has none. */
 export function seedNoise(model: ModelProto): ModelProto {
   const { graph } = model;
   const used = new Set<keyof typeof TABLES>();
@@ -67,7 +67,7 @@ function kindOf({ domain, opType }: Node): keyof typeof TABLES | undefined {
   return opType === "RandomUniform" || opType === "RandomUniformLike" ? "uniform" : undefined;
 }
 
-/** Nodes that give what a random operator gives: as many elements of a table as its output has. */
+/** Nodes that replace a random operator: as many elements of a table as its output has. */
 function lookUp(
   node: Node,
   { kind, number }: { readonly kind: keyof typeof TABLES; readonly number: number },

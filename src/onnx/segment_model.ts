@@ -1,5 +1,5 @@
 /**
- * Makes a model of its own of each segment.
+ * Builds a separate model for each segment.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { makeNode, type ModelProto, type Node, type Tensor } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 import type { SegmentNodes } from "./segments.ts";
 
-/** Input of the last segment: the rows to answer for. */
+/** Input of the last segment: the wanted rows. */
 export const ROWS: TensorPort = {
   name: "logit_rows",
   dtype: "int64",
@@ -22,7 +22,7 @@ export function rowsOf(port: TensorPort): TensorPort {
   return { ...port, shape: port.shape.map((size) => size === "tokens" ? "rows" : size) };
 }
 
-/** Lets a segment see the wanted rows only: each input with tokens is gathered by row before anything reads it. */
+/** Restricts a segment to the wanted rows: each input with tokens is gathered by row first. */
 export function gatherRows(
   segment: SegmentNodes,
   ports: readonly TensorPort[],

@@ -36,12 +36,12 @@ function levelsOf(nodes: readonly Node[], inputs: Iterable<string>): Map<string,
 }
 
 /**
- * Partitions the nodes. Those that depend on no input, and those that only compute lengths, are cheap: every
- * segment that needs them has its own, so that they need not cross.
+ * Partitions the nodes. Nodes that depend on no input, or only compute lengths, are cheap: every segment that needs
+ * them has a copy, so that they do not cross.
  *
  * @param lengths the tensors that hold lengths.
  * @param wanted the output of the last segment.
- * @throws {Refusal} when nothing is to be computed between two sites.
+ * @throws {Refusal} when there is nothing to compute between two sites.
  */
 export function partitionNodes(
   index: GraphIndex,

@@ -1,5 +1,5 @@
 /**
- * What a runtime gives: graphs that can be run on tensors.
+ * The interface of a loaded graph.
  *
  * @module
  */
@@ -33,8 +33,8 @@ export interface GraphSession {
   /**
    * Runs the graph; the caller owns the results and disposes those on the device.
    *
-   * @param fetches the outputs wanted, all if absent, each with its place: a tensor over memory of at least its size
-   * (on a GPU its buffer), or `null` where ONNX Runtime is to allocate it.
+   * @param fetches the wanted outputs, all if absent, each with its destination: a tensor over memory of at least its
+   * size (on a GPU its buffer), or `null` where ONNX Runtime is to allocate it.
    */
   run(feeds: Tensors, fetches?: Readonly<Record<string, Tensor | null>>): Promise<Tensors>;
   /** Frees the weights. */
@@ -50,9 +50,9 @@ export function describeValues(values: readonly InferenceSession.ValueMetadata[]
 }
 
 /**
- * A run's results as tensors of the class that all of Hearth has: each build of ONNX Runtime has a copy of its own.
+ * A run's results as tensors of Hearth's one class: each build of ONNX Runtime has its own Tensor class.
  *
- * @param fetches what the caller gave to be filled, which is its own already.
+ * @param fetches the caller's preallocated outputs.
  */
 export function ownTensors(
   results: Tensors,

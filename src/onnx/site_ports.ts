@@ -1,5 +1,5 @@
 /**
- * What a cut says of its attentions and of the tensors that cross between its segments.
+ * Describes a cut's attentions and the tensors that cross between its segments.
  *
  * @module
  */
@@ -13,13 +13,13 @@ import type { Node } from "./proto.ts";
 import { Refusal } from "./refusal.ts";
 import type { TokenAxes } from "./token_axis.ts";
 
-/** Tells whether an attention's operands are of a type the kernels have. */
+/** Whether an attention's operands have a type that the kernels support. */
 function requireFloat(dtype: string | undefined, name: string): "float32" | "float16" {
   if (dtype === "float32" || dtype === "float16") return dtype;
   throw new Refusal(`The attention "${name}" works in ${dtype}; Hearth's in float32 or float16.`);
 }
 
-/** What crosses between segments, by name. @throws {Refusal} when that is not a row per token. */
+/** The tensors that cross between segments, by name. @throws {Refusal} when one is not a row per token. */
 export function portOf(name: string, probes: Probes, axes: TokenAxes): TensorPort {
   const tokens = axes.of(name);
   if (tokens !== undefined && tokens.multiple !== 1) {
@@ -30,12 +30,12 @@ export function portOf(name: string, probes: Probes, axes: TokenAxes): TensorPor
   return { name, dtype, shape };
 }
 
-/** What ONNX Runtime has for WebGPU that takes int64 elements: all as their second input. */
+/** ONNX Runtime's WebGPU operators with an int64 input, which is their second. */
 const INDEXED = new Set(["Gather", "GatherBlockQuantized", "RotaryEmbedding"]);
 
 /**
- * Whether an int64 input is read on a GPU where the graph runs on one. All other arithmetic on int64 ONNX Runtime does on
- * the CPU: it would wait for all work on the GPU to fetch an input back that had been put there.
+ * Whether an int64 input is read on the GPU. ONNX Runtime does all other int64 arithmetic on the CPU: an input placed
+ * on the GPU would be copied back, after waiting for all GPU work.
  */
 export function isIndex(input: string, graph: GraphIndex): boolean {
   return graph.consumers(input).every(({ opType, inputs }) =>
@@ -43,7 +43,7 @@ export function isIndex(input: string, graph: GraphIndex): boolean {
   );
 }
 
-/** Positions that the tables of position embeddings reach. */
+/** Number of positions in the position embedding tables. */
 export function tableLimit(probes: Probes): number {
   let limit = Infinity;
   for (const { opType, inputs: [table, indices] } of probes.index.graph.nodes) {
@@ -55,7 +55,7 @@ export function tableLimit(probes: Probes): number {
   return limit;
 }
 
-/** Says of each attention where its operands are and how it attends, in the order in which they run. */
+/** The sites of all attentions, in the order in which they run. */
 export function describeSites(
   { sites, probes, proof: { axes } }: TokenwiseGraph,
   levels: ReadonlyMap<Node, number>,

@@ -1,9 +1,9 @@
 /**
- * Attention spelled out in ONNX's basic operators, as Optimum and PyTorch export it:
- * `MatMul(softmax(f(MatMul(q, kᵀ)) + mask), v)`, where keys and values are rows of tokens or of a cache.
+ * Attention spelled out in ONNX's basic operators, as Optimum and PyTorch export it: `MatMul(softmax(f(MatMul(q, kᵀ)) +
+ * mask), v)`, where keys and values are rows of tokens or of a cache.
  *
- * Only the skeleton is matched. What lies between its joints (scales, masks, repeated heads, casts) is not
- * recognised by shape but measured: fed with known numbers in a partial evaluation, it must do what an attention does.
+ * Only the two products and the softmax are matched. The nodes in between (scales, masks, repeated heads, casts) are
+ * measured: fed with known numbers in a partial evaluation, they must behave as an attention.
  *
  * @module
  */
@@ -19,7 +19,7 @@ import { Refusal } from "./refusal.ts";
 import { measureScores } from "./score_function.ts";
 import { findBack, numbered } from "./traced_operand.ts";
 
-/** Between the product of q and k and the softmax, and after it, no other operators are looked through. */
+/** The operators looked through between the product of q and k and the softmax, and after it. */
 const POINTWISE = new Set(
   "Add Sub Mul Div Where Cast Tanh Min Max Clip Identity Dropout IsNaN Reshape".split(" "),
 );
@@ -52,7 +52,7 @@ function oneHead(scores: Value, { pastLength, numTokens }: Lengths): readonly nu
   return scores.shape.length === 4 ? [1, 1, numTokens, total] : [1, numTokens, total];
 }
 
-/** What a softmax sees of a run: which keys, and through which function of the score. */
+/** What a softmax sees in a run: which keys, and which function of the score. */
 function readScores(
   probes: Probes,
   lengths: Lengths,
@@ -75,7 +75,7 @@ function readScores(
   return seen.data;
 }
 
-/** The products before and after a softmax; `undefined` where it has none. */
+/** The products before and after a softmax; `undefined` if it has none. */
 function findSoftmaxProducts(
   index: GraphIndex,
   softmax: Node,
@@ -95,7 +95,7 @@ export interface SpelledOutOperand {
   readonly factor: number;
 }
 
-/** What a spelled-out attention reads. */
+/** The operands of a spelled-out attention. */
 export interface SpelledOutOperands {
   readonly q: SpelledOutOperand;
   readonly k: SpelledOutOperand;
@@ -113,9 +113,9 @@ export interface ProductInputs {
   readonly of: string;
 }
 
-/** What sets attentions over a cache and those of encoders apart. */
+/** The difference between attentions over a cache and those of encoders. */
 export interface SpelledOutKind {
-  /** @returns `undefined` where it is none of this kind. @throws {Refusal} where it cannot be expressed. */
+  /** @returns `undefined` if it is not of this kind. @throws {Refusal} if it cannot be expressed. */
   trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
   /** @throws {Refusal} for a mask that this kind does not have. */
   prove(
@@ -125,7 +125,7 @@ export interface SpelledOutKind {
   ): Pick<FoundAttention, "localWindow" | "window" | "maxPositions">;
 }
 
-/** Recognises the attention whose softmax this is; `undefined` when it is none of the kind. */
+/** Recognises the attention of a softmax; `undefined` if it is not of this kind. */
 export function findSpelledOut(
   softmax: Node,
   search: Search,

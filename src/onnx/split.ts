@@ -1,6 +1,6 @@
 /**
- * The cut: a decoder graph becomes segments for ONNX Runtime and attentions for Hearth's own kernels.
- * Pure: it works on what was read of the file and does not touch the weights.
+ * The cut: a decoder graph becomes segments for ONNX Runtime and attentions for Hearth's own kernels. Pure: it works on
+ * the decoded file and does not touch the weights.
  *
  * @module
  */
@@ -15,13 +15,13 @@ import { describeSites, isIndex, portOf, tableLimit } from "./site_ports.ts";
 
 /** What the cut may rely on. */
 export interface SplitOptions {
-  /** Tokens of the longest sequence that will be run; masks are looked at up to there. */
+  /** Tokens of the longest sequence; masks are evaluated up to there. */
   readonly contextLength?: number | undefined;
 }
 
-/** Looked at where the model's folder does not say how long a sequence may get. */
+/** Used if the model's folder does not name the context length. */
 const DEFAULT_CONTEXT_LENGTH = 131_072;
-/** Shared constants smaller than this are not worth a word. */
+/** Shared constants smaller than this are not reported. */
 const SHARED_BYTES = 65_536;
 
 /** Constants that several segments need. */
@@ -39,7 +39,7 @@ export function sharedWeights(segments: readonly Segment[]): SharedWeight[] {
   );
 }
 
-/** A model of each segment; the last sees the wanted rows alone. */
+/** A model of each segment; the last computes the wanted rows only. */
 function buildSegments(
   model: ModelProto,
   prepared: PreparedGraph,

@@ -21,16 +21,16 @@ import { describeSites, portOf, tableLimit } from "./site_ports.ts";
 
 /** What is wanted of an encoder. */
 export interface EncoderSplitOptions {
-  /** The output of the graph that is wanted: a row per token, or what it makes of the first token alone. */
+  /** The wanted output of the graph: a row per token, or a result computed from the first token. */
   readonly wanted: string;
-  /** Makes of all rows what is wanted of the texts; without one, rows are picked. */
+  /** Reduces all rows to the wanted result; without it, rows are picked. */
   readonly tail?: ((rows: TensorPort) => EncoderTail) | undefined;
   readonly padTokenId: number;
   /** Tokens of the longest text that will be run. */
   readonly contextLength: number;
 }
 
-/** @throws {Refusal} when this is no encoder over tokens. */
+/** @throws {Refusal} when this is not an encoder over tokens. */
 function findInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
   const tokens = index.inputs.get("input_ids");
   if (tokens === undefined) throw new Refusal("It takes no input_ids.");
@@ -45,7 +45,7 @@ function findInputs(index: GraphIndex, padTokenId: number): DecoderInputs {
   };
 }
 
-/** Tokens that the graph's tables of positions reach; `Infinity` where it has none that are known. */
+/** Positions in the graph's position tables; `Infinity` without known ones. */
 export function countPositions({ graph }: ModelProto, padTokenId: number): number {
   const index = new GraphIndex(liftConstants(graph));
   try {
@@ -74,7 +74,7 @@ function prepare(original: Graph, options: EncoderSplitOptions): TokenwiseGraph 
   return makeTokenwise(search, placed, wanted);
 }
 
-/** The last segment's ends: rows of wanted tokens, or the tail's result. */
+/** Outputs of the last segment: rows of wanted tokens, or the tail's result. */
 function endWith(
   part: Partition["segments"][number],
   ports: { readonly inputs: readonly TensorPort[]; readonly outputs: readonly TensorPort[] },

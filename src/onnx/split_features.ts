@@ -2,7 +2,7 @@
  * The cut of an encoder of features (of sound, of an image) whose tokens all see each other: segments for ONNX Runtime
  * and attentions for Hearth's own kernel, so that the scores of all pairs of tokens are never written. Pure.
  *
- * Its inputs stay side by side on the first axis, all of one size, so that segments may do with tokens as they like.
+ * Its inputs stay side by side on the first axis, all of one size, so that segments may mix the tokens of an input.
  *
  * @module
  */
@@ -36,7 +36,7 @@ interface Site {
  * Cuts an encoder at its attentions.
  *
  * @param wanted the output that is kept.
- * @returns `undefined` where it has no attention known here, or some that differ in their tokens.
+ * @returns `undefined` where it has no known attention, or attentions with different numbers of tokens.
  */
 export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | undefined {
   const index = new GraphIndex(liftConstants(model.graph));
@@ -74,7 +74,7 @@ export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | u
   };
 }
 
-/** Whether its operands are rows of the same tokens, of a type that the kernel has. */
+/** Whether its operands are rows of the same tokens, of a type that the kernel supports. */
 function isSelfAttention({ q, k, v, output }: UnmaskedAttention, run: Evaluation): boolean {
   if (k.kind !== "rows" || v.kind !== "rows") return false;
   const [query, ...others] = [q, k.tensor, v.tensor, output].map((name) => run.value(name));

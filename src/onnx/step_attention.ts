@@ -1,6 +1,5 @@
 /**
- * Makes the attentions of a graph that runs one token after the other, where it spells them out without a mask, nodes
- * that the cut knows.
+ * Replaces unmasked spelled-out attentions, in a graph that runs one token at a time, by nodes that the cut knows.
  *
  * @module
  */
@@ -16,7 +15,7 @@ const ENCODER_MASK = "encoder_attention_mask";
 const CAST_TO = { float32: 1, float16: 10 } as const;
 type Float = keyof typeof CAST_TO;
 
-/** The inputs that an attention reads all its keys and values from: `[batch, heads, places, size]`. */
+/** The inputs that an attention reads all its keys and values from: `[batch, heads, positions, size]`. */
 export interface CrossInputs {
   readonly keys: string;
   readonly values: string;
@@ -25,7 +24,7 @@ export interface CrossInputs {
 /** A graph whose attentions without a mask are nodes. */
 export interface StepGraph {
   readonly model: ModelProto;
-  /** Of the attentions to an encoder, by the node's name. */
+  /** The cross-attentions, by the node's name. */
   readonly crossInputs: ReadonlyMap<string, CrossInputs>;
 }
 
@@ -37,14 +36,14 @@ interface Operands {
 }
 
 /**
- * Puts a causal `MultiHeadAttention` where the graph attends to all of a cache, its newest token included: one token
- * sees the same either way, and several see what they would see one after the other.
+ * Replaces attention to a whole cache, the newest token included, by a causal `MultiHeadAttention`: for one token both
+ * are equal, and several tokens see what they would see one at a time.
  *
- * So it does where the graph attends to inputs that `isEncoded` tells, and adds nothing to them: to the cut that looks
- * like a cache to which queries are added for keys and values. Whoever runs such a site must not add them, and let each
- * token see all places.
+ * Attention to inputs that satisfy `isEncoded` (cross-attention) is replaced too: to the cut it looks like a cache to
+ * which the queries are appended as keys and values. The runner of such a site must not append them, and must let each
+ * token attend to all positions.
  *
- * A mask of what the encoder was given is taken to hide nothing: nothing is padded.
+ * A mask of the encoder's input is assumed to hide nothing, as nothing is padded.
  */
 export function nameStepAttentions(
   model: ModelProto,

@@ -15,7 +15,7 @@ export type TensorBytes =
     readonly offset: number;
     readonly length: number;
   }
-  /** Worked out of other constants when it is read. */
+  /** Computed from other constants when it is read. */
   | {
     readonly kind: "computed";
     readonly sources: readonly StoredTensor[];

@@ -1,6 +1,6 @@
 /**
- * The graphs of a single node that image processors of transformers.js resize and cut tensors with, computed here:
- * a runtime for them alone takes seconds to start and a hundred megabytes, in each thread that prepares images.
+ * The graphs of a single node that image processors of transformers.js resize and cut tensors with, computed here: a
+ * runtime for them would take seconds to start and a hundred megabytes in each image preprocessing thread.
  *
  * @see https://onnx.ai/onnx/operators/onnx__Resize.html (mode linear, coordinates half_pixel)
  * @see https://onnx.ai/onnx/operators/onnx__Slice.html
@@ -10,7 +10,7 @@ import { Tensor, type Tensors } from "./ort.ts";
 import { type Node, stringAttribute } from "./proto.ts";
 import { readModel } from "./proto_read.ts";
 
-/** Larger graphs are no operators. */
+/** Larger graphs are not single operators. */
 const MAX_BYTES = 1024;
 
 /** Runs one operator. */
@@ -18,7 +18,7 @@ export interface TensorOp {
   run(feeds: Tensors): Promise<Tensors>;
 }
 
-/** The operator of a graph that is just that and known here; `undefined` for all others. */
+/** The operator of a graph of a single known node; `undefined` for all others. */
 export async function openTensorOp(model: Uint8Array): Promise<TensorOp | undefined> {
   if (model.length > MAX_BYTES) return undefined;
   const { graph } = await readModel({
@@ -94,7 +94,7 @@ function resize(x: Tensor, dims: readonly number[]): Tensor {
   return new Tensor("float32", into, [...dims]);
 }
 
-/** For each place of the result: the two places it lies between, and how near it is to the second, 0 to 1. */
+/** For each index of the result: the two source indices around it, and the second one's weight, 0 to 1. */
 function indexes(from: number, to: number) {
   const [first, second] = [new Int32Array(to), new Int32Array(to)];
   const weight = new Float32Array(to);

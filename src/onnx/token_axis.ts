@@ -12,7 +12,7 @@ import { Refusal } from "./refusal.ts";
 import { isSite } from "./attention_sites.ts";
 import { TOKEN_RULES, type TokenAxis } from "./token_rules.ts";
 
-/** The places of the tokens, by tensor. `undefined`: the tensor has none. */
+/** The tokens' axis of each tensor; `undefined`: the tensor has none. */
 export class TokenAxes {
   readonly #probes: Probes;
 
@@ -27,7 +27,7 @@ export class TokenAxes {
     return value.shape;
   }
 
-  /** Where the tokens are. @throws {Refusal} when they are on two axes, or the past is in the shape. */
+  /** The tokens' axis. @throws {Refusal} when they are on two axes, or the past is in the shape. */
   of(name: string): TokenAxis | undefined {
     const [shape, withPast, longer] = SHORT_LENGTHS.map((lengths) =>
       this.#probes.at(lengths).value(name)?.shape
@@ -61,7 +61,7 @@ const SHAPED_BY_LENGTH: Readonly<Record<string, number>> = {
 /** One scale for all activations of a step. */
 const MIXING_SCALES = new Set(["DynamicQuantizeLinear", "DynamicQuantizeMatMul"]);
 
-/** What the proof found out. */
+/** The result of the proof. */
 export interface TokenProof {
   readonly axes: TokenAxes;
   /** Tensors that hold lengths of the step, not tokens: small integers. */

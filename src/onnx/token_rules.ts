@@ -1,5 +1,5 @@
 /**
- * Which operators keep tokens apart, given on which axis they are.
+ * Which operators keep tokens independent, given their axis.
  *
  * @module
  */
@@ -21,7 +21,7 @@ export interface TokenAxes {
   readonly output: TokenAxis | undefined;
 }
 
-/** Whether an operator keeps tokens apart, given where they are. */
+/** Whether an operator keeps tokens independent, given their axes. */
 export type TokenAxisRule = (node: Node, axes: TokenAxes, probes: Probes) => boolean;
 
 function fromEnd({ axis, shape }: TokenAxis): number {
@@ -55,7 +55,7 @@ const product: TokenAxisRule = (_node, { inputs: [a, b, ...rest] }) =>
   (a === undefined || fromEnd(a) > 1) && (b === undefined || fromEnd(b) !== 2) &&
   rest.every((input) => input === undefined);
 
-/** Keeps the elements in order; the rows in front of the tokens must stay in front of them. */
+/** Keeps the elements in order; axes before the tokens' axis must stay before it. */
 const reordering: TokenAxisRule = (_node, { inputs: [input], output }) => {
   if (input === undefined || output === undefined) return input === output;
   const before = ({ axis, shape }: TokenAxis) => elementsOf(shape.slice(0, axis));
@@ -82,7 +82,7 @@ const gather = (attribute: string): TokenAxisRule => (node, { inputs: [table, in
 const surviving: TokenAxisRule = (_node, { inputs: [input], output }) =>
   input?.multiple === output?.multiple;
 
-/** Takes a part of other axes; of the tokens' axis all, in order. */
+/** Takes a part of other axes, and the whole tokens' axis in order. */
 const slicing: TokenAxisRule = (node, { inputs: [input], output }, probes) => {
   const steps = node.inputs[4];
   const known = steps ? probes.at(SHORT_LENGTHS[0]).value(steps)?.data : new Float64Array();
@@ -101,7 +101,7 @@ const rotation: TokenAxisRule = (node, { inputs: [x, ...others] }) => {
     : first !== undefined && second !== undefined;
 };
 
-/** The rules by operator; one that is not among them may do anything. */
+/** The rules by operator; any other may mix tokens. */
 export const TOKEN_RULES: Readonly<Record<string, TokenAxisRule>> = {
   ...Object.fromEntries(Object.keys(ELEMENTWISE_RULES).map((name) => [name, aligned])),
   QuantizeLinear: aligned,

@@ -1,8 +1,8 @@
 /**
- * Where the operands of an attention lie, whatever nodes bring them into the order of heads: in the rows that the graph
- * makes of its tokens, or in a cache that it appends to itself, by `Concat`.
+ * Traces an attention's operands through any nodes that rearrange them into heads: back to rows of tokens, or to a
+ * cache that the graph itself appends to by `Concat`.
  *
- * A tensor is fed with numbers that tell an element's offset; what an operand is made of it shows in the numbers.
+ * A tensor is fed with its elements' offsets; the values that arrive in the operand show where its elements come from.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { type Lengths, SHORT_LENGTHS } from "./probes.ts";
 import { intAttribute, type Node } from "./proto.ts";
 import type { SpelledOutOperand } from "./spelled_out.ts";
 
-/** Between rows or a cache and the product, no other operators are looked through. */
+/** The operators looked through between rows or a cache and the product. */
 const MOVING = new Set(
   "Transpose Reshape Unsqueeze Squeeze Expand Tile Split Slice Gather Cast Mul Div Identity".split(
     " ",
@@ -47,7 +47,7 @@ export function findBack(
   return undefined;
 }
 
-/** Numbers that tell an element's offset: 1, 2, 3 … */
+/** Offsets as values: 1, 2, 3 … */
 export function numbered(value: Value): Value {
   const data = Float64Array.from({ length: elementsOf(value.shape) }, (_, i) => i + 1);
   return { ...value, data };
@@ -128,7 +128,7 @@ function traceRows(
   return agrees ? { operand: { tensor, layout, offset }, heads, size, factor } : undefined;
 }
 
-/** What a node moves: its largest input that is no constant. */
+/** The input that a node moves: its largest that is not constant. */
 function movedBy(index: GraphIndex, node: Node, sizeOf: (name: string) => number) {
   return node.inputs
     .filter((name) => name !== "" && !index.constants.has(name))
@@ -138,7 +138,7 @@ function movedBy(index: GraphIndex, node: Node, sizeOf: (name: string) => number
 /**
  * Traces an operand of a product as far back as its elements are heads of rows in their order.
  *
- * @returns `undefined` when they are that nowhere.
+ * @returns `undefined` if there is none.
  */
 export function findRows(
   search: Search,
@@ -171,7 +171,7 @@ function findCache(search: Search, tensor: string): Node | undefined {
 /**
  * What is appended to the cache behind an operand of a product.
  *
- * @returns `undefined` when there is none, `"changed"` when the operand is more than a reading of it.
+ * @returns `undefined` when there is none, `"changed"` when the operand is not just a rearrangement of it.
  */
 export function followCache(
   search: Search,

@@ -1,11 +1,11 @@
 /**
- * Finds attentions that see all keys where a graph spells them out, `MatMul(softmax(scale * MatMul(q, kᵀ)), v)` with heads
- * parted before and joined after: in encoders, in decoders that attend to an encoder, and in decoders that are given one
- * token after the other. Pure.
+ * Finds attentions that see all keys where a graph spells them out, `MatMul(softmax(scale * MatMul(q, kᵀ)), v)` with
+ * heads split before and joined after: in encoders, in cross-attention, and in decoders that run one token at a time.
+ * Pure.
  *
- * Here shapes alone are followed, where `spelled_out.ts` feeds numbers through the graph: these graphs have axes of a
- * fixed length, and the numbers of 32 layers of 1,500 × 1,280 would take gigabytes. What it does not recognise it leaves
- * out, an attention with a mask among it.
+ * This module follows shapes only, where `spelled_out.ts` feeds numbers through the graph: these graphs have axes of a
+ * fixed length, and the numbers of 32 layers of 1,500 × 1,280 would take gigabytes. Attentions that it does not
+ * recognise, such as masked ones, are left out.
  *
  * @module
  */
@@ -31,13 +31,13 @@ export interface UnmaskedAttention {
   readonly q: string;
   readonly k: WholeOperand;
   readonly v: WholeOperand;
-  /** The rows that become of it. */
+  /** The rows of its result. */
   readonly output: string;
   readonly heads: number;
   readonly scale: number;
 }
 
-/** A size for each symbol, all different, and unlike the sizes of models. */
+/** A distinct size for each symbol, unlike the sizes of models. */
 const PROBE_SIZES = [7, 11, 13, 17, 19, 23, 29, 31];
 
 interface Search {
@@ -49,9 +49,9 @@ interface Search {
 type Sized = Search & { readonly sizes: AtomSizes };
 
 /**
- * What was found in a graph whose constants are lifted, in its order, and its partial evaluation.
+ * The attentions of a graph whose constants are lifted, in its order, and its partial evaluation.
  *
- * @param isOnes tells inputs that are masks which hide nothing.
+ * @param isOnes selects inputs that are all-ones masks.
  */
 export function findUnmaskedAttentions(
   index: GraphIndex,
@@ -69,7 +69,7 @@ export function findUnmaskedAttentions(
   return { found: softmaxes.flatMap((node) => find(node, search) ?? []), run };
 }
 
-/** Inputs of distinct sizes where the graph leaves them open, without their elements. */
+/** Inputs with distinct sizes for symbolic axes, without elements. */
 export function probeFeeds(index: GraphIndex): Map<string, Value> {
   const sizes = new Map<string, number>();
   const sizeOf = (symbol: string) => {
@@ -132,7 +132,7 @@ function behindScales(tensor: string, search: Search): { tensor: string; factor:
   return { ...behind, factor: behind.factor * step.factor };
 }
 
-/** What a node scales, and by what; casts by one. */
+/** The input that a node scales, and the factor; 1 for casts. */
 function scaleStep(
   { opType, inputs }: Node,
   { run }: Search,
@@ -171,7 +171,7 @@ function isFloat(tensor: string, run: Evaluation): boolean {
   return dtype === "float32" || dtype === "float16";
 }
 
-/** What keys or values with these axes are made of, and what that is multiplied by on the way. */
+/** The source of keys or values with these axes, and the factor applied on the way. */
 function operand(
   tensor: string,
   axes: Axes,
@@ -201,7 +201,7 @@ interface Source {
   readonly factor: number;
 }
 
-/** The rows or heads that a tensor with these axes is made of, and what they are multiplied by on the way. */
+/** The source rows or heads of a tensor with these axes, and the factor applied on the way. */
 function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
   const { index, run, sizes: { b, h, t, d } } = search;
   const path: Node[] = [];
@@ -233,7 +233,7 @@ function isAppending(node: Node): boolean {
   return node.opType === "Concat" && node.inputs.length === 2 && (axis === 2 || axis === -2);
 }
 
-/** The axes that these nodes make of `axes`, as text. */
+/** The result's axes after these nodes, as text. */
 function follow(axes: Axes, path: readonly Node[], { run, sizes }: Sized): string | undefined {
   let now: Axes | undefined = axes;
   for (const node of path) {
@@ -245,7 +245,7 @@ function follow(axes: Axes, path: readonly Node[], { run, sizes }: Sized): strin
   return now?.join();
 }
 
-/** The rows that a result with these axes becomes. */
+/** The rows that a result with these axes is converted to. */
 function rowsAfter(result: string, axes: Axes, search: Sized): string | undefined {
   const path: Node[] = [];
   for (let name = result;;) {
@@ -257,7 +257,7 @@ function rowsAfter(result: string, axes: Axes, search: Sized): string | undefine
   }
 }
 
-/** The only node that computes with a tensor, casts aside; one that asks for its shape does not compute with it. */
+/** The only node that computes with a tensor, casts aside; reading its shape does not count. */
 function readerOf(tensor: string, search: Search): Node | undefined {
   const { index, run } = search;
   if (index.isOutput(tensor)) return undefined;

@@ -1,19 +1,16 @@
 /**
- * Makes inputs of a graph's large weights, so that it reads them where they lie instead of holding a copy.
+ * Turns a graph's large weights into inputs, so that it reads the caller's buffers instead of holding a copy.
  *
- * ONNX Runtime prepares a graph by its constants: it folds what they alone decide (transposes, casts, zero points), lays
- * out the weights of convolutions anew, and looks into sizes and axes. An input is unknown to it until it runs. So only
- * those weights become inputs that its WebGPU kernels read as they are, whether constant or not:
+ * ONNX Runtime optimizes a graph by its constants: it folds them (transposes, casts, zero points), repacks convolution
+ * weights, and reads sizes and axes. Inputs are unknown until a run. So only those weights become inputs that its
+ * WebGPU kernels read as they are, whether constant or not:
  *
- * | operator      | inputs                      |
- * | ------------- | --------------------------- |
- * | `MatMulNBits` | `B`, `scales`, `zero_points` |
- * | `MatMul`      | `B`                         |
- * | `Gemm`        | `B`                         |
+ * | operator      | inputs                      | | ------------- | --------------------------- | | `MatMulNBits` |
+ * `B`, `scales`, `zero_points` | | `MatMul`      | `B`                         | | `Gemm`        | `B` |
  *
- * Constants stay: what any other operator reads too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`, `Transpose`,
- * `Cast` …), the scales of norms, biases, rotary tables, and whatever is small: each input costs a few microseconds at
- * every run.
+ * These stay constants: what any other operator reads too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`,
+ * `Transpose`, `Cast` …), the scales of norms, biases, rotary tables, and small tensors: each input costs a few
+ * microseconds per run.
  *
  * @module
  */
@@ -33,14 +30,14 @@ const READ_AS_THEY_ARE: ReadonlyMap<string, readonly number[]> = new Map([
 
 const DTYPES: ReadonlySet<string> = new Set(["uint8", "float16", "float32"]);
 
-/** A graph that is given some of its weights at every run. */
+/** A graph that takes some of its weights as inputs. */
 export interface WeightInputs {
   readonly model: ModelProto;
   /** Inputs of the graph that were constants, under the same names. */
   readonly weights: readonly Tensor[];
 }
 
-/** Makes inputs of the weights that the table of the module names. */
+/** Turns the weights in the module's table into inputs. */
 export function liftWeights(model: ModelProto): WeightInputs {
   const { graph } = model;
   const kept = new Set(graph.nodes.flatMap(namesOfConstants));
@@ -61,7 +58,7 @@ export function liftWeights(model: ModelProto): WeightInputs {
   };
 }
 
-/** Inputs of a node that must be constants, if they are any. */
+/** Inputs of a node that must stay constant if they are constant. */
 function namesOfConstants({ domain, opType, inputs }: Node): string[] {
   const free = READ_AS_THEY_ARE.get(`${domain}:${opType}`) ?? [];
   return inputs.filter((_, index) => !free.includes(index));

@@ -1,7 +1,7 @@
 /**
- * Protocol Buffers' wire format: fields in, fields out, nothing about messages.
- * Written by hand because the libraries want a whole file in memory to decode it and copy every
- * byte field to encode it, and the byte fields here are gigabytes of weights.
+ * Protocol Buffers' wire format: reading and writing fields, nothing about messages. Hand-written because the libraries
+ * need a whole file in memory to decode it and copy every byte field to encode it, and the byte fields here are
+ * gigabytes of weights.
  *
  * @see https://protobuf.dev/programming-guides/encoding/
  * @module
@@ -173,7 +173,7 @@ export class MessageWriter {
     return this;
   }
 
-  /** The encoded message; the one place where bytes are copied. */
+  /** The encoded message; only here are bytes copied. */
   finish(): Uint8Array {
     const bytes = new Uint8Array(this.#length);
     let offset = 0;

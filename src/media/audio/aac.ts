@@ -1,5 +1,5 @@
 /**
- * Decodes AAC frames, from whatever container they came.
+ * Decodes AAC frames, from any container.
  *
  * The decoder is ours: FAAD2 is under the GPL, FDK-AAC under a licence of its own, and Deno has no WebCodecs.
  *
@@ -10,7 +10,7 @@ import { AacDecoder } from "./aac/decoder.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
 
 const FRAME_SAMPLES = 1024;
-/** A stream of which more than this share is damaged is not worth hearing; that shows after so many frames. */
+/** Streams with a larger share of damaged frames are refused, after this many frames. */
 const MAX_DAMAGED_SHARE = 0.5;
 const FRAMES_TO_JUDGE = 64;
 

@@ -19,7 +19,7 @@ const SYNC_BYTE = 0xff;
 const HEADER_BYTES = 7;
 const CHECKSUM_BYTES = 2;
 const LOW_COMPLEXITY = 2;
-/** Consecutive frames it takes to believe that a file is AAC. */
+/** Consecutive frames needed to detect AAC. */
 const FRAMES_TO_BELIEVE = 3;
 const MAX_JUNK_BYTES = 1 << 20;
 
@@ -29,7 +29,7 @@ export function isAdts(file: Uint8Array): boolean {
 }
 
 /**
- * Decodes an AAC file. What is between its frames is left out.
+ * Decodes an AAC file. Bytes between its frames are skipped.
  *
  * @throws {HearthError} `invalid_media` when it is not of the LC profile, or HE-AAC upon it, or most of it is damaged.
  */

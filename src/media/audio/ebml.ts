@@ -1,19 +1,19 @@
 /**
- * Takes EBML documents apart (RFC 8794), as far as Matroska and WebM files need it.
+ * Parses EBML documents (RFC 8794), as far as Matroska and WebM files need it.
  *
  * @module
  */
 
-/** An element that has no elements inside, or the beginning of one that has. */
+/** An element without children, or the start of one with children. */
 export interface EbmlElement {
   readonly id: number;
-  /** Content of an element without elements inside; empty otherwise. */
+  /** Content of an element without children; else empty. */
   readonly data: Uint8Array<ArrayBuffer>;
-  /** Place in the file where the content should end; `undefined` where the element does not say. */
+  /** Offset in the file where the content should end; `undefined` if the element has no size. */
   readonly end: number | undefined;
 }
 
-/** A number of variable length and the place behind it. */
+/** A number of variable length and the offset after it. */
 interface EbmlNumber {
   readonly value: number;
   readonly next: number;
@@ -22,9 +22,9 @@ interface EbmlNumber {
 }
 
 /**
- * The elements of a file, depth first. Ends at the first place that is no element.
+ * The elements of a file, depth first. Ends at the first invalid element.
  *
- * @param parents ids of the elements to look into.
+ * @param parents ids of the elements whose children are read.
  */
 export function* walkEbml(
   file: Uint8Array<ArrayBuffer>,
@@ -39,7 +39,7 @@ export function* walkEbml(
       yield { id: id!.value, data: file.subarray(0, 0), end };
       at = size.next;
     } else {
-      // Only an element with others inside may leave its size open.
+      // Only an element with children may have an unknown size.
       if (end === undefined || end > file.length) return;
       yield { id: id!.value, data: file.subarray(size.next, end), end };
       at = end;
@@ -47,7 +47,7 @@ export function* walkEbml(
   }
 }
 
-/** Reads a number of variable length; `undefined` where none is. */
+/** Reads a number of variable length; `undefined` if invalid. */
 export function readEbmlNumber(
   data: Uint8Array,
   at: number,

@@ -11,7 +11,7 @@ const BLOCK_HEADER_BYTES = 4;
 /** The magic and the `STREAMINFO` block, which is always the first. */
 const HEAD_BYTES = MAGIC.length + BLOCK_HEADER_BYTES + 34;
 const IS_LAST_BLOCK = 0x80;
-/** Of silence, so much can be hundreds of frames of 65,535 samples. */
+/** Bytes per piece: of silence they can be hundreds of frames of 65,535 samples. */
 const PIECE_BYTES = 4_096;
 
 /** Where the FLAC stream of a file begins. */
@@ -20,7 +20,7 @@ export function findFlac(file: Uint8Array): number | undefined {
   return MAGIC.every((byte, i) => file[start + i] === byte) ? start : undefined;
 }
 
-/** How many samples a FLAC file says that each of its channels has: 0 if it is none, infinite if it does not say. */
+/** Samples per channel by a FLAC file's header: 0 if it is not FLAC, infinite if unknown. */
 export function countFlacSamples(file: Uint8Array): number {
   const start = findFlac(file);
   if (start === undefined || file.length < start + HEAD_BYTES) return 0;
@@ -45,7 +45,7 @@ export async function* readFlac(file: Uint8Array<ArrayBuffer>): AsyncGenerator<S
 /**
  * Decodes FLAC frames.
  *
- * @param setup the magic and the metadata, of which only the first block is looked at.
+ * @param setup the magic and the metadata, of which only the first block is used.
  * @param pieces the frames, cut anywhere.
  * @throws {HearthError} `invalid_media` when there is less than the metadata promises.
  */
@@ -84,7 +84,7 @@ export async function* decodeFlac(
   }
 }
 
-/** Where the metadata ends, in whose images a decoder would look for frames. */
+/** The end of the metadata: a decoder would search its images for frames. */
 function findFrames(stream: Uint8Array): number {
   let at = MAGIC.length;
   let isLast = false;

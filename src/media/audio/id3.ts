@@ -1,5 +1,5 @@
 /**
- * ID3v2 tags, which programs put in front of MP3 and sometimes of other files.
+ * ID3v2 tags in front of MP3 and sometimes other files.
  *
  * @module
  */
@@ -7,7 +7,7 @@
 const HEADER_BYTES = 10;
 const HAS_FOOTER = 0x10;
 
-/** Where a file begins that may have tags in front of it. */
+/** The offset of a file's content after any tags. */
 export function skipId3(file: Uint8Array): number {
   let at = 0;
   while (file[at] === 0x49 && file[at + 1] === 0x44 && file[at + 2] === 0x33) {

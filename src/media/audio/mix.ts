@@ -4,10 +4,10 @@
  * @module
  */
 
-/** Louder than any recording, and small enough that no spectrum of it overflows. */
+/** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
 const MAX_AMPLITUDE = 65_536;
 
-/** The channels' average. What is no number becomes silence. */
+/** The channels' average. NaN becomes silence. */
 export function mixDown(channels: readonly Float32Array[]): Float32Array<ArrayBuffer> {
   const mono = new Float32Array(channels[0]!.length);
   for (const channel of channels) {

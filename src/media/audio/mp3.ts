@@ -7,11 +7,11 @@ import { skipId3 } from "./id3.ts";
 import { findMpegFrames, type MpegFrame, parseMpegFrame } from "./mpeg_frames.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
-/** Anything may precede the first frame, but not much of it; between frames there may be more. */
+/** Most bytes before the first frame; between frames there may be more. */
 const MAX_JUNK_BEFORE_BYTES = 65_536;
 const MAX_JUNK_BYTES = 1 << 20;
 const PIECE_BYTES = 32_768;
-/** A file with less than this share of the frames its header promises was cut. */
+/** A file with a smaller share of the frames that its header promises is truncated. */
 const MIN_FRAMES_SHARE = 0.98;
 
 /** Where the frames begin if a file is MPEG audio. */
@@ -20,8 +20,8 @@ export function findMp3(file: Uint8Array): number | undefined {
 }
 
 /**
- * Decodes MPEG audio. What is between its frames is left out; the silence that encoders put around the sound, too,
- * where the file tells how long it is.
+ * Decodes MPEG audio. Bytes between its frames are skipped, as is the encoder's padding where the file gives its
+ * length.
  *
  * @throws {HearthError} `invalid_media` when the file was cut.
  */

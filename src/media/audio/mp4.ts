@@ -13,20 +13,20 @@ import { readMp4Frames } from "./mp4_samples.ts";
 import { decodeOpus, parseOpusHead } from "./opus.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
 
-/** The part of a track that is to be heard, in seconds: encoders need some time to settle, and fill up the last frame. */
+/** The part of a track to play, in seconds: without the encoder's delay and padding. */
 interface Edit {
   readonly startSeconds: number;
   readonly lengthSeconds: number;
 }
 
-/** What a track's sound is. */
+/** The codec of a track. */
 interface SampleEntry {
   readonly type: string;
   /** Boxes that describe the codec. */
   readonly details: readonly Box[];
 }
 
-/** What an `esds` box says. */
+/** The content of an `esds` box. */
 interface EsDescriptor {
   readonly objectType: number;
   readonly config: Uint8Array;
@@ -111,7 +111,7 @@ function decode(
       return readMp3(joinBytes([...frames]));
     case "Opus": {
       const head = parseOpusHead(toOpusHead(detail("dOps").bytes()));
-      // An edit list tells of the samples to skip once more.
+      // The edit list names the samples to skip as well.
       return decodeOpus(isEdited ? { ...head, preSkip: 0 } : head, frames);
     }
     case "fLaC":
@@ -126,7 +126,7 @@ function decode(
   }
 }
 
-/** Descriptors lie in each other, each after a tag and a length of 7 bits a byte. */
+/** Descriptors are nested, each after a tag and a length of 7 bits a byte. */
 function readEsDescriptor(data: Uint8Array): EsDescriptor {
   let objectType = 0;
   for (let at = 0; at < data.length;) {
@@ -165,7 +165,7 @@ function toOpusHead(box: Uint8Array): Uint8Array {
   return head;
 }
 
-/** The one part that a track's edit list has play; `undefined` where it has none or several. */
+/** The one part in a track's edit list; `undefined` if it has none or several. */
 function readEdit(movie: Box, track: Box): Edit | undefined {
   const list = track.find("edts", "elst");
   const movieHeader = movie.find("mvhd");

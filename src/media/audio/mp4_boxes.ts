@@ -1,17 +1,17 @@
 /**
- * Takes MP4 and QuickTime files apart (ISO/IEC 14496-12).
+ * Parses MP4 and QuickTime files (ISO/IEC 14496-12).
  *
  * @module
  */
 import { invalidAudio } from "./sound.ts";
 
-/** Hours in fragments of a second have fewer boxes; a file of nothing but empty ones has more. */
+/** Most boxes: hours in fragments of a second have fewer; a hostile file of empty ones has more. */
 const MAX_CHILDREN = 2 ** 18;
 
 /** A box's content. */
 export class Box {
   readonly type: string;
-  /** Places in the file: of the box, of its content, and behind it. */
+  /** Offsets in the file: of the box, of its content, and after it. */
   readonly start: number;
   readonly contentStart: number;
   readonly end: number;

@@ -1,5 +1,5 @@
 /**
- * Where the frames of an MP4 track lie in its file.
+ * The frames of an MP4 track.
  *
  * @module
  */
@@ -49,7 +49,7 @@ export function* readMp4Frames(
         }, and it has ${file.length}.`,
       );
     }
-    // More than once through the file's bytes: its tables would never end.
+    // More frame bytes than the file has: the tables are invalid and could be endless.
     if (total > file.length) throw invalidAudio("The MP4 file is damaged: its frames overlap.");
     if (size > 0) yield file.subarray(offset, offset + size);
   }

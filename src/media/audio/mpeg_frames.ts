@@ -15,7 +15,7 @@ export interface MpegFrame {
   readonly dataOffset: number;
 }
 
-/** Consecutive frames it takes to believe that a file is MPEG audio. */
+/** Consecutive frames needed to detect MPEG audio. */
 const FRAMES_TO_BELIEVE = 3;
 const SYNC_BYTE = 0xff;
 const KIND_MASK = 0x1e0c00;
@@ -30,7 +30,7 @@ const BITRATES = [
 ] as const;
 const SAMPLE_RATES_HZ = [44_100, 48_000, 32_000] as const;
 
-/** The frame whose header is at `at`, or `undefined` where there is none. */
+/** The frame whose header is at `at`, or `undefined` if there is none. */
 export function parseMpegFrame(file: Uint8Array, at: number): MpegFrame | undefined {
   if (file[at] !== SYNC_BYTE || at + HEADER_BYTES > file.length) return undefined;
   const header = file[at]! << 24 | file[at + 1]! << 16 | file[at + 2]! << 8 | file[at + 3]!;
@@ -43,7 +43,7 @@ export function parseMpegFrame(file: Uint8Array, at: number): MpegFrame | undefi
   const bitrates = BITRATES[isFirst ? layer - 1 : layer === 1 ? 3 : 4]!;
   const kbits = bitrates[bitrateIndex - 1];
   const baseRate = SAMPLE_RATES_HZ[rateIndex];
-  // Without a bitrate a frame's length is nowhere to be read; nothing writes such files.
+  // Without a bitrate a frame's length is unknown; no encoder writes such files.
   if (kbits === undefined || baseRate === undefined) return undefined;
   const sampleRateHz = isFirst ? baseRate : version === 2 ? baseRate / 2 : baseRate / 4;
   const padding = header >>> 9 & 1;
@@ -59,7 +59,7 @@ export function parseMpegFrame(file: Uint8Array, at: number): MpegFrame | undefi
   };
 }
 
-/** The first place from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
+/** The first offset from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
 export function findMpegFrames(
   file: Uint8Array,
   at: number,

@@ -84,7 +84,7 @@ async function* readOpus(pages: readonly OggPage[]): AsyncGenerator<Sound, void>
   yield* decodeOpus(head, dataOf(readPackets(pages, NUM_OPUS_HEADERS)), length);
 }
 
-/** Where a recording begins: not at 0 if it was cut out of a stream. */
+/** The first granule position: not 0 if it was cut out of a stream. */
 function findOpusStart(pages: readonly OggPage[]): number {
   let first: OggPage | undefined;
   let numSamples = 0;
@@ -100,7 +100,9 @@ async function* readVorbis(pages: readonly OggPage[]): AsyncGenerator<Sound, voi
   yield* decodeVorbis(dataOf(readPackets(pages, 0)), findEnd(pages));
 }
 
-/** The position of the last page, which tells where in its last packet the sound ends; `undefined` if it is not there. */
+/**
+ * The granule position of the last page, which gives the end of the sound in its last packet; `undefined` if missing.
+ */
 function findEnd(pages: readonly OggPage[]): number | undefined {
   const page = pages.findLast(({ granule }) => granule >= 0);
   return page?.isLast ? page.granule : undefined;
@@ -113,7 +115,7 @@ async function* readFlac(pages: readonly OggPage[]): AsyncGenerator<Sound, void>
 
 function* flacFrames(pages: readonly OggPage[]): Generator<Uint8Array> {
   for (const { data } of readPackets(pages, 1)) {
-    // What does not begin like a frame is more metadata.
+    // A packet that does not begin with a frame is more metadata.
     if (data[0] === FLAC_FRAME_BYTE) yield data;
   }
 }

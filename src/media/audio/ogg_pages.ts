@@ -1,5 +1,5 @@
 /**
- * Takes Ogg files apart, and makes pages for decoders that take nothing else (RFC 3533).
+ * Parses Ogg files, and builds pages for decoders that only take pages (RFC 3533).
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { joinBytes } from "../../join_bytes.ts";
 export interface OggPage {
   readonly serial: number;
   readonly sequence: number;
-  /** Position at the end of the last packet that ends here, in the codec's own units; -1 where none does. */
+  /** Position at the end of the last packet that ends here, in the codec's own units; -1 if none does. */
   readonly granule: number;
   readonly isFirst: boolean;
   readonly isLast: boolean;
@@ -38,7 +38,7 @@ const FULL_PIECE_BYTES = 255;
 const MAX_PIECES = 255;
 const MAX_CHECKS_PER_BYTE = 4;
 
-/** The longest packet that one page can hold. */
+/** The longest packet that fits one page. */
 export const MAX_PAGED_BYTES = MAX_PIECES * FULL_PIECE_BYTES - 1;
 
 /** Whether a file begins as an Ogg file does. */
@@ -46,10 +46,10 @@ export function isOgg(file: Uint8Array): boolean {
   return isCapture(file, 0);
 }
 
-/** The pages of a file in order. What is damaged, cut or no page is left out. */
+/** The pages of a file in order. Anything damaged or truncated is skipped. */
 export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage> {
   const [letter] = CAPTURE as [number];
-  // A file of nothing but false beginnings would have each of its bytes checked thousands of times.
+  // Bounds the work: false page headers would have each byte checked thousands of times.
   let checksLeft = MAX_CHECKS_PER_BYTE * file.length;
   for (let at = file.indexOf(letter); at >= 0 && checksLeft > 0;) {
     const bytes = findPage(file, at);
@@ -60,9 +60,9 @@ export function* readOggPages(file: Uint8Array<ArrayBuffer>): Generator<OggPage>
   }
 }
 
-/** The packets of one logical stream's pages. A packet that lost a part is left out. */
+/** The packets of one logical stream's pages. Incomplete packets are skipped. */
 export function* readOggPackets(pages: Iterable<OggPage>): Generator<OggPacket> {
-  // Parts of a packet that is not complete; absent where its beginning is lost.
+  // Parts of an incomplete packet; absent if its beginning is lost.
   let parts: Uint8Array[] | undefined;
   let sequence: number | undefined;
   for (const page of pages) {
@@ -117,7 +117,7 @@ function isCapture(file: Uint8Array, at: number): boolean {
   return CAPTURE.every((byte, i) => file[at + i] === byte);
 }
 
-/** The bytes of the page that begins at `at`, if one does and is all there. */
+/** The bytes of the page at `at`, if there is a complete one. */
 function findPage(file: Uint8Array<ArrayBuffer>, at: number): Uint8Array<ArrayBuffer> | undefined {
   if (!isCapture(file, at) || file[at + VERSION_AT] !== 0) return undefined;
   const bodyAt = HEADER_BYTES + (file[at + NUM_PIECES_AT] ?? 0);
@@ -154,7 +154,7 @@ const CHECKSUM_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
   return value;
 });
 
-/** The checksum of a page, in which its own place counts as 0. */
+/** The checksum of a page, with its checksum field as 0. */
 function checksum(page: Uint8Array): number {
   let value = 0;
   for (let i = 0; i < page.length; i++) {

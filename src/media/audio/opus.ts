@@ -1,5 +1,5 @@
 /**
- * Decodes Opus packets (RFC 6716), from whatever container they came.
+ * Decodes Opus packets (RFC 6716), from any container.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 /** The identification header (RFC 7845, section 5.1). */
 export interface OpusHead {
   readonly numChannels: number;
-  /** Samples at 48 kHz that only let the decoder settle. */
+  /** Samples at 48 kHz to skip (pre-skip). */
   readonly preSkip: number;
   /** Factor on all samples. */
   readonly gain: number;
@@ -25,7 +25,7 @@ const MAX_CHANNELS = 8;
 const MAX_PACKET_BYTES = 3840;
 const PACKETS_PER_PIECE = 32;
 
-/** @throws {HearthError} `invalid_media` when a header makes no sense. */
+/** @throws {HearthError} `invalid_media` when a header is invalid. */
 export function parseOpusHead(data: Uint8Array): OpusHead {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const numChannels = data[9] ?? 0;
@@ -59,9 +59,9 @@ export function parseOpusHead(data: Uint8Array): OpusHead {
 }
 
 /**
- * Decodes packets. Those that make no sense are left out.
+ * Decodes packets. Invalid packets are skipped.
  *
- * @param maxSamples where the sound ends, if its container says so.
+ * @param maxSamples end of the sound, if its container gives it.
  */
 export async function* decodeOpus(
   head: OpusHead,

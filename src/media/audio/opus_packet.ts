@@ -1,5 +1,5 @@
 /**
- * The outside of Opus packets (RFC 6716, section 3).
+ * The framing of Opus packets (RFC 6716, section 3).
  *
  * @module
  */
@@ -13,7 +13,7 @@ const MAX_PACKET_SAMPLES = 5760;
 /** Frame lengths from here on take two bytes. */
 const FIRST_LONG_LENGTH = 252;
 
-/** Samples that a packet lasts; 0 for one that no decoder takes. */
+/** Duration of a packet in samples; 0 for an invalid one. */
 export function countOpusSamples(packet: Uint8Array): number {
   const toc = packet[0];
   if (toc === undefined || !hasValidFrames(packet)) return 0;
@@ -34,7 +34,7 @@ function countFrames(packet: Uint8Array): number {
   return code === 0 ? 1 : 2;
 }
 
-/** Whether the lengths of a packet's frames add up, as section 3.4 wants. */
+/** Whether the lengths of a packet's frames add up, as section 3.4 requires. */
 function hasValidFrames(packet: Uint8Array): boolean {
   const size = packet.length - 1;
   switch (packet[0]! & 3) {
@@ -61,7 +61,7 @@ function hasValidMany(packet: Uint8Array): boolean {
     let byte: number;
     do {
       byte = packet[at++] ?? 0;
-      // 255 stands for 254 bytes and more to come.
+      // 255 means 254 bytes and another length byte.
       padding += Math.min(byte, 254);
     } while (byte === 255);
   }

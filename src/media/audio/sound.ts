@@ -1,5 +1,5 @@
 /**
- * Decoded sound, piece by piece, and what is said when a file holds none.
+ * Decoded sound, and the errors of files without it.
  *
  * @module
  */
@@ -18,12 +18,12 @@ export type SoundReader = (file: Uint8Array<ArrayBuffer>) => AsyncGenerator<Soun
 const MIN_RATE_HZ = 1_000;
 const MAX_RATE_HZ = 768_000;
 
-/** The error for a file that is not what it says. */
+/** The error for an invalid file. */
 export function invalidAudio(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
-/** @throws {HearthError} `invalid_media` when a header gives a sample rate that no recording has. */
+/** @throws {HearthError} `invalid_media` when a header gives an impossible sample rate. */
 export function checkSampleRate(sampleRateHz: number): void {
   if (sampleRateHz >= MIN_RATE_HZ && sampleRateHz <= MAX_RATE_HZ) return;
   throw invalidAudio(
@@ -32,10 +32,10 @@ export function checkSampleRate(sampleRateHz: number): void {
   );
 }
 
-/** How many errors a library's decoder may find, each of which it writes to standard error. */
+/** Most errors of a library's decoder, which writes each to standard error. */
 const MAX_ERRORS = 64;
 
-/** Ends the decoding of a file in which a decoder finds nothing but errors. */
+/** Ends the decoding of a file with too many errors. */
 export class ErrorBudget {
   #numErrors = 0;
 

@@ -1,5 +1,5 @@
 /**
- * Decodes Vorbis packets, from whatever container they came.
+ * Decodes Vorbis packets, from any container.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { makeOggPage, MAX_PAGED_BYTES } from "./ogg_pages.ts";
 import type { Sound } from "./sound.ts";
 
 const COMMENT_AT = 1;
-/** A comment that says nothing, in place of one that may hold images. */
+/** An empty comment, which replaces one that may hold images. */
 const EMPTY_COMMENT = Uint8Array.of(
   3,
   ...new TextEncoder().encode("vorbis"),
@@ -19,9 +19,9 @@ const EMPTY_COMMENT = Uint8Array.of(
 const PACKETS_PER_PIECE = 32;
 
 /**
- * Decodes packets, the headers (identification, comment and setup) first. Those that are far too long are left out.
+ * Decodes packets, the headers (identification, comment and setup) first. Oversized packets are skipped.
  *
- * @param maxSamples where the sound ends, if its container says so.
+ * @param maxSamples end of the sound, if its container gives it.
  */
 export async function* decodeVorbis(
   packets: Iterable<Uint8Array>,

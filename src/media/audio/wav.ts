@@ -42,7 +42,8 @@ export function isWav(file: Uint8Array): boolean {
 /**
  * Decodes a WAV file.
  *
- * @throws {HearthError} `invalid_media` when a header lies, the file was cut or the encoding is none of these.
+ * @throws {HearthError} `invalid_media` when a header is inconsistent, the file is truncated or the encoding is not
+ * supported.
  */
 export async function* readWav(file: Uint8Array<ArrayBuffer>): AsyncGenerator<Sound, void> {
   const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
@@ -88,7 +89,7 @@ function readFormat(view: DataView, start: number, size: number): WavFormat {
       `The WAV file gives ${bytesPerFrame} bytes to ${numChannels} samples of ${bitsPerSample} bits.`,
     );
   }
-  // The real encoding stands in the first bytes of the extension's sub-format.
+  // The actual encoding is in the first bytes of the extension's sub-format.
   const isExtended = encoding === FORMAT_EXTENSIBLE && size >= 26;
   const actual = isExtended ? view.getUint16(start + 24, true) : encoding;
   const readers = { [FORMAT_PCM]: INTEGER_READERS, [FORMAT_FLOAT]: FLOAT_READERS }[actual];

@@ -44,7 +44,7 @@ const PARENTS: ReadonlySet<number> = new Set([
   ID.blockGroup,
 ]);
 const SOUND_TRACK = 2;
-/** A block's time and flags, behind its track number. */
+/** A block's time and flags, after its track number. */
 const BLOCK_HEADER_BYTES = 3;
 const LACING = { none: 0, xiph: 1, fixed: 2, ebml: 3 } as const;
 
@@ -113,7 +113,7 @@ function* readFrames(file: Bytes, track: Track): Generator<Bytes> {
   }
 }
 
-/** Frames whose number, less one, comes first, then the lengths of all but the last in bytes that are added up. */
+/** Xiph lacing: the number of frames less one, then the lengths of all but the last as sums of bytes. */
 function* splitXiph(data: Bytes, start: number): Generator<Bytes> {
   const lengths: number[] = [];
   let at = start + 1;
@@ -125,7 +125,7 @@ function* splitXiph(data: Bytes, start: number): Generator<Bytes> {
   yield* splitByLengths(data, at, lengths);
 }
 
-/** The same with lengths as numbers of variable length: the first, then differences. */
+/** EBML lacing: lengths as numbers of variable length, the first, then differences. */
 function* splitEbml(data: Bytes, start: number): Generator<Bytes> {
   const lengths: number[] = [];
   let at = start + 1;

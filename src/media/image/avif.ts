@@ -22,9 +22,9 @@ const decoder = new WasmImageDecoder<AVIFModule>({
 
 /** Files have some ten brands of 4 bytes. */
 const MAX_BRAND_BYTES = 256;
-/** More boxes side by side are there to do harm. */
+/** Most sibling boxes: a valid file has fewer. */
 const MAX_BOXES = 1000;
-/** By the quarter turns against the clock: the orientation alone, with top and bottom changed, with left and right. */
+/** By counterclockwise quarter turns: the orientation alone, mirrored top to bottom, mirrored left to right. */
 const ORIENTATIONS: readonly (readonly [Orientation, Orientation, Orientation])[] = [
   [1, 4, 2],
   [8, 5, 7],
@@ -40,7 +40,7 @@ export const AVIF: ImageFormat = {
   decode,
 };
 
-/** What a file says it can be read as: its main brand, a version, and further brands. */
+/** A file's brands: the major brand, a version, and compatible brands. */
 function listBrands(file: Uint8Array): string[] {
   const numBytes = Math.min(file.length, viewOf(file).getUint32(0), MAX_BRAND_BYTES);
   const texts = new TextDecoder("latin1").decode(file.subarray(8, numBytes));

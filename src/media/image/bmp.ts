@@ -17,12 +17,12 @@ interface BmpHeader {
   /** Where a mask for each of red, green, blue and alpha applies. */
   readonly masks: readonly [number, number, number, number] | undefined;
   readonly paletteAt: number;
-  /** Bytes of a palette entry: blue, green, red and mostly a spare one. */
+  /** Bytes of a palette entry: blue, green, red and usually a spare one. */
   readonly entryBytes: 3 | 4;
   readonly pixelsAt: number;
 }
 
-/** Lengths of the headers there were in the course of time: OS/2's first, Windows', OS/2's second. */
+/** Lengths of the header versions: OS/2's first, Windows', OS/2's second. */
 const CORE_HEADER = 12;
 const HEADERS = [CORE_HEADER, 16, 40, 52, 56, 64, 108, 124];
 const RGB = 0;
@@ -165,7 +165,7 @@ function copyRows(rows: Uint8Array, header: BmpHeader, rowBytes: number): Pixels
   return { width, height, channels: 3, data };
 }
 
-/** Pixels of 16 or 32 bits whose parts masks tell. */
+/** Pixels of 16 or 32 bits with channel masks. */
 function applyMasks({ rows, rowBytes, bits }: Rows, header: BmpHeader): Pixels {
   const { width, height, masks } = header;
   const view = viewOf(rows);

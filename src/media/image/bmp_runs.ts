@@ -5,13 +5,13 @@
  */
 import { invalidImage } from "./format.ts";
 
-/** What comes after a zero: the end of a row, of the image, or a jump; else so many single indexes. */
+/** Codes after a zero: end of row, end of image, or delta; others are the number of literal indexes. */
 const END_OF_ROW = 0;
 const END_OF_IMAGE = 1;
 const JUMP = 2;
 
 /**
- * Unpacks palette indexes. Those that are jumped over are 0; those that stick out of a row are dropped.
+ * Unpacks palette indexes. Skipped ones are 0; those beyond a row are dropped.
  *
  * @returns u8 `[height, width]`, in the order of the file's rows.
  * @throws {HearthError} `invalid_media` when the runs end before the image does.
@@ -43,7 +43,7 @@ export function unpackBmpRuns(
       y += packed[at++] ?? 0;
     } else {
       for (let i = 0; i < value; i++) put(part(packed[at + Math.floor(i / perByte)] ?? 0, i));
-      // Single indexes fill whole words.
+      // Literal indexes are padded to whole words.
       at += Math.ceil(value / perByte / 2) * 2;
     }
   }

@@ -1,5 +1,5 @@
 /**
- * What a format of image files has to offer, and what is said when a file is damaged.
+ * The interface of an image format, and the error for a damaged file.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { HearthError } from "../../errors.ts";
 import type { Pixels } from "../pixels.ts";
 import type { Orientation } from "./orientation.ts";
 
-/** What a file says of itself before anything is decoded. */
+/** The content of a file's header. */
 export interface ImageSize {
   /** Pixels as stored: with orientations 5 to 8 the image is shown turned by a quarter. */
   readonly width: number;
@@ -16,7 +16,7 @@ export interface ImageSize {
   readonly orientation: Orientation;
 }
 
-/** A format of image files. What its functions throw at a file is that file's fault. */
+/** A format of image files. Any error of its functions means that the file is damaged. */
 export interface ImageFormat {
   readonly name: string;
   /** Whether a file is of this format, by its first bytes. */
@@ -26,17 +26,17 @@ export interface ImageFormat {
   /**
    * Decodes the first image as it is stored, not turned yet.
    *
-   * @param size what `readSize` gave; the result has this size or none.
+   * @param size result of `readSize`; the decoded image must have this size.
    */
   readonly decode: (file: Uint8Array<ArrayBuffer>, size: ImageSize) => Pixels | Promise<Pixels>;
 }
 
-/** The error for a file that is no image, or not a whole one. */
+/** The error for a file that is not an image, or not a complete one. */
 export function invalidImage(message: string, cause?: unknown): HearthError {
   return new HearthError("invalid_media", message, { cause });
 }
 
-/** Whether a file has these characters, of one byte each, at an offset. */
+/** Whether a file has these ASCII characters at an offset. */
 export function hasText(file: Uint8Array, offset: number, text: string): boolean {
   if (offset + text.length > file.length) return false;
   for (let i = 0; i < text.length; i++) {

@@ -19,7 +19,7 @@ interface GifFrame {
   readonly transparentIndex: number | undefined;
   /** Where the packed indexes start. */
   readonly dataAt: number;
-  /** The size of the screen, or of the frame where that sticks out, as in Pillow. */
+  /** The size of the screen, or of the frame if that is larger, as in Pillow. */
   readonly canvas: { readonly width: number; readonly height: number };
 }
 
@@ -30,7 +30,7 @@ const IMAGE = 0x2c;
 /** First row of each pass over an interlaced image, and the rows from one to the next. */
 const PASSES = [[0, 8], [4, 8], [2, 4], [1, 2]] as const;
 
-/** GIF; animations give their first image, on a transparent canvas where it does not fill it. */
+/** GIF; animations give their first image, on a transparent canvas if it does not fill it. */
 export const GIF: ImageFormat = {
   name: "GIF",
   matches: (file) => hasText(file, 0, "GIF87a") || hasText(file, 0, "GIF89a"),
@@ -75,7 +75,7 @@ function readPalette(file: Uint8Array, at: number, flags: number): Uint8Array {
   return file.subarray(at, at + 3 * numColors);
 }
 
-/** The place after a chain of blocks, each with its length before it. */
+/** The offset after a chain of blocks, each preceded by its length. */
 function skipBlocks(file: Uint8Array, from: number): number {
   let at = from;
   while (at < file.length && file[at] !== 0) at += 1 + file[at]!;

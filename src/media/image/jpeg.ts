@@ -9,10 +9,10 @@ import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
 import { readJpegMarkers } from "./jpeg_markers.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 
-/** More passes over so many pixels are there to keep a decoder busy: encoders write about ten. */
+/** Bounds the scans of large images: encoders write about ten; more only keep the decoder busy. */
 const MAX_SCANS = 100;
 const MAX_SCANNED_PIXELS = 2e9;
-/** jpeg-js takes 60 bytes for each pixel, which is much of an image that may be hundreds of megapixels. */
+/** Limit for jpeg-js, which takes 60 bytes per pixel. */
 const MAX_CMYK_PIXELS = 16e6;
 
 const decoder = new WasmImageDecoder<MozJPEGModule>({

@@ -7,20 +7,20 @@ import { hasText, invalidImage, viewOf } from "./format.ts";
 import type { Orientation } from "./orientation.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 
-/** What the segments before the image say. */
+/** The content of the segments before the image. */
 export interface JpegMarkers {
   readonly width: number;
   readonly height: number;
   /** 1 for grey, 3 for colour, 4 for CMYK. */
   readonly numComponents: number;
-  /** Whether Adobe's segment says how four components are meant. */
+  /** Whether Adobe's segment defines the meaning of four components. */
   readonly isAdobe: boolean;
   readonly orientation: Orientation;
   /** Passes over the image: one, or some ten of a progressive one. */
   readonly numScans: number;
 }
 
-/** Start-of-frame markers, but those of tables (C4), of extensions (C8) and of arithmetic conditioning (CC). */
+/** Start-of-frame markers, without those of tables (C4), extensions (C8) and arithmetic conditioning (CC). */
 const isFrame = (marker: number) =>
   marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
 /** Markers without a length: restarts, start of image, and one that is temporary. */
@@ -62,7 +62,7 @@ export function readJpegMarkers(file: Uint8Array): JpegMarkers {
   return { ...frame, isAdobe, orientation: orientation ?? 1, numScans };
 }
 
-/** The next marker; FF before zeros and before another FF is none. */
+/** The next marker; FF before zeros and before another FF is not one. */
 function findMarker(file: Uint8Array, from: number): number {
   for (let at = from;; at++) {
     at = file.indexOf(0xff, at);

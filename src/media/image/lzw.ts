@@ -4,13 +4,13 @@
  * @module
  */
 
-/** How codes are written. */
+/** Variants of LZW. */
 export interface LzwOptions {
   /** Bits of an uncompressed value. */
   readonly valueBits: number;
   /** Whether the first bit of a code is the lowest of a byte, as in GIF, or the highest, as in TIFF. */
   readonly isLowFirst: boolean;
-  /** Codes get longer so many entries before they have to: 1 in TIFF, 0 in GIF. */
+  /** Codes get longer this many entries early: 1 in TIFF, 0 in GIF. */
   readonly earlyChange: 0 | 1;
 }
 
@@ -18,7 +18,7 @@ const MAX_CODE_BITS = 12;
 const MAX_CODES = 1 << MAX_CODE_BITS;
 
 /**
- * Unpacks until the codes or the output end, or a code makes no sense.
+ * Unpacks until the codes or the output end, or a code is invalid.
  *
  * @param codes packed codes; any bytes do.
  * @param output receives the values; no more are unpacked than it holds.

@@ -1,5 +1,5 @@
 /**
- * Turns an image the way its Exif orientation says it is to be looked at.
+ * Turns an image upright by its Exif orientation.
  *
  * @module
  */
@@ -8,14 +8,14 @@ import type { Pixels } from "../pixels.ts";
 /** Exif's numbers: which side of the stored image is the top, and which the left. */
 export type Orientation = 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8;
 
-/** A number from a file as an orientation; those that mean nothing mean upright. */
+/** A file's number as an orientation; invalid ones mean upright. */
 export function toOrientation(value: number | undefined): Orientation {
   return value !== undefined && value >= 1 && value <= 8 && Number.isInteger(value)
     ? value as Orientation
     : 1;
 }
 
-/** Whether width and height change places. */
+/** Whether width and height are swapped. */
 export function isTurned(orientation: Orientation): boolean {
   return orientation >= 5;
 }
@@ -77,7 +77,7 @@ function turnWords(
   }
 }
 
-/** Of what is seldom turned, byte by byte. */
+/** Byte by byte, for rarely turned images. */
 function turnBytes(
   from: Uint8Array,
   to: Uint8Array,

@@ -17,7 +17,7 @@ interface Chunk {
   readonly checksum: number;
 }
 
-/** Files of the largest size have a tenth of that; a hostile one would have millions. */
+/** Most chunks: files of the largest size have a tenth of that; a hostile one would have millions. */
 const MAX_CHUNKS = 2 ** 16;
 /** No deflate stream grows by more than this. */
 const MAX_DEFLATE_RATIO = 1032;
@@ -36,7 +36,7 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   return { width, height, orientation: exif === undefined ? 1 : readExifOrientation(exif.data) };
 }
 
-/** The chunks up to the end of the file or of the image; one that is cut off is left out. */
+/** The chunks up to the end of the file or of the image; a truncated one is skipped. */
 function readChunks(file: Uint8Array<ArrayBuffer>): Chunk[] {
   const view = viewOf(file);
   const chunks: Chunk[] = [];
@@ -102,7 +102,7 @@ function inflate(
     stream.set(part, at);
     at += part.length;
   }
-  // One buffer of the whole size spares putting small ones together.
+  // One buffer of the whole size avoids joining small ones.
   const rows = inflateSync(stream, { maxOutputLength: wanted, chunkSize: Math.max(64, wanted) });
   if (rows.length < wanted) throw invalidImage("The PNG file holds fewer pixels than it says.");
   return new Uint8Array(rows.buffer as ArrayBuffer, rows.byteOffset, rows.length);

@@ -50,7 +50,7 @@ export function expandPng({ header, passes, rows, palette, transparency }: PngSa
   return { width, height, channels, data: output };
 }
 
-/** The first bytes, of a memory that nothing else lies in: small ones may share that of other buffers. */
+/** The first bytes, in a memory of their own: small buffers may share one. */
 function ownBytes(rows: Uint8Array<ArrayBuffer>, numBytes: number): Uint8Array<ArrayBuffer> {
   const isShared = rows.length < rows.buffer.byteLength;
   return isShared ? rows.slice(0, numBytes) : rows.subarray(0, numBytes);

@@ -7,7 +7,7 @@ import { BAND_BYTES, PixelRoom } from "../pixel_simd.ts";
 import { invalidImage } from "./format.ts";
 import type { PngPass } from "./png_header.ts";
 
-/** Where a pass lies, and where its rows go. */
+/** The input and output offsets of a pass. */
 export interface PassRange {
   readonly pass: PngPass;
   /** Where its first row starts, with the number of its filter. */

@@ -1,5 +1,5 @@
 /**
- * What a PNG file's header chunk says, and how its rows lie.
+ * A PNG file's header chunk, and the layout of its rows.
  *
  * @module
  */
@@ -52,7 +52,7 @@ const PASSES = [
   [0, 1, 1, 2],
 ] as const;
 
-/** @throws {HearthError} `invalid_media` when there is none, or one that no image has. */
+/** @throws {HearthError} `invalid_media` when it is missing or invalid. */
 export function readPngHeader(file: Uint8Array): PngHeader {
   if (!hasText(file, 12, "IHDR")) throw invalidImage("The PNG file has no header.");
   const view = viewOf(file);

@@ -1,11 +1,11 @@
 /**
- * How the pixels of a TIFF file lie.
+ * The layout of a TIFF file's pixels.
  *
  * @module
  */
 import type { TiffTags } from "./tiff_tags.ts";
 
-/** How the samples of a TIFF file lie and what they mean. */
+/** The layout and meaning of a TIFF file's samples. */
 export interface TiffLayout {
   readonly width: number;
   readonly height: number;

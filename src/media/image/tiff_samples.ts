@@ -41,9 +41,9 @@ const COMPRESSIONS: Readonly<Record<number, string>> = {
 };
 /** The predictor that stores differences from the pixel before. */
 const HORIZONTAL = 2;
-/** Each piece costs the start of a decompressor: this many of them a second. */
+/** Most pieces: each starts a decompressor, about this many per second. */
 const MAX_PIECES = 2 ** 16;
-/** So many pixels a tile may stick out of an image. */
+/** Most pixels by which a tile may extend beyond the image. */
 const MAX_TILE_MARGIN = 1024;
 
 /**
@@ -145,7 +145,7 @@ function inflate(packed: Uint8Array, piece: Uint8Array): number {
   return copy(inflateSync(packed, { maxOutputLength: piece.length }), piece);
 }
 
-/** Apple's PackBits: a length, then so many bytes, or one byte that comes so often. */
+/** Apple's PackBits: a length, then that many bytes, or one byte repeated. */
 function unpackBits(packed: Uint8Array, piece: Uint8Array): number {
   let to = 0;
   for (let at = 0; at < packed.length && to < piece.length;) {

@@ -32,17 +32,17 @@ export const TIFF_TAG = {
 
 /** A directory. */
 export interface TiffTags {
-  /** The values of a tag; `undefined` if there is none, or it holds no unsigned integers or no sane number of them. */
+  /** The values of a tag; `undefined` if it is missing, is not of unsigned integers, or has too many. */
   readonly get: (tag: number) => readonly number[] | undefined;
 }
 
 const ENTRY_BYTES = 12;
 /** Bytes of a value by its type: byte, short, long. */
 const VALUE_BYTES: Readonly<Record<number, number>> = { 1: 1, 3: 2, 4: 4 };
-/** More than any tag has that is read: the largest palette, the offsets of the most pieces. */
+/** Most values of a tag: more than the largest palette, or the offsets of the most pieces. */
 const MAX_VALUES = 2 ** 18;
 
-/** Whether the file is little-endian; `undefined` if it is no TIFF. */
+/** Whether the file is little-endian; `undefined` if it is not TIFF. */
 export function tiffByteOrder(file: Uint8Array): boolean | undefined {
   if (hasText(file, 0, "II*\0")) return true;
   return hasText(file, 0, "MM\0*") ? false : undefined;
@@ -62,7 +62,7 @@ export function readTiffTags(file: Uint8Array, isLittleEndian: boolean): TiffTag
     const entry = directory + 2 + i * ENTRY_BYTES;
     entries.set(view.getUint16(entry, isLittleEndian), entry);
   }
-  // Values are read when they are asked for: a hostile directory can name the whole file in each of 65,535 entries.
+  // Values are read on demand: a hostile directory can name the whole file in each of 65,535 entries.
   const get = (tag: number) => {
     const entry = entries.get(tag);
     return entry === undefined ? undefined : readValues(view, entry, isLittleEndian);
@@ -84,7 +84,7 @@ function readValues(view: DataView, entry: number, isLittleEndian: boolean): num
   });
 }
 
-/** The orientation in Exif data; damaged ones say nothing, since the image is there all the same. */
+/** The orientation in Exif data; upright if damaged, since the image can still be read. */
 export function readExifOrientation(exif: Uint8Array): Orientation {
   const isLittleEndian = tiffByteOrder(exif);
   if (isLittleEndian === undefined) return 1;

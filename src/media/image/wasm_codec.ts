@@ -1,5 +1,5 @@
 /**
- * Image decoders compiled to WebAssembly: loaded when first wanted, made anew when one broke or its memory grew.
+ * Image decoders compiled to WebAssembly: loaded on demand, replaced when one failed or its memory grew.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { HearthError } from "../../errors.ts";
 import type { Pixels } from "../pixels.ts";
 import { invalidImage } from "./format.ts";
 
-/** What an Emscripten module's factory is told. */
+/** Options of an Emscripten module's factory. */
 interface InstanceOptions {
   readonly noInitialRun: true;
   readonly print: () => void;
@@ -18,17 +18,17 @@ interface InstanceOptions {
   ) => WebAssembly.Exports;
 }
 
-/** Where a codec comes from. */
+/** The source of a codec. */
 export interface WasmCodec<Decoder> {
-  /** Gives the address of its `.wasm` file. */
+  /** The URL of its `.wasm` file. */
   readonly locate: () => string;
-  /** The factory that Emscripten wrote for it. */
+  /** Emscripten's factory. */
   readonly load: () => Promise<(options: InstanceOptions) => Promise<Decoder>>;
-  /** What the decoder writes about a file that is cut off, though it makes an image of it. */
+  /** The decoder's message about a truncated file of which it still makes an image. */
   readonly cutOff?: string;
 }
 
-/** What decoders give back: RGBA. */
+/** The decoders' result: RGBA. */
 interface DecodedImage {
   readonly width: number;
   readonly height: number;
@@ -48,7 +48,7 @@ export class WasmImageDecoder<Decoder> {
   readonly #codec: WasmCodec<Decoder>;
   #module: Promise<WebAssembly.Module> | undefined;
   #instance: Instance<Decoder> | undefined;
-  /** What the decoder wrote last about the file it is at. */
+  /** The decoder's last message about the current file. */
   #complaint = "";
   #isCutOff = false;
 
@@ -59,7 +59,7 @@ export class WasmImageDecoder<Decoder> {
   /**
    * Calls the decoder. One that throws or traps is never used again.
    *
-   * @throws {HearthError} `invalid_media` when there is no image or it has another size, `inference_failed` when the
+   * @throws {HearthError} `invalid_media` when there is no image or its size differs, `inference_failed` when the
    * decoder cannot be loaded.
    */
   async decode(
@@ -67,7 +67,7 @@ export class WasmImageDecoder<Decoder> {
     { name, width, height }: { name: string; width: number; height: number },
   ): Promise<Pixels> {
     const { decoder, memory } = this.#instance ?? await this.#load(name);
-    // Nothing is awaited from here on, so no other image gets hold of the instance.
+    // No await from here on, so that no other image uses the instance.
     this.#instance = undefined;
     this.#complaint = "";
     this.#isCutOff = false;
@@ -94,7 +94,7 @@ export class WasmImageDecoder<Decoder> {
     return { width, height, channels: 4, data };
   }
 
-  /** The end of a sentence. */
+  /** The end of an error message. */
   #reason(): string {
     return this.#complaint === "" ? "." : `: ${this.#complaint}.`;
   }
@@ -122,7 +122,7 @@ export class WasmImageDecoder<Decoder> {
       noInitialRun: true,
       print: () => {},
       printErr: (line) => {
-        // The last is the one a decoder gave up at; a damaged file can make it write thousands.
+        // Keeps the last message, at which the decoder gave up; a damaged file can cause thousands.
         this.#complaint = line;
         this.#isCutOff ||= this.#codec.cutOff !== undefined && line.includes(this.#codec.cutOff);
       },

@@ -16,7 +16,7 @@ interface Chunk {
 }
 
 const CHUNKS_AT = 12;
-/** The first frame and all that describes it come before so many. */
+/** Most chunks before the end of the first frame. */
 const MAX_CHUNKS = 1000;
 const FRAME_HEADER_BYTES = 16;
 
@@ -40,12 +40,12 @@ function readSize(file: Uint8Array<ArrayBuffer>): ImageSize {
   const size = extended === undefined
     ? readFrameSize(chunks)
     : { width: getUint24(extended, 4) + 1, height: getUint24(extended, 7) + 1 };
-  // Some writers put the name that Exif data have in JPEG before them.
+  // Some writers prefix Exif data with the name they have in JPEG.
   const tags = exif && hasText(exif, 0, "Exif\0\0") ? exif.subarray(6) : exif;
   return { ...size, orientation: tags === undefined ? 1 : readExifOrientation(tags) };
 }
 
-/** The size that the coded image itself gives. */
+/** The size in the coded image itself. */
 function readFrameSize(chunks: readonly Chunk[]): { width: number; height: number } {
   const frame = chunks.find(({ type }) => type === "VP8 " || type === "VP8L");
   if (frame === undefined) throw invalidImage("The WebP file has no image in it.");
@@ -57,7 +57,7 @@ function readFrameSize(chunks: readonly Chunk[]): { width: number; height: numbe
   return { width: (bits & 0x3fff) + 1, height: (bits >> 14 & 0x3fff) + 1 };
 }
 
-/** Chunks of a file or a frame; one that is cut off ends with the file. */
+/** Chunks of a file or a frame; a truncated one ends with the file. */
 function readChunks(bytes: Uint8Array<ArrayBuffer>, from: number): Chunk[] {
   const view = viewOf(bytes);
   const chunks: Chunk[] = [];

@@ -9,7 +9,7 @@ import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 const BITS_PER_SAMPLE = 16;
 const COMPRESSION_LEVEL = 5;
 
-/** What is used of the library, whose own types describe a factory that reads files beside it. */
+/** The used part of the library; its own types describe another factory, which reads files. */
 interface LibFlac {
   isReady(): boolean;
   on(event: "ready", listener: () => void): void;
@@ -41,7 +41,7 @@ async function loadLibrary(): Promise<LibFlac> {
 /**
  * Begins a file, whose header leaves its length open: it is not known before the end.
  *
- * @throws {Error} when the encoder does not take the sample rate.
+ * @throws {Error} when the encoder does not support the sample rate.
  */
 export async function createFlacWriter(sampleRateHz: number): Promise<SoundWriter> {
   const flac = await (library ??= loadLibrary());
@@ -53,7 +53,7 @@ export async function createFlacWriter(sampleRateHz: number): Promise<SoundWrite
     COMPRESSION_LEVEL,
     0,
   );
-  // The bytes lie in the library's own memory, which the next call overwrites.
+  // Copied: the next call overwrites the library's memory.
   const status = flac.init_encoder_stream(encoder, (bytes) => ready.push(bytes.slice()));
   if (status !== 0) throw new Error(`FLAC cannot be written at ${sampleRateHz} Hz (${status}).`);
   let isFinished = false;

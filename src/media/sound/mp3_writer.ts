@@ -9,7 +9,7 @@ import { clip, type SoundWriter } from "./sound_writer.ts";
 
 /** Transparent for one voice. */
 const BITRATE_KBPS = 96;
-/** Below 16 kHz the format's frames take no more than this. */
+/** The highest bit rate below 16 kHz. */
 const LOW_RATE_BITRATE_KBPS = 64;
 const RATES_HZ = [8_000, 11_025, 12_000, 16_000, 22_050, 24_000, 32_000, 44_100, 48_000];
 const OTHER_RATE_HZ = 24_000;
@@ -19,7 +19,7 @@ type Encoder = Awaited<ReturnType<typeof import("wasm-media-encoders").createMp3
 /** Each is a WebAssembly instance of its own, which takes longer to make than a sentence to encode. */
 const idle: Encoder[] = [];
 
-/** Begins a file. A sample rate that the format does not have becomes one that it has. */
+/** Begins a file. An unsupported sample rate is converted to a supported one. */
 export async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter> {
   const { createMp3Encoder } = await import("wasm-media-encoders");
   const encoder = idle.pop() ?? await createMp3Encoder();
@@ -31,7 +31,7 @@ export async function createMp3Writer(sampleRateHz: number): Promise<SoundWriter
     sampleRate: rateHz,
     bitrate: rateHz < 16_000 ? LOW_RATE_BITRATE_KBPS : BITRATE_KBPS,
   });
-  // The encoder's bytes lie in its own memory, which the next call overwrites.
+  // Copied: the next call overwrites the encoder's memory.
   const encode = (samples: Float32Array) => encoder.encode([clip(samples)]).slice();
   return {
     write: (samples) => encode(resampler?.push(samples) ?? samples),

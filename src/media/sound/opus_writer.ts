@@ -9,18 +9,18 @@ import { OPUS_RATE_HZ } from "../audio/opus_packet.ts";
 import { AudioResampler } from "../resample_audio.ts";
 import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 
-/** Rates that the encoder takes as they are. */
+/** Sample rates supported by the encoder. */
 const RATES_HZ = [8_000, 12_000, 16_000, 24_000, 48_000];
 /** Good for one voice. */
 const BITRATE = 48_000;
 /** Of 0 to 10: twice as fast as the highest, and the same to the ear at this bit rate. */
 const COMPLEXITY = 5;
 const FRAMES_PER_SECOND = 50;
-/** The format asks for streams that need not have numbers of their own; a file has one. */
+/** Serial number of the file's only stream. */
 const SERIAL = 1;
 const VENDOR = "Hearth";
 
-/** What is used of the library, which has no types. */
+/** The used part of the library, which has no types. */
 interface Encoder {
   bitrate: number;
   complexity: number;
@@ -39,7 +39,7 @@ interface Library {
   }) => Encoder;
 }
 
-/** Begins a file. Sound of a rate that Opus does not have is brought to 48 kHz. */
+/** Begins a file. Sound of a rate that Opus does not support is resampled to 48 kHz. */
 export async function createOpusWriter(sampleRateHz: number): Promise<SoundWriter> {
   const { Encoder } = await import("@evan/wasm/target/opus/deno.js") as unknown as Library;
   const rateHz = RATES_HZ.includes(sampleRateHz) ? sampleRateHz : OPUS_RATE_HZ;
@@ -89,7 +89,7 @@ class OpusWriter implements SoundWriter {
     const last = this.#resampler === undefined
       ? []
       : this.#encode(toInt16(this.#resampler.flush()));
-    // The last samples leave the encoder when as many of silence went in after them as it lags behind.
+    // The encoder's delay: the last samples come out after as many samples of silence.
     const end = this.#numSamples;
     const lag = this.#preSkip / this.#scale;
     const numFrames = Math.ceil((end + lag) / this.#frameSamples);

@@ -1,5 +1,5 @@
 /**
- * Writes bare samples, and WAV files of them.
+ * Writes raw samples and WAV files.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { AudioResampler } from "../resample_audio.ts";
 import { type SoundWriter, toInt16 } from "./sound_writer.ts";
 import { makeWavHeader } from "./wav_header.ts";
 
-/** At which OpenAI's clients expect samples that come without a header. */
+/** The rate at which OpenAI's clients expect samples without a header. */
 const BARE_RATE_HZ = 24_000;
 
 const NOTHING = new Uint8Array(0);

@@ -4,10 +4,10 @@
  * @module
  */
 
-/** A file in the making: its pieces, one after another, are the file. */
+/** An incremental writer: its pieces, concatenated, are the file. */
 export interface SoundWriter {
   /**
-   * @param samples f32 of one channel, -1 to 1; what is beyond is cut off.
+   * @param samples f32 of one channel, -1 to 1; values beyond are clipped.
    * @returns the bytes that these complete, the caller's; perhaps none.
    */
   write(samples: Float32Array): Uint8Array<ArrayBuffer>;
@@ -17,7 +17,7 @@ export interface SoundWriter {
   dispose(): void;
 }
 
-/** Samples, those beyond full scale at full scale. */
+/** Samples clipped to full scale. */
 export function clip(samples: Float32Array): Float32Array<ArrayBuffer> {
   return samples.map((sample) => Math.max(-1, Math.min(1, sample)));
 }
@@ -28,7 +28,7 @@ export function toInt16(samples: Float32Array): Int16Array<ArrayBuffer> {
   for (let i = 0; i < samples.length; i++) {
     const value = samples[i]! * 32_767;
     const inRange = value > 32_767 ? 32_767 : value < -32_767 ? -32_767 : value;
-    // What Math.round() does, in a quarter of its time.
+    // As Math.round(), in a quarter of its time.
     integers[i] = Math.floor(inRange + 0.5);
   }
   return integers;

@@ -7,10 +7,10 @@
 const HEADER_BYTES = 44;
 const RIFF_SIZE_AT = 4;
 const DATA_SIZE_AT = 40;
-/** What stands for a size that is not known yet. */
+/** Placeholder for an unknown size. */
 const UNKNOWN_SIZE = 0xffff_ffff;
 
-/** A header that leaves open how long the sound is. */
+/** A header without the length. */
 export function makeWavHeader(sampleRateHz: number): Uint8Array<ArrayBuffer> {
   const header = new Uint8Array(HEADER_BYTES);
   const view = new DataView(header.buffer);
@@ -33,7 +33,7 @@ export function makeWavHeader(sampleRateHz: number): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Writes the length of a file that is whole into its header.
+ * Writes the length of a complete file into its header.
  *
  * @param file begins with a header of {@linkcode makeWavHeader}; changed in place.
  */

@@ -1,4 +1,4 @@
-/** What is done to every pixel of an image, in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
+/** Per-pixel kernels in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
 export { dropAlpha, isOpaque } from "./alpha";
 export { compositeRgb, compositeRgba, mixRows } from "./composite";
 export { filterRows, sumBytes } from "./png_filter";

@@ -24,9 +24,7 @@ export class Evaluation {
   readonly #index: GraphIndex;
   readonly #values: Map<string, Value | undefined>;
 
-  /**
-   * @param feeds known tensors: inputs, or any other in place of what its node would make.
-   */
+  /** @param feeds known tensors: inputs, or any other instead of its node's result. */
   constructor(index: GraphIndex, feeds: ReadonlyMap<string, Value>) {
     this.#index = index;
     this.#values = new Map(feeds);

@@ -1,5 +1,5 @@
 /**
- * Operators that move elements without looking at them, and those that speak of shapes.
+ * Operators that move elements, and operators on shapes.
  *
  * @module
  */

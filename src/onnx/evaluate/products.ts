@@ -47,7 +47,7 @@ function gemm(call: Call): readonly Value[] {
   return [{ dtype: a.dtype, shape: [rows, columns] }];
 }
 
-/** `Conv`: as many channels as the weights have, and places by stride, padding and reach of the kernel. */
+/** `Conv`: as many channels as the weights have, and positions by stride, padding and dilated kernel size. */
 function conv(call: Call): readonly Value[] {
   const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
   const autoPad = stringAttribute(call.node, "auto_pad") ?? "NOTSET";
@@ -64,7 +64,7 @@ function conv(call: Call): readonly Value[] {
   return [{ dtype, shape: [batch, weights.shape[0]!, ...sizes] }];
 }
 
-/** First output like the first input, nothing said of others. */
+/** The first output has the first input's shape; others are unknown. */
 const likeFirst: Rule = (call) => [{ dtype: need(call, 0).dtype, shape: need(call, 0).shape }];
 
 /** Norm of input plus skip: the fourth output is that sum. */

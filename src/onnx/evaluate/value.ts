@@ -1,5 +1,5 @@
 /**
- * What is known of a tensor, and what it takes to say what an operator makes of it.
+ * What partial evaluation knows of a tensor, and helpers for the operators' rules.
  *
  * @module
  */
@@ -21,13 +21,13 @@ export interface Call {
   readonly inputs: readonly (Value | undefined)[];
 }
 
-/** What an operator makes of its inputs, one per output; `undefined` where that is not known. */
+/** An operator's outputs, computed from its inputs; `undefined` if unknown. */
 export type Rule = (call: Call) => readonly (Value | undefined)[];
 
 /** Rules by operator. */
 export type Rules = Readonly<Record<string, Rule>>;
 
-/** Thrown by a rule whose inputs do not say enough or do not fit; the outputs count as unknown. */
+/** Thrown by a rule whose inputs are unknown or invalid; the outputs are then unknown. */
 export class UnknownValue extends Error {
   override readonly name = "UnknownValue";
 }
@@ -35,14 +35,14 @@ export class UnknownValue extends Error {
 /** More elements than this are not computed; a mask of 2,048 × 2,048 is. */
 const MAX_ELEMENTS = 2 ** 22;
 
-/** The input, or the news that nothing can be said without it. */
+/** The input. @throws {UnknownValue} if it is unknown. */
 export function need(call: Call, index: number): Value {
   const value = call.inputs[index];
   if (value === undefined) throw new UnknownValue(`input ${index} is not known`);
   return value;
 }
 
-/** The input's elements, or the news that nothing can be said without them. */
+/** The input's elements. @throws {UnknownValue} if they are unknown. */
 export function needData(call: Call, index: number): Float64Array {
   const { data } = need(call, index);
   if (data === undefined) throw new UnknownValue(`the elements of input ${index} are not known`);

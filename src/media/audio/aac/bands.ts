@@ -25,7 +25,7 @@ export const SAMPLE_RATES_HZ = [
 export interface Bands {
   /** u16 `[bands + 1]`: band `b` has coefficients `offsets[b]` to `offsets[b + 1]`. */
   readonly offsets: Uint16Array;
-  /** Bands that noise shaping may reach. */
+  /** Bands available to temporal noise shaping. */
   readonly maxTnsBands: number;
 }
 
@@ -49,7 +49,7 @@ const SHORT_24 = "4*7 8*3 12*2 16*2 20";
 const SHORT_16 = "4*8 8*2 12*2 16 20*2";
 const SHORT_8 = "4*7 8*4 12 16 20*2";
 
-/** By index of the sample rate: long bands, of which so many for noise shaping, and the same for short ones. */
+/** By sample rate index: long bands and the number available to noise shaping, then the same for short ones. */
 const TABLES:
   readonly (readonly [long: string, longTns: number, short: string, shortTns: number])[] = [
     [LONG_96, 31, SHORT_96, 9],
@@ -67,7 +67,7 @@ const TABLES:
     [LONG_8, 39, SHORT_8, 14],
   ];
 
-/** The bands at a sample rate; at one that has no index, those of the nearest below. */
+/** The bands at a sample rate; for a rate without an index, those of the nearest lower one. */
 export function getBands(sampleRateHz: number): BandTable {
   const index = SAMPLE_RATES_HZ.findIndex((rate) => rate <= sampleRateHz);
   const [long, longTns, short, shortTns] = TABLES.at(index)!;

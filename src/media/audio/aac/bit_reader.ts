@@ -4,7 +4,7 @@
  * @module
  */
 
-/** A place in a byte array, in bits. */
+/** A position in a byte array, in bits. */
 export class BitReader {
   readonly #bytes: Uint8Array;
   #position = 0;
@@ -29,7 +29,7 @@ export class BitReader {
     return value;
   }
 
-  /** The same without moving on; 0 for bits past the end. */
+  /** The same without advancing; 0 for bits past the end. */
   peek(count: number): number {
     const at = this.#position >>> 3;
     const bytes = this.#bytes;

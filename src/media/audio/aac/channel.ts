@@ -22,7 +22,7 @@ export interface ChannelFrame {
   readonly tns: readonly TnsFilter[];
 }
 
-/** What all channels of a stream are read with. */
+/** The context shared by all channels of a stream. */
 export interface StreamContext {
   readonly table: BandTable;
   readonly noise: NoiseSource;
@@ -32,7 +32,7 @@ export interface StreamContext {
  * Reads one channel.
  *
  * @param shared the windows, where the channels of a pair have them in common.
- * @throws {RangeError} when the bits make no sense or use what the LC profile has not.
+ * @throws {RangeError} when the bits are invalid or use features outside the LC profile.
  */
 export function readChannel(
   bits: BitReader,

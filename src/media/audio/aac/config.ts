@@ -1,5 +1,5 @@
 /**
- * What an AAC stream is: its `AudioSpecificConfig` (ISO/IEC 14496-3, section 1.6.2).
+ * The configuration of an AAC stream: its `AudioSpecificConfig` (ISO/IEC 14496-3, section 1.6.2).
  *
  * @module
  */
@@ -7,9 +7,9 @@ import { invalidAudio } from "../sound.ts";
 import { SAMPLE_RATES_HZ } from "./bands.ts";
 import { BitReader } from "./bit_reader.ts";
 
-/** What decoding needs to know before the first frame. */
+/** What the decoder needs before the first frame. */
 export interface AacConfig {
-  /** Of the core that is decoded; spectral band replication would double it. */
+  /** Sample rate of the decoded core; spectral band replication would double it. */
   readonly sampleRateHz: number;
 }
 

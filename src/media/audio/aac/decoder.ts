@@ -1,8 +1,8 @@
 /**
  * Decodes AAC-LC frames (ISO/IEC 14496-3, `raw_data_block`).
  *
- * HE-AAC is AAC-LC with a description of the upper half of the spectrum beside it, which is passed over: what is left
- * has half the sample rate, and all that speech recognition at 16 kHz hears.
+ * HE-AAC is AAC-LC plus a description of the upper half of the spectrum, which is ignored: the rest has half the sample
+ * rate, which is enough for speech recognition at 16 kHz.
  *
  * @module
  */
@@ -38,7 +38,7 @@ export class AacDecoder {
 
   /**
    * @returns f32 `[channels][1024]`, full scale at 1.
-   * @throws {RangeError} when the frame makes no sense or uses what the LC profile has not.
+   * @throws {RangeError} when the frame is invalid or uses features outside the LC profile.
    */
   decode(frame: Uint8Array): Float32Array<ArrayBuffer>[] {
     return this.#readChannels(new BitReader(frame)).map(({ spectrum, tns, layout }, channel) => {

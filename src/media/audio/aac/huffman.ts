@@ -12,7 +12,7 @@ export class Codebook {
   readonly #maxBits: number;
   /** By length in bits: the codewords up to that length are below it, filled up to `maxBits`. */
   readonly #limits: Uint32Array;
-  /** By length: what to add to a codeword for its place among the values. */
+  /** By length: what to add to a codeword for its index among the values. */
   readonly #offsets: Int32Array;
 
   constructor({ counts, values }: CodebookText) {

@@ -8,7 +8,7 @@ import { SCALE_FACTOR_CODEBOOK } from "./codebooks.ts";
 import { Codebook } from "./huffman.ts";
 import { SEQUENCE, type WindowLayout } from "./window.ts";
 
-/** Numbers in place of a codebook's. */
+/** Codebook numbers with a special meaning. */
 export const CODEBOOK = {
   /** All coefficients are 0. */
   zero: 0,
@@ -31,7 +31,7 @@ let scaleCodebook: Codebook | undefined;
 
 /**
  * @returns u8 `[groups, bands]`
- * @throws {RangeError} when there are more bands than there should be.
+ * @throws {RangeError} when there are too many bands.
  */
 export function readSections(bits: BitReader, layout: WindowLayout): Uint8Array {
   const { groups, numBands } = layout;

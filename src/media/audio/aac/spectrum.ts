@@ -9,7 +9,7 @@ import { Codebook } from "./huffman.ts";
 import { CODEBOOK } from "./scale_factors.ts";
 import type { WindowLayout } from "./window.ts";
 
-/** What a channel's coefficients are read with. */
+/** The context for reading a channel's coefficients. */
 export interface SpectrumOptions {
   readonly layout: WindowLayout;
   /** u8 `[groups, bands]`. */
@@ -65,7 +65,7 @@ const SHAPES: readonly Shape[] = [
   return { numValues, base, isSigned };
 });
 
-/** A stream's own noise, so that a file always sounds the same. */
+/** A stream's own random numbers, so that a file always decodes to the same sound. */
 export class NoiseSource {
   #state = 1;
 
@@ -80,7 +80,7 @@ let codebooks: readonly Codebook[] | undefined;
 
 /**
  * @returns f64 `[1024]`; bands of intensity stereo are 0.
- * @throws {RangeError} when the bits make no sense.
+ * @throws {RangeError} when the bits are invalid.
  */
 export function readSpectrum(bits: BitReader, options: SpectrumOptions): Float64Array {
   const quantized = new Int32Array(FRAME_SIZE);

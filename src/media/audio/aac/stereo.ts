@@ -1,5 +1,5 @@
 /**
- * What the two channels of a pair have in common (ISO/IEC 14496-3, section 4.6.8).
+ * Joint stereo coding of a channel pair (ISO/IEC 14496-3, section 4.6.8).
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { WindowLayout } from "./window.ts";
 
 const MASK = { none: 0, some: 1, all: 2 } as const;
 
-/** @returns u8 `[groups, bands]`: 1 where the channels are coded as their middle and side. */
+/** @returns u8 `[groups, bands]`: 1 where the channels are coded as mid and side. */
 export function readMidSideMask(
   bits: BitReader,
   { groups, numBands }: WindowLayout,
@@ -22,7 +22,7 @@ export function readMidSideMask(
   return mask;
 }
 
-/** Makes left and right of a pair, in place. */
+/** Converts a pair to left and right, in place. */
 export function decouple(left: ChannelFrame, right: ChannelFrame, mask: Uint8Array): void {
   const { groups, bands, numBands, windowSize } = left.layout;
   let firstWindow = 0;

@@ -26,7 +26,7 @@ export interface WindowLayout {
 
 const NUM_SHORT_WINDOWS = 8;
 
-/** @throws {RangeError} when the bits make no sense or ask for prediction, which the LC profile has not. */
+/** @throws {RangeError} when the bits are invalid or use prediction, which the LC profile lacks. */
 export function readWindowLayout(bits: BitReader, table: BandTable): WindowLayout {
   bits.skip(1);
   const sequence = bits.read(2) as Sequence;
