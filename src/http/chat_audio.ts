@@ -23,8 +23,8 @@ export interface AudioChatOptions extends ChatTaskOptions {
 /**
  * Transcribes the audio part of the last user message. Text parts are ignored: a recogniser takes no instructions.
  *
- * @throws {HearthError} `invalid_value` unless the message has one audio part; `unsupported_by_model` for other media;
- * `invalid_media`.
+ * @throws {HearthError} `invalid_value` unless the message has one audio part; `unsupported_by_model` for other media,
+ * and where log-probabilities or a form of answer are asked for; `invalid_media`.
  */
 export async function transcribeChat(
   request: ChatRequest,
@@ -45,21 +45,33 @@ export async function transcribeChat(
       "A speech model's answer is the transcript; it takes no form.",
     );
   }
+  if (request.logprobs === true) {
+    throw new HearthError(
+      "unsupported_by_model",
+      "logprobs: a speech model tells no log-probabilities of its tokens.",
+      { param: "logprobs" },
+    );
+  }
   const { session, requestId, signal } = options;
   const audio = await readPart(part, { ...options, param });
   const temperature = request.temperature ?? 0;
   const task = { type: "transcribe", requestId, audio, param, temperature } as const;
-  return new TranscriptAsChat(session.stream(task, { signal }));
+  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? Infinity;
+  return new TranscriptAsChat(session.stream(task, { signal }), maxTokens);
 }
 
 /** Converts a transcription's events to those of a chat. */
 class TranscriptAsChat implements TaskEvents<ChatEvent> {
   readonly #events: TaskStream<TranscribeEvent>;
+  readonly #maxTokens: number;
   readonly #ready: ChatEvent[] = [];
+  #numTokens = 0;
   #hasText = false;
 
-  constructor(events: TaskStream<TranscribeEvent>) {
+  /** @param maxTokens ends the answer before the first segment that has more than are left. */
+  constructor(events: TaskStream<TranscribeEvent>, maxTokens: number) {
     this.#events = events;
+    this.#maxTokens = maxTokens;
   }
 
   [Symbol.asyncIterator](): this {
@@ -88,7 +100,9 @@ class TranscriptAsChat implements TaskEvents<ChatEvent> {
       case "start":
         return [{ type: "start", promptTokens: 0 }];
       case "segment": {
-        const { text } = event.segment;
+        const { text, tokens } = event.segment;
+        if (this.#numTokens + tokens.length > this.#maxTokens) return this.#cut();
+        this.#numTokens += tokens.length;
         const shown = this.#hasText ? text : text.trimStart();
         this.#hasText = true;
         return [{ type: "delta", index: 0, text: shown }];
@@ -98,5 +112,12 @@ class TranscriptAsChat implements TaskEvents<ChatEvent> {
       case "error":
         return [event];
     }
+  }
+
+  /** What is left of the recording is not listened to. */
+  #cut(): ChatEvent[] {
+    void this.#events.return();
+    const usage = { promptTokens: 0, completionTokens: this.#numTokens, cachedTokens: 0 };
+    return [{ type: "finish", index: 0, reason: "length" }, { type: "done", usage }];
   }
 }

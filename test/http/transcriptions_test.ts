@@ -307,6 +307,29 @@ speechTest("chat: an audio part is written down, whole and streamed", async () =
   assert.equal(chunks.at(-1).finish_reason, "stop");
 });
 
+speechTest(
+  "chat: a transcript ends before the segment that max_tokens has no room for",
+  async () => {
+    await using app = await openSpeechApp();
+    const data = Buffer.from(await readRecording(CLIP.file)).toString("base64");
+    const content = [{ type: "input_audio", input_audio: { data, format: "wav" } }];
+    const ask = async (limits: object) => {
+      const messages = [{ role: "user", content }];
+      const body = { model: MODEL, messages, ...limits };
+      const { choices: [choice], usage } = await (await app.post("/v1/chat/completions", body))
+        .json();
+      return { ...choice, usage };
+    };
+    const none = await ask({ max_tokens: 1 });
+    assert.equal(none.message.content, "");
+    assert.equal(none.finish_reason, "length");
+    assert.equal(none.usage.completion_tokens, 0);
+    const whole = await ask({ max_tokens: 1, max_completion_tokens: 400 });
+    assert.equal(whole.message.content, CLIP_TEXT);
+    assert.equal(whole.finish_reason, "stop");
+  },
+);
+
 speechTest("chat: a message without one audio part is refused by name", async () => {
   await using app = await openSpeechApp();
   const audio = { type: "audio", audio_url: { url: "base64://AAAA" } };
@@ -323,6 +346,11 @@ speechTest("chat: a message without one audio part is refused by name", async ()
   assert.deepEqual(await ask("hello"), { status, code: "invalid_value", param });
   assert.deepEqual(await ask([audio, audio]), { status, code: "invalid_value", param });
   assert.deepEqual(await ask([audio], { n: 2 }), { status, code: "invalid_value", param: "n" });
+  assert.deepEqual(await ask([audio], { logprobs: true, top_logprobs: 2 }), {
+    status,
+    code: "unsupported_by_model",
+    param: "logprobs",
+  });
   assert.deepEqual(await ask([{ type: "image", image_url: "base64://AAAA" }]), {
     status,
     code: "unsupported_by_model",
