@@ -11,7 +11,7 @@ import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
 import type { AnswerForm } from "./chat/answer_parser.ts";
-import { answerGrammarOf, wantsGrammar } from "./chat/answer_grammar.ts";
+import { answerGrammarOf } from "./chat/answer_grammar.ts";
 import { answerFormOf, markersOf } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
@@ -31,26 +31,6 @@ export interface ChatGenerationParts {
   readonly grammars: GrammarCompiler;
 }
 
-/**
- * Queues a chat request, when the vocabulary has been read that its grammar needs.
- *
- * @returns ends it: nothing is emitted afterwards.
- * @throws {HearthError} as {@linkcode generateChat}, of which requests that wait are told by an event.
- */
-export function startChat(parts: ChatGenerationParts, request: ChatGeneration): () => void {
-  const { grammars } = parts;
-  if (grammars.isPrepared || !wantsGrammar(request.task)) return generateChat(parts, request);
-  let hasEnded = false;
-  let end = () => {};
-  grammars.prepare().then(() => {
-    if (!hasEnded) end = generateChat(parts, request);
-  }).catch((error) => emitError(error, request));
-  return () => {
-    hasEnded = true;
-    end();
-  };
-}
-
 /** A task, what the model reads of it, and who hears of its answer. */
 export interface ChatGeneration {
   readonly task: ChatTask;
@@ -65,7 +45,7 @@ export interface ChatGeneration {
  * @throws {HearthError} `invalid_value` when `logit_bias` or `stop_token_ids` name no token of the model, or the grammar
  * cannot be enforced; what the engine refuses.
  */
-function generateChat(
+export function generateChat(
   { engine, tokenizer, defaults, grammars }: ChatGenerationParts,
   { task, prompt, emit }: ChatGeneration,
 ): () => void {
@@ -132,7 +112,7 @@ function biasOf(
 }
 
 /** Tells the client of an error, and the log of one that is not the client's. */
-export function emitError(
+function emitError(
   error: unknown,
   { task, emit }: { readonly task: ChatTask; readonly emit: (event: ChatEvent) => void },
 ): void {

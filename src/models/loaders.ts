@@ -92,7 +92,7 @@ export async function openLineOcr(
 
 /** Opens a model that writes text. */
 export async function openText(context: OpenContext): Promise<Model> {
-  return await (await import("./text_load.ts")).loadText(context);
+  return await (await import("./text.ts")).TextGenerationModel.load(context);
 }
 
 /** Opens a decoder that sees. */

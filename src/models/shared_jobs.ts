@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { untilAborted } from "../until_aborted.ts";
 
 interface Job<Result> {
   readonly result: Promise<Result>;
@@ -28,13 +29,9 @@ export class SharedJobs<Result> {
     signal.throwIfAborted();
     const job = this.#jobs.get(key) ?? this.#begin(key, begin);
     job.numWanting++;
-    const left = Promise.withResolvers<never>();
-    const leave = () => left.reject(signal.reason);
-    signal.addEventListener("abort", leave, { once: true });
     try {
-      return await Promise.race([job.result, left.promise]);
+      return await untilAborted(job.result, signal);
     } finally {
-      signal.removeEventListener("abort", leave);
       if (--job.numWanting === 0) {
         // Who comes now begins anew.
         this.#forget(key, job);

@@ -3,80 +3,56 @@
  *
  * @module
  */
-import type { Registry } from "prom-client";
-import type { Decoder } from "../decoder/decoder.ts";
-import { EngineLoop } from "../engine/loop.ts";
+import { warmUp } from "../engine/warm_up.ts";
 import { HearthError } from "../errors.ts";
-import type { GrammarCompiler } from "../grammar/compiler.ts";
-import { type ChatPrompt, startChat } from "./chat_generation.ts";
+import { type ModelFolder, readOptionalJson } from "../hub/model_folder.ts";
+import { log } from "../log.ts";
 import { toTemplateMessages } from "./chat/template_message.ts";
 import { renderOptions } from "./chat/render_options.ts";
-import type { ChatEvent, ChatMessage, ChatTask, Task } from "./task.ts";
-import type { GenerationDefaults } from "./generation_defaults.ts";
-import { createGrammars } from "./grammar_tokens.ts";
-import { type Model, requireTask } from "./model.ts";
+import type { ChatPrompt } from "./chat_generation.ts";
+import { ChatModel, type ChatModelParts } from "./chat_model.ts";
+import { loadDecoder } from "./decoder.ts";
+import type { OpenContext } from "./family.ts";
+import { readGenerationDefaults } from "./generation_defaults.ts";
+import type { ChatMessage, ChatTask } from "./task.ts";
+import type { Model } from "./model.ts";
 import { type ModelTokenizer, offerTokenizer } from "./model_tokenizer.ts";
 import { encodeRaw } from "./raw_prompt.ts";
-import type { TextTokenizer } from "./tokenizer.ts";
-import type { Dtype } from "../config.ts";
+import { loadTokenizer, type TextTokenizer } from "./tokenizer.ts";
 
-/** What a text model is made of. */
-export interface TextModelParts {
-  readonly decoder: Decoder;
-  readonly tokenizer: TextTokenizer;
-  readonly defaults: GenerationDefaults;
-  readonly dtype: Dtype;
-  /** Whether requests share the keys and values of equal beginnings. */
-  readonly prefixCache: boolean;
-}
-
-export class TextGenerationModel implements Model {
+export class TextGenerationModel extends ChatModel implements Model {
   readonly kind = "text";
-  readonly dtype: Dtype;
-  readonly contextLength: number;
-  readonly maxModelLength: number;
-  readonly maxSequences: number;
-  readonly #parts: TextModelParts;
-  readonly #engine: EngineLoop;
-  readonly #grammars: GrammarCompiler;
+  readonly #tokenizer: TextTokenizer;
 
-  constructor(parts: TextModelParts) {
-    this.#parts = parts;
-    this.#engine = new EngineLoop(parts.decoder, { prefixCache: parts.prefixCache });
-    this.#grammars = createGrammars({
-      tokenizer: parts.tokenizer,
-      vocabSize: this.#engine.limits.vocabSize,
-      endTokenIds: parts.defaults.eosTokenIds,
-    });
-    this.dtype = parts.dtype;
-    this.contextLength = this.#engine.limits.contextLength;
-    this.maxModelLength = this.#engine.maxSequenceLength;
-    this.maxSequences = this.#engine.limits.maxSequences;
+  private constructor(parts: ChatModelParts) {
+    super(parts);
+    this.#tokenizer = parts.tokenizer;
+  }
+
+  /** @throws {StartupError} when the folder lacks a part. */
+  static async load(context: OpenContext): Promise<TextGenerationModel> {
+    const { folder, engine: { prefixCache }, onProgress } = context;
+    warnOfMissingEyes(folder);
+    onProgress({ what: "reading the tokenizer" });
+    const tokenizer = await loadTokenizer(folder);
+    const generationConfig = await readOptionalJson(folder, "generation_config.json");
+    const defaults = readGenerationDefaults(folder.config, generationConfig);
+    const { decoder, dtype } = await loadDecoder(context);
+    onProgress({ what: "warming up" });
+    await warmUp(decoder);
+    return new TextGenerationModel({ decoder, tokenizer, defaults, dtype, prefixCache });
   }
 
   get tokenizer(): ModelTokenizer {
-    const { tokenizer } = this.#parts;
-    return offerTokenizer(tokenizer, (chat) => renderChat(chat, tokenizer));
+    return offerTokenizer(this.#tokenizer, (chat) => renderChat(chat, this.#tokenizer));
   }
 
-  get metrics(): Registry {
-    return this.#engine.metrics.registry;
-  }
-
-  start(task: Task, emit: (event: ChatEvent) => void): () => void {
-    requireTask(task, "chat");
-    const { tokenizer, defaults } = this.#parts;
-    const { vocabSize } = this.#engine.limits;
-    const prompt = task.raw === undefined
+  protected override promptOf(task: ChatTask): ChatPrompt {
+    const tokenizer = this.#tokenizer;
+    const { vocabSize } = this.engine.limits;
+    return task.raw === undefined
       ? encodeChat(task, tokenizer)
       : encodeRaw(task.raw, { tokenizer, vocabSize });
-    const parts = { engine: this.#engine, tokenizer, defaults, grammars: this.#grammars };
-    return startChat(parts, { task, prompt, emit });
-  }
-
-  async dispose(): Promise<void> {
-    await this.#engine.close();
-    await this.#parts.decoder.dispose();
   }
 }
 
@@ -109,5 +85,17 @@ function requireText({ content }: ChatMessage): string {
   throw new HearthError(
     "unsupported_by_model",
     `A text model takes no part of type ${part?.type}.`,
+  );
+}
+
+/** A folder that was downloaded in part looks like a text model, and images would be refused without a reason. */
+function warnOfMissingEyes({ path, files, config }: ModelFolder): void {
+  const hasEncoder = [...files].some((file) => file.startsWith("onnx/vision_encoder"));
+  if (!("vision_config" in config) || hasEncoder) return;
+  log.warn(
+    "a model that sees is served for text alone: its folder has no onnx/vision_encoder*.onnx",
+    {
+      folder: path,
+    },
   );
 }

@@ -233,3 +233,18 @@ Deno.test("TextModel.dispose() waits for the step under way and says nothing mor
   });
   assert.equal(numLate, 0);
 });
+
+Deno.test("TextModel.dispose() lets go of requests that wait for the vocabulary to be read", async () => {
+  const heard: TaskEvent[] = [];
+  const grammar = { kind: "json_object" } as const;
+  await withModel((model) => {
+    model.start({ ...chatTask("Hello!"), grammar }, (event) => {
+      heard.push(event);
+      return Promise.resolve();
+    });
+    return Promise.resolve();
+  });
+  // Reading goes on for some turns.
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  assert.deepEqual(heard, []);
+});

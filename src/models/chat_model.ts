@@ -1,0 +1,95 @@
+/**
+ * What text models and models that see have in common: conversations become prompts, an engine goes on from them.
+ *
+ * @module
+ */
+import type { Registry } from "prom-client";
+import type { Dtype } from "../config.ts";
+import type { Decoder } from "../decoder/decoder.ts";
+import { EngineLoop } from "../engine/loop.ts";
+import type { GrammarCompiler } from "../grammar/compiler.ts";
+import { untilAborted } from "../until_aborted.ts";
+import { ActiveRequests } from "./active_requests.ts";
+import { wantsGrammar } from "./chat/answer_grammar.ts";
+import { type ChatPrompt, generateChat } from "./chat_generation.ts";
+import type { GenerationDefaults } from "./generation_defaults.ts";
+import { createGrammars } from "./grammar_tokens.ts";
+import { requireTask } from "./model.ts";
+import type { ChatEvent, ChatTask, Task } from "./task.ts";
+import type { TextTokenizer } from "./tokenizer.ts";
+
+/** What such a model is made of; it owns the decoder. */
+export interface ChatModelParts {
+  readonly decoder: Decoder;
+  readonly tokenizer: TextTokenizer;
+  readonly defaults: GenerationDefaults;
+  readonly dtype: Dtype;
+  /** Whether requests share the keys and values of equal beginnings. */
+  readonly prefixCache: boolean;
+}
+
+export abstract class ChatModel {
+  readonly dtype: Dtype;
+  readonly contextLength: number;
+  readonly maxModelLength: number;
+  readonly maxSequences: number;
+  readonly metrics: Registry;
+  protected readonly engine: EngineLoop;
+  readonly #parts: ChatModelParts;
+  readonly #grammars: GrammarCompiler;
+  /** Requests that the engine has not got yet. */
+  readonly #opening = new ActiveRequests();
+
+  constructor(parts: ChatModelParts) {
+    const { decoder, tokenizer, defaults, dtype, prefixCache } = parts;
+    this.#parts = parts;
+    this.engine = new EngineLoop(decoder, { prefixCache });
+    const { vocabSize, contextLength, maxSequences } = this.engine.limits;
+    this.#grammars = createGrammars({ tokenizer, vocabSize, endTokenIds: defaults.eosTokenIds });
+    this.dtype = dtype;
+    this.contextLength = contextLength;
+    this.maxModelLength = this.engine.maxSequenceLength;
+    this.maxSequences = maxSequences;
+    this.metrics = this.engine.metrics.registry;
+  }
+
+  /**
+   * Makes a task's prompt: at once, or where media have to be read for it, when it is called with the request's signal.
+   *
+   * @throws {HearthError} what is wrong with the conversation.
+   */
+  protected abstract promptOf(
+    task: ChatTask,
+  ): ChatPrompt | ((signal: AbortSignal) => Promise<ChatPrompt>);
+
+  start(task: Task, emit: (event: ChatEvent) => void): () => void {
+    requireTask(task, "chat");
+    const prompt = this.promptOf(task);
+    const waits = wantsGrammar(task) && !this.#grammars.isPrepared;
+    if (!waits && typeof prompt !== "function") return this.#generate(task, prompt, emit);
+    return this.#opening.start({
+      requestId: task.requestId,
+      what: "generation",
+      emit,
+      answer: async (signal) => {
+        const known = typeof prompt === "function" ? await prompt(signal) : prompt;
+        if (waits) await untilAborted(this.#grammars.prepare(), signal);
+        signal.throwIfAborted();
+        signal.addEventListener("abort", this.#generate(task, known, emit), { once: true });
+      },
+    });
+  }
+
+  async dispose(): Promise<void> {
+    this.#opening.cancel();
+    await this.#opening.settle();
+    await this.engine.close();
+    await this.#parts.decoder.dispose();
+  }
+
+  #generate(task: ChatTask, prompt: ChatPrompt, emit: (event: ChatEvent) => void): () => void {
+    const { tokenizer, defaults } = this.#parts;
+    const parts = { engine: this.engine, tokenizer, defaults, grammars: this.#grammars };
+    return generateChat(parts, { task, prompt, emit });
+  }
+}
