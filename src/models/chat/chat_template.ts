@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { HearthError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PromptOptions, ToolFunction } from "../task.ts";
+import { fitEscapes } from "./string_escapes.ts";
 import type { TemplateMessage } from "./template_message.ts";
 import { tellCalls } from "./told_calls.ts";
 
@@ -88,7 +89,7 @@ export class ChatTemplate {
     const name = hasOwn ? "tool_use" : this.#sources.keys().next().value!;
     const known = this.#templates.get(name);
     if (known !== undefined) return known;
-    const template = new Template(this.#sources.get(name)!);
+    const template = new Template(fitEscapes(this.#sources.get(name)!));
     this.#templates.set(name, template);
     return template;
   }

@@ -132,3 +132,14 @@ Deno.test("thoughtStateOf() tells where the prompt leaves its reader", () => {
   assert.equal(state("<|assistant|>The", true), "is_closed");
   assert.equal(thoughtMarkersOf("{{ messages }}"), undefined);
 });
+
+Deno.test("ChatTemplate.render() reads the escapes of strings as Python's Jinja does", () => {
+  const source = String.raw`{# "\q" #}{{ "a\
+b" }}|{{ 'c\d\U0001f600\u00e9\x41\101\0\a\"\'\\n' }}|{{ "%}" }}|{{ "}}\d" }}\
+{%- set x = {"k": "v\w"} %}{{ x.k }}`;
+  // What Jinja 3.1 prints.
+  assert.equal(
+    templateOf(source).render([CONVERSATION[2]]),
+    "ab|c\\d\u{1f600}\u00e9AA\x00\x07\"'\\n|%}|}}\\d\\v\\w",
+  );
+});
