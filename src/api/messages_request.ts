@@ -64,6 +64,7 @@ const Tool = z.object({
   name: text("the name of a tool"),
   description: words().nullish(),
   input_schema: z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" }),
+  strict: flag().nullish().describe("Arguments fit the schema by force"),
 });
 
 const ToolChoice = z.discriminatedUnion("type", [
@@ -76,6 +77,23 @@ const ToolChoice = z.discriminatedUnion("type", [
   }),
   z.object({ type: z.literal("none") }),
 ], { error: "an object whose type is one of auto, any, tool, none" });
+
+const OutputFormat = z.object({
+  type: z.literal("json_schema", { error: '"json_schema"' }),
+  schema: z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" }),
+}, { error: "an object with type and schema" });
+
+const EFFORTS = ["low", "medium", "high", "xhigh", "max"] as const;
+const OutputConfig = z.object({
+  format: OutputFormat.nullish(),
+  effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish()
+    .describe("How much thought, where thinking is on"),
+}, { error: "an object" });
+
+const notServed = (instead: string) =>
+  z.union([z.null(), z.array(z.unknown()).max(0)], {
+    error: `nothing, as it is not served; ${instead}`,
+  }).optional();
 
 /** Fields of both endpoints. */
 const PROMPT_FIELDS = {
@@ -91,6 +109,11 @@ const PROMPT_FIELDS = {
       error: "enabled, disabled or adaptive",
     }),
   }, { error: "an object" }).nullish(),
+  output_config: OutputConfig.nullish().describe("What the answer must look like"),
+  output_format: OutputFormat.nullish()
+    .meta({ deprecated: true, description: "The older form of output_config.format" }),
+  mcp_servers: notServed("call them yourself and send their tools"),
+  container: notServed("run code yourself, as a tool"),
 };
 
 /** A request for a message. `null` stands for an absent field; fields not named here are ignored. */

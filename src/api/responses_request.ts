@@ -166,7 +166,7 @@ export const ResponsesRequest = z.object({
   truncation: z.enum(["auto", "disabled"], { error: '"auto" or "disabled"' }).nullish()
     .describe("auto leaves out the oldest turns of a conversation that is too long"),
   include: listOf(text()).nullish(),
-  metadata: z.record(z.string(), z.string(), { error: "an object of strings" }).nullish(),
+  metadata: z.record(z.string(), words(), { error: "an object of strings" }).nullish(),
   store: flag().nullish().describe("Keep the response in the server's memory; default true"),
   stream: flag().nullish(),
   chat_template_kwargs: z.record(z.string(), z.unknown(), { error: "an object" }).nullish(),
@@ -174,7 +174,14 @@ export const ResponsesRequest = z.object({
   background: notServed("ask without it and wait"),
   conversation: notServed("use previous_response_id"),
   prompt: notServed("send instructions and input"),
-}, { error: "a JSON object" }).meta({ id: "ResponsesRequest" });
+}, { error: "a JSON object" }).refine(
+  ({ input, instructions, previous_response_id: previous }) =>
+    input.length > 0 || Boolean(instructions) || Boolean(previous),
+  {
+    path: ["input"],
+    error: "something to answer, or instructions or previous_response_id beside it",
+  },
+).meta({ id: "ResponsesRequest" });
 
 export type ResponsesRequest = z.output<typeof ResponsesRequest>;
 /** What a request's input, and a stored response's history, are made of. */

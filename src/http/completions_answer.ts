@@ -178,10 +178,11 @@ function addLogprobs(
   tokens: readonly ChosenLogprob[],
   offset: number,
 ): void {
-  for (const { token, logprob, top } of tokens) {
+  for (const chosen of tokens) {
+    const { token, logprob, top } = chosen;
     all.tokens.push(token);
     all.token_logprobs.push(logprob);
-    all.top_logprobs.push(topOf(top));
+    all.top_logprobs.push(topOf(top, chosen));
     all.text_offset.push(offset);
     offset += token.length;
   }
@@ -192,16 +193,26 @@ function addPrompt(
   { text, tokens, numTop }: Beginning & { readonly numTop: number },
 ): void {
   all.text_offset.push(...offsetsIn(text, tokens));
-  for (const { token, logprob, top } of tokens) {
+  for (const { token, logprob: exact, top } of tokens) {
     all.tokens.push(token);
     // JSON has no infinity; OpenAI writes this instead.
-    all.token_logprobs.push(logprob === undefined ? null : Math.max(logprob, -9999));
-    all.top_logprobs.push(logprob === undefined ? null : topOf(top.slice(0, numTop)));
+    const logprob = exact === undefined ? null : Math.max(exact, -9999);
+    all.token_logprobs.push(logprob);
+    all.top_logprobs.push(
+      logprob === null ? null : topOf(top.slice(0, numTop), { token, logprob }),
+    );
   }
 }
 
-function topOf(top: readonly { readonly token: string; readonly logprob: number }[]) {
-  return Object.fromEntries(top.map(({ token, logprob }) => [token, logprob]));
+interface Scored {
+  readonly token: string;
+  readonly logprob: number;
+}
+
+/** The most likely, and as with OpenAI the token itself, which may be one more; none where none are asked for. */
+function topOf(top: readonly Scored[], own: Scored): Record<string, number> {
+  if (top.length === 0) return {};
+  return Object.fromEntries([...top, own].map(({ token, logprob }) => [token, logprob]));
 }
 
 const encoder = new TextEncoder();

@@ -9,9 +9,10 @@ import { parseRequest } from "../api/parse.ts";
 import { HearthError } from "../errors.ts";
 import type { ChatEvent } from "../models/task.ts";
 import { readJson } from "./body.ts";
-import { toChatRequest } from "./messages_chat.ts";
+import { ownParam, toChatRequest } from "./messages_chat.ts";
 import { MessageBuilder } from "./messages_events.ts";
-import { openChat } from "./open_chat.ts";
+import { openChat, type OpenedChat } from "./open_chat.ts";
+import { inOwnWords } from "./own_param.ts";
 import { newId } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { formatNamedEvent, streamEvents } from "./sse.ts";
@@ -55,7 +56,7 @@ export function messagesRoutes(deps: AppDeps): Route[] {
 async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   deps.session.requireRoom();
   const request = parseRequest(MessagesRequest, await readJson(call.req.raw, deps.bodyLimits));
-  const { info, events } = await openChat(toChatRequest(request), { call, deps, path: PATH });
+  const { info, events } = await open(request, { call, deps, path: PATH });
   const builder = new MessageBuilder({ id: newId("msg"), model: info.id });
   if (request.stream) {
     return streamEvents(
@@ -70,12 +71,22 @@ async function createMessage(call: Call, deps: AppDeps): Promise<Response> {
   return call.json(builder.message);
 }
 
+async function open(
+  request: MessagesRequest | CountTokensRequest,
+  options: Parameters<typeof openChat>[1],
+): Promise<OpenedChat> {
+  try {
+    return await openChat(toChatRequest(request), options);
+  } catch (error) {
+    throw inOwnWords(error, (param) => ownParam(param, request));
+  }
+}
+
 async function countTokens(call: Call, deps: AppDeps): Promise<Response> {
   deps.session.requireRoom();
   const request = parseRequest(CountTokensRequest, await readJson(call.req.raw, deps.bodyLimits));
-  const chat = toChatRequest(request);
   const path = `${PATH}/count_tokens` as const;
-  const { events } = await openChat(chat, { call, deps, path, onlyCounts: true });
+  const { events } = await open(request, { call, deps, path, onlyCounts: true });
   for await (const event of events) {
     if (event.type === "error") throw HearthError.fromWire(event.error);
     if (event.type === "done") return call.json({ input_tokens: event.usage.promptTokens });

@@ -10,24 +10,25 @@ import type { ContentBlock, CountTokensRequest, MessagesRequest } from "../api/m
 
 /** The chat request. */
 export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
-  const { system, tools, tool_choice: choice, thinking } = request;
-  const systemText = typeof system === "string"
-    ? system
-    : (system ?? []).map(({ text }) => text).join("\n\n");
-  const first: ChatMessage[] = systemText === "" ? [] : [{ role: "system", content: systemText }];
+  const { tools, tool_choice: choice } = request;
+  const system = systemOf(request);
+  const first: ChatMessage[] = system === "" ? [] : [{ role: "system", content: system }];
+  const messages = request.messages.flatMap(toMessages);
+  const format = request.output_config?.format ?? request.output_format;
   const isParallel = choice && "disable_parallel_tool_use" in choice
     ? !choice.disable_parallel_tool_use
     : undefined;
   return {
     model: request.model,
-    messages: [...first, ...request.messages.flatMap(toMessages)],
-    tools: tools?.map(({ name, description, input_schema: parameters }) => ({
+    messages: [...first, ...messages.map(({ message }) => message)],
+    response_format: format && { type: "json_schema", json_schema: { schema: format.schema } },
+    tools: tools?.map(({ name, description, input_schema: parameters, strict }) => ({
       type: "function",
-      function: { name, description, parameters },
+      function: { name, description, parameters, strict },
     })),
     tool_choice: toolChoice(request),
     parallel_tool_calls: isParallel,
-    reasoning_effort: thinking ? (thinking.type === "disabled" ? "none" : "medium") : undefined,
+    reasoning_effort: effortOf(request),
     ...("max_tokens" in request && {
       max_tokens: request.max_tokens,
       stop: request.stop_sequences,
@@ -37,6 +38,37 @@ export function toChatRequest(request: MessagesRequest | CountTokensRequest): Ch
       stream: request.stream,
     }),
   };
+}
+
+function systemOf({ system }: CountTokensRequest): string {
+  return typeof system === "string" ? system : (system ?? []).map(({ text }) => text).join("\n\n");
+}
+
+function effortOf(
+  { thinking, output_config: output }: CountTokensRequest,
+): ChatRequest["reasoning_effort"] {
+  if (!thinking) return undefined;
+  if (thinking.type === "disabled") return "none";
+  return output?.effort === "max" ? "xhigh" : output?.effort ?? "medium";
+}
+
+/** A field of the chat request as the client's own. */
+export function ownParam(param: string, request: MessagesRequest | CountTokensRequest): string {
+  return param
+    .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
+      const position = Number(index) - (systemOf(request) === "" ? 0 : 1);
+      if (position < 0) return "system";
+      const sources = request.messages.flatMap((message, own) =>
+        toMessages(message).map(({ places }) => ({ own, places }))
+      );
+      const { own, places } = sources[position] ?? { own: position, places: [] };
+      const place = part === undefined ? undefined : places[Number(part)];
+      return `messages[${own}].content${place ?? ""}`;
+    })
+    .replace(/^response_format\.json_schema/, "output_config.format")
+    .replace(/^(tools\[\d+\])\.function\.parameters/, "$1.input_schema")
+    .replace(/^(tools\[\d+\]|tool_choice)\.function\./, "$1.")
+    .replace(/^stop\b/, "stop_sequences");
 }
 
 function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["tool_choice"] {
@@ -50,15 +82,32 @@ function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["t
   }
 }
 
+/** A part, and the block of the message's content that it was. */
+interface Placed {
+  readonly part: ContentPart;
+  /** `[1]`, or `[1].content[0]` within a result. */
+  readonly place: string;
+}
+
+/** A message, and the places of its parts in the content that it was made of. */
+interface Source {
+  readonly message: ChatMessage;
+  readonly places: readonly string[];
+}
+
 /** Tool results become messages of their own, before the text beside them. */
-function toMessages({ role, content }: MessagesRequest["messages"][number]): ChatMessage[] {
-  if (typeof content === "string") return [{ role, content }];
-  const results = content.flatMap((block): ChatMessage[] =>
-    block.type === "tool_result"
-      ? [{ role: "tool", tool_call_id: block.tool_use_id, content: resultOf(block) }]
-      : []
-  );
-  const parts = content.flatMap(partOf);
+function toMessages({ role, content }: MessagesRequest["messages"][number]): Source[] {
+  if (typeof content === "string") return [{ message: { role, content }, places: [] }];
+  const results = content.flatMap((block, index): Source[] => {
+    if (block.type !== "tool_result") return [];
+    const placed = resultOf(block, index);
+    const parts = placed.map(({ part }) => part);
+    return [{
+      message: { role: "tool", tool_call_id: block.tool_use_id, content: wordsOrParts(parts) },
+      places: placed.map(({ place }) => place),
+    }];
+  });
+  const placed = content.flatMap((block, index) => partOf(block, `[${index}]`));
   const calls = content.flatMap((block) =>
     block.type === "tool_use"
       ? [{
@@ -69,31 +118,40 @@ function toMessages({ role, content }: MessagesRequest["messages"][number]): Cha
       : []
   );
   const thought = content.flatMap((block) => block.type === "thinking" ? [block.thinking] : []);
-  if (parts.length === 0 && calls.length === 0 && thought.length === 0) return results;
-  return [...results, {
+  if (placed.length === 0 && calls.length === 0 && thought.length === 0) return results;
+  const message: ChatMessage = {
     role,
-    content: parts.length > 0 ? parts : null,
+    content: placed.length > 0 ? placed.map(({ part }) => part) : null,
     ...(calls.length > 0 && { tool_calls: calls }),
     ...(thought.length > 0 && { reasoning_content: thought.join("\n") }),
-  }];
+  };
+  return [...results, { message, places: placed.map(({ place }) => place) }];
+}
+
+function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
+  return parts.length === 0 ? "" : parts;
 }
 
 function resultOf(
   { content, is_error: failed }: Extract<ContentBlock, { type: "tool_result" }>,
-): string | ContentPart[] {
+  index: number,
+): Placed[] {
   const parts = typeof content === "string"
-    ? [{ type: "text" as const, text: content }]
-    : (content ?? []).flatMap(partOf);
-  if (parts.length === 0) return failed ? "Error" : "";
-  return failed ? [{ type: "text", text: "Error:" }, ...parts] : parts;
+    ? (content === ""
+      ? []
+      : [{ part: { type: "text" as const, text: content }, place: `[${index}]` }])
+    : (content ?? []).flatMap((block, at) => partOf(block, `[${index}].content[${at}]`));
+  if (!failed) return parts;
+  const text = parts.length === 0 ? "Error" : "Error:";
+  return [{ part: { type: "text", text }, place: `[${index}]` }, ...parts];
 }
 
-function partOf(block: ContentBlock): ContentPart[] {
-  if (block.type === "text") return [block];
+function partOf(block: ContentBlock, place: string): Placed[] {
+  if (block.type === "text") return [{ part: block, place }];
   if (block.type !== "image") return [];
   const { source } = block;
   const url = source.type === "url"
     ? source.url
     : `data:${source.media_type};base64,${source.data}`;
-  return [{ type: "image_url", image_url: url }];
+  return [{ part: { type: "image_url", image_url: url }, place }];
 }

@@ -17,6 +17,7 @@ import { readJson } from "./body.ts";
 import { openChat, type OpenedChat } from "./open_chat.ts";
 import { ResponseStore, type StoredItem } from "./response_store.ts";
 import { hostedToolsOf, itemsOf, ownParam, toChatRequest } from "./responses_chat.ts";
+import { inOwnWords } from "./own_param.ts";
 import { newId, ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { formatNamedEvent, streamEvents } from "./sse.ts";
@@ -186,8 +187,6 @@ async function openItems(
   try {
     return await openChat(toChatRequest(request, items), { call, deps, path: PATH });
   } catch (error) {
-    if (!(error instanceof HearthError)) throw error;
-    const param = ownParam(error.param, Boolean(request.instructions));
-    throw new HearthError(error.kind, error.message, { param, cause: error.cause });
+    throw inOwnWords(error, (param) => ownParam(param, { request, items }));
   }
 }

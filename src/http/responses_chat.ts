@@ -35,7 +35,7 @@ export function toChatRequest(
     (include ?? []).includes("message.output_text.logprobs");
   return {
     model: request.model,
-    messages: [...first, ...toMessages(items)],
+    messages: [...first, ...toMessages(items).map(({ message }) => message)],
     max_tokens: request.max_output_tokens,
     temperature: request.temperature,
     top_p: request.top_p,
@@ -50,39 +50,46 @@ export function toChatRequest(
   };
 }
 
-/** Calls and reasoning belong to the adjacent assistant message. */
-function toMessages(items: readonly InputItem[]): ChatMessage[] {
-  const messages: ChatMessage[] = [];
-  let assistant: ChatMessage | undefined;
-  const assistantMessage = (): ChatMessage => {
+interface Source {
+  readonly message: ChatMessage;
+  /** The item that it took its content from, or began with. */
+  position: number;
+}
+
+/** Calls and thoughts belong to the assistant's message that they stand beside. */
+function toMessages(items: readonly InputItem[]): Source[] {
+  const sources: Source[] = [];
+  let assistant: Source | undefined;
+  const assistantMessage = (position: number): ChatMessage => {
     if (assistant === undefined) {
-      assistant = { role: "assistant", content: null };
-      messages.push(assistant);
+      assistant = { message: { role: "assistant", content: null }, position };
+      sources.push(assistant);
     }
-    return assistant;
+    return assistant.message;
   };
-  for (const item of items) {
+  for (const [position, item] of items.entries()) {
     switch (item.type) {
       case "message": {
         const content = contentOf(item.content);
         if (item.role !== "assistant") {
           assistant = undefined;
-          messages.push({ role: item.role, content });
+          sources.push({ message: { role: item.role, content }, position });
           break;
         }
-        if (assistant?.content) assistant = undefined;
-        assistantMessage().content = content;
+        if (assistant?.message.content) assistant = undefined;
+        assistantMessage(position).content = content;
+        assistant!.position = position;
         break;
       }
       case "reasoning": {
         const parts = [...item.content ?? []];
         assistant = undefined;
         const thought = parts.map(({ text }) => text).join("\n");
-        if (thought !== "") assistantMessage().reasoning_content = thought;
+        if (thought !== "") assistantMessage(position).reasoning_content = thought;
         break;
       }
       case "function_call": {
-        const message = assistantMessage();
+        const message = assistantMessage(position);
         const { call_id: id, name, arguments: json } = item;
         message.tool_calls = [
           ...message.tool_calls ?? [],
@@ -92,17 +99,16 @@ function toMessages(items: readonly InputItem[]): ChatMessage[] {
       }
       case "function_call_output":
         assistant = undefined;
-        messages.push({
-          role: "tool",
-          tool_call_id: item.call_id,
-          content: contentOf(item.output),
+        sources.push({
+          message: { role: "tool", tool_call_id: item.call_id, content: contentOf(item.output) },
+          position,
         });
         break;
       case "item_reference":
         throw new HearthError("inference_failed", "An item's reference was not followed.");
     }
   }
-  return messages;
+  return sources;
 }
 
 function contentOf(content: string | readonly InputPart[]): string | ContentPart[] {
@@ -164,15 +170,34 @@ function responseFormat({ text }: ResponsesRequest): ChatRequest["response_forma
   return { type: "json_schema", json_schema: { name, description, schema, strict } };
 }
 
-/** Maps paths of the chat request to the client's own fields: errors must not name fields that it never sent. */
-export function ownParam(param: string | undefined, hasInstructions: boolean): string | undefined {
+/**
+ * A field of the chat request as the client's own.
+ *
+ * @param items what the chat request was made of: items of earlier responses, then those of this request.
+ */
+export function ownParam(
+  param: string,
+  { request, items }: { readonly request: ResponsesRequest; readonly items: readonly InputItem[] },
+): string {
   return param
-    ?.replace(
-      /^messages\[(\d+)\]/,
-      (_, index) => hasInstructions && index === "0" ? "instructions" : "input",
-    )
-    .replace(/^response_format\.json_schema/, "text.format")
-    .replace(/^response_format/, "text.format")
+    .replace(/^messages\[(\d+)\](\.content)?/, (_, index, content = "") => {
+      const position = Number(index) - (request.instructions ? 1 : 0);
+      return position < 0 ? "instructions" : itemParam(position, content, { request, items });
+    })
+    .replace(/^response_format(\.json_schema)?/, "text.format")
     .replace(/^max_tokens/, "max_output_tokens")
     .replace(/^(tools\[\d+\]|tool_choice)\.function\./, "$1.");
+}
+
+function itemParam(
+  position: number,
+  content: string,
+  { request, items }: { readonly request: ResponsesRequest; readonly items: readonly InputItem[] },
+): string {
+  const source = toMessages(items)[position];
+  if (typeof request.input === "string" || source === undefined) return "input";
+  const own = source.position - (items.length - request.input.length);
+  if (own < 0) return "previous_response_id";
+  const isResult = source.message.role === "tool";
+  return `input[${own}]${content && isResult ? ".output" : content}`;
 }

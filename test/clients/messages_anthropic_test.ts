@@ -4,8 +4,9 @@
 import assert from "node:assert/strict";
 import { createAnthropic } from "@ai-sdk/anthropic";
 import Anthropic, { BadRequestError, NotFoundError } from "@anthropic-ai/sdk";
+import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import { ChatAnthropic } from "@langchain/anthropic";
-import { generateText } from "ai";
+import { generateText, jsonSchema, Output } from "ai";
 import { MODEL, TestServer } from "../fixtures/server.ts";
 import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
 
@@ -137,6 +138,46 @@ Deno.test("anthropic: thinking comes in blocks of its own", async () => {
   });
   assert.deepEqual(thought.content.map(({ type }) => type), ["thinking", "text"]);
   assert.equal(textOf(thought), "The capital of France is Paris.");
+});
+
+Deno.test("anthropic: a form for the answer is kept to, its client's and ai-sdk's", async () => {
+  const schema = {
+    type: "object",
+    properties: { city: { enum: ["Rome", "Oslo"] }, size: { type: "integer" } },
+    required: ["city", "size"],
+    additionalProperties: false,
+  };
+  const parsed = await client.messages.parse({
+    ...REQUEST,
+    output_config: { format: jsonSchemaOutputFormat(schema as never) },
+  });
+  const { city, size } = parsed.parsed_output as unknown as { city: string; size: number };
+  assert.ok(["Rome", "Oslo"].includes(city) && Number.isInteger(size));
+  const provider = createAnthropic({ baseURL: `${server.base}/v1`, apiKey: "secret" });
+  const { output } = await generateText({
+    model: provider(MODEL),
+    output: Output.object({ schema: jsonSchema<{ city: string }>(schema as never) }),
+    prompt: "What is the capital of France?",
+    temperature: 0,
+  });
+  assert.ok(["Rome", "Oslo"].includes(output.city));
+});
+
+Deno.test("anthropic: arguments of strict tools fit their schema", async () => {
+  const input_schema = {
+    type: "object" as const,
+    properties: { city: { type: "string", enum: ["Rome", "Oslo"] } },
+    required: ["city"],
+    additionalProperties: false,
+  };
+  const { content } = await client.messages.create({
+    ...REQUEST,
+    messages: [askWeather],
+    tools: [{ name: "get_weather", description: "Tells the weather", input_schema, strict: true }],
+  });
+  const calls = content.filter((block) => block.type === "tool_use");
+  assert.equal(calls.length, 1, JSON.stringify(content));
+  assert.ok(["Rome", "Oslo"].includes((calls[0]!.input as { city: string }).city));
 });
 
 Deno.test("anthropic: errors have its shape and types", async () => {

@@ -177,3 +177,82 @@ Deno.test("a client that hangs up ends its request in every family", async () =>
     await server.untilIdle();
   }
 });
+
+Deno.test("errors name the field that the client sent, whatever chat request it became", async () => {
+  await using app = await new TestApp().ready();
+  const image = { type: "input_image", image_url: "data:image/png;base64,AAAA" };
+  const block = {
+    type: "image",
+    source: { type: "base64", media_type: "image/png", data: "AAAA" },
+  };
+  const schema = { type: "object", properties: { a: { type: "string", format: "odd" } } };
+  const [input, messages] = ["Hello", [{ role: "user", content: "Hello" }]];
+  const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" };
+  const cases: [string, object, string][] = [
+    ["/responses", { input: [{ role: "user", content: [image] }] }, "input[0].content[0]"],
+    ["/responses", {
+      instructions: "Be short.",
+      input: [
+        { role: "user", content: "Hello" },
+        call,
+        {
+          type: "function_call_output",
+          call_id: "c",
+          output: [{ type: "input_text", text: "" }, image],
+        },
+      ],
+    }, "input[2].output[1]"],
+    [
+      "/responses",
+      { input, text: { format: { type: "json_schema", schema } } },
+      "text.format.schema.properties.a.format",
+    ],
+    ["/responses", {
+      input,
+      tools: [{ type: "function", name: "f", strict: true, parameters: schema }],
+    }, "tools[0].parameters.properties.a.format"],
+    ["/responses", { input: [] }, "input"],
+    ["/responses", { input, metadata: { a: 1 } }, "metadata.a"],
+    [
+      "/messages",
+      { system: "Be short.", messages: [{ role: "user", content: [block] }] },
+      "messages[0].content[0]",
+    ],
+    ["/messages", {
+      messages: [...messages, {
+        role: "user",
+        content: [
+          { type: "text", text: "a" },
+          { type: "tool_result", tool_use_id: "c", content: [{ type: "text", text: "" }, block] },
+        ],
+      }],
+    }, "messages[1].content[1].content[1]"],
+    ["/messages", {
+      messages,
+      tools: [{ name: "f", input_schema: schema, strict: true }],
+      tool_choice: { type: "any" },
+    }, "tools[0].input_schema.properties.a.format"],
+    [
+      "/messages",
+      { messages, output_config: { format: { type: "json_schema", schema } } },
+      "output_config.format.schema.properties.a.format",
+    ],
+    [
+      "/messages",
+      { messages, mcp_servers: [{ type: "url", url: "https://a.example" }] },
+      "mcp_servers",
+    ],
+    ["/messages", { messages, container: "c" }, "container"],
+  ];
+  for (const [path, body, field] of cases) {
+    const limit = path === "/messages" ? { max_tokens: 1 } : { max_output_tokens: 1 };
+    const response = await app.post(path, { model: MODEL, ...limit, ...body });
+    const { error } = await response.json();
+    assert.equal(response.status, 400, `${path} ${field}`);
+    assert.ok(
+      error.message.startsWith(`${field}: want`) || error.message.startsWith(`${field}: the`),
+      error.message,
+    );
+    if (path === "/responses") assert.equal(error.param, field);
+  }
+});

@@ -186,6 +186,10 @@ Deno.test("/completions scores a prompt as evaluation harnesses ask for it", asy
     logprobs.top_logprobs.slice(1, -1).map((each: object) => Object.keys(each)),
     wanted.top.map((each) => Object.keys(each)),
   );
+  // As with OpenAI, a token stands among the likeliest whether it is one of them or not.
+  logprobs.top_logprobs.slice(1).forEach((top: Record<string, number>, i: number) =>
+    assert.equal(top[logprobs.tokens[i + 1]], logprobs.token_logprobs[i + 1])
+  );
   // What the harness takes for "the model would have said the same".
   const isGreedy = (at: number) =>
     logprobs.token_logprobs[at] === Math.max(...Object.values<number>(logprobs.top_logprobs[at]));
