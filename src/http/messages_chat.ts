@@ -52,18 +52,18 @@ function effortOf(
   return output?.effort === "max" ? "xhigh" : output?.effort ?? "medium";
 }
 
-/** A field of the chat request as the client's own. */
+/** Maps a path of the chat request to the client's own field. */
 export function ownParam(param: string, request: MessagesRequest | CountTokensRequest): string {
   return param
     .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
       const position = Number(index) - (systemOf(request) === "" ? 0 : 1);
       if (position < 0) return "system";
       const sources = request.messages.flatMap((message, own) =>
-        toMessages(message).map(({ places }) => ({ own, places }))
+        toMessages(message).map(({ paths }) => ({ own, paths }))
       );
-      const { own, places } = sources[position] ?? { own: position, places: [] };
-      const place = part === undefined ? undefined : places[Number(part)];
-      return `messages[${own}].content${place ?? ""}`;
+      const { own, paths } = sources[position] ?? { own: position, paths: [] };
+      const path = part === undefined ? undefined : paths[Number(part)];
+      return `messages[${own}].content${path ?? ""}`;
     })
     .replace(/^response_format\.json_schema/, "output_config.format")
     .replace(/^(tools\[\d+\])\.function\.parameters/, "$1.input_schema")
@@ -82,32 +82,32 @@ function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["t
   }
 }
 
-/** A part, and the block of the message's content that it was. */
-interface Placed {
+/** A content part and the path of its block. */
+interface PartAtPath {
   readonly part: ContentPart;
   /** `[1]`, or `[1].content[0]` within a result. */
-  readonly place: string;
+  readonly path: string;
 }
 
-/** A message, and the places of its parts in the content that it was made of. */
+/** A message and the paths of its parts in the request's message. */
 interface Source {
   readonly message: ChatMessage;
-  readonly places: readonly string[];
+  readonly paths: readonly string[];
 }
 
 /** Tool results become messages of their own, before the text beside them. */
 function toMessages({ role, content }: MessagesRequest["messages"][number]): Source[] {
-  if (typeof content === "string") return [{ message: { role, content }, places: [] }];
+  if (typeof content === "string") return [{ message: { role, content }, paths: [] }];
   const results = content.flatMap((block, index): Source[] => {
     if (block.type !== "tool_result") return [];
-    const placed = resultOf(block, index);
-    const parts = placed.map(({ part }) => part);
+    const located = resultOf(block, index);
+    const parts = located.map(({ part }) => part);
     return [{
       message: { role: "tool", tool_call_id: block.tool_use_id, content: wordsOrParts(parts) },
-      places: placed.map(({ place }) => place),
+      paths: located.map(({ path }) => path),
     }];
   });
-  const placed = content.flatMap((block, index) => partOf(block, `[${index}]`));
+  const located = content.flatMap((block, index) => partOf(block, `[${index}]`));
   const calls = content.flatMap((block) =>
     block.type === "tool_use"
       ? [{
@@ -118,14 +118,14 @@ function toMessages({ role, content }: MessagesRequest["messages"][number]): Sou
       : []
   );
   const thought = content.flatMap((block) => block.type === "thinking" ? [block.thinking] : []);
-  if (placed.length === 0 && calls.length === 0 && thought.length === 0) return results;
+  if (located.length === 0 && calls.length === 0 && thought.length === 0) return results;
   const message: ChatMessage = {
     role,
-    content: placed.length > 0 ? placed.map(({ part }) => part) : null,
+    content: located.length > 0 ? located.map(({ part }) => part) : null,
     ...(calls.length > 0 && { tool_calls: calls }),
     ...(thought.length > 0 && { reasoning_content: thought.join("\n") }),
   };
-  return [...results, { message, places: placed.map(({ place }) => place) }];
+  return [...results, { message, paths: located.map(({ path }) => path) }];
 }
 
 function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
@@ -135,23 +135,23 @@ function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
 function resultOf(
   { content, is_error: failed }: Extract<ContentBlock, { type: "tool_result" }>,
   index: number,
-): Placed[] {
+): PartAtPath[] {
   const parts = typeof content === "string"
     ? (content === ""
       ? []
-      : [{ part: { type: "text" as const, text: content }, place: `[${index}]` }])
+      : [{ part: { type: "text" as const, text: content }, path: `[${index}]` }])
     : (content ?? []).flatMap((block, at) => partOf(block, `[${index}].content[${at}]`));
   if (!failed) return parts;
   const text = parts.length === 0 ? "Error" : "Error:";
-  return [{ part: { type: "text", text }, place: `[${index}]` }, ...parts];
+  return [{ part: { type: "text", text }, path: `[${index}]` }, ...parts];
 }
 
-function partOf(block: ContentBlock, place: string): Placed[] {
-  if (block.type === "text") return [{ part: block, place }];
+function partOf(block: ContentBlock, path: string): PartAtPath[] {
+  if (block.type === "text") return [{ part: block, path }];
   if (block.type !== "image") return [];
   const { source } = block;
   const url = source.type === "url"
     ? source.url
     : `data:${source.media_type};base64,${source.data}`;
-  return [{ part: { type: "image_url", image_url: url }, place }];
+  return [{ part: { type: "image_url", image_url: url }, path }];
 }

@@ -52,11 +52,11 @@ export function toChatRequest(
 
 interface Source {
   readonly message: ChatMessage;
-  /** The item that it took its content from, or began with. */
+  /** Position of the item that holds its content. */
   position: number;
 }
 
-/** Calls and thoughts belong to the assistant's message that they stand beside. */
+/** Calls and reasoning belong to the adjacent assistant message. */
 function toMessages(items: readonly InputItem[]): Source[] {
   const sources: Source[] = [];
   let assistant: Source | undefined;
@@ -171,9 +171,9 @@ function responseFormat({ text }: ResponsesRequest): ChatRequest["response_forma
 }
 
 /**
- * A field of the chat request as the client's own.
+ * Maps a path of the chat request to the client's own field: errors must not name fields that it never sent.
  *
- * @param items what the chat request was made of: items of earlier responses, then those of this request.
+ * @param items the items of the chat request: those of earlier responses, then those of this request.
  */
 export function ownParam(
   param: string,
