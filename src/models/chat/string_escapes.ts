@@ -23,7 +23,10 @@ const ESCAPES =
  * ```
  */
 export function fitEscapes(template: string): string {
-  return template.replace(TAGS, (tag) => tag.startsWith("{#") ? tag : tag.replace(ESCAPES, rewrite));
+  return template.replace(
+    TAGS,
+    (tag) => tag.startsWith("{#") ? tag : tag.replace(ESCAPES, rewrite),
+  );
 }
 
 function rewrite(
@@ -36,7 +39,9 @@ function rewrite(
 ): string {
   if (known !== undefined) return escape;
   if (line !== undefined) return "";
-  if (wide !== undefined) return String.fromCodePoint(Math.min(0x10ffff, Number.parseInt(wide, 16)));
+  if (wide !== undefined) {
+    return String.fromCodePoint(Math.min(0x10ffff, Number.parseInt(wide, 16)));
+  }
   if (other === "a") return "\\x07";
   if (octal === undefined) return `\\\\${other}`;
   return `\\x${(Number.parseInt(octal, 8) & 0xff).toString(16).padStart(2, "0")}`;
