@@ -1,5 +1,5 @@
 /**
- * How the tokens of a text lie along what an encoder made, by where some heads of its decoder look.
+ * Aligns the tokens of a text with an encoder's output, by the cross-attention weights of some of its decoder's heads.
  *
  * `alignment_reference.ts` has the formula.
  *
@@ -14,7 +14,7 @@ import type { AttentionShape } from "./attention_shape.ts";
 import { FOUR } from "./four.ts";
 import type { RowLayout } from "./kv_write.ts";
 
-/** Joins the deviation of a key's weights, which may be 0. */
+/** Added to the deviation of a key's weights, which may be 0. */
 export const LEAST_DEVIATION = 1e-8;
 
 /** A layer's part of an alignment. */
@@ -23,11 +23,11 @@ export interface AlignmentLayer {
   /** Of queries. */
   readonly q: RowLayout;
   readonly scale: number;
-  /** Those that take part, at least one. */
+  /** The alignment heads, at least one. */
   readonly heads: readonly number[];
 }
 
-/** The largest text. */
+/** Limits of a text. */
 export interface AlignmentLimits {
   readonly maxTokens: number;
   readonly maxKeys: number;
@@ -36,9 +36,9 @@ export interface AlignmentLimits {
 /** A text to align. */
 export interface AlignedText {
   readonly numTokens: number;
-  /** The first of the cache's that tokens may look at. */
+  /** The number of keys, from the cache's first on, that tokens may be aligned with. */
   readonly numKeys: number;
-  /** Of the cache, where its keys begin; the others follow one after the other. */
+  /** The first block of its keys in the cache; the others follow. */
   readonly firstBlock: number;
 }
 

@@ -1,5 +1,5 @@
-// How much more each token looks at a key than the text's tokens do on average, in standard deviations.
-// See alignment_reference.ts for the formula.
+// How much more each token attends to a key than the text's tokens do on average, in standard deviations. See
+// alignment_reference.ts for the formula.
 //
 //   text     u32: tokens, keys
 //   weights  f32 [heads, tokens, keys], in place

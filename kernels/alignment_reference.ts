@@ -1,13 +1,14 @@
 /**
  * `alignment` on the CPU: the oracle of the WGSL kernels, and the CPU backend's own.
  *
- * How the tokens of a text lie along what an encoder made. With `w[t, k]` the softmax over the keys of
- * `scale * q[t] · k[k]`, its mean `m[k]` and deviation `s[k]` over the tokens, a head's share is
+ * The alignment of a text's tokens with an encoder's output. With `w[t, k]` the softmax over the keys of `scale * q[t]
+ * · k[k]`, its mean `m[k]` and deviation `s[k]` over the tokens, a head's share is
  *
  * `median of (w[t, j] - m[j]) / (s[j] + 1e-8) for j = k - 3 … k + 3`
  *
  * where keys beyond either end are mirrored, and the alignment is the mean of the shares of all heads. Three keys or
- * fewer are not smoothed. At keys that no token looks at, the least deviation keeps rounding from becoming a difference.
+ * fewer are not smoothed. At keys that no token attends to, the least deviation keeps rounding errors from being
+ * amplified.
  *
  * @see `find_alignment` in openai/whisper's `timing.py`
  * @module
@@ -24,7 +25,7 @@ export interface AlignmentHead {
   readonly numKeys: number;
   readonly headSize: number;
   readonly scale: number;
-  /** One by the number of all heads. */
+  /** 1 / (number of all heads). */
   readonly share: number;
 }
 

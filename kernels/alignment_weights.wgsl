@@ -1,4 +1,4 @@
-// Where the tokens of a text look with some heads of one attention layer. See alignment_reference.ts for the formula.
+// The attention weights of a text's tokens in some heads of one layer. See alignment_reference.ts for the formula.
 //
 //   text     u32: tokens, keys, first block of the keys
 //   heads    u32 [heads wanted]

@@ -29,7 +29,7 @@ struct Item {
   end: u32,
   // Where the sequence's keys are: its block table in the step's words, or the row of the first key.
   keys_at: u32,
-  // Where partial results go; NO_SLOT where they are whole.
+  // Where partial results go; NO_SLOT if they are complete.
   slot: u32,
 }
 

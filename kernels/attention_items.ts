@@ -1,6 +1,6 @@
 /**
- * The parts into which attention on the CPU is cut: rows of one sequence, a row being a pair (query, head of the group).
- * How it is cut does not show in the results.
+ * The work items of attention on the CPU: rows of one sequence, a row being a pair (query, head of the group). The
+ * division does not affect the results.
  *
  * @module
  */
@@ -8,23 +8,25 @@ import type { StepLimits } from "./step_plan.ts";
 
 /** Of an `Item` of `wasm/layout.ts`: sequence, first row, rows, first head, heads. */
 export const ITEM_WORDS = 5;
-/** Rows that are worked on together, as in `wasm/row_block.ts`. */
+/** Rows that are processed together, as in `wasm/row_block.ts`. */
 export const ROWS = 24;
 
-/** Whose queries are whose. */
+/** The sequences' query ranges. */
 interface Sequences {
   readonly sequences: { readonly length: number };
   /** i32 `[sequences + 1]`. */
   readonly queryStarts: Int32Array;
 }
 
-/** How sequences are cut. */
+/** How sequences are divided. */
 export interface ItemOptions {
   readonly kvHeads: number;
   /** Heads that share keys. */
   readonly group: number;
   readonly rowsPerItem: number;
-  /** Where few rows of a sequence are left, an item has several heads, but no fewer items than threads are made. */
+  /**
+   * Where few rows of a sequence are left, an item has several heads, but there are at least as many items as threads.
+   */
   readonly joins?: { readonly numThreads: number };
 }
 
@@ -38,11 +40,11 @@ export function maxItemWords(
 }
 
 /**
- * Writes the items of a step: those of a head follow each other, so that its keys stay in the processor's cache, the last
- * rows first, since they may see the most keys, and what takes long is better begun early.
+ * Writes the items of a step: those of a head are adjacent, so that its keys stay in the processor's cache; the last
+ * rows come first, since they may see the most keys, and long items should start early.
  *
- * @param skipped sequences that have none.
- * @returns how many.
+ * @param skipped sequences to leave out.
+ * @returns the number of items.
  */
 export function writeItems(
   words: Uint32Array,

@@ -6,7 +6,7 @@
 // As text, since deno compile embeds no module that is imported by its source.
 import binary from "./attention_simd.wasm.base64" with { type: "text" };
 
-/** A kernel whose work is cut into parts that any thread may do; addresses are in bytes. */
+/** A kernel whose work is divided into parts for any thread; addresses are in bytes. */
 type SharedKernel = (
   site: number,
   step: number,
@@ -16,7 +16,7 @@ type SharedKernel = (
   scratch: number,
 ) => void;
 
-/** See `wasm/`. */
+/** The exports of the module; see `wasm/`. */
 export interface AttentionExports {
   kvWrite(site: number, step: number): void;
   readonly pagedAttention: SharedKernel;

@@ -1,5 +1,5 @@
 /**
- * The shape of a model's attention, and how the kernels cut it up on a device.
+ * The shape of a model's attention, and the kernels' tiling on a device.
  *
  * @module
  */
@@ -17,7 +17,7 @@ export interface HeadShape {
   readonly elem: Elem;
 }
 
-/** What the attention layers of a model, or a kind of them, have in common. */
+/** The common shape of a model's attention layers, or of a kind of them. */
 export interface AttentionShape extends HeadShape {
   /** Tokens per block of the KV cache. */
   readonly blockSize: number;
@@ -26,7 +26,7 @@ export interface AttentionShape extends HeadShape {
 /** Divisors of the keys of a tile. */
 export type PrefillThreads = 2 | 4 | 8;
 
-/** How much one workgroup does. A row is a pair (query token, query head of the group). */
+/** The work of one workgroup. A row is a pair (query token, query head of the group). */
 export interface AttentionTiling {
   /** Rows of a decode workgroup, 1 to 8. */
   readonly decodeRows: number;
@@ -109,7 +109,7 @@ export function checkShape(shape: AttentionShape): void {
   throw new RangeError(`A KV block holds at least one token, not ${shape.blockSize}.`);
 }
 
-/** What attention_tile.wgsl wants in front. */
+/** The prelude of attention_tile.wgsl. */
 export function tilePrelude({ prefillThreads }: AttentionTiling): string {
   return `const COLUMN_THREADS = ${prefillThreads}u;\n`;
 }

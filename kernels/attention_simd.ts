@@ -19,7 +19,7 @@ import type { PackedStep } from "./step_plan.ts";
 
 export type { SimdLayer, SimdLimits } from "./attention_simd_memory.ts";
 
-/** Where a layer's tensors of a step go; room for `maxTokens`. What one layer's hold is lost with the next layer. */
+/** Inputs of a layer in a step, with room for `maxTokens`. The next layer overwrites them. */
 export interface SimdInputs {
   /** f32 `[maxTokens, stride]`, in the layout of the layer's `KvWriteParams`. */
   readonly q: Float32Array;
@@ -27,7 +27,7 @@ export interface SimdInputs {
   readonly v: Float32Array;
 }
 
-/** Keys that lie side by side, as in `wasm/layout.ts`. */
+/** Keys stored side by side, as in `wasm/layout.ts`. */
 const TILE = 16;
 
 interface PlacedLayer {
@@ -60,12 +60,12 @@ export class SimdAttention {
   readonly #steps: StepWriter;
   readonly #scratch: Pick<KernelJob, "scratch" | "scratchBytes">;
   #numTokens = 0;
-  /** Pairs of a query and a key that it may see. */
+  /** Number of pairs of a query and a key that it may see. */
   #numPairs = 0;
 
   /**
    * @throws {RangeError} when the kernels cannot run a layer's shape.
-   * @throws {StartupError} when the memory cannot be had.
+   * @throws {StartupError} when there is not enough memory.
    */
   constructor(layers: readonly SimdLayer[], limits: SimdLimits) {
     for (const { shape, write } of layers) {
@@ -132,7 +132,7 @@ export class SimdAttention {
   }
 
   /**
-   * Puts the keys and values of the layer's inputs into its cache, and attends. The inputs are consumed.
+   * Writes the keys and values of the layer's inputs into its cache, and attends. The inputs are consumed.
    *
    * @returns f32 `[numTokens, heads * headSize]`, valid until the layer runs again.
    */
@@ -141,7 +141,7 @@ export class SimdAttention {
     return this.attend(layer);
   }
 
-  /** Puts the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
+  /** Writes the keys and values of the layer's inputs into its cache, and rotates its queries in place. */
   write(layer: number): void {
     this.#exports.kvWrite(this.#layers[layer]!.site, this.#step);
   }
@@ -165,7 +165,7 @@ export class SimdAttention {
   }
 
   /**
-   * The keys of a head that lie in blocks one after the other.
+   * The keys of a head, from consecutive blocks.
    *
    * @param head of keys.
    * @returns f32 `[numKeys, headSize]`, the caller's.
@@ -231,7 +231,7 @@ export class SimdAttention {
     }
   }
 
-  /** Lets the threads forget the memory, which the engine frees once nothing else holds it. */
+  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
   dispose(): void {
     this.#threads.release(this.#memory);
   }

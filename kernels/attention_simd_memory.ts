@@ -1,5 +1,5 @@
 /**
- * The linear memory of the SIMD kernels: what lies where. The other side is `wasm/layout.ts`.
+ * The layout of the SIMD kernels' linear memory; `wasm/layout.ts` is the other side.
  *
  * @module
  */
@@ -24,10 +24,10 @@ export interface SimdLayer {
   readonly sinks?: Float32Array | undefined;
 }
 
-/** The most that the memory is to hold, and who works on it. */
+/** Limits of the memory, and the threads that use it. */
 export interface SimdLimits extends StepLimits {
   readonly numBlocks: number;
-  /** None, where the caller works alone. */
+  /** Absent if the caller works alone. */
   readonly threads?: KernelThreads | undefined;
 }
 
@@ -36,7 +36,7 @@ const MAX_PAGES = 2 ** 16;
 /** A line of the processor's cache. */
 const ALIGNMENT = 64;
 
-/** Hands out addresses; then makes a memory of exactly that size. */
+/** Allocates addresses; then creates a memory of exactly that size. */
 export class Arena {
   /** 0 stands for "none". */
   #end = ALIGNMENT;
@@ -56,7 +56,7 @@ export class Arena {
     return at;
   }
 
-  /** @throws {StartupError} when so much memory cannot be had. */
+  /** @throws {StartupError} when there is not enough memory. */
   allocate(): WebAssembly.Memory {
     const pages = Math.ceil(this.#end / PAGE_BYTES);
     const memory = createMemory(pages);
@@ -147,7 +147,7 @@ function wordOf(x: number): number {
   return new Uint32Array(Float32Array.of(x).buffer)[0]!;
 }
 
-/** Addresses of what the kernels need to know of a step. */
+/** Addresses of a step's data for the kernels. */
 export interface StepOffsets {
   /** Of its `Step`. */
   readonly step: number;
@@ -190,7 +190,7 @@ function isFor({ options }: ItemOffsets, heads: number, kvHeads: number): boolea
   return options.kvHeads === kvHeads && options.group === heads / kvHeads;
 }
 
-/** Writes steps to where they were placed. */
+/** Writes steps to their addresses. */
 export class StepWriter {
   readonly #counts: Uint32Array;
   readonly #positions: Int32Array;
@@ -227,7 +227,7 @@ export class StepWriter {
     }
   }
 
-  /** Where the items of layers with these heads lie, and how many there are in this step. */
+  /** Address and number of this step's items for layers with these heads. */
   itemsFor({ heads, kvHeads }: AttentionShape): { readonly at: number; readonly count: number } {
     return this.#items.find((items) => isFor(items, heads, kvHeads))!;
   }

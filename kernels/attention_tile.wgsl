@@ -5,7 +5,7 @@
 // COLUMN_THREADS threads serve four rows, and with 8 of them: in the scores each takes every eighth key, in the output
 // every eighth four of the head.
 //
-// Who includes it declares COLUMN_THREADS, `q` and `out`, and says by functions where keys and values are and which of
+// The including shader declares COLUMN_THREADS, `q` and `out`, and functions for where keys and values are and which of
 // them a query sees: `load_key`, `load_value`, `first_key`, `end_key`, `sink`.
 //
 // Workgroup memory: (ROWS * HEAD_FOURS + KEYS * (HEAD_FOURS + 1)) fours, (KEYS + COLUMN_THREADS) * ROWS floats.
@@ -77,7 +77,7 @@ fn attend_tile(item: Item, kv_head: u32, thread: u32) {
     for (var i = thread; i < keys * HEAD_FOURS; i += COLUMN_THREADS * (ROWS / 4u)) {
       let key = i / HEAD_FOURS;
       let column = i % HEAD_FOURS;
-      // Beyond the sequence's end lies anything, NaN included.
+      // Values beyond the sequence's end are undefined, possibly NaN.
       var staged: four;
       if (tile + key < key_end) {
         staged = load_key(item, tile + key, kv_head, column);

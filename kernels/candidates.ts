@@ -68,13 +68,13 @@ export class Candidates {
     }
   }
 
-  /** Moves a pivot to its rank within `[low, high)`, what is ahead of it to its left, and returns its place. */
+  /** Moves a pivot to its rank within `[low, high)`, with what ranks ahead of it to its left, and returns its index. */
   #partition(low: number, high: number): number {
     const last = high - 1;
     const middle = (low + high) >>> 1;
     if (this.#isAhead(middle, low)) this.#swap(middle, low);
     if (this.#isAhead(last, low)) this.#swap(last, low);
-    // The median of first, middle and last is the pivot, and waits in the last place.
+    // The median of first, middle and last is the pivot, and waits at the last index.
     if (this.#isAhead(middle, last)) this.#swap(middle, last);
     let position = low;
     for (let i = low; i < last; i++) {

@@ -11,7 +11,7 @@ export const CHUNK = 64;
 /** A token this far below the largest adds less than a float32 rounding to the sum, even 262,144 times. */
 const NEGLIGIBLE = -40;
 
-/** Its memory, but for the row itself, is allocated when it is made. */
+/** All its memory except the row itself is allocated when it is made. */
 export class ChunkedRow {
   values: Float32Array;
   /** The largest value of each chunk; -infinity where all are NaN. */
@@ -30,7 +30,7 @@ export class ChunkedRow {
     for (let chunk = 0; chunk < this.maxima.length; chunk++) {
       const end = this.endOf(chunk);
       let max = -Infinity;
-      // NaN compares false and is passed over.
+      // NaN compares false and is skipped.
       for (let i = chunk * CHUNK; i < end; i++) if (values[i]! > max) max = values[i]!;
       this.maxima[chunk] = max;
     }
@@ -64,7 +64,7 @@ export class ChunkedRow {
     return sum;
   }
 
-  /** A value that at least `count` tokens reach: the count-th largest of the maxima. */
+  /** A lower bound of the `count`-th largest value: the count-th largest of the maxima. */
   lowerBound(count: number): number {
     if (count > this.maxima.length) return -Infinity;
     const list = this.#largestMaxima;

@@ -1,5 +1,5 @@
 /**
- * `composite_alpha` on the GPU: an image's alpha times a mask, where both lie.
+ * `composite_alpha` on the GPU: an image's alpha times a mask, in device memory.
  *
  * `composite_alpha_reference.ts` has the formula.
  *
@@ -51,8 +51,8 @@ export class CompositeAlpha {
   }
 
   /**
-   * Uploads the weights, and appends the work: one dispatch. Submit it before the next call, whose upload takes the
-   * place of this one's.
+   * Uploads the weights, and appends the work: one dispatch. Submit it before the next call, whose upload overwrites
+   * this one's.
    *
    * @param options.image changed in place.
    */

@@ -6,8 +6,8 @@
  *     alpha[y, x] = clamp(Σ_j v[y, j] Σ_i u[x, i] m[j, i], 0, 1) · own[y, x]
  *
  * where `own` is the alpha that the image had, 0 to 255; the product is rounded half up, and a sum that is no number
- * counts as 0. Where alpha comes to 0 so do the colours: what was removed cannot be brought back, and files of it are
- * smaller and sooner written. Elsewhere colours stay as they are.
+ * counts as 0. Where alpha comes to 0 so do the colours: removed colours are not needed, and make files larger and
+ * slower to write. Elsewhere colours stay as they are.
  *
  * @module
  */
@@ -26,9 +26,9 @@ export interface Mask {
   readonly form: MaskForm;
 }
 
-/** A mask of an image of which only some rows are at hand. */
+/** A mask, for some rows of its image. */
 export interface RowsMask extends Mask {
-  /** Where the rows begin in the image. */
+  /** The first of the rows in the image. */
   readonly firstRow: number;
   /** Of the whole image. */
   readonly height: number;
@@ -55,7 +55,7 @@ export function compositeAlpha(image: Pixels, mask: Mask): Pixels {
  * Like {@linkcode compositeAlpha}, of some rows and a few at a time.
  *
  * @param rows RGB or RGBA; they stay as they are.
- * @returns RGBA, whole rows; what is given holds until the next is asked for.
+ * @returns RGBA, whole rows; each is valid until the next is requested.
  */
 export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Array<ArrayBuffer>> {
   const { width, height, channels, data } = rows;
@@ -83,7 +83,7 @@ export function* compositeBands(rows: Pixels, mask: RowsMask): Generator<Uint8Ar
   }
 }
 
-/** Where a mask's rows of the image's width lie, and what they are made of. */
+/** Addresses and weights of a mask's rows at the image's width. */
 interface PlacedMask {
   /** The row that is worked with. */
   readonly sums: number;
@@ -98,7 +98,7 @@ function placeMask(room: PixelRoom, width: number, { form, height }: RowsMask): 
   const across = weighAxis(form.contentWidth, width, form.filter);
   const down = weighAxis(form.contentHeight, height, form.filter);
   const reserveRow = () => room.reserve(F32_BYTES * width);
-  // As many as any row of the image is made of.
+  // As many as any row of the image depends on.
   const numKept = height < form.contentHeight ? 0 : Math.min(down.stride, form.height);
   const sums = reserveRow();
   return { sums, kept: Array.from({ length: numKept }, reserveRow), width, across, down };
@@ -113,7 +113,9 @@ function maskWriter(memory: PixelMemory, placed: PlacedMask, mask: Mask): MaskWr
     : stretchThenBlend(memory, placed, mask);
 }
 
-/** Makes the mask's rows as wide as the image, each once, and blends neighbours: the less work where masks grow. */
+/**
+ * Resizes the mask's rows to the image's width, each once, and then blends neighbours: less work for masks that grow.
+ */
 function stretchThenBlend(
   { kernels, buffer }: PixelMemory,
   { sums, kept, width, across, down }: PlacedMask,
@@ -148,7 +150,7 @@ function stretchThenBlend(
   };
 }
 
-/** Makes the mask as high as the image first: it has few rows then, and a long row is made once. */
+/** Resizes the mask to the image's height first: less work for masks that shrink, as each long row is resized once. */
 function shrinkThenStretch(
   { buffer }: PixelMemory,
   { sums, width, across, down }: PlacedMask,

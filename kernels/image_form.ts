@@ -1,5 +1,5 @@
 /**
- * How images and tensors fit together: what `resize_normalize` and `composite_alpha` need to know of either.
+ * How images map to tensors, for `resize_normalize` and `composite_alpha`.
  *
  * @module
  */
@@ -10,15 +10,15 @@ import {
   type Weights,
 } from "../src/media/resample_filter.ts";
 
-/** An image as a model wants to see it. */
+/** The form in which a model takes an image. */
 export interface TensorForm {
-  /** Whether the channels are planes of their own, or lie side by side in each pixel. */
+  /** Whether the channels are separate planes, or interleaved. */
   readonly layout: "nchw" | "nhwc";
   /** Of the tensor. */
   readonly width: number;
   /** Of the tensor. */
   readonly height: number;
-  /** To what the image is resized; it lies in the upper left corner, and the rest of the tensor is 0. */
+  /** The size to which the image is resized; it is in the upper left corner, and the rest of the tensor is 0. */
   readonly contentWidth: number;
   readonly contentHeight: number;
   readonly filter: ResampleFilter;
@@ -38,7 +38,7 @@ export interface MaskForm {
   readonly filter: ResampleFilter;
 }
 
-/** The weights of all of an axis of `numInputs` pixels, made `numOutputs`. */
+/** The weights for resizing an axis of `numInputs` pixels to `numOutputs`. */
 export function weighAxis(
   numInputs: number,
   numOutputs: number,

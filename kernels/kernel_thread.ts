@@ -1,6 +1,6 @@
 /**
  * A thread that helps with kernels: sleeps until there is a job, takes parts of it, and sleeps again. Without a job for
- * long it ends: the thread that started it may have been terminated, which nobody tells it.
+ * long it ends: the thread that started it may have been terminated without notice.
  *
  * @module
  */
@@ -19,7 +19,7 @@ const { control: buffer, thread, port, idleMs } = workerData as ThreadStart;
 const control = new Int32Array(buffer);
 const instances = new Map<number, AttentionExports>();
 
-/** Joins the job that is open, unless it is over already. */
+/** Joins the open job, unless it has finished. */
 function join(): boolean {
   let gate = Atomics.load(control, WORD.gate);
   while ((gate & OPEN) !== 0) {
@@ -55,7 +55,7 @@ for (let job = 0;; job = Atomics.load(control, WORD.job)) {
     try {
       help();
     } catch {
-      // The thread that runs the job does it again, and sees the error for itself.
+      // The thread that runs the job repeats the part, and gets the error itself.
       Atomics.store(control, WORD.failed, 1);
     } finally {
       leave();

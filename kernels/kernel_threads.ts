@@ -1,8 +1,8 @@
 /**
- * Threads that help the one that calls with the kernels of the CPU's attention, over shared memory.
+ * Helper threads for the CPU's attention kernels, over shared memory.
  *
- * A job is cut into parts, and every thread takes the next part that is left. Which thread does a part does not show in
- * the result. Helpers sleep between jobs, end when there was none for long, and do not keep the process alive.
+ * A job is divided into parts, and every thread takes the next one. Which thread does a part does not affect the
+ * result. Helpers sleep between jobs, end when there was none for long, and do not keep the process alive.
  *
  * @module
  */
@@ -30,7 +30,7 @@ export interface KernelJob {
   readonly items: number;
   /** Parts of the work. */
   readonly numWorks: number;
-  /** Address of scratch memory, that of each thread behind the other's; and what one has. */
+  /** Address of scratch memory, one region per thread, and a region's bytes. */
   readonly scratch: number;
   readonly scratchBytes: number;
   /** Products and sums of all parts together, about. */
@@ -41,28 +41,28 @@ export interface KernelJob {
 export interface ThreadsOptions {
   /** The module that a helper runs. */
   readonly module?: URL;
-  /** How long a helper may take over one part before it is given up: far longer than any takes. */
+  /** Timeout for one part of a helper, far longer than any takes. */
   readonly patienceMs?: number;
   /** Without a job for so long, helpers end; the next job starts others. */
   readonly idleMs?: number;
-  /** Below it a job is not worth waking a helper. */
+  /** Smaller jobs are not worth waking a helper. */
   readonly minFlops?: number;
 }
 
-/** A part takes a millisecond or so; a machine that is put to sleep may stop for long. */
+/** A part takes a millisecond or so; but a machine may be suspended. */
 const PATIENCE_MS = 10_000;
-/** To start one takes some 50 ms, in which the caller works alone; to keep one takes 34 MiB. */
+/** Starting one takes some 50 ms, in which the caller works alone; each takes 34 MiB. */
 const IDLE_MS = 20_000;
 /** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
 const MIN_FLOPS = 2e6;
-/** Looks at the gate before the caller sleeps: a helper is at most a part behind. */
+/** Polls of the gate before the caller sleeps: a helper is at most one part behind. */
 const SPINS = 2000;
-/** Helpers that may be lost before the rest is done without. */
+/** Lost helpers after which no others are started. */
 const MAX_LOSSES = 3;
 
-/** One belongs to the thread that made it. */
+/** Belongs to the thread that created it. */
 export class KernelThreads {
-  /** Threads that work at a time, the caller's own included. */
+  /** Most threads working at once, including the caller. */
   readonly numThreads: number;
   readonly #options: Required<ThreadsOptions>;
   #helpers: Helper[] = [];
@@ -74,7 +74,7 @@ export class KernelThreads {
   constructor(numThreads: number, options: ThreadsOptions = {}) {
     this.numThreads = Math.max(1, numThreads);
     this.#options = {
-      // Named here in full, since deno compile looks for it.
+      // A literal URL, since deno compile searches for it.
       module: options.module ?? new URL("./kernel_thread.ts", import.meta.url),
       patienceMs: options.patienceMs ?? PATIENCE_MS,
       idleMs: options.idleMs ?? IDLE_MS,
@@ -82,12 +82,12 @@ export class KernelThreads {
     };
   }
 
-  /** Helpers that have been started and not ended. */
+  /** Helpers that are running. */
   get numHelpers(): number {
     return this.#helpers.length;
   }
 
-  /** Whether it goes without helpers from now on, too many having been lost. */
+  /** Whether helpers are disabled, too many having been lost. */
   get isAlone(): boolean {
     return this.#losses >= MAX_LOSSES;
   }
@@ -130,7 +130,7 @@ export class KernelThreads {
     if (!this.#close()) runAlone(job);
   }
 
-  /** Forgets a memory. Helpers that know it end, so that it can be freed; others start with the next job. */
+  /** Drops a memory. Helpers that hold it end, so that it can be freed; others start with the next job. */
   release(memory: WebAssembly.Memory): void {
     if (this.#memories.delete(memory)) this.#endHelpers();
   }
@@ -176,7 +176,7 @@ export class KernelThreads {
     if (isLoss) this.#losses++;
   }
 
-  /** The number by which helpers know a memory. */
+  /** The id of a memory for helpers. */
   #share(memory: WebAssembly.Memory): number {
     const known = this.#memories.get(memory);
     if (known !== undefined) return known;
@@ -202,13 +202,13 @@ export class KernelThreads {
     return control[WORD.failed] === 0;
   }
 
-  /** Ends helpers of which one has not come back. */
+  /** Ends all helpers, one of which timed out. */
   #abandon(): void {
     const control = this.#control;
     Atomics.store(control, WORD.next, 2 ** 31 - 1);
     this.#losses++;
     this.#endHelpers();
-    // Should it be alive after all, it ends its part before the work is done again.
+    // If it is alive after all, it finishes its part before the work is repeated.
     const gate = Atomics.load(control, WORD.gate);
     if (gate > 0) Atomics.wait(control, WORD.gate, gate, 100);
   }
@@ -219,7 +219,7 @@ export class KernelThreads {
       void worker.terminate();
     }
     this.#helpers = [];
-    // What an ended helper may still write goes nowhere.
+    // Replaces the memory that an ended helper may still write to.
     this.#control = makeControl();
   }
 }

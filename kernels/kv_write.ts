@@ -12,9 +12,9 @@ import type { StepBuffer } from "./step_buffer.ts";
 
 /** Rotary position embedding. */
 export interface RotaryParams {
-  /** Elements of a head that turn, from its first on: a multiple of 8, or of 4 when interleaved. */
+  /** Leading elements of a head that are rotated: a multiple of 8, or of 4 when interleaved. */
   readonly size: number;
-  /** Whether neighbours turn together, rather than element `i` with `i + size / 2`. */
+  /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
   /** Type of the cosine and sine caches. */
   readonly anglesElem: Elem;
@@ -27,7 +27,7 @@ export interface HeadNormParams {
   readonly ofKeys: boolean;
 }
 
-/** Where a token's heads lie in a tensor, in elements; both are multiples of 4. */
+/** The layout of a token's heads in a tensor, in elements; both are multiples of 4. */
 export interface RowLayout {
   /** From one token's row to the next's. */
   readonly stride: number;
@@ -58,7 +58,7 @@ export interface KvWriteTensors {
   readonly kCache: GPUBuffer;
   /** elem `[blocks, kvHeads, blockSize, headSize]`. */
   readonly vCache: GPUBuffer;
-  /** What rotation needs. */
+  /** The rotation's inputs. */
   readonly rotary?: RotaryTensors | undefined;
   /** elem `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. */
   readonly qOut?: GPUBuffer | undefined;
@@ -102,7 +102,7 @@ export class KvWrite {
   readonly #kernel: Kernel<typeof BINDINGS>;
   readonly #workgroupsPerToken: number;
 
-  /** @throws {RangeError} when the rotary size or a layout is none the kernel can run. */
+  /** @throws {RangeError} when the kernel cannot run the rotary size or a layout. */
   constructor(gpu: GpuContext, step: StepBuffer, params: KvWriteParams) {
     const { rotary, norms, q, k, v } = params;
     const { shape } = step;
@@ -142,7 +142,7 @@ export class KvWrite {
   encode(pass: GPUComputePassEncoder, tensors: KvWriteTensors): void {
     const { words, partials, plan } = this.#step;
     const { q, k, v, kCache, vCache } = tensors;
-    // A binding must hold something; what is not asked for nothing touches.
+    // Every binding needs a buffer; unused ones are not accessed.
     const { cos, sin } = tensors.rotary ?? { cos: words, sin: words };
     const { qOut = partials, gammas = words } = tensors;
     const bound = { step: words, q, k, v, cos, sin, qOut, kCache, vCache, gammas };

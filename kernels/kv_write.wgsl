@@ -1,5 +1,5 @@
-// Rotary embedding (Su et al., 2021) of new queries and keys, and their place in the paged cache.
-// See kv_write.ts for formula and shapes.
+// Rotary embedding (Su et al., 2021) of new queries and keys, and the write to the paged cache. See kv_write.ts for
+// formula and shapes.
 //
 // One workgroup takes 64 fours of one token; each thread one four of one head: it rotates a query into `q_out`,
 // rotates a key into the cache, or copies a value there. Heads may be normalised first, each by its root mean square; a
@@ -74,7 +74,7 @@ fn turn(own: vec4<f32>, other: vec4<f32>, position: u32, column: u32) -> vec4<f3
   return own * cosines + signs * other * sines;
 }
 
-// Where in its head a four finds what it turns with.
+// The index in its head of the four that a four is rotated with.
 fn other_column(column: u32) -> u32 {
   if (IS_INTERLEAVED) {
     return column;

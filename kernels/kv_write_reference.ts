@@ -43,7 +43,7 @@ export class ReferenceKvWrite {
   readonly #shape: AttentionShape;
   readonly #params: KvWriteParams;
 
-  /** @throws {RangeError} when the rotary size is none the kernel can run. */
+  /** @throws {RangeError} when the kernel cannot run the rotary size. */
   constructor(shape: AttentionShape, params: KvWriteParams) {
     checkRotary(params.rotary, shape.headSize);
     checkNorms(params.norms, shape.headSize);

@@ -9,7 +9,7 @@
 //   rows      Row [rows]
 //   window    vec2<f32> [200]              the Hann window, by pairs of samples
 //   roots     vec2<f32> [400]              e^(-2 pi i n / 400)
-//   filters   Weight [starts[MELS]]        the filters' weights, filter by filter, each with the place of its bin
+//   filters   Weight [starts[MELS]]        the filters' weights, filter by filter, each with the index of its bin
 //   starts    u32 [MELS + 1]               filter m owns weights starts[m] to starts[m + 1]
 //   energies  f32 [rows, MELS, FRAMES]     frames from row.reached on, rounded up to 8, are left as they were
 //   loudest   u32 [recordings]             an energy's bits: energies are not negative, so these are in their order

@@ -1,5 +1,5 @@
 /**
- * What the `log_mel` kernel and its CPU reference are given: a model's sizes, and windows of recordings.
+ * The inputs of the `log_mel` kernel and its CPU reference: a model's sizes, and windows of recordings.
  *
  * @module
  */
@@ -33,7 +33,7 @@ export interface LogMelRow {
 /**
  * Reads a model's `preprocessor_config.json`; what it leaves out is Whisper's.
  *
- * @throws {RangeError} when a value is no positive integer.
+ * @throws {RangeError} when a value is not a positive integer.
  */
 export function readLogMelSpec(config: Readonly<Record<string, unknown>>): LogMelSpec {
   const read = (name: string, fallback: number): number => {

@@ -6,14 +6,14 @@
 import type { LogMelSpec } from "./log_mel_spec.ts";
 import { makeHannWindow, makeMelFilters } from "./mel_filters.ts";
 
-/** The only window length whose transform the shader has. */
+/** The only window length that the shader's transform supports. */
 export const FFT_SAMPLES = 400;
 
-/** See the shader for shapes. */
+/** Constant inputs; see the shader for shapes. */
 export interface LogMelTables {
   readonly window: Float32Array<ArrayBuffer>;
   readonly roots: Float32Array<ArrayBuffer>;
-  /** Pairs of a place, u32, and a weight, f32. */
+  /** Pairs of an index, u32, and a weight, f32. */
   readonly filters: Uint32Array<ArrayBuffer>;
   readonly starts: Uint32Array<ArrayBuffer>;
 }

@@ -1,5 +1,5 @@
 /**
- * Products of few rows with a weight matrix, and what stands before and after them in a transformer's layer.
+ * Products of few rows with a weight matrix, with the operations before and after them in a transformer's layer.
  *
  * @module
  */
@@ -62,7 +62,7 @@ export interface MatvecParams {
   readonly hasResidual: boolean;
 }
 
-/** Buffers; those that the parameters do not ask for are absent. `out` is none of the others. */
+/** Buffers; those that the parameters do not use are absent. `out` is none of the others. */
 export interface MatvecTensors {
   /** elem `[rows, x.stride]`, as all tensors with rows of room for the last group of rows. */
   readonly x: GPUBuffer;
@@ -113,7 +113,7 @@ export class Matvec {
   readonly #workgroups: number;
   readonly #forms = new Map<number, Kernel<typeof NBITS_BINDINGS>>();
 
-  /** @throws {RangeError} when the sizes are none the kernel can run. */
+  /** @throws {RangeError} when the kernel cannot run the sizes. */
   constructor(
     gpu: GpuContext,
     params: MatvecParams,
@@ -131,7 +131,7 @@ export class Matvec {
   encode(pass: GPUComputePassEncoder, tensors: MatvecTensors, numRows: number): void {
     const rows = rowFormOf(this.#tiling, numRows);
     const { x, out, weights } = tensors;
-    // A binding must hold something; what the parameters do not ask for is not read.
+    // Every binding needs a buffer; unused ones are not read.
     const { gamma = x, beta = x, bias = x, residual = x, scales = x, zeroPoints = x } = tensors;
     const bound = { x, gamma, beta, bias, residual, out, weights, scales, zeroPoints };
     this.#formOf(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
@@ -205,7 +205,7 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
   };
 }
 
-/** What is read of a row of blocks at a time: never more than a block. */
+/** Elements read of a row of blocks at a time: at most a block. */
 function chunkPrelude(words: number): string {
   return `alias chunk = vec${words}<u32>;\nconst CHUNK_WORDS = ${words}u;\n`;
 }

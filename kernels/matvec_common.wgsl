@@ -30,7 +30,7 @@ override ROWS: u32;
 override THREADS: u32;
 // Elements of `sums`.
 override SUMS: u32;
-// Whether threads next to each other take units next to each other, rather than the next place along K.
+// Whether neighbouring threads take neighbouring units, rather than neighbouring elements along K.
 override UNITS_FIRST: bool;
 // 0 none, 1 root mean square, 2 mean and variance.
 override NORM: u32;
@@ -201,7 +201,7 @@ fn write_sums(group_x: u32, row0: u32, thread: u32) {
       if (IS_GATED) {
         value.y = add_lanes((o + outputs) * ROWS + r, unit);
       }
-      // `row_scale` may only be indexed by what all threads share on some devices.
+      // On some devices `row_scale` may only be indexed by uniform values.
       var factor = 1.0;
       if (NORM == 1u) {
         factor = inverseSqrt(total(r) / f32(K_FOURS * 4u) + EPSILON);

@@ -1,5 +1,5 @@
 /**
- * Norms of few rows, where no product takes them in.
+ * Norms of few rows, where they are not fused into a product.
  *
  * @module
  */
@@ -20,7 +20,7 @@ export interface NormKernelParams {
   readonly norm: NormParams;
 }
 
-/** Buffers; those that the parameters do not ask for are absent. */
+/** Buffers; those that the parameters do not use are absent. */
 export interface NormTensors {
   /** elem `[rows, x.stride]`. */
   readonly x: GPUBuffer;
@@ -70,7 +70,7 @@ export class Norm {
   /** Appends the norms of `numRows` rows: one dispatch. */
   encode(pass: GPUComputePassEncoder, tensors: NormTensors, numRows: number): void {
     const { x, gamma, out } = tensors;
-    // A binding must hold something; what the parameters do not ask for is not read.
+    // Every binding needs a buffer; unused ones are not read.
     const { beta = x } = tensors;
     this.#kernel.encode(pass, { x, gamma, beta, out }, [this.#heads, numRows]);
   }

@@ -19,7 +19,7 @@ import source from "./packed_attention.wgsl" with { type: "text" };
 import type { PackedBounds, PackedLimits } from "./packed_bounds.ts";
 import { PackedPlan } from "./packed_plan.ts";
 
-/** What makes up one attention layer. */
+/** The parameters of one attention layer. */
 export interface PackedParams {
   readonly shape: HeadShape;
   readonly q: RowLayout;
@@ -29,7 +29,9 @@ export interface PackedParams {
   readonly scale: number;
   /** `c` in `c * tanh(score / c)`; 0 for none. */
   readonly softcap: number;
-  /** Keys that a query sees on either side of its own place; 0 for all. Only where a sequence's queries are its keys. */
+  /**
+   * Keys that a query sees on either side of its own position; 0 for all. Only where a sequence's queries are its keys.
+   */
   readonly window: number;
 }
 

@@ -10,7 +10,7 @@ import { KernelThreads } from "./kernel_threads.ts";
 import { checkLayouts, type PackedParams } from "./packed_attention.ts";
 import { numQueryRows, type PackedBounds } from "./packed_bounds.ts";
 
-/** Where the tensors of a layer go. What one layer's hold is lost with the next layer. */
+/** Inputs of a layer. The next layer overwrites them. */
 export interface PackedInputs {
   /** f32 `[query rows, q.stride]`. */
   readonly q: Float32Array;
@@ -26,11 +26,11 @@ export interface SimdPackedLayer extends PackedParams {
   readonly isPacked: boolean;
 }
 
-/** Keys that lie side by side, as in `wasm/layout.ts`. */
+/** Keys stored side by side, as in `wasm/layout.ts`. */
 const TILE = 16;
 /** A line of the processor's cache. */
 const ALIGNMENT = 64;
-/** Rows that share the laying out of keys: enough that it costs nothing beside them, few enough for many threads. */
+/** Rows that share one copy of the keys' tiles: enough that copying costs little, few enough for many threads. */
 const ITEM_ROWS = 240;
 const PAGE_BYTES = 2 ** 16;
 const MAX_PAGES = 2 ** 16;
@@ -144,7 +144,7 @@ export class SimdPackedAttention {
     });
   }
 
-  /** Where a layer's tensors of this batch go; found anew for each batch, since memory may have moved. */
+  /** A layer's inputs for this batch; new views for each batch, since the memory may have been replaced. */
   inputs(layer: number): PackedInputs {
     const { isPacked, q, k, v } = this.#layers[layer]!;
     const offsets = this.#offsets!;
@@ -192,7 +192,7 @@ export class SimdPackedAttention {
     return this.#floats(offsets.out, this.#numRows * heads * headSize);
   }
 
-  /** Lets the threads forget the memory, which the engine frees once nothing else holds it. */
+  /** Makes the threads drop the memory, which the engine frees once it is unreferenced. */
   dispose(): void {
     this.#threads.release(this.#memory);
   }
@@ -206,7 +206,7 @@ export class SimdPackedAttention {
   }
 }
 
-/** What layers must have in common to be cut alike. */
+/** Layers with equal keys are divided alike. */
 function headsOf({ heads, kvHeads }: HeadShape): string {
   return `${heads} on ${kvHeads}`;
 }

@@ -122,7 +122,7 @@ export class PagedAttention {
   /** Appends the attention of the step last written: one dispatch, or as many as it has kinds of items. */
   encode(pass: GPUComputePassEncoder, tensors: AttentionTensors): void {
     const { plan, words, partials, shape } = this.#step;
-    // A binding must hold something; without sinks nothing reads it.
+    // Every binding needs a buffer; without sinks it is not read.
     const sinks = tensors.sinks ?? words;
     const inputs = { ...tensors, step: words, sinks };
     if (plan.numPrefillItems > 0) {

@@ -1,4 +1,4 @@
-// Joins what several paged_attention_decode workgroups found out about the same rows.
+// Combines the partial results of several paged_attention_decode workgroups for the same rows.
 //
 // One workgroup takes the rows of one item and one KV head; each thread a four of a row at a time.
 // No workgroup memory.

@@ -1,5 +1,5 @@
 /**
- * Activations, sums and products of the elements of few rows, where no product of matrices takes them in.
+ * Activations, sums and products of the elements of few rows, where they are not fused into a matrix product.
  *
  * @module
  */

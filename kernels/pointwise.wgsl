@@ -1,4 +1,4 @@
-// What is done to single elements of few rows. See pointwise.ts for formula and shapes.
+// Elementwise operations on few rows. See pointwise.ts for formula and shapes.
 //
 // One thread takes one element.
 

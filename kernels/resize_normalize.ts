@@ -1,5 +1,5 @@
 /**
- * `resize_normalize` on the GPU: an image becomes a model's input, in the input's own buffer.
+ * `resize_normalize` on the GPU: writes an image into a model's input buffer.
  *
  * `resize_normalize_reference.ts` has the formula.
  *
@@ -41,7 +41,7 @@ export interface ImageBuffer {
   readonly height: number;
 }
 
-/** Where a tensor goes. */
+/** The destination of a tensor. */
 export interface TensorSlice {
   /** A storage buffer of the caller's, f32. */
   readonly buffer: GPUBuffer;
@@ -49,12 +49,12 @@ export interface TensorSlice {
   readonly start: number;
 }
 
-/** Bytes of what lies between the two shaders, in one binding. */
+/** Bytes of the intermediate image in one binding. */
 export function intermediateBytes(imageHeight: number, { contentWidth }: TensorForm): number {
   return imageHeight * contentWidth * BYTES_PER_WIDE_PIXEL;
 }
 
-/** Resizes and normalises images of any size; its memory grows to what the largest took. */
+/** Resizes and normalises images of any size; its memory grows to the largest image's needs. */
 export class ResizeNormalize {
   readonly #gpu: GpuContext;
   readonly #shrinkRows: Kernel<typeof ROWS_BINDINGS>;
@@ -86,8 +86,8 @@ export class ResizeNormalize {
   }
 
   /**
-   * Uploads the weights, and appends the work: two dispatches. Submit it before the next call, whose upload takes the
-   * place of this one's.
+   * Uploads the weights, and appends the work: two dispatches. Submit it before the next call, whose upload overwrites
+   * this one's.
    */
   encode(
     pass: GPUComputePassEncoder,

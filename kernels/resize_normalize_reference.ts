@@ -6,9 +6,10 @@
  *     wide[j, x, c]   = level(Σ_i u[x, i] p[j, i, c])
  *     output[y, x, c] = scale[c] · level(Σ_j v[y, j] wide[j, x, c]) + offset[c]
  *
- * for x and y within the form's content, and 0 beyond it; alpha is passed over. `level` rounds to 0…255: models are
- * trained on images that Pillow resized, with whole levels after each of its two passes, and small ones notice. What
- * rounds here is Pillow's own arithmetic. A filter widens by the factor by which an image shrinks, so that every pixel counts (antialiasing).
+ * for x and y within the form's content, and 0 beyond it; alpha is ignored. `level` rounds to 0…255: models are trained
+ * on images that Pillow resized, with whole levels after each of its two passes, and small models are sensitive to
+ * that. What rounds here is Pillow's own arithmetic. A filter widens by the factor by which an image shrinks, so that
+ * every pixel counts (antialiasing).
  *
  * @module
  */

@@ -2,8 +2,8 @@
 //
 //   wide[j, x] = level(Σ_i weights[x, i] image[j, columns[x].first + i])
 //
-// summed in f32 over columns[x].count pixels and rounded half up to 0…255, each channel by itself; alpha is carried along
-// and never looked at.
+// summed in f32 over columns[x].count pixels and rounded half up to 0…255, each channel by itself; alpha is copied but
+// not used.
 //
 //   image  u32 [height, width]           red in the lowest byte
 //   columns  Span [contentWidth]

@@ -36,14 +36,14 @@ const BINDINGS = {
   top: "read_write",
 } as const;
 
-/** Most log-probabilities a row may ask for. */
+/** Most log-probabilities per row. */
 const MAX_TOP = 20;
 const ROW_WORDS = 13;
 const PAIR_BYTES = 8;
 const NO_TOKEN = 0xffffffff;
 const NO_BITMAP = 0xffffffff;
 const PENALTY_APPLIES = 0x80000000;
-/** Adjusted tokens per row there is room for from the start. */
+/** Initial room for adjusted tokens per row. */
 const FIRST_ADJUSTMENTS = 1024;
 
 /**
@@ -92,7 +92,7 @@ export class SampleKernel {
     this.#extrasBuffer = this.#createInput(this.#extras.byteLength);
   }
 
-  /** Writes what the rows ask for to the device, ahead of whatever is submitted next. */
+  /** Uploads the rows' parameters, ahead of the next submit. */
   write(rows: readonly SampleRow[]): void {
     const { queue } = this.#gpu.device;
     this.#rows = rows;
@@ -122,7 +122,7 @@ export class SampleKernel {
     this.#kernel.encode(pass, tensors, [this.#rows.length]);
   }
 
-  /** What to read back: 8 bytes per row, and 160 more where any row asks for likely tokens. */
+  /** The ranges to read back: 8 bytes per row, and 160 more if any row wants likely tokens. */
   results(): BufferRange[] {
     const numRows = this.#rows.length;
     const chosen = { buffer: this.#chosen, offset: 0, size: numRows * PAIR_BYTES };
@@ -131,7 +131,7 @@ export class SampleKernel {
   }
 
   /**
-   * Makes tokens of the bytes that `results` names.
+   * Decodes the bytes of `results` to tokens.
    *
    * @throws {NothingToSampleError} when a row had no token to choose.
    */
@@ -165,7 +165,7 @@ export class SampleKernel {
     });
   }
 
-  /** Makes room for the rows' bitmaps and adjustments; it doubles, so that steps soon stop allocating. */
+  /** Grows the room for the rows' bitmaps and adjustments by doubling, so that steps soon stop allocating. */
   #reserve(rows: readonly SampleRow[]): void {
     const bitmapWords = Math.ceil(this.#options.vocabSize / 32);
     let needed = 0;

@@ -1,9 +1,9 @@
 // Chooses a token per row of logits. See sample_reference.ts for formula, sample.ts for shapes.
 //
-// One workgroup takes one row and walks the whole vocabulary in passes: the largest logit, then the sums of weights
-// and the best of all tokens. Rows that cut tokens off go one of two ways. A small top-k is gathered into a list and
-// ranked there. Else the best of all is tried, and as long as top-k or top-p cuts it off, the best of the tokens ahead of
-// it takes its place: every token draws the same number each time, so what stands is the best of all that are kept.
+// One workgroup takes one row and walks the whole vocabulary in passes: the largest logit, then the sums of weights and
+// the best of all tokens. Rows that cut tokens off go one of two ways. A small top-k is gathered into a list and ranked
+// there. Else the best of all is tried, and as long as top-k or top-p cuts it off, the best of the tokens ahead of it
+// replaces it: every token draws the same number each time, so what stands is the best of all that are kept.
 //
 // Workgroup memory: 14 words per thread, and 262.
 
@@ -91,7 +91,7 @@ fn settle(
     ahead = sum_of_all(thread, ahead);
     let is_in_top_k = row.top_k == 0u || ahead.x < f32(row.top_k);
     let is_in_top_p = row.top_p >= 1.0 || ahead.y < row.top_p * mass;
-    // The first token of all stays, come what may.
+    // The first token is always kept.
     if (choice.token != NO_TOKEN && (ahead.x == 0.0 || (is_in_top_k && is_in_top_p))) {
       break;
     }

@@ -13,7 +13,7 @@ const NO_CHOICE = Choice(0u, NO_TOKEN, 0u);
 // Ahead of every token.
 const AHEAD_OF_ALL = Choice(0xffffffffu, 0u, 0u);
 
-// Declared after all structs: naga gets the order of types wrong where an override sizes an array before them.
+// Declared after all structs: naga orders types wrongly where an override sizes an array before them.
 var<workgroup> shared_scores: array<u32, THREADS>;
 var<workgroup> shared_tokens: array<u32, THREADS>;
 var<workgroup> shared_keys: array<u32, THREADS>;

@@ -1,5 +1,5 @@
 /**
- * What sampling throws when a row leaves nothing to choose.
+ * The error for rows without a token to choose.
  *
  * @module
  */

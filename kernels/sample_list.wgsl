@@ -10,7 +10,7 @@ var<workgroup> list: array<vec2<u32>, LIST_SIZE>;
 var<workgroup> list_count: atomic<u32>;
 var<workgroup> list_length: u32;
 
-// The best token behind a given one, by the model's logits or by the adjusted ones.
+// The best token after a given one, by the model's logits or by the adjusted ones.
 fn find_best(row: Row, start: u32, thread: u32, is_raw: bool, behind: Choice) -> Choice {
   var best = NO_CHOICE;
   let end = select(count_fours(row, start), count_logit_fours(start), is_raw);
@@ -30,7 +30,7 @@ fn find_best(row: Row, start: u32, thread: u32, is_raw: bool, behind: Choice) ->
   return best_of_all(thread, best);
 }
 
-// A key that at least `count` tokens of the last find_best reach: the count-th largest of the threads' own.
+// A lower bound of the count-th largest key: the count-th largest of the threads' own in the last find_best.
 fn find_bound(thread: u32, count: u32) -> u32 {
   let own = thread_keys[thread];
   var rank = 0u;
@@ -115,7 +115,7 @@ fn choose_from_list(row: Row, thread: u32, length: u32, largest: f32) -> Choice 
 fn write_top(row: Row, start: u32, thread: u32, index: u32, bound: u32, log_sum: f32) {
   let length = gather(row, start, thread, true, bound);
   if (length <= LIST_SIZE) {
-    // Where fewer are allowed than asked for, no token stands in the places behind.
+    // Where fewer are allowed than asked for, the entries after them hold no token.
     for (var n = length + thread; n < row.num_top; n += THREADS) {
       top[index * MAX_TOP + n] = vec2<u32>(NO_TOKEN, 0u);
     }

@@ -3,7 +3,7 @@
  *
  * Per row, with `l` the logits:
  *
- * 0. Masked tokens leave: nothing below sees them.
+ * 0. Masked tokens are removed first.
  * 1. `a = l`, repetition penalty (`l > 0 ? l / r : l * r` where in context), then
  *    `- frequency * count - presence * (count > 0) + bias`.
  * 2. Temperature 0: the largest `a`, the lowest id among equals.
@@ -77,7 +77,7 @@ export class ReferenceSampler {
     raw.set(logits);
     const rawMax = raw.max();
     if (rawMax === -Infinity) return undefined;
-    // It is most of the work where the largest token is taken.
+    // Most of the work of greedy rows.
     const wantsLogprobs = row.topLogprobs !== undefined;
     const logSum = wantsLogprobs ? rawMax + Math.log(raw.sumWeights(rawMax, 1)) : NaN;
     const top = this.#listTop(row.topLogprobs ?? 0, logSum);
@@ -189,7 +189,7 @@ export class ReferenceSampler {
   }
 }
 
-/** `s` of the module's formula, in the very arithmetic of the GPU kernel. */
+/** `s` of the module's formula, in exactly the arithmetic of the GPU kernel. */
 function exponent(value: number, max: number, scale: number): number {
   return fround(fround(value - max) * scale);
 }

@@ -1,6 +1,6 @@
 /**
- * What one row of logits asks of the sampler, and what it answers: shared by the `sample` kernel,
- * its CPU reference and everything above them.
+ * The sampler's input and result for one row of logits: shared by the `sample` kernel, its CPU reference and everything
+ * above them.
  *
  * @module
  */
@@ -64,7 +64,7 @@ export interface SampleRow {
   readonly adjustments?: TokenAdjustments | undefined;
   /** Bit `t` of word `t >> 5` set: token `t` is allowed. u32 `[ceil(vocabSize / 32)]`. */
   readonly mask?: Uint32Array | undefined;
-  /** What Whisper's rules say of the row, where its decoder applies such before the sampler does its work. */
+  /** Whisper's rules for the row, if its decoder applies them before sampling. */
   readonly rule?: TokenRule | undefined;
   /** How many most likely tokens to report with their log-probabilities, 0 to 20; absent: not the chosen one's either. */
   readonly topLogprobs?: number | undefined;
@@ -73,8 +73,8 @@ export interface SampleRow {
 /** A chosen token. Log-probabilities are those of the model among allowed tokens: before penalties, bias and temperature. */
 export interface SampledToken {
   readonly tokenId: number;
-  /** Of no meaning where the row asks for none. */
+  /** Undefined if the row wants none. */
   readonly logprob: number;
-  /** Most likely first; as many as the row asked for, or all that are allowed. */
+  /** Most likely first; as many as wanted, or all that are allowed. */
   readonly top: readonly { readonly tokenId: number; readonly logprob: number }[];
 }

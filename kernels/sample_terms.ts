@@ -1,5 +1,5 @@
 /**
- * Numbers of a row that the host works out, alike for the `sample` kernel and its reference.
+ * Values of a row that the host computes, equal for the `sample` kernel and its reference.
  *
  * @module
  */
@@ -7,9 +7,9 @@ import type { SampleRow, SamplingParams } from "./sample_row.ts";
 
 const { fround } = Math;
 
-/** Infinite logits, which overflow makes, count as this: their difference must not be NaN. */
+/** Replaces infinite logits (overflow), whose difference would be NaN. */
 export const LARGEST_FLOAT32 = 3.4028234663852886e38;
-/** Colder than this nothing changes: the largest logit has taken all. */
+/** Least temperature: below it the largest logit already has all the weight. */
 const LOWEST_TEMPERATURE = 1e-6;
 
 /** f32 factor from logits to the exponents of their weights. */
@@ -17,7 +17,7 @@ export function inverseTemperature(params: SamplingParams): number {
   return fround(1 / Math.max(params.temperature, LOWEST_TEMPERATURE));
 }
 
-/** f32 exponent that min-p asks of a token; -infinity where it asks nothing. */
+/** f32 exponent that min-p requires of a token; -infinity if off. */
 export function lowestExponent(params: SamplingParams): number {
   return fround(Math.log(params.minP));
 }

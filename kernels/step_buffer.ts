@@ -13,8 +13,8 @@ import {
 import { type PackedStep, type StepLimits, StepPlan } from "./step_plan.ts";
 
 /**
- * What `kv_write` and `paged_attention` need to know of a step, for all layers of one shape. All its memory is
- * allocated when it is made.
+ * A step's plan for `kv_write` and `paged_attention`, for all layers of one shape. All its memory is allocated when it
+ * is made.
  */
 export class StepBuffer {
   readonly shape: AttentionShape;

@@ -1,5 +1,5 @@
 /**
- * A packed step as the kernels see it: one array of words, worked out on the host once for all layers.
+ * The kernels' plan of a packed step: one array of words, computed on the host once for all layers.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { AttentionShape, AttentionTiling } from "./attention_shape.ts";
 export interface PackedStep {
   readonly sequences: { readonly length: number };
   readonly numTokens: number;
-  /** i32 `[numTokens]`: place of each token in its own sequence. */
+  /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
   /** i32 `[sequences + 1]`. */
   readonly queryStarts: Int32Array;
@@ -34,10 +34,10 @@ const ITEM_WORDS = 8;
 const NO_SLOT = 0xffffffff;
 
 /**
- * Lays out a step and cuts its attention into items, one workgroup per item and KV head.
+ * Lays out a step and divides its attention into items, one workgroup per item and KV head.
  *
- * Sequences with few queries become decode items, others prefill items. Where there are too few decode items to keep the
- * device busy, long ones are split by keys, and reduce items join what the splits found out.
+ * Sequences with few queries become decode items, others prefill items. Where there are too few decode items to keep
+ * the device busy, long ones are split by keys, and reduce items combine their partial results.
  */
 export class StepPlan {
   /** The first `length` are valid: header, positions, slots, block tables, items. */
@@ -130,7 +130,7 @@ export class StepPlan {
     for (let s = 0; s < step.sequences.length; s++) {
       if (this.#isDecode(step, s)) continue;
       const numRows = this.#rowsOf(step, s);
-      // The last rows see the most keys: begun first, they do not keep the device waiting.
+      // The last rows see the most keys: started first, they do not finish last.
       for (let tile = Math.ceil(numRows / prefillRows) - 1; tile >= 0; tile--) {
         const start = tile * prefillRows;
         const rows = Math.min(prefillRows, numRows - start);

@@ -11,7 +11,7 @@ import source from "./take_rows.wgsl" with { type: "text" };
 export interface TakeRowsParams {
   /** Bytes of a row, a multiple of 4. */
   readonly rowBytes: number;
-  /** Rows of the table; a number beyond them is that of the last. */
+  /** Rows of the table; larger numbers read the last. */
   readonly tableRows: number;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What the thread that runs a kernel and those that help it tell each other: words of 32 bits in shared memory.
+ * The control words, 32 bits in shared memory, between the thread that runs a kernel and its helpers.
  *
  * @module
  */
@@ -36,18 +36,18 @@ export const KERNELS = ["pagedAttention", "packedAttention"] as const;
 
 export type KernelName = typeof KERNELS[number];
 
-/** What a helper is started with. */
+/** The start message of a helper. */
 export interface ThreadStart {
   readonly control: SharedArrayBuffer;
   /** 1 for the first helper: its part of the scratch memory. */
   readonly thread: number;
-  /** Where memories come in, each before the first job on it. */
+  /** The port on which memories arrive, each before the first job on it. */
   readonly port: MessagePort;
-  /** Without a job for so long, it ends. */
+  /** It ends after this long without a job. */
   readonly idleMs: number;
 }
 
-/** A memory that jobs name by its number. */
+/** A memory and the id that jobs use for it. */
 export interface MemoryMessage {
   readonly id: number;
   readonly memory: WebAssembly.Memory;

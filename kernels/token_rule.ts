@@ -1,6 +1,5 @@
 /**
- * What Whisper's rules say of one row of logits: shared by the `token_rules` kernel, its CPU reference and those who
- * make the rules.
+ * Whisper's rules for one row of logits: shared by the `token_rules` kernel, its CPU reference and their callers.
  *
  * @module
  */
@@ -16,15 +15,17 @@ export interface TokenRule {
   readonly lastTimestamp: number;
 }
 
-/** How a model's vocabulary is divided. */
+/** The classes of a model's tokens. */
 export interface TokenRulesOptions {
   readonly vocabSize: number;
   readonly endToken: number;
-  /** From this token on, all are timestamps. */
+  /** The first timestamp token; all after it are timestamps. */
   readonly timestampsStart: number;
   /** Bit `t % 32` of word `t >> 5` set: token `t` is plain text that may be chosen. u32 `[ceil(vocabSize / 32)]`. */
   readonly plainTokens: Uint32Array<ArrayBuffer>;
 }
 
-/** What a forbidden token's logit becomes, by the logits' type: sums and temperatures leave it finite or nothing. */
+/**
+ * The logit of a forbidden token, by the logits' type: it stays finite, or becomes -infinity, when added to or divided.
+ */
 export const LOWEST_LOGIT = { f32: -3.4028234e38, f16: -65504 } as const;

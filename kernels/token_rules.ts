@@ -1,5 +1,5 @@
 /**
- * Whisper's rules on timestamps and text, applied to logits where they lie on the device.
+ * Whisper's rules on timestamps and text, applied to logits on the device.
  *
  * @see `ApplyTimestampRules` in openai/whisper's `decoding.py`
  * @module
@@ -50,8 +50,8 @@ export class TokenRules {
   }
 
   /**
-   * Uploads the rules of rows, and appends the work that applies them: one dispatch.
-   * Submit it before the next call, whose upload takes the place of this one's.
+   * Uploads the rules of rows, and appends the work that applies them: one dispatch. Submit it before the next call,
+   * whose upload overwrites this one's.
    *
    * @param rules of each row; one without is left as it is.
    * @param logits elem `[rows, vocabSize]`, changed in place.

@@ -1,11 +1,11 @@
 /**
- * Rotates a step's queries and keys by position, and puts its keys and values into the cache.
+ * Rotates a step's queries and keys by position, and writes its keys and values into the cache.
  *
  * With `x` a head at position `p`, and `x'` its element that turns with `x[i]`:
  *
  * `y[i] = x[i] * cos[p, a(i)] ∓ x'[i] * sin[p, a(i)]`, minus for the first of the two
  *
- * Queries are rotated where they lie. Keys too, and then scattered into their tile; values are copied.
+ * Queries and keys are rotated in place; keys are then scattered into their tile, values are copied.
  */
 import { Site, Step, TILE, tileOffset, wordAt } from "./layout";
 

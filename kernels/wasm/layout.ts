@@ -1,9 +1,9 @@
 /**
- * What the host writes into linear memory for the kernels to read: words of 32 bits, in this order. All addresses are
- * in bytes. `../attention_simd_memory.ts` is the other side.
+ * Structures that the host writes into linear memory for the kernels: words of 32 bits, in this order. All addresses
+ * are in bytes. `../attention_simd_memory.ts` is the other side.
  */
 
-/** Keys that lie side by side in the cache: four vectors of four. */
+/** Keys stored side by side in the cache: four vectors of four. */
 export const TILE: u32 = 16;
 
 /** One attention layer; fixed once it is written. */
@@ -35,9 +35,9 @@ export class Site {
   /** f32 `[numTokens, heads * headSize]`. */
   out: usize;
 
-  /** Elements of a head that turn; 0 for none. */
+  /** Elements of a head that are rotated; 0 for none. */
   rotarySize: u32;
-  /** Whether neighbours turn together (1), or element `i` with `i + rotarySize / 2` (0). */
+  /** Whether neighbours are rotated together (1), or element `i` with `i + rotarySize / 2` (0). */
   isInterleaved: u32;
   /** f32 `[positions, rotarySize / 2]`. */
   cos: usize;
@@ -58,7 +58,7 @@ export class Site {
 export class Step {
   numSequences: u32;
   maxBlocksPerSequence: u32;
-  /** i32 `[numTokens]`: place of each token in its own sequence. */
+  /** i32 `[numTokens]`: position of each token in its own sequence. */
   positions: usize;
   /** i32 `[numSequences + 1]`. */
   queryStarts: usize;
@@ -89,7 +89,7 @@ export function wordAt(array: usize, index: u32): u32 {
 
 /**
  * Bytes from the beginning of either cache to the tile that holds token `position` of the sequence of `table`, of one
- * KV head. Keys and values have the same. Without divisions, which would cost as much as a tile of small heads.
+ * KV head. Keys and values have the same. Avoids divisions, which would cost as much as a tile of small heads.
  */
 export function tileOffset(site: Site, table: usize, kvHead: u32, position: u32): usize {
   const block = wordAt(table, position >> site.blockShift);

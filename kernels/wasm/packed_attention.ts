@@ -97,7 +97,7 @@ function setRows(
   }
 }
 
-/** Lays the keys of one head out sixteen side by side; what the last tile has too many stays as it was. */
+/** Copies the keys of one head into tiles of sixteen; unused entries of the last tile keep their old values. */
 function layTiles(site: PackedSite, firstKey: u32, numKeys: u32, kvHead: u32, tiles: usize): void {
   const headBytes = site.headSize * 4;
   const stride = <usize> site.kStride * 4;

@@ -1,6 +1,6 @@
 /**
- * What the host writes into linear memory for `packedAttention` to read: words of 32 bits, in this order. All addresses
- * are in bytes. `../packed_attention_memory.ts` is the other side.
+ * Structures that the host writes into linear memory for `packedAttention`: words of 32 bits, in this order. All
+ * addresses are in bytes. `../packed_attention_simd.ts` is the other side.
  */
 
 /** One attention layer. */

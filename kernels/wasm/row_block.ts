@@ -1,6 +1,7 @@
 /**
- * Attention of up to `ROWS` rows that see about the same keys of one KV head or several that lie side by side, `KEYS` keys at a time with a running softmax, after
- * FlashAttention. What is worked on stays in the processor's first cache; keys and values are read once for all rows.
+ * Attention of up to `ROWS` rows that see about the same keys of one KV head or several that lie side by side, `KEYS`
+ * keys at a time with a running softmax, after FlashAttention. The working set stays in the L1 cache; keys and values
+ * are read once for all rows.
  *
  * A row's result depends on its query and its keys alone, to the bit: neither on the rows beside it nor on the thread.
  */
@@ -41,7 +42,7 @@ export class RowBlock {
 /** u32 `[ROWS]`: the keys each row sees, from the first to before the last; neither decreases from row to row of a head. */
 const STARTS: usize = 64;
 const ENDS: usize = STARTS + ROWS * 4;
-/** Where each row's result goes. */
+/** Address of each row's result. */
 const OUTS: usize = ENDS + ROWS * 4;
 /** f32 `[ROWS]`: the largest exponent of two so far, and the sum of weights. */
 const LARGEST: usize = OUTS + ROWS * 4;
@@ -84,7 +85,7 @@ function endOf(block: RowBlock, row: u32): u32 {
   return load<u32>(changetype<usize>(block) + (<usize> row << 2), ENDS);
 }
 
-/** Takes row `place` of a head. @param sink where a logit lies that joins its sum; 0 for none. */
+/** Takes row `place` of a head. @param sink address of a logit that is added to its sum; 0 for none. */
 export function setRow(
   block: RowBlock,
   head: u32,
@@ -103,7 +104,7 @@ export function setRow(
   store<f32>(at, sink ? load<f32>(sink) * LOG2_E : -f32.MAX_VALUE, LARGEST);
   store<f32>(at, sink ? 1 : 0, TOTALS);
   fillHead(sumOf(block, row), block.headBytes);
-  // Those it is taken together with, and its place among them.
+  // The rows it is interleaved with, and its index among them.
   const sixth = place % 6;
   const left = block.numRows - (place - sixth);
   const count: u32 = left >= 6 ? 6 : sixth === left - 1 && left % 2 === 1 ? 1 : 2;
@@ -114,7 +115,7 @@ export function setRow(
   }
 }
 
-/** Says where a tile of the next keys lies. */
+/** Sets the address of a tile of the next keys. */
 export function setTile(block: RowBlock, tile: u32, keys: usize, values: usize): void {
   const at = changetype<usize>(block) + (<usize> tile << 2);
   store<u32>(at, <u32> keys, KEY_TILES);
@@ -209,7 +210,7 @@ function weigh(block: RowBlock, row: u32, base: u32): void {
 
 /**
  * Adds the weighted values. Rows are taken together for the keys that all of them see; what only some see is added row
- * by row, since a weight of 0 would not keep out a value that is no number.
+ * by row, since a weight of 0 does not cancel a NaN value.
  */
 function sum(block: RowBlock, base: u32, firstTile: u32, endTile: u32): void {
   for (let tile = firstTile; tile < endTile; tile++) {

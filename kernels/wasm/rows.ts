@@ -1,5 +1,6 @@
 /**
- * What attentions do with six rows, two, or one that share each load of a key or value. A row is a query of one head.
+ * Inner loops of attention over six, two or one rows that share each load of a key or value. A row is a query of one
+ * head.
  *
  * In products with keys a vector's lanes are keys, so that no lanes are ever summed; in the sum of values they are
  * elements of the head. A row's sums are added up in the same order however many rows are taken together.
@@ -245,7 +246,7 @@ export function fillHead(at: usize, headBytes: usize): void {
   for (const end = at + headBytes; at < end; at += 16) v128.store(at, zero);
 }
 
-/** Writes a head, times a factor, to another place or the same. */
+/** Writes a head, times a factor, to another address or the same. */
 export function scaleHead(from: usize, headBytes: usize, factor: f32, to: usize): void {
   const factors = f32x4.splat(factor);
   for (const end = from + headBytes; from < end; from += 16, to += 16) {

@@ -5,8 +5,11 @@
  * weights, and reads sizes and axes. Inputs are unknown until a run. So only those weights become inputs that its
  * WebGPU kernels read as they are, whether constant or not:
  *
- * | operator      | inputs                      | | ------------- | --------------------------- | | `MatMulNBits` |
- * `B`, `scales`, `zero_points` | | `MatMul`      | `B`                         | | `Gemm`        | `B` |
+ * | operator      | inputs                      |
+ * | ------------- | --------------------------- |
+ * | `MatMulNBits` | `B`, `scales`, `zero_points` |
+ * | `MatMul`      | `B`                         |
+ * | `Gemm`        | `B`                         |
  *
  * These stay constants: what any other operator reads too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`,
  * `Transpose`, `Cast` …), the scales of norms, biases, rotary tables, and small tensors: each input costs a few
