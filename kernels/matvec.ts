@@ -160,6 +160,7 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
     GROUPS: groups,
     OUTS: outs,
     ROWS: rows,
+    ROW_FOURS: Math.ceil(rows / 4),
     THREADS: threads,
     SUMS: threads * rows * (lanes > 1 ? outs : 1),
     UNITS_FIRST: tiling.unitsFirst ? 1 : 0,

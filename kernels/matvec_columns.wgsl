@@ -6,20 +6,19 @@
 override COLUMN_FOURS: u32;
 
 fn accumulate(first: u32, row0: u32, lane: u32) {
-  for (var q = 0u; q < OUTS / 4u; q++) {
-    let column = matrix_row(first, q * 4u) / 4u;
-    for (var at = lane; at < K_FOURS; at += LANES) {
+  for (var at = lane; at < K_FOURS; at += LANES) {
+    var of_outputs: array<vec4<f32>, MAX_OUTS>;
+    for (var q = 0u; q < OUTS / 4u; q++) {
+      let column = matrix_row(first, q * 4u) / 4u;
       let w0 = unpack(weights[at * 4u * COLUMN_FOURS + column]);
       let w1 = unpack(weights[(at * 4u + 1u) * COLUMN_FOURS + column]);
       let w2 = unpack(weights[(at * 4u + 2u) * COLUMN_FOURS + column]);
       let w3 = unpack(weights[(at * 4u + 3u) * COLUMN_FOURS + column]);
-      for (var r = 0u; r < ROWS; r++) {
-        let value = load_x(row0, r, at);
-        let sum = w0 * value.x + w1 * value.y + w2 * value.z + w3 * value.w;
-        for (var o = 0u; o < 4u; o++) {
-          acc[(q * 4u + o) * ROWS + r] += sum[o];
-        }
-      }
+      of_outputs[q * 4u] = vec4<f32>(w0.x, w1.x, w2.x, w3.x);
+      of_outputs[q * 4u + 1u] = vec4<f32>(w0.y, w1.y, w2.y, w3.y);
+      of_outputs[q * 4u + 2u] = vec4<f32>(w0.z, w1.z, w2.z, w3.z);
+      of_outputs[q * 4u + 3u] = vec4<f32>(w0.w, w1.w, w2.w, w3.w);
     }
+    add_products(&of_outputs, row0, at);
   }
 }

@@ -30,6 +30,8 @@ override ROWS: u32;
 override THREADS: u32;
 // Elements of `sums`.
 override SUMS: u32;
+// Fours of ROWS, the last of one or of four.
+override ROW_FOURS: u32;
 // Whether neighbouring threads take neighbouring units, rather than neighbouring elements along K.
 override UNITS_FIRST: bool;
 // 0 none, 1 root mean square, 2 mean and variance.
@@ -48,30 +50,73 @@ override SCALE: f32;
 // 0 for none.
 override SOFTCAP: f32;
 
-const MAX_ACC = 64u;
+const MAX_ACC = 16u;
+const MAX_OUTS = 8u;
 const MAX_ROWS = 8u;
 const GATHERERS = 8u;
 
 var<workgroup> sums: array<f32, SUMS>;
 var<workgroup> gathered: array<f32, GATHERERS * MAX_ROWS>;
-var<private> acc: array<f32, MAX_ACC>;
+// Four rows of a sum, four of the next …: [OUTS, ROW_FOURS].
+var<private> acc: array<vec4<f32>, MAX_ACC>;
 var<private> row_mean: array<f32, MAX_ROWS>;
 var<private> row_scale: array<f32, MAX_ROWS>;
 
+// What a norm does at the same place of all rows.
+struct Affine {
+  factor: vec4<f32>,
+  offset: vec4<f32>,
+}
+
+fn load_affine(at: u32) -> Affine {
+  var affine = Affine(vec4<f32>(1.0), vec4<f32>());
+  if (NORM != 0u) {
+    affine.factor = unpack(gamma[at]);
+  }
+  if (HAS_BETA) {
+    affine.offset = unpack(beta[at]);
+  }
+  return affine;
+}
+
 // A four of a row as the product takes it; a root mean square is left to the end.
-fn load_x(row0: u32, r: u32, at: u32) -> vec4<f32> {
+fn load_x(row0: u32, r: u32, at: u32, affine: Affine) -> vec4<f32> {
   let value = unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]);
   if (NORM == 0u) {
     return value;
   }
   if (NORM == 1u) {
-    return value * unpack(gamma[at]);
+    return value * affine.factor;
   }
-  let normed = (value - row_mean[r]) * row_scale[r] * unpack(gamma[at]);
-  if (HAS_BETA) {
-    return normed + unpack(beta[at]);
+  return (value - row_mean[r]) * row_scale[r] * affine.factor + affine.offset;
+}
+
+// Adds the products of a four of each row with those of the outputs' rows of the matrix.
+fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32, at: u32) {
+  let affine = load_affine(at);
+  if (ROWS == 1u) {
+    let value = load_x(row0, 0u, at, affine);
+    for (var o = 0u; o < OUTS; o++) {
+      acc[o].x += dot((*of_outputs)[o], value);
+    }
+    return;
   }
-  return normed;
+  // Rows are written out by four: what is indexed by a loop that a compiler leaves as it is lies in memory.
+  for (var four = 0u; four < ROW_FOURS; four++) {
+    let value0 = load_x(row0, four * 4u, at, affine);
+    let value1 = load_x(row0, four * 4u + 1u, at, affine);
+    let value2 = load_x(row0, four * 4u + 2u, at, affine);
+    let value3 = load_x(row0, four * 4u + 3u, at, affine);
+    for (var o = 0u; o < OUTS; o++) {
+      let weights = (*of_outputs)[o];
+      acc[o * ROW_FOURS + four] += vec4<f32>(
+        dot(weights, value0),
+        dot(weights, value1),
+        dot(weights, value2),
+        dot(weights, value3),
+      );
+    }
+  }
 }
 
 // Adds up what each thread has of each row in `sums`; the totals are in the first of each row's `gathered`.
@@ -179,8 +224,10 @@ fn write_sums(group_x: u32, row0: u32, thread: u32) {
     for (var o = 0u; o < outputs; o++) {
       if (first + o < N) {
         for (var r = 0u; r < ROWS; r++) {
-          let up = select(0u, (o + outputs) * ROWS + r, IS_GATED);
-          finish(first + o, row0 + r, vec2<f32>(scaled(r, acc[o * ROWS + r]), scaled(r, acc[up])));
+          let at = o * ROW_FOURS + r / 4u;
+          let up = select(0u, at + outputs * ROW_FOURS, IS_GATED);
+          let sums_of = vec2<f32>(acc[at][r % 4u], acc[up][r % 4u]);
+          finish(first + o, row0 + r, vec2<f32>(scaled(r, sums_of.x), scaled(r, sums_of.y)));
         }
       }
     }
@@ -188,7 +235,7 @@ fn write_sums(group_x: u32, row0: u32, thread: u32) {
   }
   workgroupBarrier();
   for (var i = 0u; i < OUTS * ROWS; i++) {
-    sums[i * THREADS + thread] = acc[i];
+    sums[i * THREADS + thread] = acc[i / ROWS * ROW_FOURS + i % ROWS / 4u][i % ROWS % 4u];
   }
   workgroupBarrier();
   for (var i = thread; i < GROUPS * outputs * ROWS; i += THREADS) {
@@ -229,8 +276,8 @@ fn matvec(
   let lane = select(thread % LANES, thread / GROUPS, UNITS_FIRST);
   let unit = select(thread / LANES, thread % GROUPS, UNITS_FIRST);
   measure_rows(row0, thread);
-  for (var i = 0u; i < OUTS * ROWS; i++) {
-    acc[i] = 0.0;
+  for (var i = 0u; i < OUTS * ROW_FOURS; i++) {
+    acc[i] = vec4<f32>();
   }
   accumulate((group.x * GROUPS + unit) * outputs_per_unit(), row0, lane);
   write_sums(group.x, row0, thread);

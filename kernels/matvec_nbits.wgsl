@@ -14,8 +14,6 @@ override HAS_ZERO_POINTS: bool;
 // Whether the last block goes beyond K.
 override IS_PADDED: bool;
 
-const MAX_OUTS = 8u;
-
 fn zero_point(row: u32, block: u32) -> f32 {
   if (!HAS_ZERO_POINTS) {
     return f32(1u << (BITS - 1u));
@@ -54,16 +52,11 @@ fn accumulate(first: u32, row0: u32, lane: u32) {
         if (IS_PADDED && at >= K_FOURS) {
           continue;
         }
-        var weights: array<vec4<f32>, MAX_OUTS>;
+        var of_outputs: array<vec4<f32>, MAX_OUTS>;
         for (var o = 0u; o < OUTS; o++) {
-          weights[o] = (four_levels(words[o][w], part) - zero[o]) * scale[o];
+          of_outputs[o] = (four_levels(words[o][w], part) - zero[o]) * scale[o];
         }
-        for (var r = 0u; r < ROWS; r++) {
-          let value = load_x(row0, r, at);
-          for (var o = 0u; o < OUTS; o++) {
-            acc[o * ROWS + r] += dot(weights[o], value);
-          }
-        }
+        add_products(&of_outputs, row0, at);
       }
     }
   }

@@ -50,7 +50,7 @@ export function chooseMatvecTiling(
     return { ...form, lanes: powerOfTwo(k / 4, 16), rowForms: HARDWARE_ROWS };
   }
   if (isFallbackAdapter) {
-    return { lanes: 1, groups: 8, outs: 4, unitsFirst: false, rowForms: SOFTWARE_ROWS };
+    return { lanes: 1, groups: 8, outs: 8, unitsFirst: false, rowForms: SOFTWARE_ROWS };
   }
   const perLoad = weights.kind === "nbits" ? 128 / weights.bits : 4;
   const lanes = powerOfTwo(k / perLoad, 32);
