@@ -17,8 +17,8 @@ export interface MatvecTiling {
   readonly rowForms: readonly number[];
 }
 
-/** Rows that the tensors of a matvec have room for at least: all that one is worth running for. */
-export const MAX_MATVEC_ROWS = 16;
+/** Rows that the tensors of a matvec have room for at least. */
+export const MAX_MATVEC_ROWS = 256;
 
 /** The form for a number of rows: the smallest that holds all, or the largest. */
 export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {

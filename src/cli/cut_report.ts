@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { MAX_MATVEC_ROWS } from "../../kernels/matvec_shape.ts";
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/encoder_cut.ts";
 import { storedBytes } from "../onnx/external_data.ts";
@@ -49,7 +48,7 @@ function describeCompiled(compiled: CompiledSegment): string {
     dispatches.length
   ) as [number, number];
   const picked = some === all ? "" : `, ${some} where not all rows are wanted`;
-  return `in steps of up to ${MAX_MATVEC_ROWS} rows ${all} dispatches${picked}`;
+  return `in steps of few rows ${all} dispatches${picked}`;
 }
 
 /** How a GPU runs a cut's segments in small steps. */

@@ -88,18 +88,21 @@ export class PagedDecoder implements Decoder {
   async calibrate(): Promise<void> {
     if (this.#compiled === undefined) return;
     const { limits } = this;
+    const { maxRows, numCompiled, refusal } = this.#compiled;
     const { mostRows, steps } = await findCrossover({
+      // No sequence has more blocks than tokens.
       most: Math.min(
-        ...[this.#compiled.maxRows, limits.maxSequences, limits.maxBatchTokens, limits.numBlocks],
+        ...[maxRows, limits.maxBatchTokens, limits.numBlocks],
+        limits.maxSequences * limits.contextLength,
       ),
       limit: (maxRows) => this.limitCompiledRows(maxRows),
-      run: async (numRows) => void await this.run(firstTokens(numRows)),
+      run: async (numRows) => void await this.run(firstTokens(numRows, limits)),
     });
     log.info("small steps run in Hearth's kernels, others in ONNX Runtime", {
-      segments: `${this.#compiled.numCompiled} of ${this.#parts.cut.segments.length}`,
-      rows: mostRows,
+      segments: `${numCompiled} of ${this.#parts.cut.segments.length}`,
+      rows: Math.min(mostRows, maxRows),
       ms: steps.map(({ rows, compiled, ort }) => `${rows}: ${compiled} against ${ort}`).join(", "),
-      ...this.#compiled.refusal === undefined ? {} : { reason: this.#compiled.refusal },
+      ...refusal === undefined ? {} : { reason: refusal },
     });
   }
 

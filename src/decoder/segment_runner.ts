@@ -40,8 +40,10 @@ export interface SegmentRunnerOptions<Cut extends PlannedCut> {
   readonly handsOut?: boolean;
 }
 
-/** Least rows that memory has room for where segments may be compiled: their kernels take rows in groups. */
-const MIN_ROWS = 16;
+/** Kernels of compiled segments take rows in groups of at most this many; memory has room for the last group. */
+const ROW_GROUP = 8;
+/** Most rows of a compiled step before anything was measured. */
+const UNMEASURED_ROWS = 16;
 /** Most run sizes whose output tensors are kept. */
 const MAX_KEPT_SIZES = 64;
 
@@ -60,7 +62,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
   constructor(options: SegmentRunnerOptions<Cut>) {
     const { backend, cut, most } = options;
     this.#options = options;
-    const room = { tokens: Math.max(most.tokens, MIN_ROWS), rows: Math.max(most.rows, MIN_ROWS) };
+    const room = { tokens: inGroups(most.tokens), rows: inGroups(most.rows) };
     this.#plan = planStorage(cut, (port) => bytesOf(port, room));
     this.#lastSegment = cut.segments.length - 1;
     this.#pieces = this.#plan.pieces.map((numBytes) => backend.allocate(numBytes));
@@ -84,7 +86,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
   }
 
   /** Has segments run compiled where they have `maxRows` rows at most; they are the runner's to dispose. */
-  useCompiled(compiled: CompiledSegments, maxRows = compiled.maxRows): void {
+  useCompiled(compiled: CompiledSegments, maxRows = UNMEASURED_ROWS): void {
     this.#compiled = compiled;
     this.#mostCompiledRows = Math.min(maxRows, compiled.maxRows);
   }
@@ -161,6 +163,10 @@ export class SegmentRunner<Cut extends PlannedCut> {
     }
     return output;
   }
+}
+
+function inGroups(numRows: number): number {
+  return Math.ceil(numRows / ROW_GROUP) * ROW_GROUP;
 }
 
 /** Dimensions of a tensor in a run of these sizes. */

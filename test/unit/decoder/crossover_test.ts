@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { findCrossover } from "../../../src/decoder/crossover.ts";
+import { findCrossover, firstTokens } from "../../../src/decoder/crossover.ts";
 
 /** Finds the crossover of steps that take as long as the two say; the clock is the test's. */
 async function find(
@@ -26,15 +26,34 @@ async function find(
   }
 }
 
-Deno.test("findCrossover() tries the largest step first, and leaves it at that where it is faster", async () => {
-  const { mostRows, limit, steps } = await find({ compiled: (rows) => rows, ort: () => 20 });
-  assert.deepEqual([mostRows, limit], [16, Infinity]);
-  assert.deepEqual(steps, [{ rows: 16, compiled: "16.0", ort: "20.0" }]);
+Deno.test("findCrossover() tries larger steps as far as they are as fast by proportion", async () => {
+  const { mostRows, limit, steps } = await find({
+    compiled: (rows) => rows,
+    ort: (rows) => 40 + rows / 2,
+    most: 256,
+  });
+  // 48 against 16 at 16 rows; 48 against 64, and not so much more.
+  assert.deepEqual(steps.map(({ rows }) => rows), [16, 48]);
+  assert.deepEqual(steps[0], { rows: 16, compiled: "16.0", ort: "48.0" });
+  assert.deepEqual([mostRows, limit], [64, 64]);
+  const always = await find({ compiled: (rows) => rows, ort: () => 1000, most: 256 });
+  assert.deepEqual(always.steps.map(({ rows }) => rows), [16]);
+  assert.equal(always.mostRows, 1000);
+});
+
+Deno.test("findCrossover() keeps the proportion where a larger step does not show it", async () => {
+  const { mostRows, steps } = await find({
+    compiled: (rows) => rows > 16 ? 100 : 10,
+    ort: () => 50,
+    most: 64,
+  });
+  assert.deepEqual(steps.map(({ rows }) => rows), [16, 64]);
+  assert.equal(mostRows, 80);
 });
 
 Deno.test("findCrossover() tries smaller steps as long as ONNX Runtime is faster", async () => {
   const { mostRows, limit } = await find({ compiled: (rows) => rows * rows, ort: () => 30 });
-  assert.deepEqual([mostRows, limit], [4, 4]);
+  assert.deepEqual([mostRows, limit], [7, 7]);
   const never = await find({ compiled: () => 9, ort: () => 3 });
   assert.deepEqual([never.mostRows, never.limit], [0, 0]);
   assert.deepEqual(never.steps.map(({ rows }) => rows), [16, 8, 4, 1]);
@@ -49,4 +68,14 @@ Deno.test("findCrossover() ends where it takes too long, with what it has not re
   const { mostRows, steps } = await find({ compiled: () => 900, ort: () => 800 });
   assert.deepEqual(steps.map(({ rows }) => rows), [16]);
   assert.equal(mostRows, 8);
+});
+
+Deno.test("firstTokens() divides tokens among sequences, each with blocks of its own", () => {
+  const { sequences, positions, queryStarts, kvLengths, blockTables, maxBlocksPerSequence } =
+    firstTokens(11, { maxSequences: 3, blockSize: 2 });
+  assert.equal(sequences.length, 3);
+  assert.deepEqual([...queryStarts], [0, 3, 7, 11]);
+  assert.deepEqual([...kvLengths], [3, 4, 4]);
+  assert.deepEqual([...positions], [0, 1, 2, 0, 1, 2, 3, 0, 1, 2, 3]);
+  assert.deepEqual([maxBlocksPerSequence, ...blockTables], [2, 0, 1, 2, 3, 4, 5]);
 });
