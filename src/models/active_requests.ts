@@ -8,21 +8,21 @@ import { log } from "../log.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { ErrorEvent } from "./task.ts";
 
-/** What is done for one request. */
+/** The work for one request. */
 export interface ActiveRequest {
   readonly requestId: string;
   /** For the log: `transcription`. */
   readonly what: string;
-  /** Hears of what goes wrong; nothing once the request is cancelled. */
+  /** Called with the request's error; never once it is cancelled. */
   readonly emit: (event: ErrorEvent) => unknown;
-  /** How much work it is, in any unit: small requests pass large ones that wait. */
+  /** Amount of work, in any unit: small requests overtake waiting large ones. */
   readonly work?: number | undefined;
-  /** Where the media of the request stand in it: what they are refused for begins with it. */
+  /** Path of the request's media: errors about them begin with it. */
   readonly param?: string | undefined;
   /**
-   * Does it. Throws the signal's reason, or what the client is to be told.
+   * Does the work. Throws the signal's reason, or the client's error.
    *
-   * @param slot the lowest number is 0; no two requests that are worked on have the same.
+   * @param slot from 0 on, unique among running requests.
    */
   readonly answer: (signal: AbortSignal, slot: number) => Promise<void>;
 }
@@ -32,19 +32,19 @@ export class ActiveRequests {
   readonly #semaphore: Semaphore | undefined;
 
   /**
-   * @param maxRunning most that are worked on at a time, the others wait; all are if absent.
-   * @param options.maxSmall requests of more work keep half of the slots at most.
+   * @param maxRunning most running at a time, the others wait; unlimited if absent.
+   * @param options.maxSmall requests of more work take at most half of the slots.
    */
   constructor(maxRunning?: number, options: { readonly maxSmall?: number } = {}) {
     this.#semaphore = maxRunning === undefined ? undefined : new Semaphore(maxRunning, options);
   }
 
-  /** How many are worked on or wait. */
+  /** How many run or wait. */
   get size(): number {
     return this.#active.size;
   }
 
-  /** How many are worked on, and how many wait. */
+  /** How many run, and how many wait. */
   get counts(): { readonly running: number; readonly waiting: number } {
     const waiting = this.#semaphore?.numWaiting ?? 0;
     return { running: this.#semaphore?.numAcquired ?? this.size, waiting };
@@ -65,7 +65,7 @@ export class ActiveRequests {
     for (const abort of this.#active.keys()) abort.abort();
   }
 
-  /** Waits until none is left. */
+  /** Waits until all have ended. */
   async settle(): Promise<void> {
     await Promise.all(this.#active.values());
   }
@@ -95,7 +95,7 @@ async function run(
   }
 }
 
-/** The same refusal, with the place of what cannot be read. */
+/** The same error, with the path of the media. */
 function nameMedia(error: HearthError, param: string | undefined): HearthError {
   if (param === undefined || error.kind !== "invalid_media") return error;
   return new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });

@@ -1,5 +1,5 @@
 /**
- * The inner side of a thread that is asked.
+ * The worker's side of `WorkerRpc`.
  *
  * @module
  */
@@ -7,15 +7,15 @@ import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError } from "../errors.ts";
 import type { WorkerFailure } from "./worker_pool.ts";
 
-/** An answer, and the memory that goes with it and is not copied. */
+/** An answer, and the memory transferred with it. */
 export interface ThreadAnswer<Answer> {
   readonly message: Answer;
   readonly transfer?: Transferable[];
 }
 
 /**
- * Answers each message to this thread with one message. What `answer` throws is told too: a `HearthError` as the fault
- * of what was asked, anything else as the thread's own.
+ * Answers each message to this thread with one message. Errors of `answer` are sent too: a `HearthError` as refusal of
+ * the request, any other as failure of the worker.
  */
 export function answerQuestions<Question, Answer>(
   answer: (question: Question) => Promise<ThreadAnswer<Answer>>,

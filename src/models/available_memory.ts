@@ -1,10 +1,10 @@
 /**
- * How much memory of the machine is left.
+ * The machine's available memory.
  *
  * @module
  */
 
-/** Bytes that are free or can be had: of the machine, or of the container where that has less; `undefined` where nobody tells. */
+/** Available bytes of the machine, or of the container if less; `undefined` if unknown. */
 export async function readAvailableBytes(): Promise<number | undefined> {
   const { available } = Deno.systemMemoryInfo();
   const machine = available > 0 ? available : Infinity;
@@ -12,7 +12,7 @@ export async function readAvailableBytes(): Promise<number | undefined> {
   return least === Infinity ? undefined : least;
 }
 
-/** Linux containers have a limit of their own (cgroup v2); caches count as used, and can be given back. */
+/** Linux containers have a limit of their own (cgroup v2); caches count as used, but can be reclaimed. */
 async function readContainerBytes(): Promise<number> {
   try {
     const folder = "/sys/fs/cgroup";
@@ -20,7 +20,7 @@ async function readContainerBytes(): Promise<number> {
     const used = Number(await Deno.readTextFile(`${folder}/memory.current`));
     const stat = await Deno.readTextFile(`${folder}/memory.stat`);
     const cache = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
-    // "max" is no number.
+    // "max" is not a number.
     return Number.isNaN(limit) ? Infinity : limit - used + cache;
   } catch {
     return Infinity;

@@ -1,5 +1,5 @@
 /**
- * An amount of something that is shared out, and those who wait for their part.
+ * A budget that is shared, and a queue of those who wait for a part.
  *
  * @module
  */
@@ -9,7 +9,7 @@ interface Waiting extends Waiter {
   readonly enter: () => void;
 }
 
-/** Whoever wants little passes those who want much, though not for ever. */
+/** Small requests overtake large ones, but not forever. */
 export class Budget {
   readonly #total: number;
   #left: number;
@@ -21,7 +21,7 @@ export class Budget {
     this.#left = total;
   }
 
-  /** Parts that are out. */
+  /** Parts in use. */
   get numTaken(): number {
     return this.#numTaken;
   }
@@ -70,7 +70,7 @@ export class Budget {
     }
   }
 
-  /** Room is kept for one that has been passed over too often. */
+  /** Room is reserved for one that was overtaken too often. */
   #takeNext(): Waiting | undefined {
     return this.#waiting.takeNext(({ size }) => size <= this.#left, { keepsRoom: true });
   }

@@ -1,5 +1,5 @@
 /**
- * Keeps what was used last, as much of it as a budget allows.
+ * A least-recently-used cache with a budget in bytes.
  *
  * @module
  */
@@ -8,11 +8,11 @@
 export class ByteBudgetCache<Value> {
   readonly #maxBytes: number;
   readonly #drop: (value: Value) => void;
-  /** The longest unused first. */
+  /** The least recently used first. */
   readonly #entries = new Map<string, { readonly value: Value; readonly numBytes: number }>();
   #numBytes = 0;
 
-  /** @param drop called with each value that leaves. */
+  /** @param drop called with each evicted value. */
   constructor(maxBytes: number, drop: (value: Value) => void = () => {}) {
     this.#maxBytes = maxBytes;
     this.#drop = drop;
@@ -32,7 +32,7 @@ export class ByteBudgetCache<Value> {
     return entry.value;
   }
 
-  /** Adds a value, in place of another of its key, at the cost of the longest unused. */
+  /** Adds or replaces a value, evicting the least recently used. */
   set(key: string, value: Value, numBytes: number): void {
     this.delete(key);
     this.#entries.set(key, { value, numBytes });

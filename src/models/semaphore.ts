@@ -4,15 +4,15 @@ interface Waiting extends Waiter {
   readonly enter: (permit: number) => void;
 }
 
-/** What a permit is wanted for. */
+/** How to acquire a permit. */
 export interface AcquireOptions {
-  /** In any unit: of those who wait, the smallest goes first, and the first who came among equals. */
+  /** Size of the work, in any unit: the smallest waiter goes first, the oldest among equals. */
   readonly size?: number | undefined;
 }
 
 /**
- * Limits how many do something at a time. Each permit has a number, 0 to `size` - 1. Small work passes large work that
- * waits, and where there are several permits, half of them are never for work above `maxSmall`.
+ * Limits how many do something at a time. Each permit has a number, 0 to `size` - 1. Small work overtakes waiting large
+ * work, and of several permits half are never given to work above `maxSmall`.
  */
 export class Semaphore {
   readonly #size: number;
@@ -53,7 +53,7 @@ export class Semaphore {
     }
   }
 
-  /** Hands a permit to one who waits. */
+  /** Gives a permit to a waiter. */
   release(permit: number): void {
     this.#free.push(permit);
     for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {

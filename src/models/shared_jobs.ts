@@ -1,5 +1,5 @@
 /**
- * Work that several may want at once: done once, and given up when nobody wants it any longer.
+ * Deduplicates concurrent work: done once, and cancelled when nobody waits for it any longer.
  *
  * @module
  */
@@ -11,12 +11,12 @@ interface Job<Result> {
   numWanting: number;
 }
 
-/** Jobs by what they are about. */
+/** Jobs by key. */
 export class SharedJobs<Result> {
   readonly #jobs = new Map<string, Job<Result>>();
 
   /**
-   * Waits for a job, which is begun unless it is under way.
+   * Waits for a job, starting it unless it is running.
    *
    * @param begin does the work; its signal is aborted when all who wanted the result have left.
    * @throws the signal's reason, or what the work throws.
@@ -33,7 +33,7 @@ export class SharedJobs<Result> {
       return await untilAborted(job.result, signal);
     } finally {
       if (--job.numWanting === 0) {
-        // Who comes now begins anew.
+        // A later caller starts a new job.
         this.#forget(key, job);
         job.abort.abort();
       }

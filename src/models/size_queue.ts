@@ -1,21 +1,21 @@
 /**
- * Those who wait, the smallest first.
+ * A queue by size, the smallest first.
  *
  * @module
  */
 
-/** How often one who waits is passed over by smaller ones that came later. */
+/** How often an entry may be overtaken by later, smaller ones. */
 const MAX_PASSED_OVER = 32;
 
-/** One who waits. */
+/** A queued entry. */
 export interface Waiter {
   /** Of what it wants to do, in any unit. */
   readonly size: number;
 }
 
 /**
- * A queue in which small ones pass large ones, though not for ever: one that has been passed over 32 times is next, and
- * then small ones may pass the others again.
+ * A queue in which small entries overtake large ones, but not forever: one that was overtaken 32 times is next, then
+ * small ones may overtake others again.
  */
 export class SizeQueue<Waiting extends Waiter> {
   readonly #waiting: Waiting[] = [];
@@ -29,7 +29,7 @@ export class SizeQueue<Waiting extends Waiter> {
     this.#waiting.push(waiter);
   }
 
-  /** Takes one out that does not want to wait any longer. */
+  /** Removes an entry that no longer waits. */
   remove(waiter: Waiting): void {
     const at = this.#waiting.indexOf(waiter);
     if (at >= 0) this.#waiting.splice(at, 1);
@@ -37,9 +37,9 @@ export class SizeQueue<Waiting extends Waiter> {
   }
 
   /**
-   * Takes out the one who is next among those who are able to begin.
+   * Takes the next entry among those that can begin.
    *
-   * @param options.keepsRoom nobody is next while one waits that has been passed over too often and is not able yet.
+   * @param options.keepsRoom returns none while one that was overtaken too often cannot begin yet.
    */
   takeNext(
     isAble: (waiter: Waiting) => boolean,
@@ -69,7 +69,7 @@ export class SizeQueue<Waiting extends Waiter> {
     return smallest;
   }
 
-  /** Those that came before `next` are passed over. */
+  /** Counts entries older than `next` as overtaken. */
   #count(next: Waiting): void {
     for (const each of this.#waiting) {
       if (each === next) return;

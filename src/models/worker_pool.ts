@@ -1,5 +1,5 @@
 /**
- * Worker threads that many ask, each doing one thing after the other.
+ * A pool of worker threads, each handling one request at a time.
  *
  * @module
  */
@@ -7,40 +7,40 @@ import { HearthError, type WireError } from "../errors.ts";
 import { Semaphore } from "./semaphore.ts";
 import type { WorkerRpc } from "./worker_rpc.ts";
 
-/** What a worker may answer whatever it is asked. */
+/** Answers that any worker may give. */
 export type WorkerFailure =
-  /** It is the fault of what was asked. */
+  /** The request was refused. */
   | { readonly type: "refused"; readonly error: WireError }
-  /** It is the worker's own. */
+  /** The worker failed. */
   | { readonly type: "failed"; readonly reason: string };
 
 type Rpc<Request, Response> = WorkerRpc<Request, Response | WorkerFailure>;
 
-/** What a pool is made of. */
+/** The options of a pool. */
 export interface WorkerPoolOptions<Request, Response> {
   /** Most workers. */
   readonly size: number;
-  /** Starts a worker, when the first request comes that none is there for. */
+  /** Starts a worker, when a request comes and all are busy. */
   readonly start: () => Promise<Rpc<Request, Response>> | Rpc<Request, Response>;
-  /** One that has started already; it is the pool's from then on. */
+  /** A worker that is already running; the pool owns it. */
   readonly first?: Rpc<Request, Response>;
-  /** Requests of more work keep half of the workers at most. */
+  /** Requests of more work take at most half of the workers. */
   readonly maxSmall?: number;
-  /** Whether to end a worker whose request is aborted: for work that nothing else stops half-way. */
+  /** Whether to terminate a worker whose request is aborted, for work that cannot be stopped otherwise. */
   readonly endsAborted?: boolean;
 }
 
-/** How to ask. */
+/** Options of a request. */
 export interface AskOptions {
-  /** Takes the request out of the queue. One whose turn has come is answered, unless the pool `endsAborted`. */
+  /** Removes the request from the queue. A running one is finished, unless the pool `endsAborted`. */
   readonly signal: AbortSignal;
-  /** Memory that goes to the worker and is not copied. */
+  /** Memory transferred to the worker. */
   readonly transfer?: Transferable[];
-  /** How much work it is, in any unit: small requests pass large ones that wait. */
+  /** Amount of work, in any unit: small requests overtake waiting large ones. */
   readonly work?: number | undefined;
 }
 
-/** The least work first, then who came first; a worker that dies or fails is replaced when the next request comes. */
+/** The least work first, then the oldest; a worker that dies or fails is replaced at the next request. */
 export class WorkerPool<Request, Response> {
   readonly #options: WorkerPoolOptions<Request, Response>;
   readonly #semaphore: Semaphore;
@@ -50,7 +50,7 @@ export class WorkerPool<Request, Response> {
     const { size, first, maxSmall = Infinity } = options;
     this.#options = options;
     this.#semaphore = new Semaphore(size, { maxSmall });
-    // A semaphore hands out its highest free permit first.
+    // The semaphore gives its highest free permit first.
     this.#workers = new Array(size).fill(undefined);
     this.#workers[size - 1] = first;
   }
@@ -62,7 +62,7 @@ export class WorkerPool<Request, Response> {
 
   /**
    * @throws {HearthError} when the worker refuses the request.
-   * @throws {Error} when it fails or dies of it.
+   * @throws {Error} when it fails or dies.
    * @throws the signal's reason.
    */
   async ask(request: Request, { signal, transfer, work }: AskOptions): Promise<Response> {
@@ -84,7 +84,7 @@ export class WorkerPool<Request, Response> {
     }
   }
 
-  /** Ends the workers; whoever waits for an answer gets an error. */
+  /** Ends the workers; pending requests fail. */
   close(): void {
     for (const permit of this.#workers.keys()) this.#end(permit);
   }

@@ -1,11 +1,11 @@
-/** Calls of a running worker, which answers each message with one message and is asked one thing at a time. */
+/** Calls to a running worker, one at a time; it answers each message with one message. */
 export class WorkerRpc<Request, Response> {
   readonly #worker: Worker;
   readonly #name: string;
   #answer = Promise.withResolvers<Response>();
   #failure: Error | undefined;
 
-  /** Owns `worker` from here on. @param name what it is called where it fails. */
+  /** Owns `worker` from here on. @param name its name in error messages. */
   constructor(worker: Worker, name: string) {
     this.#worker = worker;
     this.#name = name;
@@ -27,7 +27,7 @@ export class WorkerRpc<Request, Response> {
     return this.#answer.promise;
   }
 
-  /** Ends the worker; whoever waits for an answer gets an error. */
+  /** Ends the worker; a pending call fails. */
   end(): void {
     this.#worker.terminate();
     this.#fail(`The ${this.#name} was ended.`);
@@ -36,7 +36,7 @@ export class WorkerRpc<Request, Response> {
   #fail(reason: string): void {
     this.#failure = new Error(reason);
     this.#answer.reject(this.#failure);
-    // Nobody may be waiting.
+    // There may be no pending call.
     this.#answer.promise.catch(() => {});
   }
 }

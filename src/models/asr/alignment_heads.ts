@@ -1,5 +1,5 @@
 /**
- * Which heads of Whisper's decoder look at where in the sound a token is spoken.
+ * The heads of Whisper's decoder whose cross-attention aligns tokens with the audio.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import { StartupError } from "../../errors.ts";
 import type { Json } from "../../hub/model_folder.ts";
 
 /**
- * Reads `alignment_heads`, pairs of layer and head. Where there are none all heads of the upper half of the layers take
- * part, as in openai/whisper: the lower ones look around.
+ * Reads `alignment_heads`, pairs of layer and head. Without them all heads of the upper half of the layers are used, as
+ * in openai/whisper.
  *
  * @param files the folder's `config.json` and `generation_config.json`.
  * @throws {StartupError} when a pair names no head of the model.

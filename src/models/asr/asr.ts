@@ -16,17 +16,20 @@ import type { VoiceActivity } from "./voice_activity.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
-/** A minute of uncompressed speech, or several of it packed; longer recordings leave slots to shorter ones. */
+/**
+ * Longer recordings than this count as large and leave slots to others: a minute of uncompressed speech, several of
+ * compressed.
+ */
 const MAX_SMALL_BYTES = 2 * 2 ** 20;
 
-/** How long decoding holds the thread. */
+/** Longest time that decoding blocks the thread. */
 const MAX_TURN_MS = 10;
 
-/** What a speech model is made of. */
+/** The parts of a speech model. */
 export interface AsrModelOptions {
   /** Most recordings at a time. */
   readonly maxRecordings: number;
-  /** Makes the recogniser, which then is the model's. */
+  /** Creates the recogniser; the model owns it. */
   readonly openRecogniser: (metrics: SpeechMetrics) => Recogniser;
 }
 
@@ -52,7 +55,7 @@ export class AsrModel implements Model {
    * From now on passes over what is no speech.
    *
    * @param voiceActivity is the model's, unless this throws.
-   * @throws {StartupError} when it does not work at the sample rate of what is heard.
+   * @throws {StartupError} when it does not support the recogniser's sample rate.
    */
   async listenFor(voiceActivity: VoiceActivity): Promise<void> {
     await voiceActivity.requireRate(this.#recogniser.sampleRateHz);
@@ -100,7 +103,7 @@ export class AsrModel implements Model {
     const numSamples = await audio.scan(async (samples) => {
       await listener?.push(samples);
       if (performance.now() - turnMs > MAX_TURN_MS) {
-        // Others are heard while hours of sound are decoded.
+        // Yields, so that other requests run while hours of sound are decoded.
         await turns.next();
         turnMs = performance.now();
       }
@@ -131,7 +134,7 @@ export class AsrModel implements Model {
       completionTokens += window.numTokens;
       for (const segment of window.segments) emit({ type: "segment", segment });
     }
-    // Where nobody speaks there is nothing to tell a language from.
+    // Without speech there is no language to detect.
     begin(language === undefined || translates ? "" : LANGUAGES[language]!);
     this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
@@ -143,7 +146,7 @@ interface TranscribeOptions {
   readonly signal: AbortSignal;
 }
 
-/** Bytes of a file, or of what it unpacks to: FLAC packs hours of silence into a few kilobytes. */
+/** Bytes of a file, or of its samples if more: FLAC compresses hours of silence to a few kilobytes. */
 function workOf(file: Uint8Array): number {
   return Math.max(file.length, countFlacSamples(file) * Int16Array.BYTES_PER_ELEMENT);
 }

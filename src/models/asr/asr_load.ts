@@ -1,5 +1,5 @@
 /**
- * Opens speech models, with what tells speech from silence where the user wishes for it.
+ * Opens speech models, with voice activity detection if the user wants it.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export type LoadAsr = (context: OpenContext) => Promise<AsrModel>;
 /** @throws {StartupError} when the folder or the one of the voice activity model lacks a part. */
 export async function openAsr(context: OpenContext, load: LoadAsr): Promise<AsrModel> {
   const { vadFolder } = context;
-  // Before the larger one: what is wrong with it shows at once.
+  // Before the larger one, so that its errors appear at once.
   const voiceActivity = vadFolder === undefined ? undefined : await VoiceActivity.load(vadFolder);
   const model = await load(context);
   if (voiceActivity !== undefined) await model.listenFor(voiceActivity);

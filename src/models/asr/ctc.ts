@@ -1,20 +1,20 @@
 /**
- * Text out of a CTC model's logits: the likeliest token of each frame, repetitions of one token as one, blanks left out.
- * Each token keeps the frames it was heard in, so that words have times. Pure.
+ * Text out of a CTC model's logits: the likeliest token of each frame, repetitions of one token as one, blanks left
+ * out. Each token keeps its frames, so that words have times. Pure.
  *
  * @see A. Graves et al.: Connectionist Temporal Classification, 2006, section 3.2 (best path decoding)
  * @module
  */
 
-/** What the model's output classes are. */
+/** The model's output classes. */
 export interface CtcVocabulary {
-  /** The class that stands for no token. */
+  /** The blank. */
   readonly blank: number;
   /** By class; empty for special tokens, a space where a word ends or begins. */
   readonly texts: readonly string[];
 }
 
-/** A token and when it is heard. */
+/** A token and its frames. */
 export interface CtcToken {
   readonly id: number;
   readonly text: string;
@@ -29,14 +29,14 @@ export interface CtcToken {
 export interface Frames {
   /** f32 `[frames, width]`: the classes' logits, or what an encoder gives. */
   readonly rows: Float32Array;
-  /** Those of the frames that count. */
+  /** The range of frames to read. */
   readonly from: number;
   readonly to: number;
-  /** Where frame 0 of the rows is in the recording. */
+  /** Index in the recording of the rows' frame 0. */
   readonly firstFrame: number;
 }
 
-/** Reads frames in order, which may come in several pieces: a token that goes on in the next piece stays one. */
+/** Reads frames in order, which may come in several pieces: a token that continues in the next piece stays one. */
 export class CtcReader {
   readonly #vocabulary: CtcVocabulary;
   #last: { id: number; startFrame: number; endFrame: number; logprob: number } | undefined;
@@ -66,7 +66,7 @@ export class CtcReader {
     return ended;
   }
 
-  /** The token that is still open: what follows does not go on with it. */
+  /** Ends the open token. */
   end(): CtcToken[] {
     const last = this.#last;
     this.#last = undefined;
@@ -74,7 +74,7 @@ export class CtcReader {
   }
 }
 
-/** The greatest, and its natural logarithm among all as likelihoods. */
+/** The argmax and its log-probability. */
 export function likeliest(logits: Float32Array): { id: number; logprob: number } {
   let id = 0;
   for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[id]!) id = i;
@@ -85,9 +85,9 @@ export function likeliest(logits: Float32Array): { id: number; logprob: number }
 
 /** When to begin a new segment. */
 export interface SegmentRules {
-  /** Nothing is heard for at least so many frames. */
+  /** After a pause of at least this many frames. */
   readonly pauseFrames: number;
-  /** A word begins so late in the segment. */
+  /** At the first word after this many frames. */
   readonly maxFrames: number;
 }
 
@@ -111,7 +111,7 @@ export class CtcSegments {
     return complete;
   }
 
-  /** What is left, if there is text in it. */
+  /** The remaining segment, if it has text. */
   end(): CtcToken[][] {
     const tokens = this.#tokens;
     this.#tokens = [];
@@ -119,7 +119,7 @@ export class CtcSegments {
   }
 
   #isBreak(token: CtcToken): boolean {
-    // Marks between words are heard anywhere in a pause: it lasts from sound to sound.
+    // Word separators occur anywhere in a pause, so a pause is measured between sounds.
     if (token.text === " ") return false;
     const lastHeard = this.#tokens.findLast(({ text }) => text !== " ");
     if (lastHeard === undefined) return false;

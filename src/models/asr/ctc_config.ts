@@ -1,5 +1,5 @@
 /**
- * What reading a CTC model's output needs to know of its folder.
+ * The configuration for decoding a CTC model's output.
  *
  * @module
  */
@@ -24,7 +24,7 @@ export interface CtcFiles {
 /** Frames of the filter banks, 10 ms each, that wav2vec2-bert takes together. */
 const BERT_HOP_SAMPLES = 160;
 
-/** @throws {StartupError} when a file lacks something. */
+/** @throws {StartupError} when a value is missing. */
 export function readCtcConfig(files: CtcFiles): CtcConfig {
   return { vocabulary: readVocabulary(files), samplesPerFrame: readSamplesPerFrame(files) };
 }

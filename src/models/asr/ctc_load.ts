@@ -14,7 +14,7 @@ import { MAX_RECORDINGS } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
-/** @throws {StartupError} when the folder lacks a part, or its graph is no CTC model. */
+/** @throws {StartupError} when the folder lacks a part, or its graph is not a CTC model. */
 export async function loadCtc(context: OpenContext): Promise<AsrModel> {
   const { folder, engine } = context;
   const architectures = [folder.config["architectures"] ?? []].flat().map(String);
@@ -61,7 +61,7 @@ export async function loadCtc(context: OpenContext): Promise<AsrModel> {
   });
 }
 
-/** A first run finds out whether the graph is one, and compiles its kernels. */
+/** The first run checks the graph and compiles its kernels. */
 async function warmUp(
   run: (samples: Float32Array) => Promise<unknown>,
   { sampleRateHz }: TransformersSpeech,

@@ -1,5 +1,5 @@
 /**
- * When words are spoken, by the frames that a CTC model heard their tokens in. Pure.
+ * Word times from the frames of a CTC model's tokens. Pure.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export interface CtcReading {
   readonly hasSpaces: boolean;
 }
 
-/** The words of a segment: in order, apart, and within it. */
+/** The words of a segment: in order, not overlapping, within it. */
 export function wordsOfCtc(
   tokens: readonly CtcToken[],
   { frameSeconds, hasSpaces }: CtcReading,

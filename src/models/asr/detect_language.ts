@@ -1,5 +1,5 @@
 /**
- * Whether somebody speaks in a window, and in which language: what the model makes of the start token alone.
+ * Detects speech in a window and its language, from the model's logits after the start token.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import type { GenerationRequest } from "../../engine/scheduler.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 import type { WindowAttempts, WindowInput } from "./whisper_window.ts";
 
-/** Added to a logit, it leaves no other token a chance. */
+/** A bias that makes a token certain. */
 const FORCED = 1e6;
 
-/** Notes it in the window. @throws the signal's reason; what the step throws. */
+/** Records it in the window. @throws the signal's reason; what the step throws. */
 export async function detectLanguage(
   engine: EngineLoop,
   attempts: WindowAttempts,
@@ -39,7 +39,7 @@ export async function detectLanguage(
   };
   const { noSpeechToken, languages } = config;
   await Promise.all([
-    // Chosen among all: its probability is wanted, beside that of every other token.
+    // Sampled among all tokens: its probability among them is wanted.
     noSpeechToken !== undefined &&
     choose({ logitBias: new Map([[noSpeechToken, FORCED]]) }).then(({ logprob }) => {
       attempts.noSpeechProbability = Math.exp(logprob);

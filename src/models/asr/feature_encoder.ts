@@ -14,7 +14,7 @@ import type { GraphSession, Tensor, ValueInfo } from "../../onnx/ort.ts";
 import type { ModelProto } from "../../onnx/proto.ts";
 import { type FeatureCut, splitFeatures } from "../../onnx/split_features.ts";
 
-/** Turns features into what a decoder attends to. */
+/** Encodes features for a decoder. */
 export interface FeatureEncoder {
   /** Most inputs in one call. */
   readonly maxInputs: number;
@@ -35,13 +35,13 @@ export interface FeatureEncoderOptions {
   readonly files: FolderFiles;
   readonly input: string;
   readonly output: string;
-  /** Most inputs that are ever encoded together. */
+  /** Most inputs encoded together. */
   readonly maxInputs: number;
   /** Most inputs of a graph that is not cut, since its scores take memory. */
   readonly maxWholeInputs: number;
 }
 
-/** Beyond this many inputs a device gets no faster, and those that arrive later wait longer. */
+/** Larger batches are no faster per input, and make later inputs wait longer. */
 const MAX_INPUTS = 16;
 /** Memory for what crosses between segments, unless one input needs more. */
 const ACTIVATION_BYTES = 2 ** 28;
@@ -51,7 +51,7 @@ export async function openFeatureEncoder(
   model: ModelProto,
   options: FeatureEncoderOptions,
 ): Promise<FeatureEncoder> {
-  // Native code has products on all cores where our attention has one: whole took 0.9 CPU seconds, cut 2.5.
+  // ONNX Runtime's products use all cores, our attention one: the whole graph took 0.9 CPU seconds, the cut one 2.5.
   const isCut = options.backend.runtime !== "native";
   const cut = isCut ? splitFeatures(model, options.output) : undefined;
   if (cut !== undefined) {
@@ -65,7 +65,7 @@ export async function openFeatureEncoder(
   const { input, output, maxInputs, maxWholeInputs } = options;
   const session = await options.backend.openModel(model, options.files);
   return {
-    // One input is enough work for all cores; several took as long each, and that much more memory.
+    // One input keeps all cores busy; batches only take more memory.
     maxInputs: isCut ? Math.min(maxInputs, MAX_INPUTS, maxWholeInputs) : 1,
     inputs: session.inputs,
     encode: async (features) => (await session.run({ [input]: features }))[output]!,

@@ -1,9 +1,9 @@
 /**
- * Models that tell tokens by the frames they are heard in, with a CTC head (wav2vec2, HuBERT, WavLM, UniSpeech,
- * wav2vec2-bert, Parakeet) or a transducer, as recognisers.
+ * Models that assign tokens to frames, with a CTC head (wav2vec2, HuBERT, WavLM, UniSpeech, wav2vec2-bert, Parakeet) or
+ * a transducer, as recognisers.
  *
- * A long recording is heard in windows that overlap, and of each window the frames at its seams are left to its
- * neighbours, which hear more around them: the frames that are left make one sequence, as if it had been heard whole.
+ * A long recording is transcribed in overlapping windows. Frames near a seam are taken from the window with more
+ * context around them, and all frames form one sequence, as if the recording had been encoded whole.
  *
  * @see https://huggingface.co/blog/asr-chunking
  * @module
@@ -30,13 +30,13 @@ import { compressionRatioOf } from "./whisper_quality.ts";
 
 /** Reads the frames of one stretch of speech in order, which come in several pieces. */
 export interface FrameReader {
-  /** @returns the tokens that ended. @throws the signal's reason, where it takes its time. */
+  /** @returns the tokens that ended. @throws the signal's reason, if it is asynchronous. */
   push(frames: Frames, signal: AbortSignal): CtcToken[] | Promise<CtcToken[]>;
-  /** The token that is still open: what follows does not go on with it. */
+  /** Ends the open token. */
   end(): CtcToken[];
 }
 
-/** What it is made of; it owns the model. */
+/** Its parts; it owns the model. */
 export interface FrameRecogniserParts {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
@@ -52,14 +52,14 @@ export interface FrameRecogniserParts {
 }
 
 const WINDOW_SECONDS = 30;
-/** Of a window, at each seam. */
+/** Overlap of a window at each seam. */
 const MARGIN_SECONDS = 3;
-/** Too little sound for a frame is made up for with silence. */
+/** Shorter sound is padded with silence to one frame. */
 const SHORTEST_SECONDS = 0.1;
 const PAUSE_SECONDS = 0.5;
 const LONGEST_SEGMENT_SECONDS = 10;
 
-/** Hears windows that overlap, and makes one transcript of their frames. */
+/** Transcribes overlapping windows into one transcript. */
 export class FrameRecogniser implements Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
@@ -82,7 +82,7 @@ export class FrameRecogniser implements Recogniser {
     throw noTranslation("its architecture writes what is spoken");
   }
 
-  /** Tokens have the frames that they were heard in. */
+  /** Tokens have frames, so words have times. */
   requireWordTimes(): void {}
 
   async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
@@ -114,7 +114,7 @@ export class FrameRecogniser implements Recogniser {
     await this.#parts.dispose();
   }
 
-  /** Runs a window, and reads the frames of it that count. */
+  /** Runs a window, and reads the frames kept of it. */
   async #hear(window: Window, reader: FrameReader, recording: Recording): Promise<CtcToken[]> {
     const { audio, signal } = recording;
     const { samplesPerFrame, metrics, run } = this.#parts;
@@ -157,7 +157,7 @@ export class FrameRecogniser implements Recogniser {
 }
 
 interface Window extends SampleRange {
-  /** What is not left to the windows beside it. */
+  /** The frames kept of a window. */
   readonly keep: SampleRange;
 }
 
@@ -170,7 +170,7 @@ class Transcript {
   readonly #reading: TranscriptReading;
   readonly #segments: CtcSegments;
   #numSegments = 0;
-  /** Whether the next segment begins with a new word, whatever it begins with. */
+  /** Whether the next segment always begins a new word. */
   #isApart = true;
 
   constructor(reading: TranscriptReading) {
@@ -182,7 +182,7 @@ class Transcript {
     });
   }
 
-  /** @param options.isOver whether what follows is no part of the same speech. */
+  /** @param options.isOver whether the speech ends here. */
   push(tokens: readonly CtcToken[], { isOver }: { isOver: boolean }): TranscriptSegment[] {
     const complete = this.#segments.push(tokens);
     if (isOver) complete.push(...this.#segments.end());

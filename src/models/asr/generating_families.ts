@@ -1,5 +1,5 @@
 /**
- * What families of models that write text token by token differ in: Moonshine, Cohere's, Granite's and Voxtral.
+ * Families of speech models that generate text token by token: Moonshine, Cohere's, Granite's and Voxtral.
  *
  * @module
  */
@@ -14,33 +14,33 @@ import type { GenerateOptions, SpeechModelClass } from "./transformers_speech.ts
 export interface GeneratingFamily {
   readonly modelClass: SpeechModelClass;
   readonly languages: SpokenLanguages;
-  /** What is written where a request names no language; told from the sound if absent. */
+  /** Language where a request names none; detected from the audio if absent. */
   readonly defaultLanguage?: string | undefined;
-  /** What is heard in one piece. */
+  /** Longest piece transcribed at once. */
   readonly maxPieceSeconds: number;
-  /** Most tokens that a piece of so many seconds may have. */
+  /** Most tokens of a piece of this many seconds. */
   readonly maxTokensOf: (seconds: number) => number;
   readonly promptOf: (
     language: string | undefined,
   ) => Pick<GenerateOptions, "decoderPrompt" | "textPrompt">;
 }
 
-/** Reads a folder. @throws {StartupError} when it lacks something that the family needs. */
+/** Reads a folder. @throws {StartupError} when something that the family needs is missing. */
 export type DescribeFamily = (folder: ModelFolder) => Promise<GeneratingFamily>;
 
 const SEQ2SEQ = { modelClass: "AutoModelForSpeechSeq2Seq" } as const;
 const AUDIO_AND_TEXT = { modelClass: "AutoModelForAudioTextToText" } as const;
 
-/** What Moonshine's authors allow, so that a text that repeats itself ends. */
+/** Moonshine's own limit, so that repetitive text ends. */
 const MOONSHINE_TOKENS_PER_SECOND = 6.5;
 const MOONSHINE_POSITIONS = 194;
 const COHERE_PIECE_SECONDS = 35;
 const COHERE_POSITIONS = 1024;
-/** Nobody speaks faster; a text that repeats itself ends. */
+/** More than any speaker says, so that repetitive text ends. */
 const TOKENS_PER_SECOND = 10;
-/** What Voxtral's encoder has in one piece. */
+/** The length of Voxtral's encoder input. */
 const PIECE_SECONDS = 30;
-/** The question that Granite was taught to answer with a transcript. */
+/** The prompt that Granite was trained to answer with a transcript. */
 const GRANITE_QUESTION = "<|audio|>can you transcribe the speech into a written format?";
 const GRANITE_LANGUAGES = ["en", "fr", "de", "es", "pt", "ja"];
 const VOXTRAL_LANGUAGES = ["en", "es", "fr", "pt", "hi", "de", "nl", "it"];
@@ -63,7 +63,7 @@ export function describeMoonshine(folder: ModelFolder): Promise<GeneratingFamily
 }
 
 /**
- * Its decoder is told the language; where a request names none, English is meant.
+ * Its decoder is told the language; English if a request names none.
  *
  * @see https://huggingface.co/CohereLabs/cohere-transcribe-03-2026
  */
@@ -94,7 +94,7 @@ export async function describeCohere(folder: ModelFolder): Promise<GeneratingFam
   };
 }
 
-/** Punctuation and capitals, numbers as they are said, no times and no speakers. */
+/** With punctuation and capitals, numbers as spoken, without times and speakers. */
 function coherePrompt(language: string): string[] {
   return [
     "▁",
@@ -111,7 +111,7 @@ function coherePrompt(language: string): string[] {
 }
 
 /**
- * A language model that is asked for a transcript. It is not told the language.
+ * A language model prompted for a transcript. It is not told the language.
  *
  * @see https://huggingface.co/ibm-granite/granite-4.0-1b-speech
  */

@@ -1,5 +1,5 @@
 /**
- * From a folder of a model that writes text token by token, and gives no times, to one that transcribes.
+ * Opens a speech model that generates text without times.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { MAX_RECORDINGS } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
-/** @throws {StartupError} when the folder lacks a part, or a graph is not what the family has. */
+/** @throws {StartupError} when the folder lacks a part, or a graph does not fit the family. */
 export async function loadGenerating(
   context: OpenContext,
   family: GeneratingFamily,
@@ -45,7 +45,7 @@ export async function loadGenerating(
   });
 }
 
-/** Two tokens of silence find out whether the graphs belong together, and compile their kernels. */
+/** Two tokens for silence check that the graphs fit together, and compile their kernels. */
 async function warmUp(
   speech: TransformersSpeech,
   { path }: ModelFolder,

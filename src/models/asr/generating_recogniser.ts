@@ -1,6 +1,5 @@
 /**
- * Models that write the text of a piece of sound token by token and give no times (Moonshine, Cohere's) as
- * recognisers: a segment is what is heard in a piece.
+ * Models that generate text without times (Moonshine, Cohere's) as recognisers: one segment per piece of sound.
  *
  * @module
  */
@@ -23,17 +22,17 @@ import {
 } from "./spoken_languages.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
-/** What a model writes of a piece. */
+/** A model's transcript of a piece. */
 export interface HeardPiece {
   readonly text: string;
-  /** Those chosen, without the prompt and the end. */
+  /** Generated tokens, without the prompt and the end. */
   readonly tokens: readonly number[];
   readonly numPromptTokens: number;
   /** Natural logarithm, the mean over the tokens and the end. */
   readonly meanLogprob: number;
 }
 
-/** How a piece is to be written down. */
+/** How to transcribe a piece. */
 export interface HearOptions {
   readonly language: string | undefined;
   readonly temperature: number;
@@ -42,12 +41,12 @@ export interface HearOptions {
   readonly signal: AbortSignal;
 }
 
-/** What it is made of; it owns the model. */
+/** Its parts; it owns the model. */
 export interface GeneratingParts {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
   readonly languages: SpokenLanguages;
-  /** What is written where a request names no language; told from the sound if absent. */
+  /** Language where a request names none; detected from the audio if absent. */
   readonly defaultLanguage?: string | undefined;
   readonly maxRecordings: number;
   readonly maxPieceSeconds: number;
@@ -120,7 +119,7 @@ export class GeneratingRecogniser implements Recogniser {
     await this.#parts.dispose();
   }
 
-  /** What is spoken, where that is known, else all of the recording, cut where it is quiet. */
+  /** The speech regions if known, else the whole recording cut at quiet points. */
   async *#pieces(
     { audio, numSamples, speech }: Recording,
   ): AsyncGenerator<SampleRange & { readonly samples: Float32Array }> {

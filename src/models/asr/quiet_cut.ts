@@ -1,11 +1,11 @@
 /**
- * Where to cut a long recording for models that hear one piece at a time and give no times: in the quietest tenth of a
- * second near the end of what they take. Pure.
+ * Where to cut a long recording for models that take one piece at a time and give no times: in the quietest tenth of a
+ * second near a piece's end. Pure.
  *
  * @module
  */
 
-/** What a model takes. */
+/** A model's limits. */
 export interface QuietCutOptions {
   readonly sampleRateHz: number;
   /** Most samples of a piece. */
@@ -29,7 +29,7 @@ export function findQuietCut(
   const window = Math.round(WINDOW_SECONDS * sampleRateHz);
   const searched = Math.min(SEARCH_SECONDS * sampleRateHz, maxSamples / 2);
   let [quietest, least] = [maxSamples, Infinity];
-  // Of places that are alike the last: pieces are to be long.
+  // The last among equals, so that pieces are long.
   for (let start = maxSamples - window; start >= maxSamples - searched; start -= window) {
     let energy = 0;
     for (let i = start; i < start + window; i++) energy += samples[i]! ** 2;

@@ -1,5 +1,5 @@
 /**
- * What speech models differ in: how sound becomes text.
+ * The interface of speech recognisers.
  *
  * @module
  */
@@ -18,32 +18,32 @@ export interface SampleRange {
   readonly end: number;
 }
 
-/** A recording and what is asked of it. */
+/** A recording and its options. */
 export interface Recording {
   /** At the recogniser's sample rate. */
   readonly audio: AudioReader;
   /** All of the recording's samples, at least one. */
   readonly numSamples: number;
   /**
-   * Where somebody speaks, in order and apart, none longer than the recogniser's `maxSpeechSeconds`; unknown if absent.
-   * The rest is not listened to.
+   * Speech regions, in order, not overlapping, none longer than the recogniser's `maxSpeechSeconds`; unknown if absent.
+   * The rest is skipped.
    */
   readonly speech: readonly SampleRange[] | undefined;
-  /** A free place below `maxRecordings`. */
+  /** A free slot below `maxRecordings`. */
   readonly index: number;
-  /** One of the API's codes, which the model knows; told from the sound if absent. */
+  /** One of the API's codes, which the model knows; detected from the audio if absent. */
   readonly language: string | undefined;
-  /** Whether English is to be written, whatever is spoken. */
+  /** Whether to translate to English. */
   readonly translates: boolean;
   /** 0 takes the most likely tokens. */
   readonly temperature: number;
-  /** Whether segments are to come with the times of their words. */
+  /** Whether segments need word times. */
   readonly timesWords: boolean;
   /** Aborting it ends the work before the next step. */
   readonly signal: AbortSignal;
 }
 
-/** The refusal of a recogniser that cannot tell the times of words; `why` goes on "since …". */
+/** The refusal of a recogniser without word times; `why` follows "since …". */
 export function noWordTimes(why: string): HearthError {
   return new HearthError(
     "unsupported_by_model",
@@ -52,7 +52,7 @@ export function noWordTimes(why: string): HearthError {
   );
 }
 
-/** The refusal of a recogniser that cannot translate; `why` goes on "since …". */
+/** The refusal of a recogniser that cannot translate; `why` follows "since …". */
 export function noTranslation(why: string): HearthError {
   return new HearthError(
     "unsupported_by_model",
@@ -60,13 +60,13 @@ export function noTranslation(why: string): HearthError {
   );
 }
 
-/** What one window of a recording gave. */
+/** The result of one window of a recording. */
 export interface TranscribedWindow {
   /** The language's name: `english`; empty where that is not known. */
   readonly language: string;
   /** Tokens that the model was given. */
   readonly numPromptTokens: number;
-  /** Tokens that it chose. */
+  /** Tokens that it generated. */
   readonly numTokens: number;
   readonly segments: readonly TranscriptSegment[];
 }
@@ -77,16 +77,16 @@ export interface Recogniser {
   readonly sampleRateHz: number;
   /** Most recordings at a time. */
   readonly maxRecordings: number;
-  /** What is heard in one piece. */
+  /** Longest speech region that it takes. */
   readonly maxSpeechSeconds: number;
-  /** @throws {HearthError} `invalid_value`, saying which languages the model has, when this is none of them. */
+  /** @throws {HearthError} `invalid_value`, naming the model's languages, when this is not one of them. */
   requireLanguage(code: string): void;
-  /** @throws {HearthError} `unsupported_by_model`, saying why, when it cannot tell the times of words. */
+  /** @throws {HearthError} `unsupported_by_model`, saying why, when it has no word times. */
   requireWordTimes(): void;
-  /** @throws {HearthError} `unsupported_by_model`, saying why, when it cannot write English of other languages. */
+  /** @throws {HearthError} `unsupported_by_model`, saying why, when it cannot translate. */
   requireTranslation(): void;
-  /** Listens to a recording from its beginning to its end. @throws the signal's reason. */
+  /** Transcribes a whole recording. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
-  /** Waits for what is under way, and frees the model. */
+  /** Waits for running work, and frees the model. */
   dispose(): Promise<void>;
 }

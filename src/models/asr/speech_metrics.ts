@@ -1,5 +1,5 @@
 /**
- * What a speech model tells Prometheus.
+ * A speech model's Prometheus metrics.
  *
  * @module
  */
@@ -19,7 +19,7 @@ export class SpeechMetrics {
   readonly #stepSeconds: Histogram;
   readonly #recordingSeconds: Histogram;
 
-  /** @param requests how many are worked on, and how many wait. */
+  /** @param requests how many run, and how many wait. */
   constructor(requests: () => { running: number; waiting: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
@@ -46,24 +46,24 @@ export class SpeechMetrics {
     metrics.gauge("hearth_sequences_waiting", "Recordings that wait.", () => requests().waiting);
   }
 
-  /** Takes in an engine's figures: those of tokens and steps are its, those of requests are recordings. */
+  /** Adds an engine's metrics of tokens and steps; its requests are recordings here. */
   adopt({ registry }: EngineMetrics): void {
     adoptMetrics(this.registry, registry, ["hearth_sequences_running", "hearth_sequences_waiting"]);
   }
 
-  /** Takes note of windows that were encoded together. */
+  /** Records windows that were encoded together. */
   observeEncoding(numWindows: number, durationMs: number): void {
     this.#windows.inc(numWindows);
     this.#encoderSeconds.observe(durationMs / 1000);
   }
 
-  /** Takes note of a step that chose a token for each of `numRows` windows. */
+  /** Records a step that sampled a token for each of `numRows` windows. */
   observeStep(numRows: number, durationMs: number): void {
     this.#tokens.inc(numRows);
     this.#stepSeconds.observe(durationMs / 1000);
   }
 
-  /** Takes note of a recording that was transcribed. */
+  /** Records a transcribed recording. */
   observeRecording(audioSeconds: number, durationMs: number): void {
     this.#audioSeconds.inc(audioSeconds);
     this.#recordingSeconds.observe(durationMs / 1000);

@@ -1,13 +1,13 @@
 /**
- * Where somebody speaks, from how likely that is window after window, as Silero describes it: speech begins at a
- * threshold and ends when the likelihood stays below a lower one for a while. Pure.
+ * Speech regions from the speech probabilities of windows, by Silero's algorithm: speech begins at a threshold and ends
+ * when the likelihood stays below a lower one for a while. Pure.
  *
  * @see https://github.com/snakers4/silero-vad
  * @module
  */
 import type { SampleRange } from "./recogniser.ts";
 
-/** What counts as speech. Silero's own values are 250 ms, 100 ms and 30 ms; transcripts want more around the words. */
+/** Thresholds. Silero's own values are 250 ms, 100 ms and 30 ms; transcription needs more context around the words. */
 const DEFAULTS = {
   threshold: 0.5,
   endThreshold: 0.35,
@@ -19,9 +19,9 @@ const DEFAULTS = {
 /** How regions are found. */
 export interface SpeechRegionOptions {
   readonly sampleRateHz: number;
-  /** Of one likelihood. */
+  /** Samples per probability. */
   readonly windowSamples: number;
-  /** Of the recording. */
+  /** Samples of the recording. */
   readonly numSamples: number;
   /** Longest region, padding included. */
   readonly maxSpeechSeconds: number;
@@ -29,9 +29,9 @@ export interface SpeechRegionOptions {
   readonly threshold?: number;
   /** Speech goes on through windows that are at least as likely. */
   readonly endThreshold?: number;
-  /** What is not longer is no speech. */
+  /** Shorter regions are not speech. */
   readonly minSpeechSeconds?: number;
-  /** What is shorter is a pause within speech. */
+  /** Shorter silence is a pause within speech. */
   readonly minSilenceSeconds?: number;
   /** Added at both ends, as far as there is room. */
   readonly paddingSeconds?: number;
@@ -65,7 +65,7 @@ export function findSpeechRegions(
 
 type Settings = Required<SpeechRegionOptions>;
 
-/** Runs of windows, from the first that is likely to the first after which nothing is for long enough. */
+/** Runs of windows, from the first likely one to the first that is followed by long enough silence. */
 function findRuns(
   likelihoods: ArrayLike<number>,
   { threshold, endThreshold, minSilenceSeconds, sampleRateHz, windowSamples }: Settings,
@@ -81,7 +81,7 @@ function findRuns(
       quietFrom = undefined;
     } else if (start !== undefined && (quietFrom !== undefined || likelihood < endThreshold)) {
       quietFrom ??= window;
-      // Between the thresholds silence goes on, but does not come to its end.
+      // Between the thresholds silence continues, but does not end speech.
       if (likelihood >= endThreshold || window + 1 - quietFrom < minSilence) continue;
       runs.push({ start, end: quietFrom });
       start = quietFrom = undefined;
@@ -96,7 +96,7 @@ interface CutOptions extends Settings {
   readonly maxSamples: number;
 }
 
-/** Cuts a region in the longest pause it has within reach; without one, where speech is least likely. */
+/** Cuts a region in the longest pause within the maximum length; without one, where speech is least likely. */
 function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
   const { likelihoods, maxSamples, windowSamples, endThreshold, sampleRateHz } = options;
   const parts: SampleRange[] = [];
@@ -109,7 +109,7 @@ function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
     let quietFrom: number | undefined;
     for (let window = first; window <= last; window++) {
       const likelihood = likelihoods[window]!;
-      // Half a region at least, or there is no end of cutting.
+      // At least half a region, so that cutting terminates.
       if (window >= (first + last) / 2 && likelihood < likelihoods[quietest]!) quietest = window;
       if (likelihood >= endThreshold) quietFrom = undefined;
       else {
@@ -127,7 +127,7 @@ function cutLong(region: SampleRange, options: CutOptions): SampleRange[] {
   return [...parts, { start, end: region.end }];
 }
 
-/** Where two regions are close, each gets half of what is between them. */
+/** Two close regions share the gap between them. */
 function pad(regions: readonly SampleRange[], padding: number, numSamples: number): SampleRange[] {
   return regions.map(({ start, end }, index) => {
     const before = regions[index - 1]?.end;

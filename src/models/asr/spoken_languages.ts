@@ -1,5 +1,5 @@
 /**
- * The languages that speech models write; of Whisper's own its configuration knows more.
+ * The languages of speech models; Whisper's own configuration has more.
  *
  * @module
  */
@@ -9,13 +9,13 @@ import { HearthError } from "../../errors.ts";
 import { hubIdOfSnapshot } from "../../hub/cache.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 
-/** Codes of the API; none where the folder does not tell. */
+/** Codes of the API; none if the folder does not name them. */
 export type SpokenLanguages = readonly string[];
 
-/** Languages that put no spaces between words, Whisper's among them that are not the API's. */
+/** Languages without spaces between words, including Whisper's codes that the API lacks. */
 export const UNSPACED_LANGUAGES: readonly string[] = ["ja", "lo", "my", "th", "yue", "zh"];
 
-/** What a model family writes unless its name says otherwise. */
+/** A model family's language unless its name says otherwise. */
 const BY_TYPE: Readonly<Record<string, string>> = { moonshine: "en" };
 
 /**
@@ -32,7 +32,7 @@ export function findLanguages({ path, config }: ModelFolder): SpokenLanguages {
   return found === undefined ? [] : [found];
 }
 
-/** @throws {HearthError} `invalid_value` naming the languages there are, when `code` is none of them. */
+/** @throws {HearthError} `invalid_value` naming the supported languages, when `code` is not one of them. */
 export function requireLanguage(languages: SpokenLanguages, code: string): void {
   if (languages.includes(code)) return;
   const known = languages.length > 0
@@ -45,7 +45,7 @@ export function requireLanguage(languages: SpokenLanguages, code: string): void 
   );
 }
 
-/** A language's name: `english`; empty where it is not known. */
+/** A language's name: `english`; empty if unknown. */
 export function languageName(code: string | undefined): string {
   return LANGUAGES[code ?? ""] ?? "";
 }

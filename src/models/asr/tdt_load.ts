@@ -32,21 +32,21 @@ const BLANK = "<blk>";
 const SAMPLE_RATE_HZ = 16_000;
 /** From one spectrum to the next, as NeMo's preprocessor makes them. */
 const HOP_SAMPLES = 160;
-/** Languages by the name of the model, whose files do not say. */
+/** Languages by the model's name, as its files do not name them. */
 const LANGUAGES: Readonly<Record<string, string>> = {
   "parakeet-tdt-0.6b-v2": "en",
   "parakeet-tdt-0.6b-v3":
     "bg cs da de el en es et fi fr hr hu it lt lv mt nl pl pt ro ru sk sl sv uk",
 };
 
-/** What the prediction network remembers. */
+/** The prediction network's state. */
 type JointState = readonly [Tensor, Tensor];
 
 /** @throws {StartupError} when the folder lacks a part, or a graph is not as these exports have it. */
 export async function loadTdt(context: OpenContext): Promise<AsrModel> {
   const { folder, graphs, backend, engine, onProgress } = context;
   const vocabulary = await readVocabulary(folder.path);
-  // Their operators are the CPU's, and what the joint network says decides what it is asked next.
+  // On the CPU: their operators need it, and each step depends on the one before.
   const preprocessor = await openOnCpu(PREPROCESSOR, context);
   const joint = await openJoint(context);
   const encoder = requirePorts(ENCODER, await openCompanion(ENCODER, context), folder.path);
@@ -94,7 +94,7 @@ export async function loadTdt(context: OpenContext): Promise<AsrModel> {
   });
 }
 
-/** Tokens by line, `▁the 5`: the mark is a space, and what is in angle brackets no text. */
+/** Tokens by line, `▁the 5`: the mark is a space, and tokens in angle brackets are not text. */
 async function readVocabulary(folder: string): Promise<CtcVocabulary> {
   const file = await Deno.readTextFile(join(folder, "vocab.txt")).catch(() => {
     throw new StartupError(`${folder} has no vocab.txt, which lists the model's tokens.`);

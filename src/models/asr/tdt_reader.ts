@@ -1,6 +1,6 @@
 /**
- * Text out of an encoder's frames by a token-and-duration transducer: at each frame a joint network, which knows the
- * tokens so far, says the next token or none, and how many frames to pass over. The likeliest of both is taken. Pure.
+ * Text out of an encoder's frames by a token-and-duration transducer: at each frame a joint network, given the tokens
+ * so far, predicts the next token or blank, and how many frames to skip. Both are decoded greedily. Pure.
  *
  * @see H. Xu et al.: Efficient Sequence Transduction by Jointly Predicting Tokens and Durations, 2023, algorithm 2
  * @module
@@ -8,34 +8,34 @@
 import { type CtcToken, type CtcVocabulary, type Frames, likeliest } from "./ctc.ts";
 import type { FrameReader } from "./frame_recogniser.ts";
 
-/** What the joint network says of a frame. */
+/** The joint network's output for a frame. */
 export interface JointOutput<State> {
   /** f32: of each token and the blank, then of each duration, which are 0, 1, 2 … frames. */
   readonly logits: Float32Array;
-  /** The predictor's, with the last token taken in. */
+  /** The predictor's state after the last token. */
   readonly state: State;
 }
 
-/** The prediction and joint networks. `State` is what they remember of the tokens before the last. */
+/** The prediction and joint networks. `State` covers the tokens before the last. */
 export interface Joint<State> {
   /** f32 elements of a frame. */
   readonly width: number;
-  /** What there is before any token; the last token is the blank then. */
+  /** The state before any token; the last token is then the blank. */
   begin(): State;
-  /** Takes in the last token, and looks at a frame. */
+  /** Runs both networks with the last token and a frame. */
   run(frame: Float32Array, lastToken: number, state: State): Promise<JointOutput<State>>;
 }
 
-/** As in NeMo: a network that finds no end of tokens in one frame is made to go on. */
+/** Most tokens per frame, as in NeMo. */
 const MAX_TOKENS_PER_FRAME = 10;
 
-/** Reads frames in order, which may come in several pieces: the predictor goes on where it was. */
+/** Reads frames in order, which may come in several pieces: the predictor's state is kept. */
 export class TdtReader<State> implements FrameReader {
   readonly #joint: Joint<State>;
   readonly #vocabulary: CtcVocabulary;
   #state: State;
   #lastToken: number;
-  /** The recording's frame to look at next. */
+  /** The recording's next frame to read. */
   #next = 0;
 
   constructor(joint: Joint<State>, vocabulary: CtcVocabulary) {
@@ -45,7 +45,7 @@ export class TdtReader<State> implements FrameReader {
     this.#lastToken = vocabulary.blank;
   }
 
-  /** @returns tokens, each from the frame where it was heard to the one that is looked at next. */
+  /** @returns tokens, each from its frame to the next one read. */
   async push(
     { rows, from, to, firstFrame }: Frames,
     signal: AbortSignal,
@@ -78,13 +78,13 @@ export class TdtReader<State> implements FrameReader {
     return tokens;
   }
 
-  /** No token is open: each has its length when it is heard. */
+  /** No token is ever open: each has its duration when it is emitted. */
   end(): CtcToken[] {
     return [];
   }
 }
 
-/** A token that was to pass over no frame lasts for the one that it was heard in. */
+/** A token of duration 0 gets its own frame. */
 function lengthen(tokens: CtcToken[], next: number): void {
   const last = tokens.at(-1);
   if (last === undefined || last.endFrame > last.startFrame) return;

@@ -1,11 +1,11 @@
 /**
- * Dynamic time warping of a text along time: each token takes a stretch of the frames, one after the other. Pure.
+ * Dynamic time warping of a text along time: each token takes consecutive frames, in order. Pure.
  *
  * @see H. Sakoe, S. Chiba: Dynamic Programming Algorithm Optimization for Spoken Word Recognition, 1978
  * @module
  */
 
-/** How tokens lie along frames. */
+/** Alignment scores of tokens and frames. */
 export interface Affinity {
   /** f32 `[numRows, numColumns]`, higher where a row belongs to a column. */
   readonly values: Float32Array;

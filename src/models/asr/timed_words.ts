@@ -1,5 +1,5 @@
 /**
- * When words are spoken, by where their tokens lie. Pure.
+ * Word times from the alignment of their tokens. Pure.
  *
  * @see `add_word_timestamps` in openai/whisper's `timing.py`
  * @module
@@ -13,29 +13,29 @@ export interface WordSegment {
   /** From the window's beginning. */
   readonly startSeconds: number;
   readonly endSeconds: number;
-  /** Place of its first token that is text among those of the window. */
+  /** Index of its first text token among those of the window. */
   readonly firstToken: number;
   readonly words: readonly WordGroup[];
 }
 
-/** Where a window's tokens are. */
+/** The alignment of a window's tokens. */
 export interface WindowAlignment {
-  /** f32 `[tokens + 1, places]`: how much each token, and the end after the last, belongs to each place. */
+  /** f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each position. */
   readonly values: Float32Array;
   /** At least one. */
   readonly numFrames: number;
   readonly frameSeconds: number;
 }
 
-/** Where a speaker may pause. */
+/** Punctuation at which a speaker may pause. */
 const PAUSE = /[\p{Po}\p{Pd}]["'\p{Pe}\p{Pf}]*\s*$/u;
-/** No word is usually longer. */
+/** Upper bound of the usual word duration. */
 const LONGEST_USUAL_SECONDS = 0.7;
 
 /**
  * Times the words of a window's segments, in seconds from its beginning.
  *
- * @returns the words of each segment: in order, apart, and within it.
+ * @returns the words of each segment: in order, not overlapping, within it.
  */
 export function timeWords(
   segments: readonly WordSegment[],
@@ -56,7 +56,7 @@ export function timeWords(
     return words.map(({ text }, position) => {
       const span = spans[index]![position]!;
       const [start, end] = [within(span.start), within(span.end)];
-      // A pause falls to one of the words beside it.
+      // A pause is assigned to one of the adjacent words.
       const isBefore = position === words.length - 1 || PAUSE.test(text);
       const isAfter = position === 0 || PAUSE.test(words[position - 1]!.text);
       return {
@@ -81,7 +81,7 @@ function beginsOf(
   { values, numFrames, frameSeconds }: WindowAlignment,
 ): number[] {
   const from = Math.min(Math.round(startSeconds / frameSeconds), numFrames - 1);
-  // The place behind the segment is for its end.
+  // The position after the segment is its end.
   const to = Math.min(Math.max(from, Math.round(endSeconds / frameSeconds)) + 1, numFrames);
   const numRows = words.reduce((sum, { numTokens }) => sum + numTokens, 1);
   const numColumns = to - from;

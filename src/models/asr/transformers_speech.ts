@@ -19,13 +19,13 @@ export interface LibraryTensor {
   tolist(): bigint[][];
 }
 
-/** What a feature extractor makes of sound: the model's inputs by name. */
+/** A feature extractor's output: the model's inputs by name. */
 export type LibraryInputs = Readonly<Record<string, unknown>>;
 
-/** Makes inputs of sound, and of a text where the model takes one. */
+/** Computes the inputs from sound, and from text if the model takes it. */
 type Prepare = (samples: Float32Array, textPrompt?: string) => Promise<LibraryInputs>;
 
-/** As much of transformers.js's classes as is used; their declarations want more than they need. */
+/** The used part of transformers.js's classes; their declarations require more. */
 interface LibraryModel {
   (inputs: LibraryInputs): Promise<Readonly<Record<string, LibraryTensor>>>;
   generate(options: Readonly<Record<string, unknown>>): Promise<LibraryTensor>;
@@ -38,18 +38,18 @@ interface LibraryTokenizer {
 
 const DEFAULT_RATE_HZ = 16_000;
 
-/** A model's class. That of audio and text takes a text with its sound. */
+/** A model's class. Audio-text models take a prompt with the audio. */
 export type SpeechModelClass =
   | "AutoModelForCTC"
   | "AutoModelForSpeechSeq2Seq"
   | "AutoModelForAudioTextToText";
 
-/** How a text is to be generated. */
+/** Generation options. */
 export interface GenerateOptions extends HearOptions {
   readonly maxTokens: number;
-  /** What the decoder of a sequence-to-sequence model begins with; its start token if absent. */
+  /** Decoder prompt of a sequence-to-sequence model; its start token if absent. */
   readonly decoderPrompt?: readonly number[] | undefined;
-  /** What a model of audio and text is told, with the place of the sound in it. */
+  /** Prompt of an audio-text model, with a placeholder for the audio. */
   readonly textPrompt?: string | undefined;
   readonly endTokens: readonly number[];
 }
@@ -79,7 +79,7 @@ export class TransformersSpeech {
     this.sampleRateHz = parts.sampleRateHz;
   }
 
-  /** @throws {StartupError} when the folder lacks a graph or a file, or one is not what the model's class takes. */
+  /** @throws {StartupError} when the folder lacks a graph or a file, or one does not fit the model's class. */
   static async open(
     { folder, graphs, backend, onProgress }: OpenContext,
     modelClass: SpeechModelClass,
@@ -124,7 +124,7 @@ export class TransformersSpeech {
     return { logits: logits!.to("float32").data, dims: logits!.dims };
   }
 
-  /** Sound to the text that the model writes. @throws the signal's reason. */
+  /** Sound to the generated text. @throws the signal's reason. */
   async generate(samples: Float32Array, options: GenerateOptions): Promise<HeardPiece> {
     const { temperature, signal, decoderPrompt, textPrompt } = options;
     const stop = new this.#library.InterruptableStoppingCriteria();
@@ -164,15 +164,15 @@ async function openProcessor(library: Transformers, name: string): Promise<Prepa
   return (samples, textPrompt = "") => processor(textPrompt, samples);
 }
 
-/** Hears each token from the generation, and how likely it was. */
+/** Receives each generated token with its log-probability. */
 class TokenListener {
   readonly tokens: number[] = [];
   numPromptTokens = 0;
-  /** Looks at the logits before a token is chosen from them. */
+  /** Reads the logits before a token is sampled. */
   readonly logits: unknown;
   readonly #options: GenerateOptions;
   #sumLogprobs = 0;
-  /** The end included. */
+  /** Including the end token. */
   #numChosen = 0;
   #row: Float32Array | undefined;
   #sinceMs = performance.now();

@@ -14,14 +14,14 @@ import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/mo
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
 
-/** What the graph takes at one sample rate. */
+/** The graph's sizes at one sample rate. */
 interface WindowSizes {
   readonly windowSamples: number;
   /** Samples of the window before that stand in front of each window. */
   readonly contextSamples: number;
 }
 
-/** Sizes of Silero's version 5, where `config.json` gives none. */
+/** Sizes of Silero's version 5, the default. */
 const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
   16_000: { windowSamples: 512, contextSamples: 64 },
   8_000: { windowSamples: 256, contextSamples: 32 },
@@ -29,7 +29,7 @@ const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
 const SILERO_STATE = [2, 1, 128];
 const INPUTS = ["input", "state", "sr"];
 const OUTPUTS = ["output", "stateN"];
-/** Windows after which messages get their turn: some 5 ms. */
+/** Windows between yields to other messages: some 5 ms. */
 const WINDOWS_PER_TURN = 16;
 
 /** Serves several recordings at a time. */
@@ -44,7 +44,7 @@ export class VoiceActivity {
     this.#folder = path;
   }
 
-  /** @throws {StartupError} when the folder is not there, or holds no such model. */
+  /** @throws {StartupError} when the folder is missing, or holds no such model. */
   static async load(path: string): Promise<VoiceActivity> {
     const folder = await openFolder(path).catch((error: Error) => {
       throw new StartupError(`--vad: ${error.message}`, { cause: error });
@@ -63,7 +63,7 @@ export class VoiceActivity {
   }
 
   /**
-   * Makes sure that the model works at a sample rate.
+   * Checks that the model supports a sample rate.
    *
    * @throws {StartupError} when it does not.
    */
@@ -81,7 +81,7 @@ export class VoiceActivity {
     }
   }
 
-  /** Begins with a recording. @throws {StartupError} when the model does not take the sample rate. */
+  /** Starts a recording. @throws {StartupError} when the model does not support the sample rate. */
   listen(sampleRateHz: number): VoiceListener {
     return new VoiceListener(this.#session, { sampleRateHz, ...this.#sizesAt(sampleRateHz) });
   }
@@ -114,13 +114,13 @@ interface ListenerOptions extends WindowSizes {
   readonly stateShape: readonly number[];
 }
 
-/** One recording on its way through the model. */
+/** The state of one recording. */
 class VoiceListener {
   readonly #session: GraphSession;
   readonly #options: ListenerOptions;
   readonly #rate: Tensor;
   readonly #likelihoods: number[] = [];
-  /** The context and as much of the next window as there is. */
+  /** The context and the next window's samples so far. */
   readonly #window: Float32Array;
   #state: Tensor;
   #filled: number;
@@ -137,7 +137,7 @@ class VoiceListener {
     this.#state = new Tensor("float32", new Float32Array(numElements), stateShape);
   }
 
-  /** Listens to the next samples. */
+  /** Processes the next samples. */
   async push(samples: Float32Array): Promise<void> {
     this.#numSamples += samples.length;
     for (let at = 0; at < samples.length;) {
@@ -149,7 +149,7 @@ class VoiceListener {
     }
   }
 
-  /** How likely somebody speaks, 0 to 1, in each window to the end of the recording, the last filled up with silence. */
+  /** Speech probability, 0 to 1, of each window to the end of the recording, the last padded with silence. */
   async likelihoods(): Promise<readonly number[]> {
     if (this.#filled > this.#options.contextSamples) {
       this.#window.fill(0, this.#filled);
@@ -158,7 +158,7 @@ class VoiceListener {
     return this.#likelihoods;
   }
 
-  /** Where somebody speaks, in pieces of at most so many seconds. */
+  /** Speech regions of at most this many seconds. */
   async speech(maxSpeechSeconds: number): Promise<SampleRange[]> {
     const { sampleRateHz, windowSamples } = this.#options;
     return findSpeechRegions(await this.likelihoods(), {

@@ -1,5 +1,5 @@
 /**
- * What Whisper's decoding needs to know of a model folder: its special tokens, languages and sizes.
+ * The configuration of Whisper's decoding: its special tokens, languages and sizes.
  *
  * @module
  */
@@ -12,11 +12,11 @@ export interface WhisperConfig {
   readonly vocabSize: number;
   readonly startToken: number;
   readonly endToken: number;
-  /** The token whose probability after the start says that nobody speaks, where the model has one. */
+  /** The token whose probability after the start is that of no speech, if the model has one. */
   readonly noSpeechToken: number | undefined;
   /** What follows the language; absent in models of one language, which have no such prompt. */
   readonly transcribeToken: number | undefined;
-  /** In its place where English is to be written, whatever is spoken; absent in models that were not taught to. */
+  /** Replaces it for translation to English; absent in models that cannot translate. */
   readonly translateToken: number | undefined;
   /** Token by Whisper's own code; empty in models of one language. */
   readonly languages: ReadonlyMap<string, number>;
@@ -24,19 +24,19 @@ export interface WhisperConfig {
   readonly timestampsStart: number;
   /** The last one that may open a window. */
   readonly lastFirstTimestamp: number;
-  /** Tokens that are never chosen although they are text. */
+  /** Suppressed text tokens. */
   readonly suppressedTokens: readonly number[];
   /** Most tokens of one window's text. */
   readonly maxTokens: number;
 }
 
-/** What timestamp tokens count in. */
+/** Seconds per timestamp token. */
 export const TIMESTAMP_SECONDS = 0.02;
 
-/** Whisper may open a window a second after its beginning at the latest. */
+/** Latest first timestamp of a window, in seconds. */
 const MAX_INITIAL_TIMESTAMP = 50;
 
-/** Whisper's codes where they are not those of the API. */
+/** Whisper's codes that differ from the API's. */
 const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl" };
 
 /**
@@ -44,7 +44,7 @@ const WHISPER_CODES: Readonly<Record<string, string>> = { fil: "tl" };
  *
  * @param files the folder's `config.json` and `generation_config.json`.
  * @param idOf a token's id by its text.
- * @throws {StartupError} when it is no Whisper model.
+ * @throws {StartupError} when it is not a Whisper model.
  */
 export function readWhisperConfig(
   { config, generationConfig }: { config: Json; generationConfig: Json },
@@ -78,7 +78,7 @@ export function readWhisperConfig(
     lastFirstTimestamp: timestampsStart +
       (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP),
     suppressedTokens: readTokens(generationConfig["suppress_tokens"] ?? config["suppress_tokens"]),
-    // Whisper's own half: the other is for the text of earlier windows.
+    // Half of the context, as in Whisper: the other half is for the text of earlier windows.
     maxTokens: Math.floor(size("max_target_positions") / 2),
   };
 }
@@ -106,7 +106,7 @@ export function languageTokenOf({ languages }: WhisperConfig, code: string): num
   );
 }
 
-/** What stands before a window's tokens. */
+/** The prompt of a window. */
 export function promptOf(
   { startToken, transcribeToken, translateToken }: WhisperConfig,
   { languageToken, translates = false }: {
@@ -132,7 +132,7 @@ export function languageNameOf({ languages }: WhisperConfig, token: number | und
   return own === undefined ? code : LANGUAGES[own]!;
 }
 
-/** Bit `t % 32` of word `t >> 5` set: token `t` is text that may be chosen. */
+/** Bit `t % 32` of word `t >> 5` set: token `t` is text that may be sampled. */
 export function plainTokensOf(config: WhisperConfig): Uint32Array<ArrayBuffer> {
   const bits = new Uint32Array(Math.ceil(config.vocabSize / 32));
   // Whisper's special tokens follow the end token.
@@ -141,7 +141,7 @@ export function plainTokensOf(config: WhisperConfig): Uint32Array<ArrayBuffer> {
   return bits;
 }
 
-/** Whether the model was taught a task; folders that list none have all of Whisper's. */
+/** Whether the model supports a task; folders that list none support all of Whisper's. */
 function hasTask({ task_to_id: tasks }: Json, name: string): boolean {
   return typeof tasks !== "object" || tasks === null || name in tasks;
 }

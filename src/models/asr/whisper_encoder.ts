@@ -17,7 +17,7 @@ const FEATURES = "input_features";
 export interface WhisperEncoderOptions extends CompanionContext {
   /** Most windows at a time. */
   readonly maxInputs: number;
-  /** Most windows that it takes in one piece where its graph is not cut. */
+  /** Most windows per call if its graph is not cut. */
   readonly maxWholeInputs: number;
 }
 

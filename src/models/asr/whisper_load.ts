@@ -23,7 +23,7 @@ import type { SpeechMetrics } from "./speech_metrics.ts";
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
-/** @throws {StartupError} when the folder is no Whisper model, or lacks a part. */
+/** @throws {StartupError} when the folder is not a Whisper model, or a part is missing. */
 export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
   const { folder, graphs, backend, engine, onProgress } = context;
   const { config: folderConfig, path } = folder;
@@ -44,7 +44,7 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
     maxInputs: maxRecordings,
     maxWholeInputs: maxWindows(folder, spec.frames),
   });
-  // Known once the decoder is open.
+  // Known when the decoder is open.
   const later: { speech?: SpeechKernels; metrics?: SpeechMetrics } = {};
   const sizeOf = (name: string, otherwise: number) => {
     const value = folderConfig[name];

@@ -1,5 +1,5 @@
 /**
- * How good an attempt at a window is, and whether a bolder one should follow. Pure.
+ * Quality of a window's decoding, and whether to retry at a higher temperature. Pure.
  *
  * @see A. Radford et al.: Robust Speech Recognition via Large-Scale Weak Supervision, 2022, section 4.5
  * @module
@@ -7,16 +7,16 @@
 import { Buffer } from "node:buffer";
 import { deflateSync } from "node:zlib";
 
-/** Text that compresses better than this repeats itself. */
+/** Compression ratio above which text is repetitive. */
 const MAX_COMPRESSION_RATIO = 2.4;
-/** Text that is less likely than this per token is guessed. */
+/** Mean log-probability below which a decoding is rejected. */
 const MIN_MEAN_LOGPROB = -1;
-/** Above it nobody speaks, unless the text is likely. */
+/** Probability of no speech above which a window is silent, unless the text is likely. */
 const MAX_NO_SPEECH_PROBABILITY = 0.6;
 const TEMPERATURE_STEP = 0.2;
 const HOTTEST = 1;
 
-/** What an attempt is judged by. */
+/** The quality measures of a decoding. */
 export interface AttemptFigures {
   /** Natural logarithm, the mean over the tokens and the end. */
   readonly meanLogprob: number;
@@ -24,7 +24,7 @@ export interface AttemptFigures {
   readonly noSpeechProbability: number;
 }
 
-/** The temperatures to try a window at, one after the other. */
+/** The temperatures to decode a window at, in order. */
 export function temperaturesFrom(first: number): number[] {
   const steps = Math.max(0, Math.floor((HOTTEST - first) / TEMPERATURE_STEP + 1e-6));
   return Array.from(
@@ -33,19 +33,19 @@ export function temperaturesFrom(first: number): number[] {
   );
 }
 
-/** Whether nobody speaks in the window. */
+/** Whether the window is silent. */
 export function isSilence({ noSpeechProbability, meanLogprob }: AttemptFigures): boolean {
   return noSpeechProbability > MAX_NO_SPEECH_PROBABILITY && meanLogprob < MIN_MEAN_LOGPROB;
 }
 
-/** Whether the attempt stands, or the next temperature is to be tried. */
+/** Whether to accept the decoding, or to try the next temperature. */
 export function isGoodEnough(figures: AttemptFigures): boolean {
   const { compressionRatio, meanLogprob } = figures;
   if (isSilence(figures)) return true;
   return compressionRatio <= MAX_COMPRESSION_RATIO && meanLogprob >= MIN_MEAN_LOGPROB;
 }
 
-/** Bytes of the text by bytes of it compressed. */
+/** Bytes of the text divided by its compressed bytes. */
 export function compressionRatioOf(text: string): number {
   const bytes = Buffer.from(text);
   return bytes.length / deflateSync(bytes).length;

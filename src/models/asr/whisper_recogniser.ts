@@ -20,7 +20,7 @@ export interface WhisperParts extends TranscriberDeps {
   /** Of the decoder. */
   readonly dtype: Dtype;
   readonly encoder: FeatureEncoder;
-  /** Whether it is known where the decoder looks. */
+  /** Whether the cross-attention weights are available. */
   readonly hasAlignment: boolean;
   /** Most recordings at a time. */
   readonly maxRecordings: number;
@@ -38,7 +38,7 @@ export class WhisperRecogniser implements Recogniser {
     this.dtype = dtype;
     this.sampleRateHz = spec.sampleRateHz;
     this.maxRecordings = maxRecordings;
-    // Speech begins and ends within frames, and is to fit into a window with both.
+    // Less two frames: speech may begin and end within a frame.
     this.maxSpeechSeconds = (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz;
     this.#parts = parts;
   }

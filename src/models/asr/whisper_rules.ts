@@ -10,13 +10,13 @@
 import type { TokenRule } from "../../../kernels/token_rule.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 
-/** The part of a configuration that the rules know. */
+/** The part of the configuration that the rules need. */
 export type RulesConfig = Pick<
   WhisperConfig,
   "vocabSize" | "timestampsStart" | "lastFirstTimestamp"
 >;
 
-/** What may follow the window's tokens so far, the prompt not among them. */
+/** What may follow the window's tokens so far, without the prompt. */
 export function ruleAfter(tokens: readonly number[], config: RulesConfig): TokenRule {
   const { timestampsStart, lastFirstTimestamp, vocabSize } = config;
   const lastTimestamp = vocabSize - 1;

@@ -17,7 +17,7 @@ export interface SequentialOptions {
   readonly windowFrames: number;
   readonly framesPerSecond: number;
   readonly timestampsStart: number;
-  /** Where somebody speaks, in order and apart, if that is known: windows begin and end there. */
+  /** Speech regions, in order, not overlapping, if known: windows begin and end there. */
   readonly speech?: readonly FrameRange[] | undefined;
 }
 
@@ -28,7 +28,7 @@ export interface FrameRange {
   readonly end: number;
 }
 
-/** What a window gave. */
+/** The result of a window. */
 export interface WindowResult extends AttemptFigures {
   /** Text and timestamps, without prompt and end. */
   readonly tokens: readonly number[];
@@ -46,12 +46,12 @@ export interface TimedTokens {
   readonly window: WindowResult;
 }
 
-/** What is left of a recording below this is too short for a word. */
+/** A shorter rest of a recording is too short for a word. */
 const SHORTEST_SECONDS = 0.1;
-/** After more silence than this, models lose the thread. */
+/** A window ends at a longer silence, which makes models hallucinate. */
 const LONGEST_SILENCE_SECONDS = 3;
 
-/** `next()` and `accept()` take turns. */
+/** Call `next()` and `accept()` alternately. */
 export class Sequential {
   readonly #options: SequentialOptions;
   #seekFrame = 0;
@@ -60,7 +60,7 @@ export class Sequential {
     this.#options = options;
   }
 
-  /** The next window: from its first frame to the end of what it is to hear; `undefined` when the recording is at its end. */
+  /** The next window: from its first frame to the end of its audio; `undefined` when the recording is at its end. */
   next(): FrameRange | undefined {
     const { numFrames, framesPerSecond, speech = [{ start: 0, end: numFrames }] } = this.#options;
     const range = speech.find(({ start, end }) => {
@@ -73,7 +73,7 @@ export class Sequential {
     return { start: this.#seekFrame, end: this.#findEnd(this.#seekFrame) };
   }
 
-  /** Takes what the window gave, and moves on. @returns its segments, those without text among them. */
+  /** Takes the window's result, and advances. @returns its segments, those without text among them. */
   accept(window: WindowResult): TimedTokens[] {
     const { numFrames, framesPerSecond, speech } = this.#options;
     const seekFrame = this.#seekFrame;
@@ -88,7 +88,7 @@ export class Sequential {
       : speech.some((range) => range.start < end && end < range.end);
     const { pieces, seenSeconds } = this.#cut(window.tokens, goesOn);
     const seenFrames = Math.round((seenSeconds ?? Infinity) * framesPerSecond);
-    // A model that puts its first words at no time at all must not hold the recording up.
+    // Always advances, even if the model places its first words at the window's start.
     this.#seekFrame += seenFrames > 0 ? Math.min(seenFrames, ownFrames) : ownFrames;
     const offsetSeconds = seekFrame / framesPerSecond;
     const ownSeconds = ownFrames / framesPerSecond;
@@ -105,8 +105,8 @@ export class Sequential {
   }
 
   /**
-   * A window ends with the last speech that it holds whole: what begins later, and would be cut, the next one has, and so
-   * has what follows a long silence. Speech that is too long for any window is cut.
+   * A window ends with the last speech region that it holds whole: a region that would be cut, or follows a long
+   * silence, goes to the next window. A region longer than a window is cut.
    */
   #findEnd(seekFrame: number): number {
     const { numFrames, windowFrames, framesPerSecond, speech } = this.#options;
@@ -126,7 +126,7 @@ export class Sequential {
    * Cuts tokens where two timestamps stand together.
    *
    * @param goesOn whether the recording does, after the window.
-   * @returns `seenSeconds` where text begins that has no end: it is left to the next window.
+   * @returns `seenSeconds` where text begins that has no end: the next window repeats it.
    */
   #cut(
     tokens: readonly number[],
@@ -139,7 +139,7 @@ export class Sequential {
     );
     const hasEnd = isTimestamp(tokens.length - 1) && !isTimestamp(tokens.length - 2);
     if (cuts.length === 0) {
-      // Whisper itself takes such text as it is, and a sentence is cut where the window is.
+      // Whisper itself keeps such text, which cuts a sentence at the window's end.
       const beginSeconds = isTimestamp(0) ? this.#secondsOf(tokens[0]!) : 0;
       if (goesOn && !hasEnd && tokens.length > 1 && beginSeconds > 0) {
         return { pieces: [], seenSeconds: beginSeconds };
@@ -156,7 +156,7 @@ export class Sequential {
     const { timestampsStart, speech } = this.#options;
     const first = tokens[0]!;
     const last = tokens.at(-1)!;
-    // Behind the speech there is silence, in which nothing can end.
+    // After the speech there is only silence.
     const latest = speech === undefined ? Infinity : ownSeconds;
     const start = first >= timestampsStart ? Math.min(this.#secondsOf(first), latest) : 0;
     const hasEnd = tokens.length > 1 && last >= timestampsStart;

@@ -21,7 +21,7 @@ import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequent
 import type { DecodedWindow } from "./whisper_window.ts";
 import { wordsOfPieces } from "./whisper_words.ts";
 
-/** What transcribing works with. */
+/** The parts used for transcription. */
 export interface TranscriberDeps {
   readonly spec: LogMelSpec;
   readonly config: WhisperConfig;
@@ -58,7 +58,7 @@ export async function* transcribe(
       languageToken,
       translates,
       temperatures: temperaturesFrom(temperature),
-      // The same recording gives the same text, whoever else is transcribed.
+      // The same recording gives the same text, regardless of other requests.
       seed: range.start,
       textOf,
       timedSeconds: timesWords ? (range.end - range.start) / framesPerSecond : undefined,
@@ -108,11 +108,11 @@ function makeSegment(
 /** Cuts a recording into the rows of the encoder's input. */
 class Sections {
   readonly numFrames: number;
-  /** Where somebody speaks, if that is known. */
+  /** Speech regions, if known. */
   readonly speech: readonly FrameRange[] | undefined;
   readonly #deps: TranscriberDeps;
   readonly #recording: Recording;
-  /** With the silence that is to follow the recording. */
+  /** Including the silence after the recording. */
   readonly #paddedSamples: number;
   readonly #isOneWindow: boolean;
 
@@ -131,12 +131,12 @@ class Sections {
     }));
   }
 
-  /** Learns how loud the whole recording is: its loudest place bounds the features of all its windows. */
+  /** Measures the loudness of the whole recording: its maximum bounds the features of all its windows. */
   async measure(): Promise<void> {
     const { spec, speech } = this.#deps;
     const { index, signal } = this.#recording;
     speech.forget(index);
-    // What a single window needs of it, its own features tell.
+    // A single window measures it itself.
     if (this.#isOneWindow) return;
     for (const { start, end } of this.speech ?? [{ start: 0, end: this.numFrames }]) {
       for (let frame = start; frame < end; frame += spec.frames) {
@@ -147,12 +147,12 @@ class Sections {
     }
   }
 
-  /** A window; past its end is silence, where it ends with what somebody said. */
+  /** A window; past its end is silence if it ends with a speech region. */
   async row({ start, end }: FrameRange): Promise<LogMelRow> {
     const { spec } = this.#deps;
     const { audio, index } = this.#recording;
     const { hopSamples } = spec;
-    // A window reaches back before its first frame, and what lies before the recording mirrors its beginning.
+    // A window needs samples before its first frame; before the recording they are mirrored.
     const marginFrames = Math.ceil(spec.fftSamples / 2 / hopSamples);
     const readFrame = Math.max(0, start - marginFrames);
     const readStart = readFrame * hopSamples;
@@ -164,7 +164,7 @@ class Sections {
         paddedSamples: this.speech === undefined ? this.#paddedSamples - readStart : whole,
       }),
       recording: index,
-      // Whisper has silence after a short recording, and nothing at all after a long one.
+      // Whisper pads a short recording with silence, and a long one not at all.
       contentFrames: this.#isOneWindow || this.speech !== undefined
         ? spec.frames
         : this.numFrames - start,

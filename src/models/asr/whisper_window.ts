@@ -1,5 +1,5 @@
 /**
- * One window on its way through the decoder: its attempts at rising temperatures until one is good enough. Pure.
+ * The decoding state of one window: attempts at rising temperatures until one is good enough. Pure.
  *
  * @module
  */
@@ -11,33 +11,33 @@ import { compressionRatioOf, isGoodEnough } from "./whisper_quality.ts";
 import { ruleAfter } from "./whisper_rules.ts";
 import type { WindowResult } from "./whisper_sequential.ts";
 
-/** What the encoder is given. */
+/** The encoder's input. */
 export interface WindowInput {
   readonly row: LogMelRow;
 }
 
-/** What is asked of a window. */
+/** The options of a window. */
 export interface WindowTask {
   readonly row: LogMelRow;
-  /** Told from the window itself if absent. */
+  /** Detected from the window itself if absent. */
   readonly languageToken: number | undefined;
-  /** Whether English is to be written, whatever is spoken. */
+  /** Whether to translate to English. */
   readonly translates?: boolean | undefined;
   /** To be tried in turn. */
   readonly temperatures: readonly number[];
   readonly seed: number;
-  /** Where the times of its tokens are asked for: how long its sound is. */
+  /** If token times are wanted: the length of its audio. */
   readonly timedSeconds?: number | undefined;
   /** The text of tokens, timestamps left out. */
   readonly textOf: (tokens: readonly number[]) => string;
 }
 
-/** What a window gave, with its language. */
+/** The result of a window, with its language. */
 export interface DecodedWindow extends WindowResult {
   readonly languageToken: number | undefined;
   /**
-   * Where asked for, f32 `[tokens + 1, places]`: how much each token, and the end after the last, belongs to each of the
-   * places that the encoder has for the window's sound.
+   * If wanted, f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each of
+   * the encoder's positions for the window's audio.
    */
   readonly alignment?: Float32Array | undefined;
 }
@@ -57,18 +57,18 @@ export class WindowAttempts {
     this.languageToken = task.languageToken;
   }
 
-  /** The tokens that the attempt begins with. */
+  /** The attempt's prompt. */
   get prompt(): readonly number[] {
     const { translates } = this.#task;
     return promptOf(this.#config, { languageToken: this.languageToken, translates });
   }
 
-  /** What the next token may be. */
+  /** The allowed next tokens. */
   get rule(): TokenRule {
     return ruleAfter(this.#tokens, this.#config);
   }
 
-  /** How the tokens of the attempt are chosen. */
+  /** The attempt's sampling parameters. */
   get sampling(): SamplingParams {
     const { temperatures, seed } = this.#task;
     const temperature = temperatures[this.#attempt]!;
@@ -80,7 +80,7 @@ export class WindowAttempts {
    * Takes a token that was chosen.
    *
    * @param isLast whether there is no room for another.
-   * @returns `next` while the attempt goes on; `again` when another has to follow from the first token on.
+   * @returns `next` while the attempt continues; `again` when a new attempt must start.
    */
   push({ tokenId, logprob }: SampledToken, isLast = false): "next" | "again" | DecodedWindow {
     this.#sumLogprobs += logprob;

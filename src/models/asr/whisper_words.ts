@@ -1,5 +1,5 @@
 /**
- * The words of what a window of Whisper gave.
+ * The words of a Whisper window.
  *
  * @module
  */
@@ -10,16 +10,16 @@ import type { TimedTokens } from "./whisper_sequential.ts";
 import type { DecodedWindow } from "./whisper_window.ts";
 import { groupWords } from "./word_groups.ts";
 
-/** How a window is read. */
+/** Options of a window's words. */
 export interface WordOptions {
   readonly config: WhisperConfig;
   /** The text of tokens that are text. */
   readonly decode: (tokens: number[]) => string;
-  /** Where in the recording the window begins. */
+  /** Start of the window in the recording. */
   readonly offsetSeconds: number;
 }
 
-/** The words of each piece of a window, in seconds of the recording; `undefined` where their times were not asked for. */
+/** The words of each piece of a window, in seconds of the recording; `undefined` if word times are not wanted. */
 export function wordsOfPieces(
   pieces: readonly TimedTokens[],
   { alignment: values, languageToken, tokens }: DecodedWindow,

@@ -21,11 +21,11 @@ import {
 /** Whisper's decoder, cut or whole. */
 export type WhisperDecoder = EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
 
-/** What it works with. It owns the decoder. */
+/** Its parts. It owns the decoder. */
 export interface WindowDecoderOptions {
   readonly decoder: WhisperDecoder;
   readonly config: WhisperConfig;
-  /** Those that tell when tokens are spoken. */
+  /** The alignment heads. */
   readonly alignmentHeads: readonly SiteHeads[];
 }
 
@@ -35,7 +35,7 @@ export class WindowDecoder {
 
   constructor(options: WindowDecoderOptions) {
     this.#options = options;
-    // Windows have the beginnings of their prompts in common, but nothing that they attend to.
+    // No prefix cache: windows share prompt prefixes, but not the audio that they attend to.
     this.#engine = new EngineLoop(options.decoder, { prefixCache: false });
   }
 
@@ -60,7 +60,7 @@ export class WindowDecoder {
     return { ...window, alignment: await this.#align(window, input, task.timedSeconds) };
   }
 
-  /** Ends what is under way unheard, and frees the decoder. */
+  /** Cancels running work without notice, and frees the decoder. */
   async dispose(): Promise<void> {
     await this.#engine.close();
     await this.#options.decoder.dispose();
@@ -94,10 +94,10 @@ export class WindowDecoder {
   }
 
   /**
-   * Where in the window's sound its tokens are: they run through the decoder once more, all at once, and where some
-   * heads look while they do tells it.
+   * Aligns the window's tokens with its audio: they run through the decoder once more, all at once, and the alignment
+   * heads' attention weights are collected.
    *
-   * @returns f32 `[tokens + 1, places]`, as {@linkcode DecodedWindow} has it.
+   * @returns f32 `[tokens + 1, positions]`, as in {@linkcode DecodedWindow}.
    * @see `find_alignment` in openai/whisper's `timing.py`, which leaves the timestamps out; with them, as they were
    * decoded, words that begin or end at a pause are nearer to where they are.
    */
@@ -112,7 +112,7 @@ export class WindowDecoder {
     const prompt = promptOf(config, window);
     const tokens = [...prompt, ...window.tokens];
     const alignment = await decoder.align({ encoderInput, tokens, numPositions, sites });
-    // The decoder looks for a token while it reads the one before.
+    // The decoder attends to a token's audio while it reads the token before.
     return alignment.subarray((prompt.length - 1) * numPositions);
   }
 }

@@ -1,12 +1,12 @@
 /**
- * From the tokens of a text to its words. Pure.
+ * Groups the tokens of a text into words. Pure.
  *
  * @module
  */
 
 /** How tokens are read. */
 export interface WordDivision {
-  /** The text of tokens; what is no whole character is U+FFFD. */
+  /** The text of tokens; incomplete characters are U+FFFD. */
   readonly decode: (tokens: number[]) => string;
   /** Whether the language puts spaces between its words; else each character stands for itself. */
   readonly hasSpaces: boolean;
@@ -20,10 +20,10 @@ export interface WordGroup {
 }
 
 const BROKEN = "\uFFFD";
-/** A character has at most four bytes; what more tokens do not complete is none. */
+/** A character has at most four bytes, so at most four tokens. */
 const MOST_TOKENS_OF_PIECE = 4;
 const IS_PUNCTUATION = /^[\s\p{P}]*$/u;
-/** What opens, or stands apart in front of a word. */
+/** Opening punctuation, or punctuation before a word. */
 const OPENS = /^(\s*[\p{Ps}\p{Pi}¿¡]|\s+["'\p{Pd}])/u;
 
 /** All tokens, in words one after the other. */
@@ -47,7 +47,7 @@ export function groupWords(tokens: readonly number[], reading: WordDivision): Wo
   }));
 }
 
-/** The fewest tokens at a time that are whole characters. */
+/** Groups of the fewest tokens that form whole characters. */
 function readPieces(tokens: readonly number[], decode: WordDivision["decode"]): WordGroup[] {
   const pieces: WordGroup[] = [];
   for (let first = 0, end = 1; end <= tokens.length; end++) {
