@@ -74,7 +74,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(flags.bodyMemoryMb * 2 ** 20) };
   const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
   const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve, spans };
-  const server = await listen(deps);
+  const server = listen(deps);
   const { port } = server.address;
   const pidFile = PidFile.write({
     pid: Deno.pid,
@@ -124,9 +124,9 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
   };
 }
 
-async function listen(deps: AppDeps): Promise<RunningServer> {
+function listen(deps: AppDeps): RunningServer {
   try {
-    return await startServer(deps);
+    return startServer(deps);
   } catch (error) {
     throw new StartupError(explainListenError(error, deps.settings), { cause: error });
   }

@@ -4,50 +4,33 @@
  * @module
  */
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
-import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { errorAnswer } from "../api/error_body.ts";
 import { HearthError } from "../errors.ts";
 import { formatAnswer } from "./malformed.ts";
 
 /** Descriptors reserved for other uses: the model's files, threads, libraries, and answers in progress. */
 const RESERVED_DESCRIPTORS = 96;
-/** node:http's default backlog. */
-const MAX_BACKLOG = 511;
 
 /** Connection counts for `/metrics`. */
 export interface ConnectionFigures {
   open: number;
   /** Refused, or closed while idle, because there were too many. */
   refused: number;
-  /** Times the listener was replaced because it accepted nothing any more. */
-  restarts: number;
+  /** Failed accepts, as a rule for lack of a descriptor. */
+  failed: number;
 }
 
 /** Counts of a server that does not listen yet. */
 export function newConnectionFigures(): ConnectionFigures {
-  return { open: 0, refused: 0, restarts: 0 };
+  return { open: 0, refused: 0, failed: 0 };
 }
 
-/** How many connections there may be. */
-export interface ConnectionLimits {
-  readonly maxConnections: number;
-  /** The listen backlog: connections that the system keeps until they are accepted. */
-  readonly backlog: number;
-}
-
-/**
- * As many connections as `wanted`, or fewer where the process may not open so many files: a server that runs out of
- * descriptors accepts nothing any more. It accepts the whole backlog at once, before it can close any, so there must be
- * room for that.
- */
-export function limitConnections(
-  wanted: number,
-  maxFiles = readDescriptorLimit(),
-): ConnectionLimits {
-  if (maxFiles === undefined) return { maxConnections: wanted, backlog: MAX_BACKLOG };
-  const backlog = Math.min(MAX_BACKLOG, Math.ceil(maxFiles / 8));
-  const reserved = Math.min(RESERVED_DESCRIPTORS + backlog, Math.floor(maxFiles / 2));
-  return { maxConnections: Math.max(1, Math.min(wanted, maxFiles - reserved)), backlog };
+/** As many connections as `wanted`, or fewer where the process may not open so many files. */
+export function limitConnections(wanted: number, maxFiles = readDescriptorLimit()): number {
+  if (maxFiles === undefined) return wanted;
+  const reserved = Math.min(RESERVED_DESCRIPTORS, Math.floor(maxFiles / 2));
+  return Math.max(1, Math.min(wanted, maxFiles - reserved));
 }
 
 /** Most files that this process may have open; `undefined` if unknown. */
@@ -61,12 +44,16 @@ function readDescriptorLimit(): number | undefined {
   }
 }
 
-/** Counts the connections of one or several servers that listen on a port in turn. */
+/** The connections of one server. */
 export class Connections {
   readonly #max: number;
   readonly #figures: ConnectionFigures;
-  /** Idle ones, the longest idle first. */
-  readonly #idle = new Set<Socket>();
+  readonly #open = new Set<Duplex>();
+  /** Without a request so far, the oldest first. */
+  readonly #silent = new Set<Duplex>();
+  /** With all requests answered, the longest idle first. */
+  readonly #idle = new Set<Duplex>();
+  #nextClose = Promise.withResolvers<void>();
 
   constructor(options: { max: number; figures: ConnectionFigures }) {
     this.#max = options.max;
@@ -75,9 +62,9 @@ export class Connections {
 
   /** Counts the connections of `server` from now on. */
   watch(server: Server): void {
-    server.on("connection", (socket: Socket) => this.#admit(socket));
-    server.on("request", (incoming: IncomingMessage, outgoing: ServerResponse) => {
-      const { socket } = incoming;
+    server.on("connection", (socket: Duplex) => this.#admit(socket));
+    server.on("request", ({ socket }: IncomingMessage, outgoing: ServerResponse) => {
+      this.#silent.delete(socket);
       this.#idle.delete(socket);
       outgoing.once("close", () => {
         if (!socket.destroyed) this.#idle.add(socket);
@@ -85,23 +72,49 @@ export class Connections {
     });
   }
 
-  #admit(socket: Socket): void {
-    if (this.#figures.open >= this.#max) {
-      this.#figures.refused++;
-      const [longestIdle] = this.#idle;
-      if (longestIdle === undefined) return refuse(socket, this.#max);
-      longestIdle.destroy();
-    }
-    this.#figures.open++;
-    this.#idle.add(socket);
+  /** Resolves when another connection may be accepted, and the last had a turn of the event loop to be read. */
+  async room(): Promise<void> {
+    if (this.#open.size < this.#max) return;
+    await new Promise((resolve) => setTimeout(resolve));
+    while (this.#open.size > this.#max) await this.#nextClose.promise;
+  }
+
+  /** Closes idle connections. Resolves when all have closed. */
+  async close(): Promise<void> {
+    for (const socket of this.#idle) socket.destroy();
+    while (this.#open.size > 0) await this.#nextClose.promise;
+  }
+
+  /** Closes all connections at once. */
+  destroyAll(): void {
+    for (const socket of this.#open) socket.destroy();
+  }
+
+  #admit(socket: Duplex): void {
+    const isFull = this.#open.size >= this.#max;
+    this.#add(socket);
+    if (!isFull) return void this.#silent.add(socket);
+    this.#figures.refused++;
+    // A client that has sent a request is more likely to send another.
+    const [victim] = this.#silent.size > 0 ? this.#silent : this.#idle;
+    if (victim === undefined) return refuse(socket, this.#max);
+    victim.destroy();
+    this.#silent.add(socket);
+  }
+
+  #add(socket: Duplex): void {
+    this.#open.add(socket);
+    this.#figures.open = this.#open.size;
     socket.once("close", () => {
-      this.#figures.open--;
-      this.#idle.delete(socket);
+      for (const set of [this.#open, this.#silent, this.#idle]) set.delete(socket);
+      this.#figures.open = this.#open.size;
+      this.#nextClose.resolve();
+      this.#nextClose = Promise.withResolvers();
     });
   }
 }
 
-function refuse(socket: Socket, max: number): void {
+function refuse(socket: Duplex, max: number): void {
   const error = new HearthError(
     "overloaded",
     `This server has ${max} connections, as many as it keeps (--max-connections). Try again later.`,

@@ -76,9 +76,9 @@ export class ServerMetrics {
       () => connections.refused,
     );
     metrics.total(
-      "hearth_listener_restarts_total",
-      "Times the server listened again because no connection reached it any more",
-      () => connections.restarts,
+      "hearth_accept_failures_total",
+      "Connections that could not be accepted, as a rule for lack of a file descriptor",
+      () => connections.failed,
     );
     metrics.total(
       "hearth_log_lines_dropped_total",

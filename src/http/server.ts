@@ -11,12 +11,6 @@ import type { AppDeps } from "./route.ts";
 
 const LAST_WRITES_MS = 1000;
 
-const LISTEN_ERRORS: Readonly<Record<string, new (message: string) => Error>> = {
-  EADDRINUSE: Deno.errors.AddrInUse,
-  EADDRNOTAVAIL: Deno.errors.AddrNotAvailable,
-  EACCES: Deno.errors.PermissionDenied,
-};
-
 /** A server that listens. */
 export interface RunningServer {
   /** Where it listens; the port is the real one when 0 was asked for. */
@@ -34,7 +28,7 @@ export interface RunningServer {
  * @throws {Deno.errors.AddrInUse} when the port is taken; `AddrNotAvailable` or `PermissionDenied` when the address
  * cannot be had.
  */
-export async function startServer(deps: AppDeps): Promise<RunningServer> {
+export function startServer(deps: AppDeps): RunningServer {
   const { settings, session } = deps;
   const inFlight = new Set<Promise<void>>();
   const figures = newConnectionFigures();
@@ -42,12 +36,12 @@ export async function startServer(deps: AppDeps): Promise<RunningServer> {
   const listener = new Listener({
     host: settings.host,
     port: settings.port,
-    ...limitConnections(settings.maxConnections),
+    maxConnections: limitConnections(settings.maxConnections),
     figures,
     handler: bridge(countInFlight(app, inFlight)),
   });
-  await listener.open().catch(throwListenError);
-  const { address: hostname, port } = listener.address;
+  listener.open();
+  const { hostname, port } = listener.address;
 
   let stopping: Promise<void> | undefined;
   const stop = async () => {
@@ -73,11 +67,6 @@ function countInFlight(app: App, inFlight: Set<Promise<void>>): App {
     completed.then(() => inFlight.delete(completed));
     return app(request, exchange);
   };
-}
-
-function throwListenError(error: Error & { code?: string }): never {
-  const Known = LISTEN_ERRORS[error.code ?? ""];
-  throw Known === undefined ? error : new Known(error.message);
 }
 
 async function settledWithin(work: Promise<unknown>, timeoutMs: number): Promise<void> {

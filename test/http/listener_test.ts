@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
-import { connect as connectNode, Socket, type TcpNetConnectOpts } from "node:net";
+import type { IncomingMessage, RequestListener } from "node:http";
 import { fileURLToPath } from "node:url";
-import { Listener } from "../../src/http/listener.ts";
 import { startServer } from "../../src/http/server.ts";
-import { type ConnectionFigures, limitConnections } from "../../src/http/connections.ts";
+import { limitConnections } from "../../src/http/connections.ts";
+import { TestListener } from "../fixtures/listener.ts";
 import { TestApp } from "../fixtures/server.ts";
 
 const SERVER = fileURLToPath(new URL("../fixtures/small_server.ts", import.meta.url));
 
-/** What waits for a client of ours for longer than it should is a failure, not a hang. */
-const PATIENCE = { signal: AbortSignal.timeout(60_000) };
-
-const NEVER = new Int32Array(new SharedArrayBuffer(4));
+const encoder = new TextEncoder();
 
 async function connect(port: number): Promise<Deno.TcpConn> {
   return await Deno.connect({ hostname: "127.0.0.1", port });
@@ -21,61 +18,103 @@ async function readAll(connection: Deno.TcpConn): Promise<string> {
   return await new Response(connection.readable).text();
 }
 
+/** A server of its own that may open few files. */
+class SmallServer implements AsyncDisposable {
+  readonly #child: Deno.ChildProcess;
+  readonly port: number;
+
+  private constructor(child: Deno.ChildProcess, port: number) {
+    this.#child = child;
+    this.port = port;
+  }
+
+  /** With `numHeld` descriptors in use for something else. */
+  static async start(limits: { maxFiles: number; numHeld: number }): Promise<SmallServer> {
+    const { maxFiles, numHeld } = limits;
+    const script = `ulimit -n ${maxFiles}; exec "$0" run -A --no-check "$1" ${numHeld}`;
+    const child = new Deno.Command("sh", {
+      args: ["-c", script, Deno.execPath(), SERVER],
+      stdin: "null",
+      stdout: "piped",
+      stderr: "null",
+    }).spawn();
+    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
+    return new SmallServer(child, Number((await reader.read()).value));
+  }
+
+  numDescriptors(): number {
+    return [...Deno.readDirSync(`/proc/${this.#child.pid}/fd`)].length;
+  }
+
+  /** Its metrics, over a connection of their own. */
+  async metrics(): Promise<string> {
+    using connection = await connect(this.port);
+    await connection.write(encoder.encode(
+      "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    ));
+    return await readAll(connection);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#child.kill("SIGKILL");
+    await this.#child.status;
+  }
+}
+
 Deno.test("a server that ran out of file descriptors serves again when there are some", {
   ignore: Deno.build.os === "windows",
 }, async () => {
-  // Without the cap on connections, so that they do run out.
-  const child = new Deno.Command("sh", {
-    args: ["-c", `ulimit -n 100; exec "$0" run -A --no-check "$1"`, Deno.execPath(), SERVER],
-    stdin: "null",
-    stdout: "piped",
-    stderr: "null",
-  }).spawn();
-  try {
-    const reader = child.stdout.pipeThrough(new TextDecoderStream()).getReader();
-    const port = Number((await reader.read()).value);
-    const connections: Deno.TcpConn[] = [];
-    for (let n = 0; n < 150; n++) connections.push(await connect(port));
-    await new Promise((resolve) => setTimeout(resolve, 500));
-    for (const connection of connections) connection.close();
-    let text = "";
-    while (text === "") {
-      PATIENCE.signal.throwIfAborted();
-      const timeout = { signal: AbortSignal.timeout(1_000) };
-      text = await fetch(`http://127.0.0.1:${port}/metrics`, timeout)
-        .then((response) => response.text()).catch(() => "");
-    }
-    assert.match(text, /^hearth_listener_restarts_total [1-9]/m);
-  } finally {
-    child.kill("SIGKILL");
-    await child.status;
-  }
+  await using server = await SmallServer.start({ maxFiles: 128, numHeld: 60 });
+  const connections: Deno.TcpConn[] = [];
+  for (let n = 0; n < 150; n++) connections.push(await connect(server.port));
+  // It is among those that are taken when there are descriptors again.
+  const metrics = server.metrics();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  for (const connection of connections) connection.close();
+  assert.match(await metrics, /^hearth_accept_failures_total [1-9]/m);
 });
 
-Deno.test("limitConnections() keeps connections, and those that wait, below what the process may open", () => {
-  assert.deepEqual(limitConnections(4096, 256), { maxConnections: 128, backlog: 32 });
-  assert.deepEqual(limitConnections(4096, 1024), { maxConnections: 800, backlog: 128 });
-  assert.deepEqual(limitConnections(100, 1024), { maxConnections: 100, backlog: 128 });
-  assert.deepEqual(limitConnections(4096, 64), { maxConnections: 32, backlog: 8 });
-  assert.deepEqual(limitConnections(4096, 1_000_000), { maxConnections: 4096, backlog: 511 });
+Deno.test("connections at once, more than descriptors, keep nobody from being answered", {
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  await using server = await SmallServer.start({ maxFiles: 256, numHeld: 0 });
+  for (let round = 0; round < 3; round++) {
+    const connections = await Promise.all(
+      Array.from({ length: 300 }, () => connect(server.port)),
+    );
+    for (let n = 0; n < 10; n++) {
+      assert.match(await server.metrics(), /^hearth_accept_failures_total 0$/m);
+      assert.ok(server.numDescriptors() < 230, `${server.numDescriptors()} descriptors`);
+    }
+    for (const connection of connections) connection.close();
+  }
+  assert.match(await server.metrics(), /^hearth_connections_refused_total [1-9]/m);
+});
+
+Deno.test("limitConnections() keeps connections below what the process may open", () => {
+  assert.equal(limitConnections(4096, 256), 160);
+  assert.equal(limitConnections(4096, 1024), 928);
+  assert.equal(limitConnections(100, 1024), 100);
+  assert.equal(limitConnections(4096, 64), 32);
+  assert.equal(limitConnections(4096, 1_000_000), 4096);
 });
 
 Deno.test("at most a setting's connections are open: the longest idle gives way, else the new one", async () => {
-  const server = await startServer(new TestApp({ settings: { maxConnections: 2 } }).deps);
+  const server = startServer(new TestApp({ settings: { maxConnections: 2 } }).deps);
   const { port } = server.address;
   const first = await connect(port);
   const second = await connect(port);
   // Each is at the server before the next comes.
   for (const connection of [first, second]) {
     await connection.write(
-      new TextEncoder().encode("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+      encoder.encode("GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"),
     );
     await connection.read(new Uint8Array(100));
   }
   const third = await connect(port);
   assert.match(await readAll(first), /"openapi"/, "it is closed after its answer");
-  await third.write(new TextEncoder().encode("GET /health HTTP/1.1\r\nHost: localhost\r\n"));
-  await third.write(new TextEncoder().encode("Connection: close\r\n\r\n"));
+  await third.write(encoder.encode("GET /health HTTP/1.1\r\nHost: localhost\r\n"));
+  await third.write(encoder.encode("Connection: close\r\n\r\n"));
   assert.match(await readAll(third), /^HTTP\/1\.1 503 /);
   second.close();
   await server.stop();
@@ -83,7 +122,7 @@ Deno.test("at most a setting's connections are open: the longest idle gives way,
 
 Deno.test("a client that closes its sending half gets its answer", async () => {
   await using app = await new TestApp().ready();
-  const server = await startServer(app.deps);
+  const server = startServer(app.deps);
   const connection = await connect(server.address.port);
   const body = JSON.stringify({
     model: "hearth-demo-chat",
@@ -93,7 +132,7 @@ Deno.test("a client that closes its sending half gets its answer", async () => {
   });
   const head = `POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n` +
     `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n`;
-  await connection.write(new TextEncoder().encode(head + body));
+  await connection.write(encoder.encode(head + body));
   await connection.closeWrite();
   const text = await readAll(connection);
   assert.match(text, /HTTP\/1\.1 200 OK/);
@@ -101,102 +140,89 @@ Deno.test("a client that closes its sending half gets its answer", async () => {
   await server.stop();
 });
 
-/** Figures that count the connections there ever were. */
-class CountingFigures implements ConnectionFigures {
-  refused = 0;
-  restarts = 0;
-  total = 0;
-  #open = 0;
-
-  get open(): number {
-    return this.#open;
-  }
-
-  set open(count: number) {
-    this.total += Number(count > this.#open);
-    this.#open = count;
-  }
+/** Listens with `handler` until `use` has ended. */
+async function withListener(
+  handler: RequestListener,
+  use: (connection: Deno.TcpConn) => Promise<void>,
+): Promise<void> {
+  const listener = new TestListener(handler);
+  using connection = await connect(listener.port);
+  await use(connection);
+  await listener[Symbol.asyncDispose]();
+  assert.equal(listener.figures.open, 0);
 }
 
-Deno.test("Listener leaves a port alone that connections reach, however often it looks", async () => {
-  for (const host of ["127.0.0.1", "0.0.0.0"]) {
-    const figures = new CountingFigures();
-    const listener = new Listener({
-      host,
-      port: 0,
-      maxConnections: 10,
-      figures,
-      handler: () => {},
-      probeEveryMs: 1,
-    });
-    await listener.open();
-    while (figures.total < 20) await new Promise((resolve) => setTimeout(resolve, 5));
-    const closed = listener.close();
-    listener.closeAllConnections();
-    await closed;
-    assert.equal(figures.restarts, 0, host);
-  }
-});
-
-Deno.test("Listener listens again once its calls fail, and the connections that there are live on", async () => {
-  const figures = new CountingFigures();
-  let numCalls = 0;
-  const listener = new Listener({
-    host: "127.0.0.1",
-    port: 0,
-    maxConnections: 10,
-    figures,
-    handler: (_, response) => response.end("here"),
-    probeEveryMs: 20,
-    // To where nobody listens, for as long as the port is not listened on anew.
-    call: ((options: TcpNetConnectOpts) => {
-      numCalls++;
-      return connectNode(figures.restarts > 0 ? options : { ...options, port: 1 });
-    }) as typeof connectNode,
-  });
-  await listener.open();
-  const { port } = listener.address;
-  const kept = await connect(port);
-  const ask = async () => {
-    await kept.write(new TextEncoder().encode("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-    const bytes = new Uint8Array(1000);
-    return new TextDecoder().decode(bytes.subarray(0, await kept.read(bytes) ?? 0));
+Deno.test("Listener answers requests that were sent at once one after the other", async () => {
+  const paths: string[] = [];
+  const handler: RequestListener = ({ url }, response) => {
+    paths.push(url!);
+    setTimeout(() => response.end(`of ${url}\n`), 10 - 2 * paths.length);
   };
-  assert.match(await ask(), /here/);
-  while (figures.restarts === 0) {
-    PATIENCE.signal.throwIfAborted();
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-  assert.ok(numCalls >= 4, `${numCalls} calls`);
-  assert.match(await ask(), /here/);
-  assert.equal(await (await fetch(`http://127.0.0.1:${port}/`)).text(), "here");
-  kept.close();
-  const closed = listener.close();
-  listener.closeAllConnections();
-  await closed;
-  assert.equal(figures.restarts, 1);
+  await withListener(handler, async (connection) => {
+    const head = (path: string, extra = "") => `GET ${path} HTTP/1.1\r\nHost: a\r\n${extra}\r\n`;
+    await connection.write(
+      encoder.encode(head("/1") + head("/2") + head("/3", "Connection: close\r\n")),
+    );
+    const bodies = [...(await readAll(connection)).matchAll(/of \/(\d)/g)].map(([, n]) => n);
+    assert.deepEqual(bodies, ["1", "2", "3"]);
+  });
 });
 
-Deno.test("Listener does not judge calls by a thread that was busy", async () => {
-  const figures = new CountingFigures();
-  let numCalls = 0;
-  const listener = new Listener({
-    host: "127.0.0.1",
-    port: 0,
-    maxConnections: 10,
-    figures,
-    handler: () => {},
-    probeEveryMs: 1,
-    // They arrive nowhere, and nobody looks before it is too late.
-    call: (() => {
-      numCalls++;
-      const socket = new Socket();
-      if (numCalls <= 5) setTimeout(() => Atomics.wait(NEVER, 0, 0, 2_500));
-      return socket;
-    }) as typeof connectNode,
+Deno.test("Listener takes a body no faster than it is read, and sends no faster than is taken", async () => {
+  const NUM_BYTES = 64 * 2 ** 20;
+  let numTaken = 0;
+  let isDrained = true;
+  let incoming: IncomingMessage | undefined;
+  const handler: RequestListener = (request, response) => {
+    incoming = request;
+    request.on("end", () => {
+      isDrained = response.write(new Uint8Array(NUM_BYTES));
+      response.end();
+    });
+  };
+  await withListener(handler, async (connection) => {
+    await connection.write(encoder.encode(
+      `POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: ${NUM_BYTES}\r\n\r\n`,
+    ));
+    let numSent = 0;
+    const sent = (async () => {
+      const piece = new Uint8Array(2 ** 20);
+      while (numSent < NUM_BYTES) {
+        numSent += await connection.write(piece.subarray(0, NUM_BYTES - numSent));
+      }
+    })();
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    assert.ok(numSent < NUM_BYTES / 2, `${numSent} bytes were taken of a body that nobody reads`);
+    incoming!.on("data", ({ length }: Uint8Array) => numTaken += length);
+    await sent;
+    let numReceived = 0;
+    for await (const { length } of connection.readable) numReceived += length;
+    assert.equal(numTaken, NUM_BYTES);
+    assert.ok(numReceived > NUM_BYTES);
+    assert.equal(isDrained, false);
   });
-  await listener.open();
-  while (numCalls <= 5) await new Promise((resolve) => setTimeout(resolve, 5));
-  assert.equal(figures.restarts, 0);
-  await listener.close();
+});
+
+Deno.test("Listener tells the handler of a client that has gone", async () => {
+  const gone = Promise.withResolvers<void>();
+  await withListener((_, response) => response.once("close", gone.resolve), async (connection) => {
+    await connection.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    connection.close();
+    await gone.promise;
+  });
+});
+
+Deno.test("Listener closes connections without a request, and those that are idle after one", async () => {
+  const times = { headMs: 300, keepAliveMs: 1 };
+  await using listener = new TestListener((_, response) => response.end("here"), times);
+  using silent = await connect(listener.port);
+  using begun = await connect(listener.port);
+  await begun.write(encoder.encode("GET / HTTP/1.1\r\nHost: "));
+  using served = await connect(listener.port);
+  await served.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  const [ofSilent, ofBegun, ofServed] = await Promise.all([silent, begun, served].map(readAll));
+  assert.match(ofSilent!, /^HTTP\/1.1 408 .*"request_timeout"/s);
+  assert.match(ofBegun!, /^HTTP\/1.1 408 .*"request_timeout"/s);
+  assert.match(ofServed!, /^HTTP\/1.1 200 .*here$/s);
 });

@@ -1,47 +1,34 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { answerMalformed } from "../../src/http/malformed.ts";
 import { configureLog } from "../../src/log.ts";
+import { TestListener } from "../fixtures/listener.ts";
 
 const encoder = new TextEncoder();
 configureLog({ level: "error", format: "text" });
 
 /** A server that reads a request, begins an answer and never ends it. */
-async function listen() {
-  const server = createServer((incoming, outgoing) => {
+function listen(): TestListener {
+  return new TestListener((incoming, outgoing) => {
     incoming.resume().on("end", () => outgoing.write("begun"));
   });
-  answerMalformed(server);
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  return {
-    /** Sends `pieces`, each after the answer to the one before has begun, and reads to the end. */
-    async exchange(...pieces: readonly string[]): Promise<string> {
-      const connection = await Deno.connect({ hostname: "127.0.0.1", port });
-      const reader = connection.readable.pipeThrough(new TextDecoderStream()).getReader();
-      let text = "";
-      for (const piece of pieces) {
-        await connection.write(encoder.encode(piece));
-        text += (await reader.read()).value ?? "";
-      }
-      for (let read = await reader.read(); !read.done; read = await reader.read()) {
-        text += read.value;
-      }
-      return text;
-    },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
+}
+
+/** Sends `pieces`, each after the answer to the one before has begun, and reads to the end. */
+async function exchange({ port }: TestListener, ...pieces: readonly string[]): Promise<string> {
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  const reader = connection.readable.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (const piece of pieces) {
+    await connection.write(encoder.encode(piece));
+    text += (await reader.read()).value ?? "";
+  }
+  for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    text += read.value;
+  }
+  return text;
 }
 
 Deno.test("answerMalformed() answers what is no request as an error with an id", async () => {
-  await using server = await listen();
+  await using server = listen();
   const long = `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"a".repeat(20_000)}\r\n\r\n`;
   const twoLengths = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
   const chunked = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -54,7 +41,7 @@ Deno.test("answerMalformed() answers what is no request as an error with an id",
       [long, 431, "headers_too_large"],
     ] as const
   ) {
-    const [head = "", body = ""] = (await server.exchange(bytes)).split("\r\n\r\n");
+    const [head = "", body = ""] = (await exchange(server, bytes)).split("\r\n\r\n");
     assert.match(head, new RegExp(`^HTTP/1\\.1 ${status} \\w`), bytes.slice(0, 50));
     assert.match(head, /^x-request-id: [\da-f-]{36}$/m);
     assert.ok(head.includes(`content-length: ${encoder.encode(body).length}\r\n`), head);
@@ -63,8 +50,8 @@ Deno.test("answerMalformed() answers what is no request as an error with an id",
 });
 
 Deno.test("answerMalformed() puts nothing into an answer that has begun", async () => {
-  await using server = await listen();
-  const text = await server.exchange("GET / HTTP/1.1\r\nHost: x\r\n\r\n", "hello\r\n\r\n");
+  await using server = listen();
+  const text = await exchange(server, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "hello\r\n\r\n");
   assert.match(text, /^HTTP\/1\.1 200 /);
   assert.doesNotMatch(text, /invalid_http/);
 });

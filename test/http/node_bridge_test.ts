@@ -1,27 +1,13 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { type App, bridge } from "../../src/http/node_bridge.ts";
+import { TestListener } from "../fixtures/listener.ts";
 
 const MIB = 1024 * 1024;
 const encoder = new TextEncoder();
 
 /** `app` on a free port. */
-async function listen(app: App) {
-  const server = createServer(bridge(app));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  return {
-    port,
-    base: `http://127.0.0.1:${port}`,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
+function listen(app: App): TestListener {
+  return new TestListener(bridge(app));
 }
 
 /** Writes `pieces` one after the other, each in a packet of its own. */
@@ -60,7 +46,7 @@ Deno.test("bridge() aborts the signal when a client hangs up while the handler i
     const reached = Promise.withResolvers<void>();
     const aborted = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
-    await using server = await listen(async (request, { completed }) => {
+    await using server = listen(async (request, { completed }) => {
       await request.text();
       request.signal.addEventListener("abort", () => aborted.resolve());
       completed.then(ended.resolve);
@@ -77,7 +63,7 @@ Deno.test("bridge() aborts the signal when a client hangs up while the handler i
 
 Deno.test("bridge() lets reading fail when a client hangs up in the middle of its body", async () => {
   const failure = Promise.withResolvers<unknown>();
-  await using server = await listen(async (request) => {
+  await using server = listen(async (request) => {
     await request.text().catch(failure.resolve);
     return new Response(null);
   });
@@ -87,7 +73,7 @@ Deno.test("bridge() lets reading fail when a client hangs up in the middle of it
 });
 
 Deno.test("bridge() delivers an answer to a client that is still sending", async () => {
-  await using server = await listen(async (request) => {
+  await using server = listen(async (request) => {
     const reader = request.body!.getReader();
     await reader.read();
     await reader.cancel();
@@ -103,7 +89,7 @@ Deno.test("bridge() delivers an answer to a client that is still sending", async
 
 Deno.test("bridge() takes a body no faster than it is read", async () => {
   const goOn = Promise.withResolvers<void>();
-  await using server = await listen(async (request) => {
+  await using server = listen(async (request) => {
     await goOn.promise;
     return new Response(String((await request.arrayBuffer()).byteLength));
   });
@@ -125,7 +111,7 @@ Deno.test("bridge() takes a body no faster than it is read", async () => {
 Deno.test("bridge() streams events one by one, no faster than they are read, until the client goes", async () => {
   let numPulled = 0;
   const cancelled = Promise.withResolvers<void>();
-  await using server = await listen(() => {
+  await using server = listen(() => {
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
         numPulled++;
@@ -145,7 +131,7 @@ Deno.test("bridge() streams events one by one, no faster than they are read, unt
 });
 
 Deno.test("bridge() hands over method, address, headers and caller, and answers with a length", async () => {
-  await using server = await listen(async (request, { callerAddress }) => {
+  await using server = listen(async (request, { callerAddress }) => {
     const { method, url, headers } = request;
     return Response.json({
       method,
@@ -173,13 +159,13 @@ Deno.test("bridge() hands over method, address, headers and caller, and answers 
 });
 
 Deno.test("bridge() claims no length for an answer to HEAD whose body is gone", async () => {
-  await using server = await listen(() => Promise.resolve(new Response(null)));
+  await using server = listen(() => Promise.resolve(new Response(null)));
   const answer = await fetch(server.base, { method: "HEAD" });
   assert.equal(answer.headers.get("content-length"), null);
 });
 
 Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () => {
-  await using server = await listen(() => Promise.resolve(new Response("ok")));
+  await using server = listen(() => Promise.resolve(new Response("ok")));
   for (const line of ["TRACE / HTTP/1.1", "OPTIONS * HTTP/1.1"]) {
     const connection = await send(server.port, [`${line}\r\nHost: x\r\nConnection: close\r\n\r\n`]);
     const answer = await readAll(connection);
@@ -192,7 +178,7 @@ Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () =
 });
 
 Deno.test("bridge() answers 500 where an answer cannot be made to its end, and goes on", async () => {
-  await using server = await listen((request) => {
+  await using server = listen((request) => {
     if (!request.url.endsWith("/broken")) return Promise.resolve(new Response("ok"));
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error("boom")) });
     return Promise.resolve(new Response(body));

@@ -41,7 +41,7 @@ Deno.test("health says that the server is shutting down while it is", async () =
 Deno.test("POST /shutdown answers first, then begins the shutdown, which announces itself", async () => {
   const begun = Promise.withResolvers<void>();
   const app = new TestApp({ requestShutdown: begun.resolve });
-  const server = await startServer(app.deps);
+  const server = startServer(app.deps);
   using stderr = new CapturedStderr();
   const url = `http://127.0.0.1:${server.address.port}/shutdown`;
   const response = await fetch(url, { method: "POST" });
@@ -69,10 +69,10 @@ Deno.test("POST /shutdown is accepted from elsewhere only where that is allowed"
 });
 
 Deno.test("startServer() fails where the port is taken", async () => {
-  const server = await startServer(new TestApp().deps);
+  const server = startServer(new TestApp().deps);
   const { port } = server.address;
-  await assert.rejects(
-    startServer(new TestApp({ settings: { port } }).deps),
+  assert.throws(
+    () => startServer(new TestApp({ settings: { port } }).deps),
     Deno.errors.AddrInUse,
   );
   await server.stop();

@@ -109,7 +109,7 @@ async function load(kind: LoadKind): Promise<unknown> {
   const idleMs = await warmUp(sendSmall);
   // A model that is slower than that alone is asked as often as it can bear.
   const everyMs = Math.max(PROBE_EVERY_MS, Math.ceil(3 * idleMs / 100) * 100);
-  const before = served.usage();
+  const before = await settle(served, sendSmall);
   const results: Record<string, unknown> = {};
   for (const [scenario, { kinds, isExtra = false }] of Object.entries(SCENARIOS)) {
     if (kinds?.includes(kind) === false) continue;

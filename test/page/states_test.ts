@@ -9,7 +9,7 @@ async function withPage(
   look: (tab: Tab, app: TestApp) => Promise<void>,
 ): Promise<void> {
   const app = new TestApp(options);
-  const server = await startServer(app.deps);
+  const server = startServer(app.deps);
   const browser = await openBrowser();
   try {
     await using tab = await Tab.open(browser, `http://127.0.0.1:${server.address.port}`);
