@@ -31,9 +31,9 @@ export class Budget {
   }
 
   /**
-   * Waits for a part; more than there is at all counts as all of it.
+   * Waits for a part; more than the total counts as the total.
    *
-   * @returns gives it back; to be called once.
+   * @returns a function that releases it; to be called once.
    * @throws the signal's reason when it is aborted first.
    */
   async take(wanted: number, signal: AbortSignal): Promise<() => void> {

@@ -1,5 +1,5 @@
 /**
- * From a chat task whose prompt is known to a request of the engine, and from its tokens to events.
+ * From a rendered chat task to an engine request, and from its tokens to events.
  *
  * @module
  */
@@ -16,14 +16,14 @@ import { answerFormOf, markersOf } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
-/** What the model reads: tokens, and where they are not all there is, the media among them. */
+/** The model's input: tokens, and media among them. */
 export interface ChatPrompt
   extends Pick<GenerationRequest, "promptTokens" | "media" | "sectionPositions"> {
-  /** What the template made, of which they are the tokens. */
+  /** The rendered text of these tokens. */
   readonly text: string;
 }
 
-/** What generating takes. */
+/** The parts used for generation. */
 export interface ChatGenerationParts {
   readonly engine: EngineLoop;
   readonly tokenizer: Pick<TextTokenizer, "decoderKeeping" | "idOf" | "template" | "tokenTexts">;
@@ -31,7 +31,7 @@ export interface ChatGenerationParts {
   readonly grammars: GrammarCompiler;
 }
 
-/** A task, what the model reads of it, and who hears of its answer. */
+/** A task, its prompt, and the receiver of its events. */
 export interface ChatGeneration {
   readonly task: ChatTask;
   readonly prompt: ChatPrompt;
@@ -41,7 +41,7 @@ export interface ChatGeneration {
 /**
  * Queues a chat request.
  *
- * @returns ends it: nothing is emitted afterwards.
+ * @returns a function that cancels it: nothing is emitted afterwards.
  * @throws {HearthError} `invalid_value` when `logit_bias` or `stop_token_ids` name no token of the model, or the grammar
  * cannot be enforced; what the engine refuses.
  */
@@ -75,7 +75,7 @@ export function generateChat(
     media,
     sectionPositions,
     samples: samplingOfChoices(options, defaults),
-    // The engine's answers have one token at least.
+    // The engine generates at least one token.
     maxTokens: options.maxTokens === 0 ? 1 : options.maxTokens,
     logitBias: biasOf(task, { form, tokenizer }),
     minTokens: options.minTokens,
@@ -97,7 +97,7 @@ export function generateChat(
   return end;
 }
 
-/** The request's own, and none for the beginning of a call that is not asked for. */
+/** The request's own biases, and one against the start of a call that is not wanted. */
 function biasOf(
   { options: { logitBias }, tools }: ChatTask,
   { form, tokenizer }: {
@@ -111,7 +111,7 @@ function biasOf(
   return new Map([...logitBias ?? [], [tokenId, -Infinity]]);
 }
 
-/** Tells the client of an error, and the log of one that is not the client's. */
+/** Sends an error to the client, and logs it unless it is the client's. */
 function emitError(
   error: unknown,
   { task, emit }: { readonly task: ChatTask; readonly emit: (event: ChatEvent) => void },

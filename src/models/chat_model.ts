@@ -1,5 +1,5 @@
 /**
- * What text models and models that see have in common: conversations become prompts, an engine goes on from them.
+ * The common part of text and vision-language models: conversations become prompts, which an engine continues.
  *
  * @module
  */
@@ -18,13 +18,13 @@ import { requireTask } from "./model.ts";
 import type { ChatEvent, ChatTask, Task } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 
-/** What such a model is made of; it owns the decoder. */
+/** The parts of such a model; it owns the decoder. */
 export interface ChatModelParts {
   readonly decoder: Decoder;
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly dtype: Dtype;
-  /** Whether requests share the keys and values of equal beginnings. */
+  /** Whether requests share the keys and values of equal prefixes. */
   readonly prefixCache: boolean;
 }
 
@@ -37,7 +37,7 @@ export abstract class ChatModel {
   protected readonly engine: EngineLoop;
   readonly #parts: ChatModelParts;
   readonly #grammars: GrammarCompiler;
-  /** Requests that the engine has not got yet. */
+  /** Requests not yet submitted to the engine. */
   readonly #opening = new ActiveRequests();
 
   constructor(parts: ChatModelParts) {

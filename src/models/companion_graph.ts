@@ -9,7 +9,7 @@ import type { GraphSession } from "../onnx/ort.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import type { OpenContext } from "./family.ts";
 
-/** What companions are opened with. */
+/** The context in which companions are opened. */
 export type CompanionContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
 
 const EMBEDDING = "embed_tokens";
@@ -29,7 +29,7 @@ export async function openCompanion(
     : await backend.openModel(model, files);
 }
 
-/** Opens the one that makes embeddings of token ids, which are to be given on the CPU. */
+/** Opens the embeddings' graph, whose token ids must be on the CPU. */
 export function openEmbeddingGraph(context: CompanionContext): Promise<GraphSession> {
   return openCompanion(EMBEDDING, context);
 }

@@ -11,23 +11,23 @@ import type { TokenText } from "../engine/token_text.ts";
 import { type AnswerDelta, type AnswerForm, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "./task.ts";
 
-/** What makes text of tokens. */
+/** Decodes tokens to text. */
 export interface TokenDecoder {
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
-  /** What each token is by itself. */
+  /** The bytes of single tokens. */
   readonly tokenTexts: { of(id: number): TokenText };
 }
 
-/** What a completion needs to know of its request and model. */
+/** The options of a completion. */
 export interface CompletionOptions {
   readonly tokenizer: TokenDecoder;
   readonly eosTokenIds: ReadonlySet<number>;
   readonly options: GenerationOptions;
   readonly numPromptTokens: number;
-  /** The prompt's text, where it is to come back. */
+  /** The prompt's text, if it is echoed. */
   readonly echo?: string | undefined;
-  /** How the answer is taken apart; all of it is text if absent. */
+  /** How the answer is parsed; all text if absent. */
   readonly form?: AnswerForm | undefined;
   /** Whether an answer may hold more than one call. */
   readonly isParallel?: boolean | undefined;
@@ -97,13 +97,13 @@ export class Completion {
 class Choice {
   /** Tokens generated, the one that ended the choice included. */
   numTokens = 0;
-  /** Those of them that were thought. */
+  /** Those of them that are reasoning. */
   numReasoningTokens = 0;
   readonly #index: number;
   readonly #options: CompletionOptions;
   readonly #detokenizer: Detokenizer;
   readonly #stops: StopMatcher;
-  /** Absent where all is text. */
+  /** Absent if all is text. */
   readonly #parser: AnswerParser | undefined;
   /** Log-probabilities of tokens whose text may yet turn out to be part of a stop string. */
   #pendingLogprobs: ChosenLogprob[] = [];
@@ -124,7 +124,7 @@ class Choice {
   }
 
   push(token: SampledToken, end: EndReason | undefined): boolean {
-    // Nothing was asked for but what comes before it.
+    // Text from the stop string on is not wanted.
     if (this.#options.options.maxTokens === 0) return this.#finish("length");
     this.numTokens++;
     if (this.#isEnd(token.tokenId)) return this.#finish("stop");
@@ -156,7 +156,7 @@ class Choice {
     return stop !== undefined;
   }
 
-  /** Ends the choice; `withRest` first lets out what was held back. */
+  /** Ends the choice; `withRest` first emits the text held back. */
   #finish(reason: EndReason, withRest = true): true {
     if (withRest) {
       const foundStop = this.#pushText(this.#detokenizer.flush());

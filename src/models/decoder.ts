@@ -34,7 +34,7 @@ export type DecoderLoadOptions = Pick<
 export interface LoadedDecoder {
   readonly decoder: Decoder;
   readonly dtype: Dtype;
-  /** What its tokens become first, where a graph of its own does that. */
+  /** The embeddings' graph, if separate. */
   readonly embeddings: ValueInfo | undefined;
 }
 
@@ -102,7 +102,7 @@ async function openPaged(
     maxBufferBytes: backend.maxBufferBytes,
     elementBytes,
   });
-  // Mapped from disk, or in buffers that the segments are given.
+  // Weights are mapped from disk, or in buffers shared by the segments.
   const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
   requireMemory(needsOfCut(cut, limits, { elementBytes, sharesWeights }), {
     backend,

@@ -1,6 +1,6 @@
 /**
- * From a merged decoder in a model folder to one that the engine runs: cut where its graph and the device allow that,
- * else whole.
+ * From a merged decoder in a model folder to one that the engine runs: cut if its graph and the device allow that, else
+ * whole.
  *
  * @module
  */
@@ -22,9 +22,9 @@ export interface EncoderDecoderLoadOptions<Input extends object>
   extends
     Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">,
     CompanionContext {
-  /** Most places of the encoder's output for one input; a graph is not cut where that is not known. */
+  /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
   readonly numPositions: number | undefined;
-  /** Of the whole graph, which does not say it. */
+  /** Of the uncut graph, which does not declare it. */
   readonly vocabSize: number;
 }
 

@@ -1,7 +1,7 @@
 /**
- * The registry of model families. A folder is of the first that matches it.
+ * The registry of model families. A folder belongs to the first that matches it.
  *
- * Nothing here imports a loader: whoever only asks what a folder is need not even have their packages.
+ * Nothing here imports a loader: identifying a folder does not even need their packages.
  *
  * @module
  */
@@ -55,7 +55,7 @@ export const FAMILIES: readonly Family[] = [
     loader: "tdt",
   }),
   tts("chatterbox", {
-    // What a language model writes is no sound yet.
+    // A language model's output is not sound yet.
     graphs: (folder) =>
       allGraphs("language_model")(folder).map((graph) =>
         graph.name === "language_model" ? graph : { ...graph, suits: "sound" }
@@ -168,8 +168,8 @@ export const FAMILIES: readonly Family[] = [
 /**
  * The family of a folder.
  *
- * @param kind told from the folder if absent.
- * @throws {StartupError} saying what was looked at, when it is of none.
+ * @param kind detected from the folder if absent.
+ * @throws {StartupError} saying what was checked, when none matches.
  */
 export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
   const ofKind = FAMILIES.filter((family) => kind === undefined || family.kind === kind);

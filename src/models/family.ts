@@ -1,5 +1,5 @@
 /**
- * What a family of models is: how its folders are told from others, which graphs run, and how it opens.
+ * A family of models: how its folders are recognised, which graphs it runs, and how it is opened.
  *
  * @module
  */
@@ -11,31 +11,33 @@ import type * as loaders from "./loaders.ts";
 import type { Model } from "./model.ts";
 import type { LoadProgress } from "./progress.ts";
 
-/** What a model is opened with. */
+/** The context in which a model is opened. */
 export interface OpenContext {
   readonly folder: ModelFolder;
   readonly graphs: ChosenGraphs;
   readonly backend: Backend;
   readonly engine: EngineSettings;
-  /** As requests call it. */
+  /** The model's id. */
   readonly modelName: string;
-  /** Folder of a model that tells speech from silence, for speech models. */
+  /** Folder of a voice activity model, for speech recognition. */
   readonly vadFolder?: string | undefined;
-  /** Folder of a model that tells speakers apart, for models that speak. */
+  /** Folder of a speaker-embedding model, for speech synthesis. */
   readonly speakerEncoderFolder?: string | undefined;
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
-/** What opens models, for whoever has the device: it brings all packages that models need. */
+/**
+ * The loaders of models, imported only by the thread that owns the device: they import all packages that models need.
+ */
 export type Loaders = typeof loaders;
 
 export interface Family {
-  /** Its `model_type`, where it has one. */
+  /** Its `model_type`, if it has one. */
   readonly name: string;
   readonly kind: ModelKind;
-  /** Whether a folder is one of this family. */
+  /** Whether a folder is of this family. */
   matches(folder: ModelFolder): boolean;
-  /** Whether it takes a folder that the user has named the kind of; those that match if absent. */
+  /** Whether it takes a folder whose kind the user has named; as `matches` if absent. */
   accepts?(folder: ModelFolder): boolean;
   /** The graphs that run, the main one first. */
   graphs(folder: ModelFolder): readonly WantedGraph[];
@@ -56,7 +58,7 @@ export function isOfType({ config }: ModelFolder, ...types: readonly string[]): 
   return types.includes(String(config["model_type"] ?? ""));
 }
 
-/** Whether a folder says that it is for a task, whatever its architecture. */
+/** Whether a folder declares a task, regardless of its architecture. */
 export function isForTask({ config }: ModelFolder, task: string): boolean {
   return config["task"] === task;
 }

@@ -1,5 +1,5 @@
 /**
- * What families have in common: how speech models and models that speak are told, and which graphs decoders have.
+ * Shared parts of families: speech recognition, speech synthesis, and the graphs of decoders.
  *
  * @module
  */
@@ -15,12 +15,12 @@ const MERGED = "decoder_model_merged";
 /** Files of voices. */
 const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 
-/** What sets a family of speech models apart. */
+/** The differences between families of speech recognition models. */
 export interface AsrOptions extends Pick<Family, "graphs" | "files"> {
   readonly loader: keyof typeof ASR_LOADERS;
 }
 
-/** A family of speech models, told by its types. */
+/** A family of speech recognition models, recognised by its types. */
 export function asr(
   name: string,
   types: readonly string[],
@@ -35,15 +35,15 @@ export function asr(
   };
 }
 
-/** What sets a family of models that speak apart. */
+/** The differences between families of speech synthesis models. */
 export interface TtsOptions {
-  /** All it has, in precisions that suit sound, if absent. */
+  /** Its graphs; all in the folder, in precisions that suit sound, if absent. */
   readonly graphs?: Family["graphs"];
-  /** Whether it speaks with the numbers of a model that tells speakers apart. */
+  /** Whether it uses speaker embeddings. */
   readonly hasSpeakerEncoder?: boolean;
 }
 
-/** A family of models that speak, told by its type. */
+/** A family of speech synthesis models, recognised by its type. */
 export function tts(
   type: keyof typeof SYNTHESIZERS,
   { graphs = soundGraphs, hasSpeakerEncoder = false }: TtsOptions = {},
@@ -69,7 +69,7 @@ function soundGraphs(folder: ModelFolder): WantedGraph[] {
   return allGraphs(MERGED)(folder).map((graph) => ({ ...graph, suits: "sound" }));
 }
 
-/** The graphs of a decoder, and of its embeddings where they are apart. */
+/** The graphs of a decoder, and of its embeddings if separate. */
 export function textGraphs(folder: ModelFolder): WantedGraph[] {
   const has = (name: string) => dtypesOf(folder, name).length > 0;
   const main = { name: !has("model") && has(MERGED) ? MERGED : "model" };
@@ -82,14 +82,14 @@ export function visionGraphs(folder: ModelFolder): WantedGraph[] {
   return [...textGraphs(folder), { name: "vision_encoder" }];
 }
 
-/** A decoder that sees, and not an encoder and a decoder that attends to it. */
+/** A vision-language decoder, unlike an encoder-decoder for images. */
 export function isVisionLanguageModel(folder: ModelFolder): boolean {
   return hasGraph(folder, "vision_encoder") && !hasGraph(folder, "encoder_model");
 }
 
 /**
- * Language models that were made to embed or rerank keep their architecture; only their names tell, and that they have
- * one graph, from tokens on.
+ * Language models trained to embed or rerank keep their architecture; they are recognised by name, and by a single
+ * graph that takes tokens.
  */
 export function isDecoderFor(folder: ModelFolder, kind: "embedding" | "rerank"): boolean {
   const { path } = folder;

@@ -17,8 +17,8 @@ export class WorkerRpc<Request, Response> {
   }
 
   /**
-   * @param transfer memory that goes to the worker and is not copied.
-   * @throws {Error} when the worker dies of it.
+   * @param transfer memory transferred to the worker.
+   * @throws {Error} when the worker dies.
    */
   ask(request: Request, transfer: Transferable[] = []): Promise<Response> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);

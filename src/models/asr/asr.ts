@@ -52,7 +52,7 @@ export class AsrModel implements Model {
   }
 
   /**
-   * From now on passes over what is no speech.
+   * From now on skips everything but speech.
    *
    * @param voiceActivity is the model's, unless this throws.
    * @throws {StartupError} when it does not support the recogniser's sample rate.

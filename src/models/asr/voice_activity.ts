@@ -1,8 +1,8 @@
 /**
- * A voice activity model of Silero's kind: tells of one short window after the other how likely somebody speaks in it.
+ * A voice activity model like Silero's: the speech probability of each short window.
  *
- * It runs on the CPU also beside a model on a GPU: each window needs what the one before has left, and reading that
- * back from a GPU takes longer than the window.
+ * It runs on the CPU even if the recogniser runs on a GPU: each window needs the state of the one before, and reading
+ * that back takes longer than computing it.
  *
  * @module
  */

@@ -77,7 +77,7 @@ export class WindowAttempts {
   }
 
   /**
-   * Takes a token that was chosen.
+   * Takes a sampled token.
    *
    * @param isLast whether there is no room for another.
    * @returns `next` while the attempt continues; `again` when a new attempt must start.

@@ -44,9 +44,9 @@ export class WindowDecoder {
   }
 
   /**
-   * Decodes a window. Aborting `signal` drops it before the next token.
+   * Decodes a window. Aborting `signal` cancels it before the next token.
    *
-   * @throws the signal's reason; what went wrong on the device.
+   * @throws the signal's reason; the device's error.
    */
   async decode(task: WindowTask, signal: AbortSignal): Promise<DecodedWindow> {
     signal.throwIfAborted();

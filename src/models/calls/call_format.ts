@@ -1,5 +1,5 @@
 /**
- * How a model writes that it calls functions.
+ * Formats in which models write function calls.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";
 
-/** Where a parser tells what it read. */
+/** The events of a parser. */
 export interface CallSink {
   /** Text that belongs to no call. */
   text(text: string): void;
@@ -15,31 +15,31 @@ export interface CallSink {
   begin(name: string): void;
   /** The next piece of the call's arguments, as JSON. */
   write(json: string): void;
-  /** The call is over. */
+  /** The call ends. */
   end(): void;
 }
 
-/** What a parser works with. */
+/** The input of a parser. */
 export interface CallParsing {
   readonly reader: TextReader;
   readonly sink: CallSink;
-  /** What the model was told that it may call, by name. */
+  /** The available functions, by name. */
   readonly functions: ReadonlyMap<string, ToolFunction>;
 }
 
-/** The markup of calls, as grammars force it. */
+/** The markup of calls, for grammars. */
 export interface CallMarkup {
-  /** What calls begin with; a grammar that binds only calls begins to bind behind it. */
+  /** What calls begin with; a grammar for calls only applies after it. */
   readonly trigger: string;
   /** Between the trigger and the first call. */
   readonly open: string;
   readonly separator: string;
   readonly close: string;
   /**
-   * One call. Where `called.strict` is false its arguments are as free as the format can be parsed: any JSON object, or
-   * the function's own parameters, any of them, each of its type.
+   * One call. If `called.strict` is false its arguments are only constrained to be parsable: any JSON object, or any of
+   * the function's parameters, each of its type.
    *
-   * @param param where the function's parameters stand in the request.
+   * @param param path of the function's parameters in the request.
    */
   call(called: ToolFunction, param: string): GrammarSpec;
 }
@@ -47,15 +47,15 @@ export interface CallMarkup {
 /** One format; see the table in `call_formats.ts`. */
 export interface CallFormat {
   readonly name: string;
-  /** Whether a chat template has its models write so. */
+  /** Whether a chat template uses this format. */
   matches(template: string): boolean;
-  /** Tokens that are part of the markup: text, where a tokenizer takes them for special ones. */
+  /** Special tokens that are part of the markup and must be decoded as text. */
   readonly markers: readonly string[];
-  /** The ids that its templates take; those of OpenAI's form if absent. */
+  /** The form of call ids that its templates accept; OpenAI's if absent. */
   readonly newCallId?: () => string;
-  /** Makes of any id one that its templates take, always the same. */
+  /** Converts any id to one that its templates accept, deterministically. */
   readonly callIdOf?: (id: string) => string;
-  /** A call as its models write it, without the markup around it; as JSON if absent. */
+  /** A call in this format, without the markup around it; as JSON if absent. */
   readonly writeCall?: (name: string, values: unknown) => string;
   /** Reads an answer from its beginning to its end. */
   parse(parsing: CallParsing): Parsing;

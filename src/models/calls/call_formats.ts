@@ -1,5 +1,5 @@
 /**
- * All formats of calls, and which of them a chat template has.
+ * All formats of calls, and detection by chat template.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import { PHI } from "./formats/phi.ts";
 import { QWEN_XML } from "./formats/qwen_xml.ts";
 import { SMOLLM3 } from "./formats/smollm3.ts";
 
-/** Every format, those first that say more of themselves. */
+/** Every format, the more specific ones first. */
 export const CALL_FORMATS: readonly CallFormat[] = [
   GEMMA,
   FUNCTION_GEMMA,
@@ -36,7 +36,7 @@ export const CALL_FORMATS: readonly CallFormat[] = [
   LLAMA,
 ];
 
-/** The format that a chat template has its models write; a bare JSON object, Llama's, where it shows none. */
+/** The format of a chat template; a bare JSON object, Llama's, if it shows none. */
 export function callFormatOf(template: string): CallFormat {
   return CALL_FORMATS.find((format) => format.matches(template)) ?? LLAMA;
 }

@@ -33,7 +33,7 @@ export function* readJsonCall(
     hasBegun = true;
     sink.begin(name);
   };
-  // After the call has begun, what is damaged ends it.
+  // After the call has begun, invalid text ends it.
   const giveUp = () => {
     if (!hasBegun) return fail();
     sink.end();
@@ -132,7 +132,7 @@ export function* readString(reader: TextReader): Parsing<string | undefined> {
 }
 
 /**
- * Reads one JSON value; of an object or an array only strings and brackets are looked at.
+ * Reads one JSON value; within an object or an array only strings and brackets are parsed.
  *
  * @param onJson is given the value as it stands, in pieces.
  * @returns whether it came to its end.
@@ -166,7 +166,7 @@ export function* readValue(
   }
 }
 
-/** The arguments of a function, as its schema has them. What the schema leaves open is not made up. */
+/** The arguments of a function, by its schema. Properties that the schema does not name are not generated. */
 export function argumentsGrammar(
   { parameters, strict }: ToolFunction,
   param: string,
@@ -177,7 +177,7 @@ export function argumentsGrammar(
   return { kind: "json_schema", schema, param };
 }
 
-/** A call in JSON, by the key that its arguments have. */
+/** A call in JSON, with the given key for its arguments. */
 export function jsonCallGrammar(
   called: ToolFunction,
   { param, key = "arguments" }: { readonly param: string; readonly key?: string },

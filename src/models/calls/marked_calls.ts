@@ -6,18 +6,16 @@
 import type { CallParsing } from "./call_format.ts";
 import type { Parsing } from "./text_reader.ts";
 
-/** How calls stand between markers. */
+/** The markers of calls. */
 export interface Marked {
   readonly starts: readonly string[];
-  /** Empty where calls have no end of their own. */
+  /** Empty if calls have no end marker. */
   readonly end: string;
-  /** Reads what stands behind a marker. @returns whether it was a call; where not, nothing was told. */
+  /** Reads what follows a marker. @returns whether it was a call; if not, nothing was emitted. */
   readCalls(parsing: CallParsing): Parsing<boolean>;
 }
 
-/**
- * Reads an answer. A marker without a call behind it is text; what stands between a call and its end is dropped.
- */
+/** Reads an answer. A marker without a call after it is text; what is between a call and its end marker is dropped. */
 export function* readMarked(parsing: CallParsing, { starts, end, readCalls }: Marked): Parsing {
   const { reader, sink } = parsing;
   for (;;) {

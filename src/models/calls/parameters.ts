@@ -17,14 +17,14 @@ export interface Parameter {
   readonly grammar: GrammarSpec;
 }
 
-/** A function's parameters in the order of its schema. @param param where the schema stands in the request. */
+/** A function's parameters in the order of its schema. @param param path of the schema in the request. */
 export function parametersOf(called: ToolFunction, param: string): Parameter[] {
   const { parameters, strict } = called;
   const properties = asObject(parameters?.["properties"]);
   const required = parameters?.["required"];
   const isRequired = (name: string) =>
     strict !== false && Array.isArray(required) && required.includes(name);
-  // What a property refers to stands beside it.
+  // Definitions that a property refers to are kept beside it.
   const definitions = Object.fromEntries(
     ["$defs", "definitions"].flatMap((key) =>
       parameters?.[key] === undefined ? [] : [[key, parameters[key]]]
@@ -51,7 +51,7 @@ export function parametersOf(called: ToolFunction, param: string): Parameter[] {
   }));
 }
 
-/** Types that a parameter's value may have; empty where the schema does not say. */
+/** Types that a parameter's value may have; empty if the schema does not say. */
 export function typesOf(called: ToolFunction | undefined, name: string): ReadonlySet<string> {
   return new Set(listTypes(asObject(called?.parameters?.["properties"])[name]));
 }
@@ -69,7 +69,7 @@ function typeOfValue(value: unknown): string {
   return Array.isArray(value) ? "array" : typeof value;
 }
 
-/** A value that is written without quotes, as JSON: what its types make of it, else a string. */
+/** A value written without quotes, as JSON of one of its types, else a string. */
 export function jsonOfRaw(raw: string, types: ReadonlySet<string>): string {
   const word = { True: "true", False: "false", None: "null" }[raw.trim()] ?? raw.trim();
   try {
@@ -82,7 +82,7 @@ export function jsonOfRaw(raw: string, types: ReadonlySet<string>): string {
   return JSON.stringify(raw);
 }
 
-/** Whether values are nothing but strings. */
+/** Whether values are strings only. */
 export function isText(types: ReadonlySet<string>): boolean {
   return types.size === 0 || (types.size === 1 && types.has("string"));
 }

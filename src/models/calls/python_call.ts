@@ -30,7 +30,7 @@ const ESCAPES: Readonly<Record<string, string>> = {
 /**
  * Reads calls, between commas or on lines of their own, in brackets or without.
  *
- * @returns whether there was one at least. Where not, nothing was told and the reader is where it was.
+ * @returns whether there was at least one. If not, nothing was emitted and the reader's position is restored.
  */
 export function* readPythonCalls(
   parsing: CallParsing,
@@ -85,7 +85,7 @@ function* readPythonCall(
   return true;
 }
 
-/** Reads a literal, and tells it as JSON. @returns whether it is one. */
+/** Reads a literal, and emits it as JSON. @returns whether it is one. */
 export function* readPythonValue(
   reader: TextReader,
   onJson: (json: string) => void,
@@ -102,7 +102,7 @@ export function* readPythonValue(
 
 function numberOf(word: string): string | undefined {
   if (!/^[-+]?(\d[\d_]*)?\.?\d*(e[-+]?\d+)?$/i.test(word) || !/\d/.test(word)) return undefined;
-  // As it is written where JSON has it so: a long number keeps its digits.
+  // Verbatim if it is valid JSON: a long number keeps its digits.
   if (/^-?(0|[1-9]\d*)(\.\d+)?(e[-+]?\d+)?$/i.test(word)) return word;
   const value = Number(word.replaceAll("_", ""));
   return Number.isFinite(value) ? String(value) : undefined;
@@ -132,7 +132,7 @@ function* readEscape(reader: TextReader): Parsing<string> {
   const numDigits = { x: 2, u: 4, U: 8 }[character];
   if (numDigits === undefined) {
     if (Object.hasOwn(ESCAPES, character)) return ESCAPES[character]!;
-    // A line that goes on; and what Python leaves as it is.
+    // A continued line, or an unknown escape, which Python keeps.
     if (character === "\n") return "";
     return /["'\\]/.test(character) ? character : `\\${character}`;
   }
@@ -178,7 +178,7 @@ export function escape(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-/** A call in Python, its values as JSON writes them, which models that write Python read as well. */
+/** A call in Python with JSON values, which models that write Python read as well. */
 export function pythonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
   const named = parametersOf(called, param).map(({ name, isRequired, grammar }) => ({
     isRequired,
@@ -190,7 +190,7 @@ export function pythonCallGrammar(called: ToolFunction, param: string): GrammarS
   };
 }
 
-/** The same of values. */
+/** The same for values. */
 export function writePythonCall(name: string, values: unknown): string {
   const named = Object.entries(typeof values === "object" ? values ?? {} : {});
   return `${name}(${named.map(([key, value]) => `${key}=${JSON.stringify(value)}`).join(", ")})`;

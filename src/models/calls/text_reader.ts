@@ -1,24 +1,24 @@
 /**
- * Text that comes in pieces, read as if it were all there.
+ * Parses text that arrives in pieces as if it were complete.
  *
  * @module
  */
 
-/** Part of a parser: a generator that yields where it needs more text than there is. */
+/** Part of a parser: a generator that yields when it needs more text. */
 export type Parsing<T = void> = Generator<void, T, void>;
 
 /**
- * What a parser reads from. Whatever way the text is cut into pieces, the parser sees the same: it is only told of what
- * the text still to come cannot change.
+ * The input of a parser. The result does not depend on how the text is cut into pieces: only what later text cannot
+ * change is reported.
  */
 export class TextReader {
   #text = "";
-  /** Where `#text` begins. */
+  /** Offset of `#text`. */
   #base = 0;
   #position = 0;
   #hasEnded = false;
 
-  /** Where the next character is, counted from the first of all. */
+  /** Offset of the next character in the whole text. */
   get position(): number {
     return this.#position;
   }
@@ -28,22 +28,22 @@ export class TextReader {
     this.#text += piece;
   }
 
-  /** There is no more. */
+  /** Ends the text. */
   end(): void {
     this.#hasEnded = true;
   }
 
-  /** Goes back to a position behind what {@linkcode until} has handed on last. */
+  /** Goes back to an offset after the text that {@linkcode until} last passed on. */
   moveTo(position: number): void {
     this.#position = position;
   }
 
-  /** The text since a position, of which the same holds. */
+  /** The text since such an offset. */
   since(position: number): string {
     return this.#text.slice(position - this.#base, this.#at);
   }
 
-  /** The next character, which stays; empty at the end. */
+  /** Peeks at the next character; empty at the end. */
   *peek(): Parsing<string> {
     while (this.#at >= this.#text.length && !this.#hasEnded) yield;
     return this.#text[this.#at] ?? "";
@@ -72,7 +72,7 @@ export class TextReader {
     while (/^\s$/.test(yield* this.peek())) this.#position++;
   }
 
-  /** Takes the longest run of characters that `set` has. */
+  /** Takes the longest run of characters in `set`. */
   *takeRun(set: RegExp): Parsing<string> {
     const start = this.#position;
     for (;;) {
@@ -104,7 +104,7 @@ export class TextReader {
         return found.ending;
       }
       if (this.#hasEnded) return undefined;
-      // So that a long text is not kept: nobody goes back behind what was handed on.
+      // Drops text that was passed on: nobody goes back before it.
       this.#text = this.#text.slice(end);
       this.#base += end;
       yield;
@@ -124,7 +124,7 @@ export class TextReader {
     return first;
   }
 
-  /** How much of the text no ending can still begin in, and no character is cut in two. */
+  /** Length of the prefix that cannot overlap an ending and does not split a character. */
   #settledLength(endings: readonly string[]): number {
     const longest = Math.max(1, ...endings.map(({ length }) => length));
     const { length } = this.#text;

@@ -1,5 +1,5 @@
 /**
- * How the answer to a chat task is to be read, told from the model's chat template and the prompt it made.
+ * How to parse the answer to a chat task, from the model's chat template and the rendered prompt.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { AnswerForm } from "./answer_parser.ts";
 import type { ChatTemplate } from "./chat_template.ts";
 import { thoughtMarkersOf, thoughtStateOf } from "./thought.ts";
 
-/** @param prompt what the template made of the task. */
+/** @param prompt the rendered prompt. */
 export function answerFormOf(
   { prompt: options, raw, tools }: ChatTask,
   { template, prompt }: { readonly template: ChatTemplate | undefined; readonly prompt: string },
@@ -29,7 +29,7 @@ export function answerFormOf(
   };
 }
 
-/** Spellings of the tokens that the reading goes by. */
+/** Special tokens that parsing needs as text. */
 export function markersOf({ thought, calls }: AnswerForm): string[] {
   return [
     ...thought === undefined ? [] : [thought.markers.open, thought.markers.close],

@@ -1,5 +1,5 @@
 /**
- * The grammar of an answer: what the request asks of its form, calls that it must or may hold, and thought before them.
+ * The grammar of an answer: the requested format, required or possible calls, and reasoning before them.
  *
  * @module
  */
@@ -9,17 +9,17 @@ import { text } from "../calls/parameters.ts";
 import type { ChatTask, ToolOptions } from "../task.ts";
 import type { AnswerForm } from "./answer_parser.ts";
 
-/** A break between a thought and what follows it. */
+/** White space between reasoning and what follows. */
 const BREAK: GrammarSpec = { kind: "regex", pattern: "\\n{0,2}", param: "messages" };
 
-/** Whether there is one, as far as the task alone says. */
+/** Whether the task alone implies a grammar. */
 export function wantsGrammar({ grammar, tools }: ChatTask): boolean {
   if (grammar !== undefined) return true;
   if (tools === undefined || tools.choice === "none") return false;
   return tools.choice !== "auto" || tools.functions.some(({ strict }) => strict);
 }
 
-/** The grammar of the answer to `task`; `undefined` where anything may come. */
+/** The grammar of the answer to `task`; `undefined` if it is free. */
 export function answerGrammarOf(task: ChatTask, form: AnswerForm): GrammarSpec | undefined {
   const markup = form.calls?.format.markup;
   const { grammar, tools } = task;
@@ -32,8 +32,8 @@ export function answerGrammarOf(task: ChatTask, form: AnswerForm): GrammarSpec |
 }
 
 /**
- * Without a form of its own text is free; where a function is strict, calls are bound from where they begin: to one of
- * the functions, and the arguments of those that are strict to their schemas.
+ * Text is free unless a format is requested; if a function is strict, calls are constrained from their start: to one of
+ * the functions, and the arguments of strict ones to their schemas.
  */
 function autoGrammar(
   { grammar, tools, markup, form }: {
@@ -62,7 +62,7 @@ function forcedCalls(tools: ToolOptions, markup: CallMarkup): GrammarSpec {
   return sequence([before, ...callsOf(tools, markup), text(markup.close)]);
 }
 
-/** One call at least; one at most where the request has it so, or names the function. */
+/** At least one call; at most one if the request says so or names the function. */
 function callsOf(tools: ToolOptions, markup: CallMarkup): GrammarSpec[] {
   const { functions, choice, isParallel } = tools;
   const isNamed = typeof choice === "object";

@@ -1,5 +1,5 @@
 /**
- * What a model writes, taken apart as it comes: thought, text and calls.
+ * Parses a model's output incrementally: reasoning, text and calls.
  *
  * @module
  */
@@ -8,26 +8,26 @@ import { type Parsing, TextReader } from "../calls/text_reader.ts";
 import type { ToolCallDelta, ToolFunction } from "../task.ts";
 import type { ThoughtMarkers, ThoughtState } from "./thought.ts";
 
-/** How an answer is to be read. */
+/** How to parse an answer. */
 export interface AnswerForm {
   readonly thought?: { readonly markers: ThoughtMarkers; readonly state: ThoughtState } | undefined;
   readonly calls?: {
     readonly format: CallFormat;
-    /** What the model was told that it may call. */
+    /** The functions offered to the model. */
     readonly functions: readonly ToolFunction[];
-    /** Calls that were not asked for are left out. */
+    /** Whether to drop calls. */
     readonly isIgnored: boolean;
   } | undefined;
 }
 
-/** What came of a piece of text. */
+/** The result of a piece of text. */
 export interface AnswerDelta {
   readonly text: string;
   readonly reasoning: string;
   readonly toolCalls: readonly ToolCallDelta[];
 }
 
-/** What it gives does not depend on how the text is cut into pieces. */
+/** The results do not depend on how the text is cut into pieces. */
 export class AnswerParser {
   readonly #form: AnswerForm;
   readonly #reader = new TextReader();
@@ -35,9 +35,9 @@ export class AnswerParser {
   #isThinking = false;
   #numCalls = 0;
   #numFinishedCalls = 0;
-  /** Waits for what it stands before: space at the end of a thought, or before a call, belongs to the markup. */
+  /** Held back until the next text: space at the end of reasoning, or before a call, is markup. */
   #space = "";
-  /** Space that comes next is markup too: the beginning of a thought, or of what follows one. */
+  /** Whether leading space is markup too: at the start of reasoning, or after it. */
   #trimsStart = false;
   #text = "";
   #reasoning = "";
@@ -49,12 +49,12 @@ export class AnswerParser {
     this.#reading.next();
   }
 
-  /** Whether what comes next is thought, as far as is known. */
+  /** Whether the next text is reasoning, as far as known. */
   get isThinking(): boolean {
     return this.#isThinking;
   }
 
-  /** Calls that have begun, those ignored left out. */
+  /** Number of calls so far, without ignored ones. */
   get numCalls(): number {
     return this.#numCalls;
   }
@@ -97,7 +97,7 @@ export class AnswerParser {
     }
   }
 
-  /** Whether the answer begins within a thought. */
+  /** Whether the answer begins inside reasoning. */
   *#findThought({ markers, state }: NonNullable<AnswerForm["thought"]>): Parsing<boolean> {
     if (state === "is_open") return true;
     const reader = this.#reader;

@@ -1,5 +1,5 @@
 /**
- * A folder's chat template: conversations to prompts.
+ * A folder's chat template, which renders conversations to prompts.
  *
  * @module
  */
@@ -14,11 +14,11 @@ import { tellCalls } from "./told_calls.ts";
 
 /** How a conversation is rendered. */
 export interface RenderOptions extends PromptOptions {
-  /** What the model is told that it may call. */
+  /** The functions offered to the model. */
   readonly functions?: readonly ToolFunction[] | undefined;
 }
 
-/** Sources of templates by their names: `default`, and `tool_use` where conversations with tools have one of their own. */
+/** Sources of templates by their names: `default`, and `tool_use` if conversations with tools have a separate one. */
 export type TemplateSources = ReadonlyMap<string, string>;
 
 const PROBE = "sphinx of black quartz";
@@ -39,19 +39,19 @@ export class ChatTemplate {
     this.#specialTokens = specialTokens;
   }
 
-  /** All its text, by which the model's formats are told. */
+  /** Its source, from which the model's formats are detected. */
   get source(): string {
     return [...this.#sources.values()].join("\n");
   }
 
-  /** Whether it tells the model of functions. */
+  /** Whether it renders functions. */
   get takesTools(): boolean {
     const functions = [{ name: PROBE_FUNCTION, description: "Judges.", parameters: EMPTY_OBJECT }];
     return this.#takesTools ??= this.#shows([PROBE_FUNCTION], [USER], { functions });
   }
 
   /**
-   * The prompt of a conversation, up to where the assistant is to answer.
+   * The prompt of a conversation, up to where the assistant's answer begins.
    *
    * @throws {HearthError} `invalid_value` when the template refuses it.
    */
@@ -97,11 +97,11 @@ export class ChatTemplate {
   #toolVariables(functions: readonly ToolFunction[]): Record<string, unknown> {
     if (functions.length === 0) return {};
     const tools = functions.map(toTool);
-    // SmolLM3 tells two forms of calls apart by the name of the variable.
+    // SmolLM3 chooses between two call formats by the name of the variable.
     return { tools, ...(this.source.includes("xml_tools") && { xml_tools: tools }) };
   }
 
-  /** Where the template looks for tools in the message of the system (Phi-4-mini), messages that have them there. */
+  /** For templates that read tools from the system message (Phi-4-mini), messages with the tools in it. */
   #withTools(
     messages: readonly TemplateMessage[],
     functions: readonly ToolFunction[],
@@ -114,7 +114,7 @@ export class ChatTemplate {
     return [{ ...system, tools }, ...messages.slice(hasSystem ? 1 : 0)];
   }
 
-  /** An effort as the variables that templates have for it. */
+  /** A reasoning effort as template variables. */
   #thinkingVariables(effort: string | undefined): Record<string, unknown> {
     if (effort === undefined) return {};
     const { source } = this;
@@ -127,7 +127,7 @@ export class ChatTemplate {
     };
   }
 
-  /** Messages of the system that follow each other at the beginning become one, where the template takes no more. */
+  /** Merges leading system messages if the template accepts only one. */
   #mergeSystemMessages(messages: readonly TemplateMessage[]): readonly TemplateMessage[] {
     const firstOther = messages.findIndex(({ role }) => role !== "system");
     const numLeading = firstOther < 0 ? messages.length : firstOther;
@@ -161,7 +161,7 @@ export class ChatTemplate {
 const EMPTY_OBJECT = { type: "object", properties: {} };
 const USER: TemplateMessage = { role: "user", content: PROBE };
 
-/** A function as templates take it. */
+/** A function in the form that templates take. */
 function toTool({ name, description, parameters = EMPTY_OBJECT }: ToolFunction) {
   return {
     type: "function",
@@ -169,7 +169,7 @@ function toTool({ name, description, parameters = EMPTY_OBJECT }: ToolFunction) 
   };
 }
 
-/** A prompt up to the last word of its last message, as transformers' `continue_final_message` has it. */
+/** A prompt up to the last word of its last message, as with transformers' `continue_final_message`. */
 function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
   const text = textOf(content);
   const start = rendered.lastIndexOf(text.trim());
@@ -180,7 +180,7 @@ function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
       { param: "continue_final_message" },
     );
   }
-  // Templates may trim what a message ends with.
+  // Templates may trim the end of a message.
   const keepsSpace = rendered.startsWith(text.trimStart(), start);
   return rendered.slice(0, start + (keepsSpace ? text.trimStart() : text.trim()).length);
 }
@@ -189,7 +189,7 @@ function textOf(content: TemplateMessage["content"]): string {
   return typeof content === "string" ? content : content.map(({ text }) => text ?? "").join("\n");
 }
 
-/** Loads a folder's template; `undefined` where there is none. */
+/** Loads a folder's template; `undefined` if there is none. */
 export async function loadChatTemplate(
   folder: ModelFolder,
   config: Json,
@@ -198,7 +198,7 @@ export async function loadChatTemplate(
   return sources.size === 0 ? undefined : new ChatTemplate(sources, specialTokens(config));
 }
 
-/** A folder's templates, in a file of their own or in `tokenizer_config.json`: the usual one first. */
+/** A folder's templates, in a separate file or in `tokenizer_config.json`: the usual one first. */
 export async function templateSourcesOf(
   folder: ModelFolder,
   config: Json,

@@ -1,5 +1,5 @@
 /**
- * What a chat task asks of the model's template, and whether the template can do it.
+ * Checks that the model's chat template supports what a chat task needs.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { HearthError } from "../../errors.ts";
 import type { ChatTask } from "../task.ts";
 import type { ChatTemplate, RenderOptions } from "./chat_template.ts";
 
-/** @throws {HearthError} `unsupported_by_model` for tools, where the template has no words for them. */
+/** @throws {HearthError} `unsupported_by_model` for tools, if the template does not render them. */
 export function renderOptions(
   { messages, prompt, tools }: Pick<ChatTask, "messages" | "prompt" | "tools">,
   template: ChatTemplate | undefined,

@@ -12,8 +12,8 @@ const ESCAPES =
   /\\(?:(x[\da-fA-F]{2}|u[\da-fA-F]{4}|[ntrbfv'"\\])|(\r?\n)|U([\da-fA-F]{8})|([0-7]{1,3})|([\s\S]))/g;
 
 /**
- * The template with the escapes that `@huggingface/jinja` refuses written in ones that it takes: a line that goes on
- * (Mistral Small 3.1), `\U0001f600`, `\0`, `\a`, and the backslash of what is no escape.
+ * The template with escapes that `@huggingface/jinja` refuses rewritten: a continued line (Mistral Small 3.1),
+ * `\U0001f600`, `\0`, `\a`, and the backslash of unknown escapes.
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
 /**
- * Messages as chat templates take them.
+ * Messages in the form that chat templates take.
  *
  * @module
  */
@@ -13,24 +13,24 @@ export interface TemplateMessage {
   readonly name?: string;
   readonly tool_call_id?: string;
   readonly tool_calls?: readonly TemplateCall[];
-  /** JSON, for templates that look for it in the message of the system. */
+  /** The tools as JSON, for templates that read them from the system message. */
   readonly tools?: string;
-  /** As most templates name it. */
+  /** The name in most templates. */
   readonly reasoning_content?: string;
-  /** As some do. */
+  /** The name in some templates. */
   readonly thinking?: string;
 }
 
-/** A call as templates take it. */
+/** A call in the form that templates take. */
 export interface TemplateCall {
   readonly id: string;
   readonly type: "function";
-  /** Templates write arguments as JSON themselves; a string only where they are none. */
+  /** An object, which templates render as JSON; a string only if it is not valid JSON. */
   readonly function: { readonly name: string; readonly arguments: unknown };
 }
 
 /**
- * Messages with what is not content as templates name it.
+ * Messages with all fields besides content as templates name them.
  *
  * @param contentOf a message's content.
  */
@@ -42,7 +42,7 @@ export function toTemplateMessages(
   return messages.map((message, index) => {
     const { role, toolCallId, toolCalls = [], reasoning } = message;
     for (const { id, name } of toolCalls) nameOfCall.set(id, name);
-    // Not every client repeats it, and some templates show nothing else of a call.
+    // The function's name: not every client repeats it, and some templates render only that.
     const name = message.name ?? nameOfCall.get(toolCallId ?? "");
     return {
       role,
@@ -65,7 +65,7 @@ function parseArguments(json: string): unknown {
     const value: unknown = JSON.parse(json);
     return typeof value === "object" && value !== null ? value : json;
   } catch {
-    // A call that was cut off: the conversation is to go on all the same.
+    // A truncated call must not prevent the conversation from continuing.
     return json;
   }
 }

@@ -1,16 +1,16 @@
 /**
- * Blocks of thought, which models write before they answer.
+ * Reasoning blocks, which models write before they answer.
  *
  * @module
  */
 
-/** What a block stands between. */
+/** The markers around a block. */
 export interface ThoughtMarkers {
   readonly open: string;
   readonly close: string;
 }
 
-/** Of all models that are known to think. */
+/** Of all known reasoning models. */
 const MARKERS: readonly ThoughtMarkers[] = [
   // DeepSeek, Qwen, GLM, SmolLM, MiniCPM and many others
   { open: "<think>", close: "</think>" },
@@ -26,18 +26,18 @@ const MARKERS: readonly ThoughtMarkers[] = [
   { open: "<|START_THINKING|>", close: "<|END_THINKING|>" },
 ];
 
-/** The markers that a chat template knows; `undefined` where its model does not think. */
+/** The markers in a chat template; `undefined` if its model does not reason. */
 export function thoughtMarkersOf(template: string): ThoughtMarkers | undefined {
   return MARKERS.find(({ open, close }) =>
     template.includes(open.trim()) || template.includes(close)
   );
 }
 
-/** Where a prompt leaves its reader. */
+/** The state at the end of a prompt. */
 export type ThoughtState = "may_open" | "is_open" | "is_closed";
 
 /**
- * Whether the answer begins within a thought, may begin with one, or the prompt has closed it already.
+ * Whether the answer begins inside a reasoning block, may begin with one, or the prompt has closed it already.
  *
  * @param continues whether the prompt ends within a message of the assistant's.
  */

@@ -1,5 +1,5 @@
 /**
- * Calls of a conversation's history, made to fit what the chat template takes.
+ * Converts calls of a conversation's history to what the chat template accepts.
  *
  * @module
  */
@@ -8,8 +8,8 @@ import { callFormatOf } from "../calls/call_formats.ts";
 import type { TemplateCall, TemplateMessage } from "./template_message.ts";
 
 /**
- * Messages whose calls the template shows: with ids of the form that it insists on, whoever gave them (another server
- * may have begun the conversation); and where it knows no `tool_calls`, in the text, as the model writes them.
+ * Messages whose calls the template renders: with ids in the form that it requires, even if another server assigned
+ * them; and in the text, as the model writes them, if it does not support `tool_calls`.
  */
 export function tellCalls(
   messages: readonly TemplateMessage[],

@@ -1,30 +1,30 @@
 /**
- * Learns from the batches that have run what a batch costs on this device, and from that how large one should be.
+ * Estimates the cost of a batch on this device from past batches, and the best batch size.
  *
  * @module
  */
 import type { BatchLimits } from "./text_queue.ts";
 
-/** What a batch should take: it is how long a cancellation or a newcomer waits. */
+/** Target time of a batch: cancellations and new requests wait this long. */
 const TARGET_MS = 60;
-/** A batch has at least so many times the tokens whose work a run costs, so that little of its time is lost. */
+/** Least ratio of a batch's tokens to those whose time equals the constant cost, so that little time is lost. */
 const MIN_RUN_COSTS = 16;
 const MIN_TOKENS = 256;
 const MAX_TOKENS = 16_384;
-/** Until there is something to learn from. */
+/** Before there are observations. */
 const FIRST_TOKENS = 1024;
 const FIRST_PADDING = 16;
 const MAX_PADDING = 512;
-/** What an observation is worth after each that follows: the last twenty count. */
+/** Decay of an observation's weight per later one: about the last twenty count. */
 const DECAY = 0.95;
-/** The fastest batch of late bounds what a run costs; it is forgotten by this factor with each that follows. */
+/** The fastest recent batch bounds the constant cost; the bound grows by this factor with each later batch. */
 const FASTEST_GROWTH = 1.01;
-/** Sizes must differ by so much, relative to their mean, to tell a batch's constant cost from that of its tokens. */
+/** Least relative deviation of sizes needed to separate a batch's constant cost from the cost per token. */
 const MIN_SPREAD = 0.1;
 
 /**
- * Takes the time of a batch to be a constant and a part for each token, fitted by least squares. Noise would have the
- * constant too large at times, and batches grow with it: no batch takes less, so the fastest bounds it.
+ * Models the time of a batch as a constant plus a cost per token, fitted by least squares. Noise can make the constant
+ * too large, and batches grow with it, so it is bounded by the fastest batch.
  */
 export class BatchCost {
   readonly #chosenTokens: number | undefined;
@@ -38,12 +38,12 @@ export class BatchCost {
   #tokensTokens = 0;
   #tokensMs = 0;
 
-  /** @param maxTokens most tokens of a batch, where somebody has chosen. */
+  /** @param maxTokens most tokens of a batch, if configured. */
   constructor(maxTokens?: number) {
     this.#chosenTokens = maxTokens;
   }
 
-  /** How large a batch should be now. */
+  /** The current batch size in tokens. */
   limits(maxTexts: number): BatchLimits {
     return {
       maxTexts,

@@ -1,6 +1,6 @@
 /**
- * Texts on a decoder: each is a sequence of the paged engine, which packs them without padding, computes equal
- * beginnings once, and gives the row of each one's last token.
+ * Texts on a decoder: each is a sequence of the paged engine, which packs them without padding, computes shared
+ * prefixes once, and returns the row of each one's last token.
  *
  * @module
  */
@@ -14,7 +14,7 @@ export class DecoderTexts implements TextRunner {
   readonly #decoder: RowDecoder;
   readonly #engine: EngineLoop<RowToken>;
 
-  /** @param options.prefixCache whether texts of different requests share equal beginnings. */
+  /** @param options.prefixCache whether texts of different requests share equal prefixes. */
   constructor(decoder: RowDecoder, options: { readonly prefixCache: boolean }) {
     this.#decoder = decoder;
     this.#engine = new EngineLoop(decoder, options);
@@ -35,7 +35,7 @@ export class DecoderTexts implements TextRunner {
   }
 }
 
-/** A job under way, with no more of its texts in the engine than fit one step, so that others get their turn. */
+/** A running job, with no more of its texts in the engine than fit one step, so that others get their turn. */
 class RunningJob {
   readonly #job: TextJob;
   readonly #engine: EngineLoop<RowToken>;
@@ -49,7 +49,7 @@ class RunningJob {
   constructor(job: TextJob, engine: EngineLoop<RowToken>) {
     this.#job = job;
     this.#engine = engine;
-    // Whoever adds the job hears nothing before it has got hold of its end.
+    // Deferred, so that the caller gets the cancel function before any event.
     queueMicrotask(() => this.#fill());
   }
 
@@ -61,7 +61,7 @@ class RunningJob {
 
   #fill(): void {
     const { beginsAlike, numTexts } = this.#job;
-    // The first text goes ahead alone: the others find what they share with it in the cache.
+    // The first text runs alone: the others then find the shared prefix in the cache.
     const isFirst = beginsAlike === true && this.#numAnswered === 0;
     const room = isFirst ? 1 : this.#engine.limits.maxSequences;
     while (!this.#isOver && this.#cancels.size < room && this.#numStarted < numTexts) {
@@ -75,7 +75,7 @@ class RunningJob {
       this.#numTokens += ids.length;
       const cancel = this.#engine.add({
         promptTokens: Int32Array.from(ids),
-        // Nothing is sampled; the engine wants to be told how all the same.
+        // Nothing is sampled, but the engine requires parameters.
         samples: [GREEDY],
         maxTokens: 1,
         topLogprobs: 0,

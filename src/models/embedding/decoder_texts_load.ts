@@ -27,7 +27,7 @@ export interface LoadedDecoderTexts {
  * Loads a folder's decoder.
  *
  * @param columns which elements of each row are wanted; all if absent.
- * @throws {StartupError} when its graph cannot be cut: padded batches are not for decoders.
+ * @throws {StartupError} when its graph cannot be cut: decoders do not run padded batches.
  */
 export async function loadDecoderTexts(
   options: TextLoadOptions,
@@ -50,7 +50,7 @@ export async function loadDecoderTexts(
     texts: new DecoderTexts(rows, engine),
     dtype,
     width: columns?.length ?? decoder.output.width,
-    // The engine keeps one place for the token that would follow.
+    // The engine reserves one position for the next token.
     maxTokens: Math.min(contextLength - 1, numBlocks * blockSize),
   };
 }

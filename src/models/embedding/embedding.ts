@@ -43,7 +43,7 @@ export class EmbeddingModel extends TextBatchModel implements Model {
   }
 
   /**
-   * Loads a folder. The model's name tells what the folder leaves out.
+   * Loads a folder. The model's name supplies missing configuration.
    *
    * @throws {StartupError} when the folder lacks what the model needs.
    */
@@ -122,7 +122,7 @@ export class EmbeddingModel extends TextBatchModel implements Model {
   }
 }
 
-/** How the request names an input; a single one stands for itself. */
+/** The path of an input in the request. */
 function paramOf({ inputs }: EmbedTask, index: number): string {
   return inputs.length === 1 ? "input" : `input[${index}]`;
 }
@@ -142,13 +142,13 @@ function poolGraph(graph: Graph, config: EmbeddingConfig, folder: ModelFolder): 
   return { model, output, poolingModes, packing: packingOf(graph, hidden, poolingModes) };
 }
 
-/** Whether a graph that pools is to be pooled as the folder says: it gives its tokens' rows too. */
+/** Whether to pool a graph with its own pooling as the folder says: it also outputs its tokens' rows. */
 function poolsAnew(graph: Graph, { isPoolingGiven, laterLayer }: EmbeddingConfig): boolean {
   return isPoolingGiven && laterLayer === undefined &&
     graph.graph.outputs.some(({ name }) => TOKEN_OUTPUTS.includes(name));
 }
 
-/** How the rows of tokens become a text's where texts lie one after the other. */
+/** How token rows are reduced to a text's row in a packed batch. */
 function packingOf(
   graph: Graph,
   hidden: string,
@@ -164,7 +164,7 @@ function packingOf(
   };
 }
 
-/** Of a decoder all of the last token's row is wanted. */
+/** For decoders the whole row of the last token is used. */
 function requireForDecoder(config: EmbeddingConfig, folder: ModelFolder): undefined {
   requireNoLayers(config, folder);
   const { pooling } = config;
@@ -184,7 +184,7 @@ function requireNoLayers({ laterLayer }: EmbeddingConfig, folder: ModelFolder): 
   );
 }
 
-/** @throws {Error} when the model failed on numbers: a vector without a direction is of use to nobody. */
+/** @throws {Error} when the vector is zero or not finite. */
 function lengthOf(vector: Float32Array): number {
   let squares = 0;
   for (const element of vector) squares += element * element;

@@ -1,5 +1,5 @@
 /**
- * What an embedding model's folder says in the files of sentence-transformers: pooling, normalisation, prompts.
+ * An embedding model's configuration in the files of sentence-transformers: pooling, normalisation, prompts.
  *
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html
  * @module
@@ -10,26 +10,26 @@ import { knownDefaults } from "./embedding_known.ts";
 import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PoolingMode } from "./pooling.ts";
 
-/** What texts are put into an embedding model for. */
+/** The purposes of embedding inputs. */
 export type InputType = "query" | "document";
 
-/** How an embedding model goes from texts to vectors. */
+/** How an embedding model turns texts into vectors. */
 export interface EmbeddingConfig {
   /** Their results follow one another in the vector. */
   readonly pooling: readonly PoolingMode[];
-  /** Whether the folder itself says how to pool, so that a graph which pools does just that. */
+  /** Whether the folder itself configures pooling, in which case the graph's own pooling does the same. */
   readonly isPoolingGiven: boolean;
   /** Whether vectors are given length 1. */
   readonly normalizes: boolean;
   /** What to put before a text by its type, and before one without a type. */
   readonly prompts: Readonly<Record<InputType | "none", string>>;
-  /** Whether vectors may be cut short. */
+  /** Whether vectors may be truncated (Matryoshka). */
   readonly isMatryoshka: boolean;
   /** A layer that comes after pooling, which the graph must hold itself. */
   readonly laterLayer: string | undefined;
 }
 
-/** Reads it; what the folder leaves out is filled in from what is known of `modelName`. */
+/** Reads it; missing values come from what is known of `modelName`. */
 export async function readEmbeddingConfig(
   folder: ModelFolder,
   modelName: string,
@@ -103,7 +103,7 @@ function readPooling(config: Json, file: string): PoolingMode[] {
   return modes;
 }
 
-/** Names under which models keep their prompts. */
+/** Keys of prompts, by purpose. */
 const PROMPT_NAMES: Readonly<Record<InputType, readonly string[]>> = {
   query: ["query", "search_query", "retrieval.query", "web_search_query", "s2p_query"],
   document: ["document", "passage", "search_document", "retrieval.passage", "corpus"],

@@ -1,17 +1,17 @@
 /**
- * What is known of embedding models whose folders do not say it: exports for transformers.js often hold the graph and
- * the tokenizer alone. Taken from the models' own cards.
+ * Known configuration of embedding models whose folders lack it: exports for transformers.js often have only the graph
+ * and the tokenizer. Taken from the models' own cards.
  *
  * @module
  */
 import type { PoolingMode } from "./pooling.ts";
 
-/** What a folder may leave out. */
+/** Configuration that a folder may lack. */
 export interface KnownDefaults {
   readonly pooling: PoolingMode;
   readonly query?: string;
   readonly document?: string;
-  /** Whether the vectors' beginnings are vectors of their own (Matryoshka representation learning). */
+  /** Whether prefixes of the vectors are usable vectors (Matryoshka representation learning). */
   readonly isMatryoshka?: true;
 }
 
@@ -54,7 +54,7 @@ const KNOWN: readonly (readonly [RegExp, KnownDefaults])[] = [
   }],
 ];
 
-/** What is known by a model's name; mean pooling, the most common, of one that is not. */
+/** The configuration by a model's name; for unknown ones mean pooling, the most common. */
 export function knownDefaults(modelName: string): KnownDefaults {
   return KNOWN.find(([pattern]) => pattern.test(modelName))?.[1] ?? { pooling: "mean" };
 }

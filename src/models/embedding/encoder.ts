@@ -1,6 +1,6 @@
 /**
- * Encoders: graphs that see all tokens of a text at once and have no cache. Texts of several lengths run in one
- * padded batch, and one row per text is read back.
+ * Encoders: bidirectional models without a cache. Texts of several lengths run in one padded batch, and one row per
+ * text is read back.
  *
  * @module
  */
@@ -10,13 +10,13 @@ import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillPooling, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
 
-/** What an encoder is made of; it owns the session. */
+/** The parts of an encoder; it owns the session. */
 export interface EncoderParts {
   readonly backend: Backend;
   readonly session: GraphSession;
   /** The one output of the graph: f32, one row per text. */
   readonly output: string;
-  /** What the graph was given for pooling, where it was. */
+  /** The pooling added to the graph, if any. */
   readonly poolingModes?: readonly PoolingMode[] | undefined;
   readonly padTokenId: number;
 }
@@ -25,9 +25,9 @@ export interface EncoderParts {
 export interface BatchEncoder {
   /** Most texts in one batch. */
   readonly maxTexts: number;
-  /** Most tokens in one batch, where memory is there for so many. */
+  /** Most tokens in one batch, by the memory. */
   readonly maxTokens?: number | undefined;
-  /** Whether the shorter texts of a batch cost as much as its longest. */
+  /** Whether texts are padded to the longest of their batch. */
   readonly pads: boolean;
   /** Elements of a row. */
   readonly width: number;
@@ -44,7 +44,7 @@ export interface BatchEncoder {
 /** Most texts in one batch. */
 export const MAX_TEXTS = 256;
 
-/** Inputs that are filled in by token. */
+/** Inputs with a value per token. */
 const TOKEN_INPUTS = new Set(["input_ids", "attention_mask", "token_type_ids", "position_ids"]);
 
 export class Encoder implements BatchEncoder {
@@ -53,7 +53,7 @@ export class Encoder implements BatchEncoder {
   readonly width: number;
   readonly #parts: EncoderParts;
   readonly #tokenInputs: readonly string[];
-  /** Where rows are written to; `undefined` where ONNX Runtime allocates its outputs. */
+  /** Output memory; `undefined` if ONNX Runtime allocates its outputs. */
   readonly #rows: Storage | undefined;
 
   private constructor(parts: EncoderParts, width: number) {
@@ -64,9 +64,9 @@ export class Encoder implements BatchEncoder {
   }
 
   /**
-   * Runs the graph once, which tells the width of its rows and has the device compile its kernels.
+   * Runs the graph once, which determines the width of its rows and compiles its kernels.
    *
-   * @throws {StartupError} when the graph wants inputs that are not known here.
+   * @throws {StartupError} when the graph has unknown inputs.
    */
   static async create(parts: EncoderParts): Promise<Encoder> {
     const { session, output } = parts;
@@ -135,7 +135,7 @@ function makeFeeds(
   return feeds;
 }
 
-/** Fills in a text's part of a token input; of padding it says nothing but that it is not seen. */
+/** Fills a text's part of a token input; padding is masked. */
 export function fillTokens(
   name: string,
   { ids, typeOneFrom }: EncodedText,
@@ -166,7 +166,7 @@ function poolingFeed(
   texts.forEach(({ ids }, row) => {
     fillPooling(modes, values.subarray(row * perText, (row + 1) * perText), ids.length);
   });
-  // A bias for the maximum goes along the tokens, weights go against them.
+  // The bias for `max` is stored along the tokens, weights across them.
   const shape = modes[0] === "max"
     ? [texts.length, length, 1]
     : [texts.length, modes.length, length];

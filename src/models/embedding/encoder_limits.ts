@@ -1,11 +1,11 @@
 /**
- * How long a text an encoder takes.
+ * The maximum text length of an encoder.
  *
  * @module
  */
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 
-/** Models that number positions from behind the padding token's id. */
+/** Models that number positions from after the padding token's id. */
 const POSITIONS_AFTER_PADDING = new Set([
   "roberta",
   "xlm-roberta",
@@ -15,7 +15,7 @@ const POSITIONS_AFTER_PADDING = new Set([
   "longformer",
 ]);
 
-/** Sizes from here on are how tokenizers say that there is no limit. */
+/** Tokenizers write sizes from here on for no limit. */
 const NO_LIMIT = 1e9;
 
 /** Most tokens of one input, special ones included; `undefined` where the folder gives no limit. */

@@ -16,18 +16,18 @@ import { TextBatcher } from "./text_batcher.ts";
 import type { TextGraph, TextLoadOptions } from "./text_graph.ts";
 import type { TextRunner } from "./text_runner.ts";
 
-/** What becomes of the graph. */
+/** The prepared graph. */
 export interface EncoderForm {
   readonly model: ModelProto;
   /** Its one output: f32, one row per text. */
   readonly output: string;
-  /** What it was given for pooling, where it was. */
+  /** The pooling added to it, if any. */
   readonly poolingModes?: readonly PoolingMode[] | undefined;
-  /** How it would run without padding; or in words why it cannot. */
+  /** How to run it without padding; or why not. */
   readonly packing: Packing | string;
 }
 
-/** The graph before it was given anything for texts as a whole. */
+/** The graph before pooling was added. */
 export interface Packing {
   readonly model: ModelProto;
   /** Its one output: f32, a row per token, or what it makes of each text's first token. */
@@ -46,12 +46,12 @@ export interface EncoderLoadOptions extends TextLoadOptions {
 const DEFAULT_LONGEST_TEXT = 8192;
 
 /**
- * Longest texts that a graph runs whole on the CPU, where ONNX Runtime's own attention beats Hearth's by more than the
- * padding costs: it holds the weights of all pairs of tokens.
+ * Longest texts that a graph runs whole on the CPU, where ONNX Runtime's attention is faster than Hearth's by more than
+ * the padding costs, but holds the weights of all pairs of tokens.
  */
 const LONGEST_WHOLE_TEXT = 1024;
 
-/** Opens the graph in its new form. @throws {StartupError} when it wants inputs that are not known. */
+/** Opens the graph in its new form. @throws {StartupError} when it has unknown inputs. */
 export async function loadEncoder(
   { path, files }: TextGraph,
   form: EncoderForm,
@@ -101,7 +101,7 @@ async function openBest(
   return { encoder: await openEncoder(whole, options), maxTokens };
 }
 
-/** A plan for texts that lie one after the other; or in words why there is none. */
+/** A plan for packed texts; or why there is none. */
 function planPacked(
   packing: Packing | string,
   { padTokenId, maxTokens }: { readonly padTokenId: number; readonly maxTokens: number },

@@ -25,7 +25,7 @@ export type EncoderPlan =
     readonly model: ModelProto;
     /** Its one output: f32, one row per text. */
     readonly output: string;
-    /** What it was given for pooling, where it was. */
+    /** The pooling added to it, if any. */
     readonly poolingModes: readonly PoolingMode[] | undefined;
     readonly padTokenId: number;
   };
@@ -34,7 +34,7 @@ export type EncoderPlan =
  * Opens an encoder.
  *
  * @throws {RangeError} when the kernel cannot run one of the attentions of a cut.
- * @throws {StartupError} when the graph wants inputs that are not known.
+ * @throws {StartupError} when the graph has unknown inputs.
  */
 export async function openEncoder(
   plan: EncoderPlan,

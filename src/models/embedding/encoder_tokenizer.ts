@@ -29,9 +29,9 @@ const PROBES = ["a", "the dog"] as const;
 
 /** Encodes for one model. */
 export class EncoderTokenizer {
-  /** Ids from 0 to below this exist. */
+  /** Number of token ids. */
   readonly vocabSize: number;
-  /** What fills up the shorter texts of a batch. */
+  /** The padding token. */
   readonly padTokenId: number;
   readonly #tokenizer: Tokenizer;
   readonly #long: LongTextEncoder;
@@ -69,7 +69,7 @@ export class EncoderTokenizer {
     return new EncoderTokenizer(tokenizer, padTokenId);
   }
 
-  /** Whether there are special tokens that tell two texts apart. */
+  /** Whether there are special tokens between two texts. */
   get encodesPairs(): boolean {
     return this.#pair !== undefined;
   }
@@ -88,7 +88,7 @@ export class EncoderTokenizer {
   /**
    * The tokens of a text, without special ones; all of them, unless `length` says how many are wanted.
    *
-   * @throws {HearthError} `context_length_exceeded` where there are far more than `length` allows.
+   * @throws {HearthError} `context_length_exceeded` if there are far more than `length` allows.
    */
   encode(text: string, length: LengthOptions = ALL): number[] {
     return this.#long.encode(text, length);
@@ -99,7 +99,7 @@ export class EncoderTokenizer {
     return ids.length === 0 ? "" : this.#tokenizer.decode([...ids]);
   }
 
-  /** Takes away the special tokens at the ends of `ids`, where both are there. */
+  /** Removes the special tokens at the ends of `ids`, if both are present. */
   unframe(ids: readonly number[]): readonly number[] {
     const { before, after } = this.#single;
     const end = ids.length - after.length;
@@ -141,7 +141,7 @@ function findSingleFrame(tokenizer: Tokenizer): Frame {
   };
 }
 
-/** `undefined` where the tokenizer does not tell two texts apart. */
+/** `undefined` if the tokenizer has no pairs of texts. */
 function findPairFrame(tokenizer: Tokenizer): Frame | undefined {
   const [first, second] = PROBES;
   const { ids, token_type_ids: types } = tokenizer.encode(first, {

@@ -18,19 +18,19 @@ import { type BatchEncoder, fillTokens, MAX_TEXTS } from "./encoder.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillPooling, type PoolingMode } from "./pooling.ts";
 
-/** What is wanted of each text: one token's row, or weighted sums of all. */
+/** The result wanted of each text: one token's row, or weighted sums of all. */
 export type TextSummary =
   | { readonly kind: "token"; readonly which: "first" | "last" }
   | { readonly kind: "sums"; readonly modes: readonly PoolingMode[] };
 
-/** What classifiers look at. */
+/** The row that classifiers use. */
 export const FIRST_TOKEN: TextSummary = { kind: "token", which: "first" };
 
 /** What to open, and where. */
 export interface PackedEncoderOptions {
   readonly backend: Backend;
   readonly files: ModelFiles;
-  /** `cut.answer` is of rows for a token, of a tail for sums. */
+  /** `cut.answer` has rows for a token, a tail for sums. */
   readonly summary: TextSummary;
   /** Tokens of the longest text that will be run. */
   readonly longestText: number;
@@ -79,7 +79,7 @@ export class PackedEncoder implements BatchEncoder {
   }
 
   /**
-   * Opens the segments, and runs a text, which has the device compile its kernels.
+   * Opens the segments, and runs a text, which compiles its kernels.
    *
    * @throws {RangeError} when the kernel cannot run one of the cut's attentions.
    * @throws {Error} with ONNX Runtime's message when it refuses a segment.
@@ -87,7 +87,7 @@ export class PackedEncoder implements BatchEncoder {
   static async open(cut: EncoderCut, options: PackedEncoderOptions): Promise<PackedEncoder> {
     const { backend } = options;
     const { maxBufferBytes } = backend;
-    // Refuses at once what would be refused after the weights were read.
+    // Fails before the weights are read rather than after.
     backend.openPackedAttention({ sites: cut.attentions, maxRows: 1, maxSequences: 1 }).dispose();
     const { pieces } = planStorage(cut, (port) => bytesOf(port, { tokens: 1, rows: 1 }));
     const perToken = pieces.reduce((sum, bytes) => sum + bytes, 0);
@@ -170,7 +170,7 @@ export class PackedEncoder implements BatchEncoder {
   }
 }
 
-/** Places in a text, counted without one of its ids. */
+/** Positions in a text, not counting one of the ids. */
 function fillPositions(
   ids: readonly number[],
   row: BigInt64Array,

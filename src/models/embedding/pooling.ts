@@ -1,7 +1,7 @@
 /**
  * Pooling: from one vector per token to one per text, inside the graph, so that only the result is read back.
  *
- * All but `max` are weighted sums over the tokens, so that one matrix product does them, several side by side too.
+ * All but `max` are weighted sums over the tokens, so that one matrix product computes them, several side by side too.
  *
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
  * @module
@@ -11,7 +11,7 @@ import type { TensorPort } from "../../onnx/graph_cut.ts";
 import { int64Tensor, makeNode, type ModelProto } from "../../onnx/proto.ts";
 import { makeValueInfo } from "../../onnx/proto_write.ts";
 
-/** How the vectors of a text's tokens become one. */
+/** Pooling modes. */
 export type PoolingMode = "cls" | "max" | "mean" | "mean_sqrt_len" | "weightedmean" | "lasttoken";
 
 /** Input that {@linkcode appendPooling} adds: f32 `[batch, modes, length]`; for `max` a bias, `[batch, length, 1]`. */
@@ -20,23 +20,22 @@ export const POOLING_INPUT = "pooling_weights";
 /** Output that {@linkcode appendPooling} leaves as the only one: f32 `[batch, modes, hidden]`. */
 export const POOLED_OUTPUT = "pooled";
 
-/** Below any value that a model gives, and without the NaN that infinity could bring. */
+/** Below any value of a model, and finite to avoid NaN. */
 const HIDDEN_BY_MAX = -1e30;
 
-/** Whether one matrix product pools so. */
+/** Whether one matrix product computes this pooling. */
 export function areWeightedSums(modes: readonly PoolingMode[]): boolean {
   return modes[0] !== "max";
 }
 
-/** The one token that is all there is to pooling; `undefined` where more tokens count. */
+/** The single token that pooling picks; `undefined` if more tokens count. */
 export function pickedToken(modes: readonly PoolingMode[]): "first" | "last" | undefined {
   if (modes.length > 1) return undefined;
   return modes[0] === "cls" ? "first" : modes[0] === "lasttoken" ? "last" : undefined;
 }
 
 /**
- * The nodes of weighted sums, for a graph that runs texts one after the other: each text has rows of weights of its own,
- * zero at the tokens of others.
+ * The nodes of weighted sums, for packed texts: each text has its own rows of weights, zero at the tokens of others.
  *
  * @param hidden f32 `[1, tokens, size]`.
  */
@@ -53,7 +52,7 @@ export function poolingTail(hidden: TensorPort): EncoderTail {
   };
 }
 
-/** Lets the graph pool its output `hidden`, `[batch, length, hidden]`; its other outputs go. */
+/** Lets the graph pool its output `hidden`, `[batch, length, hidden]`; its other outputs are removed. */
 export function appendPooling(
   model: ModelProto,
   hidden: string,
@@ -98,7 +97,7 @@ function opsetOf({ operatorSets }: ModelProto): number {
 /**
  * Fills in {@linkcode POOLING_INPUT} for one text.
  *
- * @param into f32 `[modes, length of the batch]`; `max` uses as many as its one row has.
+ * @param into f32 `[modes, length of the batch]`; `max` uses its one row.
  * @param numTokens the text's own; the rest of a row is padding.
  *
  * @example

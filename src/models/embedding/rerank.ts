@@ -1,5 +1,5 @@
 /**
- * Rerankers: query and document are read together, and a few logits say how well the document answers the query.
+ * Rerankers: query and document are encoded together, and a few logits give the document's relevance.
  *
  * @module
  */
@@ -32,7 +32,7 @@ export class RerankModel extends TextBatchModel implements Model {
   /**
    * Loads a folder.
    *
-   * @throws {StartupError} when the folder lacks what the model needs, or its graph is no reranker's.
+   * @throws {StartupError} when the folder lacks what the model needs, or its graph is not a reranker's.
    */
   static async load(context: OpenContext): Promise<RerankModel> {
     let form: PairForm | undefined;
@@ -94,7 +94,7 @@ export class RerankModel extends TextBatchModel implements Model {
   }
 }
 
-/** A graph with the logits of each pair as its only output. @throws {StartupError} when it gives others. */
+/** A graph with the logits of each pair as its only output. @throws {StartupError} when it has others. */
 function logitsForm(graph: Graph): EncoderForm {
   const logits = findOutput(graph, ["logits"]);
   const shape = graph.graph.outputs.find(({ name }) => name === logits)?.shape ?? [];
@@ -111,9 +111,9 @@ function logitsForm(graph: Graph): EncoderForm {
 }
 
 /**
- * The probability of relevance: by one logit, or by two of which the second is for relevance.
+ * The probability of relevance: from one logit, or from two of which the second is for relevance.
  *
- * @throws {Error} when the model failed on numbers.
+ * @throws {Error} when a logit is not finite.
  */
 function scoreOf(logits: Float32Array): number {
   const logit = logits.length === 1 ? logits[0]! : logits[1]! - logits[0]!;

@@ -1,5 +1,5 @@
 /**
- * How query and document are put together for a reranker.
+ * Formats of query and document for a reranker.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { StartupError } from "../../errors.ts";
 import type { LengthOptions } from "../long_text.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 
-/** How a pair becomes one text. */
+/** How to combine a pair to one text. */
 export interface PairForm {
   /** Tokens around and between query and document. */
   readonly numSpecial: number;
@@ -17,7 +17,7 @@ export interface PairForm {
 }
 
 /**
- * The form of cross-encoders: two texts between the tokenizer's special tokens.
+ * The format of cross-encoders: two texts between the tokenizer's special tokens.
  *
  * @throws {StartupError} when the tokenizer has none between texts.
  */
@@ -44,15 +44,15 @@ const BEFORE = `<|im_start|>system\n${SYSTEM}<|im_end|>\n<|im_start|>user\n` +
 const BETWEEN = "<Document>:";
 const AFTER = "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n";
 
-/** A form that asks a language model for yes or no. */
+/** A prompt that a language model answers with yes or no. */
 export interface JudgeForm extends PairForm {
   /** The tokens that answer no and yes. */
   readonly answers: readonly [no: number, yes: number];
 }
 
 /**
- * The form of Qwen3-Reranker: the model is asked whether the document answers the query. Texts are taken apart where
- * its tokenizer sets no token across, so that the parts' tokens are those of the whole.
+ * The format of Qwen3-Reranker: the model is asked whether the document answers the query. Texts are split where no
+ * token of its tokenizer crosses, so that the parts' tokens are those of the whole.
  *
  * @see https://huggingface.co/Qwen/Qwen3-Reranker-0.6B
  * @throws {StartupError} when the tokenizer is of another family.

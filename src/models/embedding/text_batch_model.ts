@@ -1,5 +1,5 @@
 /**
- * What embedding models and rerankers have in common: requests are texts, and every text gets a row of numbers.
+ * The common part of embedding models and rerankers: requests are texts, and every text gets a row of numbers.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { TextJob } from "./text_runner.ts";
 /** Requests worked on at once; their texts share batches. */
 const MAX_REQUESTS = 256;
 
-/** The part of a model of texts that is the same for all of them. It owns the runner. */
+/** The shared part of embedding models and rerankers. It owns the runner. */
 export class TextBatchModel {
   readonly maxSequences = MAX_REQUESTS;
   readonly dtype: Dtype;

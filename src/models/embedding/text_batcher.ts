@@ -1,8 +1,8 @@
 /**
- * Dynamic batching: takes up the texts of many requests, runs those of like length together, and hands each its row.
+ * Dynamic batching: batches texts of similar length from many requests, and returns a row to each.
  *
- * Texts are encoded little by little between batches, so that a request of thousands of them neither holds up others
- * nor has to be encoded whole before its first batch runs.
+ * Texts are encoded little by little between batches, so that a request of thousands of texts does not delay others,
+ * and its first batch runs before all are encoded.
  *
  * @module
  */
@@ -14,13 +14,13 @@ import { TextMetrics } from "./text_metrics.ts";
 import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
 
-/** Encoding goes on for so long before messages are let in. */
+/** Longest time of encoding between yields to messages. */
 const ENCODE_SLICE_MS = 5;
-/** Texts of one job that are encoded before it is another's turn. */
+/** Texts of one job that are encoded in a turn. */
 const TEXTS_PER_TURN = 16;
-/** Encode ahead until as many batches wait. */
+/** Number of batches to encode ahead. */
 const BATCHES_AHEAD = 2;
-/** The same where texts are padded: the more wait, the more alike the lengths in a batch. */
+/** The same for padded texts: more waiting texts give batches of more similar lengths. */
 const PADDED_BATCHES_AHEAD = 16;
 
 interface Running {
@@ -31,11 +31,11 @@ interface Running {
   numTokens: number;
 }
 
-/** What a batcher runs batches on. */
+/** The parts of a batcher. */
 export interface BatcherOptions {
   /** The batcher owns it. */
   readonly encoder: BatchEncoder;
-  /** Most tokens of a batch; learnt from how long batches take if absent. */
+  /** Most tokens of a batch; adapted to the time of batches if absent. */
   readonly maxBatchTokens?: number | undefined;
 }
 
@@ -45,9 +45,9 @@ export class TextBatcher implements TextRunner {
   readonly #encoder: BatchEncoder;
   readonly #cost: BatchCost;
   readonly #queue = new TextQueue<Running>();
-  /** Jobs in work. */
+  /** Running jobs. */
   readonly #running = new Set<Running>();
-  /** The loop, while there is anything to do. */
+  /** The loop, while there is work. */
   #turning: Promise<void> | undefined;
 
   constructor({ encoder, maxBatchTokens }: BatcherOptions) {
@@ -110,7 +110,7 @@ export class TextBatcher implements TextRunner {
     return false;
   }
 
-  /** Encodes a few of a job's texts, so that jobs take turns. */
+  /** Encodes a few texts of a job, so that jobs take turns. */
   #encode(running: Running): void {
     const { job, numEncoded } = running;
     const end = Math.min(job.numTexts, numEncoded + TEXTS_PER_TURN);
@@ -138,7 +138,7 @@ export class TextBatcher implements TextRunner {
     };
   }
 
-  /** Runs a batch of what waits, and hands out what it gives. */
+  /** Runs a batch of waiting texts, and returns their rows. */
   async #runBatch(): Promise<void> {
     const batch = this.#queue.take(this.#limits());
     if (batch.length === 0) return;

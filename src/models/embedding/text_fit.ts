@@ -1,23 +1,23 @@
 /**
- * What happens to texts longer than the model: refused with both lengths, or cut where the request says so.
+ * Handles texts longer than the model's limit: refused with both lengths, or truncated if the request says so.
  *
  * @module
  */
 import { HearthError } from "../../errors.ts";
 import type { Truncation } from "../task.ts";
 
-/** What a text has to fit into. */
+/** Limits of a text. */
 export interface FitOptions {
-  /** Special tokens that come on top. */
+  /** Special tokens added to it. */
   readonly numSpecial: number;
   /** Most tokens the model takes, special ones included; no limit if absent. */
   readonly maxTokens: number | undefined;
   readonly truncation: Truncation | undefined;
-  /** How the request names the text. */
+  /** Path of the text in the request. */
   readonly param: string;
 }
 
-/** Tokens the request or the model allows, special ones included. */
+/** Most tokens by the request or the model, special ones included. */
 function roomOf({ maxTokens = Infinity, truncation, numSpecial, param }: FitOptions): number {
   if (truncation === undefined || truncation === "model") return maxTokens;
   if (truncation > numSpecial) return Math.min(truncation, maxTokens);

@@ -1,5 +1,5 @@
 /**
- * The graph of a model of texts: which dtype of it, and whether it is a decoder.
+ * The graph of an embedding model or reranker: its dtype, and whether it is a decoder.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import type { ModelProto } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import type { DecoderLoadOptions } from "../decoder.ts";
 
-/** What a model of texts is loaded with. */
+/** How to load an embedding model or reranker. */
 export type TextLoadOptions = DecoderLoadOptions;
 
-/** A graph that was read, its weights not. */
+/** A graph without its weights. */
 export interface TextGraph extends AsyncDisposable {
   readonly model: ModelProto;
   readonly dtype: Dtype;
@@ -33,7 +33,7 @@ export async function readTextGraph(
   return { model, dtype, path, files, [Symbol.asyncDispose]: () => files[Symbol.asyncDispose]() };
 }
 
-/** Whether the graph takes keys and values of tokens that went before. */
+/** Whether the graph takes past keys and values. */
 export function isDecoder({ graph }: ModelProto): boolean {
   return graph.inputs.some(({ name }) => name.startsWith("past_key_values."));
 }

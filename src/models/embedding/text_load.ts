@@ -13,10 +13,10 @@ import { EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { isDecoder, readTextGraph, type TextLoadOptions } from "./text_graph.ts";
 import type { TextRunner } from "./text_runner.ts";
 
-/** What becomes of a graph, by what it is; either throws a `StartupError` for one that would not do. */
+/** How to prepare a graph, as encoder or decoder; either throws a `StartupError` for an unsuitable one. */
 export interface TextForms {
   encoder(graph: Graph, tokenizer: EncoderTokenizer): EncoderForm;
-  /** Which elements of each row of a decoder are wanted; all if `undefined`. */
+  /** The wanted elements of each row of a decoder; all if `undefined`. */
   decoder(tokenizer: EncoderTokenizer): readonly number[] | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a model of texts tells Prometheus.
+ * The Prometheus metrics of embedding models and rerankers.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
 /** A batch that has run. */
 export interface BatchObservation {
   readonly numTexts: number;
-  /** Padding aside. */
+  /** Without padding. */
   readonly numTokens: number;
   /** Padding included. */
   readonly numPositions: number;
@@ -26,7 +26,7 @@ export class TextMetrics {
   readonly #batchSeconds: Histogram;
   readonly #batchTexts: Histogram;
 
-  /** @param now what waits to be run. */
+  /** @param now the current queue. */
   constructor(now: () => { numTexts: number; numTokens: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
@@ -60,7 +60,7 @@ export class TextMetrics {
     metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => now().numTokens);
   }
 
-  /** Takes note of a batch that has run. */
+  /** Records a batch that has run. */
   observeBatch({ numTexts, numTokens, numPositions, durationMs }: BatchObservation): void {
     this.#computedTokens.inc(numTokens);
     this.#paddingTokens.inc(numPositions - numTokens);
@@ -68,7 +68,7 @@ export class TextMetrics {
     this.#batchTexts.observe(numTexts);
   }
 
-  /** Takes note of a request that was answered. */
+  /** Records a request that was answered. */
   observeJob(numTokens: number, durationMs: number): void {
     this.#promptTokens.inc(numTokens);
     this.#jobSeconds.observe(durationMs / 1000);

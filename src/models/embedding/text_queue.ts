@@ -1,10 +1,10 @@
 /**
  * Which texts run together next. Pure: no tensors, no promises.
  *
- * Two wishes pull apart: texts of one length should share a batch, since shorter ones are padded, and nobody should
- * wait for a request of thousands of texts. So the request that has had the least work, by weighted fair queueing,
- * picks the batch's first text; what fills the batch up is picked by length alone, whoever it belongs to. Where nothing
- * is padded, lengths are of no account, and each text of a batch is picked as its first.
+ * There are two goals: texts of one length should share a batch, since shorter ones are padded, and nobody should wait
+ * for a request of thousands of texts. So the request that has had the least work, by weighted fair queueing, picks the
+ * batch's first text; the rest of the batch is picked by length, regardless of owner. Without padding lengths do not
+ * matter, and every text of a batch is picked like the first.
  *
  * @see A. Demers, S. Keshav, S. Shenker: Analysis and Simulation of a Fair Queueing Algorithm, SIGCOMM 1989
  * @module
@@ -14,7 +14,7 @@ import type { EncodedText } from "./encoder_tokenizer.ts";
 /** A text in the queue. */
 export interface QueuedText<Owner> {
   readonly owner: Owner;
-  /** Place among its owner's texts. */
+  /** Index among its owner's texts. */
   readonly index: number;
   readonly text: EncodedText;
 }
@@ -25,23 +25,22 @@ export interface BatchLimits {
   /** Most tokens of a batch, padding included, unless one text alone has more. */
   readonly maxTokens: number;
   /**
-   * Most tokens of padding in a batch: as many as a run of its own would cost, in tokens. Absent where texts are not
-   * padded.
+   * Most tokens of padding in a batch: as many as another run would cost, in tokens. Absent if texts are not padded.
    */
   readonly maxPadding?: number | undefined;
 }
 
-/** Texts that wait, of any number of owners. */
+/** Waiting texts of any number of owners. */
 export class TextQueue<Owner> {
   /** By length, shortest first. */
   #waiting: QueuedText<Owner>[] = [];
-  /** Work done for each owner that has texts here, in tokens, counted from when all were served alike. */
+  /** Virtual service of each owner with texts here, in tokens. */
   readonly #served = new Map<Owner, number>();
-  /** What an owner would have been served so far, had all of them always been served alike. */
+  /** The fair share of service per owner so far, the virtual time. */
   #fairShare = 0;
   #numTokens = 0;
 
-  /** Tokens of all texts that wait. */
+  /** Tokens of all waiting texts. */
   get numTokens(): number {
     return this.#numTokens;
   }
@@ -60,7 +59,7 @@ export class TextQueue<Owner> {
     this.#waiting.sort((a, b) => lengthOf(a) - lengthOf(b));
   }
 
-  /** Drops all texts of an owner that is served or gives up. */
+  /** Removes all texts of an owner that has finished or cancelled. */
   remove(owner: Owner): void {
     this.#served.delete(owner);
     this.#waiting = this.#waiting.filter((queued) => {
@@ -70,7 +69,7 @@ export class TextQueue<Owner> {
     });
   }
 
-  /** Takes the next batch out, longest text first; empty when none wait. */
+  /** Takes the next batch, longest text first; empty if none wait. */
   take(limits: BatchLimits): QueuedText<Owner>[] {
     const { maxPadding } = limits;
     const taken = maxPadding === undefined
@@ -83,14 +82,14 @@ export class TextQueue<Owner> {
     return batch;
   }
 
-  /** The longest text of the owner that was served least, the older one among equals. */
+  /** The longest text of the least-served owner, the oldest among equals. */
   #findFirst(): number {
     const owners = new Set(this.#waiting.map(({ owner }) => owner));
     const least = leastServed(this.#served, owners);
     return this.#waiting.findLastIndex(({ owner }) => owner === least);
   }
 
-  /** The places of texts of the owners served least, one at a time, until the batch is full. */
+  /** Indices of texts of the least-served owners, one at a time, until the batch is full. */
   #chooseInTurn({ maxTexts, maxTokens }: BatchLimits): Set<number> {
     const indexesOf = Map.groupBy(
       this.#waiting.keys(),
@@ -112,7 +111,7 @@ export class TextQueue<Owner> {
     return taken;
   }
 
-  /** The places of the first text and of those nearest in length, as many as cost less padding than a run. */
+  /** Indices of the first text and of those nearest in length, as long as the padding costs less than another run. */
   #chooseAlike(
     { maxTexts, maxTokens, maxPadding }: BatchLimits & { readonly maxPadding: number },
   ): Set<number> {
@@ -147,7 +146,7 @@ export class TextQueue<Owner> {
   }
 }
 
-/** Of these owners the first of those that have had the least work. */
+/** The first of the least-served owners. */
 function leastServed<Owner>(
   served: ReadonlyMap<Owner, number>,
   owners: { has(owner: Owner): boolean },

@@ -1,5 +1,5 @@
 /**
- * What runs the texts of requests, whatever the model is made of.
+ * The interface that runs texts of requests on an encoder or a decoder.
  *
  * @module
  */
@@ -10,23 +10,23 @@ import type { EncodedText } from "./encoder_tokenizer.ts";
 export interface TextJob {
   /** At least 1. */
   readonly numTexts: number;
-  /** Whether all texts begin alike, by more than the special tokens. */
+  /** Whether all texts share a prefix beyond the special tokens. */
   readonly beginsAlike?: boolean | undefined;
   /** Encodes a text, at least one token of it. What it throws ends the job. */
   encode(index: number): EncodedText;
-  /** The text's row; the array is reused for nothing else. What it throws ends the job. */
+  /** Receives the text's row; the array is not reused. An error ends the job. */
   onRow(index: number, row: Float32Array): void;
-  /** All rows were handed out. @param numTokens of all texts. */
+  /** All rows were delivered. @param numTokens of all texts. */
   onDone(numTokens: number): void;
-  /** The job is over. */
+  /** The job failed. */
   onError(error: unknown): void;
 }
 
-/** Runs texts, those of many requests together, and gives a row of numbers for each. It owns what it runs them on. */
+/** Runs texts of many requests in shared batches, and returns a row of numbers for each. It owns the model. */
 export interface TextRunner {
   readonly metrics: { readonly registry: Registry };
-  /** Takes up a job. @returns ends it: it hears nothing more, and what has not run will not. */
+  /** Starts a job. @returns a function that cancels it: no further calls, and no further texts run. */
   add(job: TextJob): () => void;
-  /** Drops all jobs, waits for what is under way, and frees the device's memory. */
+  /** Cancels all jobs, waits for the running batch, and frees the device's memory. */
   dispose(): Promise<void>;
 }

@@ -51,7 +51,7 @@ function* readCall({ reader, sink, functions }: CallParsing): Parsing<boolean> {
   const called = functions.get(name);
   sink.begin(name);
   sink.write("{");
-  // The end is read once more, by whoever looks for it.
+  // The caller reads the end marker again.
   const hasArguments = reader.since(reader.position - KEY.length) === KEY;
   if (!hasArguments) reader.moveTo(reader.position - END.length);
   for (let number = 0; hasArguments; number++) {

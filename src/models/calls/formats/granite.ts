@@ -13,7 +13,7 @@ export const GRANITE: CallFormat = {
   name: "granite",
   matches: (template) => template.includes(START) && !template.includes("<|/tool|>"),
   markers: [START],
-  // The string is what version 3.1 writes in place of the token.
+  // Version 3.1 writes this string instead of the token.
   parse: (parsing) =>
     readMarked(parsing, { starts: [START, "<tool_call>"], end: "", readCalls: readJsonCalls }),
   markup: {

@@ -15,7 +15,7 @@ function newCallId(): string {
 
 const OWN_ID = new RegExp(`^[a-zA-Z0-9]{${ID_LENGTH}}$`);
 
-/** Templates refuse ids of any other form, and conversations that began elsewhere have them. */
+/** Templates refuse ids of any other form, which conversations from other servers have. */
 function callIdOf(id: string): string {
   if (OWN_ID.test(id)) return id;
   // FNV-1a, 64 bits.
@@ -82,7 +82,7 @@ export const MISTRAL_ARGS: CallFormat = {
   },
 };
 
-/** Either form: templates of some versions let their models write both. */
+/** Either form: some versions' models write both. */
 function* readCalls(parsing: CallParsing): Parsing<boolean> {
   const { reader, sink } = parsing;
   if (yield* readJsonCalls(parsing)) return true;
