@@ -54,9 +54,9 @@ export abstract class ChatModel {
   }
 
   /**
-   * Makes a task's prompt: at once, or where media have to be read for it, when it is called with the request's signal.
+   * Renders a task's prompt: immediately, or, if media have to be read, when called with the request's signal.
    *
-   * @throws {HearthError} what is wrong with the conversation.
+   * @throws {HearthError} when the conversation is invalid.
    */
   protected abstract promptOf(
     task: ChatTask,

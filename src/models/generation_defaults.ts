@@ -1,5 +1,5 @@
 /**
- * How to generate where the request does not say: the model's `generation_config.json`, then the specification.
+ * Default sampling parameters: from the model's `generation_config.json`, then the specification.
  *
  * @module
  */
@@ -7,14 +7,14 @@ import type { SamplingParams } from "../decoder/decoder.ts";
 import type { GenerationOptions } from "./task.ts";
 import type { Json } from "../hub/model_folder.ts";
 
-/** What a model's own configuration says about generating. */
+/** The generation parameters of a model's own configuration. */
 export interface GenerationDefaults {
   /** Tokens that end a completion. */
   readonly eosTokenIds: ReadonlySet<number>;
   readonly sampling: Omit<SamplingParams, "seed" | "presencePenalty" | "frequencyPenalty">;
 }
 
-/** Reads the defaults; `generation_config.json` goes before `config.json`. */
+/** Reads the defaults; `generation_config.json` has precedence over `config.json`. */
 export function readGenerationDefaults(config: Json, generationConfig: Json): GenerationDefaults {
   const numberOr = (name: string, fallback: number) => {
     const value = generationConfig[name];
@@ -36,7 +36,7 @@ export function readGenerationDefaults(config: Json, generationConfig: Json): Ge
   };
 }
 
-/** The sampling of one choice: the request's wishes over the model's defaults. */
+/** The sampling of one choice: the request's parameters over the model's defaults. */
 function samplingOf(
   options: GenerationOptions,
   defaults: GenerationDefaults,
@@ -55,13 +55,13 @@ function samplingOf(
   };
 }
 
-/** Seed of choice `index`: the request's own for the first, and streams of their own for the others. */
+/** Seed of choice `index`: the request's own for the first, independent streams for the others. */
 function choiceSeed(seed: number, index: number): number {
   // An odd multiplier is a bijection on 32 bits, so no two choices share a stream.
   return (seed + Math.imul(index, 0x9e3779b9)) >>> 0;
 }
 
-/** The sampling of each choice that a request asks for; seeds are random where it names none. */
+/** The sampling of each choice of a request; seeds are random if it has none. */
 export function samplingOfChoices(
   options: GenerationOptions,
   defaults: GenerationDefaults,

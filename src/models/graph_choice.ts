@@ -1,5 +1,5 @@
 /**
- * Which of a model's graphs are run, and in which dtype: asked by the download, the memory check and the loaders alike.
+ * Which of a model's graphs are run, and in which dtype: used by the download, the memory check and the loaders.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { type Dtype, DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
-/** What to take first where `--dtype` does not say, by what the device can do. */
+/** Preferred dtypes without `--dtype`, by the device. */
 export const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
   gpu: ["q4", "fp32"],
@@ -16,7 +16,7 @@ export const PREFERRED = {
   // of 4-bit weights quantise row by row; with scales in f16 they take as long, in two thirds of the file.
   cpu: ["q4", "q4f16", "q8", "fp32"],
   cpuInBatches: ["fp32", "fp16", "q4", "q8"],
-  // Whatever is left out of sound is heard as noise.
+  // Quantisation errors in sound are heard as noise.
   sound: ["fp32", "fp16", "q8", "q4"],
 } as const satisfies Record<string, readonly Dtype[]>;
 
@@ -31,18 +31,18 @@ export interface WantedGraph {
    * those that suit the device if absent.
    */
   readonly suits?: "batches" | "sound" | undefined;
-  /** Its file by dtype, of a graph that does not lie below `onnx/`. */
+  /** Its file by dtype, for a graph outside `onnx/`. */
   readonly paths?: Readonly<Partial<Record<Dtype, string>>>;
 }
 
-/** What the user wishes for, and on what it runs. */
+/** The user's choice, and the device. */
 export interface GraphWish {
   readonly device: DeviceClass;
   /** The one that suits best if absent. */
   readonly dtype?: Dtype | undefined;
 }
 
-/** A graph in the dtype that was chosen. */
+/** A graph in the chosen dtype. */
 export interface ChosenGraph {
   readonly name: string;
   readonly dtype: Dtype;
@@ -54,7 +54,7 @@ export interface ChosenGraph {
 export class ChosenGraphs {
   /** The main one first. */
   readonly all: readonly ChosenGraph[];
-  /** Files that would have been preferred, but are not there. */
+  /** Preferred files that do not exist. */
   readonly missed: readonly string[];
   readonly #folderPath: string;
 
@@ -85,11 +85,11 @@ export class ChosenGraphs {
 }
 
 /**
- * Chooses the dtype of each graph. The main one has to be of the dtype asked for. Its companions often come in fewer:
- * they are taken in the dtype asked for, else in the main graph's, else in the one that suits best.
+ * Chooses the dtype of each graph. The main one must have the requested dtype. Its companions often come in fewer: they
+ * are taken in the requested dtype, else in the main graph's, else in the best one.
  *
  * @param wanted the main graph first.
- * @throws {StartupError} when the folder lacks one, or the main one in the dtype asked for.
+ * @throws {StartupError} when the folder lacks one, or the main one in the requested dtype.
  */
 export function chooseGraphs(
   folder: ModelFolder,
@@ -142,8 +142,8 @@ function choosePath(
 /**
  * Chooses the dtype of one graph.
  *
- * @param options.dtype the user's wish.
- * @throws {StartupError} naming the dtypes there are, when none fits.
+ * @param options.dtype the user's choice.
+ * @throws {StartupError} naming the available dtypes, when none fits.
  */
 export function chooseDtype(
   folder: ModelFolder,
@@ -206,7 +206,7 @@ export function graphsNamed(...names: readonly string[]): () => WantedGraph[] {
 }
 
 const MERGED = "decoder_model_merged";
-/** Half decoders that a merged one stands for. */
+/** Separate decoders that a merged one replaces. */
 const HALVES = ["decoder_model", "decoder_with_past_model"];
 const DTYPE_SUFFIX = /(_fp16|_q4f16|_q4|_int8|_uint8|_quantized|_bnb4)?\.onnx$/;
 

@@ -1,5 +1,5 @@
 /**
- * How a model wants images to be: its folder's `preprocessor_config.json`, read with the defaults of transformers.js.
+ * A model's image preprocessing: its folder's `preprocessor_config.json`, with the defaults of transformers.js.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { ResampleFilter } from "../media/resample.ts";
 import { RESAMPLE_FILTERS } from "../media/resample_filter.ts";
 import type { Json } from "../hub/model_folder.ts";
 
-/** What would leave the mask out of place, or is not done here. */
+/** Settings that would misplace the mask, or are not supported. */
 const REFUSED = [
   "do_center_crop",
   "do_crop_margin",
@@ -26,14 +26,14 @@ export interface Size {
 
 type Triple = readonly [number, number, number];
 
-/** To which size an image is resized, or `undefined` where it keeps its own. */
+/** The size to which an image is resized, or `undefined` if it is not. */
 export type SizeRule =
   | Size
   /** Sides keep their ratio: the shorter gets one length, unless the longer then exceeds the other. */
   | { readonly shortestEdge?: number | undefined; readonly longestEdge?: number | undefined }
   | undefined;
 
-/** What becomes of an image. */
+/** The preprocessing steps. */
 export interface ImageProcessor {
   readonly size: SizeRule;
   /** Sides are multiples of this: an image is made smaller for it, or a border is put around it. */
@@ -47,7 +47,7 @@ export interface ImageProcessor {
 /**
  * Reads a processor's configuration.
  *
- * @throws {StartupError} when it asks for something that is not done here.
+ * @throws {StartupError} when it has unsupported settings.
  */
 export function readImageProcessor(config: Json): ImageProcessor {
   const refused = REFUSED.find((name) => config[name] === true);
@@ -74,7 +74,7 @@ export function readImageProcessor(config: Json): ImageProcessor {
   };
 }
 
-/** `level · scale + offset` is what rescaling and normalising come to. */
+/** Rescaling and normalising combined: `level · scale + offset`. */
 function readLevels(config: Json): Pick<ImageProcessor, "scale" | "offset"> {
   const rescale = config["do_rescale"] === false ? 1 : Number(config["rescale_factor"] ?? 1 / 255);
   const isNormalized = config["do_normalize"] === true;
@@ -126,7 +126,7 @@ function readBorder(config: Json, size: SizeRule, multipleOf: number): ImageProc
   return size !== undefined && "width" in size ? size : "none";
 }
 
-/** The form of an image; a graph of fixed size has the last word, and images are stretched to it. */
+/** The form of an image; a graph of fixed size overrides it, and images are stretched to that. */
 export function tensorFormOf(
   processor: ImageProcessor,
   { image, graph, layout }: {

@@ -1,5 +1,5 @@
 /**
- * From a folder to a model that works: its family, its graphs, its parts.
+ * Loads a model folder: its family, its graphs, its parts.
  *
  * @module
  */
@@ -16,17 +16,17 @@ import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import type { Model } from "./model.ts";
 import type { LoadProgress } from "./progress.ts";
 
-/** What to load, on what. */
+/** What to load, and on which device. */
 export interface ModelLoadOptions {
   readonly model: ResolvedModel;
   /** The best one for the device if absent. */
   readonly dtype?: Dtype | undefined;
-  /** Told from the folder if absent. */
+  /** Detected from the folder if absent. */
   readonly kind?: ModelKind | undefined;
   readonly engine: EngineSettings;
-  /** Folder of a model that tells speech from silence, for speech models. */
+  /** Folder of a voice activity model, for speech recognition. */
   readonly vadFolder?: string | undefined;
-  /** Folder of a model that tells speakers apart, for models that speak. */
+  /** Folder of a speaker-embedding model, for speech synthesis. */
   readonly speakerEncoderFolder?: string | undefined;
   readonly backend: Backend;
   readonly onProgress: (progress: LoadProgress) => void;
@@ -35,7 +35,7 @@ export interface ModelLoadOptions {
 /**
  * Loads a model folder.
  *
- * @throws {StartupError} when the folder or the wish for a dtype or kind cannot be met.
+ * @throws {StartupError} when the folder, or the requested dtype or kind, cannot be loaded.
  */
 export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const folder = await openAnyFolder(options.model.folder);
@@ -54,7 +54,7 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const { backend, dtype } = options;
   const wish = { dtype, device: deviceClassOf(backend) };
   const graphs = chooseGraphs(folder, family.graphs(folder), wish);
-  // Of a decoder that is cut, more is known.
+  // A cut decoder's needs are known more exactly.
   if (kind !== "text") {
     const files = graphs.all.flatMap(({ path }) => [path, ...externalDataFiles(folder, path)]);
     requireMemory(

@@ -1,6 +1,6 @@
 /**
- * What opens the models of families. Each loader is imported when it is needed, yet whoever imports this module has
- * Deno fetch the packages of all: it is for the thread that owns the device.
+ * The loaders of the families' models. Each is imported on demand, yet importing this module makes Deno fetch all their
+ * packages: it is for the thread that owns the device.
  *
  * @module
  */
@@ -12,7 +12,7 @@ import type { ReadLineOcrConfig } from "./ocr/line_ocr_load.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr/ocr_family.ts";
 import type { LoadSynthesizer } from "./tts/tts_load.ts";
 
-/** Families of speech models. */
+/** Families of speech recognition models. */
 export const ASR_LOADERS = {
   whisper: async () => (await import("./asr/whisper_load.ts")).loadWhisper,
   ctc: async () => (await import("./asr/ctc_load.ts")).loadCtc,
@@ -23,7 +23,7 @@ export const ASR_LOADERS = {
   voxtral: () => generating(({ describeVoxtral }) => describeVoxtral),
 } satisfies Record<string, () => Promise<LoadAsr>>;
 
-/** Families of models that speak, by their `model_type`. */
+/** Families of speech synthesis models, by their `model_type`. */
 export const SYNTHESIZERS = {
   chatterbox: async () => (await import("./tts/tts_chatterbox.ts")).ChatterboxSynthesizer.load,
   style_text_to_speech_2: async () => (await import("./tts/tts_kokoro.ts")).KokoroSynthesizer.load,
@@ -39,13 +39,13 @@ export const OCR_LOADERS = {
   florence: async () => (await import("./ocr/florence.ts")).openFlorence,
 } satisfies Record<string, () => Promise<(options: FamilyOptions) => OcrFamily>>;
 
-/** What describes models that find lines and read them: their `config.json`, or how PP-OCR is published. */
+/** Line OCR models: described by `config.json`, or as PP-OCR is published. */
 export const LINE_OCR_CONFIGS = {
   described: async () => (await import("./ocr/line_ocr_config.ts")).readLineOcrConfig,
   paddle: async () => (await import("./ocr/paddle_config.ts")).readPaddleConfig,
 } satisfies Record<string, () => Promise<ReadLineOcrConfig>>;
 
-/** Speech models that transformers.js runs: they write text and give no times. */
+/** Speech recognition models run by transformers.js: they generate text without times. */
 async function generating(
   choose: (families: typeof import("./asr/generating_families.ts")) => DescribeFamily,
 ): Promise<LoadAsr> {
@@ -54,7 +54,7 @@ async function generating(
   return async (context) => await loadGenerating(context, await describe(context.folder));
 }
 
-/** Opens a model that hears. */
+/** Opens a speech recognition model. */
 export async function openAsr(
   family: keyof typeof ASR_LOADERS,
   context: OpenContext,
@@ -63,7 +63,7 @@ export async function openAsr(
   return await openAsr(context, await ASR_LOADERS[family]());
 }
 
-/** Opens a model that speaks. */
+/** Opens a speech synthesis model. */
 export async function openTts(
   family: keyof typeof SYNTHESIZERS,
   context: OpenContext,
@@ -72,7 +72,7 @@ export async function openTts(
   return await openTts(context, await SYNTHESIZERS[family]());
 }
 
-/** Opens a model that reads whole images. */
+/** Opens an encoder-decoder OCR model. */
 export async function openOcr(
   family: keyof typeof OCR_LOADERS,
   context: OpenContext,
@@ -81,7 +81,7 @@ export async function openOcr(
   return await loadOcr(context, await OCR_LOADERS[family]());
 }
 
-/** Opens a model that finds lines and reads them. */
+/** Opens a line OCR model. */
 export async function openLineOcr(
   form: keyof typeof LINE_OCR_CONFIGS,
   context: OpenContext,
@@ -90,27 +90,27 @@ export async function openLineOcr(
   return await loadLineOcr(context, await LINE_OCR_CONFIGS[form]());
 }
 
-/** Opens a model that writes text. */
+/** Opens a text generation model. */
 export async function openText(context: OpenContext): Promise<Model> {
   return await (await import("./text.ts")).TextGenerationModel.load(context);
 }
 
-/** Opens a decoder that sees. */
+/** Opens a vision-language model. */
 export async function openVision(kind: "vision" | "ocr", context: OpenContext): Promise<Model> {
   return await (await import("./vision/vision_load.ts")).loadVision({ ...context, kind });
 }
 
-/** Opens a model that embeds texts. */
+/** Opens an embedding model. */
 export async function openEmbedding(context: OpenContext): Promise<Model> {
   return await (await import("./embedding/embedding.ts")).EmbeddingModel.load(context);
 }
 
-/** Opens a model that ranks texts. */
+/** Opens a reranker. */
 export async function openRerank(context: OpenContext): Promise<Model> {
   return await (await import("./embedding/rerank.ts")).RerankModel.load(context);
 }
 
-/** Opens a model that removes backgrounds. */
+/** Opens a background removal model. */
 export async function openMatting(context: OpenContext): Promise<Model> {
   return await (await import("./matting/matting_load.ts")).loadMatting(context);
 }

@@ -1,5 +1,5 @@
 /**
- * Tokens of long texts: a text that no context could hold is refused before the tokenizer has read it all.
+ * Tokens of long texts: a text that no context could hold is refused before it is fully tokenized.
  *
  * @module
  */
@@ -8,10 +8,10 @@ import { HearthError } from "../errors.ts";
 /** Shorter texts are encoded as they are. */
 const MIN_LONG_CHARS = 32_768;
 const SLICE_CHARS = 16_384;
-/** A token stands for so many characters at most, unless the vocabulary has a longer one. */
+/** Most characters of a token, unless the vocabulary has a longer one. */
 const MIN_TOKEN_CHARS = 64;
 
-/** Texts that a tokenizer has to split as {@linkcode isBoundary} does, to have its texts sliced there. */
+/** Test texts that a tokenizer must split as {@linkcode isBoundary} does, for texts to be sliced there. */
 const PROBES: readonly (readonly [first: string, second: string])[] = [
   ["The first line.\n", "The second"],
   ["let x = [1];\n\n", "été"],
@@ -20,23 +20,23 @@ const PROBES: readonly (readonly [first: string, second: string])[] = [
   ["Über", " größer, it's 3 o'clock"],
 ];
 
-/** What is known of a tokenizer. */
+/** The needed part of a tokenizer. */
 export interface LongTextOptions {
   /** Tokens of a text, without special ones. */
   readonly encode: (text: string) => number[];
   /** How its tokens are spelled. */
   readonly spellings: () => Iterable<string>;
-  /** Spellings of tokens that no text is split within. */
+  /** Special tokens that must not be split. */
   readonly addedTokens: () => Iterable<string>;
 }
 
 /** How many tokens are wanted. */
 export interface LengthOptions {
-  /** Tokens that the model takes; no limit if absent. */
+  /** The model's context length; no limit if absent. */
   readonly maxTokens: number | undefined;
-  /** Whether only the first tokens are wanted of a text that has more. */
+  /** Whether a longer text is truncated. */
   readonly mayCut: boolean;
-  /** How messages name the text. */
+  /** Name of the text in messages. */
   readonly what: string;
   readonly param?: string | undefined;
 }
@@ -51,11 +51,11 @@ export class LongTextEncoder {
   }
 
   /**
-   * The tokens of `text`, without special ones; where it may be cut, at least the first `maxTokens`. A word of more than
-   * 16,384 characters may be split where the tokenizer alone would not split it.
+   * The tokens of `text`, without special ones; if it may be truncated, at least the first `maxTokens`. A word of more
+   * than 16,384 characters may be split where the tokenizer alone would not split it.
    *
-   * @throws {HearthError} `context_length_exceeded` for more than twice `maxTokens`, where it may not be cut; of fewer
-   * the caller knows the number.
+   * @throws {HearthError} `context_length_exceeded` for more than twice `maxTokens`, if it must not be truncated; for
+   * fewer the caller checks the number.
    */
   encode(text: string, options: LengthOptions): number[] {
     const { maxTokens = Infinity, mayCut } = options;
@@ -107,7 +107,7 @@ function* slicesOf(text: string): Generator<string> {
   }
 }
 
-/** The last boundary within reach; within a word longer than that, its reach. */
+/** The last boundary within a slice; in a longer word, the slice's end. */
 function sliceEnd(text: string, start: number): number {
   const reach = start + SLICE_CHARS;
   if (reach >= text.length) return text.length;
@@ -118,7 +118,7 @@ function sliceEnd(text: string, start: number): number {
   return isInPair ? reach - 1 : reach;
 }
 
-/** Behind a line, and between two words: no tokenizer that splits words at all has a token across. */
+/** After a line, and between two words: no tokenizer that splits words has a token across. */
 function isBoundary(text: string, at: number): boolean {
   const before = text[at - 1]!;
   const after = text[at]!;

@@ -1,5 +1,5 @@
 /**
- * The media that tasks and events carry: files, whose memory moves between threads and is not copied.
+ * The media of tasks and events: files, whose memory is transferred between threads.
  *
  * @module
  */

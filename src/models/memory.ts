@@ -1,6 +1,6 @@
 /**
- * Whether a model fits into memory, found out before it is loaded: a machine that swaps, or a device that gives up
- * half-way, says less than a refusal with the numbers.
+ * Checks whether a model fits into memory before it is loaded: a refusal with numbers says more than a machine that
+ * swaps or a device that fails half-way.
  *
  * @module
  */
@@ -23,17 +23,17 @@ const WASM_HEAP_BYTES = 2 ** 32;
 const MIB = 2 ** 20;
 const SMALLEST_KV_CACHE_MIB = 64;
 
-/** What a model takes. */
+/** A model's memory needs. */
 export interface MemoryNeeds {
   readonly weightsBytes: number;
   /** The largest tensor of weights, which takes one buffer. */
   readonly largestWeightBytes: number;
-  /** Keys and values; their number is the user's to choose. */
+  /** Keys and values; the user may choose their size. */
   readonly cacheBytes: number;
   readonly activationBytes: number;
 }
 
-/** Needs to start from. */
+/** Initial needs. */
 export const NOTHING: MemoryNeeds = {
   weightsBytes: 0,
   largestWeightBytes: 0,
@@ -41,19 +41,19 @@ export const NOTHING: MemoryNeeds = {
   activationBytes: 0,
 };
 
-/** What there is. */
+/** The available memory. */
 export interface MemoryOffer {
   readonly backend: Pick<Backend, "kind" | "runtime" | "maxBufferBytes">;
-  /** Memory of the machine that is free, or can be had; `undefined` where it does not tell. */
+  /** Available memory of the machine; `undefined` if unknown. */
   readonly availableBytes: number | undefined;
   /** The weights in the folder's other dtypes. */
   readonly otherDtypes: readonly { readonly dtype: Dtype; readonly weightsBytes: number }[];
 }
 
 /**
- * What the paged decoder of a cut graph takes.
+ * The needs of a cut graph's paged decoder.
  *
- * @param options.sharesWeights whether those that several segments read are in memory once.
+ * @param options.sharesWeights whether weights that several segments read are in memory once.
  */
 export function needsOfCut(
   cut: GraphCut,
@@ -82,7 +82,7 @@ export function needsOfCut(
   };
 }
 
-/** The bytes of a graph's weights in each dtype of its folder, but the one named. */
+/** The bytes of a graph's weights in each dtype of its folder, except the given one. */
 export async function weighOtherDtypes(
   { folder, graph, dtype }: { folder: ModelFolder; graph: string; dtype?: Dtype | undefined },
 ): Promise<MemoryOffer["otherDtypes"]> {
@@ -104,8 +104,8 @@ export async function weighFiles(
 }
 
 /**
- * Checks that a model fits. Of a GPU's own memory nothing can be learnt but its largest buffer: where the machine's
- * would not do, the log warns.
+ * Checks that a model fits. WebGPU does not report the GPU's memory, only its largest buffer: if the machine's memory
+ * would not suffice, the log warns.
  *
  * @throws {StartupError} with the numbers, and what would fit.
  */

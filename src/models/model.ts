@@ -1,5 +1,5 @@
 /**
- * A loaded model, as the worker sees it whatever its kind.
+ * The worker's interface of a loaded model of any kind.
  *
  * @module
  */
@@ -15,23 +15,24 @@ export interface Model {
   readonly dtype: Dtype;
   /** Tokens of prompt and completion together, where the kind has such a limit. */
   readonly contextLength: number | undefined;
-  /** Fewer where the KV cache holds fewer. */
+  /** Fewer if the KV cache holds fewer. */
   readonly maxModelLength?: number | undefined;
-  /** Requests worked on at once. */
+  /** Most requests running at once. */
   readonly maxSequences: number;
-  /** Whom it can speak as, the default first; absent where it does not speak. */
+  /** Its voices, the default first; absent unless it synthesizes speech. */
   readonly voices?: readonly VoiceInfo[] | undefined;
-  /** Why a model that speaks does not take on the voices of recordings; absent where it does. */
+  /** Why a speech synthesis model cannot clone voices; absent if it can. */
   readonly noRecordings?: string | undefined;
-  /** Absent where it is not served. */
+  /** Absent if it is not available. */
   readonly tokenizer?: ModelTokenizer | undefined;
   readonly metrics: Registry;
   /**
-   * Takes up a task. Its events reach `emit` in order, the last being `done` or `error`. A model that makes long answers
-   * piece by piece waits for what `emit` returns, which takes as long as a slow reader lags behind.
+   * Starts a task. Its events are passed to `emit` in order, the last being `done` or `error`. A model that streams
+   * long answers awaits the result of `emit`, which resolves when a slow reader has caught up.
    *
    * @param task of a type that the model's kind serves.
-   * @returns ends the task: nothing is emitted afterwards, and what it held is free before the next step.
+   * @returns a function that cancels the task: nothing is emitted afterwards, and its resources are free before the
+   * next step.
    */
   start(task: Task, emit: (event: TaskEvent) => Promise<void>): () => void;
   dispose(): Promise<void>;

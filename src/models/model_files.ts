@@ -1,5 +1,5 @@
 /**
- * Which files of a model are needed to serve it, and which of a repository's many are not.
+ * Which of a model's files are needed to serve it.
  *
  * @module
  */
@@ -9,13 +9,13 @@ import { externalDataFiles, type ModelFolder } from "../hub/model_folder.ts";
 import { familyOf } from "./families.ts";
 import { chooseGraphs, type GraphWish } from "./graph_choice.ts";
 
-/** What is wished for, and on what. */
+/** The user's choices, and the device. */
 export interface ModelWish extends GraphWish {
   /** Told from the folder if absent. */
   readonly kind?: ModelKind | undefined;
 }
 
-/** What a model needs. */
+/** The files that a model needs. */
 export interface ModelFiles extends NeededFiles {
   readonly kind: ModelKind;
   /** Of the main graph. */
@@ -29,7 +29,7 @@ const SETTINGS_FILES =
 /**
  * Chooses among a folder's or a repository's files.
  *
- * @throws {StartupError} when its family cannot be told, or it has no graph of the dtype asked for.
+ * @throws {StartupError} when its family is unknown, or it has no graph of the requested dtype.
  */
 export function chooseFiles(folder: ModelFolder, wish: ModelWish): ModelFiles {
   const family = familyOf(folder, wish.kind);

@@ -1,5 +1,5 @@
 /**
- * Requests for a model's tokenizer alone, whatever the model's kind.
+ * Tokenizer requests to a model of any kind.
  *
  * @module
  */
@@ -8,21 +8,21 @@ import type { Model } from "./model.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { ChatTask, DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./task.ts";
 
-/** A text longer than this would keep the model's thread from its other requests. */
+/** Longest text: a longer one would block the model's thread for too long. */
 const MAX_CHARACTERS = 1_000_000;
 
-/** What a model offers of its tokenizer. */
+/** The tokenizer operations of a model. */
 export interface ModelTokenizer {
   readonly vocabSize: number;
-  /** Token ids of a text; `hasSpecial` with the special tokens that the model wants around it. */
+  /** Token ids of a text; with `hasSpecial` including the special tokens around it. */
   encode(text: string, hasSpecial: boolean): readonly number[];
   /** The text of tokens, special ones as they are spelled. */
   decode(ids: readonly number[]): string;
-  /** What a conversation is rendered to; absent where the model takes none. */
+  /** Renders a conversation; absent if the model does not chat. */
   readonly render?: (chat: Pick<ChatTask, "messages" | "prompt" | "tools">) => string;
 }
 
-/** What is offered of a text model's tokenizer. */
+/** The tokenizer operations of a text model. */
 export function offerTokenizer(
   tokenizer: TextTokenizer,
   render?: ModelTokenizer["render"],
@@ -38,10 +38,10 @@ export function offerTokenizer(
 }
 
 /**
- * Answers at once.
+ * Answers synchronously.
  *
- * @throws {HearthError} `unsupported_by_model` where the model has no tokenizer, or no chat template; `invalid_value`
- * for tokens that it has not, and for texts that are too long.
+ * @throws {HearthError} `unsupported_by_model` if the model has no tokenizer, or no chat template; `invalid_value` for
+ * unknown tokens, and for texts that are too long.
  */
 export function answerTokens(
   { kind, tokenizer }: Model,
@@ -56,7 +56,7 @@ export function answerTokens(
   if (task.type === "detokenize") {
     const bad = task.tokens.findIndex((id) => id >= tokenizer.vocabSize);
     if (bad < 0) {
-      // Decoders refuse to make a text of nothing.
+      // Decoders refuse an empty list.
       const text = task.tokens.length === 0 ? "" : tokenizer.decode(task.tokens);
       return { type: "done", tokens: task.tokens, text };
     }

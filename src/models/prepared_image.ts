@@ -1,5 +1,5 @@
 /**
- * What becomes of an image before a vision model's encoder sees it: plain data that crosses between threads.
+ * Images preprocessed for a vision model's encoder: plain data sent between threads.
  *
  * @module
  */
@@ -11,19 +11,19 @@ export interface PlainTensor {
   readonly dims: readonly number[];
 }
 
-/** An image as it comes. */
+/** An image to preprocess. */
 export interface ImageToPrepare {
-  /** A file of any format that is known. */
+  /** A file of any supported format. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Whether models that look at an image in tiles too are to be shown the whole of it alone. */
+  /** Whether to disable tiling in models that also tile an image. */
   readonly inOnePiece?: boolean | undefined;
 }
 
-/** An image ready for the encoder. */
+/** A preprocessed image. */
 export interface PreparedImage {
-  /** What stands for it in the prompt: among other words one image token for each row that the encoder gives. */
+  /** Its text in the prompt, with one image token for each of the encoder's rows. */
   readonly text: string;
-  /** The encoder's inputs, by the names that transformers.js has for them. */
+  /** The encoder's inputs, by transformers.js's names. */
   readonly tensors: Readonly<Record<string, PlainTensor>>;
 }
 

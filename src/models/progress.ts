@@ -1,14 +1,14 @@
 /**
- * What loading a model tells those who wait.
+ * The progress of loading a model.
  *
  * @module
  */
-/** How far loading is. */
+/** The progress of loading. */
 export interface LoadProgress {
-  /** What happens now, as a person would read it: `reading onnx/model_q4.onnx`. */
+  /** The current step, in words: `reading onnx/model_q4.onnx`. */
   readonly what: string;
-  /** 0 to 1, where it can be told; of a download, of all its files. */
+  /** 0 to 1, if known; for a download, of all its files. */
   readonly fraction?: number | undefined;
-  /** More for whoever watches: `238 MB of 568 MB, 12.4 MB/s, 27 s left`. */
+  /** Details: `238 MB of 568 MB, 12.4 MB/s, 27 s left`. */
   readonly detail?: string | undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * Prompts without a chat template: text or tokens that the model goes on from as they are.
+ * Prompts without a chat template: text or tokens that the model continues verbatim.
  *
  * @module
  */
@@ -17,7 +17,10 @@ const FILL_IN_MIDDLE = [
   ["▁<PRE>", "▁<SUF>", "▁<MID>"],
 ] as const;
 
-/** @throws {HearthError} `unsupported_by_model` for a suffix, where the tokenizer knows no middle; `invalid_value` for tokens that it has not. */
+/**
+ * @throws {HearthError} `unsupported_by_model` for a suffix, if the tokenizer has no fill-in-the-middle tokens;
+ * `invalid_value` for unknown tokens.
+ */
 export function encodeRaw(
   { prompt, suffix }: RawPrompt,
   { tokenizer, vocabSize }: { readonly tokenizer: TextTokenizer; readonly vocabSize: number },

@@ -1,5 +1,5 @@
 /**
- * What a request asks of a model, and the events that come back: plain data that crosses between threads.
+ * Tasks for a model, and their events: plain data sent between threads.
  *
  * @module
  */
@@ -18,7 +18,7 @@ export type * from "./tasks/transcribe.ts";
 export type * from "./tasks/matte.ts";
 export type * from "./tasks/speak.ts";
 
-/** What a request asks of the model. */
+/** A task for the model. */
 export type Task =
   | ChatTask
   | DetokenizeTask
@@ -29,7 +29,7 @@ export type Task =
   | TokenizeTask
   | TranscribeTask;
 
-/** What comes back, by the task's type. The last event of a request is `done` or `error`. */
+/** The events of a task, by its type. The last event of a request is `done` or `error`. */
 interface EventsByType {
   readonly chat: ChatEvent;
   readonly detokenize: TokenTaskEvent;

@@ -1,5 +1,5 @@
 /**
- * Text models: conversations in, text out.
+ * Text generation models: conversations in, text out.
  *
  * @module
  */
@@ -59,14 +59,14 @@ export class TextGenerationModel extends ChatModel implements Model {
 /** A conversation as a prompt. */
 function encodeChat(task: ChatTask, tokenizer: TextTokenizer): ChatPrompt {
   const text = renderChat(task, tokenizer);
-  // A template has written the special tokens already.
+  // The template has already written the special tokens.
   const ids = tokenizer.template === undefined
     ? tokenizer.encodeWhole(text)
     : tokenizer.encode(text);
   return { text, promptTokens: Int32Array.from(ids) };
 }
 
-/** The prompt as text. Without a template the messages' texts follow each other as they are, as base models have it. */
+/** The prompt as text. Without a template the messages' texts are concatenated, for base models. */
 function renderChat(
   task: Pick<ChatTask, "messages" | "prompt" | "tools">,
   { template }: TextTokenizer,
@@ -78,7 +78,7 @@ function renderChat(
   return template.render(messages, options);
 }
 
-/** @throws {HearthError} `unsupported_by_model` when the message is not words alone. */
+/** @throws {HearthError} `unsupported_by_model` when the message is not text only. */
 function requireText({ content }: ChatMessage): string {
   if (typeof content === "string") return content;
   const [part] = content.filter(({ type }) => type !== "text");
@@ -88,7 +88,7 @@ function requireText({ content }: ChatMessage): string {
   );
 }
 
-/** A folder that was downloaded in part looks like a text model, and images would be refused without a reason. */
+/** An incompletely downloaded vision folder looks like a text model, which would refuse images without a reason. */
 function warnOfMissingEyes({ path, files, config }: ModelFolder): void {
   const hasEncoder = [...files].some((file) => file.startsWith("onnx/vision_encoder"));
   if (!("vision_config" in config) || hasEncoder) return;

@@ -6,10 +6,10 @@
 import { StartupError } from "../errors.ts";
 import type { Json, ModelFolder } from "../hub/model_folder.ts";
 
-/** Far more than any model has; what is made for as many stays small. */
+/** Upper bound of a size, far more than any model has. */
 const MAX_SIZE = 2 ** 24;
 
-/** Python's transformers leaves out of `config.json` what equals the default of the model's class; these are they. */
+/** Defaults of Python's transformers, which omits them from `config.json`. */
 const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
   gemma: 8192,
   gemma2: 8192,
@@ -29,13 +29,13 @@ const DEFAULT_CONTEXT_LENGTHS: Readonly<Record<string, number>> = {
 /**
  * Tokens of the longest sequence a folder's text model was made for.
  *
- * @throws {StartupError} when `config.json` does not say, and the type of the model does not either.
+ * @throws {StartupError} when neither `config.json` nor the model's type gives it.
  */
 export function contextLengthOf(folder: ModelFolder): number {
   return knownContextLengthOf(folder) ?? refuse(folder, "max_position_embeddings or n_positions");
 }
 
-/** The same; `undefined` where neither says. */
+/** The same; `undefined` if neither gives it. */
 export function knownContextLengthOf(folder: ModelFolder): number | undefined {
   const type = String(textConfigOf(folder)["model_type"] ?? folder.config["model_type"]);
   return readSize(folder, [
@@ -46,7 +46,7 @@ export function knownContextLengthOf(folder: ModelFolder): number | undefined {
   ]) ?? DEFAULT_CONTEXT_LENGTHS[type];
 }
 
-/** Rows of a folder's vocabulary. @throws {StartupError} when `config.json` does not say. */
+/** Rows of a folder's vocabulary. @throws {StartupError} when `config.json` does not give it. */
 export function vocabSizeOf(folder: ModelFolder): number {
   return readSize(folder, ["vocab_size"]) ?? refuse(folder, "vocab_size");
 }

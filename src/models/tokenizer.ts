@@ -19,25 +19,25 @@ export interface AddedToken {
 
 /** Text to token ids and back, and conversations to prompts. */
 export interface TextTokenizer {
-  /** Absent where the model is made for no conversations. */
+  /** Absent if the model does not chat. */
   readonly template: ChatTemplate | undefined;
-  /** Ids from 0 to below this exist. */
+  /** Number of token ids. */
   readonly vocabSize: number;
-  /** How a token is written; `undefined` when there is no such id. */
+  /** A token's spelling; `undefined` when there is no such id. */
   tokenOf(id: number): string | undefined;
-  /** Token ids of a text as it is; special tokens only where it spells them. */
+  /** Token ids of a text; special tokens only if it spells them. */
   encode(text: string): number[];
-  /** Token ids of a text, with the special tokens that the model wants around it. */
+  /** Token ids of a text, with the special tokens around it. */
   encodeWhole(text: string): number[];
   /** The id of a token by its spelling. */
   idOf(token: string): number | undefined;
   /** Text of token ids; special tokens are left out. */
   decode(ids: number[]): string;
-  /** The same, but for special tokens that are part of one of these markers. */
+  /** The same, but keeps special tokens that are part of one of these markers. */
   decoderKeeping(markers: readonly string[]): (ids: number[]) => string;
   /** Text of token ids, special tokens as they are spelled. */
   decodeAll(ids: number[]): string;
-  /** What each token is by itself, special tokens as they are written. */
+  /** The bytes of single tokens, special tokens as spelled. */
   readonly tokenTexts: TokenTexts;
   /** Tokens beside the vocabulary proper, by id. Those that are special are left out of `decode`. */
   readonly addedTokens: ReadonlyMap<number, AddedToken>;
@@ -61,7 +61,7 @@ export async function loadTokenizer(folder: ModelFolder): Promise<TextTokenizer>
   const encode = (text: string) =>
     long.encode(text, { maxTokens, mayCut: false, what: "The prompt" });
   const decode = (ids: number[]) => tokenizer.decode(ids, { skip_special_tokens: true });
-  // Asked for by few: a large vocabulary is not gone through while a model loads.
+  // Lazy: scanning a large vocabulary would delay loading.
   let vocabSize: number | undefined;
   return {
     template: await loadChatTemplate(folder, config),

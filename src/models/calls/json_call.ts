@@ -12,10 +12,10 @@ const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
 const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
 
 /**
- * Reads one call, its keys in any order. Arguments are told as they come once the name is known.
+ * Reads one call, its keys in any order. Arguments are emitted incrementally once the name is known.
  *
- * @param isCalled whether a function of this name may be meant.
- * @returns whether it was one. Where not, nothing was told and the reader is where it was.
+ * @param isCalled whether a function of this name exists.
+ * @returns whether it was a call. If not, nothing was emitted and the reader's position is restored.
  */
 export function* readJsonCall(
   { reader, sink }: CallParsing,
@@ -76,9 +76,9 @@ export function* readJsonCall(
 }
 
 /**
- * Reads calls in an array, or one alone.
+ * Reads calls in an array, or a single one.
  *
- * @returns whether there was one at least.
+ * @returns whether there was at least one.
  */
 export function* readJsonCalls(
   parsing: CallParsing,
@@ -134,8 +134,8 @@ export function* readString(reader: TextReader): Parsing<string | undefined> {
 /**
  * Reads one JSON value; within an object or an array only strings and brackets are parsed.
  *
- * @param onJson is given the value as it stands, in pieces.
- * @returns whether it came to its end.
+ * @param onJson receives the value verbatim, in pieces.
+ * @returns whether it was complete.
  */
 export function* readValue(
   reader: TextReader,

@@ -83,9 +83,9 @@ export class TextReader {
   }
 
   /**
-   * Takes the text up to and with the first of some endings, none of which begins another.
+   * Takes the text up to and including the first of some endings, none a prefix of another.
    *
-   * @param onText is given the text before the ending, as soon as it is known to be that.
+   * @param onText receives the text before the ending as soon as it is known to precede it.
    * @returns the ending; `undefined` when the text ends without.
    */
   *until(

@@ -47,8 +47,8 @@ export class TextBatchModel {
   /**
    * Runs a request's texts.
    *
-   * @param emitError is told when the request is over without an answer.
-   * @returns ends the request.
+   * @param emitError called when the request fails.
+   * @returns a function that cancels the request.
    */
   protected run(
     requestId: string,

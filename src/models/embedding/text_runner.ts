@@ -12,7 +12,7 @@ export interface TextJob {
   readonly numTexts: number;
   /** Whether all texts share a prefix beyond the special tokens. */
   readonly beginsAlike?: boolean | undefined;
-  /** Encodes a text, at least one token of it. What it throws ends the job. */
+  /** Encodes a text to at least one token. An error ends the job. */
   encode(index: number): EncodedText;
   /** Receives the text's row; the array is not reused. An error ends the job. */
   onRow(index: number, row: Float32Array): void;

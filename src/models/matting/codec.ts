@@ -1,5 +1,5 @@
 /**
- * Who turns image files into pixels, and pixels with a mask into files.
+ * Decodes image files to pixels, and encodes pixels with a mask to files.
  *
  * @module
  */
@@ -8,21 +8,21 @@ import type { Pixels } from "../../media/pixels.ts";
 import { type CutOut, joinCutOut, packCutOutStripe, splitCutOut } from "./cut_out_stripe.ts";
 import { makeWholeCutOut, type WholeCutOut } from "./whole_cut_out.ts";
 
-/** What is given to it is its own: it may lose its memory, or change. */
+/** Takes ownership of its arguments: their memory may be transferred or changed. */
 export interface Codec {
   /**
    * Decodes a file, as `decodeImage` does with `keepsAlpha`.
    *
-   * @throws {HearthError} `invalid_media`; the signal's reason, and then nothing works on it any longer.
+   * @throws {HearthError} `invalid_media`; the signal's reason, and then the work has stopped.
    */
   decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels>;
-  /** Makes what takes all of an image at once. @throws the signal's reason. */
+  /** Makes a cut-out that needs the whole image at once. @throws the signal's reason. */
   make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels>;
   /** Makes a PNG file. @throws the signal's reason. */
   encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>>;
 }
 
-/** Works in this thread, without a pause. */
+/** Works in this thread, synchronously. */
 export class InlineCodec implements Codec {
   readonly #maxPixels: number;
 

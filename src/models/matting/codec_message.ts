@@ -1,5 +1,5 @@
 /**
- * What crosses between a thread that decodes and encodes images and the one that owns the device.
+ * Messages between a thread that decodes and encodes images and the one that owns the device.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { PngStripe } from "../../media/png.ts";
 import type { CutOutStripe } from "./cut_out_stripe.ts";
 import type { WholeCutOut } from "./whole_cut_out.ts";
 
-/** What the thread is asked for; the memory of what it is given goes to it. */
+/** Requests to the thread; memory is transferred. */
 export type ToCodecThread =
   | {
     readonly type: "decode";
@@ -19,7 +19,7 @@ export type ToCodecThread =
   | { readonly type: "make"; readonly cutOut: WholeCutOut }
   | { readonly type: "pack"; readonly stripe: CutOutStripe };
 
-/** What it answers; the memory comes back. */
+/** Its answers; memory is transferred back. */
 export type FromCodecThread =
   | { readonly type: "decoded"; readonly pixels: Pixels }
   | { readonly type: "made"; readonly pixels: Pixels }

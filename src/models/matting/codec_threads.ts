@@ -1,5 +1,5 @@
 /**
- * This side of the threads that decode and encode images.
+ * The calling side of the threads that decode and encode images.
  *
  * @module
  */
@@ -14,22 +14,22 @@ import { type CutOut, type CutOutStripe, joinCutOut, splitCutOut } from "./cut_o
 import type { PngStripe } from "../../media/png.ts";
 import type { WholeCutOut } from "./whole_cut_out.ts";
 
-/** More would wait for the thread that owns the device. */
+/** More threads would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
-/** Stripes of fewer pixels are not worth a thread's time. */
+/** Smaller stripes are not worth a thread. */
 const MIN_STRIPE_PIXELS = 2 ** 18;
-/** A stripe of more would keep a thread from smaller images for long. */
+/** Larger stripes would delay smaller images. */
 const MAX_STRIPE_PIXELS = 2 ** 22;
 
 /** How many threads, for which images. */
 export interface CodecThreadsOptions {
-  /** All cores if absent, at most 4: the thread that owns the device waits meanwhile, or works on another image. */
+  /** All cores if absent, at most 4: the thread that owns the device waits or works on another image. */
   readonly maxThreads?: number | undefined;
   /** Largest width × height that is decoded; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
 }
 
-/** Threads are started when they are needed, and kept until this is closed. */
+/** Threads are started on demand, and kept until this is closed. */
 export class CodecThreads implements Codec {
   readonly #workers: WorkerPool<ToCodecThread, FromCodecThread>;
   readonly #maxThreads: number;
@@ -40,7 +40,7 @@ export class CodecThreads implements Codec {
     maxPixels,
   }: CodecThreadsOptions = {}) {
     this.#maxThreads = maxThreads;
-    // There is no other way to stop a decoder in the middle of an image.
+    // Terminating the thread is the only way to stop a decoder.
     this.#workers = new WorkerPool({
       size: maxThreads,
       start: startWorker,
@@ -69,7 +69,7 @@ export class CodecThreads implements Codec {
     throw unexpected(answer);
   }
 
-  /** All threads are at it, as far as no smaller images want them. */
+  /** Uses all threads that smaller images do not need. */
   async encode(cutOut: CutOut, signal: AbortSignal): Promise<Uint8Array<ArrayBuffer>> {
     const work = cutOut.pixels.width * cutOut.pixels.height;
     const most = Math.max(1, Math.floor(work / MIN_STRIPE_PIXELS));
@@ -90,7 +90,7 @@ export class CodecThreads implements Codec {
     throw unexpected(answer);
   }
 
-  /** @param memory what goes to the thread and is not copied. */
+  /** @param memory memory transferred to the thread. */
   #ask(
     question: ToCodecThread,
     memory: readonly ArrayBuffer[],

@@ -1,5 +1,5 @@
 /**
- * What is made of an image whose alpha is known: the subject alone, on a colour, its outline, its surroundings cut off.
+ * Results of background removal: the subject alone, on a colour, its mask, or cropped.
  *
  * @module
  */
@@ -11,9 +11,9 @@ import type { MatteOptions } from "../task.ts";
 const LEAST_ALPHA = 8;
 
 /**
- * The result that the options ask for.
+ * The result by the options.
  *
- * @param pixels RGBA; changed where a background is laid behind it.
+ * @param pixels RGBA; changed if a background is composited.
  * @returns RGBA, or grey for a mask; an image without a subject is not cropped.
  */
 export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
@@ -25,7 +25,7 @@ export function makeCutOut(pixels: Pixels, options: MatteOptions): Pixels {
   return kept;
 }
 
-/** The smallest box that holds the subject; `undefined` where there is none. Most of what is inside is never looked at. */
+/** The smallest box that holds the subject; `undefined` if there is none. Most of its inside is never read. */
 function subjectBox(
   { width, height, data }: Pixels,
 ): [left: number, top: number, right: number, bottom: number] | undefined {

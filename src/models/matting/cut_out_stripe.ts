@@ -1,5 +1,5 @@
 /**
- * An image with its mask on its way into a file, whole or in stripes that several threads pack.
+ * Encodes an image with its mask, whole or in stripes that several threads compress.
  *
  * @module
  */
@@ -10,10 +10,10 @@ import { bandsOf, joinPng, packPngStripe, type PngStripe } from "../../media/png
 import type { MatteOptions } from "../task.ts";
 import { makeCutOut } from "./cut_out.ts";
 
-/** What is done to each pixel by itself. */
+/** Per-pixel options. */
 type PixelOptions = Pick<MatteOptions, "background" | "maskOnly">;
 
-/** An image, and what becomes of it. */
+/** An image and its options. */
 export interface CutOut extends MaskedImage {
   readonly options: PixelOptions;
 }
@@ -52,14 +52,14 @@ export function splitCutOut(
   });
 }
 
-/** The file of an image whose stripes are packed. */
+/** The file of an image from its compressed stripes. */
 export function joinCutOut(cutOut: CutOut, stripes: readonly PngStripe[]): Uint8Array<ArrayBuffer> {
   const { pixels: { width, height, channels }, mask, options } = cutOut;
   const rows = { channels, mask, options };
   return joinPng({ width, height, channels: packedChannels(rows) }, stripes);
 }
 
-/** Packs a stripe; rows that have alpha and no mask may be changed. */
+/** Compresses a stripe; rows that have alpha and no mask may be changed. */
 export function packCutOutStripe({ rows, mask, options }: CutOutStripe): PngStripe {
   const { width, channels } = rows;
   const bands = mask === undefined ? bandsOf(rows) : compositeBands(rows, mask);

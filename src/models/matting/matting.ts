@@ -1,5 +1,5 @@
 /**
- * Background removal: image files in, PNG files of what the images are of out.
+ * Background removal: image files in, PNG files of their subjects out.
  *
  * @module
  */
@@ -20,14 +20,17 @@ import { type Model, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
-/** Images up to this size are decoded and encoded here, in a few milliseconds: so those of many requests share a batch. */
+/**
+ * Images up to this size are decoded and encoded here, in a few milliseconds, so that those of many requests share a
+ * batch.
+ */
 const SMALL_PIXELS = 2 ** 18;
 
-/** What the model is made of; it owns the network. */
+/** The parts of the model; it owns the network. */
 export interface MattingModelParts {
   readonly network: MattingNetwork;
   readonly dtype: Dtype;
-  /** Whether the graph says that it takes several images. */
+  /** Whether the graph declares a batch axis. */
   readonly takesBatches: boolean;
   readonly device: Backend["kind"];
   /** Most images at a time. */
@@ -46,9 +49,9 @@ export class MattingModel implements Model {
   readonly #network: MattingNetwork;
   readonly #metrics: MattingMetrics;
   readonly #batcher: MattingBatcher;
-  /** Pixels in memory at a time: one of the largest images, or several that are smaller. */
+  /** Most pixels in memory: one of the largest images, or several smaller ones. */
   readonly #pixels: Budget;
-  /** Those of the smallest, which wait for no larger ones. */
+  /** A separate budget for small images, which do not wait for larger ones. */
   readonly #smallPixels: Budget;
   readonly #maxImagePixels: number;
   readonly #inline: InlineCodec;
@@ -110,7 +113,7 @@ export class MattingModel implements Model {
     const { width: storedWidth, height: storedHeight } = readImageHeader(image);
     const numPixels = storedWidth * storedHeight;
     const isSmall = numPixels <= SMALL_PIXELS;
-    // No more images at a time than the model is said to work on, however small.
+    // Never more images at a time than the model's limit, however small.
     const giveBack = isSmall
       ? await this.#smallPixels.take(SMALL_PIXELS, signal)
       : await this.#pixels.take(

@@ -1,5 +1,5 @@
 /**
- * Dynamic batching of images: those that wait run together, as far as the graph takes them.
+ * Dynamic batching of images: waiting images run together, as far as the graph allows.
  *
  * @module
  */
@@ -12,18 +12,18 @@ import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
 
 /**
- * Most pixels of a model's input in one batch: what a graph keeps in between grows with them. On the CPU an image of a
- * batch takes a twentieth less than one alone, and all wait for the last.
+ * Most pixels of a model's input in one batch: a graph's activations grow with them. On the CPU an image of a batch
+ * takes a twentieth less than one alone, and all wait for the last.
  */
 const MAX_BATCH_PIXELS: Readonly<Record<Backend["kind"], number>> = {
   cpu: 2 ** 17,
   webgpu: 2 ** 19,
 };
 
-/** What the batcher works with. */
+/** The parts of the batcher. */
 export interface MattingBatcherOptions {
   readonly network: MattingNetwork;
-  /** Whether the graph says that it takes several images. */
+  /** Whether the graph declares a batch axis. */
   readonly takesBatches: boolean;
   readonly device: Backend["kind"];
   readonly metrics: MattingMetrics;
@@ -48,9 +48,9 @@ export class MattingBatcher {
   }
 
   /**
-   * Gives an image its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` takes it out of the queue.
+   * Gives an image its mask; see {@linkcode MattingNetwork.mask}. Aborting `signal` removes it from the queue.
    *
-   * @throws the signal's reason; what went wrong on the device.
+   * @throws the signal's reason; the device's error.
    */
   mask(row: MattingRow, signal: AbortSignal): Promise<MaskedImage> {
     signal.throwIfAborted();
@@ -60,7 +60,7 @@ export class MattingBatcher {
     return promise;
   }
 
-  /** Waits until nothing is under way. */
+  /** Waits until nothing is running. */
   async close(): Promise<void> {
     await this.#turning;
   }
@@ -77,7 +77,7 @@ export class MattingBatcher {
     this.#turning = undefined;
   }
 
-  /** The first that waits, and those that can run with it. */
+  /** The first waiting image, and those that can run with it. */
   #takeBatch(): Job[] {
     for (const { signal, onError } of this.#waiting) {
       if (signal.aborted) onError(signal.reason);
@@ -119,7 +119,7 @@ export class MattingBatcher {
     }
   }
 
-  /** Some exports say that they take batches, and have a size of 1 written into their nodes. */
+  /** Some exports declare a batch axis, but have a size of 1 in their nodes. */
   async #runOneByOne(batch: readonly Job[], error: unknown): Promise<void> {
     if (batch.length === 1) return batch[0]!.onError(error);
     log.warn("a batch of images failed: they run one by one from now on", { error });

@@ -1,5 +1,5 @@
 /**
- * What is known of families of background-removal models beside what their folders say.
+ * Known families of background-removal models, for what their folders do not say.
  *
  * @module
  */
@@ -7,11 +7,11 @@ import type { Json } from "../../hub/model_folder.ts";
 
 export interface MattingFamily {
   readonly name: string;
-  /** Stands in for a `preprocessor_config.json` that the folder lacks. */
+  /** Used if the folder has no `preprocessor_config.json`. */
   readonly processor: Json;
   /** Whether its authors stretch each mask to reach from 0 to 1. */
   readonly stretches: boolean;
-  /** Which of several outputs is the mask, where none has a telling name. */
+  /** Which of several outputs is the mask, if no name says so. */
   readonly mask: "first" | "last";
 }
 

@@ -1,9 +1,9 @@
 /**
- * Makes a background-removal graph's result uniform: one output, f32, in which 1 is the subject and 0 what is around it.
+ * Normalizes a background-removal graph's result: one output, f32, in which 1 is the subject and 0 the background.
  *
- * Exports differ: some end in a sigmoid and some in logits, some have the masks of every scale, some take float16. What a
- * graph yields is told from its nodes, not from its values: an image whose values happen to lie within 0 and 1, or stray
- * just beyond, must not be treated another way than the next.
+ * Exports differ: some end in a sigmoid and some in logits, some have the masks of every scale, some take float16. The
+ * kind of values is determined from its nodes, not from its values: an image whose values happen to lie within 0 and 1,
+ * or just beyond, must not be treated differently.
  *
  * @module
  */
@@ -19,13 +19,13 @@ export const IMAGES = "hearth_images";
 /** See {@linkcode IMAGES}. */
 export const MASKS = "hearth_masks";
 
-/** What the values of a graph's output are. */
+/** The kinds of a graph's output values. */
 export type MaskValues = "probabilities" | "logits" | "unknown";
 
-/** What a graph is. */
+/** The properties of a graph. */
 export interface MattingGraph {
   readonly layout: "nchw" | "nhwc";
-  /** Of its input, where that is fixed. */
+  /** Size of its input, if fixed. */
   readonly size: Size | undefined;
   readonly takesBatches: boolean;
   readonly input: string;
@@ -49,11 +49,11 @@ const SQUASHING = new Set(["Sigmoid", "HardSigmoid", "Softmax"]);
 const LINEAR = new Set(["Conv", "ConvTranspose", "Gemm", "MatMul"]);
 /** `ReduceMax` takes its axes as an input from this version of the operators on. */
 const AXES_INPUT_VERSION = 18;
-/** A mask is stretched by at most ten times: where nothing was found, noise must not become a subject. */
+/** A mask is stretched at most tenfold: without a subject, noise must not become one. */
 const LEAST_RANGE = 0.1;
 
 /**
- * Looks at a graph.
+ * Analyses a graph.
  *
  * @throws {StartupError} when it does not take images, or has no mask.
  */
@@ -95,7 +95,7 @@ function findMask(graph: Graph, { mask }: MattingFamily, wished: string | undefi
   throw new StartupError("The graph has no output.");
 }
 
-/** What the node says that makes the tensor, or the one whose values are only passed on. */
+/** The value kind by the node that computes the tensor, looking through nodes that pass values on. */
 function valuesOf(index: GraphIndex, tensor: string): MaskValues {
   let name = tensor;
   for (;;) {
@@ -109,7 +109,7 @@ function valuesOf(index: GraphIndex, tensor: string): MaskValues {
   }
 }
 
-/** What a bias is added to. */
+/** The other operand of a bias addition. */
 function addendOf(
   { constants, producers }: GraphIndex,
   { opType, inputs }: Node,

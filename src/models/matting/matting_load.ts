@@ -1,5 +1,5 @@
 /**
- * From a folder to a model that removes backgrounds.
+ * Opens a background removal model.
  *
  * @module
  */
@@ -19,9 +19,9 @@ import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
 import { type ImageProcessor, readImageProcessor } from "../image_processor.ts";
 import type { OpenContext } from "../family.ts";
 
-/** Most images at a time where the user does not say. */
+/** Default of the most images at a time. */
 const MAX_IMAGES = 8;
-/** Values of probabilities may stray so far from 0 and 1 by rounding; logits of an image stray further. */
+/** Probabilities may exceed 0 and 1 by this much through rounding; logits exceed it further. */
 const MAX_STRAY = 0.5;
 
 /** @throws {StartupError} when the folder lacks a graph, or holds one of another kind. */
@@ -83,7 +83,7 @@ class Opener {
     this.#parts = parts;
   }
 
-  /** Runs an image once, which has the device compile its kernels, and tells what the graph's nodes do not. */
+  /** Runs an image once, which compiles its kernels and determines what the graph's nodes do not show. */
   async open(processor: ImageProcessor): Promise<MattingNetwork> {
     const { graph: { values }, family: { stretches } } = this.#parts;
     if (values !== "unknown") {
@@ -133,7 +133,7 @@ class Opener {
   }
 }
 
-/** A bright disc before a dark background, with some texture on both. */
+/** A bright disc on a dark background, with some texture on both. */
 function probeImage(): Pixels {
   const [width, height] = [96, 64];
   const data = new Uint8Array(4 * width * height);

@@ -1,5 +1,5 @@
 /**
- * What a background-removal model tells Prometheus.
+ * A background-removal model's Prometheus metrics.
  *
  * @module
  */
@@ -15,7 +15,7 @@ export class MattingMetrics {
   readonly #batchSeconds: Histogram;
   readonly #batchImages: Histogram;
 
-  /** @param requests how many are worked on, and how many wait. */
+  /** @param requests how many run, and how many wait. */
   constructor(requests: () => { running: number; waiting: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
@@ -38,13 +38,13 @@ export class MattingMetrics {
     metrics.gauge("hearth_sequences_waiting", "Images that wait.", () => requests().waiting);
   }
 
-  /** Takes note of a run. */
+  /** Records a run. */
   observeBatch(numImages: number, durationMs: number): void {
     this.#batchImages.observe(numImages);
     this.#batchSeconds.observe(durationMs / 1000);
   }
 
-  /** Takes note of an image that was cut out. */
+  /** Records an image that was cut out. */
   observeImage(numPixels: number, durationMs: number): void {
     this.#images.inc();
     this.#pixels.inc(numPixels);

@@ -1,5 +1,5 @@
 /**
- * A background-removal graph with the work around it: images in, masks for them out.
+ * A background-removal graph with pre- and postprocessing: images in, masks out.
  *
  * @module
  */
@@ -11,21 +11,21 @@ import type { GraphSession, Tensor } from "../../onnx/ort.ts";
 import { IMAGES, MASKS } from "./matting_graph.ts";
 import { type ImageProcessor, type Size, tensorFormOf } from "../image_processor.ts";
 
-/** Masks are brought to an image's size smoothly: the other filters ring at edges or show the mask's pixels. */
+/** Filter for enlarging masks: others ring at edges or show the mask's pixels. */
 const MASK_FILTER: ResampleFilter = "bilinear";
 
-/** What a network is made of; it owns the session and the kernels. */
+/** The parts of a network; it owns the session and the kernels. */
 export interface MattingNetworkParts {
   /** With one input and one output, {@linkcode IMAGES} and {@linkcode MASKS}. */
   readonly session: GraphSession;
   readonly images: ImageKernels;
   readonly processor: ImageProcessor;
   readonly layout: TensorForm["layout"];
-  /** Of the graph's input, where that is fixed. */
+  /** Size of the graph's input, if fixed. */
   readonly size: Size | undefined;
 }
 
-/** An image on its way through the network. */
+/** An image being processed. */
 export interface MattingRow {
   readonly image: OpenImage;
   readonly form: TensorForm;
@@ -41,7 +41,7 @@ export class MattingNetwork {
     this.#parts = parts;
   }
 
-  /** How the graph is to see an image; images of forms of one size share a batch. */
+  /** The form in which the graph takes an image; forms of one size share a batch. */
   formOf(image: Size): TensorForm {
     const { processor, size: graph, layout } = this.#parts;
     return tensorFormOf(processor, { image, graph, layout });

@@ -1,8 +1,8 @@
 /**
- * Makes a cut-out follow the image's own edges, which a mask of a few hundred pixels cannot, and takes what is left of
- * the background out of the subject's rim.
+ * Refines a cut-out to the image's own edges, which a mask of a few hundred pixels cannot follow, and removes the
+ * background's colour from the subject's rim.
  *
- * Both are worked out at a size close to the mask's; of the whole image only the rim is looked at.
+ * Both are computed at a size close to the mask's; of the full image only the rim is processed.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { Plane } from "../../media/plane.ts";
 import { PlaneSampler } from "../../media/plane_sampler.ts";
 import { resizeChannels } from "../../media/resample.ts";
 
-/** Bounds of the longer side at which edges are looked for; twice the mask's side between them. */
+/** Bounds of the longer side at which edges are refined; twice the mask's side in between. */
 const LEAST_SIDE = 512;
 const MOST_SIDE = 1024;
 /** How far a mask's edge may be off, in its own pixels. */
@@ -23,14 +23,14 @@ const MASK_RADIUS = 4;
 const EPSILON = 1e-4;
 /** Alpha closer than this to 0 or 1 is certain. */
 const CERTAIN = 0.01;
-/** Alpha further than this from 0 and 1 is as the edges say; in between it goes over from one to the other. */
+/** Alpha further than this from 0 and 1 is the refined one; in between the two are blended. */
 const UNCERTAIN = 0.05;
 
-/** What is known beside the cut-out. */
+/** The inputs besides the cut-out. */
 export interface RefineOptions {
   /** Longer side of the mask that the alpha comes from. */
   readonly maskSide: number;
-  /** The image before anything was cut out of it, RGB or RGBA. Its alpha is not exceeded. */
+  /** The original image, RGB or RGBA. Its alpha is an upper bound. */
   readonly original: Pixels;
 }
 
@@ -67,7 +67,7 @@ function refineAlpha({ cutOut, original, colors }: Refinement, radius: number): 
     const most = channels === 4 ? seen[from + 3]! : 255;
     const level = Math.floor(Math.min(most, 255 * refined + 0.5));
     cutOut.data[at + 3] = level;
-    // As all that is wholly transparent.
+    // Like all fully transparent pixels.
     if (level === 0) cutOut.data.fill(0, at, at + 3);
   };
   const bounds = { low: 255 * CERTAIN, high: 255 * (1 - CERTAIN) };
@@ -100,7 +100,7 @@ interface Visits {
   readonly high: number;
   /** A plane of the size that the sampler reads. */
   readonly small: Plane;
-  /** Gets the sampler moved to the pixel. */
+  /** Called with the sampler at the pixel. */
   readonly visit: (pixel: number, sampler: PlaneSampler) => void;
 }
 
@@ -153,7 +153,7 @@ function shrinkAlpha(
   cutOut: Pixels,
   { width, height }: { readonly width: number; readonly height: number },
 ): Plane {
-  // Of four channels one: sooner than taking that one out of a large image first.
+  // Resizes all four channels and keeps one: faster than extracting it from a large image first.
   const { data: small } = resizeChannels(cutOut, { width, height, filter: "bilinear" });
   const data = Float32Array.from({ length: width * height }, (_, i) => small[4 * i + 3]! / 255);
   return { width, height, data };

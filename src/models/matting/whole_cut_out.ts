@@ -1,5 +1,5 @@
 /**
- * What cannot be done in stripes: refining a cut-out's rim and cutting it to its subject both take all of an image.
+ * Cut-outs that cannot be made in stripes: refining the rim and cropping to the subject need the whole image.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { MatteOptions } from "../task.ts";
 import { makeCutOut } from "./cut_out.ts";
 import { refineCutOut } from "./refined_cut_out.ts";
 
-/** An image, and what becomes of it. */
+/** An image and its options. */
 export interface WholeCutOut {
   /** As it was sent. */
   readonly original: Pixels;
@@ -21,7 +21,7 @@ export interface WholeCutOut {
   readonly options: MatteOptions;
 }
 
-/** The result that the options ask for; both images may be changed. */
+/** The result by the options; both images may be changed. */
 export function makeWholeCutOut(
   { original, masked: { pixels, mask }, maskSide, options }: WholeCutOut,
 ): Pixels {

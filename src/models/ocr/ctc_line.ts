@@ -1,5 +1,5 @@
 /**
- * From the frames of a recogniser to the characters of a line: the likeliest class of each frame, repetitions of one
+ * Decodes a recogniser's frames to the characters of a line: the likeliest class of each frame, repetitions of one
  * class as one, blanks left out (best path decoding, A. Graves et al. 2006). Pure.
  *
  * @module
@@ -9,13 +9,13 @@
 export interface LineCharacter {
   /** Its class. */
   readonly id: number;
-  /** Of the frame where it begins. */
+  /** Probability in the frame where it begins. */
   readonly probability: number;
-  /** Likeliest classes there, most likely first; as many as were asked for. */
+  /** Likeliest classes there, most likely first; as many as wanted. */
   readonly top: readonly { readonly id: number; readonly probability: number }[];
 }
 
-/** How frames are read. */
+/** How to decode frames. */
 export interface CtcLineOptions {
   readonly numClasses: number;
   readonly blank: number;
@@ -50,7 +50,7 @@ export function readCtcLine(frames: Float32Array, options: CtcLineOptions): Line
   return characters;
 }
 
-/** The mean probability of the characters; 0 of none. */
+/** The mean probability of the characters; 0 without any. */
 export function confidenceOf(characters: readonly LineCharacter[]): number {
   const sum = characters.reduce((total, { probability }) => total + probability, 0);
   return characters.length === 0 ? 0 : sum / characters.length;

@@ -1,22 +1,22 @@
 /**
- * Florence-2: tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` …, some with a text behind them. A request
- * without a text is an `<OCR>`. Tasks that tell places are answered in JSON, with pixels of the image.
+ * Florence-2: tasks are spelled `<OCR>`, `<CAPTION>`, `<OCR_WITH_REGION>` …, some followed by a text. A request without
+ * a text is an `<OCR>`. Tasks with locations are answered in JSON, in pixels of the image.
  *
  * @module
  */
 import { decodeWithTags, type FamilyOptions, type OcrFamily, startTokenOf } from "./ocr_family.ts";
 
 const DEFAULT_TASK = "<OCR>";
-/** Kinds of answers with places that transformers.js reads. */
+/** Kinds of answers with locations that transformers.js parses. */
 const WITH_PLACES = new Set(["description_with_bboxes", "bboxes", "phrase_grounding", "ocr"]);
 
-/** @throws {StartupError} when the configuration has no first token. */
+/** @throws {StartupError} when the configuration has no decoder start token. */
 export function openFlorence(options: FamilyOptions): OcrFamily {
   const { config, tokenizer, preprocessor, transformers } = options;
   const startToken = startTokenOf(config);
   const processor = new transformers.Florence2Processor(
     {},
-    // Only its configuration is looked at: images are prepared elsewhere.
+    // Only its configuration is used: images are preprocessed elsewhere.
     { image_processor: { config: preprocessor } },
     null,
   );

@@ -1,7 +1,7 @@
 /**
- * Tokens that a model's generation_config forbids or forces, by the tokens so far. Pure.
+ * Applies the token constraints of a model's generation_config. Pure.
  *
- * A forced last token is left out: an answer that reached its limit ends where it is, and says so.
+ * A forced last token is not applied: an answer that reached its limit ends there, with that finish reason.
  *
  * @see `logits_process.js` of transformers.js, whose tokens a greedy choice under these rules reproduces
  * @module
@@ -9,27 +9,27 @@
 import type { TokenRules } from "../../engine/token_rules.ts";
 import type { Json } from "../../hub/model_folder.ts";
 
-/** What a configuration rules. */
+/** The constraints of a configuration. */
 export interface GenerationRules {
   readonly vocabSize: number;
   readonly eosTokenIds: ReadonlySet<number>;
-  /** No run of so many tokens may come twice; 0 allows all. */
+  /** `no_repeat_ngram_size`; 0 is off. */
   readonly noRepeatNgramSize: number;
-  /** Tokens that are never chosen. */
+  /** Suppressed tokens. */
   readonly suppressed: readonly number[];
-  /** Tokens that are not chosen first. */
+  /** Tokens suppressed at the beginning. */
   readonly suppressedFirst: readonly number[];
-  /** Runs of tokens that never come. */
+  /** `bad_words_ids`: sequences that never occur. */
   readonly badWords: readonly (readonly number[])[];
   /** The first token after a prompt of one. */
   readonly forcedFirst: number | undefined;
-  /** Tokens, the prompt's among them, before an end. */
+  /** Least tokens before the end, prompt included. */
   readonly minLength: number;
-  /** Tokens of the completion before an end. */
+  /** Least tokens of the completion before the end. */
   readonly minNewTokens: number;
 }
 
-/** Reads the rules; a merged configuration, as `generate()` makes one of a folder's. */
+/** Reads the rules from a configuration merged as in `generate()`. */
 export function readGenerationRules(
   config: Json,
   { vocabSize, eosTokenIds }: Pick<GenerationRules, "vocabSize" | "eosTokenIds">,
@@ -54,7 +54,7 @@ export function readGenerationRules(
   };
 }
 
-/** The rules of one answer. @param prompt token ids that the decoder begins with, at least one. */
+/** The rules of one answer. @param prompt the decoder's prompt, at least one token id. */
 export function rulesOfAnswer(prompt: readonly number[], rules: GenerationRules): TokenRules {
   const tokens = [...prompt];
   return {
@@ -72,7 +72,7 @@ export function rulesOfAnswer(prompt: readonly number[], rules: GenerationRules)
  *
  * @param tokens prompt and completion.
  * @param numPromptTokens at least 1.
- * @returns bit `t % 32` of word `t >> 5` set: token `t` may follow; `undefined` where all may.
+ * @returns bit `t % 32` of word `t >> 5` set: token `t` may follow; `undefined` if all may.
  */
 export function allowedAfter(
   tokens: readonly number[],
@@ -94,7 +94,7 @@ export function allowedAfter(
   return forbidden.length === 0 ? undefined : allBut(forbidden, rules.vocabSize);
 }
 
-/** The tokens that would end a run of `size` tokens that was there before. */
+/** The tokens that would repeat an n-gram of `size` tokens. */
 function repetitions(tokens: readonly number[], size: number): number[] {
   if (size < 1) return [];
   const start = tokens.length - (size - 1);
@@ -117,7 +117,7 @@ function endsOfBadWords(
   }).map((word) => word.at(-1)!);
 }
 
-/** Whether two runs of tokens are equal; one that begins before the first token is not. */
+/** Whether two token sequences are equal; false if one begins before the first token. */
 function isEqual(
   tokens: readonly number[],
   { at, other, from, length }: {

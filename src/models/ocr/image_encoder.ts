@@ -1,6 +1,6 @@
 /**
- * The encoders of models that read an image and write text, in two layouts: the image alone (TrOCR, Donut), or its
- * features in front of a text's embeddings (Florence-2).
+ * The encoders of image-to-text models, in two layouts: the image alone (TrOCR, Donut), or its features in front of a
+ * text's embeddings (Florence-2).
  *
  * @module
  */
@@ -14,17 +14,17 @@ const ENCODER = "encoder_model";
 const VISION = "vision_encoder";
 const EMBEDDING = "embed_tokens";
 
-/** What is encoded for an answer. */
+/** The encoder's input. */
 export interface ImageInput {
   /** A prepared image, f32 `[1, channels, height, width]`, on the CPU. */
   readonly pixels: Tensor;
   /** Token ids; empty where the encoder reads none. */
   readonly text: readonly number[];
-  /** Of the encoder's output, once it is encoded. */
+  /** Positions of the encoder's output, once encoded. */
   numPositions?: number;
 }
 
-/** What Florence-2 has besides encoder and decoder. */
+/** Florence-2's graphs besides encoder and decoder. */
 interface TextSide {
   readonly vision: GraphSession;
   readonly embedding: GraphSession;
@@ -55,7 +55,7 @@ export class ImageEncoder {
     return new ImageEncoder(encoder, textSide);
   }
 
-  /** Whether it reads a text with the image, and makes embeddings of tokens. */
+  /** Whether it encodes a text with the image, and embeds tokens. */
   get readsText(): boolean {
     return this.#textSide !== undefined;
   }
@@ -65,7 +65,7 @@ export class ImageEncoder {
     return text.length === other.text.length && pixels.dims.join() === other.pixels.dims.join();
   }
 
-  /** Runs the encoder on inputs that are alike. @returns `[inputs, places, width]`, the caller's. */
+  /** Runs the encoder on inputs of equal sizes. @returns `[inputs, positions, width]`, the caller's. */
   async encode(inputs: readonly ImageInput[]): Promise<Tensor> {
     const pixels = stack(inputs.map(({ pixels }) => pixels));
     const hidden = await this.#run(pixels, inputs.map(({ text }) => text));
@@ -93,7 +93,7 @@ export class ImageEncoder {
     return outputs["last_hidden_state"]!;
   }
 
-  /** Makes embeddings of tokens, where it {@linkcode readsText}. It stays this encoder's: releasing it does nothing. */
+  /** The session that embeds tokens, if it {@linkcode readsText}. The encoder owns it: releasing it does nothing. */
   get embedding(): GraphSession | undefined {
     const session = this.#textSide?.embedding;
     if (session === undefined) return undefined;

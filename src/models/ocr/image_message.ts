@@ -1,22 +1,22 @@
 /**
- * What crosses between a model and the thread that decodes its images: plain data.
+ * Messages between a model and the thread that decodes its images: plain data.
  *
  * @module
  */
 import type { Pixels } from "../../media/pixels.ts";
 
-/** An image as a model's first graph takes it. */
+/** A preprocessed image for a model's first graph. */
 export interface NormalizedImage {
   /** f32, of these dims. */
   readonly data: Float32Array<ArrayBuffer>;
   /** `[1, channels, height, width]`. */
   readonly dims: readonly number[];
-  /** Of the image itself. */
+  /** Size of the image itself. */
   readonly width: number;
   readonly height: number;
 }
 
-/** An image as it comes. */
+/** An image to preprocess. */
 export interface ImageFile {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Largest width × height that is decoded; the decoder's own limit if absent. */
@@ -26,7 +26,7 @@ export interface ImageFile {
 /** To the thread: the model's folder at first, then one image at a time. */
 export type ToImageThread =
   | { readonly type: "load"; readonly folder: string }
-  /** A file of any format that is known, to be prepared as the folder's image processor does it. */
+  /** A file of any supported format, to be preprocessed by the folder's image processor. */
   | ({ readonly type: "prepare" } & ImageFile)
   /** A file whose pixels are wanted, on white ground. */
   | ({ readonly type: "decode" } & ImageFile);

@@ -1,5 +1,5 @@
 /**
- * What a model that reads images tells Prometheus.
+ * An image-to-text model's Prometheus metrics.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export class ImageMetrics {
   readonly #encoderSeconds: Histogram;
   readonly #answerSeconds: Histogram;
 
-  /** How many requests are worked on, and how many wait. */
+  /** How many requests run, and how many wait. */
   requests = (): { running: number; waiting: number } => ({ running: 0, waiting: 0 });
 
   constructor() {
@@ -43,23 +43,23 @@ export class ImageMetrics {
     metrics.gauge("hearth_sequences_waiting", "Requests that wait.", () => this.requests().waiting);
   }
 
-  /** Takes note of images that were encoded together. */
+  /** Records images that were encoded together. */
   observeEncoding(numImages: number, durationMs: number): void {
     this.#images.inc(numImages);
     this.#encoderSeconds.observe(durationMs / 1000);
   }
 
-  /** Takes note of a prompt, its image's places included. */
+  /** Records a prompt, including its image's positions. */
   observePrompt(numTokens: number): void {
     this.#promptTokens.inc(numTokens);
   }
 
-  /** Takes note of a request's first token. */
+  /** Records a request's first token. */
   observeFirstToken(sinceArrivalMs: number): void {
     this.#firstTokenSeconds.observe(sinceArrivalMs / 1000);
   }
 
-  /** Takes in an engine's figures, those of tokens and steps: a request begins before, with its image. */
+  /** Adds an engine's metrics of tokens and steps; requests begin earlier, with their image. */
   adopt({ registry }: EngineMetrics): void {
     adoptMetrics(this.registry, registry, [
       "hearth_prompt_tokens_total",
@@ -69,7 +69,7 @@ export class ImageMetrics {
     ]);
   }
 
-  /** Takes note of a request that was answered. */
+  /** Records a request that was answered. */
   observeAnswer(durationMs: number): void {
     this.#answerSeconds.observe(durationMs / 1000);
   }

@@ -1,5 +1,5 @@
 /**
- * This side of the thread that decodes a model's images.
+ * The calling side of the thread that decodes a model's images.
  *
  * @module
  */
@@ -13,15 +13,15 @@ import type { ImagePart } from "../task.ts";
 
 type Rpc = WorkerRpc<ToImageThread, FromImageThread | WorkerFailure>;
 
-/** What images it takes, and what becomes of them. */
+/** The options of preprocessing. */
 export interface ImagePreprocessorOptions {
-  /** Of the model whose image processor prepares images; absent where only pixels are wanted. */
+  /** Folder of the model's image processor; absent if only pixels are wanted. */
   readonly folder?: string | undefined;
   /** Largest width × height; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
 }
 
-/** Takes images one after the other. */
+/** Preprocesses images one at a time. */
 export class ImagePreprocessor {
   readonly #maxPixels: number | undefined;
   readonly #workers: WorkerPool<ToImageThread, FromImageThread>;
@@ -31,16 +31,16 @@ export class ImagePreprocessor {
     this.#workers = new WorkerPool({ size: 1, first, start: () => startWorker(folder) });
   }
 
-  /** @throws {StartupError} when the folder has no image processor that is known. */
+  /** @throws {StartupError} when the folder has no known image processor. */
   static async open(options: ImagePreprocessorOptions = {}): Promise<ImagePreprocessor> {
     return new ImagePreprocessor(await startWorker(options.folder), options);
   }
 
   /**
-   * Prepares the image of a file, as the model's first graph takes it.
+   * Preprocesses an image file for the model's first graph.
    *
-   * @param signal takes it out of the queue; an image whose turn has come is prepared to its end.
-   * @throws {HearthError} `invalid_media`, naming the part, when it is no image, or one that the model cannot take.
+   * @param signal removes it from the queue; an image in progress is finished.
+   * @throws {HearthError} `invalid_media`, naming the part, when it is not an image, or the model does not support it.
    * @throws the signal's reason.
    */
   async prepare(part: ImagePart, signal: AbortSignal): Promise<NormalizedImage> {
@@ -49,7 +49,7 @@ export class ImagePreprocessor {
     throw unexpected(answer);
   }
 
-  /** The pixels of a file, 3 channels, on white ground. Otherwise as {@linkcode prepare}. */
+  /** The pixels of a file, 3 channels, on a white background. Otherwise as {@linkcode prepare}. */
   async decode(part: ImagePart, signal: AbortSignal): Promise<Pixels> {
     const answer = await this.#ask("decode", part, signal);
     if (answer.type === "decoded") return answer.pixels;

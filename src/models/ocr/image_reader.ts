@@ -1,5 +1,5 @@
 /**
- * From images to what a vision model's first graph takes, by the image processor that the folder asks for.
+ * Preprocesses images for a model's first graph, with the folder's image processor.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import type { NormalizedImage } from "./image_message.ts";
 /** A class of transformers.js for one kind of processor. */
 type ImageProcessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;
 
-/** Most pixels that an image may be resized to: where only the shorter side is given, a strip would become huge. */
+/** Most pixels after resizing: if only the shorter side is given, a strip would become huge. */
 const MAX_RESIZED_PIXELS = 32e6;
 
 export class ImageReader {
@@ -33,7 +33,7 @@ export class ImageReader {
     return new ImageReader(transformers, processor);
   }
 
-  /** @throws {HearthError} `invalid_media` when it is too long a strip, or has another form that the processor refuses. */
+  /** @throws {HearthError} `invalid_media` when it is too long a strip, or the processor refuses its shape. */
   async prepare(decoded: Pixels): Promise<NormalizedImage> {
     const { width, height } = decoded;
     this.#checkProportions(width, height);
@@ -42,7 +42,7 @@ export class ImageReader {
       const { pixel_values: { data, dims } } = await this.#processor(image);
       return { data: data as Float32Array<ArrayBuffer>, dims, width, height };
     } catch (error) {
-      // The processor has shown at the start that it works: it is the image that it cannot take.
+      // The processor worked at startup, so the image is the cause.
       throw new HearthError(
         "invalid_media",
         `The model cannot be shown an image of ${width} × ${height} pixels: ${

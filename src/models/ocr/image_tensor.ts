@@ -1,5 +1,5 @@
 /**
- * Images as a graph takes them: channel after channel, levels scaled.
+ * Images as tensors: planar channels, scaled levels.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { Tensor } from "../../onnx/ort.ts";
 import type { Levels } from "./line_ocr_config.ts";
 
 /**
- * Images of equal height side by side in a batch; to the right of an image that is narrower there are zeros.
+ * A batch of images of equal height; narrower ones are padded with zeros on the right.
  *
  * @param images of 3 channels.
  * @returns f32 `[images, 3, height, width]`, on the CPU.

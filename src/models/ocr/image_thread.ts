@@ -1,5 +1,5 @@
 /**
- * The thread that decodes images and prepares them, so that the one that owns the device goes on meanwhile.
+ * The thread that decodes images and prepares them, so that the one that owns the device is not blocked.
  *
  * @module
  */
@@ -15,7 +15,7 @@ let reader: ImageReader | undefined;
 answerQuestions<ToImageThread, FromImageThread>(async (question) => {
   switch (question.type) {
     case "load": {
-      // Whoever wants pixels only does without transformers.js.
+      // Without a folder only pixels are wanted, which need no transformers.js.
       const { ImageReader } = await import("./image_reader.ts");
       reader = await ImageReader.load(question.folder);
       return { message: { type: "loaded" } };

@@ -1,5 +1,5 @@
 /**
- * A graph that puts two tensors one behind the other, so that neither leaves the device for it.
+ * A graph that concatenates two tensors on the device.
  *
  * @module
  */
@@ -13,11 +13,11 @@ type Float = "float32" | "float16";
 
 /** The tensors' names and types. */
 export interface JoinOptions {
-  /** `[rows, places, width]`. */
+  /** `[rows, positions, width]`. */
   readonly first: readonly [name: string, dtype: Float];
-  /** `[rows, more places, width]`. */
+  /** `[rows, more positions, width]`. */
   readonly second: readonly [name: string, dtype: Float];
-  /** `[rows, all places, width]`, of the second's type. */
+  /** `[rows, all positions, width]`, of the second's type. */
   readonly output: string;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Tells which cut-out lines of text are upside down.
+ * Detects cropped text lines that are upside down.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { GraphSession } from "../../onnx/ort.ts";
 import type { ClassificationConfig } from "./line_ocr_config.ts";
 import { stackImages } from "./image_tensor.ts";
 
-/** What it works with; it owns the session. */
+/** Its parts; it owns the session. */
 export interface LineClassifierParts {
   readonly backend: Backend;
   readonly session: GraphSession;

@@ -20,7 +20,7 @@ export interface LineBox {
   readonly bottomLeft: Point;
 }
 
-/** What it works with; it owns the session. */
+/** Its parts; it owns the session. */
 export interface LineDetectorParts {
   readonly backend: Backend;
   readonly session: GraphSession;
@@ -34,7 +34,7 @@ export class LineDetector {
     this.#parts = parts;
   }
 
-  /** The lines, in no order. @param image of 3 channels. */
+  /** The lines, unordered. @param image of 3 channels. */
   async detect(image: Pixels): Promise<LineBox[]> {
     const { backend, session, config } = this.#parts;
     const [width, height] = this.#sizeOf(image);
@@ -53,7 +53,7 @@ export class LineDetector {
     await this.#parts.session.release();
   }
 
-  /** The image's own size, or one that the graph takes. */
+  /** The image's own size, or the nearest that the graph supports. */
   #sizeOf({ width, height }: Pixels): readonly [width: number, height: number] {
     const { multipleOf, maxSide } = this.#parts.config;
     const factor = Math.min(1, maxSide / Math.max(width, height));

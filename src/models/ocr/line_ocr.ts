@@ -1,5 +1,6 @@
 /**
- * OCR models that find lines of text and read each (PP-OCR), through chat: a line of the answer is a row of the image.
+ * OCR models that find lines of text and read each (PP-OCR), through chat: each line of the answer is a row of the
+ * image.
  *
  * @module
  */
@@ -16,7 +17,7 @@ import { ActiveRequests } from "../active_requests.ts";
 import { RowWriter } from "./row_writer.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
 
-/** What such a model is made of; it owns all of it. */
+/** The parts of such a model; it owns all of them. */
 export interface LineOcrModelParts {
   readonly reader: LineReader;
   readonly imagePreprocessor: ImagePreprocessor;
@@ -24,11 +25,11 @@ export interface LineOcrModelParts {
   readonly maxRequests: number;
 }
 
-/** A request that is worked on. */
+/** A running request. */
 interface Work {
   readonly task: ChatTask;
   readonly image: ImagePart;
-  /** The script that it names. */
+  /** The requested script. */
   readonly script: string | undefined;
   readonly emit: (event: ChatEvent) => void;
   readonly signal: AbortSignal;
@@ -65,7 +66,7 @@ export class LineOcrModel implements Model {
         param: "n",
       });
     }
-    // Any other text is an instruction, and this model takes none.
+    // Any other text is an instruction, which this model ignores.
     const script = this.#reader.scripts.find((name) => name === text.toLowerCase());
     return this.#requests.start({
       requestId: task.requestId,

@@ -1,6 +1,6 @@
 /**
- * How an OCR model that reads line by line is described: `config.json` of a folder with `"task": "ocr"` and three parts,
- * `detection`, `recognition` (one or more, by name), and perhaps `classification` of lines that stand upside down.
+ * The description of a line OCR model: `config.json` of a folder with `"task": "ocr"` and three parts, `detection`,
+ * `recognition` (one or more, by name), and perhaps `classification` of upside-down lines.
  *
  * @module
  */
@@ -19,7 +19,7 @@ export interface Levels {
 }
 
 /**
- * Levels from what models are described with.
+ * Levels from a model's description.
  *
  * @param options.mean of each channel, in the order that the graph takes them, once levels are rescaled.
  */
@@ -57,25 +57,25 @@ export interface DetectionConfig {
   readonly unclipRatio: number;
 }
 
-/** How lines are told that are upside down. */
+/** How to detect upside-down lines. */
 export interface ClassificationConfig {
   readonly file: string;
   readonly levels: Levels;
   readonly width: number;
   readonly height: number;
-  /** From this probability of being upside down on, a line is turned. */
+  /** Probability of being upside down from which a line is turned. */
   readonly threshold: number;
 }
 
 /** How lines are read in one script. */
 export interface RecognitionConfig {
-  /** What the script is called. */
+  /** The script's name. */
   readonly name: string;
   readonly file: string;
   readonly levels: Levels;
   readonly height: number;
   readonly minWidth: number;
-  /** The class that stands for no character. */
+  /** The blank. */
   readonly blank: number;
   /** The text of each class. */
   readonly characters: readonly string[];
@@ -158,7 +158,7 @@ class Section {
     };
   }
 
-  /** The dictionary's lines, with the blank in its place and a space at the end where the model has one. */
+  /** The dictionary's lines, with the blank inserted and a space at the end if the model has one. */
   async characters(): Promise<string[]> {
     const text = await Deno.readTextFile(join(this.#folder.path, this.#file("dict")));
     const characters = text.replace(/\r?\n$/, "").split(/\r?\n/);

@@ -1,5 +1,5 @@
 /**
- * From a folder that describes a detector and recognisers of lines to a model that reads images.
+ * Opens a line OCR model: a detector and recognisers.
  *
  * @module
  */
@@ -15,13 +15,13 @@ import { LineRecogniser } from "./line_recogniser.ts";
 import { ImagePreprocessor } from "./image_preprocessor.ts";
 import type { OpenContext } from "../family.ts";
 
-/** Most requests at a time where the user does not say. */
+/** Default of the most requests at a time. */
 const MAX_REQUESTS = 4;
 
-/** What tells how a folder's graphs are run. */
+/** Readers of a folder's description. */
 export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;
 
-/** @throws {StartupError} when the description lacks something. */
+/** @throws {StartupError} when the description is incomplete. */
 export async function loadLineOcr(
   { folder, backend, engine: { maxSequences, maxImagePixels }, onProgress }: OpenContext,
   readConfig: ReadLineOcrConfig,
@@ -59,7 +59,7 @@ export async function loadLineOcr(
   return new LineOcrModel({ reader, imagePreprocessor, maxRequests: maxSequences ?? MAX_REQUESTS });
 }
 
-/** The first run, before anybody waits for it: a blank strip, which is read as a line by every recogniser. */
+/** The first run, before the first request: a blank strip, which every recogniser reads as a line. */
 async function warmUp(reader: LineReader): Promise<void> {
   const [width, height] = [320, 32];
   const data = new Uint8Array(width * height * 3).fill(255);

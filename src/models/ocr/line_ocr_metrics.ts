@@ -1,5 +1,5 @@
 /**
- * What a model that reads images line by line tells Prometheus.
+ * A line OCR model's Prometheus metrics.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export class LineOcrMetrics {
   readonly #lines: Counter;
   readonly #imageSeconds: Histogram;
 
-  /** @param requests how many are worked on, and how many wait. */
+  /** @param requests how many run, and how many wait. */
   constructor(requests: () => { running: number; waiting: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
@@ -27,7 +27,7 @@ export class LineOcrMetrics {
     metrics.gauge("hearth_sequences_waiting", "Images that wait.", () => requests().waiting);
   }
 
-  /** Takes note of an image that was read. */
+  /** Records an image that was read. */
   observe({ numLines, durationMs }: { numLines: number; durationMs: number }): void {
     this.#images.inc();
     this.#lines.inc(numLines);

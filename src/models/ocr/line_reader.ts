@@ -13,44 +13,44 @@ import type { LineRecogniser } from "./line_recogniser.ts";
 import { rowsOf, type UprightBox } from "./reading_order.ts";
 import type { Point } from "./smallest_rectangle.ts";
 
-/** What it works with; it owns all of it. */
+/** Its parts; it owns all of them. */
 export interface LineReaderParts {
   readonly detector: LineDetector;
-  /** Tells lines that are upside down; absent where none are expected. */
+  /** Detects upside-down lines; absent if none are expected. */
   readonly classifier: LineClassifier | undefined;
   /** One for each script, at least one. */
   readonly recognisers: readonly LineRecogniser[];
 }
 
-/** How an image is read. */
+/** How to read an image. */
 export interface ReadOptions {
-  /** The script; told from the image if absent. */
+  /** The script; detected from the image if absent. */
   readonly script?: string | undefined;
   /** Likeliest characters to report with each. */
   readonly numTop: number;
   readonly signal: AbortSignal;
 }
 
-/** A row of lines side by side, as it was read. */
+/** The text of a row of lines side by side. */
 export interface TextRow {
   readonly recogniser: LineRecogniser;
   /** The characters of each line, from the left. */
   readonly lines: readonly (readonly LineCharacter[])[];
 }
 
-/** Lines that are read with less confidence are no text. */
+/** Lines read with less confidence are dropped. */
 const MIN_CONFIDENCE = 0.5;
-/** So many lines, the longest, tell the script. */
+/** Number of lines, the longest, used to detect the script. */
 const MAX_SAMPLES = 4;
-/** Rows that are read before the first are handed out. */
+/** Rows that are read before the first are returned. */
 const ROWS_AT_ONCE = 8;
-/** A line that is so much of the image's height is all there is in it. */
+/** A line with at least this share of the image's height is the only one. */
 const CLOSE_CUT = 0.5;
-/** By so much more confidence a line is read better; by less, also one of whose letters some are missing. */
+/** Least gain of confidence that means a better reading; a smaller gain may come from missing letters. */
 const SURER = 0.02;
-/** Images that are wider than this, times their height, may be lines. */
+/** Images with a larger ratio of width to height may be single lines. */
 const LINE_ASPECT = 2;
-/** Lines so much higher than wide stand on their side. */
+/** Lines with a larger ratio of height to width are vertical. */
 const STANDING_ASPECT = 1.5;
 
 export class LineReader {
@@ -103,12 +103,12 @@ export class LineReader {
     return rowsOf(boxes, (box) => uprightBoxOf(box, skew));
   }
 
-  /** Reads one line as its image has it, and cut closer; keeps the latter where it is clearly surer. */
+  /** Reads an image of one line whole, and cropped closer; keeps the latter if it is clearly more confident. */
   async *#readLine(
     [whole, ...others]: readonly Pixels[],
     options: ReadOptions,
   ): AsyncGenerator<TextRow> {
-    // The whole alone tells the script: how sure models of two scripts are compares on the same cut only.
+    // Only the whole image decides the script: confidences of two scripts are only comparable for the same crop.
     const { recogniser, known } = await this.#chooseRecogniser([whole!], options);
     const unknown = known.has(whole!) ? others : [whole!, ...others];
     const upright = await this.#turn(unknown, options.signal);
@@ -117,7 +117,7 @@ export class LineReader {
     yield* rowOf(recogniser, [isSurer ? closer : first!]);
   }
 
-  /** The one asked for, or the one that reads some of the lines with the most confidence; and what it read of them. */
+  /** The requested recogniser, or the one that reads some of the lines with the most confidence; and its readings. */
   async #chooseRecogniser(
     lines: readonly Pixels[],
     { script, numTop, signal }: ReadOptions,
@@ -146,7 +146,10 @@ export class LineReader {
   }
 }
 
-/** Whether an image is one line of text, cut out so closely that a detector that wants margins may find but parts of it. */
+/**
+ * Whether an image is one line of text, cropped so closely that a detector, which needs margins, may find only parts of
+ * it.
+ */
 function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]): boolean {
   const [row, ...others] = rows;
   if (others.length > 0 || image.width < LINE_ASPECT * image.height) return false;
@@ -155,7 +158,7 @@ function isOneLine(image: Pixels, rows: readonly (readonly LineBox[])[]): boolea
   return row === undefined || Math.max(...heights) >= CLOSE_CUT * image.height;
 }
 
-/** An image of one line as it is, and without what is above and below the line, which makes letters small. */
+/** An image of one line whole, and cropped to the line, which makes letters larger. */
 function waysToCut(image: Pixels, [row]: readonly (readonly LineBox[])[]): Pixels[] {
   if (row === undefined) return [image];
   const boxes = row.map((box) => uprightBoxOf(box, 0));
@@ -164,7 +167,7 @@ function waysToCut(image: Pixels, [row]: readonly (readonly LineBox[])[]): Pixel
   return [image, crop(image, [0, top, image.width, bottom])];
 }
 
-/** A row of what was read, without spaces at the ends of lines and what is no text; none where that leaves nothing. */
+/** A row of readings, without spaces at the ends of lines and without rejected lines; none if that leaves nothing. */
 function* rowOf(
   recogniser: LineRecogniser,
   read: readonly LineCharacter[][],
@@ -181,7 +184,7 @@ function* rowOf(
   if (lines.length > 0) yield { recogniser, lines };
 }
 
-/** How far a page is turned, in radians: the middle one of its lines, by their lengths. */
+/** The rotation of a page in radians: the median of its lines', weighted by length. */
 function skewOf(boxes: readonly LineBox[]): number {
   const lines = boxes.map(({ topLeft, topRight }) => ({
     angle: Math.atan2(topRight[1] - topLeft[1], topRight[0] - topLeft[0]),
@@ -191,7 +194,7 @@ function skewOf(boxes: readonly LineBox[]): number {
   return lines.find(({ length }) => (rest -= length) <= 0)?.angle ?? 0;
 }
 
-/** The box around a line, on the page turned back. */
+/** The box around a line on the page turned upright. */
 function uprightBoxOf(
   { topLeft, topRight, bottomRight, bottomLeft }: LineBox,
   skew: number,
@@ -215,7 +218,7 @@ function cutOut(image: Pixels, box: LineBox): Pixels {
   if (height < STANDING_ASPECT * width) {
     return rectify(image, { topLeft, topRight, bottomLeft, width, height });
   }
-  // Read from below: what was the right side is the top.
+  // Vertical text, read from below: its right side becomes the top.
   return rectify(image, {
     topLeft: topRight,
     topRight: bottomRight,
@@ -225,7 +228,7 @@ function cutOut(image: Pixels, box: LineBox): Pixels {
   });
 }
 
-/** Level lines on whole pixels, so that cutting them out does not blur them. */
+/** Snaps horizontal lines to whole pixels, so that cropping does not blur them. */
 function snap(box: LineBox): LineBox {
   const { topLeft, topRight, bottomRight, bottomLeft } = box;
   if (Math.abs(topLeft[1] - topRight[1]) >= 0.5) return box;

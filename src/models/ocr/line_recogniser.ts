@@ -1,5 +1,5 @@
 /**
- * Reads cut-out lines of text in one script.
+ * Reads cropped text lines in one script.
  *
  * @module
  */
@@ -12,18 +12,21 @@ import { type LineCharacter, readCtcLine } from "./ctc_line.ts";
 import type { RecognitionConfig } from "./line_ocr_config.ts";
 import { stackImages } from "./image_tensor.ts";
 
-/** What it works with; it owns the session. */
+/** Its parts; it owns the session. */
 export interface LineRecogniserParts {
   readonly backend: Backend;
   readonly session: GraphSession;
   readonly config: RecognitionConfig;
 }
 
-/** Lines of widths up to the same multiple of this run together, whatever else is asked: so none depends on others. */
+/**
+ * Widths are padded to a multiple of this, and only lines of equal padded width run together: so no result depends on
+ * other lines.
+ */
 const WIDTH_STEP = 32;
 /** Most lines in one run. */
 const MAX_LINES = 8;
-/** A line is read up to this many times its height. */
+/** Longest line, as a multiple of its height. */
 const MAX_ASPECT = 100;
 
 export class LineRecogniser {
@@ -40,7 +43,7 @@ export class LineRecogniser {
    *
    * @param lines images of 3 channels, text from left to right.
    * @param numTop likeliest characters to report with each.
-   * @throws {StartupError} when the graph and the dictionary do not fit together: the first line shows it.
+   * @throws {StartupError} when the graph and the dictionary do not fit together, at the first line.
    * @throws the signal's reason.
    */
   async read(

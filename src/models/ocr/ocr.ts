@@ -1,5 +1,5 @@
 /**
- * Models that read an image and write text: an encoder sees the image once, a decoder writes token by token.
+ * Image-to-text models: an encoder encodes the image once, a decoder generates token by token.
  *
  * @module
  */
@@ -28,7 +28,7 @@ import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 import { holdBack } from "./whole_answer.ts";
 
-/** What such a model is made of; it owns all that has to be freed. */
+/** The parts of such a model; it owns all that has to be freed. */
 export interface OcrModelParts {
   readonly encoder: ImageEncoder;
   readonly decoder: EncoderDecoder<ImageInput> | WholeEncoderDecoder<ImageInput>;
@@ -40,13 +40,13 @@ export interface OcrModelParts {
   readonly tokenizer: TextTokenizer;
   readonly defaults: GenerationDefaults;
   readonly rules: GenerationRules;
-  /** Most tokens of the text behind the image. */
+  /** Most tokens of the text after the image. */
   readonly maxTextTokens: number;
   /** Most requests at a time. */
   readonly maxRequests: number;
 }
 
-/** A request that is worked on. */
+/** A running request. */
 interface Work {
   readonly task: ChatTask;
   readonly prompt: OcrPrompt;
@@ -68,7 +68,7 @@ export class OcrModel implements Model {
   constructor(parts: OcrModelParts) {
     this.#parts = parts;
     this.dtype = parts.dtype;
-    // Answers begin alike, and attend to images of their own.
+    // No prefix cache: prompts are equal, but attend to different images.
     this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
     this.contextLength = this.#engine.limits.contextLength;
     this.maxSequences = parts.maxRequests;
@@ -121,7 +121,7 @@ export class OcrModel implements Model {
     await this.#parts.encoder.release();
   }
 
-  /** Waits until all choices have ended. @throws what went wrong on the device; the signal's reason. */
+  /** Waits until all choices have ended. @throws the device's error; the signal's reason. */
   #generate(work: Work, image: NormalizedImage): Promise<void> {
     const { task: { options }, prompt: { text, prompt }, signal, arrivedAtMs } = work;
     const { defaults, rules } = this.#parts;

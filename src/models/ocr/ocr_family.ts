@@ -1,5 +1,5 @@
 /**
- * What sets the families of image-reading models apart: how a request's text becomes a prompt, and tokens text.
+ * The differences between families of image-to-text models: prompts and decoding.
  *
  * @module
  */
@@ -9,28 +9,28 @@ import type { Json } from "../../hub/model_folder.ts";
 import type { Size } from "../image_processor.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
 
-/** A request's text in the model's terms. */
+/** The prompt for a request's text. */
 export interface OcrPrompt {
-  /** Token ids that the encoder reads behind the image. */
+  /** Token ids that the encoder reads after the image. */
   readonly text: readonly number[];
-  /** Token ids that the decoder begins with. */
+  /** The decoder's prompt. */
   readonly prompt: readonly number[];
-  /** A token that ends the answer besides the model's own. */
+  /** A further end token. */
   readonly endToken?: number | undefined;
-  /** Makes the answer of the model's text, once it is whole; it is the answer if absent. */
+  /** Converts the model's complete text to the answer; identity if absent. */
   readonly finish?: ((text: string, image: Size) => string) | undefined;
 }
 
 export interface OcrFamily {
   /** The text of token ids, as clients see it. */
   textOf(ids: number[]): string;
-  /** @throws {HearthError} `invalid_value` when the text is nothing that the model can do. */
+  /** @throws {HearthError} `invalid_value` when the model does not support the text. */
   readPrompt(text: string): OcrPrompt;
 }
 
-/** What a family is told by. */
+/** The input of a family's constructor. */
 export interface FamilyOptions {
-  /** The folder's configuration, merged as `generate()` does it. */
+  /** The folder's configuration, merged as in `generate()`. */
   readonly config: Json;
   readonly tokenizer: TextTokenizer;
   /** The folder's `preprocessor_config.json`. */
@@ -38,7 +38,7 @@ export interface FamilyOptions {
   readonly transformers: Transformers;
 }
 
-/** The token that the decoder begins with. @throws {StartupError} when the configuration has none. */
+/** The decoder start token. @throws {StartupError} when the configuration has none. */
 export function startTokenOf(config: Json): number {
   const token = config["decoder_start_token_id"] ?? config["bos_token_id"];
   if (typeof token === "number") return token;
@@ -47,7 +47,7 @@ export function startTokenOf(config: Json): number {
   );
 }
 
-/** Text with all tags, but without the tokens that begin, end and fill. */
+/** Text with all tags, but without start, end and padding tokens. */
 export function decodeWithTags({ config, tokenizer }: FamilyOptions): OcrFamily["textOf"] {
   const names = ["bos_token_id", "eos_token_id", "pad_token_id"];
   const hidden = new Set(names.flatMap((name) => config[name] ?? []));

@@ -1,5 +1,5 @@
 /**
- * From a folder of kind `ocr` to a model that reads images.
+ * Opens an image-to-text model.
  *
  * @module
  */
@@ -21,11 +21,11 @@ import { ImagePreprocessor } from "./image_preprocessor.ts";
 import type { OpenContext } from "../family.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 
-/** Most requests at a time where the user does not say. */
+/** Default of the most requests at a time. */
 const MAX_REQUESTS = 8;
 /** Memory for the keys and values of images, unless one needs more. */
 const IMAGE_BYTES = 2 ** 29;
-/** Most values of prepared images in one run of the encoder: its activations take some hundred times that. */
+/** Most pixel values in one run of the encoder: its activations take some hundred times as many. */
 const MAX_ENCODER_VALUES = 2 ** 22;
 
 /** @throws {StartupError} when the folder lacks a part. */
@@ -55,7 +55,7 @@ export async function loadOcr(
   }
 }
 
-/** What is known before the graphs are. */
+/** The configuration, read before the graphs. */
 interface LoadedSettings extends OpenContext {
   readonly config: Json;
   readonly tokenizer: TextTokenizer;
@@ -71,7 +71,7 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   settings.onProgress({ what: "warming up" });
   const probe = await probeEncoder(encoder, { family, imagePreprocessor });
   const { input, numPositions } = probe;
-  // A text is encoded behind its image.
+  // A text is encoded after its image.
   const maxPositions = encoder.readsText ? Math.max(numPositions, maxDecoderTokens) : numPositions;
   const metrics = new ImageMetrics();
   const { embedding } = encoder;
@@ -109,7 +109,7 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   });
 }
 
-/** Images whose keys and values, one pair for each place and layer, fit into memory together. */
+/** Images whose keys and values, one pair for each position and layer, fit into memory together. */
 function fittingSequences(config: Json, numPositions: number): number {
   const size = (name: string, otherwise: number) => {
     const value = config[name];
@@ -126,14 +126,14 @@ function mergeConfig(config: Json, generationConfig: Json): Json {
   return Object.assign({}, config, ...parts, generationConfig);
 }
 
-/** Reading is no matter of chance: greedy, unless the folder says otherwise. */
+/** OCR is greedy, unless the folder says otherwise. */
 function readDefaults(config: Json): GenerationDefaults {
   const defaults = readGenerationDefaults(config, config);
   if (config["do_sample"] === true) return defaults;
   return { ...defaults, sampling: { ...defaults.sampling, temperature: 0 } };
 }
 
-/** Tokens that the decoder has positions for. */
+/** Number of the decoder's positions. */
 function readPositions(config: Json): number {
   const names = ["max_position_embeddings", "n_positions", "max_target_positions"];
   const found = names.map((name) => config[name]).find((value) => typeof value === "number");

@@ -1,6 +1,6 @@
 /**
- * The first runs of an image-reading model, before anybody waits for it: they compile the device's programs, show a
- * model that loads but cannot run, and tell sizes that no configuration does.
+ * The first runs of an image-to-text model, before the first request: they compile the device's programs, fail for a
+ * model that cannot run, and measure sizes that no configuration gives.
  *
  * @module
  */
@@ -10,12 +10,12 @@ import type { OcrFamily } from "./ocr_family.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";
 
-/** An image and text that were encoded. */
+/** The encoder output of an image and a text. */
 export interface Probe {
   readonly input: ImageInput;
-  /** Places of an image in the encoder's output. */
+  /** Positions of an image in the encoder's output. */
   readonly numPositions: number;
-  /** Whether images of all sizes come to as many places. */
+  /** Whether images of all sizes have as many positions. */
   readonly hasOneSize: boolean;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a conversation asks of a model that reads one image: the image of the last user message, and its text.
+ * The image and text of a conversation's last user message, for models that read one image.
  *
  * @module
  */
@@ -8,11 +8,11 @@ import type { ChatMessage, ImagePart } from "../task.ts";
 
 export interface OcrRequest {
   readonly image: ImagePart;
-  /** Of all text parts; empty where there is none. */
+  /** Of all text parts; empty if there is none. */
   readonly text: string;
 }
 
-/** @throws {HearthError} `invalid_value` unless the last user message has just one image. */
+/** @throws {HearthError} `invalid_value` unless the last user message has exactly one image. */
 export function readOcrRequest(messages: readonly ChatMessage[]): OcrRequest {
   const index = messages.findLastIndex(({ role }) => role === "user");
   const content = messages[index]?.content ?? "";

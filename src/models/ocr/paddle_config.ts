@@ -1,6 +1,6 @@
 /**
- * How a PP-OCR model is run that nobody described by hand: from its graphs' names, what they declare, the
- * `inference.yml` beside them, and the dictionary, which lies in the recogniser, in that file or in one of its own.
+ * The configuration of a PP-OCR model without `config.json`: from its graphs' names and declarations, the
+ * `inference.yml` beside them, and the dictionary, which is in the recogniser, in that file or in a separate one.
  *
  * @module
  */
@@ -22,11 +22,11 @@ import { PaddleSettings } from "./paddle_settings.ts";
 
 const IMAGENET = { mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] } as const;
 const HALF = { mean: [0.5, 0.5, 0.5], std: [0.5, 0.5, 0.5] } as const;
-/** Texts that are no dictionaries. */
+/** Text files that are not dictionaries. */
 const PROSE = /(readme|licen[cs]e|notice|requirements)[^/]*$/i;
 /** Of ModelProto. */
 const METADATA_FIELD = 14;
-/** What a file calls a size that it leaves open may be read as a number that no size has. */
+/** Larger values are not sizes: a symbolic size may be parsed as a number. */
 const LARGEST_SIZE = 1e6;
 
 /** @throws {StartupError} when a graph or a dictionary is missing, or they do not fit together. */
@@ -41,12 +41,12 @@ export async function readPaddleConfig(folder: ModelFolder): Promise<LineOcrConf
   };
 }
 
-/** A graph and what lies with it. */
+/** A graph and the files beside it. */
 interface Described {
   readonly folder: ModelFolder;
   readonly graph: PaddleGraph;
   readonly model: ModelProto;
-  /** Of its `inference.yml`; empty without. */
+  /** Settings of its `inference.yml`; empty without one. */
   readonly settings: PaddleSettings;
 }
 
@@ -58,7 +58,7 @@ async function describe(folder: ModelFolder, graph: PaddleGraph): Promise<Descri
     graph.file.replace(/\.onnx$/, ".yml"),
     posix.join(posix.dirname(graph.file), "inference.yml"),
   ];
-  // One that lies with several graphs is nobody's.
+  // A file beside several graphs belongs to none of them.
   const isAlone =
     [...folder.files].filter((file) =>
       file.endsWith(".onnx") && posix.dirname(file) === posix.dirname(graph.file)
@@ -80,7 +80,7 @@ function detectionOf({ graph, settings }: Described): DetectionConfig {
 }
 
 function classificationOf({ graph, model, settings }: Described): ClassificationConfig {
-  // The newer classifiers are PP-LCNet, which is fed as image classifiers are.
+  // The newer classifiers are PP-LCNet, with the preprocessing of image classifiers.
   const isLcNet = /lcnet|textline_ori/i.test(graph.file);
   const [width = isLcNet ? 160 : 192, height = isLcNet ? 80 : 48] =
     settings.numbers(["ResizeImage", "size"]) ?? [];
@@ -116,7 +116,7 @@ function fixed(size: number | string | undefined): number | undefined {
   return typeof size === "number" && size > 0 && size < LARGEST_SIZE ? size : undefined;
 }
 
-/** The text of each class: the blank, the dictionary, and the space where the graph has a class for it. */
+/** The text of each class: the blank, the dictionary, and the space if the graph has a class for it. */
 async function charactersOf({ folder, graph, model, settings }: Described): Promise<string[]> {
   const numClasses = fixed(model.graph.outputs[0]?.shape?.at(-1));
   const found: Dictionary[] = [];
@@ -137,7 +137,7 @@ async function charactersOf({ folder, graph, model, settings }: Described): Prom
   return ["", ...lines, ...(hasSpace ? [" "] : [])];
 }
 
-/** A dictionary, and where it stands. */
+/** A dictionary and its source. */
 interface Dictionary {
   readonly source: string;
   readonly lines: readonly string[];
@@ -191,7 +191,7 @@ function linesOf(text: string): string[] {
   return text.replace(/\r?\n$/, "").split(/\r?\n/);
 }
 
-/** What the file says about itself under a name. */
+/** A metadata property of the file. */
 function metadataOf(model: ModelProto, name: string): string | undefined {
   for (const { number, payload } of model.rest) {
     if (number !== METADATA_FIELD) continue;

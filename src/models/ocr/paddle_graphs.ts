@@ -1,5 +1,5 @@
 /**
- * Which graphs of a folder make up a PP-OCR model, told from their names as RapidOCR and PaddleOCR publish them:
+ * Which graphs of a folder make up a PP-OCR model, by their names as RapidOCR and PaddleOCR publish them:
  * `ch_PP-OCRv4_det_infer.onnx`, `ch_ppocr_mobile_v2.0_cls_infer.onnx`, `PP-OCRv5_mobile_rec_onnx/inference.onnx`.
  *
  * @module
@@ -9,13 +9,13 @@ import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { WantedGraph } from "../graph_choice.ts";
 
-/** A graph, and what its name says of it. */
+/** A graph, and the properties in its name. */
 export interface PaddleGraph {
   /** In the folder. */
   readonly file: string;
-  /** What it reads (`ch`, `en`, `korean`); empty where the name does not say. */
+  /** Its language (`ch`, `en`, `korean`); empty if the name has none. */
   readonly language: string;
-  /** PP-OCR's: 2, 3, 4, 5 …; 0 where the name does not say. */
+  /** PP-OCR's: 2, 3, 4, 5 …; 0 if the name has none. */
   readonly version: number;
 }
 
@@ -34,9 +34,9 @@ const ROLES: readonly (readonly [Role, RegExp])[] = [
   ["recognition", /(^|[^a-z])(rec|recognition)([^a-z]|$)/],
   ["classification", /(^|[^a-z])(cls|textline_ori)([^a-z]|$)/],
 ];
-/** Graphs of other jobs, and of training. */
+/** Graphs for other tasks, and for training. */
 const OTHER = /(^|[^a-z])(doc_ori|uvdoc|layout|table|formula|seal|train)([^a-z]|$)/;
-/** Where exports of several sizes lie side by side, the one to take first. */
+/** Preference among exports of several sizes. */
 const SIZES = [/mobile|small/, /medium/, /tiny/, /server/];
 
 interface Candidate extends PaddleGraph {
@@ -51,7 +51,7 @@ function describe(file: string): Candidate | undefined {
   if (role === undefined || OTHER.test(path)) return undefined;
   const name = roleOf(posix.basename(path)) ? posix.basename(path) : posix.dirname(path);
   const version = /(?:^|[^a-z]|ocr)v(\d+)/.exec(name)?.[1] ?? /ocrv(\d+)/.exec(path)?.[1];
-  // Mobile is what a name means that says no size.
+  // A name without a size means mobile.
   const size = SIZES.findIndex((form) => form.test(name));
   return {
     file,
@@ -70,12 +70,12 @@ function setOf(file: string): string {
 
 function findCandidates({ files }: ModelFolder): Candidate[] {
   return [...files]
-    // What lies deeper is not among the files of a folder on disk.
+    // A folder's file list has no deeper files.
     .filter((file) => file.endsWith(".onnx") && file.split("/").length <= 2)
     .flatMap((file) => describe(file) ?? []);
 }
 
-/** Whether a folder has graphs that find lines and graphs that read them; either, where nothing else describes it. */
+/** Whether a folder has both detectors and recognisers; either is enough without another description. */
 export function isPaddleOcr(folder: ModelFolder): boolean {
   const roles = new Set(findCandidates(folder).map(({ role }) => role));
   const [detects, recognises] = [roles.has("detection"), roles.has("recognition")];
@@ -83,10 +83,10 @@ export function isPaddleOcr(folder: ModelFolder): boolean {
 }
 
 /**
- * Chooses the newest detector, the newest classifier, and the newest recogniser of each language that lies beside the
+ * Chooses the newest detector, the newest classifier, and the newest recogniser of each language in the folder of the
  * newest of all.
  *
- * @throws {StartupError} saying what was seen and what is wanted, when one is missing or several are alike.
+ * @throws {StartupError} saying what was found and what is needed, when one is missing or several are equal.
  */
 export function choosePaddleGraphs(folder: ModelFolder): PaddleGraphs {
   const candidates = findCandidates(folder);
@@ -131,7 +131,7 @@ export function paddleGraphs(folder: ModelFolder): WantedGraph[] {
     .map(({ file }) => ({ name: file.replace(/\.onnx$/, ""), paths: { fp32: file } }));
 }
 
-/** Detectors of any script, where there are such beside those of one. */
+/** Prefers detectors for any script over those for one. */
 function preferGeneral(detectors: readonly Candidate[]): readonly Candidate[] {
   const general = detectors.filter(({ language }) => ["", "ch", "multi"].includes(language));
   return general.length > 0 ? general : detectors;

@@ -1,5 +1,5 @@
 /**
- * What PaddleOCR's `inference.yml` says of a graph.
+ * PaddleOCR's settings of a graph, `inference.yml`.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { type Levels, levelsOf } from "./line_ocr_config.ts";
 
 type Yaml = string | readonly Yaml[] | { readonly [key: string]: Yaml };
 
-/** Levels, characters and sizes by key; nothing where there is no such file. */
+/** Levels, characters and sizes by key; empty without the file. */
 export class PaddleSettings {
   /** In the folder. */
   readonly file: string | undefined;
@@ -22,7 +22,7 @@ export class PaddleSettings {
     this.#values = values;
   }
 
-  /** @param file in the folder. @throws {StartupError} when it is no YAML. */
+  /** @param file in the folder. @throws {StartupError} when it is not YAML. */
   static async read(folder: ModelFolder, file: string | undefined): Promise<PaddleSettings> {
     if (file === undefined) return new PaddleSettings(undefined, {});
     const path = join(folder.path, file);
@@ -35,7 +35,7 @@ export class PaddleSettings {
     }
   }
 
-  /** The number below these keys. @throws {StartupError} when it is something else. */
+  /** The number below these keys. @throws {StartupError} when it is not a number. */
   number(path: readonly string[]): number | undefined {
     return this.#numeric(this.#find(path), path);
   }
@@ -53,7 +53,7 @@ export class PaddleSettings {
     return Array.isArray(lines) ? lines.map(String) : undefined;
   }
 
-  /** Those given, but for what the file says. */
+  /** The given levels, overridden by the file. */
   levels(usual: Parameters<typeof levelsOf>[0]): Levels {
     const mode = this.#find(["DecodeImage", "img_mode"]);
     return levelsOf({
@@ -72,7 +72,7 @@ export class PaddleSettings {
     );
   }
 
-  /** The value below keys that follow each other at any depth. */
+  /** The value at a path of keys that may be nested at any depth. */
   #find([key, ...rest]: readonly string[], from: Yaml = this.#values): Yaml | undefined {
     if (key === undefined) return from;
     if (typeof from !== "object" || from === null) return undefined;

@@ -1,5 +1,5 @@
 /**
- * Boxes of text in the order in which they are read: rows from the top, in each from the left. Pure.
+ * Boxes of text in reading order: rows from the top, in each from the left. Pure.
  *
  * @module
  */
@@ -12,7 +12,7 @@ export interface UprightBox {
   readonly bottom: number;
 }
 
-/** Boxes whose heights share this much of the lower one's are in one row. */
+/** Least vertical overlap of boxes in one row, as a share of the lower one's height. */
 const SHARED_HEIGHT = 0.5;
 
 /**
@@ -38,7 +38,7 @@ export function rowsOf<T>(items: readonly T[], boxOf: (item: T) => UprightBox): 
   return rows.map((row) => row.toSorted((a, b) => boxOf(a).left - boxOf(b).left));
 }
 
-/** In one row, and not one above the other. */
+/** Whether two boxes are in one row. */
 function isBeside(a: UprightBox, b: UprightBox): boolean {
   const shared = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
   const lower = Math.min(a.bottom - a.top, b.bottom - b.top);

@@ -1,5 +1,5 @@
 /**
- * Rows of text as a chat's answer: a token is a character, and a row comes in one piece.
+ * Rows of text as a chat answer: a token is a character, and a row is one delta.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { LineCharacter } from "./ctc_line.ts";
 import type { TextRow } from "./line_reader.ts";
 import type { ChatEvent, ChatTask, ChosenLogprob } from "../task.ts";
 
-/** Stand for what is between lines, beside the classes of a recogniser. */
+/** Token ids of separators between lines, besides a recogniser's classes. */
 const SEPARATORS = { end: -1, space: -2, newline: -3 } as const;
 
 const LEAST_PROBABILITY = 1e-30;
@@ -21,7 +21,7 @@ export class RowWriter implements TokenDecoder {
   #numTokens = 0;
   #isFirst = true;
   #hasEnded = false;
-  /** Deltas of the row at hand: one for each character would be many messages. */
+  /** The current row's text, since one delta per character would be many messages. */
   #pending: { text: string; logprobs: ChosenLogprob[] } = { text: "", logprobs: [] };
   readonly #emit: (event: ChatEvent) => void;
 
@@ -31,7 +31,7 @@ export class RowWriter implements TokenDecoder {
     this.#completion = new Completion({
       tokenizer: this,
       eosTokenIds: new Set([SEPARATORS.end]),
-      // Its tokens are characters, and it ends where the image does.
+      // Tokens are characters, and the answer ends with the image.
       options: { ...options, stopTokenIds: [], ignoreEos: false },
       numPromptTokens: 0,
       emit: (event) => this.#collect(event),
@@ -62,7 +62,7 @@ export class RowWriter implements TokenDecoder {
     return !this.#hasEnded;
   }
 
-  /** Ends the answer, where it has not ended already. */
+  /** Ends the answer unless it has ended. */
   end(): void {
     this.#push(certain(SEPARATORS.end));
     this.#completion.end(0);
@@ -102,7 +102,7 @@ export class RowWriter implements TokenDecoder {
   }
 }
 
-/** A token that no network chose. */
+/** A separator, which no network predicted. */
 function certain(tokenId: number): SampledToken {
   return { tokenId, logprob: 0, top: [] };
 }

@@ -1,5 +1,5 @@
 /**
- * The smallest rectangle around points, turned as it may be. Pure.
+ * The smallest rotated rectangle around points. Pure.
  *
  * @module
  */
@@ -7,17 +7,17 @@
 /** Right, down. */
 export type Point = readonly [x: number, y: number];
 
-/** A rectangle that may be turned. */
+/** A rotated rectangle. */
 export interface Rectangle {
   readonly center: Point;
-  /** Of length 1, along the width; within 45° of the way to the right. */
+  /** Unit vector along the width, within 45° of rightwards. */
   readonly direction: Point;
   /** Along the direction. */
   readonly width: number;
   readonly height: number;
 }
 
-/** The corners of the smallest convex shape around points, in order (Andrew's monotone chain). */
+/** The convex hull of points, in order (Andrew's monotone chain). */
 export function hullOf(points: readonly Point[]): Point[] {
   const sorted = points.toSorted(([ax, ay], [bx, by]) => ax - bx || ay - by);
   return [...halfHull(sorted), ...halfHull(sorted.toReversed())];
@@ -33,7 +33,7 @@ function halfHull(points: readonly Point[]): Point[] {
   return hull;
 }
 
-/** Above 0 where `c` is to the left of the way from `a` to `b`. */
+/** Positive if `c` is to the left of the line from `a` to `b`. */
 function turn([ax, ay]: Point, [bx, by]: Point, [cx, cy]: Point): number {
   return (bx - ax) * (cy - ay) - (by - ay) * (cx - ax);
 }
@@ -64,7 +64,7 @@ export function smallestRectangle(hull: readonly Point[]): Rectangle {
   return best!;
 }
 
-/** The same axes, the first within 45° of the way to the right. */
+/** The same axes, the first within 45° of rightwards. */
 function upright([x, y]: Point): Point {
   if (Math.abs(x) >= Math.abs(y)) return x > 0 ? [x, y] : [-x, -y];
   return y > 0 ? [y, -x] : [-y, x];

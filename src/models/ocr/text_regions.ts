@@ -1,6 +1,6 @@
 /**
- * Where text is in an image, from a map of how likely each pixel belongs to a line of text: the post-processing of
- * DB ("Real-time Scene Text Detection with Differentiable Binarization", arXiv 1911.08947). Pure.
+ * Text regions of an image, from a map of each pixel's probability of being text: the post-processing of DB ("Real-time
+ * Scene Text Detection with Differentiable Binarization", arXiv 1911.08947). Pure.
  *
  * @module
  */
@@ -14,13 +14,16 @@ export interface ProbabilityMap {
   readonly data: Float32Array;
 }
 
-/** How regions are told. */
+/** Thresholds of regions. */
 export interface RegionOptions {
   /** What a pixel must exceed to belong to a region. */
   readonly threshold: number;
   /** What a region's mean must reach. */
   readonly boxThreshold: number;
-  /** The network marks the middle of lines: by so much a region is grown, times its area by its perimeter. */
+  /**
+   * DB's unclip ratio: the network marks the middle of lines, and a region grows by this times its area divided by its
+   * perimeter.
+   */
   readonly unclipRatio: number;
 }
 
@@ -30,7 +33,7 @@ export interface TextRegion {
   readonly score: number;
 }
 
-/** The shape of a patch of marked pixels. */
+/** The shape of a connected component of marked pixels. */
 interface Outline {
   /** Of each of its rows. */
   readonly corners: readonly Point[];
@@ -39,15 +42,15 @@ interface Outline {
   readonly bottoms: readonly Point[];
 }
 
-/** What stands out of the middle of a line's edge by more than this, times the line's height, is a bump … */
+/** A part of a line's edge that protrudes by more than this, times the line's height, is a bump … */
 const BUMP_HEIGHT = 0.25;
-/** … and is left out as far as no more than this share of the columns has it. */
+/** … and is cut off if at most this share of the columns has it. */
 const BUMP_COLUMNS = 0.05;
-/** Of lines that are turned further, columns do not show the edges. */
+/** Steeper lines have no edges by column. */
 const MAX_SLOPE = 0.02;
-/** Regions with a side shorter than this are specks. */
+/** Regions with a shorter side are dropped as specks. */
 const MIN_SIDE = 3;
-/** So many regions are found at most; a page has some hundred. */
+/** Most regions; a page has some hundred. */
 const MAX_REGIONS = 1000;
 
 /** Finds the regions; coordinates are those of the map, pixel `x` reaching from `x` to `x + 1`. */
@@ -68,7 +71,7 @@ export function findRegions(map: ProbabilityMap, options: RegionOptions): TextRe
   return found;
 }
 
-/** Each patch of marked pixels that touch, diagonally too. */
+/** Each 8-connected component of marked pixels. */
 function* outlinesOf(
   { width, height, data }: ProbabilityMap,
   threshold: number,
@@ -118,8 +121,8 @@ function* outlinesOf(
 }
 
 /**
- * The rectangle of a line, its upper and lower side moved in where only a few columns reach them: what looks like a part
- * of one letter must not make all letters small.
+ * The rectangle of a line, its upper and lower side moved in if only a few columns extend to them: a part of one letter
+ * must not make all letters small.
  */
 function withoutBumps(rectangle: Rectangle, { tops, bottoms }: Outline): Rectangle {
   const { width, height, center: [x, y], direction: [ux, uy] } = rectangle;
@@ -143,7 +146,7 @@ function withoutBumps(rectangle: Rectangle, { tops, bottoms }: Outline): Rectang
   };
 }
 
-/** The mean of the pixels whose middle is in the rectangle. */
+/** The mean of the pixels whose centre is in the rectangle. */
 function meanInside({ width, height, data }: ProbabilityMap, rectangle: Rectangle): number {
   const { center: [centerX, centerY], direction: [ux, uy] } = rectangle;
   const [halfWidth, halfHeight] = [rectangle.width / 2, rectangle.height / 2];

@@ -1,9 +1,9 @@
 /**
- * TrOCR, Donut and their like: an encoder for the image, and a decoder that begins with a token, or with a task.
+ * TrOCR, Donut and similar models: an encoder for the image, and a decoder that begins with a token or a task.
  *
- * TrOCR takes no instruction: a request's text is passed over. Donut takes tasks, spelled as tags (`<s_cord-v2>`): a
- * text that begins with a tag is the task, any other text a question, to models made for questions. Its answers keep
- * the tags that tell what is what.
+ * TrOCR takes no instruction: a request's text is ignored. Donut takes tasks, spelled as tags (`<s_cord-v2>`): a text
+ * that begins with a tag is the task, any other text a question, for models trained on questions. Its answers keep
+ * their tags.
  *
  * @module
  */
@@ -17,7 +17,7 @@ import {
 } from "./ocr_family.ts";
 
 const TAG = /^<s_[^>]*>/;
-/** Stands between the items of a list; all Donut models have it. */
+/** The separator of list items in all Donut models. */
 const DONUT_SEPARATOR = "<sep/>";
 /** The tags of models that answer questions. */
 const QUESTION = {
@@ -28,7 +28,7 @@ const QUESTION = {
   answerEnd: "</s_answer>",
 } as const;
 
-/** @throws {StartupError} when the configuration has no first token. */
+/** @throws {StartupError} when the configuration has no decoder start token. */
 export function openVisionEncoderDecoder(options: FamilyOptions): OcrFamily {
   const { config, tokenizer } = options;
   const startToken = startTokenOf(config);

@@ -1,5 +1,5 @@
 /**
- * Holds a completion's text back until it is whole, for answers that are made of all of it.
+ * Holds a completion's text back until it is complete, for answers computed from all of it.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { ChatEvent, ChosenLogprob } from "../task.ts";
 /**
  * Passes a completion's events on, with one delta for each choice.
  *
- * @param finish makes the answer of a choice's whole text.
+ * @param finish converts a choice's complete text to its answer.
  */
 export function holdBack(
   emit: (event: ChatEvent) => void,

@@ -7,18 +7,18 @@ import type { GenerationTimes } from "../../engine/loop.ts";
 import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./ending.ts";
 
-/** One message of a conversation, its content already reduced to what the loaded kind takes. */
+/** One message of a conversation, its content already reduced to what the loaded kind supports. */
 export interface ChatMessage {
   readonly role: "system" | "user" | "assistant" | "tool";
-  /** Parts only where one of them is not text. */
+  /** Parts only if one of them is not text. */
   readonly content: string | readonly MessagePart[];
-  /** Of the function that a tool message answers for. */
+  /** Name of the function of a tool message. */
   readonly name?: string | undefined;
   /** The call that a tool message answers. */
   readonly toolCallId?: string | undefined;
   /** Calls that the assistant made. */
   readonly toolCalls?: readonly ToolCall[] | undefined;
-  /** What the assistant thought before it answered. */
+  /** The assistant's reasoning before its answer. */
   readonly reasoning?: string | undefined;
 }
 
@@ -34,16 +34,16 @@ export interface ToolCall {
 export interface ToolFunction {
   readonly name: string;
   readonly description?: string | undefined;
-  /** JSON schema of an object; none where the function takes nothing. */
+  /** JSON schema of an object; absent if the function takes nothing. */
   readonly parameters?: Readonly<Record<string, unknown>> | undefined;
-  /** The arguments are to fit `parameters` by force. */
+  /** Whether arguments are constrained to `parameters`. */
   readonly strict?: boolean | undefined;
 }
 
 /** Which functions the model may call, and whether it must. */
 export interface ToolOptions {
   readonly functions: readonly ToolFunction[];
-  /** A name: just this one, and at once. */
+  /** A name: exactly this one, immediately. */
   readonly choice: "auto" | "none" | "required" | { readonly name: string };
   /** Whether an answer may hold more than one call. */
   readonly isParallel: boolean;
@@ -53,15 +53,15 @@ export interface ToolOptions {
 export interface PromptOptions {
   /** Variables of the template. */
   readonly variables?: Readonly<Record<string, unknown>> | undefined;
-  /** `none` switches thinking off where the template can; else a word for templates that know it. */
+  /** `none` turns reasoning off if the template supports that; else passed to templates that know it. */
   readonly reasoningEffort?: string | undefined;
   /** Whether the prompt ends where the assistant's answer begins; true if absent. */
   readonly addsGenerationPrompt?: boolean | undefined;
-  /** Whether the last message is left open, to be gone on with. */
+  /** Whether the last message is left open, to be continued. */
   readonly continuesFinalMessage?: boolean | undefined;
 }
 
-/** A part of a message, in the order in which the model is to see them. */
+/** A part of a message, in order. */
 export type MessagePart = TextPart | ImagePart;
 
 /** Words. */
@@ -73,35 +73,35 @@ export interface TextPart {
 /** An image. */
 export interface ImagePart {
   readonly type: "image";
-  /** The file's bytes, of any format that is known; their memory goes to the worker. */
+  /** The file's bytes, of any supported format; transferred to the worker. */
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** The part's place in the request, for messages: `messages[0].content[1]`. */
+  /** The part's path in the request, for messages: `messages[0].content[1]`. */
   readonly param: string;
 }
 
-/** What a model goes on from without a chat template. */
+/** A prompt without a chat template. */
 export interface RawPrompt {
   /** Text, or the ids of its tokens. */
   readonly prompt: string | readonly number[];
-  /** What the text goes on with after what is to be filled in. */
+  /** The text after the gap, for fill-in-the-middle. */
   readonly suffix?: string | undefined;
-  /** Whether the prompt's text comes back. */
+  /** Whether to echo the prompt's text. */
   readonly echo?: boolean | undefined;
 }
 
-/** A chat completion. Values are validated; what is absent falls to the model's generation_config. */
+/** A chat completion. Values are validated; absent ones default to the model's generation_config. */
 export interface ChatTask {
   readonly type: "chat";
   readonly requestId: string;
   readonly messages: readonly ChatMessage[];
   readonly prompt?: PromptOptions | undefined;
-  /** In place of messages, which are none. */
+  /** Instead of messages, which are then empty. */
   readonly raw?: RawPrompt | undefined;
   readonly tools?: ToolOptions | undefined;
   readonly options: GenerationOptions;
-  /** What the answer must look like; anything if absent. */
+  /** The format of the answer; free if absent. */
   readonly grammar?: GrammarSpec | undefined;
-  /** Nothing is generated: the prompt's tokens are counted. */
+  /** Only count the prompt's tokens. */
   readonly onlyCounts?: boolean | undefined;
 }
 
@@ -123,7 +123,7 @@ export interface GenerationOptions {
   readonly stop: readonly string[];
   /** Tokens that end a completion besides the model's own. */
   readonly stopTokenIds?: readonly number[] | undefined;
-  /** Until a completion has so many tokens, neither a token nor a stop string ends it. */
+  /** Until a completion has this many tokens, neither a token nor a stop string ends it. */
   readonly minTokens?: number | undefined;
   /** The model's own end tokens do not end a completion. */
   readonly ignoreEos?: boolean | undefined;
@@ -142,7 +142,7 @@ export interface TokenLogprob {
   readonly logprob: number;
 }
 
-/** The log-probability of a chosen token and its rivals. */
+/** The log-probability of a chosen token and its alternatives. */
 export interface ChosenLogprob extends TokenLogprob {
   readonly top: readonly TokenLogprob[];
 }
@@ -150,13 +150,13 @@ export interface ChosenLogprob extends TokenLogprob {
 /** A token of a prompt. */
 export interface PromptToken extends Omit<TokenLogprob, "logprob"> {
   readonly id: number;
-  /** Absent for the first, which nothing comes before. */
+  /** Absent for the first token. */
   readonly logprob?: number | undefined;
   /** Most likely first. */
   readonly top: readonly (TokenLogprob & { readonly id: number })[];
 }
 
-/** What a choice's call gained. The first of a call has its id and name. */
+/** A delta of a choice's call. The first of a call has its id and name. */
 export interface ToolCallDelta {
   /** Which of the choice's calls. */
   readonly index: number;
@@ -169,15 +169,18 @@ export interface ToolCallDelta {
 /** Why a choice ended. */
 export type ChatFinishReason = "stop" | "length" | "tool_calls";
 
-/** Worker to server, on a chat request's port, in this order: admitted or not, start, prompt if asked for, deltas and finishes, done; or error at any point, which ends it. */
+/**
+ * Worker to server, on a chat request's port, in this order: admitted or not, start, prompt if wanted, deltas and
+ * finishes, done; or error at any point, which ends it.
+ */
 export type ChatEvent =
-  /** From models that know the rest only when they begin. */
+  /** From models that only know the rest when they start. */
   | AdmittedEvent
-  /** The request is admitted, and so long. */
+  /** The request is admitted; with the number of prompt tokens. */
   | {
     readonly type: "start";
     readonly promptTokens: number;
-    /** The prompt, where it is to come back. */
+    /** The prompt, if it is echoed. */
     readonly text?: string | undefined;
   }
   /** All of its tokens, before the first delta. */
@@ -188,7 +191,7 @@ export type ChatEvent =
     readonly index: number;
     /** May be empty when it only carries something else. */
     readonly text: string;
-    /** Thought, which comes before the text. */
+    /** Reasoning, which comes before the text. */
     readonly reasoning?: string | undefined;
     readonly toolCalls?: readonly ToolCallDelta[] | undefined;
     readonly logprobs?: readonly ChosenLogprob[] | undefined;

@@ -1,11 +1,11 @@
 /**
- * What the answers to all tasks have in common: how they begin, and how they end.
+ * The common events of all tasks.
  *
  * @module
  */
 import type { WireError } from "../../errors.ts";
 
-/** The request is valid and waits for its turn: what goes wrong from now on, goes wrong in the midst of the answer. */
+/** The request is valid and queued: later errors occur during the answer. */
 export interface AdmittedEvent {
   readonly type: "admitted";
 }
@@ -20,8 +20,8 @@ export interface ErrorEvent {
 export interface TokenUsage {
   readonly promptTokens: number;
   readonly completionTokens: number;
-  /** Completion tokens of thought. */
+  /** Completion tokens of reasoning. */
   readonly reasoningTokens?: number | undefined;
-  /** Prompt tokens whose keys and values were already there. */
+  /** Prompt tokens found in the prefix cache. */
   readonly cachedTokens: number;
 }

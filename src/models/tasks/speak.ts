@@ -1,12 +1,12 @@
 /**
- * Reading a text aloud.
+ * Speech synthesis.
  *
  * @module
  */
 import type { SoundFormat } from "../../media/sound_format.ts";
 import type { AdmittedEvent, ErrorEvent } from "./ending.ts";
 
-/** Somebody whom a model can speak as. */
+/** A voice of a model. */
 export interface VoiceInfo {
   readonly id: string;
   /** What the voice speaks, as in BCP 47: `en-US`. */
@@ -15,22 +15,22 @@ export interface VoiceInfo {
 
 /** An audio file of somebody speaking. */
 export interface VoiceRecording {
-  /** The file's bytes; their memory goes to the worker. */
+  /** The file's bytes, transferred to the worker. */
   readonly audio: Uint8Array<ArrayBuffer>;
-  /** The recording's place in the request, for messages: `messages[0].content[1]`. */
+  /** The recording's path in the request, for messages: `messages[0].content[1]`. */
   readonly param: string;
 }
 
-/** Reads a text aloud. */
+/** Synthesizes a text. */
 export interface SpeakTask {
   readonly type: "speak";
   readonly requestId: string;
   readonly text: string;
-  /** The text's place in the request, for messages: `input`. */
+  /** The text's path in the request, for messages: `input`. */
   readonly param: string;
   /** One of the model's voices; its first if absent. */
   readonly voice?: string | undefined;
-  /** Somebody whose voice is taken on, in place of one of the model's. */
+  /** A recording whose voice is cloned, instead of one of the model's. */
   readonly recording?: VoiceRecording | undefined;
   /** 1 is the model's own pace; 0.25 to 4. */
   readonly speed: number;
@@ -44,9 +44,9 @@ export type SpeakEvent =
   | AdmittedEvent
   | {
     readonly type: "audio";
-    /** The next bytes of a file; their memory goes to the server. */
+    /** The next bytes of a file, transferred to the server. */
     readonly bytes: Uint8Array<ArrayBuffer>;
-    /** The file is whole with these. */
+    /** Whether these complete the file. */
     readonly isLast: boolean;
   }
   | {

@@ -1,5 +1,5 @@
 /**
- * Texts to numbers: vectors, and how well documents answer a query.
+ * Embedding and reranking.
  *
  * @module
  */
@@ -16,7 +16,7 @@ export interface EmbedTask {
   readonly type: "embed";
   readonly requestId: string;
   readonly inputs: readonly TextInput[];
-  /** What the texts are for; the model puts its prompt for that before each. */
+  /** The purpose of the texts; the model's prompt for it is put before each. */
   readonly inputType?: "query" | "document" | undefined;
   /** Leading elements to keep of each vector; all if absent. */
   readonly dimensions?: number | undefined;
@@ -24,7 +24,7 @@ export interface EmbedTask {
   readonly truncation?: Truncation | undefined;
 }
 
-/** The answer to an embed task, in one piece. */
+/** The single answer to an embed task. */
 export type EmbedEvent =
   | {
     readonly type: "done";
@@ -44,11 +44,11 @@ export interface RerankTask {
   readonly documents: readonly string[];
   /** A query and document that are too long together are an error if absent; else the document is cut first. */
   readonly truncation?: Truncation | undefined;
-  /** Most tokens of a document; what is beyond is cut. */
+  /** Most tokens of a document; longer ones are truncated. */
   readonly maxDocumentTokens?: number | undefined;
 }
 
-/** The answer to a rerank task, in one piece. */
+/** The single answer to a rerank task. */
 export type RerankEvent =
   | {
     readonly type: "done";

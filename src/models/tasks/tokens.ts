@@ -1,5 +1,5 @@
 /**
- * What a model's tokenizer makes of texts and tokens.
+ * Tokenization and detokenization.
  *
  * @module
  */
@@ -11,13 +11,13 @@ export interface TokenizeTask {
   readonly type: "tokenize";
   readonly requestId: string;
   readonly text: string;
-  /** In place of the text. */
+  /** Instead of the text. */
   readonly chat?: Pick<ChatTask, "messages" | "prompt" | "tools"> | undefined;
-  /** Whether the special tokens that the model wants around a text are there too. */
+  /** Whether to add the special tokens around a text. */
   readonly hasSpecial: boolean;
   /** Whether the text of each token is wanted. */
   readonly withPieces: boolean;
-  /** Whether the rendered conversation is all that is wanted. */
+  /** Whether only the rendered conversation is wanted. */
   readonly onlyRenders: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface DetokenizeTask {
   readonly tokens: readonly number[];
 }
 
-/** The answer to either, in one piece. */
+/** The single answer to either. */
 export type TokenTaskEvent =
   | {
     readonly type: "done";

@@ -1,5 +1,5 @@
 /**
- * Writing down what is said.
+ * Speech recognition.
  *
  * @module
  */
@@ -8,21 +8,21 @@ import type { AdmittedEvent, ErrorEvent, TokenUsage } from "./ending.ts";
 
 export type { TranscriptSegment, TranscriptWord } from "../../api/transcription_response.ts";
 
-/** Writes down what is said in an audio file. */
+/** Transcribes an audio file. */
 export interface TranscribeTask {
   readonly type: "transcribe";
   readonly requestId: string;
-  /** The file's bytes, of any format that is known; its memory goes to the worker. */
+  /** The file's bytes, of any supported format; transferred to the worker. */
   readonly audio: Uint8Array<ArrayBuffer>;
-  /** The recording's place in the request, for messages: `messages[0].content[1]`. */
+  /** The recording's path in the request, for messages: `messages[0].content[1]`. */
   readonly param: string;
-  /** One of the API's codes; told from the sound if absent. */
+  /** One of the API's codes; detected from the audio if absent. */
   readonly language?: string | undefined;
-  /** English is written, whatever is spoken. */
+  /** Whether to translate to English. */
   readonly translates?: boolean | undefined;
-  /** 0 always takes the most likely token at first; parts that go wrong are tried again at higher ones. */
+  /** 0 starts greedily; parts that fail are retried at higher temperatures. */
   readonly temperature: number;
-  /** Whether segments come with the times of their words. */
+  /** Whether segments have word times. */
   readonly timesWords?: boolean | undefined;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Voices made of recordings: each recording once, however often it is sent.
+ * Cloned voices: each recording is processed once, however often it is sent.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import type { VoiceRecording } from "../task.ts";
 import { readReference } from "./reference_recording.ts";
 import type { ClonedVoice, Voice, VoiceCloner } from "./synthesizer.ts";
 
-/** Of the voices that are kept. */
+/** Most bytes of cached voices. */
 const MAX_KEPT_BYTES = 64 * 1024 * 1024;
 
 export class RecordedVoices {
@@ -19,13 +19,13 @@ export class RecordedVoices {
   readonly #kept = new ByteBudgetCache<Voice>(MAX_KEPT_BYTES);
   readonly #inWork = new Map<string, Promise<ClonedVoice>>();
 
-  /** @param onMade called each time that a voice was made. */
+  /** @param onMade called each time a voice was created. */
   constructor(cloner: VoiceCloner, onMade: () => void) {
     this.#cloner = cloner;
     this.#onMade = onMade;
   }
 
-  /** @throws {HearthError} `invalid_media`, naming the recording's place, when no voice can be made of it. */
+  /** @throws {HearthError} `invalid_media`, naming the recording's path, when its voice cannot be cloned. */
   async voiceOf({ audio, param }: VoiceRecording): Promise<Voice> {
     const key = new Uint8Array(await crypto.subtle.digest("SHA-256", audio)).toHex();
     const kept = this.#kept.get(key);
@@ -38,7 +38,7 @@ export class RecordedVoices {
     }
   }
 
-  /** Requests that come with the same recording at the same time share the work. */
+  /** Concurrent requests with the same recording share the work. */
   async #make(key: string, audio: Uint8Array<ArrayBuffer>): Promise<Voice> {
     const work = this.#inWork.getOrInsertComputed(key, () => this.#clone(audio));
     try {

@@ -1,30 +1,30 @@
 /**
- * A recording of somebody whose voice is to be spoken with.
+ * Reads a recording for voice cloning.
  *
  * @module
  */
 import { decodeAudio } from "../../media/audio.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 
-/** Less tells too little of a voice. */
+/** A shorter recording is not enough for a voice. */
 const MIN_SECONDS = 1;
-/** More tells no more, and memory grows with its square. */
+/** A longer one does not help, and memory grows with its square. */
 const MAX_SECONDS = 30;
 /** Of full scale: what stays below this is silence. */
 const SILENT_PEAK = 1e-3;
 
-/** How a recording is read. */
+/** How to read a recording. */
 export interface ReferenceOptions {
   readonly sampleRateHz: number;
-  /** Whether the beginning of one that is too long will do. */
+  /** Whether to use the beginning of one that is too long. */
   readonly isCut?: boolean;
 }
 
 /**
- * Decodes a recording of any format that is read, as one channel.
+ * Decodes a recording of any supported format, as one channel.
  *
  * @returns f32, the caller's.
- * @throws {HearthError} `invalid_media` when it is no audio, too short, too long or silent.
+ * @throws {HearthError} `invalid_media` when it is not audio, too short, too long or silent.
  */
 export async function readReference(
   file: Uint8Array<ArrayBuffer>,

@@ -1,6 +1,6 @@
 /**
- * A model that tells speakers apart (x-vector): from a recording to a few hundred numbers that stand for the voice,
- * with the inputs and outputs of transformers.js's `WavLMForXVector`.
+ * A speaker-embedding model (x-vector): from a recording to a vector for the voice, with the inputs and outputs of
+ * transformers.js's `WavLMForXVector`.
  *
  * @module
  */
@@ -16,15 +16,15 @@ import type { VectorVoice } from "./tts_voices.ts";
 
 const DEFAULT_RATE_HZ = 16_000;
 const OUTPUT = "embeddings";
-/** As the feature extractor of these models adds it to the variance. */
+/** Added to the variance, as in these models' feature extractor. */
 const EPSILON = 1e-7;
 
 /** How to load. */
 export interface SpeakerEncoderOptions {
   readonly backend: Backend;
-  /** Numbers that the speaking model takes for a speaker. */
+  /** Width of the synthesis model's speaker embedding. */
   readonly width: number;
-  /** What the recorded are taken to speak, as in BCP 47. */
+  /** Assumed language of recordings, as in BCP 47. */
   readonly language: string;
   readonly onProgress: (progress: LoadProgress) => void;
 }
@@ -96,7 +96,7 @@ export class SpeakerEncoder implements VoiceCloner {
     }, { output: OUTPUT });
   }
 
-  /** A second of a tone finds out what comes of it, and has the device compile what it needs. */
+  /** Runs a second of a tone, which checks the output and compiles the kernels. */
   async #requireWidth(width: number): Promise<void> {
     const names = this.#graph.outputs.map(({ name }) => name);
     if (!names.includes(OUTPUT)) {
@@ -126,7 +126,7 @@ function normalise(samples: Float32Array): Float32Array<ArrayBuffer> {
   return Float32Array.from(samples, (sample) => (sample - mean) * factor);
 }
 
-/** @throws {HearthError} `invalid_media` for what has no length. */
+/** @throws {HearthError} `invalid_media` for a zero vector. */
 function toUnitLength(vector: Float32Array): Float32Array<ArrayBuffer> {
   const length = Math.hypot(...vector);
   if (length > 0 && Number.isFinite(length)) return vector.map((value) => value / length);

@@ -1,5 +1,5 @@
 /**
- * The language model of Chatterbox: it goes on after a voice and the tokens of a text with the tokens of the sound.
+ * Chatterbox's language model: from a voice and a text's tokens it generates speech tokens.
  *
  * @module
  */
@@ -8,27 +8,27 @@ import { nextTurn } from "../../next_turn.ts";
 import { emptyCache, pickCache } from "./tts_cache.ts";
 import { type Feed, freeFeed, type TtsGraph } from "./tts_graph.ts";
 
-/** Text comes before these in the vocabulary; this one begins the sound, and others after it are signs too. */
+/** The start-of-speech token; text tokens come before it in the vocabulary, further control tokens after it. */
 const START_OF_SPEECH = 6_561;
 const EMBEDS = "inputs_embeds";
-/** How lively the speech is: the model's own measure, in the middle of 0 to 1. */
+/** The model's exaggeration parameter, 0 to 1; its default. */
 const EXAGGERATION = { values: [0.5], dims: [1] } as const;
-/** 40 seconds; the lines that are spoken last half of that at most. */
+/** 40 seconds; lines are at most half as long. */
 const MAX_NEW_TOKENS = 1_000;
 
-/** What it is made of; the graphs are its own from then on. */
+/** Its parts; it owns the graphs. */
 export interface SpeechTokenGeneratorParts {
   /** Token ids to vectors. */
   readonly embedder: TtsGraph;
   /** Vectors, keys and values to logits. */
   readonly decoder: TtsGraph;
-  /** Any of these ends the sound. */
+  /** The end tokens. */
   readonly endTokens: readonly number[];
-  /** Above 1, what was there before becomes less likely. */
+  /** Repetition penalty; above 1 earlier tokens become less likely. */
   readonly repetitionPenalty: number;
 }
 
-/** What stands before the text. */
+/** The rows before the text. */
 export interface VoicePrefix {
   /** f32 `[1, rows, width]`. */
   readonly values: Float32Array;
@@ -47,9 +47,9 @@ export class SpeechTokenGenerator {
   }
 
   /**
-   * The most likely tokens of the sound, without the one that ends it.
+   * The greedily decoded speech tokens, without the end token.
    *
-   * @param tokens of the text, with the signs around it.
+   * @param tokens of the text, with the special tokens around it.
    * @throws the signal's reason.
    */
   async generate(
@@ -93,7 +93,7 @@ export class SpeechTokenGenerator {
     await this.#parts.decoder.release();
   }
 
-  /** Vectors of tokens, where the embedder leaves them if they are of the type that the decoder takes. */
+  /** Embeddings of tokens, left on the device if they have the decoder's type. */
   async #embed(tokens: readonly number[], positions: readonly number[]): Promise<Feed> {
     const dims = [1, tokens.length];
     const { [EMBEDS]: embeds } = await this.#parts.embedder.run({
@@ -133,7 +133,7 @@ export class SpeechTokenGenerator {
   }
 }
 
-/** Places in the text; the signs of speech begin anew. */
+/** Positions in the text; those of speech tokens start again. */
 function positionsOf(tokens: readonly number[]): number[] {
   let position = 0;
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
@@ -146,7 +146,7 @@ function join(first: VoicePrefix, second: VoicePrefix): VoicePrefix {
   return { values, dims: [1, first.dims[1]! + second.dims[1]!, second.dims[2]!] };
 }
 
-/** The first of the tokens with the highest logit, once those seen before are held back (Keskar et al. 2019). */
+/** The argmax after the repetition penalty (Keskar et al. 2019), the lowest id among equals. */
 function likeliest(
   logits: Float32Array,
   { seen, repetitionPenalty }: {

@@ -1,59 +1,59 @@
 /**
- * What makes sound of tokens, whatever the family of the model.
+ * The interface of speech synthesis models.
  *
  * @module
  */
 
 import type { VoiceInfo } from "../task.ts";
 
-/** Somebody to speak as. */
+/** A voice. */
 export type Voice = VoiceInfo;
 
-/** How a piece of text is to be spoken. */
+/** How to speak a piece of text. */
 export interface Utterance {
   /** One of the synthesizer's. */
   readonly voice: Voice;
   /** 1 is the model's own pace. */
   readonly speed: number;
-  /** Where the noise begins that the model works with: equal places sound the same. */
+  /** Offset of the model's noise: equal offsets sound the same. */
   readonly noiseOffset: number;
   readonly signal: AbortSignal;
 }
 
-/** A voice made of a recording. */
+/** A cloned voice. */
 export interface ClonedVoice {
   readonly voice: Voice;
-  /** Memory that it takes. */
+  /** Its memory. */
   readonly numBytes: number;
 }
 
-/** Makes voices of recordings. */
+/** Clones voices from recordings. */
 export interface VoiceCloner {
-  /** Of the samples that it takes. */
+  /** Sample rate of its input. */
   readonly sampleRateHz: number;
   /**
-   * @param samples f32 of one channel, seconds of somebody speaking.
-   * @throws {HearthError} `invalid_media` when no voice can be made of them.
+   * @param samples f32 of one channel, some seconds of speech.
+   * @throws {HearthError} `invalid_media` when no voice can be cloned from them.
    */
   clone(samples: Float32Array<ArrayBuffer>): Promise<ClonedVoice>;
 }
 
 export interface Synthesizer {
   readonly sampleRateHz: number;
-  /** The first is the default. None where the model speaks with the voices of recordings only. */
+  /** The first is the default. Empty if the model only clones voices. */
   readonly voices: readonly Voice[];
-  /** Absent where the model does not take on the voices of recordings. */
+  /** Absent if the model cannot clone voices. */
   readonly cloner?: VoiceCloner | undefined;
-  /** What it lacks for that, and how it gets it; absent where nothing helps. */
+  /** What it lacks for that, and how to supply it; absent if impossible. */
   readonly clonerWanted?: string | undefined;
   /** Most tokens of one utterance. */
   readonly maxTokens: number;
-  /** Whether the model itself speaks faster and slower; otherwise its sound is stretched. */
+  /** Whether the model itself supports speed; otherwise its sound is time-stretched. */
   readonly hasSpeed: boolean;
   /**
    * The tokens of a text whose words are written out.
    *
-   * @returns none where there is nothing in the text that the model can say.
+   * @returns none if the model can speak nothing of the text.
    */
   tokenize(text: string, voice: Voice): Promise<readonly number[]>;
   /**

@@ -1,5 +1,5 @@
 /**
- * Speech synthesis: texts in, files of sound out, piece by piece.
+ * Speech synthesis: texts in, audio files out, streamed.
  *
  * @module
  */
@@ -22,11 +22,11 @@ import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
-/** Most texts at a time where the user does not say: they take turns, line by line. */
+/** Default of the most texts at a time; they take turns, line by line. */
 const MAX_TEXTS = 8;
-/** Lines in work at a time: one on the device, one on its way there or back. */
+/** Lines in progress: one on the device, one before or after it. */
 const MAX_LINES = 2;
-/** Of the noise that stands for somebody's voice while a model without voices warms up. */
+/** Seconds of noise that replace a recording when a model without voices warms up. */
 const WARM_UP_SECONDS = 2;
 
 const NO_CLONER =
@@ -58,7 +58,7 @@ export class TtsModel implements Model {
     this.maxSequences = maxSequences;
     this.#semaphore = new Semaphore(Math.min(MAX_LINES, maxSequences));
     this.#metrics = new TtsMetrics(() => ({
-      // Also between two lines, and while its reader is behind.
+      // Including the time between two lines, and while a slow reader catches up.
       running: this.#requests.size - this.#semaphore.numWaiting,
       waiting: this.#semaphore.numWaiting,
     }));
@@ -80,7 +80,7 @@ export class TtsModel implements Model {
     return this.#synthesizer.clonerWanted ?? NO_CLONER;
   }
 
-  /** Speaks a word that nobody hears, so that the device has compiled what it needs. */
+  /** Synthesizes a word and discards it, so that the device compiles its kernels. */
   async warmUp(): Promise<void> {
     const voice = this.#synthesizer.voices[0] ?? await this.#anyVoice();
     if (voice === undefined) return;
@@ -119,7 +119,7 @@ export class TtsModel implements Model {
     return (await cloner.clone(noise.map((sample) => 0.1 * sample))).voice;
   }
 
-  /** @throws {HearthError} when there is no such voice, which shows before any work is done. */
+  /** @throws {HearthError} when there is no such voice, before any work is done. */
   #voiceFinder({ voice: id, recording }: SpeakTask): () => Promise<Voice> {
     if (recording !== undefined) {
       const recorded = this.#recordedVoices;
@@ -162,11 +162,11 @@ export class TtsModel implements Model {
       for (let number = 0; !next.done; number++) {
         const line: Line = next.value;
         await nextTurn();
-        // Not for longer than a line: a reader who is behind is not to keep others waiting.
+        // The slot is held for one line only, so that a slow reader does not delay others.
         const slot = await this.#semaphore.acquire(signal);
         const samples = await this.#speakLine(line, { task, voice, number, signal })
           .finally(() => this.#semaphore.release(slot));
-        // Known before it is sent: whether this is all.
+        // Looks ahead one line, to know whether this is the last.
         next = await lines.next();
         const pause = next.done ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
         const bytes = encode(writer, { samples, pause, isLast: next.done === true });
@@ -219,7 +219,7 @@ interface SpeakOptions {
   readonly signal: AbortSignal;
 }
 
-/** A line and the silence after it, as the next bytes of the file. */
+/** Encodes a line and the silence after it. */
 function encode(
   writer: SoundWriter,
   { samples, pause, isLast }: {

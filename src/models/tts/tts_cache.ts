@@ -1,5 +1,5 @@
 /**
- * Keys and values that a decoder of speech gives back after each step, and gets with the next.
+ * The key-value cache of a speech decoder, passed from step to step.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import { presentName } from "../../onnx/cache_names.ts";
 import { Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { TtsGraph } from "./tts_graph.ts";
 
-/** Of the keys and values of no step so far: empty tensors, by input name. */
+/** The empty cache: tensors by input name. */
 export function emptyCache(inputs: TtsGraph["inputs"]): Tensors {
   return Object.fromEntries(inputs.map((input) => [input.name, nothingYet(input)]));
 }

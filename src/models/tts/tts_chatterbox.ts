@@ -1,6 +1,6 @@
 /**
- * Chatterbox: a language model writes the sound of a text, as tokens, in the voice of a recording, and a decoder
- * makes sound of them.
+ * Chatterbox: a language model generates speech tokens for a text in the voice of a recording, and a decoder turns them
+ * into sound.
  *
  * @module
  */
@@ -19,18 +19,18 @@ import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 const DEFAULT_RATE_HZ = 24_000;
 const MAX_TOKENS = 1_000;
 const LANGUAGE = "en";
-/** The recording whose voice is spoken with where a request brings none. */
+/** The default voice's recording. */
 const DEFAULT_VOICE = "default_voice.wav";
-/** Ends the sound where the folder names no other. */
+/** Default end token. */
 const END_OF_SPEECH = 6_562;
-/** A little silence, after which the decoder comes to rest. */
+/** Silence tokens, with which the decoder ends cleanly. */
 const REST = [4_299, 4_299, 4_299];
 
-/** What the speech encoder tells of a recording, f32. */
+/** The speech encoder's outputs for a recording, f32. */
 interface ChatterboxVoice extends Voice {
-  /** What stands before a text. */
+  /** The rows before a text. */
   readonly prefix: VoicePrefix;
-  /** Tokens of the recording, which go before those that are written. */
+  /** The recording's tokens, put before the generated ones. */
   readonly tokens: readonly number[];
   readonly embeddings: VoicePrefix;
   readonly features: VoicePrefix;
@@ -54,7 +54,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     this.#parts = parts;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, or its default voice is no recording. */
+  /** @throws {StartupError} when the folder lacks a part, or its default voice is not a recording. */
   static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<ChatterboxSynthesizer> {
     const tokenizer = await loadTtsTokenizer(folder);
     const generation = await readOptionalJson(folder, "generation_config.json");
@@ -145,7 +145,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     const outputs = await encoder.run({
       audio_values: { values: samples, dims: [1, samples.length] },
     });
-    // Each is freed as it is read, whatever is then found in it.
+    // Each is freed when read, also if it is then found invalid.
     const prefix = await take(encoder, outputs, "audio_features");
     const { values: tokens } = await take(encoder, outputs, "audio_tokens");
     const embeddings = await take(encoder, outputs, "speaker_embeddings");

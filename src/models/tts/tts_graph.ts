@@ -14,7 +14,7 @@ import { NOISE_OFFSET, seedNoise } from "../../onnx/seeded_noise.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { LoadProgress } from "../progress.ts";
 
-/** What an input is filled with: a tensor, or numbers that become one of the type that the graph declares. */
+/** The value of an input: a tensor, or numbers to be converted to the declared type. */
 export type Feed = Tensor | {
   readonly values: ArrayLike<number>;
   readonly dims: readonly number[];
@@ -25,9 +25,9 @@ export interface TtsGraphOptions {
   readonly backend: Backend;
   /** In the folder: `onnx/model.onnx`. */
   readonly path: string;
-  /** Inputs that the caller can fill, beside noise. */
+  /** Inputs that the caller supplies, besides noise. */
   readonly known: RegExp;
-  /** What to make of the graph first. @throws {StartupError} when it is not as wanted. */
+  /** Transforms the graph first. @throws {StartupError} when it is not as expected. */
   readonly change?: (model: ModelProto) => ModelProto;
   readonly onProgress: (progress: LoadProgress) => void;
 }
@@ -41,7 +41,7 @@ export class TtsGraph {
     this.#backend = backend;
   }
 
-  /** @throws {StartupError} when the graph wants inputs that are not known. */
+  /** @throws {StartupError} when the graph has unknown inputs. */
   static async open(
     folder: ModelFolder,
     { backend, path, known, onProgress, change = (model) => model }: TtsGraphOptions,

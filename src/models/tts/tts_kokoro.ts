@@ -1,5 +1,5 @@
 /**
- * Kokoro, a StyleTTS 2 without diffusion: one graph from sounds, a style and a speed to sound.
+ * Kokoro, a StyleTTS 2 without diffusion: one graph from phonemes, a style and a speed to sound.
  *
  * @module
  */
@@ -13,12 +13,12 @@ import { readVoices, type VectorVoice } from "./tts_voices.ts";
 
 const DEFAULT_RATE_HZ = 24_000;
 const DEFAULT_STYLE_WIDTH = 256;
-/** What the model was trained with; a token at each end is none of the text's. */
+/** Longest input in training, less a token at each end. */
 const MAX_TOKENS = 512;
 const NUM_END_TOKENS = 2;
-/** By the first letter of a voice's name. Those of other languages need sounds that are not known here. */
+/** Languages by the first letter of a voice's name. Other languages need phonemes that are not available. */
 const LANGUAGES: Readonly<Record<string, string>> = { a: "en-US", b: "en-GB" };
-/** The voice that its makers grade best comes first. */
+/** Default: the voice with the authors' best grade. */
 const BEST_VOICE = "af_heart";
 
 export class KokoroSynthesizer implements Synthesizer {
@@ -44,7 +44,7 @@ export class KokoroSynthesizer implements Synthesizer {
     this.sampleRateHz = parts.sampleRateHz;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  /** @throws {StartupError} when the folder lacks a part, such as a voice. */
   static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<KokoroSynthesizer> {
     const tokenizer = await loadTtsTokenizer(folder);
     const graph = await TtsGraph.open(folder, {
@@ -85,7 +85,7 @@ export class KokoroSynthesizer implements Synthesizer {
   ): Promise<Float32Array<ArrayBuffer>> {
     const width = this.#styleWidth;
     const { style } = voice as VectorVoice;
-    // There is a style for each length of text.
+    // A voice has a style vector for each length of text.
     const row = Math.min(tokens.length - NUM_END_TOKENS, style.length / width - 1);
     return await this.#graph.read({
       input_ids: { values: tokens, dims: [1, tokens.length] },

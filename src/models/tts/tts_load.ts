@@ -1,5 +1,5 @@
 /**
- * From a folder to a model that speaks.
+ * Opens a speech synthesis model.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import type { OpenContext } from "../family.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsModel } from "./tts.ts";
 
-/** What a family's synthesizer is loaded with. */
+/** The context of loading a synthesizer. */
 export type TtsLoadOptions = Pick<
   OpenContext,
   "graphs" | "backend" | "speakerEncoderFolder" | "onProgress"

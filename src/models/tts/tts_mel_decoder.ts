@@ -20,22 +20,22 @@ const DECODER = "decoder_model_merged";
 const KNOWN =
   /^(output_sequence|encoder_hidden_states|encoder_attention_mask|speaker_embeddings|past_key_values\..*)$/;
 
-/** What was said so far, and by whom; it owns its tensors. */
+/** The decoding state; it owns its tensors. */
 export interface MelState {
-  /** What stays the same for all frames. */
+  /** Constant inputs of all frames. */
   readonly fixed: Readonly<Record<string, Feed>>;
   /** Keys and values of frames so far, by input name. */
   self: Tensors;
-  /** All frames so far, as the decoder wants them back. */
+  /** All frames so far, in the decoder's input form. */
   sequence: Feed;
   dispose(): void;
 }
 
-/** What a step adds. */
+/** The result of a step. */
 export interface MelFrames {
   /** f32 `[frames, melBins]`. */
   readonly frames: Float32Array;
-  /** That the sound ends with these: the highest of theirs. */
+  /** Highest stop probability of these frames. */
   readonly stopProbability: number;
 }
 
@@ -70,7 +70,7 @@ export class MelDecoder {
   /**
    * The state before the first frame.
    *
-   * @param encoded what the encoder gives of a text; it stays the caller's, and stays until the state is gone.
+   * @param encoded the encoder's output for a text; the caller owns it and keeps it until the state is disposed.
    * @param options.speaker f32 `[width]`.
    */
   async begin(
@@ -97,7 +97,7 @@ export class MelDecoder {
     return state;
   }
 
-  /** Adds frames to the state. @param noiseOffset where the noise of its first layers begins. */
+  /** Adds frames to the state. @param noiseOffset offset of the noise in its first layers. */
   async step(state: MelState, noiseOffset: number): Promise<MelFrames> {
     const { fixed, self, sequence } = state;
     const feeds = { ...fixed, ...self, output_sequence: sequence };

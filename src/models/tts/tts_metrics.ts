@@ -1,12 +1,12 @@
 /**
- * What a model that speaks tells Prometheus.
+ * A speech synthesis model's Prometheus metrics.
  *
  * @module
  */
 import type { Counter, Histogram, Registry } from "prom-client";
 import { MetricSet } from "../../metric_set.ts";
 
-/** Seconds of work for a second of sound. */
+/** Real-time factor: seconds of work per second of sound. */
 const FACTOR_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5];
 
 /** Counters and histograms of one model. */
@@ -18,7 +18,7 @@ export class TtsMetrics {
   readonly #firstSeconds: Histogram;
   readonly #realTimeFactor: Histogram;
 
-  /** @param requests how many are worked on, and how many wait. */
+  /** @param requests how many run, and how many wait. */
   constructor(requests: () => { running: number; waiting: number }) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;
@@ -47,17 +47,17 @@ export class TtsMetrics {
     metrics.gauge("hearth_sequences_waiting", "Texts that wait.", () => requests().waiting);
   }
 
-  /** Takes note of the first sound of a request. */
+  /** Records the first sound of a request. */
   observeFirst(durationMs: number): void {
     this.#firstSeconds.observe(durationMs / 1000);
   }
 
-  /** Takes note of a voice that was made of a recording. */
+  /** Records a cloned voice. */
   observeClonedVoice(): void {
     this.#clonedVoices.inc();
   }
 
-  /** Takes note of a piece of text that was spoken. */
+  /** Records a synthesized piece of text. */
   observePiece(
     { numTokens, audioSeconds, durationMs }: {
       readonly numTokens: number;

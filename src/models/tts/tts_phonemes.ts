@@ -1,5 +1,5 @@
 /**
- * English text to the sounds that Kokoro knows, by eSpeak NG's rules.
+ * English text to Kokoro's phonemes, by eSpeak NG.
  *
  * @module
  */
@@ -9,32 +9,32 @@ import { HearthError } from "../../errors.ts";
 /** eSpeak's names of the accents. */
 const ACCENTS: Readonly<Record<string, string>> = { "en-US": "en-us", "en-GB": "en" };
 
-/** It drops these, and Kokoro speaks by them. */
+/** Punctuation, which eSpeak drops and Kokoro uses. */
 const PUNCTUATION = /(\s*[;:,.!?\u00a1\u00bf\u2014\u2026"\u00ab\u00bb\u201c\u201d(){}[\]]+\s*)+/g;
 
-/** Letters, marks and digits of scripts of which eSpeak's English would say no more than their name. */
+/** Characters of scripts that English eSpeak would only name. */
 const UNKNOWN_SCRIPTS =
   /[[\p{L}\p{M}\p{N}]--[\p{scx=Latin}\p{scx=Greek}\p{scx=Common}\p{scx=Inherited}]]+/gv;
 
-/** Among letters that are said one by one eSpeak takes this one for the article. */
+/** In spelled-out letters eSpeak takes "a" for the article. */
 const LETTER_A = /\s*(?:(?<=\b\p{Lu} )A\b|\bA(?= \p{Lu}\b))\s*/u;
 const LETTER_A_SOUNDS = "\u02c8e\u026a";
 
-/** Sounds that Kokoro writes otherwise, or does not know. */
+/** Phonemes that Kokoro writes differently, or lacks. */
 const RESPELLED: readonly (readonly [RegExp, string])[] = [
   [/\u02b2/g, "j"],
   [/r/g, "\u0279"],
   [/x/g, "k"],
   [/\u026c/g, "l"],
-  // As ninety is said in America.
+  // American "ninety".
   [/(?<=n\u02c8a\u026an)ti(?!\u02d0)/g, "di"],
-  // A plural's or an owner's s belongs to the word before.
+  // A plural or possessive s belongs to the word before.
   [/ z(?=[\s;:,.!?\u2014\u2026"()]|$)/g, "z"],
 ];
 
 /**
  * @param language `en-US` or `en-GB`.
- * @returns the sounds in the International Phonetic Alphabet, with the text's punctuation; none for words in scripts
+ * @returns phonemes in the International Phonetic Alphabet, with the text's punctuation; none for words in scripts
  * other than Latin and Greek.
  */
 export async function toPhonemes(text: string, language: string): Promise<string> {
@@ -60,7 +60,7 @@ export async function toPhonemes(text: string, language: string): Promise<string
   return RESPELLED.reduce((all, [pattern, sound]) => all.replace(pattern, sound), sounds).trim();
 }
 
-/** @throws {HearthError} `unsupported_by_model` in an executable that was built without it. */
+/** @throws {HearthError} `unsupported_by_model` in an executable built without it. */
 async function loadPhonemizer(): Promise<typeof import("phonemizer")> {
   try {
     return await import("phonemizer");

@@ -1,5 +1,5 @@
 /**
- * From a text to what is spoken of it: pieces that the model takes in one go, with the silence between them.
+ * Divides a text into lines that the model speaks at once, with the silence between them.
  *
  * @module
  */
@@ -10,20 +10,20 @@ import { halve, type Piece, splitPieces } from "../../spoken/pieces.ts";
 import type { Synthesizer, Voice } from "./synthesizer.ts";
 import { nextTurn } from "../../next_turn.ts";
 
-/** Long pieces sound better, short ones are heard sooner. */
+/** Long lines sound better, short ones start sooner. */
 const MAX_CHARS = 240;
 const MAX_SAID_CHARS = 2 * MAX_CHARS;
 /** Languages with a decimal point. */
 const POINT_LANGUAGES: ReadonlySet<string> = new Set(["en", "ko", "hi", "ja", "zh"]);
 
-/** Tokens to speak in one go. */
+/** Tokens to speak at once. */
 export interface Line {
   readonly tokens: readonly number[];
   /** Silence after it, if something follows. */
   readonly pauseSeconds: number;
 }
 
-/** Who speaks, and for how long anybody wants to hear it. */
+/** The voice, the model's limits and the signal. */
 export interface ScriptOptions {
   readonly synthesizer: Synthesizer;
   readonly voice: Voice;
@@ -31,7 +31,7 @@ export interface ScriptOptions {
 }
 
 /**
- * The lines of a text, in order, each made when it is asked for; none where there is nothing to say.
+ * The lines of a text, in order, each created on demand; none if there is nothing to say.
  *
  * @throws the signal's reason when it is aborted.
  */
@@ -42,11 +42,11 @@ export async function* writeScript(
   const { language } = new Intl.Locale(voice.language);
   const spell = await createSpeller(language);
   for (const piece of splitPieces(text, { language, maxChars: MAX_CHARS })) {
-    // A long text may have nothing to say, and be no line that anything else waits for.
+    // Yields control: a long text may have no line for a long time.
     await nextTurn();
     signal.throwIfAborted();
     const said = spell(piece.text);
-    // What is written out is longer than what was written.
+    // Normalized text is longer than the original.
     const parts = said.length <= MAX_SAID_CHARS
       ? [{ text: said, pauseSeconds: 0 }]
       : splitPieces(said, { language, maxChars: MAX_SAID_CHARS });
@@ -56,7 +56,7 @@ export async function* writeScript(
   }
 }
 
-/** Gives the last of the parts the pause that is due after all of them. */
+/** Gives the pause after all parts to the last of them. */
 function* endingWith(pauseSeconds: number, parts: Iterable<Piece>): Generator<Piece> {
   let held: Piece | undefined;
   for (const part of parts) {
@@ -66,7 +66,7 @@ function* endingWith(pauseSeconds: number, parts: Iterable<Piece>): Generator<Pi
   if (held !== undefined) yield { ...held, pauseSeconds };
 }
 
-/** One line, or several where the model takes no more than so many tokens at once. */
+/** One line, or several if it exceeds the model's token limit. */
 async function* fit(
   { text, pauseSeconds }: Piece,
   speaker: { readonly synthesizer: Synthesizer; readonly voice: Voice },

@@ -19,13 +19,13 @@ import { readVoices, type VectorVoice } from "./tts_voices.ts";
 const LANGUAGE = "en";
 const DEFAULT_RATE_HZ = 16_000;
 const DEFAULT_MAX_TOKENS = 600;
-/** Of a vector that tells speakers apart (x-vector). */
+/** Width of a speaker embedding (x-vector). */
 const DEFAULT_SPEAKER_WIDTH = 512;
-/** A voice at the root of a folder, where there are no others. */
+/** The voice at the root of a folder without other voices. */
 const ROOT_VOICE = "speaker_embeddings.bin";
-/** The sound ends when the decoder is this sure of it. */
+/** Stop probability at which the sound ends. */
 const STOP_PROBABILITY = 0.5;
-/** Frames for each token, at which a decoder that does not find the end is stopped. */
+/** Most frames per token, for a decoder that does not stop. */
 const MAX_FRAMES_PER_TOKEN = 20;
 
 interface SpeechT5Parts {
@@ -38,7 +38,7 @@ interface SpeechT5Parts {
   readonly sampleRateHz: number;
   readonly maxTokens: number;
   readonly melBins: number;
-  /** Frames that the decoder adds at a time. */
+  /** Frames per decoder step. */
   readonly framesPerStep: number;
 }
 
@@ -72,7 +72,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
       "model in ONNX, or with another model, Chatterbox";
   }
 
-  /** @throws {StartupError} when the folder lacks a part, the vocoder for example. */
+  /** @throws {StartupError} when the folder lacks a part, such as the vocoder. */
   static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<SpeechT5Synthesizer> {
     const { config } = folder;
     const number = (name: string, fallback: number) => Number(config[name] ?? fallback);
@@ -84,7 +84,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
     return new SpeechT5Synthesizer({
       tokenizer,
       voices,
-      // Before the larger ones: what is wrong with it shows at once.
+      // Before the larger graphs, so that its errors appear at once.
       speakerEncoder: speakerEncoderFolder === undefined
         ? undefined
         : await SpeakerEncoder.load(speakerEncoderFolder, {
@@ -166,7 +166,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
   }
 }
 
-/** Numbers that come a few at a time. */
+/** A growing array of numbers. */
 class GrowingFrames {
   #values: Float32Array<ArrayBuffer>;
   #length = 0;
@@ -199,7 +199,7 @@ function findVocoder(folder: ModelFolder, { graphs }: TtsLoadOptions): string {
   );
 }
 
-/** The folder's voices; one without a character where it has none. */
+/** The folder's voices; a neutral one if it has none. */
 async function readSpeakers(
   folder: ModelFolder,
   width: number,

@@ -1,5 +1,5 @@
 /**
- * Supertonic: characters are encoded, and noise is brought step by step to an image of the sound (flow matching).
+ * Supertonic: characters are encoded, and noise is refined step by step to a latent of the sound (flow matching).
  *
  * @module
  */
@@ -14,17 +14,17 @@ import { nextTurn } from "../../next_turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
 
 const MAX_TOKENS = 600;
-/** As many as its makers use where quality and pace both count. */
+/** The authors' number of steps for a balance of quality and speed. */
 const NUM_STEPS = 5;
-/** Of the speed that counts as 1. */
+/** The model's own value of speed 1. */
 const BASE_SPEED = 1.05;
 
-/** What `config.json` says. */
+/** Values of `config.json`. */
 interface SupertonicConfig {
   readonly sampleRateHz: number;
   readonly styleWidth: number;
   readonly latentChannels: number;
-  /** Samples of sound for each column of the image. */
+  /** Samples per column of the latent. */
   readonly latentSamples: number;
 }
 
@@ -52,7 +52,7 @@ export class SupertonicSynthesizer implements Synthesizer {
     return this.#config.sampleRateHz;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  /** @throws {StartupError} when the folder lacks a part, such as a voice. */
   static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<SupertonicSynthesizer> {
     const config = readConfig(folder);
     const tokenizer = await loadTtsTokenizer(folder);

@@ -1,5 +1,5 @@
 /**
- * A speech model's own tokenizer: characters or sounds to ids.
+ * A speech model's own tokenizer: characters or phonemes to ids.
  *
  * @module
  */
@@ -9,7 +9,7 @@ import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../h
 
 /** Text to ids. */
 export interface TtsTokenizer {
-  /** @returns none where the text has nothing to say: no letter or digit that the tokenizer knows. */
+  /** @returns none if the text has no letter or digit that the tokenizer knows. */
   encode(text: string): readonly number[];
   /** `tokenizer_config.json`. */
   readonly config: Json;

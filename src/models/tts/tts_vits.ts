@@ -62,7 +62,7 @@ export class VitsSynthesizer implements Synthesizer {
   }
 }
 
-/** Folders of MMS name their language in three letters. */
+/** MMS folder names have three-letter language codes. */
 function languageOf({ config }: TtsTokenizer): string {
   try {
     return new Intl.Locale(String(config["language"] ?? "en")).language;

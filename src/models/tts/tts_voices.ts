@@ -1,5 +1,5 @@
 /**
- * Voices that lie in a folder as vectors: `voices/<name>.bin`, little-endian float32.
+ * Voices stored in a folder as vectors: `voices/<name>.bin`, little-endian float32.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { Voice } from "./synthesizer.ts";
 
-/** A voice and the numbers that make it. */
+/** A voice and its vectors. */
 export interface VectorVoice extends Voice {
   /** f32 `[rows, width]`. */
   readonly style: Float32Array;
@@ -20,8 +20,8 @@ const VOICE_FILE = /^voices\/([\w.-]+)\.bin$/;
  * Reads a folder's voices, in the order of their names.
  *
  * @param options.width numbers in a row.
- * @param options.languageOf what a voice speaks, by its name; `undefined` leaves it out.
- * @throws {StartupError} when a file holds no whole rows, or no voice is left.
+ * @param options.languageOf language of a voice by its name; `undefined` skips it.
+ * @throws {StartupError} when a file does not hold whole rows, or there is no voice.
  */
 export async function readVoices(
   folder: ModelFolder,

@@ -1,5 +1,5 @@
 /**
- * Models that see: conversations with images in, text out.
+ * Vision-language models: conversations with images in, text out.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import type { ChatTask } from "../task.ts";
 import type { VisionImages } from "./vision_images.ts";
 import type { VisionPrompt } from "./vision_prompt.ts";
 
-/** What a vision model is made of; it owns all of it. */
+/** The parts of a vision model; it owns all of them. */
 export interface VisionModelParts extends ChatModelParts {
   readonly kind: "vision" | "ocr";
   readonly images: VisionImages;

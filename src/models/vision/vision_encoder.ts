@@ -1,5 +1,5 @@
 /**
- * The graph that turns a prepared image into rows in place of token embeddings.
+ * The graph that turns a preprocessed image into embedding rows.
  *
  * @module
  */
@@ -9,26 +9,26 @@ import { buildCast } from "../../onnx/cast_model.ts";
 import { type GraphSession, Tensor, type ValueInfo } from "../../onnx/ort.ts";
 import type { PlainTensor, PreparedImage } from "../prepared_image.ts";
 
-/** Inputs that some exports call otherwise than the processors of transformers.js. */
+/** Inputs that some exports name differently from transformers.js's processors. */
 const ALIASES: Readonly<Record<string, string>> = {
   grid_thw: "image_grid_thw",
   pixel_position_ids: "image_position_ids",
 };
 const OUTPUT = "image_features";
 
-/** What an encoder is made of. */
+/** The parts of an encoder. */
 export interface VisionEncoderOptions {
   readonly backend: Backend;
   /** Owned from here on. */
   readonly session: GraphSession;
-  /** The embeddings in whose place its rows go. */
+  /** The embeddings that its rows replace. */
   readonly embeddings: ValueInfo;
 }
 
 export class VisionEncoder {
   readonly #session: GraphSession;
   readonly #output: ValueInfo;
-  /** To the embeddings' dtype, where the encoder has another. */
+  /** Casts to the embeddings' dtype, if the encoder has another. */
   readonly #cast: GraphSession | undefined;
 
   private constructor(session: GraphSession, output: ValueInfo, cast: GraphSession | undefined) {
@@ -37,7 +37,7 @@ export class VisionEncoder {
     this.#cast = cast;
   }
 
-  /** @throws {StartupError} when its rows have not the embeddings' width. */
+  /** @throws {StartupError} when its rows do not have the embeddings' width. */
   static async open(
     { backend, session, embeddings }: VisionEncoderOptions,
   ): Promise<VisionEncoder> {
@@ -57,9 +57,9 @@ export class VisionEncoder {
   /**
    * Encodes an image.
    *
-   * @param numRows for which the prompt has room.
+   * @param numRows expected by the prompt.
    * @returns `[…, width]` in the embeddings' dtype, on the device; the caller disposes of it.
-   * @throws {Error} when the encoder has an input that the image was not prepared with, or gives other rows.
+   * @throws {Error} when the image lacks an encoder input, or the number of rows differs.
    */
   async encode(image: PreparedImage, numRows: number): Promise<Tensor> {
     const feeds = Object.fromEntries(this.#session.inputs.map((input) => {
@@ -96,7 +96,7 @@ function widthOf({ shape }: ValueInfo): number | undefined {
   return typeof width === "number" ? width : undefined;
 }
 
-/** A tensor of the type that an input wants. */
+/** A tensor of an input's type. */
 function toTensor({ type, data, dims }: PlainTensor, input: ValueInfo): Tensor {
   if (type === input.type) return new Tensor(input.type, data as Float32Array, dims);
   const numbers = Array.from<number | bigint, number>(data, Number);

@@ -1,5 +1,5 @@
 /**
- * The images of requests: known by their content, prepared when they come, encoded when a step needs their rows.
+ * The images of requests: identified by content, preprocessed on arrival, encoded when a step needs their rows.
  *
  * @module
  */
@@ -14,26 +14,26 @@ import type { PreparedImage } from "../prepared_image.ts";
 import type { VisionPreprocessor } from "./vision_preprocessor.ts";
 import type { PromptImage } from "./vision_prompt.ts";
 
-/** Rows of encoded images on the device, where nothing else is said. */
+/** Default of the bytes of encoded images on the device. */
 const MAX_ENCODED_BYTES = 256 * 2 ** 20;
-/** Encoder inputs of images that no step has needed yet. */
+/** Most bytes of encoder inputs of images not encoded yet. */
 const MAX_PREPARED_BYTES = 128 * 2 ** 20;
-/** What prompts say of images, a few kilobytes each. */
+/** Most images whose prompt text is kept, a few kilobytes each. */
 const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 
-/** What images go through; owned from here on. */
+/** Preprocessor and encoder; owned from here on. */
 export interface VisionImagesParts {
   readonly preparer: VisionPreprocessor;
   readonly encoder: VisionEncoder;
-  /** Patches along one side of what becomes one token. */
+  /** Patches along one side of a token's square. */
   readonly mergeSize: number;
-  /** How many rows an image's words in the prompt have room for. */
+  /** Number of rows expected by an image's prompt text. */
   readonly numRows: (image: Pick<PromptImage, "text">) => number;
-  /** Device memory for rows that may be wanted again; 256 MiB if absent. The last image's are always kept. */
+  /** Device memory for cached rows; 256 MiB if absent. The last image's are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
 
-/** What is remembered of an image when its pixels are gone. */
+/** What is kept of an image without its pixels. */
 type Known = Pick<PromptImage, "text" | "grid">;
 
 export class VisionImages {
@@ -51,9 +51,9 @@ export class VisionImages {
   }
 
   /**
-   * Reads an image. One that was seen before is known by its bytes, and not even decoded.
+   * Reads an image. A known one is identified by its bytes, and not even decoded.
    *
-   * @throws {HearthError} `invalid_media`, naming the part, when it cannot be read or shown to the model.
+   * @throws {HearthError} `invalid_media`, naming the part, when it cannot be read, or the model does not support it.
    * @throws the signal's reason.
    */
   async open({ bytes, param }: ImagePart, signal: AbortSignal): Promise<PromptImage> {

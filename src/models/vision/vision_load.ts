@@ -1,5 +1,5 @@
 /**
- * From a folder to a model that sees: an encoder for images, embeddings, a decoder.
+ * Opens a vision-language model: an image encoder, embeddings, a decoder.
  *
  * @module
  */
@@ -24,7 +24,7 @@ const PROBE_PIXELS = 64;
 /** How to load. */
 export interface VisionLoadOptions extends DecoderLoadOptions {
   readonly kind: Extract<ModelKind, "vision" | "ocr">;
-  /** Device memory for rows of images that may be wanted again; 256 MiB if absent. The last one's are always kept. */
+  /** Device memory for cached image rows; 256 MiB if absent. The last image's are always kept. */
   readonly maxEncodedBytes?: number | undefined;
 }
 
@@ -82,7 +82,7 @@ async function loadParts(
   });
 }
 
-/** Has an image encoded: a folder whose parts do not fit together shows it now, and not to the first client. */
+/** Encodes an image, so that a folder whose parts do not fit together fails now, not at the first request. */
 async function warmUpEncoder(
   { preparer, encoder, prompt }: {
     readonly preparer: VisionPreprocessor;
@@ -99,7 +99,7 @@ async function warmUpEncoder(
   const bytes = encodePng({ ...size, channels: 3, data });
   try {
     const { signal } = new AbortController();
-    // Tiles would take many times as long, and show no more.
+    // Tiles would take many times as long, and check no more.
     const image = await preparer.prepare({ bytes, inOnePiece: true }, signal);
     (await encoder.encode(image, prompt.numRows(image))).dispose();
   } catch (error) {
@@ -109,13 +109,13 @@ async function warmUpEncoder(
   }
 }
 
-/** The token in whose place a row of an image goes, where `config.json` says. */
+/** The image token, if `config.json` names it. */
 export function imageTokenIdOf(config: Json): number | undefined {
   const id = config["image_token_index"] ?? config["image_token_id"];
   return typeof id === "number" && id >= 0 ? id : undefined;
 }
 
-/** Qwen2-VL and its kin make one token of a square of so many patches a side. */
+/** Qwen2-VL and related models merge a square of patches with this side into one token. */
 function mergeSizeOf(config: Json): number {
   const vision = (config["vision_config"] ?? {}) as Json;
   return Number(vision["spatial_merge_size"] ?? 2);

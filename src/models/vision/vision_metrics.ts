@@ -1,5 +1,5 @@
 /**
- * What a vision model tells Prometheus beside its engine.
+ * A vision model's Prometheus metrics besides its engine's.
  *
  * @module
  */
@@ -13,7 +13,7 @@ export class VisionMetrics {
   readonly encoderRuns: Counter;
   readonly prepareSeconds: Histogram;
 
-  /** @param featureBytes how much memory encoded images take. */
+  /** @param featureBytes memory of encoded images. */
   constructor(featureBytes: () => number) {
     const metrics = new MetricSet();
     this.registry = metrics.registry;

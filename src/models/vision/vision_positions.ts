@@ -1,7 +1,7 @@
 /**
- * Where tokens are for a rotary embedding in sections, as Qwen2-VL defined it (arXiv 2409.12191): text advances on all
- * three scales together; the tokens of an image share one time and have a height and a width in its grid; what
- * follows begins after the largest of them.
+ * Positions for a rotary embedding in sections (M-RoPE) as in Qwen2-VL (arXiv 2409.12191): text advances in all three
+ * sections together; the tokens of an image share one time and have a height and a width in its grid; what follows
+ * begins after the largest of them.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * This side of the thread that prepares images.
+ * The calling side of the image preprocessing thread.
  *
  * @module
  */
@@ -16,15 +16,15 @@ import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 
 type Rpc = WorkerRpc<ToVisionThread, FromVisionThread | WorkerFailure>;
 
-/** What images are prepared. */
+/** The options of preprocessing. */
 export interface VisionPreprocessorOptions {
   /** Largest width × height; the decoder's own limit if absent. */
   readonly maxPixels?: number | undefined;
 }
 
-/** Prepares images one after the other. */
+/** Preprocesses images one at a time. */
 export class VisionPreprocessor {
-  /** Stands for an image in what the chat template makes. */
+  /** Placeholder of an image in the rendered chat template. */
   readonly placeholder: string;
   readonly #maxPixels: number | undefined;
   readonly #workers: WorkerPool<ToVisionThread, FromVisionThread>;
@@ -38,7 +38,7 @@ export class VisionPreprocessor {
     this.#maxPixels = maxPixels;
   }
 
-  /** @throws {StartupError} when the folder names no processor that is known. */
+  /** @throws {StartupError} when the folder names no known processor. */
   static async open(
     folder: string,
     options: VisionPreprocessorOptions = {},
@@ -50,10 +50,10 @@ export class VisionPreprocessor {
   }
 
   /**
-   * Prepares an image.
+   * Preprocesses an image.
    *
-   * @param signal takes it out of the queue; an image whose turn has come is prepared to its end.
-   * @throws {HearthError} `invalid_media` when the file is no image, or one that the model cannot take.
+   * @param signal removes it from the queue; an image in progress is finished.
+   * @throws {HearthError} `invalid_media` when the file is not an image, or the model does not support it.
    * @throws the signal's reason.
    */
   async prepare(image: ImageToPrepare, signal: AbortSignal): Promise<PreparedImage> {

@@ -1,6 +1,6 @@
 /**
- * An image as a vision model wants it, by the processor classes of transformers.js: the inputs of its encoder, and what
- * stands for the image in the prompt.
+ * Preprocesses images with the processor classes of transformers.js: to the encoder's inputs, and the image's text in
+ * the prompt.
  *
  * @module
  */
@@ -20,7 +20,7 @@ import {
 } from "../../hub/model_folder.ts";
 import type { ImageToPrepare, PlainTensor, PreparedImage } from "../prepared_image.ts";
 
-/** Whether a class takes the text first, and the image then. */
+/** Whether a class takes the text before the image. */
 const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
   Qwen2VLProcessor: true,
   Qwen2_5_VLProcessor: true,
@@ -35,12 +35,12 @@ const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
   PixtralProcessor: false,
   Lfm2VlProcessor: false,
 };
-/** Classes that show an image in tiles too, and can be told not to. */
+/** Classes with optional tiling. */
 const HAVE_TILES: ReadonlySet<string> = new Set(["Idefics3Processor", "SmolVLMProcessor"]);
-/** What these classes put in the place of an image, where neither they nor their configuration say. */
+/** These classes' image placeholders, if neither they nor their configuration give them. */
 const DEFAULT_PLACEHOLDER = "<image>";
 
-/** What is used of a processor. Its declaration knows nothing of the classes' own fields. */
+/** The used part of a processor; its declaration lacks the classes' own fields. */
 interface Processor {
   (...operands: readonly unknown[]): Promise<Record<string, unknown>>;
   readonly config: Json;
@@ -57,7 +57,7 @@ type ProcessorClass =
   };
 
 export class VisionProcessor {
-  /** Stands for an image in what the chat template makes. */
+  /** Placeholder of an image in the rendered chat template. */
   readonly placeholder: string;
   readonly #processor: Processor;
   readonly #takesTextFirst: boolean;
@@ -78,7 +78,7 @@ export class VisionProcessor {
   /**
    * Loads the processor of a folder, without its tokenizer.
    *
-   * @throws {StartupError} when the folder names none that is known.
+   * @throws {StartupError} when the folder names no known one.
    */
   static async load(folderPath: string): Promise<VisionProcessor> {
     const folder = await openFolder(folderPath);
@@ -88,11 +88,11 @@ export class VisionProcessor {
     const config = Class.uses_processor_config
       ? await readJson(folder.path, "processor_config.json")
       : {};
-    // The prompt's tokens are made later, with other messages around them: only the text is wanted.
+    // No tokenizer: the prompt is tokenized later, with the other messages; only the text is needed.
     const tokenizer = Object.assign((texts: unknown) => ({ texts }), {
       config: await readOptionalJson(folder, "tokenizer_config.json"),
     });
-    // Gemma 4 describes its images with all the rest, and its class has no type.
+    // Gemma 4 keeps the image settings in its main configuration, and its class is not named.
     const settings = name === "Gemma4Processor"
       ? { ...config["image_processor"] as Json, image_processor_type: "Gemma4ImageProcessor" }
       : images;
@@ -106,9 +106,9 @@ export class VisionProcessor {
   }
 
   /**
-   * Prepares one image.
+   * Preprocesses one image.
    *
-   * @throws {Error} when the image has a form that the model's preprocessing refuses.
+   * @throws {Error} when the model's preprocessing refuses the image's shape.
    */
   async prepare(
     pixels: Pixels,
@@ -142,7 +142,7 @@ function findClass(
   );
 }
 
-/** @param settings as `preprocessor_config.json` has them. */
+/** @param settings of `preprocessor_config.json`. */
 function makeImageProcessor(settings: Json, transformers: Transformers): unknown {
   const classes = transformers as unknown as Record<string, new (settings: Json) => unknown>;
   const type = settings["image_processor_type"] ?? settings["feature_extractor_type"];

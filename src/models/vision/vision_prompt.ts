@@ -1,5 +1,5 @@
 /**
- * From a conversation with images to the tokens a model reads, and where among them the images stand.
+ * From a conversation with images to tokens, and the positions of the images among them.
  *
  * @module
  */
@@ -13,23 +13,23 @@ import { type TemplateMessage, toTemplateMessages } from "../chat/template_messa
 import type { TextTokenizer } from "../tokenizer.ts";
 import { type GridSpan, sectionPositionsOf } from "./vision_positions.ts";
 
-/** What of an image the prompt depends on. */
+/** The properties of an image that the prompt depends on. */
 export interface PromptImage {
   /** Equal keys, equal images. */
   readonly key: string;
-  /** What stands for it in the prompt. */
+  /** Its text in the prompt. */
   readonly text: string;
-  /** Its tokens along time, height and width, where the model counts them so. */
+  /** Its tokens along time, height and width, for M-RoPE. */
   readonly grid?: readonly [number, number, number] | undefined;
   readonly source: EmbeddingSource;
 }
 
-/** What a model's prompts are made with. */
+/** The parts used to build prompts. */
 export interface VisionPromptOptions {
   readonly tokenizer: Pick<TextTokenizer, "template" | "encode" | "idOf" | "tokenOf">;
-  /** Stands for an image in what the chat template makes. */
+  /** Placeholder of an image in the rendered chat template. */
   readonly placeholder: string;
-  /** The token in whose place a row of an image goes; the placeholder's own if absent. */
+  /** The image token; the placeholder's own if absent. */
   readonly imageTokenId?: number | undefined;
 }
 
@@ -41,10 +41,10 @@ export class VisionPrompt {
   readonly #placeholder: string;
   readonly #imageTokenId: number;
   readonly #imageToken: string;
-  /** Whether the template takes messages in parts, and whether it takes them as strings. */
+  /** Whether the template accepts messages as parts, and as strings. */
   readonly #takes: { readonly parts: boolean; readonly strings: boolean };
 
-  /** @throws {StartupError} when there is no chat template, or it or the tokenizer does not know of images. */
+  /** @throws {StartupError} when there is no chat template, or it or the tokenizer does not support images. */
   constructor({ tokenizer, placeholder, imageTokenId }: VisionPromptOptions) {
     this.#tokenizer = tokenizer;
     if (tokenizer.template === undefined) {
@@ -64,17 +64,17 @@ export class VisionPrompt {
     this.#takes = this.#probeTemplate();
   }
 
-  /** How many rows of its encoder an image takes. */
+  /** Number of the image's encoder rows. */
   numRows({ text }: Pick<PromptImage, "text">): number {
     return text.split(this.#imageToken).length - 1;
   }
 
   /**
-   * Makes a prompt.
+   * Builds a prompt.
    *
    * @param options.images those of the messages, in order.
-   * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts hold what stands for
-   * images.
+   * @throws {HearthError} `invalid_value` when the template refuses the messages, or their texts contain the image
+   * placeholder.
    */
   build(
     messages: readonly ChatMessage[],
@@ -106,7 +106,7 @@ export class VisionPrompt {
       media: spans.map(({ start, end, image, firstRow }): MediaSpan => ({
         start,
         end,
-        // An image in several runs of tokens: each run shows other rows.
+        // An image may have several runs of tokens: each has its own rows.
         key: `${image.key}+${firstRow}`,
         source: image.source,
         firstRow,
@@ -150,7 +150,7 @@ export class VisionPrompt {
     return texts.join("\n");
   }
 
-  /** @throws {HearthError} when a text would be taken for an image. */
+  /** @throws {HearthError} when a text contains the image placeholder. */
   #requirePlain({ content }: ChatMessage, index: number): void {
     const texts = typeof content === "string"
       ? [content]

@@ -1,5 +1,5 @@
 /**
- * The thread that decodes, resizes and normalises images, so that the one that owns the device goes on meanwhile.
+ * The thread that decodes, resizes and normalises images, so that the one that owns the device is not blocked.
  *
  * @module
  */
@@ -32,7 +32,7 @@ async function prepare(
   try {
     return await processor!.prepare(pixels, { inOnePiece });
   } catch (error) {
-    // The model's preprocessing has shown at the start that it works: it is the image that it cannot take.
+    // Preprocessing worked at startup, so the image is the cause.
     const size = `${pixels.width} × ${pixels.height}`;
     throw new HearthError(
       "invalid_media",
