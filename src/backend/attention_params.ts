@@ -9,7 +9,7 @@ import type { AttentionParams } from "../../kernels/paged_attention.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { AttentionSite, HeadRows } from "../onnx/graph_cut.ts";
 
-/** What the kernels are made from for one site. */
+/** The kernels' parameters for one site. */
 export interface SiteParams {
   readonly shape: AttentionShape;
   readonly write: KvWriteParams;
@@ -36,7 +36,7 @@ export function paramsOfSite(
       `"${site.name}" has keys of ${headDim} and values of ${vHeadDim} elements; the kernels want equal ones.`,
     );
   }
-  // Queries that are rotated or normalised are written packed; others are read where they are.
+  // Rotated or normalised queries are written packed; others are read in place.
   const isWritten = rotary !== undefined || options.norms?.ofQueries;
   const layoutOf = ({ tokenStride, offset }: HeadRows) => ({ stride: tokenStride, offset });
   return {

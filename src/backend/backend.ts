@@ -17,12 +17,12 @@ import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
-/** A device that runs graphs and kernels. It owns all memory it hands out until `dispose`. */
+/** A device that runs graphs and kernels. It owns all memory that it allocates until `dispose`. */
 export interface Backend {
   readonly kind: "webgpu" | "cpu";
   /** The build of ONNX Runtime: the native one maps weights from disk. */
   readonly runtime: "native" | "web";
-  /** What the device is called, for people. */
+  /** Human-readable name of the device. */
   readonly adapter: string;
   /** Whether graphs and kernels may compute in f16. */
   readonly hasF16: boolean;
@@ -36,28 +36,26 @@ export interface Backend {
    * Opens a model whose weights lie among `files`, which may be closed afterwards. Where the runtime maps them from
    * disk they must not change while the session is open.
    *
-   * @param weights where the session reads its large weights, which are uploaded; copied into the session if absent.
-   * They must outlive it.
+   * @param weights buffers with the session's large weights; copied into the session if absent. They must outlive it.
    */
   openModel(model: ModelProto, files: ModelFiles, weights?: DeviceWeights): Promise<GraphSession>;
-  /**
-   * Opens a graph of token embeddings. Where the GPU runs it, the table stays in its file, and token ids are to be
-   * given on the CPU.
-   */
+  /** Opens a graph of token embeddings. On a GPU the table stays in its file, and token ids must be on the CPU. */
   openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
   /**
-   * Device memory for the weights among `files`, nothing uploaded yet; the caller's to dispose.
+   * Device memory for the weights among `files`, nothing uploaded yet; the caller disposes it.
    *
-   * @returns `undefined` where the runtime maps or copies them itself.
+   * @returns `undefined` if the runtime maps or copies them itself.
    */
   openWeights(files: ModelFiles, options?: DeviceWeightsOptions): DeviceWeights | undefined;
   /**
-   * Memory that sessions write into, step after step.
+   * Reusable output memory of sessions.
    *
-   * @returns `undefined` where ONNX Runtime has to allocate its outputs itself.
+   * @returns `undefined` if ONNX Runtime has to allocate its outputs itself.
    */
   allocate(numBytes: number): Storage | undefined;
-  /** Copies rows along the first axis, of one tensor or several that are alike but for it; the copy is the caller's. */
+  /**
+   * Copies rows along the first axis, of one tensor, or several with equal other dimensions; the copy is the caller's.
+   */
   gatherRows(parts: readonly TensorRows[]): Tensor;
   /** Reads a float32 tensor that a session of this backend has written. The elements are the caller's. */
   read(tensor: Tensor): Promise<Float32Array>;
@@ -74,7 +72,7 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
-  /** Segments as kernels of ours; absent where there are none for the device. */
+  /** Segments compiled to Hearth's kernels; absent if not available for the device. */
   openCompiled?(options: SegmentsOptions): Promise<CompiledSegments>;
   /**
    * The attention of a cut encoder.
@@ -91,7 +89,7 @@ export interface Backend {
   openSampler(options: SamplerOptions): TokenSampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
   openImages(): Promise<ImageKernels>;
-  /** transformers.js, for models that it runs on this device; `modelsFolder` is where their folders lie. */
+  /** transformers.js on this device; `modelsFolder` contains the models' folders. */
   loadTransformers(modelsFolder: string): Promise<Transformers>;
   /** Frees all that it owns, sessions that are still open included. */
   dispose(): Promise<void>;
@@ -119,7 +117,7 @@ export interface Storage {
   dispose(): void;
 }
 
-/** What a paged attention is made for. */
+/** The parameters of a paged attention. */
 export interface AttentionOptions {
   readonly sites: readonly AttentionSite[];
   readonly numBlocks: number;
@@ -139,7 +137,7 @@ export interface PagedAttention {
    * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
    *
    * @param tensors by name, those the site names as q, k and v.
-   * @param output where the result goes; allocated here when absent.
+   * @param output destination of the result; allocated if absent.
    */
   run(
     layer: number,
@@ -149,7 +147,7 @@ export interface PagedAttention {
   dispose(): void;
 }
 
-/** What a sampler is made for. */
+/** The parameters of a sampler. */
 export interface SamplerOptions {
   readonly vocabSize: number;
   /** Of the logits. */
@@ -163,7 +161,7 @@ export interface TokenSampler {
   /**
    * Chooses a token from each of the first `rows.length` rows.
    *
-   * @param logits `[1, rows, vocabSize]`, as a session of the backend gave it.
+   * @param logits `[1, rows, vocabSize]`, an output of a session of this backend.
    * @throws {NothingToSampleError} when a row has no token to choose.
    */
   sample(logits: Tensor, rows: readonly SampleRow[]): Promise<SampledToken[]>;

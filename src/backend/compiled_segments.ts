@@ -1,5 +1,5 @@
 /**
- * Segments of a cut decoder that run as kernels of ours where a step has few rows.
+ * Segments of a cut decoder, compiled to Hearth's kernels for steps of few rows.
  *
  * @module
  */
@@ -9,12 +9,12 @@ import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { PagedAttention } from "./backend.ts";
 import type { DeviceWeights } from "./device_weights.ts";
 
-/** What they are opened with. */
+/** How to open them. */
 export interface SegmentsOptions {
   readonly segments: readonly CompiledSegment[];
   /** The caller's. */
   readonly weights: DeviceWeights;
-  /** The backend's own; those that segments were compiled for take operands as they are left. */
+  /** The backend's own; attentions that segments were compiled for read operands in the segments' layout. */
   readonly attention: PagedAttention;
   /** Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows. */
   readonly buffers: ReadonlyMap<string, GPUBuffer>;
@@ -45,9 +45,9 @@ export interface CompiledSegments {
     readonly tensors: ReadonlyMap<string, Tensor>;
   }): void;
   /**
-   * Records the attention that makes `output` on operands as the segment before it left them, into the output's buffer.
+   * Records the attention that computes `output` from operands in the segment's layout, into the output's buffer.
    *
-   * @returns false where the segment leaves them where the attention finds them by name.
+   * @returns false if the operands are ordinary tensors.
    */
   attend(index: number, output: string): boolean;
   dispose(): void;

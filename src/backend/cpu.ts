@@ -58,7 +58,7 @@ export class CpuBackend implements Backend {
     return `CPU (${this.#runtime?.description ?? "not open"}, ${Deno.build.arch})`;
   }
 
-  /** Before it is loaded, the one that is hoped for. */
+  /** Before it is loaded, the expected one. */
   get runtime(): CpuRuntime["name"] {
     return this.#runtime?.name ?? (this.#options.choice === "web" ? "web" : "native");
   }
@@ -70,7 +70,7 @@ export class CpuBackend implements Backend {
     return this.#opening;
   }
 
-  /** As many as the runtime has; before it is loaded, attention does without. */
+  /** As many as the runtime has; none before it is loaded. */
   #kernelThreads(): KernelThreads | undefined {
     if (this.#runtime) this.#threads ??= new KernelThreads(this.#runtime.threads);
     return this.#threads;
@@ -98,7 +98,7 @@ export class CpuBackend implements Backend {
     return gatherRowsOnCpu(parts);
   }
 
-  /** ONNX Runtime has copied the elements out of its own memory already. */
+  /** ONNX Runtime has already copied the elements out of its own memory. */
   read(tensor: Tensor): Promise<Float32Array> {
     return Promise.resolve(tensor.data as Float32Array);
   }

@@ -13,10 +13,10 @@ import { paramsOfSite, type SiteParams } from "./attention_params.ts";
 import type { AttentionOptions, PagedAttention } from "./backend.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 
-/** What helps with the work. */
+/** Optional help for the kernels. */
 export interface CpuAttentionHelp {
   readonly threads?: KernelThreads | undefined;
-  /** Opens a graph on a runtime that is faster than the kernels with prompts; absent where there is none. */
+  /** Opens a graph on a runtime that is faster than the kernels for prompts, if there is one. */
   readonly openSession?: OpenSession | undefined;
 }
 
@@ -86,7 +86,7 @@ export class CpuAttention implements PagedAttention {
     return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
   }
 
-  /** Lets go of the memory; the engine frees it. */
+  /** Drops the memory; the engine frees it. */
   dispose(): void {
     this.#kernels?.dispose();
     this.#prompts?.dispose();

@@ -4,7 +4,7 @@
  * @module
  */
 
-/** Cores that compute independently: where the system tells, threads that share a core count as one. */
+/** Physical cores: threads that share a core count as one, if known. */
 export async function countCores(): Promise<number> {
   const numThreads = navigator.hardwareConcurrency;
   if (Deno.build.os !== "linux") return numThreads;

@@ -23,11 +23,11 @@ interface Layer extends KeptSite {
 }
 
 export class CpuCrossAlignment implements CrossAlignment {
-  /** By the attention's place. */
+  /** By the attention's index. */
   readonly #layers: ReadonlyMap<number, Layer>;
   readonly #numHeads: number;
 
-  /** @param kept every attention to the encoder. */
+  /** @param kept every cross-attention. */
   constructor({ sites, maxTokens }: CrossAlignmentOptions, kept: readonly KeptSite[]) {
     this.#layers = new Map(sites.map(({ layer, heads }) => {
       const site = kept[layer]!;
@@ -69,6 +69,6 @@ export class CpuCrossAlignment implements CrossAlignment {
     return new Tensor("float32", alignment, [numTokens, numPositions]);
   }
 
-  /** Lets go of the memory; the engine frees it. */
+  /** Drops the memory; the engine frees it. */
   dispose(): void {}
 }

@@ -21,7 +21,7 @@ import type { SiteParams } from "./attention_params.ts";
 import { CpuCrossAlignment } from "./cpu_cross_alignment.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 
-/** Places that are written at a time: room for all would be as large as the cache itself. */
+/** Positions written at a time: room for all would be as large as the cache itself. */
 const PLACES_AT_ONCE = 64;
 
 /** All its memory is allocated when it is made. */
@@ -30,7 +30,7 @@ export class CpuCrossAttention implements CrossAttention {
   readonly #params: readonly SiteParams[];
   /** Blocks of a slot. */
   readonly #numBlocks: number;
-  /** Places of each slot's input. */
+  /** Positions of each slot's input. */
   readonly #lengths: Int32Array;
   #kernels: SimdAttention | undefined;
   #numTokens = 0;
@@ -107,7 +107,7 @@ export class CpuCrossAttention implements CrossAttention {
     return new CpuCrossAlignment(options, kept);
   }
 
-  /** Lets go of the memory; the engine frees it. */
+  /** Drops the memory; the engine frees it. */
   dispose(): void {
     this.#kernels?.dispose();
     this.#kernels = undefined;

@@ -1,5 +1,5 @@
 /**
- * The kernels of images on the CPU: their references. Masks are left to whoever goes through the pixels next.
+ * The kernels of images on the CPU: their references. Masks are applied later, by the next pass over the pixels.
  *
  * @module
  */

@@ -49,7 +49,7 @@ export class CpuPackedAttention implements PackedAttention {
     return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
   }
 
-  /** Lets go of the memory; the engine frees it. */
+  /** Drops the memory; the engine frees it. */
   dispose(): void {
     this.#kernel?.dispose();
     this.#kernel = undefined;

@@ -15,9 +15,9 @@ import { countCores } from "./cpu_cores.ts";
 
 export interface CpuRuntime {
   readonly name: "native" | "web";
-  /** For people. */
+  /** Human-readable name. */
   readonly description: string;
-  /** Threads that the kernels of the backend may share their work with, as the graphs do. */
+  /** Threads for the backend's kernels, as many as for graphs. */
   readonly threads: number;
   openSession(model: Uint8Array): Promise<GraphSession>;
   /** See {@linkcode Backend.openModel}. */
@@ -28,13 +28,13 @@ export interface CpuRuntime {
 
 /** How to open a runtime. */
 export interface CpuRuntimeOptions {
-  /** `auto`: native, or web where that does not load. */
+  /** `auto`: native, or web if that does not load. */
   readonly choice: CpuRuntimeChoice;
   /** Threads that share the work of one operation; as many as there are cores if absent. */
   readonly threads?: number | undefined;
 }
 
-/** @throws {StartupError} when native is asked for and does not load. */
+/** @throws {StartupError} when native is requested and does not load. */
 export async function openCpuRuntime(
   { choice, threads: wanted }: CpuRuntimeOptions,
 ): Promise<CpuRuntime> {

@@ -1,6 +1,6 @@
 /**
- * Attention of a decoder to what an encoder made: keys and values are kept once per input, and every token of the
- * input's text attends to all of them.
+ * Cross-attention: keys and values are computed once per encoder input, and every token of the text attends to all of
+ * them.
  *
  * @module
  */
@@ -11,21 +11,21 @@ import type { Tensor } from "../onnx/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 
-/** What it is made for. */
+/** Its parameters. */
 export interface CrossAttentionOptions {
-  /** The decoder's attentions to the encoder's output, in their order; what they name as k and v is not looked at. */
+  /** The decoder's cross-attentions, in order; their k and v are not used. */
   readonly sites: readonly AttentionSite[];
-  /** Most places of the encoder's output for one input. */
+  /** Most positions of the encoder's output for one input. */
   readonly numPositions: number;
-  /** Inputs whose keys and values are kept at a time. */
+  /** Most inputs whose keys and values are kept at once. */
   readonly numSlots: number;
-  /** Most inputs that are kept in one call. */
+  /** Most inputs kept in one call. */
   readonly maxInputs: number;
   /** Most tokens in one step. */
   readonly maxTokens: number;
 }
 
-/** Keys and values, `[inputs, places, kvHeads, headDim]`, of the site's dtype; at most `numPositions`. */
+/** Keys and values, `[inputs, positions, kvHeads, headDim]`, of the site's dtype; at most `numPositions`. */
 export interface CrossTensors {
   readonly keys: Tensor;
   readonly values: Tensor;
@@ -40,15 +40,15 @@ export interface CrossAttention {
    * Attends at site `layer`, and writes the result to `output`.
    *
    * @param tensors by name, the one that the site names as q.
-   * @param output where the result goes; allocated here when absent.
+   * @param output destination of the result; allocated if absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
-  /** What tells how texts lie along the places. It is the caller's. */
+  /** The aligner of texts with the positions. The caller owns it. */
   openAlignment(options: CrossAlignmentOptions): CrossAlignment;
   dispose(): void;
 }
 
-/** Places per block of the cache; the CPU's kernels want a power of two. */
+/** Positions per block of the cache; the CPU's kernels require a power of two. */
 export const PLACES_PER_BLOCK = 16;
 
 /** Blocks that an input's keys take. */
@@ -63,7 +63,7 @@ export function paramsOfCrossSite(site: AttentionSite, elem: Elem): SiteParams {
   return { ...params, write: { ...params.write, k: rows, v: rows } };
 }
 
-/** The step that writes `numPositions` places of each input from `first` on, as kernels want it. */
+/** The step that writes `numPositions` positions of each input from `first` on, in the kernels' form. */
 export function stepOfPositions(
   slots: readonly number[],
   { first, numPositions, numBlocks }: {
@@ -88,10 +88,10 @@ export function stepOfPositions(
 }
 
 /**
- * The step of tokens that see all places: each stands for itself, at the last place.
+ * The step of tokens that see all positions: each is a sequence of its own, at the last position.
  *
  * @param slots of each token.
- * @param lengths places of each slot.
+ * @param lengths positions of each slot.
  */
 export function stepOfTokens(
   slots: readonly number[],

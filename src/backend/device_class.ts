@@ -1,5 +1,5 @@
 /**
- * What the device of a model can do, as far as the choice of weights goes.
+ * The class of a device, for the choice of weights.
  *
  * @module
  */

@@ -11,11 +11,11 @@ import type { TensorType } from "../onnx/dtype.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 
-/** Held in JavaScript at a time, of whatever size the tensor is. */
+/** Bytes held in JavaScript at a time, for tensors of any size. */
 const PIECE_BYTES = 16 * 2 ** 20;
 /** Bytes that the queue may hold before the device has taken them. */
 const QUEUED_BYTES = 4 * PIECE_BYTES;
-/** A binding of vec4 needs as much; the bytes after a tensor's own are zero. */
+/** Padding for vec4 bindings; the bytes after a tensor's own are zero. */
 const ALIGNMENT = 16;
 
 /** A constant of a graph in GPU memory: bytes `[offset, offset + size)` of a buffer, as they lie in the file. */
@@ -30,7 +30,7 @@ export interface DeviceTensor {
 
 /** How to open. */
 export interface DeviceWeightsOptions {
-  /** Told how many bytes have been uploaded, over all calls. */
+  /** Called with the bytes uploaded so far, over all calls. */
   readonly onProgress?: ((bytes: number) => void) | undefined;
 }
 
@@ -40,13 +40,13 @@ export class DeviceWeights {
   readonly #files: ModelFiles;
   readonly #onProgress: (bytes: number) => void;
   readonly #tensors = new Map<string, DeviceTensor>();
-  /** By where the bytes lie: names that share a range of a file share its buffer. */
+  /** By file range: names that share a range share its buffer. */
   readonly #buffers = new Map<string, GPUBuffer>();
   #piece = new Uint8Array(0);
   #numBytes = 0;
   #queuedBytes = 0;
 
-  /** @param files may be closed once all that is wanted was uploaded. */
+  /** @param files may be closed once all wanted tensors are uploaded. */
   constructor(gpu: GpuContext, files: ModelFiles, { onProgress }: DeviceWeightsOptions = {}) {
     this.#gpu = gpu;
     this.#files = files;
@@ -64,16 +64,16 @@ export class DeviceWeights {
   }
 
   /**
-   * Uploads those of the tensors that are not there yet.
+   * Uploads tensors that are not uploaded yet.
    *
-   * @throws {StartupError} when a file is shorter than a tensor wants, or the device has no room.
+   * @throws {StartupError} when a file is too short for a tensor, or the device is out of memory.
    */
   async upload(tensors: Iterable<StoredTensor>): Promise<void> {
     const { device } = this.#gpu;
     device.pushErrorScope("out-of-memory");
     const uploading = this.#uploadAll(tensors);
     await Promise.allSettled([uploading]);
-    // A lost device tells of itself.
+    // The loss of the device is reported elsewhere.
     const error = await device.popErrorScope().catch(() => null);
     if (error !== null) {
       throw new StartupError(
@@ -95,7 +95,7 @@ export class DeviceWeights {
   async #uploadAll(tensors: Iterable<StoredTensor>): Promise<void> {
     for (const tensor of tensors) await this.#upload(tensor);
     await this.#flush();
-    // What was read for the device alone is of no more use.
+    // Data read only for the upload is no longer needed.
     this.#piece = new Uint8Array(0);
   }
 
@@ -137,13 +137,13 @@ export class DeviceWeights {
     }
   }
 
-  /** The beginning of the one piece of memory that is read into, which grows to the largest piece there is. */
+  /** The start of the shared read buffer, which grows to the largest piece. */
   #take(numBytes: number): Uint8Array<ArrayBuffer> {
     if (this.#piece.length < numBytes) this.#piece = new Uint8Array(Math.ceil(numBytes / 4) * 4);
     return this.#piece.subarray(0, numBytes);
   }
 
-  /** @param piece has been taken; a queue writes multiples of 4 bytes. */
+  /** @param piece may be reused afterwards; queues write multiples of 4 bytes. */
   async #write(buffer: GPUBuffer, offset: number, piece: Uint8Array<ArrayBuffer>): Promise<void> {
     const { length } = piece;
     const padded = Math.ceil(length / 4) * 4;
@@ -154,7 +154,7 @@ export class DeviceWeights {
     this.#onProgress(this.#numBytes + offset + length);
   }
 
-  /** Writes are copies until something is submitted and done. */
+  /** Waits for the queue: each write holds a copy until it is done. */
   async #flush(): Promise<void> {
     if (this.#queuedBytes === 0) return;
     this.#queuedBytes = 0;

@@ -1,5 +1,5 @@
 /**
- * Rows of tensors put together in a new tensor, on the CPU and on a GPU.
+ * Gathers rows of tensors in a new tensor, on the CPU and on a GPU.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * What models of images need of a device besides sessions.
+ * Image operations of a device.
  *
  * @module
  */
@@ -8,13 +8,13 @@ import type { MaskForm, TensorForm } from "../../kernels/image_form.ts";
 import type { Pixels } from "../media/pixels.ts";
 import type { Tensor } from "../onnx/ort.ts";
 
-/** An image where the kernels can work on it. Whoever opened it closes it. */
+/** An image in the kernels' memory. The caller that opened it closes it. */
 export interface OpenImage {
   readonly pixels: Pixels;
   close(): void;
 }
 
-/** An image and how a model wants to see it. */
+/** An image and the form in which a model takes it. */
 export interface TensorRow {
   readonly image: OpenImage;
   readonly form: TensorForm;
@@ -28,26 +28,26 @@ export interface MaskRow {
   readonly form: MaskForm;
 }
 
-/** An image that has been given a mask. */
+/** An image with a mask. */
 export interface MaskedImage {
   /** RGB or RGBA. */
   readonly pixels: Pixels;
-  /** What their alpha is still to be multiplied by; absent where the device has done it, and they are RGBA. */
+  /** Mask still to be multiplied with their alpha; absent if the device has done it, and they are RGBA. */
   readonly mask?: Mask | undefined;
 }
 
-/** Work on images. */
+/** Image operations. */
 export interface ImageKernels {
-  /** Takes an image in, where it stays until it is closed. @param pixels RGB or RGBA, the caller's. */
+  /** Takes an image, which stays until it is closed. @param pixels RGB or RGBA, the caller's. */
   open(pixels: Pixels): OpenImage;
   /**
-   * A model's input, f32 `[rows, 3, height, width]` or `[rows, height, width, 3]`: it stands until the next call, and is
-   * not the caller's.
+   * A model's input, f32 `[rows, 3, height, width]` or `[rows, height, width, 3]`: valid until the next call, not owned
+   * by the caller.
    *
    * @param rows at least one, their forms of one layout and size.
    */
   toTensor(rows: readonly TensorRow[]): Tensor;
-  /** Gives an image a mask. Its pixels stay as they are: what the device makes of them lies elsewhere. */
+  /** Applies a mask to an image. Its own pixels are not changed. */
   mask(image: OpenImage, mask: MaskRow): Promise<MaskedImage>;
   dispose(): void;
 }

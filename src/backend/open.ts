@@ -21,14 +21,14 @@ export interface BackendOptions {
 /**
  * Opens the backend for a device choice. `auto` passes over software adapters: the CPU backend is faster than those.
  *
- * @throws {StartupError} when WebGPU is forced and there is no adapter, or a runtime of the CPU that does not load.
+ * @throws {StartupError} when WebGPU is forced and there is no adapter, or a requested CPU runtime does not load.
  */
 export async function openBackend(
   { device: choice, cpuRuntime = "auto", cpuThreads: threads }: BackendOptions,
 ): Promise<Backend> {
   const cpu = { choice: cpuRuntime, threads };
   if (choice === "cpu") return await CpuBackend.open(cpu);
-  // After an error nobody waited for (no memory left, work that was refused) results cannot be trusted.
+  // After an uncaptured error (out of memory, validation) results cannot be trusted.
   const failure = Promise.withResolvers<string>();
   const gpu = await openDevice({
     allowFallback: choice === "webgpu",

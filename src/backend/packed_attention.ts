@@ -1,5 +1,5 @@
 /**
- * Attention of a cut encoder: within texts that lie one after the other.
+ * Attention of a cut encoder, within each of the texts of a packed batch.
  *
  * @module
  */
@@ -10,7 +10,7 @@ import type { EncoderSite } from "../onnx/encoder_cut.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/ort.ts";
 
-/** What a packed attention is made for. */
+/** The parameters of a packed attention. */
 export interface PackedAttentionOptions extends PackedLimits {
   readonly sites: readonly EncoderSite[];
 }
@@ -23,7 +23,7 @@ export interface PackedAttention {
    * Attends at site `layer`, and writes the result to `output`.
    *
    * @param tensors by name, those the site names as q, k and v.
-   * @param output where the result goes; allocated here when absent.
+   * @param output destination of the result; allocated if absent.
    */
   run(layer: number, tensors: ReadonlyMap<string, Tensor>, output: Tensor | undefined): Tensor;
   dispose(): void;

@@ -1,6 +1,6 @@
 /**
- * Attention of long runs of queries on the CPU by ONNX Runtime, whose products use all that the processor has where
- * WebAssembly has vectors of four. What it costs to lay a sequence's cache out for it is little beside many queries.
+ * Attention of many queries on the CPU by ONNX Runtime, whose products use all of the processor's vector width, unlike
+ * WebAssembly. Copying a sequence's cache for it costs little compared with many queries.
  *
  * @module
  */
@@ -12,18 +12,18 @@ import { type GraphSession, Tensor } from "../onnx/ort.ts";
 import { writeModel } from "../onnx/proto_write.ts";
 import type { SiteParams } from "./attention_params.ts";
 
-/** Queries of a sequence from which on this is worth it. */
+/** Least queries of a sequence for which this is faster. */
 const MIN_QUERIES = 32;
 
-/** What opens a graph on ONNX Runtime. */
+/** Opens a graph on ONNX Runtime. */
 export type OpenSession = (model: Uint8Array) => Promise<GraphSession>;
 
 export class PromptAttention {
   readonly #layers: readonly SiteParams[];
   readonly #openSession: OpenSession;
-  /** By what makes them differ; opened when a first prompt comes. */
+  /** Sessions by their parameters; opened at the first prompt. */
   readonly #sessions = new Map<string, Promise<GraphSession>>();
-  /** Used again and again, since one run is over before the next begins. */
+  /** Reused buffers, since runs do not overlap. */
   readonly #buffers = new Map<string, Float32Array<ArrayBuffer>>();
 
   constructor(layers: readonly SiteParams[], openSession: OpenSession) {
@@ -31,14 +31,14 @@ export class PromptAttention {
     this.#openSession = openSession;
   }
 
-  /** Whether it can do what the layers ask for. */
+  /** Whether it supports the layers' parameters. */
   static canRun(layers: readonly SiteParams[]): boolean {
     return layers.every(({ shape: { headSize }, attend }) =>
       headSize % 8 === 0 && !attend.hasSinks
     );
   }
 
-  /** The sequences of a step that it takes. */
+  /** The sequences of a step that it handles. */
   static choose({ sequences, queryStarts }: PackedStep): number[] {
     return Array.from({ length: sequences.length }, (_, s) => s)
       .filter((s) => queryStarts[s + 1]! - queryStarts[s]! >= MIN_QUERIES);
@@ -95,7 +95,7 @@ export class PromptAttention {
   /** Closes its sessions. */
   dispose(): void {
     for (const session of this.#sessions.values()) {
-      // One that did not open has said so where it was wanted.
+      // A session that failed to open has reported that to its user.
       session.then((opened) => opened.release(), () => {});
     }
     this.#sessions.clear();
@@ -126,7 +126,7 @@ export class PromptAttention {
   }
 }
 
-/** Puts rows, which may be part of wider ones, one after the other. */
+/** Packs rows, which may be parts of wider ones. */
 function copyRows(
   from: Float32Array,
   into: Float32Array,

@@ -1,5 +1,5 @@
 /**
- * What speech recognition needs of a device besides sessions and a sampler.
+ * Speech recognition's operations of a device.
  *
  * @module
  */
@@ -7,7 +7,7 @@ import type { LogMelRow, LogMelSpec } from "../../kernels/log_mel_spec.ts";
 import type { TokenRule, TokenRulesOptions } from "../../kernels/token_rule.ts";
 import type { Tensor } from "../onnx/ort.ts";
 
-/** What they are made for. */
+/** Their parameters. */
 export interface SpeechOptions {
   readonly spec: LogMelSpec;
   readonly rules: TokenRulesOptions;
@@ -17,21 +17,24 @@ export interface SpeechOptions {
   readonly logitsDtype: "float32" | "float16";
   /** Most windows in one call. */
   readonly maxRows: number;
-  /** Most recordings whose loudness is remembered at a time. */
+  /** Most recordings whose loudness is kept at once. */
   readonly maxRecordings: number;
 }
 
-/** Work on windows of recordings, each a row. */
+/** Operations on windows of recordings, each a row. */
 export interface SpeechKernels {
-  /** Forgets how loud a recording is, before another takes its index. */
+  /** Resets a recording's loudness, before another takes its index. */
   forget(recording: number): void;
-  /** Learns how loud the rows' recordings are, one row at most `maxRows` per call. */
+  /** Measures the loudness of the rows' recordings, one row at most `maxRows` per call. */
   measure(rows: readonly LogMelRow[]): void;
-  /** The encoder's input `[rows, mels, frames]`: it stands until the next call, and is not the caller's. */
+  /** The encoder's input `[rows, mels, frames]`: valid until the next call, not owned by the caller. */
   features(rows: readonly LogMelRow[]): Tensor;
-  /** Leaves of logits `[rows, 1, vocabSize]` the tokens that each row's rule allows, in place; without one, all. */
+  /**
+   * Masks logits `[rows, 1, vocabSize]` in place to the tokens that each row's rule allows; rows without a rule are
+   * unchanged.
+   */
   restrict(logits: Tensor, rules: readonly (TokenRule | undefined)[]): void;
-  /** Copies rows of a tensor along its first axis; the copy is the caller's. */
+  /** Copies rows of a tensor along its first axis; the caller owns the copy. */
   takeRows(tensor: Tensor, rows: readonly number[]): Tensor;
   dispose(): void;
 }

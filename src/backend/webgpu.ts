@@ -38,7 +38,7 @@ import { WebGpuImages } from "./webgpu_images.ts";
 import { WebGpuSegments } from "./webgpu_segments.ts";
 import { WebGpuSpeech } from "./webgpu_speech.ts";
 
-/** A step brings back 8 bytes a sequence, or 168 with log-probabilities. */
+/** Read-back buffer: a step reads 8 bytes per sequence, or 168 with log-probabilities. */
 const MAX_READ_BYTES = 2 ** 20;
 
 export class WebGpuBackend implements Backend {
@@ -92,7 +92,7 @@ export class WebGpuBackend implements Backend {
     return this.#inOrder(withInputs(session, given));
   }
 
-  /** The session, running after what was recorded. */
+  /** A session whose runs follow the recorded commands. */
   #inOrder(session: GraphSession): GraphSession {
     return {
       ...session,
@@ -131,7 +131,7 @@ export class WebGpuBackend implements Backend {
     return {
       tensor: (dataType, dims) => Tensor.fromGpuBuffer(buffer, { dataType, dims }),
       write: (data) => {
-        // What was recorded still reads what is there.
+        // Recorded commands still read the old content.
         this.#gpu.commands.submit();
         this.#gpu.device.queue.writeBuffer(buffer, 0, data);
       },
@@ -220,7 +220,7 @@ export class WebGpuBackend implements Backend {
   }
 }
 
-/** A session that is given the same tensors at every run. */
+/** A session with fixed additional inputs. */
 function withInputs(
   session: GraphSession,
   given: readonly (readonly [string, DeviceTensor])[],

@@ -23,7 +23,7 @@ interface Layer {
   readonly kCache: GPUBuffer;
   readonly vCache: GPUBuffer;
   readonly rotary: { readonly cos: GPUBuffer; readonly sin: GPUBuffer } | undefined;
-  /** Where queries go that are rotated or normalised. */
+  /** Destination of rotated or normalised queries. */
   readonly qOut: GPUBuffer | undefined;
   readonly gammas?: GPUBuffer | undefined;
   readonly sinks: GPUBuffer | undefined;
@@ -61,7 +61,7 @@ export class WebGpuAttention implements PagedAttention {
   }
 
   begin(step: PackedStep): void {
-    // What was recorded still reads the last step's plan.
+    // Recorded commands still read the last step's plan.
     this.#gpu.commands.submit();
     for (const buffer of this.#steps.values()) buffer.write(step);
   }
@@ -77,10 +77,10 @@ export class WebGpuAttention implements PagedAttention {
   }
 
   /**
-   * Lets a site take its operands as a compiled segment leaves them.
+   * Lets a site take its operands in a compiled segment's layout.
    *
    * @param gammas f32 `[2, headDim]`: the factors of its norms, where it has any.
-   * @throws {RangeError} when the kernels cannot run it so.
+   * @throws {RangeError} when the kernels do not support the layout.
    */
   openForm({ layer, q, k, v, norms }: SiteForm, gammas: Float32Array | undefined): AttentionForm {
     const own = this.#layers[layer]!;

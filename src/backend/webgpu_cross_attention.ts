@@ -45,7 +45,7 @@ export class WebGpuCrossAttention implements CrossAttention {
   readonly #gpu: GpuContext;
   readonly #options: CrossAttentionOptions;
   readonly #layers: readonly Layer[];
-  /** Places of each slot's input. */
+  /** Positions of each slot's input. */
   readonly #lengths: Int32Array;
   /** By shape: sites of one shape share the steps' plans. */
   readonly #steps = new Map<string, Steps>();

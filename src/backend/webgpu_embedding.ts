@@ -9,15 +9,15 @@ import { EmbeddingTable } from "../onnx/embedding_table.ts";
 import type { ModelFiles } from "../onnx/external_data.ts";
 import { type GraphSession, Tensor } from "../onnx/ort.ts";
 
-/** What follows the lookup in its graph. */
+/** The nodes after the lookup in its graph. */
 export interface EmbeddingGraph {
   readonly lookup: EmbeddingLookup;
-  /** From rows to the graph's outputs; absent where the rows are the output. */
+  /** From rows to the graph's outputs; absent if the rows are the output. */
   readonly rest?: GraphSession | undefined;
 }
 
 /**
- * A session that looks up. It takes token ids on the CPU.
+ * A session that looks up embeddings. It takes token ids on the CPU.
  *
  * @param graph.rest owned from here on.
  * @throws {StartupError} when a file ends before the table does.
@@ -39,7 +39,7 @@ export async function openEmbeddingSession(
     if (staging.length < numBytes) staging = new Uint8Array(numBytes);
     table.read(values, staging);
     const buffer = chooseBuffer(numBytes);
-    // What was recorded still reads what is there.
+    // Recorded commands still read the old content.
     gpu.commands.submit();
     gpu.device.queue.writeBuffer(buffer, 0, staging, 0, Math.min(numBytes, buffer.size));
     return buffer;

@@ -22,11 +22,11 @@ import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from ".
 const STAGING_BYTES = 2 ** 24;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** How to work. */
+/** Options. */
 export interface WebGpuImagesOptions {
   /**
-   * Whether images go to the device; else only tensors and masks do. By default not on a software adapter, where the
-   * shaders take twice to five times as long as the references.
+   * Whether images are processed on the device, rather than only tensors and masks. By default not on a software
+   * adapter, where the shaders take twice to five times as long as the references.
    */
   readonly takesImages?: boolean | undefined;
 }
@@ -46,7 +46,7 @@ class DeviceImage implements OpenImage {
   }
 }
 
-/** Images larger than a binding of the device are worked on by the CPU. */
+/** Images larger than a binding of the device are processed on the CPU. */
 export class WebGpuImages implements ImageKernels {
   readonly #gpu: GpuContext;
   readonly #readback: Readback;
@@ -130,7 +130,7 @@ export class WebGpuImages implements ImageKernels {
     this.#gpu.device.queue.writeBuffer(output.buffer, output.start * F32_BYTES, elements);
   }
 
-  /** Brings `into.length` bytes back, a staging buffer at a time. */
+  /** Reads back `into.length` bytes, a staging buffer at a time. */
   async #read(
     buffer: GPUBuffer,
     { offset, into }: { offset: number; into: Uint8Array },

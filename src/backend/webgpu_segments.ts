@@ -18,7 +18,7 @@ import type { WebGpuAttention } from "./webgpu_attention.ts";
 
 type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
 
-/** Records one dispatch for some rows; `outside` are tensors that this step brings. */
+/** Records one dispatch for some rows; `outside` are the step's input tensors. */
 type Recorder = (
   pass: GPUComputePassEncoder,
   numRows: number,
@@ -38,7 +38,7 @@ export class WebGpuSegments implements CompiledSegments {
   readonly #gpu: GpuContext;
   readonly #options: SegmentsOptions;
   readonly #segments: readonly (OpenSegment | undefined)[];
-  /** By position in a program and size: segments run one after the other, and share them. */
+  /** By position in a program and size: segments run in sequence, and share them. */
   readonly #scratch = new Map<string, GPUBuffer>();
 
   private constructor(
@@ -54,7 +54,7 @@ export class WebGpuSegments implements CompiledSegments {
   /**
    * Uploads what the dispatches read and prepares them.
    *
-   * @throws {RangeError} when an attention cannot take its operands so.
+   * @throws {RangeError} when an attention does not support its operands' layout.
    */
   static async open(gpu: GpuContext, options: SegmentsOptions): Promise<WebGpuSegments> {
     const { segments, weights, readFloats } = options;

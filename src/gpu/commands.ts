@@ -1,8 +1,8 @@
 /**
- * Commands for the device that wait to be submitted together.
+ * Batches commands for the device into one submit.
  *
- * Each submit costs the host as much as many dispatches: a step of a decoder is recorded here, layer after layer. Whoever
- * submits by other ways, or writes to a buffer that recorded commands read, submits these first.
+ * Each submit costs the host as much as many dispatches: a step of a decoder is recorded here, layer after layer.
+ * Submit these before any other submit, and before writing to a buffer that recorded commands read.
  *
  * @module
  */
@@ -22,13 +22,13 @@ export class Commands {
     return this.#numSubmits;
   }
 
-  /** A pass to append dispatches to: the same until something else is done. The caller does not end it. */
+  /** A pass to append dispatches to; the same until another command. The caller does not end it. */
   pass(): GPUComputePassEncoder {
     this.#encoder ??= this.#device.createCommandEncoder();
     return this.#pass ??= this.#encoder.beginComputePass();
   }
 
-  /** Gives away what was recorded, with its pass ended, for more to be appended; see {@linkcode submit}. */
+  /** Takes the recorded encoder, with its pass ended, for more to be appended; see {@linkcode submit}. */
   take(): GPUCommandEncoder {
     this.#pass?.end();
     const encoder = this.#encoder ?? this.#device.createCommandEncoder();
@@ -37,7 +37,7 @@ export class Commands {
     return encoder;
   }
 
-  /** Submits what was recorded, if anything was, and after it `encoder`. */
+  /** Submits the recorded commands, if any, and then `encoder`. */
   submit(encoder?: GPUCommandEncoder): void {
     const recorded = this.#encoder && this.take();
     const buffers = [recorded, encoder].flatMap((each) => each?.finish() ?? []);

@@ -1,5 +1,5 @@
 /**
- * Mends a shader of ONNX Runtime 1.30 that gives wrong results without a word.
+ * Fixes a shader of ONNX Runtime 1.30 that silently gives wrong results.
  *
  * For Conv with a kernel above 1 and input channels that divide by 3 but not by 4, ORT's Conv2dMM loads
  * three channels at once, yet computes the index of the first as `xCh / 4`, as if it still counted in vec4.
@@ -8,13 +8,13 @@
  * @module
  */
 
-/** The shader's source with the index mended, or as it was when it is no such shader. */
+/** The shader's source with the index fixed; any other shader unchanged. */
 export function mendConvVec3Source(code: string): string {
   const isVec3Conv = code.includes("fn mm_readA") && code.includes("-> vec3<x_element_t>");
   return isVec3Conv ? code.replaceAll("xCh / 4", "xCh") : code;
 }
 
-/** Mends every shader module the device creates from now on. Call it before the first ORT session. */
+/** Fixes every such shader module that the device creates from now on. Call it before the first ORT session. */
 export function mendConvVec3(device: GPUDevice): void {
   const createShaderModule = device.createShaderModule.bind(device);
   device.createShaderModule = (descriptor) =>

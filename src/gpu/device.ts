@@ -13,7 +13,7 @@ export interface CreationCounts {
   pipelines: number;
 }
 
-/** An open device and what is known of it. */
+/** An open device and its properties. */
 export interface GpuContext {
   readonly device: GPUDevice;
   readonly adapterInfo: GPUAdapterInfo;
@@ -26,7 +26,7 @@ export interface GpuContext {
   /** Resolves when the device is gone, by `destroy()` too. */
   readonly lost: Promise<GPUDeviceLostInfo>;
   readonly counts: CreationCounts;
-  /** What waits to be submitted. */
+  /** Commands that wait to be submitted. */
   readonly commands: Commands;
 }
 
@@ -54,12 +54,12 @@ const WANTED_FEATURES = ["shader-f16", "timestamp-query"] as const;
 /**
  * Finds the fastest adapter of this machine.
  *
- * @returns `undefined` where there is none, or only a software one and `allowFallback` is false.
+ * @returns `undefined` if there is none, or only a software one and `allowFallback` is false.
  */
 export async function findAdapter(
   options: { allowFallback: boolean },
 ): Promise<GPUAdapter | undefined> {
-  // Absent where Deno was built without WebGPU.
+  // Absent if Deno was built without WebGPU.
   const gpu = navigator.gpu as GPU | undefined;
   const adapter = await gpu?.requestAdapter({ powerPreference: "high-performance" }) ?? undefined;
   if (adapter?.info.isFallbackAdapter && !options.allowFallback) return undefined;

@@ -8,13 +8,13 @@ import type { GpuContext } from "./device.ts";
 /** An element type of tensors on the device. */
 export type Elem = "f32" | "f16";
 
-/** What a kernel does with the buffer of a binding. */
+/** How a kernel accesses a binding's buffer. */
 export type Access = "read" | "read_write";
 
 /** Bindings of group 0 by name; their order is their numbers. */
 export type Bindings = Readonly<Record<string, Access>>;
 
-/** A WGSL program and what specialises it. */
+/** A WGSL program and its specialisation. */
 export interface KernelSpec<B extends Bindings> {
   /** Name of the kernel and of its entry point. */
   readonly name: string;
@@ -78,7 +78,7 @@ export class Kernel<B extends Bindings> {
       },
     });
     gpu.counts.pipelines++;
-    // A lost device has no errors to tell; it is told of by itself.
+    // A lost device reports no errors; its loss is reported elsewhere.
     gpu.device.popErrorScope().catch(() => null).then((error) => {
       if (error === null) return;
       this.#failure = new Error(
@@ -98,7 +98,7 @@ export class Kernel<B extends Bindings> {
   }
 
   /**
-   * Appends a dispatch. The bind group of these very buffers is made once and found again afterwards.
+   * Appends a dispatch. The bind group of the same buffers is created once and cached.
    *
    * @throws {Error} when the kernel did not compile: its output would be whatever the buffer held.
    */

@@ -26,7 +26,7 @@ export function canTakeRangeEarly(denoVersion: string = Deno.version.deno): bool
   return EARLY_RANGE_DENO_VERSIONS.has(denoVersion);
 }
 
-/** A ring of staging buffers. Several reads may be under way at once; those above `slots` wait their turn. */
+/** A ring of staging buffers. Several reads may be in flight; those above `slots` wait. */
 export class Readback {
   readonly maxBytes: number;
   readonly #gpu: GpuContext;
@@ -53,8 +53,8 @@ export class Readback {
    * Allocates the staging buffers and maps each once.
    *
    * @param options.maxBytes the most one read may bring back.
-   * @param options.slots reads that can be under way at once.
-   * @param options.takesRangeEarly false forces the way of the WebGPU specification.
+   * @param options.slots reads that can be in flight at once.
+   * @param options.takesRangeEarly false follows the WebGPU specification.
    */
   static async create(
     gpu: GpuContext,
@@ -78,8 +78,8 @@ export class Readback {
   }
 
   /**
-   * Appends copies of `ranges` to `encoder`, finishes and submits it, and waits for the bytes.
-   * The work before the copies thus shares their submit. Blocks the thread while the GPU works.
+   * Appends copies of `ranges` to `encoder`, finishes and submits it, and waits for the bytes. Work recorded before the
+   * copies shares their submit. Blocks the thread while the GPU works.
    *
    * @returns the ranges' bytes, one after the other; the caller owns them.
    * @throws {RangeError} when the ranges together exceed `maxBytes`.
@@ -115,14 +115,14 @@ export class Readback {
     }
   }
 
-  /** Frees the staging buffers; reads under way fail. */
+  /** Frees the staging buffers; reads in flight fail. */
   dispose(): void {
     for (const staging of this.#staging) staging.destroy();
   }
 
   async #map(staging: GPUBuffer, size: number): Promise<Uint8Array<ArrayBuffer>> {
     const mapped = staging.mapAsync(GPUMapMode.READ, 0, size);
-    // Its rejection is not news: taking the range below has failed by then.
+    // Its rejection is ignored: taking the range below has failed by then.
     if (this.#takesRangeEarly) mapped.catch(() => {});
     else await mapped;
     const bytes = new Uint8Array(staging.getMappedRange(0, size)).slice();
@@ -130,7 +130,7 @@ export class Readback {
     return bytes;
   }
 
-  /** A failure of a device that is gone says so; the loss is announced a moment after its first symptom. */
+  /** Reports a failure as the device's loss if it was lost; the loss is announced shortly after its first symptom. */
   async #explain(error: unknown): Promise<unknown> {
     await new Promise((resolve) => setTimeout(resolve, 0));
     if (!this.#isLost) return error;

@@ -82,7 +82,7 @@ function Logo(): JSX.Element {
   );
 }
 
-/** While the model loads: what it is at and how far; when it failed: why. */
+/** The progress of loading, or the reason of a failure. */
 function Waiting({ message }: { message: string }): JSX.Element {
   const percent = message.match(/(\d+)%/)?.[1];
   const isLoading = /^(loading|Connecting)|not initialized yet/.test(message);
@@ -130,7 +130,7 @@ function Shell({ info }: PageProps): JSX.Element {
   const [isLive, setIsLive] = useState(false);
   const history = useMetricsHistory();
   const { title, Page } = PAGES[info.kind];
-  // The same element as before is not drawn again when figures arrive.
+  // The same element as before is not rendered again when metrics arrive.
   const page = useMemo(() => <Page info={info} />, [info]);
   const where = info.device === "webgpu" ? "GPU" : "CPU";
   return (

@@ -1,5 +1,5 @@
 /**
- * Chat, with images where the model sees.
+ * Chat, with images for vision models.
  *
  * @module
  */
@@ -44,7 +44,7 @@ export function ChatPage({ info }: PageProps): JSX.Element {
     saveConversation(conversation).catch((error: Error) => setFailure(error.message));
   };
 
-  /** Continues from these messages, which end with the reader's or a tool's. */
+  /** Continues from these messages, which end with a user's or a tool's. */
   const ask = async (messages: readonly Message[]) => {
     controller.current?.abort();
     const { signal } = controller.current = new AbortController();
@@ -140,7 +140,7 @@ function LastRequest({ model, messages, settings }: {
 
 const SETTINGS_KEY = "hearth.chat";
 
-/** What was set last in this browser. */
+/** The last settings in this browser. */
 function useSettings(): [ChatSettings, (settings: ChatSettings) => void] {
   const [settings, setSettings] = useState<ChatSettings>(() => {
     try {

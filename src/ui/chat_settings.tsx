@@ -79,7 +79,7 @@ function NumberField({ field, value, onChange }: {
   onChange: (value: number | undefined) => void;
 }): JSX.Element {
   const { name, min, max, isInteger, description } = field;
-  // Bounds that stand for "as large as a number can be" tell a reader nothing.
+  // Bounds that mean "any number" are not shown.
   const low = min !== undefined && min > -1e9 ? min : undefined;
   const high = max !== undefined && max < 1e9 ? max : undefined;
   const range = high !== undefined ? ` (${low ?? "…"} to ${high})` : "";

@@ -1,5 +1,5 @@
 /**
- * Where the reader writes.
+ * The message input.
  *
  * @module
  */

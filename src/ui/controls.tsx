@@ -6,13 +6,13 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
-/** What went wrong, told to screen readers at once. */
+/** An error message, announced by screen readers. */
 export function Failure({ message }: { message: string | undefined }): JSX.Element | null {
   if (message === undefined || message === "") return null;
   return <p class="failure" role="alert">{message}</p>;
 }
 
-/** A place to drop, paste or choose files of one kind. */
+/** An area to drop, paste or choose files of one kind. */
 export function FileDrop({ accept, label, onFiles, children }: {
   /** As of `<input type=file>`; its part before the slash decides what may be dropped and pasted. */
   accept: string;
@@ -79,7 +79,7 @@ export function usePastedFiles(accept: string, onFiles: (files: File[]) => void)
   }, [accept]);
 }
 
-/** Whether the window is as a media query wants it, also after it has changed. */
+/** Whether the window matches a media query, kept up to date. */
 export function useMedia(query: string): boolean {
   const [isMet, setIsMet] = useState(() => matchMedia(query).matches);
   useEffect(() => {
@@ -92,7 +92,7 @@ export function useMedia(query: string): boolean {
   return isMet;
 }
 
-/** An address of the blob for as long as the component shows it. */
+/** An object URL of the blob while the component is mounted. */
 export function useObjectUrl(blob: Blob | undefined): string | undefined {
   const [url, setUrl] = useState<string>();
   useEffect(() => {
@@ -114,7 +114,7 @@ export function readDataUrl(blob: Blob): Promise<string> {
   });
 }
 
-/** Has the browser save a file. */
+/** Makes the browser save a file. */
 export function saveFile(blob: Blob, name: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -123,7 +123,7 @@ export function saveFile(blob: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** A button that saves what `make` gives. */
+/** A button that saves the result of `make`. */
 export function SaveButton({ name, make, children }: {
   name: string;
   make: () => Blob | Promise<Blob>;
@@ -134,10 +134,10 @@ export function SaveButton({ name, make, children }: {
   );
 }
 
-/** A panel beside the page where there is room, and folded above or below it where there is not: one at a time. */
+/** A panel beside the page on wide windows, collapsed above or below it on narrow ones; one open at a time. */
 export function SidePanel({ title, opensFrom, children, ...rest }: {
   title: string;
-  /** Width of the window from which it is open unless it is closed. */
+  /** Window width from which it is open by default. */
   opensFrom: string;
   class?: string;
   children: ComponentChildren;
@@ -160,7 +160,7 @@ export function SidePanel({ title, opensFrom, children, ...rest }: {
   );
 }
 
-/** Milliseconds for people. */
+/** Human-readable milliseconds. */
 export function formatMs(ms: number): string {
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

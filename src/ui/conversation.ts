@@ -1,5 +1,5 @@
 /**
- * Conversations: what they hold, and how they become requests.
+ * Conversations, and their conversion to requests.
  *
  * @module
  */
@@ -12,14 +12,14 @@ export interface ToolCall {
   readonly arguments: string;
 }
 
-/** A token with its probability and the likeliest in its place. */
+/** A token with its probability and the likeliest alternatives. */
 export interface TokenChoice {
   readonly token: string;
   readonly logprob: number;
   readonly top_logprobs: readonly { readonly token: string; readonly logprob: number }[];
 }
 
-/** What an answer cost. */
+/** Tokens and time of an answer. */
 export interface AnswerFigures {
   readonly promptTokens: number;
   readonly completionTokens: number;
@@ -41,12 +41,12 @@ export interface Message {
   readonly toolCallId?: string;
   readonly figures?: AnswerFigures;
   readonly tokens?: readonly TokenChoice[];
-  /** How the answer ended, where that is worth telling. */
+  /** How the answer ended, unless normally. */
   readonly note?: string;
   readonly error?: string;
 }
 
-/** A conversation, as it is kept and exported. */
+/** A conversation, as stored and exported. */
 export interface Conversation {
   readonly id: string;
   readonly title: string;
@@ -54,10 +54,10 @@ export interface Conversation {
   readonly messages: readonly Message[];
 }
 
-/** What the reader has set for the requests to come. */
+/** The user's settings for requests. */
 export interface ChatSettings {
   readonly system: string;
-  /** Numbers by the name of their field; absent ones are the model's own. */
+  /** Numbers by the name of their field; absent ones are the model's defaults. */
   readonly sampling: Readonly<Record<string, number>>;
   /** A JSON schema that answers must follow; empty for none. */
   readonly schema: string;
@@ -85,7 +85,7 @@ export function newConversation(): Conversation {
   };
 }
 
-/** The beginning of what the reader first wrote. */
+/** The start of the user's first message. */
 export function titleOf(messages: readonly Message[]): string {
   const text = messages.find(({ role }) => role === "user")?.text.trim() || "Image";
   return text.length > 60 ? `${text.slice(0, 59)}…` : text;
@@ -94,7 +94,7 @@ export function titleOf(messages: readonly Message[]): string {
 /**
  * The request that asks for the next message.
  *
- * @throws {SyntaxError} when the schema or the tools are no JSON.
+ * @throws {SyntaxError} when the schema or the tools are not JSON.
  */
 export function chatRequest(
   model: string,

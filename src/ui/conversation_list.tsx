@@ -1,5 +1,5 @@
 /**
- * The conversations kept in this browser.
+ * The conversations stored in this browser.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * Keeps conversations in this browser (IndexedDB), and reads and writes them as JSON files.
+ * Stores conversations in this browser (IndexedDB), and imports and exports them as JSON files.
  *
  * @module
  */
@@ -36,12 +36,12 @@ export async function loadConversations(): Promise<Conversation[]> {
   return all.sort((a, b) => b.updatedMs - a.updatedMs);
 }
 
-/** Keeps one, in place of an older version of it. */
+/** Stores one, replacing an older version. */
 export async function saveConversation(conversation: Conversation): Promise<void> {
   await run("readwrite", (store) => store.put(conversation));
 }
 
-/** Forgets one. */
+/** Deletes one. */
 export async function deleteConversation(id: string): Promise<void> {
   await run("readwrite", (store) => store.delete(id));
 }

@@ -1,5 +1,5 @@
 /**
- * Texts compared: how alike each is to each, and a map of them.
+ * Compares texts: a similarity matrix and a map.
  *
  * @module
  */

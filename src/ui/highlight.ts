@@ -1,5 +1,5 @@
 /**
- * Colours code in the languages that answers most often hold.
+ * Highlights code in common languages.
  *
  * @module
  */
@@ -41,10 +41,10 @@ const LANGUAGES = {
 };
 for (const [name, language] of Object.entries(LANGUAGES)) hljs.registerLanguage(name, language);
 
-/** Longer code is shown without colours. */
+/** Longer code is not highlighted. */
 const MOST_CHARACTERS = 50_000;
 
-/** HTML with a class per kind of word; `undefined` for languages that are not known. */
+/** HTML with a class per token type; `undefined` for unknown languages. */
 export function highlight(code: string, language: string): string | undefined {
   if (code.length > MOST_CHARACTERS || hljs.getLanguage(language) === undefined) return undefined;
   return hljs.highlight(code, { language, ignoreIllegals: true }).value;

@@ -1,17 +1,17 @@
 /**
- * Where labels of points go so that none lies on another.
+ * Places labels of points so that none overlap.
  *
  * @module
  */
 
-/** A point of a drawing, and what is written beside it. */
+/** A point of a drawing and its label. */
 export interface LabelledPoint {
   readonly x: number;
   readonly y: number;
   readonly text: string;
 }
 
-/** How a label lies from its point, as an SVG `text` takes it. */
+/** Offset of a label from its point, as SVG `text` attributes. */
 interface Label {
   readonly x: number;
   readonly y: number;
@@ -22,7 +22,7 @@ interface Label {
 const LETTER_WIDTH = 4.1;
 const LINE_HEIGHT = 9;
 const RADIUS = 5;
-/** What the drawing shows from its middle to the sides. */
+/** Half of the drawing's size. */
 const REACH = 132;
 
 /** Right, left, above, below. */
@@ -35,7 +35,7 @@ const PLACES: readonly Label[] = [
 
 type Box = readonly [left: number, top: number, right: number, bottom: number];
 
-/** The points with the first place for their labels that is free, without one where none is. */
+/** The points with the first free position for their labels; without one if none is free. */
 export function placeLabels<P extends LabelledPoint>(
   points: readonly P[],
 ): (P & { readonly label: Label | undefined })[] {

@@ -1,5 +1,5 @@
 /**
- * What the server is doing: plots of the last minutes.
+ * Live metrics: plots of the last minutes.
  *
  * @module
  */
@@ -13,7 +13,7 @@ import { type Moment, type Plot, PLOTS } from "./metrics.ts";
 import { type History, KEPT_SECONDS } from "./metrics_history.ts";
 import type { PageProps } from "./server.ts";
 
-/** Rates and quantiles are those of this long. */
+/** Window of rates and quantiles. */
 const WINDOW_SECONDS = 10;
 const PLOT_HEIGHT = 160;
 
@@ -99,7 +99,7 @@ function format(value: number | null | undefined): string {
   return value >= 100 ? Math.round(value).toLocaleString("en") : String(Number(value.toFixed(1)));
 }
 
-/** The last moment at least a window before this one, or the first of all. */
+/** The last sample at least a window before this one, or the first. */
 function windowStart(moments: readonly Moment[], at: number): Moment {
   const before = moments[at]!.seconds - WINDOW_SECONDS;
   let start = at;

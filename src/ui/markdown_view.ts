@@ -1,6 +1,6 @@
 /**
- * Shows Markdown that is still being written. What a model writes is hostile: HTML in it is shown as text, what is
- * rendered passes DOMPurify, and images become links that nobody follows by themselves.
+ * Shows Markdown that is still being written. A model's output is untrusted: HTML in it is shown as text, rendered HTML
+ * passes DOMPurify, and images become links.
  *
  * Blocks that are complete are rendered once; only the last one is rendered anew when text arrives, so that the cost of
  * an update does not grow with the answer.
@@ -13,7 +13,7 @@ import { highlight } from "./highlight.ts";
 
 /** A single block longer than this is shown as plain text: parsing it at every token would stall the page. */
 const MOST_BLOCK_CHARACTERS = 20_000;
-/** Much text at once is parsed in pieces of this size. */
+/** Long text is parsed in pieces of this size. */
 const PIECE_CHARACTERS = 50_000;
 
 const PURIFY = {
@@ -42,10 +42,10 @@ function escapeHtml(text: string): string {
   return text.replaceAll(/[&<>"]/g, (character) => `&${names[character]};`);
 }
 
-/** Renders into an element that is its own. */
+/** Renders into its own element. */
 export class MarkdownView {
   readonly #root: HTMLElement;
-  /** Text whose blocks are rendered for good. */
+  /** Text whose blocks are final. */
   #done = "";
   /** Nodes of the last block. */
   #last: ChildNode[] = [];
@@ -96,7 +96,7 @@ export class MarkdownView {
   }
 }
 
-/** Text up to the end of a block, short enough to parse; `undefined` where its first block is too long. */
+/** Text up to the end of a block, short enough to parse; `undefined` if its first block is too long. */
 function firstPiece(text: string): string | undefined {
   if (text.length <= MOST_BLOCK_CHARACTERS) return text;
   const isCode = /^\s*```/.test(text);

@@ -1,5 +1,5 @@
 /**
- * Background removal: before and after, and what may be laid behind.
+ * Background removal: before and after, with an optional background.
  *
  * @module
  */

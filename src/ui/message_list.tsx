@@ -1,5 +1,5 @@
 /**
- * The messages of a conversation. Finished ones are not drawn again while another streams.
+ * The messages of a conversation. Finished ones are not rendered again while another streams.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import type { AnswerFigures, Message, ToolCall } from "./conversation.ts";
 import { MarkdownView } from "./markdown_view.ts";
 import { TokenList } from "./token_list.tsx";
 
-/** What can be done with messages. */
+/** Actions on messages. */
 interface MessageActions {
   readonly onRegenerate: (index: number) => void;
   readonly onEdit: (index: number, text: string) => void;
@@ -25,7 +25,7 @@ export function MessageList({ messages, isStreaming, greeting, ...actions }: Mes
 }): JSX.Element {
   const list = useRef<HTMLOListElement>(null);
   const isAtEnd = useRef(true);
-  // Handlers are made anew with every message; what is memoised calls the latest.
+  // Handlers change with every message; memoised components call the latest.
   const latest = useRef(actions);
   latest.current = actions;
   const stable = useRef<MessageActions>({
@@ -160,7 +160,7 @@ function Markdown({ text, isComplete }: { text: string; isComplete: boolean }): 
       view.current ??= new MarkdownView(root.current!);
       const startedMs = performance.now();
       view.current.update(text, isComplete);
-      // A long block that is drawn anew may take no more than a quarter of the time.
+      // Rendering a long block again may take at most a quarter of the time.
       const endedMs = performance.now();
       restUntilMs.current = endedMs + 3 * (endedMs - startedMs);
     };
@@ -172,13 +172,13 @@ function Markdown({ text, isComplete }: { text: string; isComplete: boolean }): 
   return <div class="markdown" ref={root} />;
 }
 
-/** An answer that took less shows no rate. */
+/** Shorter answers show no rate. */
 const LEAST_SECONDS = 0.02;
 
 function Figures({ figures }: { figures: AnswerFigures }): JSX.Element {
   const { completionTokens, promptTokens, cachedTokens, firstTokenMs, totalMs } = figures;
   const seconds = (totalMs - firstTokenMs) / 1000;
-  // What came in one piece says nothing of the pace.
+  // An answer in one piece has no meaningful rate.
   const rate = completionTokens > 1 && seconds > LEAST_SECONDS
     ? ` · ${((completionTokens - 1) / seconds).toFixed(1)} tokens/s`
     : "";
@@ -213,7 +213,7 @@ function Editor({ text, onDone, onCancel }: {
   );
 }
 
-/** The calls, and fields for their results where the reader is to stand in for the tools. */
+/** The calls, with input fields for their results. */
 function ToolCalls({ calls, onResults }: {
   calls: readonly ToolCall[];
   onResults: ((results: readonly Message[]) => void) | undefined;

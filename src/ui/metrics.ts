@@ -1,5 +1,5 @@
 /**
- * The figures of `/metrics`, and what is plotted of them.
+ * Parses `/metrics`, and defines the plots.
  *
  * @module
  */
@@ -34,15 +34,15 @@ export function parseMetrics(text: string): Scrape {
 /** One line of a plot. */
 export interface Line {
   readonly label: string;
-  /** The value now; `null` where it cannot be told. */
+  /** The current value; `null` if unknown. */
   readonly read: (now: Moment, window: Moment) => number | null;
 }
 
-/** What is plotted together. */
+/** A plot. */
 export interface Plot {
   readonly title: string;
   readonly unit: string;
-  /** The plot is shown where the server has this metric. */
+  /** The plot is shown if the server has this metric. */
   readonly metric: string;
   readonly lines: readonly Line[];
 }
@@ -60,7 +60,7 @@ function total(scrape: Scrape, name: string): number | null {
   return samples ? samples.reduce((sum, { value }) => sum + value, 0) : null;
 }
 
-/** Growth per second between the window's beginning and now. */
+/** Growth per second over the window. */
 function rate(name: string): Line["read"] {
   return (now, then) => {
     const seconds = now.seconds - then.seconds;

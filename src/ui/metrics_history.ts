@@ -1,5 +1,5 @@
 /**
- * Keeps the figures of the last minutes for as long as the page is looked at.
+ * Keeps the metrics of the last minutes while the page is visible.
  *
  * @module
  */
@@ -8,10 +8,10 @@ import { type Moment, parseMetrics } from "./metrics.ts";
 import { call } from "./server.ts";
 
 const INTERVAL_MS = 1000;
-/** How far back plots reach. */
+/** Time range of the plots. */
 export const KEPT_SECONDS = 300;
 
-/** The figures so far, and why there are no newer ones. */
+/** The metrics so far, and the last error. */
 export interface History {
   readonly moments: readonly Moment[];
   readonly failure: string | undefined;

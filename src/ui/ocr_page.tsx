@@ -1,5 +1,5 @@
 /**
- * Text in images: the image beside what was read, with boxes where the model tells places.
+ * OCR: the image beside its text, with boxes if the model gives locations.
  *
  * @module
  */

@@ -6,7 +6,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** Hands over the recording when it is ended. */
+/** Called with the finished recording. */
 export function RecordButton({ onRecorded, onFailure }: {
   onRecorded: (file: File) => void;
   onFailure: (message: string) => void;

@@ -15,7 +15,7 @@ export type ShownRequest =
     | { readonly form: readonly (readonly [string, string])[]; readonly file: string }
   );
 
-/** Longer strings are shortened where they are shown, not where they are copied. */
+/** Longer strings are shortened for display, not for copying. */
 const MOST_SHOWN = 300;
 
 const WRITERS = { curl: writeCurl, Python: writePython, JavaScript: writeJavaScript };
@@ -73,7 +73,7 @@ function shorten(request: ShownRequest): ShownRequest {
   return { ...request, json: JSON.parse(text) };
 }
 
-/** What the shell takes as it is between apostrophes. */
+/** Quotes text for the shell, in apostrophes. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
@@ -105,7 +105,7 @@ function writePython(request: ShownRequest): string {
     : "";
   const body = "json" in request
     ? `    json=json.loads(r"""${
-      // No raw string can hold three quotes, and JSON may write them otherwise.
+      // A raw string cannot contain three quotes, so they are escaped as JSON.
       JSON.stringify(request.json, null, 2).replaceAll('"""', '""\\u0022')}"""),`
     : `    files={${JSON.stringify(splitFile(request.file)[0])}: open(${
       JSON.stringify(splitFile(request.file)[1])

@@ -24,7 +24,7 @@ interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
 }
 
-/** Set by the page itself, or of no use in it. */
+/** Fields set by the page itself, or useless in it. */
 const OWN = new Set(["n", "top_logprobs", "max_completion_tokens"]);
 
 /** Reads them from `/openapi.json`. */

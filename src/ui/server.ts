@@ -4,7 +4,7 @@
  * @module
  */
 
-/** What `GET /info` answers. */
+/** The answer of `GET /info`. */
 export interface ServerInfo {
   readonly id: string;
   readonly kind: "text" | "vision" | "ocr" | "asr" | "tts" | "matting" | "embedding" | "rerank";
@@ -17,12 +17,12 @@ export interface ServerInfo {
   readonly version: string;
 }
 
-/** What every kind's page gets. */
+/** The properties of every kind's page. */
 export interface PageProps {
   readonly info: ServerInfo;
 }
 
-/** A request the server refused, or that never reached it (`status` 0). */
+/** A request that the server refused, or could not be sent (`status` 0). */
 export class ServerError extends Error {
   readonly status: number;
 
@@ -49,7 +49,7 @@ export function addressOf(path: string): string {
   return new URL(path.replace(/^\//, ""), document.baseURI).href;
 }
 
-/** @throws {ServerError} for any answer but 2xx. An abort is thrown as it is. */
+/** @throws {ServerError} for any answer but 2xx. An abort is rethrown. */
 export async function call(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
   if (apiKey !== undefined) headers.set("authorization", `Bearer ${apiKey}`);
@@ -74,7 +74,7 @@ export function post(path: string, body: unknown, signal?: AbortSignal): Promise
   });
 }
 
-/** Errors come nested, flat or as health does. */
+/** Errors are nested, flat, or in the form of health. */
 async function reasonOf(response: Response): Promise<string> {
   const body: unknown = await response.json().catch(() => undefined);
   return errorText(body) ?? `The server answered ${response.status}.`;

@@ -1,5 +1,5 @@
 /**
- * Vectors compared, and laid out on a plane.
+ * Similarity of vectors, and their projection to a plane.
  *
  * @module
  */
@@ -41,7 +41,7 @@ function largestComponent(matrix: readonly (readonly number[])[]): {
   vector: number[];
   size: number;
 } {
-  // Any start will do that is not one of the other components.
+  // Any start vector works that is not one of the other components.
   let vector = matrix.map((_, at) => Math.sin(at + 1));
   let size = 0;
   for (let round = 0; round < 100; round++) {

@@ -148,7 +148,7 @@ async function speakStreamed(body: unknown, signal: AbortSignal): Promise<Result
   }
 }
 
-/** With the voice of a recording; the answer comes in one piece. */
+/** With a cloned voice; the answer comes in one piece. */
 async function speakAs(model: string, { text, speed, reference, signal }: {
   text: string;
   speed: number;
@@ -173,7 +173,7 @@ async function speakAs(model: string, { text, speed, reference, signal }: {
   return { file, peaks: await readPeaks(file) ?? [] };
 }
 
-/** Without `fetch`, which the page's policy keeps to the server. */
+/** Without `fetch`, which the page's policy restricts to the server. */
 function dataUrlToBlob(url: string): Blob {
   const comma = url.indexOf(",");
   const bytes = Uint8Array.from(atob(url.slice(comma + 1)), (each) => each.charCodeAt(0));

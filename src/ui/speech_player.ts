@@ -1,19 +1,19 @@
 /**
- * Plays raw speech while it still arrives: 16-bit samples, one channel, 24 kHz.
+ * Plays raw speech while it arrives: 16-bit samples, one channel, 24 kHz.
  *
  * @module
  */
 
 /** Of `response_format: pcm`. */
 export const SAMPLE_RATE = 24_000;
-/** Sound begins with this much in hand, so that it does not break off at once. */
+/** Seconds buffered before playback starts, so that it does not stall at once. */
 const LEAD_SECONDS = 0.15;
 
 export class SpeechPlayer {
   readonly #context = new AudioContext({ sampleRate: SAMPLE_RATE });
   readonly #parts: Float32Array<ArrayBuffer>[] = [];
   #playsUntil = 0;
-  /** Half a sample, when a piece ended within one. */
+  /** The first byte of a sample split between pieces. */
   #odd: number | undefined;
 
   /** Takes the next bytes and plays them after those before. */
@@ -48,7 +48,7 @@ export class SpeechPlayer {
     if (restSeconds > 0) await new Promise((resolve) => setTimeout(resolve, restSeconds * 1000));
   }
 
-  /** Ends the sound at once. */
+  /** Stops playback at once. */
   async close(): Promise<void> {
     if (this.#context.state !== "closed") await this.#context.close();
   }

@@ -1,6 +1,5 @@
 /**
- * An answer as its tokens: the less likely, the stronger their colour; the one under the pointer or with the focus
- * shows what else might have stood there.
+ * An answer's tokens: the less likely, the stronger their colour; the hovered or focused one shows its alternatives.
  *
  * @module
  */
@@ -49,7 +48,7 @@ export function TokenList({ tokens }: { tokens: readonly TokenChoice[] }): JSX.E
   );
 }
 
-/** 0 for what was certain, 4 for what was hardly likely. */
+/** 0 for certain tokens, 4 for very unlikely ones. */
 function doubtOf(logprob: number): number {
   const probability = Math.exp(logprob);
   return [0.9, 0.6, 0.3, 0.1].filter((bound) => probability < bound).length;

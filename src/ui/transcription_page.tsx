@@ -91,7 +91,7 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
   );
 }
 
-/** Asks for times of words, or without where the model has none. */
+/** Requests word times, or none if the model has none. */
 async function request(sound: File, language: string, signal: AbortSignal): Promise<Response> {
   const form = (withWords: boolean) => {
     const body = new FormData();

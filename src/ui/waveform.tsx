@@ -1,5 +1,5 @@
 /**
- * The shape of a sound, with the part that has been played in the accent colour. A click moves the playback.
+ * The waveform of a sound, with the played part in the accent colour. A click seeks.
  *
  * @module
  */
@@ -11,7 +11,7 @@ const NUM_BARS = 200;
 const WIDTH = 1000;
 const HEIGHT = 80;
 
-/** The loudest sample of each of {@linkcode NUM_BARS} stretches. */
+/** The peak of each of {@linkcode NUM_BARS} intervals. */
 export function peaksOf(samples: Float32Array): number[] {
   const perBar = Math.max(1, samples.length / NUM_BARS);
   return Array.from({ length: NUM_BARS }, (_, bar) => {
@@ -24,7 +24,7 @@ export function peaksOf(samples: Float32Array): number[] {
   });
 }
 
-/** Decodes a file and takes the first channel's peaks; `undefined` where the browser cannot read it. */
+/** Decodes a file and computes the first channel's peaks; `undefined` if the browser cannot decode it. */
 export async function readPeaks(file: Blob): Promise<number[] | undefined> {
   const context = new AudioContext();
   try {
@@ -37,7 +37,7 @@ export async function readPeaks(file: Blob): Promise<number[] | undefined> {
   }
 }
 
-/** `fraction` is what has been played, 0 to 1. */
+/** `fraction` is the played part, 0 to 1. */
 export function Waveform({ peaks, fraction, onSeek }: {
   peaks: readonly number[];
   fraction: number;
@@ -46,7 +46,7 @@ export function Waveform({ peaks, fraction, onSeek }: {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const context = canvas.current!.getContext("2d")!;
-    // A canvas shows none of its children, so that the probe may be one.
+    // A canvas does not show its children, so the probe can be one.
     const colours = ["--accent", "--line-strong"].map((name) => colourOf(canvas.current!, name));
     context.clearRect(0, 0, WIDTH, HEIGHT);
     const most = Math.max(0.01, ...peaks);

@@ -1,5 +1,5 @@
 /**
- * One request at a time on a page: its progress, its result, its failure, and the way to stop it.
+ * One request at a time on a page: its progress, result and error, and how to stop it.
  *
  * @module
  */
@@ -8,14 +8,14 @@ import { useEffect, useRef, useState } from "preact/hooks";
 export interface Work {
   readonly isBusy: boolean;
   readonly failure: string | undefined;
-  /** How long the last one took. */
+  /** Duration of the last one. */
   readonly tookMs: number | undefined;
-  /** Stops what is under way and starts `act`. */
+  /** Stops the running request and starts `act`. */
   readonly start: (act: (signal: AbortSignal) => Promise<void>) => Promise<void>;
   readonly stop: () => void;
 }
 
-/** The work of the component that calls this; it ends with it. */
+/** The work of the calling component; it ends when the component unmounts. */
 export function useWork(): Work {
   const [state, setState] = useState<Pick<Work, "isBusy" | "failure" | "tookMs">>({
     isBusy: false,

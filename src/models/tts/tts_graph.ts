@@ -69,7 +69,7 @@ export class TtsGraph {
   /**
    * Runs the graph; the caller disposes what comes out.
    *
-   * @param feeds by input name; those that the graph does not have are left out.
+   * @param feeds by input name; those that the graph does not have are ignored.
    * @param options.place where its noise begins, for graphs that have some.
    * @param options.only the one output that is wanted; all if absent.
    */
