@@ -34,11 +34,14 @@ export async function post(
   }
 }
 
-/** To the endpoint that the model serves. The body is made once. */
+/** To the endpoint that the model serves. The body is made once for each. */
 function toModel(make: (small: SmallRequest) => string): Hostile {
-  let bytes: Uint8Array<ArrayBuffer> | undefined;
-  return async ({ url, small }) =>
-    await post(url + small.path, bytes ??= encoder.encode(make(small)));
+  const bodies = new Map<string, Uint8Array<ArrayBuffer>>();
+  return async ({ url, small }) => {
+    const body = bodies.get(small.model) ?? encoder.encode(make(small));
+    bodies.set(small.model, body);
+    return await post(url + small.path, body);
+  };
 }
 
 /** A connection of our own, ended after `use`. */

@@ -125,12 +125,19 @@ serverTest("readMedia() fetches over HTTP, by address and by name", () =>
     },
   ));
 
+const HOSTS_OF_THIS_MACHINE = [
+  ...["127.0.0.1", "localhost", "LOCALHOST", "user@127.0.0.1", "0.0.0.0", "0", "127.1"],
+  ...["2130706433", "0x7f000001", "0x7f.1", "0177.0.0.1", "①②⑦.⓪.⓪.①", "127。0。0。1"],
+  ...["[::1]", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "[::127.0.0.1]"],
+  ...["[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]"],
+];
+
 serverTest(
   "readMedia() fetches from private addresses only where it may",
   () =>
     withServer((_, response) => response.end("secret"), async (base) => {
       const { port } = new URL(base);
-      for (const host of ["127.0.0.1", "localhost", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"]) {
+      for (const host of HOSTS_OF_THIS_MACHINE) {
         await assertRefused(`http://${host}:${port}/`, /--allow-private-media/, REMOTE);
       }
       assert.equal(await readText(base, { ...REMOTE, allowPrivate: true }), "secret");
@@ -142,6 +149,12 @@ serverTest("readMedia() never fetches from link-local and metadata addresses", a
   for (
     const host of [
       "169.254.169.254",
+      "2852039166",
+      "0xa9fea9fe",
+      "0251.0376.0251.0376",
+      "[::ffff:169.254.169.254]",
+      "[64:ff9b::a9fe:a9fe]",
+      "168.63.129.16",
       "100.100.100.200",
       "[fe80::1]",
       "[fd00:ec2::254]",
