@@ -143,14 +143,35 @@ Deno.test("nginx: a rolling restart under load loses no request", { ignore }, as
     const next = replica(port);
     replicas = replicas.with(index, next);
     await next.ready();
-    // nginx asks it again after its fail_timeout.
-    await pause(2_500);
+    await pause(300);
   }
   isOver = true;
   await clients;
   for (const each of replicas) await each[Symbol.asyncDispose]();
   assert.deepEqual([...new Set(ends)], ["200"]);
   assert.ok(ends.length > 20);
+});
+
+Deno.test("nginx: replicas that are full say so, and nobody else does", { ignore }, async () => {
+  const ports = [freePort(), freePort()];
+  await using first = replica(ports[0]!, ["--max-queue", "0"]);
+  await using second = replica(ports[1]!, ["--max-queue", "0"]);
+  await Promise.all([first.ready(), second.ready()]);
+  await using nginx = await Nginx.start(ports);
+  const statuses = await Promise.all(
+    Array.from({ length: 150 }, async (_, n) => {
+      const response = await ask(nginx.url, {
+        ...ENDLESS,
+        max_tokens: 50,
+        prompt_cache_key: `${n}`,
+      });
+      await response.body?.cancel();
+      return response.status;
+    }),
+  );
+  assert.deepEqual([...new Set(statuses)].sort(), [200, 429]);
+  const response = await ask(nginx.url);
+  assert.equal(response.status, 200, await response.text());
 });
 
 /** Which of the replicas has answered one more since it was last asked. */
