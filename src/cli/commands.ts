@@ -5,6 +5,7 @@
  * @module
  */
 import { resolveModel } from "../hub/resolve.ts";
+import { spawnAhead } from "../session/spawn_worker.ts";
 import { type Command, defineCommand } from "./command.ts";
 import { PULL_FLAGS, REPORT_FLAGS, RM_FLAGS, RUN_FLAGS, SERVE_FLAGS } from "./flags.ts";
 
@@ -14,7 +15,10 @@ export const COMMANDS: readonly [Command, ...Command[]] = [
     summary: "Serve a model over HTTP (the default command).",
     operands: [],
     flags: SERVE_FLAGS,
-    run: async ({ flags }) => await (await import("./serve.ts")).serve(flags),
+    run: async ({ flags }) => {
+      const spawnWorker = spawnAhead();
+      return await (await import("./serve.ts")).serve(flags, spawnWorker);
+    },
   }),
   defineCommand({
     name: "run",

@@ -38,10 +38,11 @@ type ServeFlags = FlagValues<typeof SERVE_FLAGS>;
 /**
  * Serves until SIGINT, SIGTERM or an accepted `POST /shutdown`; a signal while it is stopping ends the process at once.
  *
+ * @param spawnWorker starts the thread that owns the device.
  * @returns the exit code, after the server has stopped.
  * @throws {StartupError} when there is no such model or the address is not available.
  */
-export async function serve(flags: ServeFlags): Promise<number> {
+export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Promise<number> {
   const logSettings: LogSettings = { level: flags.logLevel, format: flags.logFormat };
   configureLog(logSettings);
   const model = await nameModel(flags.model ?? DEFAULT_MODEL);
@@ -67,6 +68,7 @@ export async function serve(flags: ServeFlags): Promise<number> {
       return { model: found, ...wishes, cpuRuntime, engine, ...companions, log: logSettings };
     },
     maxQueue,
+    ...(spawnWorker && { spawnWorker }),
     exitsAfterStop: true,
   });
 
@@ -74,7 +76,9 @@ export async function serve(flags: ServeFlags): Promise<number> {
   const bodyLimits = { ...BODY_LIMITS, budget: new BodyBudget(flags.bodyMemoryMb * 2 ** 20) };
   const spans = OtlpExporter.fromEnvironment((name) => Deno.env.get(name));
   const deps = { settings, session, bodyLimits, requestShutdown: stopRequest.resolve, spans };
-  const server = listen(deps);
+  // On a thread of its own, while this one opens the port.
+  session.start();
+  const server = await listen(deps);
   const { port } = server.address;
   const pidFile = PidFile.write({
     pid: Deno.pid,
@@ -91,7 +95,6 @@ export async function serve(flags: ServeFlags): Promise<number> {
   warnOfOpenDoor(settings);
   quietenVulkan();
   reportStates(session, report, new ProgressLine(`Loading ${model.id}`));
-  session.start();
 
   await stopRequest.promise;
   await server.stop();
@@ -124,10 +127,11 @@ async function readSettings(flags: ServeFlags): Promise<ServerSettings> {
   };
 }
 
-function listen(deps: AppDeps): RunningServer {
+async function listen(deps: AppDeps): Promise<RunningServer> {
   try {
     return startServer(deps);
   } catch (error) {
+    await deps.session.stop();
     throw new StartupError(explainListenError(error, deps.settings), { cause: error });
   }
 }

@@ -63,9 +63,10 @@ export function openApiRoute(routes: readonly Route[]): Route {
       },
       errors: [],
     },
-    handle: (call) => call.json(document),
+    handle: (call) => call.json(document ??= describeApi([...routes, route])),
   };
-  const document = describeApi([...routes, route]);
+  // It takes some 40 ms, for which nobody who starts a server is to wait.
+  let document: Json | undefined;
   return route;
 }
 

@@ -12,6 +12,7 @@ import type { LoadOptions } from "../worker/protocol.ts";
 import { WorkerClient } from "./client.ts";
 import { RestartPolicy } from "./restart_policy.ts";
 import type { SessionState } from "./session_state.ts";
+import { spawnModelWorker } from "./spawn_worker.ts";
 
 const METRICS_TIMEOUT_MS = 1_000;
 const STOP_TIMEOUT_MS = 500;
@@ -44,10 +45,6 @@ export interface SupervisorListener {
   onState(state: Exclude<SessionState, { phase: "stopping" }>): void;
   /** The worker's requests will not be finished; the resulting state was reported before. */
   onLost(reason: string): void;
-}
-
-function spawnModelWorker(): Worker {
-  return new Worker(new URL("../worker/worker.ts", import.meta.url), { type: "module" });
 }
 
 export class WorkerSupervisor {
