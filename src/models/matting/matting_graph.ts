@@ -72,6 +72,12 @@ export function inspectMatting(
       }.`,
     );
   }
+  const [batch] = shape;
+  if (typeof batch === "number" && batch > 1) {
+    throw new StartupError(
+      `The model cannot be used for background removal: its graph takes ${batch} images at a time, not one.`,
+    );
+  }
   const layout = shape[1] !== 3 && shape[3] === 3 ? "nhwc" : "nchw";
   const [height, width] = layout === "nhwc" ? [shape[1], shape[2]] : [shape[2], shape[3]];
   const output = findMask(graph, family, outputName);

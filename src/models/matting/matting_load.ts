@@ -83,12 +83,15 @@ class Opener {
     this.#parts = parts;
   }
 
-  /** Runs an image once, which compiles its kernels and determines what the graph's nodes do not show. */
+  /**
+   * Runs an image once, which has the device compile its kernels, and tells what the graph's nodes do not; not where
+   * there is nothing to compile or to be told.
+   */
   async open(processor: ImageProcessor): Promise<MattingNetwork> {
-    const { graph: { values }, family: { stretches } } = this.#parts;
+    const { graph: { values }, family: { stretches }, backend } = this.#parts;
     if (values !== "unknown") {
       const network = await this.#openAs(processor, { isLogits: values === "logits", stretches });
-      await this.#probe(network);
+      if (backend.runtime !== "native") await this.#probe(network);
       return network;
     }
     const asTheyAre = await this.#openAs(processor, { isLogits: false, stretches: false });

@@ -22,13 +22,16 @@ export type LoadSynthesizer = (
 
 /** @throws {StartupError} when the folder lacks a part. */
 export async function openTts(context: OpenContext, load: LoadSynthesizer): Promise<TtsModel> {
-  const { folder, graphs, engine, onProgress } = context;
+  const { folder, graphs, engine, backend, onProgress } = context;
   const synthesizer = await load(folder, context);
   const model = new TtsModel(synthesizer, {
     dtype: graphs.main.dtype,
     maxSequences: engine.maxSequences,
   });
-  onProgress({ what: "warming up" });
-  await model.warmUp();
+  // Native code has nothing to compile.
+  if (backend.runtime !== "native") {
+    onProgress({ what: "warming up" });
+    await model.warmUp();
+  }
   return model;
 }
