@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { distance } from "fastest-levenshtein";
 import { encodePng } from "../../src/media/png.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
-import { Drawing } from "../fixtures/drawing.ts";
+import { Drawing, widthOf } from "../fixtures/drawing.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { openModel } from "../fixtures/model.ts";
 
@@ -31,4 +31,53 @@ Deno.test("LineOcrModel reads a line whatever margins it has above and below", a
     }
     assert.ok(wrong <= MOST_WRONG * letters, `${height} pixels high: ${read.join(" | ")}`);
   }
+});
+
+Deno.test("LineOcrModel tells where lines are, in Florence's form, when it is asked for regions", async () => {
+  await using model = await openModel(findModelFolder("hearth-demo-ocr")!);
+  const lines = [
+    { text: "Invoice 20417", x: 30, baseline: 50 },
+    { text: "Save changes", x: 30, baseline: 110 },
+    // In a row with the line before.
+    { text: "Cancel", x: 330, baseline: 110 },
+  ];
+  const drawing = new Drawing({ width: 480, height: 160 });
+  for (const { text, x, baseline } of lines) drawing.text(text, { x, baseline, size: SIZE });
+  const png = encodePng(drawing.pixels);
+  const ask = (text: string, options = {}) =>
+    chat(model, [imageMessage(png.slice(), text)], options);
+  const plain = await ask("");
+  assert.equal(plain.texts[0], "Invoice 20417\nSave changes Cancel");
+  const { labels, quad_boxes: boxes } = JSON.parse((await ask("<OCR_WITH_REGION>")).texts[0]!);
+  assert.deepEqual(labels, lines.map(({ text }) => text));
+  assert.equal(boxes.length, lines.length);
+  lines.forEach(({ text, x, baseline }, index) => {
+    const corners: number[] = boxes[index];
+    const [left, top, right, , , bottom] = corners as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      number,
+    ];
+    const near = (seen: number, wanted: number) =>
+      assert.ok(Math.abs(seen - wanted) <= SIZE / 2, `${text}: ${corners}`);
+    near(left, x);
+    near(right, x + widthOf(text, { size: SIZE }));
+    near(bottom, baseline);
+    near(top, baseline - 0.75 * SIZE);
+  });
+  // One that is cut short has no more boxes than lines.
+  const cut = JSON.parse((await ask("<OCR_WITH_REGION>", { maxTokens: 16 })).texts[0]!);
+  assert.deepEqual(cut.labels, ["Invoice 20417", "Sa"]);
+  assert.equal(cut.quad_boxes.length, 2);
+  const blank = imageMessage(
+    encodePng(new Drawing({ width: 64, height: 64 }).pixels),
+    "<OCR_WITH_REGION>",
+  );
+  assert.deepEqual(JSON.parse((await chat(model, [blank])).texts[0]!), {
+    labels: [],
+    quad_boxes: [],
+  });
 });

@@ -9,13 +9,20 @@ import { HearthError } from "../../errors.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import { LineOcrMetrics } from "./line_ocr_metrics.ts";
+import type { LineBox } from "./line_detector.ts";
 import type { LineReader } from "./line_reader.ts";
+import type { Pixels } from "../../media/pixels.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";
 import { type Model, requireTask } from "../model.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import { RowWriter } from "./row_writer.ts";
+import type { Point } from "./smallest_rectangle.ts";
 import type { ChatEvent, ChatTask, ImagePart, Task } from "../task.ts";
+import { holdBack } from "./whole_answer.ts";
+
+/** The task of Florence-2 that asks for regions. */
+const REGION_TASK = "<OCR_WITH_REGION>";
 
 /** The parts of such a model; it owns all of them. */
 export interface LineOcrModelParts {
@@ -31,6 +38,8 @@ interface Work {
   readonly image: ImagePart;
   /** The requested script. */
   readonly script: string | undefined;
+  /** The answer gives the box of each line. */
+  readonly hasRegions: boolean;
   readonly emit: (event: ChatEvent) => void;
   readonly signal: AbortSignal;
 }
@@ -66,14 +75,16 @@ export class LineOcrModel implements Model {
         param: "n",
       });
     }
+    const hasRegions = text.startsWith(REGION_TASK);
+    const wanted = (hasRegions ? text.slice(REGION_TASK.length) : text).trim().toLowerCase();
     // Any other text is an instruction, which this model ignores.
-    const script = this.#reader.scripts.find((name) => name === text.toLowerCase());
+    const script = this.#reader.scripts.find((name) => name === wanted);
     return this.#requests.start({
       requestId: task.requestId,
       what: "request",
       emit,
       work: numPixelsOf(image.bytes),
-      answer: (signal) => this.#answer({ task, image, script, emit, signal }),
+      answer: (signal) => this.#answer({ task, image, script, hasRegions, emit, signal }),
     });
   }
 
@@ -84,21 +95,51 @@ export class LineOcrModel implements Model {
     await this.#reader.dispose();
   }
 
-  async #answer({ task, image, script, emit, signal }: Work): Promise<void> {
+  async #answer({ task, image, script, hasRegions, emit, signal }: Work): Promise<void> {
     const startMs = performance.now();
     const pixels = await this.#imagePreprocessor.decode(image, signal);
     signal.throwIfAborted();
     emit({ type: "admitted" });
     const numTop = task.options.topLogprobs ?? 0;
     const rows = this.#reader.read(pixels, { script, numTop, signal });
-    const writer = new RowWriter(task, emit);
-    let numLines = 0;
+    const boxes: LineBox[] = [];
+    const writer = new RowWriter(
+      task,
+      hasRegions ? holdBack(emit, (answer) => formatRegions(answer, { boxes, pixels })) : emit,
+    );
     for await (const row of rows) {
       signal.throwIfAborted();
-      numLines += row.lines.length;
-      if (!writer.write(row)) break;
+      boxes.push(...row.lines.map(({ box }) => box));
+      // With regions each line is a label.
+      const written = hasRegions ? row.lines.map((line) => ({ ...row, lines: [line] })) : [row];
+      if (!written.every((each) => writer.write(each))) break;
     }
     writer.end();
-    this.#metrics.observe({ numLines, durationMs: performance.now() - startMs });
+    this.#metrics.observe({ numLines: boxes.length, durationMs: performance.now() - startMs });
   }
+}
+
+/**
+ * Lines of text and their boxes as Florence-2 gives them.
+ *
+ * @param answer a line of text each; it may have ended before the last.
+ */
+function formatRegions(
+  answer: string,
+  { boxes, pixels: { width, height } }: {
+    readonly boxes: readonly LineBox[];
+    readonly pixels: Pixels;
+  },
+): string {
+  const labels = answer === "" ? [] : answer.split("\n");
+  const within = ([x, y]: Point) => [clamp(x, width), clamp(y, height)];
+  const corners = boxes.slice(0, labels.length)
+    .map(({ topLeft, topRight, bottomRight, bottomLeft }) =>
+      [topLeft, topRight, bottomRight, bottomLeft].flatMap(within)
+    );
+  return JSON.stringify({ labels, quad_boxes: corners });
+}
+
+function clamp(value: number, most: number): number {
+  return Math.round(10 * Math.min(most, Math.max(0, value))) / 10;
 }

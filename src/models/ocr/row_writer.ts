@@ -56,7 +56,7 @@ export class RowWriter implements TokenDecoder {
     this.#isFirst = false;
     lines.forEach((line, position) => {
       if (position > 0) this.#push(certain(SEPARATORS.space));
-      for (const character of line) this.#push(toToken(character));
+      for (const character of line.characters) this.#push(toToken(character));
     });
     this.#flush();
     return !this.#hasEnded;
