@@ -5,7 +5,7 @@
  */
 import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { PageProps } from "./server.ts";
+import { addressOf, hasApiKey, type PageProps, type ServerInfo } from "./server.ts";
 import { streamAnswer } from "./answer_stream.ts";
 
 import { ChatSettingsPanel } from "./chat_settings.tsx";
@@ -97,7 +97,12 @@ export function ChatPage({ info }: PageProps): JSX.Element {
         <MessageList
           messages={shown}
           isStreaming={answer !== undefined}
-          greeting={info.kind === "vision" ? "Ask about an image" : "Ask something"}
+          greeting={
+            <Greeting
+              kind={info.kind}
+              onAsk={answer === undefined ? (text) => send(text, []) : undefined}
+            />
+          }
           onRegenerate={(index) => ask(messages.slice(0, index))}
           onEdit={(index, text) =>
             ask([...messages.slice(0, index), { ...messages[index]!, text }])}
@@ -114,6 +119,48 @@ export function ChatPage({ info }: PageProps): JSX.Element {
       </main>
       <ChatSettingsPanel settings={settings} onChange={setSettings} />
     </div>
+  );
+}
+
+const QUESTIONS = [
+  "What is the capital of France?",
+  "Tell me a short story",
+  "What is 17 plus 25?",
+] as const;
+
+/** What stands where there is no message yet. */
+function Greeting({ kind, onAsk }: {
+  kind: ServerInfo["kind"];
+  onAsk: ((question: string) => void) | undefined;
+}): JSX.Element {
+  const address = addressOf("v1");
+  return (
+    <>
+      <h1>{kind === "vision" ? "Ask about an image" : "Ask something"}</h1>
+      {kind === "vision" ? <p>Drop, paste or add an image, then ask.</p> : (
+        <div class="row">
+          {QUESTIONS.map((question) => (
+            <button
+              key={question}
+              type="button"
+              disabled={onAsk === undefined}
+              onClick={() => onAsk?.(question)}
+            >
+              {question}
+            </button>
+          ))}
+        </div>
+      )}
+      <p>
+        OpenAI clients reach this model at <code>{address}</code>
+        {!hasApiKey() && (
+          <>
+            {" · "}
+            <a href="docs" target="_blank" rel="noopener">API</a>
+          </>
+        )}
+      </p>
+    </>
   );
 }
 

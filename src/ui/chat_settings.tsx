@@ -7,16 +7,23 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { Failure, SidePanel } from "./controls.tsx";
 import { type ChatSettings, DEFAULT_SETTINGS } from "./conversation.ts";
-import { loadSamplingFields, type SamplingField } from "./sampling_fields.ts";
+import {
+  loadRequestSettings,
+  type RequestSettings,
+  type SamplingField,
+} from "./sampling_fields.ts";
 
 export function ChatSettingsPanel({ settings, onChange }: {
   settings: ChatSettings;
   onChange: (settings: ChatSettings) => void;
 }): JSX.Element {
-  const [fields, setFields] = useState<readonly SamplingField[]>([]);
+  const [{ sampling, efforts }, setFields] = useState<RequestSettings>({
+    sampling: [],
+    efforts: [],
+  });
   const [failure, setFailure] = useState<string>();
   useEffect(() => {
-    loadSamplingFields().then(setFields).catch((error: Error) => setFailure(error.message));
+    loadRequestSettings().then(setFields).catch((error: Error) => setFailure(error.message));
   }, []);
   const setField = (name: string, value: number | undefined) => {
     const { [name]: _, ...others } = settings.sampling;
@@ -34,6 +41,18 @@ export function ChatSettingsPanel({ settings, onChange }: {
           value={settings.system}
           onInput={(event) => onChange({ ...settings, system: event.currentTarget.value })}
         />
+      </label>
+      <label>
+        Thinking
+        <select
+          value={settings.effort}
+          onChange={({ currentTarget: { value: effort } }) => onChange({ ...settings, effort })}
+        >
+          <option value="">default</option>
+          {efforts.map((effort) => (
+            <option key={effort} value={effort}>{effort === "none" ? "off" : effort}</option>
+          ))}
+        </select>
       </label>
       <JsonBox
         label="JSON schema of the answer"
@@ -58,7 +77,7 @@ export function ChatSettingsPanel({ settings, onChange }: {
       </label>
       <fieldset>
         <legend>Sampling</legend>
-        {fields.map((field) => (
+        {sampling.map((field) => (
           <NumberField
             key={field.name}
             field={field}

@@ -12,11 +12,18 @@ export function Failure({ message }: { message: string | undefined }): JSX.Eleme
   return <p class="failure" role="alert">{message}</p>;
 }
 
+/** The image formats that the server decodes. */
+export const IMAGE_FORMATS = "PNG, JPEG, WebP, AVIF, GIF, TIFF or BMP";
+/** The same for recordings. */
+export const SOUND_FORMATS = "WAV, MP3, M4A, Ogg, FLAC or WebM";
+
 /** An area to drop, paste or choose files of one kind. */
-export function FileDrop({ accept, label, onFiles, children }: {
+export function FileDrop({ accept, label, formats, onFiles, children }: {
   /** As of `<input type=file>`; its part before the slash decides what may be dropped and pasted. */
   accept: string;
   label: string;
+  /** Names of what may be chosen. */
+  formats: string;
   onFiles: (files: File[]) => void;
   children?: ComponentChildren;
 }): JSX.Element {
@@ -47,6 +54,7 @@ export function FileDrop({ accept, label, onFiles, children }: {
         <button type="button" onClick={() => input.current?.click()}>Choose a file</button>
         {children}
       </div>
+      <p class="hint">{formats}, up to 100 MiB</p>
       <input
         ref={input}
         type="file"

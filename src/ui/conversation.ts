@@ -64,6 +64,8 @@ export interface ChatSettings {
   /** OpenAI's `tools`, as JSON; empty for none. */
   readonly tools: string;
   readonly showsProbabilities: boolean;
+  /** `reasoning_effort`; empty for the model's own. */
+  readonly effort: string;
 }
 
 /** Nothing set. */
@@ -73,6 +75,7 @@ export const DEFAULT_SETTINGS: ChatSettings = {
   schema: "",
   tools: "",
   showsProbabilities: false,
+  effort: "",
 };
 
 /** An empty conversation. */
@@ -101,7 +104,7 @@ export function chatRequest(
   messages: readonly Message[],
   settings: ChatSettings,
 ): Record<string, unknown> {
-  const { system, sampling, schema, tools, showsProbabilities } = settings;
+  const { system, sampling, schema, tools, showsProbabilities, effort } = settings;
   return {
     model,
     messages: [
@@ -111,6 +114,7 @@ export function chatRequest(
       ),
     ],
     ...sampling,
+    ...(effort !== "" && { reasoning_effort: effort }),
     ...(schema.trim() !== "" && {
       response_format: {
         type: "json_schema",
@@ -132,11 +136,15 @@ function parseJson(what: string, text: string): unknown {
   }
 }
 
-function wireMessage({ role, text, images = [], toolCalls, toolCallId }: Message): unknown {
+function wireMessage(message: Message): unknown {
+  const { role, text, images = [], reasoning, toolCalls, toolCallId } = message;
   if (role === "tool") return { role, tool_call_id: toolCallId, content: text };
+  // Between a call and its result the model goes on from its thought; templates drop older ones themselves.
+  const thought = reasoning === undefined ? {} : { reasoning_content: reasoning };
   if (toolCalls !== undefined) {
     return {
       role,
+      ...thought,
       content: text === "" ? null : text,
       tool_calls: toolCalls.map((call) => ({
         id: call.id,
@@ -145,7 +153,7 @@ function wireMessage({ role, text, images = [], toolCalls, toolCallId }: Message
       })),
     };
   }
-  if (images.length === 0) return { role, content: text };
+  if (images.length === 0) return { role, ...thought, content: text };
   return {
     role,
     content: [

@@ -14,11 +14,12 @@ import { cosines, project } from "./similarity.ts";
 import { useWork } from "./work.ts";
 
 const EXAMPLE = [
-  "A green apple",
-  "A ripe pear",
-  "The engine of a car",
-  "A lorry on the road",
-  "Bread from the oven",
+  "How do I reset my password?",
+  "I forgot my password",
+  "The train leaves at nine",
+  "When does the train depart?",
+  "Bread is baked in the oven",
+  "How is bread made?",
 ].join("\n");
 const MOST_LINES = 100;
 

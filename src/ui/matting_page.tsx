@@ -6,7 +6,14 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { Failure, FileDrop, formatMs, SaveButton, useObjectUrl } from "./controls.tsx";
+import {
+  Failure,
+  FileDrop,
+  formatMs,
+  IMAGE_FORMATS,
+  SaveButton,
+  useObjectUrl,
+} from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps } from "./server.ts";
 import { useWork } from "./work.ts";
@@ -51,6 +58,7 @@ export function MattingPage(_: PageProps): JSX.Element {
       <FileDrop
         accept="image/*"
         label="Drop or paste an image"
+        formats={IMAGE_FORMATS}
         onFiles={([image]) => cutOut(image!, options)}
       />
       <div class="row">
@@ -72,8 +80,16 @@ export function MattingPage(_: PageProps): JSX.Element {
           isOn={options.maskOnly}
           onChange={(maskOnly) => choose({ maskOnly })}
         />
-        <Check label="Crop" isOn={options.crop} onChange={(crop) => choose({ crop })} />
-        <Check label="Refine" isOn={options.refine} onChange={(refine) => choose({ refine })} />
+        <Check
+          label="Crop to what is left"
+          isOn={options.crop}
+          onChange={(crop) => choose({ crop })}
+        />
+        <Check
+          label="Refine edges"
+          isOn={options.refine}
+          onChange={(refine) => choose({ refine })}
+        />
       </div>
       <Failure message={work.failure} />
       {work.isBusy && <p class="soft dots" aria-live="polite">Working</p>}

@@ -21,7 +21,7 @@ interface MessageActions {
 export function MessageList({ messages, isStreaming, greeting, ...actions }: MessageActions & {
   messages: readonly Message[];
   isStreaming: boolean;
-  greeting: string;
+  greeting: JSX.Element;
 }): JSX.Element {
   const list = useRef<HTMLOListElement>(null);
   const isAtEnd = useRef(true);
@@ -124,26 +124,28 @@ const MessageItem = memo(function MessageItem({ message, index, isLast, isStream
         <footer>
           {note && <span>{note}</span>}
           {figures && <Figures figures={figures} />}
-          <button
-            type="button"
-            class="quiet act"
-            onClick={() => navigator.clipboard.writeText(text)}
-          >
-            Copy
-          </button>
-          <button type="button" class="quiet act" onClick={() => actions.onRegenerate(index)}>
-            Regenerate
-          </button>
-          {tokens && (
+          <span class="acts">
             <button
               type="button"
               class="quiet act"
-              aria-pressed={showsTokens}
-              onClick={() => setShowsTokens(!showsTokens)}
+              onClick={() => navigator.clipboard.writeText(text)}
             >
-              Probabilities
+              Copy
             </button>
-          )}
+            <button type="button" class="quiet act" onClick={() => actions.onRegenerate(index)}>
+              Regenerate
+            </button>
+            {tokens && (
+              <button
+                type="button"
+                class="quiet act"
+                aria-pressed={showsTokens}
+                onClick={() => setShowsTokens(!showsTokens)}
+              >
+                Probabilities
+              </button>
+            )}
+          </span>
         </footer>
       )}
     </li>

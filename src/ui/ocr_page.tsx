@@ -1,15 +1,25 @@
 /**
- * OCR: the image beside its text, with boxes if the model gives locations.
+ * OCR: the image beside its text, with boxes if they are wanted.
  *
  * @module
  */
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 
-import { Failure, FileDrop, formatMs, readDataUrl, SaveButton } from "./controls.tsx";
+import {
+  Failure,
+  FileDrop,
+  formatMs,
+  IMAGE_FORMATS,
+  readDataUrl,
+  SaveButton,
+} from "./controls.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post, readEvents } from "./server.ts";
 import { useWork } from "./work.ts";
+
+/** Asks Florence-2, and a detector and recogniser, for the box of each line. */
+const REGION_TASK = "<OCR_WITH_REGION>";
 
 interface Chunk {
   readonly choices: readonly { readonly delta: { readonly content?: string } }[];
@@ -18,60 +28,76 @@ interface Chunk {
 export function OcrPage({ info }: PageProps): JSX.Element {
   const [image, setImage] = useState<string>();
   const [instruction, setInstruction] = useState("");
+  const [asksBoxes, setAsksBoxes] = useState(false);
   const [text, setText] = useState("");
   const work = useWork();
-  const requestFor = (url: string) => ({
+  const requestFor = (url: string, withBoxes: boolean) => ({
     model: info.id,
     messages: [{
       role: "user",
       content: [
         { type: "image_url", image_url: { url } },
-        ...(instruction.trim() === "" ? [] : [{ type: "text", text: instruction }]),
+        ...textParts(withBoxes ? REGION_TASK + instruction : instruction),
       ],
     }],
     stream: true,
   });
-  const read = (url: string) =>
+  const read = (url: string, withBoxes = asksBoxes) =>
     work.start(async (signal) => {
       setImage(url);
       setText("");
       let answer = "";
-      const response = await post("v1/chat/completions", requestFor(url), signal);
+      const response = await post("v1/chat/completions", requestFor(url, withBoxes), signal);
       for await (const event of readEvents(response)) {
         answer += (event as Chunk).choices[0]?.delta.content ?? "";
         setText(answer);
       }
     });
   const boxes = boxesOf(text);
+  const shown = boxes ? boxes.map(({ label }) => label).join("\n") : text;
   return (
     <main class="wide">
       <h1>Read the text of an image</h1>
       <FileDrop
         accept="image/*"
         label="Drop or paste an image"
+        formats={IMAGE_FORMATS}
         onFiles={async ([file]) => read(await readDataUrl(file!))}
       />
       <label class="short">
-        Instruction, where the model takes one
+        Instruction
+        <small>
+          A script such as en, a task such as {"<CAPTION>"}, a question: as the model has it
+        </small>
         <input
           value={instruction}
-          placeholder="<OCR>, en, a question …"
           onInput={(event) => setInstruction(event.currentTarget.value)}
         />
+      </label>
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={asksBoxes}
+          onChange={({ currentTarget: { checked } }) => {
+            setAsksBoxes(checked);
+            if (image) read(image, checked);
+          }}
+        />
+        Boxes around the lines
       </label>
       <Failure message={work.failure} />
       {image && (
         <div class="two">
-          <BoxedImage url={image} boxes={boxes} />
+          <BoxedImage url={image} boxes={boxes ?? []} />
           <section>
             <pre class="result" aria-live="polite" aria-busy={work.isBusy}>
-              {text || (work.isBusy ? "Reading …" : "Nothing was read.")}
+              {shown || (work.isBusy ? "Reading …" : "Nothing was read.")}
             </pre>
             <div class="row">
               {work.isBusy
                 ? <button type="button" onClick={work.stop}>Stop</button>
                 : <button type="button" onClick={() => read(image)}>Read again</button>}
-              <SaveButton name="text.txt" make={() => new Blob([text], { type: "text/plain" })}>
+              <SaveButton name="text.txt" make={() => new Blob([shown], { type: "text/plain" })}>
                 Download
               </SaveButton>
               {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
@@ -82,11 +108,15 @@ export function OcrPage({ info }: PageProps): JSX.Element {
       <RequestCode
         request={{
           path: "v1/chat/completions",
-          json: requestFor(image ?? "data:image/png;base64,…"),
+          json: requestFor(image ?? "data:image/png;base64,…", asksBoxes),
         }}
       />
     </main>
   );
+}
+
+function textParts(text: string): { type: "text"; text: string }[] {
+  return text.trim() === "" ? [] : [{ type: "text", text: text.trim() }];
 }
 
 interface Box {
@@ -95,9 +125,9 @@ interface Box {
   readonly points: string;
 }
 
-/** Of an answer in Florence's form: JSON with labels and boxes of four corners or two. */
-function boxesOf(text: string): Box[] {
-  if (!text.startsWith("{")) return [];
+/** Those of an answer in Florence's form: JSON with labels and boxes of four corners or two. */
+function boxesOf(text: string): Box[] | undefined {
+  if (!text.startsWith("{")) return undefined;
   try {
     const { labels = [], quad_boxes, bboxes } = JSON.parse(text) as {
       labels?: string[];
@@ -105,13 +135,13 @@ function boxesOf(text: string): Box[] {
       bboxes?: number[][];
     };
     const corners = quad_boxes ??
-      (bboxes ?? []).map(([x0 = 0, y0 = 0, x1 = 0, y1 = 0]) => [x0, y0, x1, y0, x1, y1, x0, y1]);
-    return corners.map((box, index) => ({
+      bboxes?.map(([x0 = 0, y0 = 0, x1 = 0, y1 = 0]) => [x0, y0, x1, y0, x1, y1, x0, y1]);
+    return corners?.map((box, index) => ({
       label: labels[index] ?? "",
       points: box.map(Number).join(" "),
     }));
   } catch {
-    return [];
+    return undefined;
   }
 }
 

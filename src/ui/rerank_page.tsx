@@ -11,7 +11,15 @@ import { RequestCode } from "./request_code.tsx";
 import { type PageProps, post } from "./server.ts";
 import { useWork } from "./work.ts";
 
-const EXAMPLE = ["A green apple", "A blue car", "Bread from the oven", "Ripe pears"].join("\n");
+const EXAMPLE = {
+  query: "What is the capital of France?",
+  documents: [
+    "Berlin is the capital of Germany.",
+    "France is a country in Europe.",
+    "Paris is the capital of France.",
+    "The oven bakes bread.",
+  ].join("\n"),
+};
 
 interface Ranked {
   readonly index: number;
@@ -20,8 +28,8 @@ interface Ranked {
 }
 
 export function RerankPage({ info }: PageProps): JSX.Element {
-  const [query, setQuery] = useState("fruit");
-  const [text, setText] = useState(EXAMPLE);
+  const [query, setQuery] = useState(EXAMPLE.query);
+  const [text, setText] = useState(EXAMPLE.documents);
   const [results, setResults] = useState<readonly Ranked[]>([]);
   const work = useWork();
   const documents = text.split("\n").map((line) => line.trim()).filter((line) => line !== "");
@@ -56,7 +64,7 @@ export function RerankPage({ info }: PageProps): JSX.Element {
         {work.tookMs !== undefined && <span class="soft">{formatMs(work.tookMs)}</span>}
       </div>
       <Failure message={work.failure} />
-      <ol class="bars" aria-live="polite">
+      <ol class="bars" aria-live="polite" hidden={results.length === 0}>
         {results.map(({ index, relevance_score: score, document }) => (
           <li key={index}>
             <span>{document}</span>

@@ -1,5 +1,5 @@
 /**
- * The sampling fields of a chat request, as the server's own API description has them.
+ * The settings of a chat request, as the server's own API description has them.
  *
  * @module
  */
@@ -15,7 +15,15 @@ export interface SamplingField {
   readonly description: string;
 }
 
+/** What a chat request may set. */
+export interface RequestSettings {
+  readonly sampling: readonly SamplingField[];
+  /** Values of `reasoning_effort`. */
+  readonly efforts: readonly string[];
+}
+
 interface Schema {
+  readonly enum?: readonly string[];
   readonly type?: string | readonly string[];
   readonly anyOf?: readonly Schema[];
   readonly minimum?: number;
@@ -28,12 +36,14 @@ interface Schema {
 const OWN = new Set(["n", "top_logprobs", "max_completion_tokens"]);
 
 /** Reads them from `/openapi.json`. */
-export async function loadSamplingFields(): Promise<SamplingField[]> {
+export async function loadRequestSettings(): Promise<RequestSettings> {
   const description = await (await call("openapi.json")).json() as {
     components: { schemas: Record<string, Schema> };
   };
   const properties = description.components.schemas["ChatRequest"]?.properties ?? {};
-  return Object.entries(properties).flatMap(([name, schema]) => {
+  const effort = properties["reasoning_effort"];
+  const efforts = [effort ?? {}, ...effort?.anyOf ?? []].find((each) => each.enum)?.enum ?? [];
+  const sampling = Object.entries(properties).flatMap(([name, schema]) => {
     const number = [schema, ...schema.anyOf ?? []].find(isNumber);
     if (number === undefined || OWN.has(name)) return [];
     return [{
@@ -44,6 +54,7 @@ export async function loadSamplingFields(): Promise<SamplingField[]> {
       description: schema.description ?? "",
     }];
   });
+  return { sampling, efforts };
 }
 
 function typesOf({ type }: Schema): readonly string[] {

@@ -6,7 +6,15 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { Failure, FileDrop, formatMs, readDataUrl, SaveButton, useObjectUrl } from "./controls.tsx";
+import {
+  Failure,
+  FileDrop,
+  formatMs,
+  readDataUrl,
+  SaveButton,
+  SOUND_FORMATS,
+  useObjectUrl,
+} from "./controls.tsx";
 import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, post } from "./server.ts";
@@ -19,6 +27,8 @@ interface Voice {
   readonly name?: string;
 }
 
+const EXAMPLE = "Hello there. How are you today?";
+
 interface Result {
   readonly file: Blob;
   readonly peaks: readonly number[];
@@ -26,7 +36,7 @@ interface Result {
 }
 
 export function SpeechPage({ info }: PageProps): JSX.Element {
-  const [text, setText] = useState("");
+  const [text, setText] = useState(EXAMPLE);
   const [voices, setVoices] = useState<readonly Voice[]>([]);
   const [voice, setVoice] = useState("");
   const [speed, setSpeed] = useState(1);
@@ -95,6 +105,7 @@ export function SpeechPage({ info }: PageProps): JSX.Element {
           label={reference
             ? `Speaks with the voice of ${reference.name}`
             : "Drop a recording to speak with its voice"}
+          formats={SOUND_FORMATS}
           onFiles={([file]) => setReference(file)}
         >
           <RecordButton onRecorded={setReference} onFailure={setFailure} />

@@ -6,7 +6,14 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-import { Failure, FileDrop, formatMs, SaveButton, useObjectUrl } from "./controls.tsx";
+import {
+  Failure,
+  FileDrop,
+  formatMs,
+  SaveButton,
+  SOUND_FORMATS,
+  useObjectUrl,
+} from "./controls.tsx";
 import { RecordButton } from "./recorder.tsx";
 import { RequestCode } from "./request_code.tsx";
 import { call, type PageProps, readEvents, ServerError } from "./server.ts";
@@ -55,12 +62,14 @@ export function TranscriptionPage(_: PageProps): JSX.Element {
       <FileDrop
         accept="audio/*,video/webm,video/mp4"
         label="Drop a recording"
+        formats={SOUND_FORMATS}
         onFiles={([sound]) => transcribe(sound!)}
       >
         <RecordButton onRecorded={transcribe} onFailure={setMicrophoneFailure} />
       </FileDrop>
       <label class="short">
-        Language code, told from the sound if empty
+        Language
+        <small>A code such as en; detected if empty</small>
         <input
           value={language}
           maxLength={3}

@@ -2,7 +2,7 @@
 /// <reference lib="dom" />
 /** What a reader does with a conversation, beside writing. */
 import assert from "node:assert/strict";
-import type { HTTPRequest, KeyInput } from "puppeteer-core";
+import type { KeyInput } from "puppeteer-core";
 import { DESKTOP, openBrowser, PHONE, Tab } from "../fixtures/browser.ts";
 import { download, PAGE_TEST, pageTest, setField, withFile } from "../fixtures/page_visit.ts";
 import { TestServer } from "../fixtures/server.ts";
@@ -249,27 +249,35 @@ pageTest("page: plots move while the model answers", CHAT, async ({ tab }) => {
   );
 });
 
-pageTest("page: thought is folded apart from the answer", CHAT, async ({ tab }) => {
-  const { page } = tab;
-  await page.waitForSelector(".composer");
-  await page.setRequestInterception(true);
-  const deltas = [{ reasoning_content: "Let me see." }, { content: "It is so." }];
-  const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta, finish_reason: null }] }));
-  const body = chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join("");
-  page.on("request", (request: HTTPRequest) => {
-    if (!request.url().endsWith("/chat/completions")) return request.continue();
-    return request.respond({
-      contentType: "text/event-stream",
-      body: `${body}data: [DONE]\n\n`,
+pageTest(
+  "page: thought is folded apart from the answer, and goes back with it",
+  CHAT,
+  async ({ tab }) => {
+    const { page } = tab;
+    await setField(tab, "temperature", "0");
+    await page.locator("::-p-aria([name='Thinking'])").fill("high");
+    await ask(tab, "What is 17 plus 25?");
+    const thought = await page.$eval(".thought", (element) => {
+      const { open, textContent } = element as HTMLDetailsElement;
+      return { open, text: textContent ?? "" };
     });
-  });
-  await ask(tab, "Why?");
-  const thought = await page.$eval(".thought", (element) => {
-    const { open, textContent } = element as HTMLDetailsElement;
-    return { open, text: textContent };
-  });
-  assert.deepEqual(thought, { open: false, text: "ThoughtLet me see." });
-  assert.equal((await textOf(tab, ".assistant .markdown")).trim(), "It is so.");
+    assert.equal(thought.open, false);
+    assert.match(thought.text, /^ThoughtAdd the digits/);
+    assert.match(await textOf(tab, ".assistant .markdown"), /^17 \+ 25 = 42\./);
+    const sent = page.waitForRequest((request) => request.url().endsWith("/chat/completions"));
+    await tab.fill("Message", "And plus 1?");
+    await tab.click("Send");
+    const { messages, reasoning_effort } = JSON.parse((await sent).postData()!);
+    assert.equal(reasoning_effort, "high");
+    assert.match(messages[1].reasoning_content, /^Add the digits/);
+    await page.waitForFunction(() => document.querySelectorAll(".assistant footer").length === 2);
+  },
+);
+
+pageTest("page: an empty conversation proposes what to ask", CHAT, async ({ tab }) => {
+  assert.match(await tab.text(".greeting", /127/), /http:\/\/127\.0\.0\.1:\d+\/v1/);
+  await tab.click("What is the capital of France?");
+  await tab.text(".assistant .markdown", /Paris/);
 });
 
 Deno.test({
