@@ -20,6 +20,7 @@ Deno.test("chatRequest() carries system prompt, images, sampling, schema and too
     schema: '{"type":"object"}',
     tools: '[{"type":"function"}]',
     showsProbabilities: true,
+    effort: "none",
   });
   assert.deepEqual(request["messages"], [
     { role: "system", content: "Be short." },
@@ -38,6 +39,7 @@ Deno.test("chatRequest() carries system prompt, images, sampling, schema and too
   });
   assert.deepEqual(request["tools"], [{ type: "function" }]);
   assert.equal(request["top_logprobs"], 5);
+  assert.equal(request["reasoning_effort"], "none");
 });
 
 Deno.test("chatRequest() hands tool calls and their results back", () => {
