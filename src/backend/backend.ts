@@ -5,6 +5,7 @@
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { SiteForm } from "../onnx/compile/program.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
@@ -144,8 +145,28 @@ export interface PagedAttention {
     tensors: ReadonlyMap<string, Tensor>,
     output: Tensor | undefined,
   ): Tensor | Promise<Tensor>;
+  /** Whether site `layer` takes its operands by {@linkcode openForm}; none does if absent. */
+  takesForm?(layer: number): boolean;
+  /**
+   * Lets a site take its operands in a compiled segment's layout.
+   *
+   * @param gammas f32 `[2, headDim]`: the factors of its norms, where it has any.
+   * @throws {RangeError} when the kernels do not support the layout.
+   */
+  openForm?(form: SiteForm, gammas: Float32Array | undefined): AttentionForm;
   dispose(): void;
 }
+
+/** Buffers that an attention reads, and the one that it writes. */
+export interface OperandBuffers {
+  readonly q: GPUBuffer;
+  readonly k: GPUBuffer;
+  readonly v: GPUBuffer;
+  readonly out: GPUBuffer;
+}
+
+/** Records the attention of one site on operands in one form. */
+export type AttentionForm = (buffers: OperandBuffers) => void;
 
 /** The parameters of a sampler. */
 export interface SamplerOptions {

@@ -14,7 +14,7 @@ export interface SegmentsOptions {
   readonly segments: readonly CompiledSegment[];
   /** The caller's. */
   readonly weights: DeviceWeights;
-  /** The backend's own; attentions that segments were compiled for read operands in the segments' layout. */
+  /** Attentions that segments were compiled for read operands in the segments' layout. */
   readonly attention: PagedAttention;
   /** Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows. */
   readonly buffers: ReadonlyMap<string, GPUBuffer>;

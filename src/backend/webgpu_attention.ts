@@ -14,7 +14,7 @@ import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
-import type { AttentionOptions, PagedAttention } from "./backend.ts";
+import type { AttentionForm, AttentionOptions, OperandBuffers, PagedAttention } from "./backend.ts";
 
 interface Layer {
   readonly site: AttentionSite;
@@ -28,17 +28,6 @@ interface Layer {
   readonly gammas?: GPUBuffer | undefined;
   readonly sinks: GPUBuffer | undefined;
 }
-
-/** Buffers of one call. */
-export interface OperandBuffers {
-  readonly q: GPUBuffer;
-  readonly k: GPUBuffer;
-  readonly v: GPUBuffer;
-  readonly out: GPUBuffer;
-}
-
-/** Records the attention of one site on operands in one form. */
-export type AttentionForm = (buffers: OperandBuffers) => void;
 
 /** All its memory is allocated when it is made. */
 export class WebGpuAttention implements PagedAttention {
@@ -76,12 +65,10 @@ export class WebGpuAttention implements PagedAttention {
     return output!;
   }
 
-  /**
-   * Lets a site take its operands in a compiled segment's layout.
-   *
-   * @param gammas f32 `[2, headDim]`: the factors of its norms, where it has any.
-   * @throws {RangeError} when the kernels do not support the layout.
-   */
+  takesForm(): boolean {
+    return true;
+  }
+
   openForm({ layer, q, k, v, norms }: SiteForm, gammas: Float32Array | undefined): AttentionForm {
     const own = this.#layers[layer]!;
     const site = { ...own.site, q, k, v };

@@ -69,6 +69,8 @@ export class WebGpuCrossAttention implements CrossAttention {
   }
 
   begin(slots: readonly number[]): void {
+    // What was recorded still reads the last step's plan.
+    this.#gpu.commands.submit();
     const numBlocks = blocksPerSlot(this.#options.numPositions);
     const step = stepOfTokens(slots, { lengths: this.#lengths, numBlocks });
     for (const { attend } of this.#steps.values()) attend.write(step);
@@ -78,7 +80,7 @@ export class WebGpuCrossAttention implements CrossAttention {
     const { site, attend, kCache, vCache } = this.#layers[layer]!;
     const q = tensors.get(site.q.tensor)!.gpuBuffer as GPUBuffer;
     const out = output!.gpuBuffer as GPUBuffer;
-    this.#submit((pass) => attend.encode(pass, { q, kCache, vCache, out }));
+    attend.encode(this.#gpu.commands.pass(), { q, kCache, vCache, out });
     return output!;
   }
 

@@ -14,7 +14,6 @@ import type { Dispatch, Program } from "../onnx/compile/program.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
-import type { WebGpuAttention } from "./webgpu_attention.ts";
 
 type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
 
@@ -126,7 +125,7 @@ export class WebGpuSegments implements CompiledSegments {
     ) as [Recorder[], Recorder[]];
     const scratch = this.#scratchOf(segment.allRows);
     const attends = new Map(segment.allRows.forms.map((form) => {
-      const attend = (attention as WebGpuAttention).openForm(form, gammas.get(form.layer));
+      const attend = attention.openForm!(form, gammas.get(form.layer));
       const output = siteOutputs[form.layer]!;
       const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
       const [q, k, v] = [form.q, form.k, form.v].map(bufferOf) as [GPUBuffer, GPUBuffer, GPUBuffer];

@@ -51,19 +51,29 @@ function describeCompiled(compiled: CompiledSegment): string {
   return `in steps of few rows ${all} dispatches${picked}`;
 }
 
+/** Names of the attentions of a cut that are to an encoder. */
+export type CrossSites = ReadonlySet<string>;
+
+const NO_SITES: CrossSites = new Set();
+
 /** How a GPU runs a cut's segments in small steps. */
-export function compileForGpu(cut: GraphCut): CompiledSegment[] {
+export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSegment[] {
   const onGpu = cutForGpu(cut, { maxBufferBytes: Infinity, joinsProducts: true });
-  return compileCut(onGpu, { takesForms: true });
+  return compileCut(onGpu, { takesForm: ({ name }) => !crossSites.has(name) });
 }
 
 /** Counts what a step of few rows takes on a GPU. */
-function summarizeSteps({ attentions }: GraphCut, compiled: readonly CompiledSegment[]): string {
+function summarizeSteps(
+  { attentions }: GraphCut,
+  compiled: readonly CompiledSegment[],
+  { size: numCross }: CrossSites,
+): string {
   const programs = compiled.flatMap((each) => "refused" in each ? [] : [each.allRows]);
   const ours = programs.reduce((sum, { dispatches }) => sum + dispatches.length, 0);
   const left = compiled.length - programs.length;
   return `small step ${ours} dispatches for ${programs.length} of ${compiled.length} segments, ` +
-    `${2 * attentions.length} at least for the attentions, ` +
+    // Keys and values of an encoder are kept before.
+    `${2 * attentions.length - numCross} at least for the attentions, ` +
     (left === 0 ? "one submit" : `${left} runs of ONNX Runtime`);
 }
 
@@ -101,7 +111,7 @@ export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut): s
 }
 
 /** All of a cut, in the order it runs. */
-export function describeCut(cut: GraphCut): string[] {
+export function describeCut(cut: GraphCut, crossSites = NO_SITES): string[] {
   const lines = [
     `tokens     ${describePort(cut.tokens)}`,
     `positions  ${cut.positions ? describePort(cut.positions) : "used by the attentions alone"}`,
@@ -114,8 +124,11 @@ export function describeCut(cut: GraphCut): string[] {
     lines.push(`shared     ${name} (${megabytes(bytes)}) by segments ${segments.join(" and ")}`);
   }
   lines.push(...describeWeights(cut));
-  const compiled = compileForGpu(cut);
-  lines.push(summarizeSteps(cut, compiled));
+  const compiled = compileForGpu(cut, crossSites);
+  lines.push(summarizeSteps(cut, compiled, crossSites));
+  if (crossSites.size > 0) {
+    lines.push(`encoder    ${crossSites.size} of ${cut.attentions.length} attentions are to it`);
+  }
   for (const note of cut.notes) lines.push(`note       ${note}`);
   return [...lines, "", ...describeSteps(cut, compiled)];
 }

@@ -12,19 +12,26 @@ import { familyOf } from "../models/families.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { EncoderCut } from "../onnx/encoder_cut.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
+import { cutStep, divideMerged } from "../onnx/merged_decoder.ts";
 import type { ModelProto } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
 import { splitEncoder } from "../onnx/split_encoder.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import { compileForGpu, describeCut, describeEncoderCut, summarizeCut } from "./cut_report.ts";
+import {
+  compileForGpu,
+  type CrossSites,
+  describeCut,
+  describeEncoderCut,
+  summarizeCut,
+} from "./cut_report.ts";
 import { printLine } from "./print.ts";
 
 /** A graph that was inspected. */
 interface Inspected {
   readonly path: string;
   readonly result:
-    | { readonly kind: "decoder"; readonly cut: GraphCut }
+    | { readonly kind: "decoder"; readonly cut: GraphCut; readonly crossSites?: CrossSites }
     | { readonly kind: "encoder"; readonly cut: EncoderCut }
     | { readonly refused: string };
 }
@@ -94,6 +101,12 @@ async function inspectGraph(path: string): Promise<Inspected> {
  */
 function cutModel(model: ModelProto, contextLength: number | undefined): Inspected["result"] {
   const { inputs, outputs } = model.graph;
+  const merged = divideMerged(model);
+  if (merged !== undefined && merged.project.graph.outputs.length > 0) {
+    const result = cutStep(merged.step, { contextLength });
+    if ("refused" in result) return result;
+    return { kind: "decoder", cut: result.cut, crossSites: new Set(result.crossInputs.keys()) };
+  }
   const wanted = ENCODER_OUTPUTS.find((name) => outputs.some((output) => output.name === name));
   if (wanted === undefined || inputs.some(({ name }) => name.startsWith("past"))) {
     const result = splitGraph(model, { contextLength });
@@ -118,7 +131,7 @@ function summarize({ path, result }: Inspected): string {
 function toPlain({ path, result }: Inspected): unknown {
   if ("refused" in result) return { graph: path, refused: result.refused };
   const { segments, ...rest } = result.cut;
-  const compiled = result.kind === "decoder" ? compileForGpu(result.cut) : [];
+  const compiled = result.kind === "decoder" ? compileForGpu(result.cut, result.crossSites) : [];
   return {
     graph: path,
     ...rest,
@@ -170,7 +183,7 @@ export async function inspect(path: string, options: { json: boolean }): Promise
     if ("refused" in result) continue;
     printLine(inspected.length > 1 ? `\n${path}` : "");
     const lines = result.kind === "decoder"
-      ? describeCut(result.cut)
+      ? describeCut(result.cut, result.crossSites)
       : describeEncoderCut(result.cut);
     for (const line of lines) printLine(line);
     break;

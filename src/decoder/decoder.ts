@@ -87,8 +87,10 @@ export interface Decoder<Token extends SampledToken = SampledToken> {
   run(batch: StepBatch): Promise<Token[]>;
   /**
    * Measures which of several implementations of a step is faster on this device; called once, before the first step.
+   *
+   * @param encoderInput what tokens attend to, for a decoder that looks at an encoder.
    */
-  calibrate?(): Promise<void>;
+  calibrate?(encoderInput?: object): Promise<void>;
   /** Frees all device memory. */
   dispose(): Promise<void>;
 }

@@ -8,6 +8,7 @@ import type { Backend } from "../backend/backend.ts";
 import type { SiteHeads } from "../backend/cross_alignment.ts";
 import type { GraphSession, Tensor } from "../onnx/ort.ts";
 import type { CrossInputs } from "../onnx/step_attention.ts";
+import { firstTokens } from "./crossover.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";
 import type { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
@@ -77,6 +78,22 @@ export class EncoderDecoder<Input extends object> implements Decoder {
       await this.#attendTo(batch);
       return await this.#parts.decoder.run(batch);
     });
+  }
+
+  /** @param encoderInput is encoded once, before anything is measured. */
+  async calibrate(encoderInput: object): Promise<void> {
+    const run = (batch: StepBatch) =>
+      this.run({
+        ...batch,
+        sequences: batch.sequences.map((sequence) => ({ ...sequence, encoderInput })),
+      });
+    await run(firstTokens(1, this.limits));
+    await this.#parts.decoder.calibrateWith(run);
+  }
+
+  /** Has steps of more rows than that run in ONNX Runtime. */
+  limitCompiledRows(maxRows: number): void {
+    this.#parts.decoder.limitCompiledRows(maxRows);
   }
 
   /** Runs the step without sampling: see {@linkcode PagedDecoder.forward}. */

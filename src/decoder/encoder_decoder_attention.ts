@@ -4,9 +4,15 @@
  * @module
  */
 import type { PackedStep } from "../../kernels/step_plan.ts";
-import type { AttentionOptions, Backend, PagedAttention } from "../backend/backend.ts";
+import type {
+  AttentionForm,
+  AttentionOptions,
+  Backend,
+  PagedAttention,
+} from "../backend/backend.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_alignment.ts";
 import type { CrossAttention, CrossTensors } from "../backend/cross_attention.ts";
+import type { SiteForm } from "../onnx/compile/program.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/ort.ts";
 
@@ -104,6 +110,16 @@ export class EncoderDecoderAttention implements PagedAttention {
       alignment.take(layer, tensors.get(this.#sites[site]!.q.tensor)!, firstToken);
     }
     return this.#cross.run(layer, tensors, output);
+  }
+
+  /** The encoder's keys are in their cache already. */
+  takesForm(site: number): boolean {
+    const { isCross, layer } = this.#layers[site]!;
+    return !isCross && (this.#own.takesForm?.(layer) ?? false);
+  }
+
+  openForm(form: SiteForm, gammas: Float32Array | undefined): AttentionForm {
+    return this.#own.openForm!({ ...form, layer: this.#layers[form.layer]!.layer }, gammas);
   }
 
   dispose(): void {

@@ -7,30 +7,17 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import { appendInCacheDtype } from "../onnx/cache_dtype.ts";
-import { isCrossCache, presentName } from "../onnx/cache_names.ts";
+import { presentName } from "../onnx/cache_names.ts";
 import { cutForGpu } from "../onnx/gpu_cut.ts";
 import type { FolderFiles } from "../onnx/external_data.ts";
-import { fuseSkipNorms } from "../onnx/fuse_skip_norms.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
-import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
+import { cutStep, type DecoderGraphs } from "../onnx/merged_decoder.ts";
 import type { GraphSession } from "../onnx/ort.ts";
-import type { ModelProto } from "../onnx/proto.ts";
-import { splitGraph } from "../onnx/split.ts";
-import { nameStepAttentions } from "../onnx/step_attention.ts";
 import { swapHeadsAndTokens } from "../onnx/swap_outputs.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
 import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import { openPagedDecoder } from "./open_paged_decoder.ts";
 import type { LogitsProcessor, PagedDecoder } from "./paged_decoder.ts";
-
-/** What is made of a merged graph. */
-export interface DecoderGraphs {
-  /** From `encoder_hidden_states` to `present.*.encoder.*`. */
-  readonly project: ModelProto;
-  /** From `input_ids` and `past_key_values.*` to `logits`, one token after the other. */
-  readonly step: ModelProto;
-}
 
 /** How to open it. */
 export interface EncoderDecoderOptions<Input extends object> {
@@ -66,15 +53,11 @@ export async function openEncoderDecoder<Input extends object>(
   options: EncoderDecoderOptions<Input>,
 ): Promise<EncoderDecoder<Input> | { readonly refused: string }> {
   const { backend, files, encoder } = options;
-  const step = appendInCacheDtype(graphs.step);
-  const { model, crossInputs } = nameStepAttentions(step, isCrossCache);
-  if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
-  const { contextLength } = options;
-  const result = splitGraph(fuseSkipNorms(model), { contextLength });
+  const result = cutStep(graphs.step, options);
   if ("refused" in result) return result;
+  const { crossInputs } = result;
   const cut = backend.kind === "webgpu"
-    // Its attentions read queries, keys and values where ONNX Runtime leaves them.
-    ? cutForGpu(result.cut, { maxBufferBytes: backend.maxBufferBytes, joinsProducts: false })
+    ? cutForGpu(result.cut, { maxBufferBytes: backend.maxBufferBytes, joinsProducts: true })
     : result.cut;
   const isCrossSite = ({ name }: AttentionSite) => crossInputs.has(name);
   const fitting = sequencesThatFit(cut, options, isCrossSite);
@@ -142,13 +125,4 @@ async function openCut<Input extends object>(
     onProgress: () => {},
   });
   return { decoder, attention: attention! };
-}
-
-/** The two graphs of a merged decoder; `undefined` where it is not merged of two. */
-export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
-  const project = takeBranch(merged, "else_branch");
-  const step = takeBranch(merged, "then_branch");
-  if (project === undefined || step === undefined) return undefined;
-  const crossOutputs = project.graph.outputs.map(({ name }) => name).filter(isCrossCache);
-  return { project: keepOutputs(project, crossOutputs), step: keepOutputs(step, ["logits"]) };
 }

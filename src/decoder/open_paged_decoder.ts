@@ -8,7 +8,7 @@ import type { DeviceWeights } from "../backend/device_weights.ts";
 import { StartupError } from "../errors.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
 import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
-import type { GraphCut } from "../onnx/graph_cut.ts";
+import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { GraphSession } from "../onnx/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
@@ -78,13 +78,14 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
 /** Compiles small steps to Hearth's kernels, as far as kernels, graph and device allow. */
 async function compile(
   decoder: PagedDecoder,
-  { backend, cut, files, weights, attention, openAttention }: PagedOpenOptions & {
+  { backend, cut, files, weights, attention }: PagedOpenOptions & {
     readonly weights: DeviceWeights | undefined;
     readonly attention: PagedAttention;
   },
 ): Promise<void> {
   if (weights === undefined || backend.openCompiled === undefined) return;
-  const segments = compileCut(cut, { takesForms: openAttention === undefined });
+  const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
+  const segments = compileCut(cut, { takesForm });
   const compiled = await backend.openCompiled({
     ...{ segments, weights, attention, buffers: decoder.buffers },
     siteOutputs: cut.attentions.map(({ output }) => output.name),

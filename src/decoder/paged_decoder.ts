@@ -85,7 +85,12 @@ export class PagedDecoder implements Decoder {
     if (this.#compiled) this.#runner.useCompiled(this.#compiled, maxRows);
   }
 
-  async calibrate(): Promise<void> {
+  calibrate(): Promise<void> {
+    return this.calibrateWith((batch) => this.run(batch));
+  }
+
+  /** Calibrates with steps that `run` runs, and waits for. */
+  async calibrateWith(run: (batch: StepBatch) => Promise<unknown>): Promise<void> {
     if (this.#compiled === undefined) return;
     const { limits } = this;
     const { maxRows, numCompiled, refusal } = this.#compiled;
@@ -96,7 +101,7 @@ export class PagedDecoder implements Decoder {
         limits.maxSequences * limits.contextLength,
       ),
       limit: (maxRows) => this.limitCompiledRows(maxRows),
-      run: async (numRows) => void await this.run(firstTokens(numRows, limits)),
+      run: async (numRows) => void await run(firstTokens(numRows, limits)),
     });
     log.info("small steps run in Hearth's kernels, others in ONNX Runtime", {
       segments: `${numCompiled} of ${this.#parts.cut.segments.length}`,

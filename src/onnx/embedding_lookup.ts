@@ -5,9 +5,10 @@
  * @module
  */
 import type { GraphCut, TensorPort } from "./graph_cut.ts";
-import type { TensorType } from "./dtype.ts";
+import { codeOfDtype, type TensorType } from "./dtype.ts";
 import { storedBytes } from "./external_data.ts";
-import { intAttribute, type ModelProto, type Node, type Tensor } from "./proto.ts";
+import { GraphIndex, liveNodes } from "./graph_index.ts";
+import { type Graph, intAttribute, type ModelProto, type Node, type Tensor } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 import { sharedWeights } from "./split.ts";
 
@@ -17,6 +18,7 @@ export interface EmbeddingLookup {
   readonly ids: string;
   /** The result, `[...ids, width]`. */
   readonly output: string;
+  /** Of the result; the table may be in float16 where this is float32. */
   readonly dtype: "float32" | "float16";
   readonly numRows: number;
   readonly width: number;
@@ -68,6 +70,13 @@ function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
   return dtype === "float32" || dtype === "float16";
 }
 
+/** The node that alone reads a lookup in float16, and makes float32 of it. */
+function castOf(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
+  const only = dtype === "float16" ? new GraphIndex(graph).onlyConsumer(output) : undefined;
+  const isCast = only?.opType === "Cast" && intAttribute(only, "to") === codeOfDtype("float32");
+  return isCast ? only : undefined;
+}
+
 /**
  * Takes the lookup out of a graph whose input of token ids it alone reads.
  *
@@ -85,8 +94,12 @@ export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | un
   });
   const [only] = found;
   if (found.length !== 1) return undefined;
-  const { node, lookup } = only!;
-  const nodes = graph.nodes.filter((other) => other !== node);
+  const { node } = only!;
+  const cast = castOf(graph, only!.lookup);
+  const lookup: EmbeddingLookup = cast
+    ? { ...only!.lookup, output: cast.outputs[0]!, dtype: "float32" }
+    : only!.lookup;
+  const nodes = graph.nodes.filter((other) => other !== node && other !== cast);
   if (nodes.some(({ inputs }) => inputs.includes(lookup.ids))) return undefined;
   const read = new Set(nodes.flatMap(({ inputs }) => inputs));
   const ids = graph.inputs.find(({ name }) => name === lookup.ids)!;
@@ -156,7 +169,7 @@ function embeddingModel(
   { ids, output, dtype, width }: EmbeddingLookup,
 ): ModelProto {
   const { graph } = model;
-  const nodes = graph.nodes.filter(({ outputs }) => outputs.includes(output));
+  const nodes = liveNodes(graph.nodes, [output]);
   const read = new Set(nodes.flatMap(({ inputs }) => inputs));
   return {
     ...model,

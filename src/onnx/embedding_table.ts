@@ -11,6 +11,7 @@ import type { StoredTensor } from "./stored_tensor.ts";
 /** Bytes of recently read rows that are kept. */
 const CACHE_BYTES = 4 * 2 ** 20;
 
+type FloatRow = Float16Array<ArrayBuffer> | Float32Array<ArrayBuffer>;
 /** Copies bytes of one tensor, from `offset` on, to `into`. */
 type ReadBytes = (offset: number, into: Uint8Array) => void;
 
@@ -75,9 +76,11 @@ export class EmbeddingTable {
   #row(id: number): Uint8Array {
     const known = this.#cache.get(id);
     if (known !== undefined) return known;
-    const row = new Uint8Array(this.rowBytes);
-    if (this.#lookup.quantized) this.#unpack(id, row);
-    else this.#readValues(id * row.length, row);
+    const { dtype, values, quantized } = this.#lookup;
+    const stored = (quantized?.scales ?? values).dtype;
+    const kept = this.#readRow(id, stored === "float16" ? Float16Array : Float32Array);
+    const given = stored === dtype ? kept : Float32Array.from(kept);
+    const row = new Uint8Array(given.buffer);
     if ((this.#cache.size + 1) * row.length > CACHE_BYTES) {
       const [oldest] = this.#cache.keys();
       if (oldest !== undefined) this.#cache.delete(oldest);
@@ -86,14 +89,22 @@ export class EmbeddingTable {
     return row;
   }
 
+  /** In the table's own type. */
+  #readRow(id: number, kind: typeof Float16Array | typeof Float32Array): FloatRow {
+    const row = new kind(this.#lookup.width);
+    if (this.#lookup.quantized) this.#unpack(id, row);
+    else this.#readValues(id * row.byteLength, new Uint8Array(row.buffer));
+    return row;
+  }
+
   /** `(value - zeroPoint) * scale` in the table's type, rounded once, as ONNX Runtime's kernel does. */
-  #unpack(id: number, row: Uint8Array<ArrayBuffer>): void {
-    const { dtype, width, quantized } = this.#lookup;
+  #unpack(id: number, row: FloatRow): void {
+    const { width, quantized } = this.#lookup;
     const { bits, blockSize } = quantized!;
-    const kind = dtype === "float16" ? Float16Array : Float32Array;
     const numBlocks = Math.ceil(width / blockSize);
     const values = new Uint8Array(width * bits / 8);
     this.#readValues(id * values.length, values);
+    const kind = row.constructor as new (length: number) => FloatRow;
     const scales = new kind(numBlocks);
     this.#readScales!(id * scales.byteLength, new Uint8Array(scales.buffer));
     const zeroPoints = new Uint8Array(Math.ceil(numBlocks * bits / 8)).fill(
@@ -103,10 +114,9 @@ export class EmbeddingTable {
     const at = bits === 4
       ? (packed: Uint8Array, i: number) => (packed[i >> 1]! >> (4 * (i & 1))) & 15
       : (packed: Uint8Array, i: number) => packed[i]!;
-    const out = new kind(row.buffer);
     for (let i = 0; i < width; i++) {
       const block = Math.floor(i / blockSize);
-      out[i] = (at(values, i) - at(zeroPoints, block)) * scales[block]!;
+      row[i] = (at(values, i) - at(zeroPoints, block)) * scales[block]!;
     }
   }
 

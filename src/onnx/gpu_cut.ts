@@ -6,6 +6,8 @@
 import { mergeCutProducts } from "./compile/compile_cut.ts";
 import { takeEmbedding } from "./embedding_lookup.ts";
 import type { GraphCut } from "./graph_cut.ts";
+import { dropIdleNodes } from "./idle_nodes.ts";
+import { lookUpInputs } from "./input_lookups.ts";
 import { divideLargeProducts, readTiedTable } from "./large_products.ts";
 
 /** Limits of the device. */
@@ -17,14 +19,15 @@ export interface GpuCutOptions {
 }
 
 /**
- * Leaves the embeddings' table in its file, has the vocabulary projection read it there, joins products, and divides
- * weights that are larger than the device's buffers.
+ * Leaves the embeddings' table in its file, has the vocabulary projection read it there, has tables of positions read by
+ * the positions, removes nodes that do nothing, joins products, and divides weights that are larger than the
+ * device's buffers.
  */
 export function cutForGpu(
   cut: GraphCut,
   { maxBufferBytes, joinsProducts }: GpuCutOptions,
 ): GraphCut {
-  const read = readTiedTable(takeEmbedding(cut));
+  const read = readTiedTable(takeEmbedding(lookUpInputs(dropIdleNodes(cut))));
   const joined = joinsProducts ? mergeCutProducts(read, maxBufferBytes) : read;
   return divideLargeProducts(joined, maxBufferBytes);
 }

@@ -14,6 +14,7 @@ import {
   type Node,
   type Tensor,
 } from "./proto.ts";
+import { sliceRows } from "./slice_rows.ts";
 
 /** Rows of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
 const ROW_MULTIPLE = 64;
@@ -113,25 +114,6 @@ function rowsOf(node: Node, constants: ReadonlyMap<string, Tensor>): number | un
   }
   const isByRow = node.opType === "Gemm" && intAttribute(node, "transB") === 1;
   return isByRow && weights.shape.length === 2 ? weights.shape[0] : undefined;
-}
-
-/** Rows `from` to `to` of a tensor of `numRows`; `undefined` if they are not a range of its bytes. */
-function sliceRows(
-  tensor: Tensor,
-  { numRows, from, to }: { readonly numRows: number; readonly from: number; readonly to: number },
-): Tensor | undefined {
-  const { data, name, shape: [first = 0, ...rest] } = tensor;
-  const rowBytes = storedBytes(tensor) / numRows;
-  if (first % numRows !== 0 || !Number.isInteger(rowBytes) || data.kind === "computed") return;
-  const [offset, length] = [from * rowBytes, (to - from) * rowBytes];
-  return {
-    ...tensor,
-    name: `${name}/rows ${from} to ${to}`,
-    shape: [(to - from) * (first / numRows), ...rest],
-    data: data.kind === "file"
-      ? { ...data, offset: data.offset + offset, length }
-      : { kind: "memory", bytes: data.bytes.subarray(offset, offset + length) },
-  };
 }
 
 /** Operators that change no shape between a vocabulary projection and the logits. */

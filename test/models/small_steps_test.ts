@@ -8,15 +8,13 @@ import { EngineLoop } from "../../src/engine/loop.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/decoder.ts";
-import { countCalls } from "../fixtures/count_calls.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
+import { assertAlike, countStep, promptOf, TIES } from "../fixtures/small_steps.ts";
 
 const NUM_TOKENS = 24;
-/** Where the two best log-probabilities are closer than this, either may be chosen: ONNX Runtime sums in f16. */
-const TIES = { fp32: 1e-4, fp16: 0.1, q4: 1e-4, q4f16: 0.1 } as const;
 
 interface Case {
   readonly model: string;
@@ -29,7 +27,7 @@ interface Case {
 const CASES: readonly Case[] = [
   { model: "hearth-demo-chat", dtype: "fp32", dispatches: 26, layers: 4 },
   { model: "hearth-demo-chat", dtype: "fp16", dispatches: 26, layers: 4 },
-  { model: "hearth-demo-chat", dtype: "q4", dispatches: 27, layers: 4 },
+  { model: "hearth-demo-chat", dtype: "q4", dispatches: 26, layers: 4 },
   { model: "hearth-demo-chat", dtype: "q4f16", dispatches: 26, layers: 4 },
   { model: "stories260k-llama", dtype: "fp16", dispatches: 32, layers: 5 },
 ];
@@ -41,37 +39,6 @@ async function open(gpu: GpuContext, path: string, dtype: Dtype): Promise<PagedD
   const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype, engine }));
   assert.ok(decoder instanceof PagedDecoder);
   return decoder;
-}
-
-const promptOf = (seed: number) =>
-  Array.from({ length: 6 }, (_, i) => 3 + (seed * 131 + i * 31 + i * i) % 400);
-
-/** What a step of one token asks for: differences of a long and a short answer. */
-async function countStep(engine: EngineLoop) {
-  const count = async (maxTokens: number) => {
-    using dispatches = countCalls(GPUComputePassEncoder.prototype, "dispatchWorkgroups");
-    using submits = countCalls(GPUQueue.prototype, "submit");
-    await generate(engine, { tokens: promptOf(1), maxTokens });
-    return { dispatches: dispatches.count, submits: submits.count };
-  };
-  await count(4);
-  const [short, long] = [await count(4), await count(14)];
-  return {
-    dispatches: (long.dispatches - short.dispatches) / 10,
-    submits: (long.submits - short.submits) / 10,
-  };
-}
-
-/** Fails where tokens differ other than by a near tie; @returns whether they do. */
-function assertAlike(got: readonly SampledToken[], want: readonly SampledToken[], tie: number) {
-  const at = got.findIndex(({ tokenId }, i) => tokenId !== want[i]!.tokenId);
-  if (at < 0) return assert.equal(got.length, want.length);
-  const [first, second] = want[at]!.top as [SampledToken["top"][0], SampledToken["top"][0]];
-  const gap = first.logprob - second.logprob;
-  assert.ok(
-    gap < tie && second.tokenId === got[at]!.tokenId,
-    `token ${at} is ${got[at]!.tokenId}, not ${want[at]!.tokenId}; the best two are ${gap} apart`,
-  );
 }
 
 for (const { model, dtype, dispatches, layers } of CASES) {
@@ -88,9 +55,12 @@ for (const { model, dtype, dispatches, layers } of CASES) {
     async (gpu) => {
       const decoder = await open(gpu, folder!, dtype);
       const engine = new EngineLoop(decoder, { prefixCache: false });
-      assert.deepEqual(await countStep(engine), { dispatches, submits: 1 });
+      assert.deepEqual(await countStep(engine, { tokens: promptOf(1) }), {
+        dispatches,
+        submits: 1,
+      });
       decoder.limitCompiledRows(0);
-      const before = await countStep(engine);
+      const before = await countStep(engine, { tokens: promptOf(1) });
       assert.ok(before.dispatches > 2 * dispatches, `${before.dispatches} dispatches`);
       // Segments, and between them what was recorded; the token.
       assert.ok(before.submits >= 2 * layers, `${before.submits} submits`);

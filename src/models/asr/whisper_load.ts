@@ -17,6 +17,7 @@ import type { WindowInput } from "./whisper_window.ts";
 import { WindowDecoder } from "./window_decoder.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
+import { warmUp } from "../../engine/warm_up.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
 
@@ -61,7 +62,7 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
       encode: async (windows) => {
         const startMs = performance.now();
         const hidden = await encoder.encode(later.speech!.features(windows.map(({ row }) => row)));
-        later.metrics!.observeEncoding(windows.length, performance.now() - startMs);
+        later.metrics?.observeEncoding(windows.length, performance.now() - startMs);
         return hidden;
       },
     },
@@ -83,6 +84,14 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
     maxRows: maxRecordings,
     maxRecordings,
   });
+  // On the CPU there is nothing to compile or to choose, and to encode a window takes long.
+  if (backend.kind === "webgpu") {
+    onProgress({ what: "warming up" });
+    const row = { samples: new Float32Array(0), recording: 0, contentFrames: 0 };
+    speech.measure([row]);
+    await warmUp(decoder, { row });
+    speech.forget(row.recording);
+  }
   const alignmentHeads = readAlignmentHeads({ config: folderConfig, generationConfig });
   const windows = new WindowDecoder({ decoder, config, alignmentHeads });
   const recogniser = new WhisperRecogniser({

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { GraphCut } from "../graph_cut.ts";
+import type { AttentionSite, GraphCut } from "../graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
 import { mergeProducts } from "./merge_products.ts";
 import type { Program } from "./program.ts";
@@ -19,8 +19,8 @@ export type CompiledSegment =
 
 /** How to compile. */
 export interface CompileCutOptions {
-  /** Whether the attentions take operands as the dispatches leave them: packed, their heads not normalised yet. */
-  readonly takesForms: boolean;
+  /** Whether an attention takes operands as the dispatches leave them: packed, their heads not normalised yet. */
+  readonly takesForm: (site: AttentionSite) => boolean;
 }
 
 /** The cut with products joined that read the same rows; see {@linkcode mergeProducts}. */
@@ -35,7 +35,7 @@ export function mergeCutProducts(cut: GraphCut, maxBytes: number): GraphCut {
 /** Compiles each segment of a cut, in their order. */
 export function compileCut(
   cut: Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">,
-  { takesForms }: CompileCutOptions,
+  { takesForm }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
   return cut.segments.map((own) => {
@@ -43,9 +43,9 @@ export function compileCut(
       indices.find((index) => index?.name === port.name) ?? port
     );
     const segment = { ...own, inputs };
-    const sites = takesForms
-      ? cut.attentions.filter(({ afterSegment }) => afterSegment === segment.index)
-      : [];
+    const sites = cut.attentions.filter((site) =>
+      site.afterSegment === segment.index && takesForm(site)
+    );
     const others = cut.attentions.filter((site) => !sites.includes(site));
     const kept = new Set([
       cut.output.name,

@@ -8,6 +8,7 @@
  * @module
  */
 import { codeOfDtype, elementsOf } from "../dtype.ts";
+import type { Elem } from "../../gpu/kernel.ts";
 import type { AttentionSite, Segment, TensorPort } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { intAttribute, type Node } from "../proto.ts";
@@ -23,10 +24,12 @@ import {
   type ProductPlan,
   ProductPlanner,
   scaleOf,
+  skipBias,
   splitSizes,
+  transposedConstant,
 } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
-import { ProgramBuilder, type Rows } from "./program_builder.ts";
+import { elemOf, ProgramBuilder, type Rows } from "./program_builder.ts";
 
 /** What a segment is compiled for. */
 export interface CompileOptions {
@@ -62,10 +65,7 @@ class Compiler {
     this.#segment = segment;
     this.#options = options;
     this.#index = new GraphIndex(segment.model.graph);
-    const [dtype, ...others] = new Set(segment.outputs.map((port) => port.dtype));
-    if (others.length > 0 || (dtype !== "float32" && dtype !== "float16")) {
-      throw new Refusal(`Its outputs are ${[dtype, ...others].join(" and ")}.`);
-    }
+    const dtype = dtypeOf(this.#index, segment);
     this.#dtype = dtype;
     this.#program = new ProgramBuilder({ dtype, kept: options.kept });
     this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
@@ -90,7 +90,7 @@ class Compiler {
   #settle(name: string): void {
     const rows = this.#rows(name);
     if (rows.tensor === name && rows.offset === 0 && rows.stride === rows.width) return;
-    this.#program.pointwise(name, { a: rows });
+    this.#program.copy(name, rows, rows.elem);
   }
 
   /** Where a tensor's rows are; computes them if that has not been done. */
@@ -133,23 +133,32 @@ class Compiler {
 
   #input(name: string): Rows {
     const port = this.#segment.inputs.find((input) => input.name === name);
-    if (port?.dtype !== this.#dtype) {
-      const what = port === undefined ? "no row of a token" : port.dtype;
-      throw new Refusal(`It computes in ${this.#dtype} with "${name}", which is ${what}.`);
-    }
+    if (port === undefined) throw new Refusal(`It computes with "${name}", no row of a token.`);
     return rowsOfPort(port);
   }
 
-  /** An input of the other type. */
   #cast(name: string, node: Node): Rows {
-    const port = this.#segment.inputs.find((input) => input.name === node.inputs[0]);
-    const isTo = intAttribute(node, "to") === codeOfDtype(this.#dtype);
-    if (isTo && port?.dtype === this.#dtype) return this.#rows(port.name);
-    if (!isTo || (port?.dtype !== "float16" && port?.dtype !== "float32")) {
-      throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    const to = (["float32", "float16"] as const).find((dtype) =>
+      codeOfDtype(dtype) === intAttribute(node, "to")
+    );
+    if (to === undefined) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    const elem = elemOf(to);
+    const input = originalOf(this.#index, node.inputs[0]!);
+    const split = this.#index.producers.get(input);
+    if (split?.opType !== "Split" || this.#known.has(input)) {
+      return this.#converted(name, input, elem);
     }
-    const from = port.dtype === "float16" ? "f16" : "f32";
-    return this.#program.pointwise(name, { a: rowsOfPort(port), from });
+    // All parts at once.
+    const [whole] = split.inputs as [string];
+    const converted = `${whole}/${elem}`;
+    const rows = this.#known.get(converted) ?? this.#converted(converted, whole, elem);
+    this.#known.set(converted, rows);
+    return this.#partOf(rows, split, input);
+  }
+
+  #converted(name: string, input: string, elem: Elem): Rows {
+    const rows = this.#rows(input);
+    return rows.elem === elem ? rows : this.#program.copy(name, rows, elem);
   }
 
   #product(name: string, plan: ProductPlan): Rows {
@@ -174,10 +183,12 @@ class Compiler {
     return rows;
   }
 
-  /** The sum of a node's first two inputs. */
+  /** The sum of a node's first two inputs, and of the bias that a norm of them brings. */
   #sum(name: string, node: Node): Rows {
     const operands = node.inputs.slice(0, 2) as [string, string];
     const plan = this.#planner.addTo(operands, node);
+    const bias = skipBias(this.#index, node);
+    if (bias !== undefined) return this.#product(name, this.#planner.withBias(plan, bias, node));
     if (plan !== undefined) return this.#product(name, plan);
     const vector = eitherInput(node, (input) => vectorOf(this.#index, input));
     if (vector !== undefined) {
@@ -211,18 +222,30 @@ class Compiler {
     return this.#program.pointwise(name, { a: this.#rows(left), multiply: this.#rows(right) });
   }
 
-  /** A tensor that is nothing but the rows of another. */
+  /** A tensor that is nothing but the rows of another, of the type that is computed in. */
   #whole(name: string, width: number): string {
     const rows = this.#rows(name);
     if (rows.width !== width) {
       throw new Refusal(`"${name}" of ${rows.width} elements is added to rows of ${width}.`);
     }
-    if (rows.offset === 0 && rows.stride === width) return rows.tensor;
-    return this.#program.pointwise(`${name}/copy`, { a: rows }).tensor;
+    if (rows.elem !== elemOf(this.#dtype)) {
+      throw new Refusal(`"${name}" is ${rows.elem} where ${this.#dtype} is computed.`);
+    }
+    return this.#dense(name).tensor;
+  }
+
+  /** A tensor's rows, one after the other. */
+  #dense(name: string): Rows {
+    const rows = this.#rows(name);
+    const isDense = rows.offset === 0 && rows.stride === rows.width;
+    return isDense ? rows : this.#program.copy(`${name}/copy`, rows, rows.elem);
   }
 
   #part(name: string, node: Node): Rows {
-    const whole = this.#rows(node.inputs[0]!);
+    return this.#partOf(this.#rows(node.inputs[0]!), node, name);
+  }
+
+  #partOf(whole: Rows, node: Node, name: string): Rows {
     const axis = intAttribute(node, "axis") ?? 0;
     const sizes = splitSizes(this.#index, node, whole.width);
     if (sizes === undefined || (axis !== -1 && axis !== 2)) {
@@ -241,16 +264,33 @@ class Compiler {
     const port = this.#segment.inputs.find((input) => input.name === numbers);
     const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") && port?.isIndex;
     if (!isWanted && !isLookup) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
-    const width = constant ? constant.shape[1]! : this.#rows(table).width;
-    return this.#program.takeRows(name, {
-      table: constant ?? this.#whole(table, width),
-      numbers,
-      width,
-    });
+    if (constant) {
+      return this.#program.takeRows(name, { table: constant, numbers, width: constant.shape[1]! });
+    }
+    const { tensor, width, elem } = this.#dense(table);
+    return this.#program.takeRows(name, { table: tensor, numbers, width, elem });
   }
 }
 
-function rowsOfPort({ name, shape }: TensorPort): Rows {
+/** The type that a segment computes in, its outputs aside: that of its weights. */
+function dtypeOf(index: GraphIndex, { outputs, model }: Segment): "float32" | "float16" {
+  const operands = model.graph.nodes.flatMap(({ opType, inputs }) =>
+    opType === "MatMulNBits" ? inputs[2]! : ["MatMul", "Gemm"].includes(opType) ? inputs[1]! : []
+  );
+  const found = operands.flatMap((name) =>
+    (index.constants.get(name) ?? transposedConstant(index, name))?.dtype ?? []
+  );
+  const [dtype, ...others] = new Set(
+    found.length > 0 ? found : outputs.map((output) => output.dtype),
+  );
+  if (others.length === 0 && (dtype === "float32" || dtype === "float16")) return dtype;
+  throw new Refusal(`It computes in ${[dtype, ...others].join(" and ")}.`);
+}
+
+function rowsOfPort({ name, dtype, shape }: TensorPort): Rows {
+  if (dtype !== "float32" && dtype !== "float16") {
+    throw new Refusal(`It computes with "${name}", which is ${dtype}.`);
+  }
   const width = elementsOf(shape.filter((size) => typeof size === "number"));
-  return { tensor: name, stride: width, offset: 0, width };
+  return { tensor: name, stride: width, offset: 0, width, elem: elemOf(dtype) };
 }

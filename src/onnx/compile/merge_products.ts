@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { bytesOfElements } from "../dtype.ts";
 import { storedBytes } from "../external_data.ts";
 import { GraphIndex } from "../graph_index.ts";
 import {
@@ -103,16 +104,15 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
     outputs: [name],
     attributes: first.opType === "MatMul" ? attributes : [...attributes, attribute("N", total)],
   };
-  const hasBias = parts.every(({ bias }) => bias !== undefined);
+  const hasBias = parts.some(({ bias }) => bias !== undefined);
+  // Keys have none in some models.
   const bias = hasBias
-    ? concatenate(`${name}/bias`, parts.map(({ bias }) => bias!.vector), 0)
+    ? concatenate(`${name}/bias`, parts.map(({ bias, n }) => bias?.vector ?? zeros(parts, n)), 0)
     : undefined;
   const biased = `${name}/biased`;
   const sizes = parts.map(({ n }) => n);
   const split = int64Tensor(`${name}/sizes`, [sizes.length], sizes);
-  const outputs = parts.map(({ product, bias }) =>
-    hasBias ? bias!.node.outputs[0]! : product.outputs[0]!
-  );
+  const outputs = parts.map(({ product, bias }) => (bias?.node ?? product).outputs[0]!);
   const takesInput = opset >= SPLIT_BY_INPUT;
   return {
     nodes: [
@@ -123,8 +123,15 @@ function join(parts: readonly Part[], index: GraphIndex, opset: number) {
       }),
     ],
     constants: [...weights, ...bias ? [bias] : [], ...takesInput ? [split] : []],
-    dropped: hasBias ? parts.map(({ bias }) => bias!.node) : [],
+    dropped: parts.flatMap(({ bias }) => bias?.node ?? []),
   };
+}
+
+/** A bias of nothing, of the type that the others have. */
+function zeros(parts: readonly Part[], length: number): Tensor {
+  const { dtype } = parts.find(({ bias }) => bias !== undefined)!.bias!.vector;
+  const bytes = new Uint8Array(bytesOfElements(dtype, length));
+  return { name: "zeros", dtype, shape: [length], data: { kind: "memory", bytes }, rest: [] };
 }
 
 /**

@@ -5,7 +5,7 @@
  */
 import type { Activation } from "../../../kernels/activation.ts";
 import type { MatrixForm, NormParams } from "../../../kernels/matvec.ts";
-import type { GraphIndex } from "../graph_index.ts";
+import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findActivation } from "./activations.ts";
@@ -79,6 +79,15 @@ export class ProductPlanner {
       if (isFree && !this.#index.constants.has(residual)) return { ...plan, residual };
     }
     return undefined;
+  }
+
+  /** The same with a bias. @throws {Refusal} where no product takes it in. */
+  withBias(plan: ProductPlan | undefined, bias: Tensor, node: Node): ProductPlan {
+    const fits = plan?.bias === undefined && bias.shape.at(-1) === plan?.matrix.outputs;
+    if (plan !== undefined && fits && isPlain({ ...plan, residual: undefined })) {
+      return { ...plan, bias };
+    }
+    throw new Refusal(`No product takes in the bias of ${describeNode(node)}.`);
   }
 
   #product(node: Node): ProductPlan | undefined {
@@ -226,7 +235,11 @@ function matrixOf(index: GraphIndex, node: Node): Matrix | undefined {
   return { form: { kind: "columns" }, k, outputs, weights };
 }
 
-function transposedConstant(index: GraphIndex, name: string | undefined): Tensor | undefined {
+/** The constant that a tensor is the transpose of. */
+export function transposedConstant(
+  index: GraphIndex,
+  name: string | undefined,
+): Tensor | undefined {
   const node = index.producers.get(name ?? "");
   return node?.opType === "Transpose" ? index.constants.get(node.inputs[0]!) : undefined;
 }
@@ -255,6 +268,16 @@ function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
   };
 }
 
+/** What a norm of a sum adds to that, besides its operands. @throws {Refusal} where that is no constant vector. */
+export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
+  if (!node.opType.startsWith("Skip")) return undefined;
+  const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
+  if (!name) return undefined;
+  const bias = vectorOf(index, name);
+  if (bias !== undefined) return bias;
+  throw new Refusal(`The bias of ${describeNode(node)} is no constant vector.`);
+}
+
 /** The norm that makes a tensor. */
 export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined {
   const node = index.producers.get(name);
@@ -273,7 +296,6 @@ export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined
   const axis = intAttribute(node, "axis") ?? -1;
   // Rows of `[1, tokens, width]`, or of heads one axis further.
   if (gamma === undefined || (axis !== -1 && axis !== 2)) return undefined;
-  if (isSkip && inputs[kind === "layer" ? 4 : 3]) return undefined;
   const epsilon = floatAttribute(node, "epsilon") ?? 1e-5;
   return {
     node,

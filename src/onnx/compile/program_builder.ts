@@ -5,6 +5,7 @@
  */
 import type { RowLayout } from "../../../kernels/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
+import { type Elem, sizeOf } from "../../gpu/kernel.ts";
 import type { Tensor } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
 import type { FoundNorm, ProductPlan } from "./product_plan.ts";
@@ -14,6 +15,7 @@ import type { Dispatch, Program } from "./program.ts";
 export interface Rows extends RowLayout {
   readonly tensor: string;
   readonly width: number;
+  readonly elem: Elem;
 }
 
 /** What is computed element by element: `activation(a) · scale`, and a second operand added or multiplied. */
@@ -24,8 +26,6 @@ export interface Pointwise {
   readonly multiply?: Rows | Tensor;
   readonly activation?: MatvecParams["activation"];
   readonly scale?: number;
-  /** The type of `a`, where it is another. */
-  readonly from?: "f16" | "f32";
 }
 
 /** Each method adds a dispatch that computes the tensor `name`, and gives the rows that it writes. */
@@ -89,6 +89,7 @@ export class ProgramBuilder {
       hasResidual: residual !== undefined,
     };
     checkMatvec(params);
+    this.#requireElem(x);
     const isPacked = form.kind === "nbits";
     const out = this.#target(name, n);
     this.#dispatches.push({
@@ -106,10 +107,11 @@ export class ProgramBuilder {
         out,
       },
     });
-    return { tensor: out, stride: n, offset: 0, width: n };
+    return this.#whole(out, n);
   }
 
   norm(name: string, x: Rows, { params, gamma, beta }: FoundNorm): Rows {
+    this.#requireElem(x);
     const k = gamma.shape[0]!;
     const out = this.#target(name, x.width);
     this.#dispatches.push({
@@ -123,11 +125,11 @@ export class ProgramBuilder {
       },
       tensors: { x: x.tensor, gamma: this.#weight(gamma), beta: this.#optional(beta), out },
     });
-    return { tensor: out, stride: x.width, offset: 0, width: x.width };
+    return this.#whole(out, x.width);
   }
 
   pointwise(name: string, what: Pointwise): Rows {
-    const { a, add, multiply, activation = "none", scale = 1, from } = what;
+    const { a, add, multiply, activation = "none", scale = 1 } = what;
     const second = add ?? multiply;
     const rows = second && "tensor" in second ? second : undefined;
     const vector = second && !("tensor" in second) ? second : undefined;
@@ -135,12 +137,13 @@ export class ProgramBuilder {
     if (width !== a.width) {
       throw new Refusal(`"${name}" joins rows of ${a.width} and of ${width} elements.`);
     }
+    this.#requireElem(a);
+    if (rows) this.#requireElem(rows);
     const out = this.#target(name, width);
     this.#dispatches.push({
       kind: "pointwise",
       params: {
         elem: this.#elem,
-        from,
         width,
         a: { stride: a.stride, offset: a.offset },
         b: { stride: rows?.stride ?? 0, offset: rows?.offset ?? 0 },
@@ -150,42 +153,70 @@ export class ProgramBuilder {
       },
       tensors: { a: a.tensor, b: rows?.tensor ?? this.#optional(vector), out },
     });
-    return { tensor: out, stride: width, offset: 0, width };
+    return this.#whole(out, width);
+  }
+
+  /** A copy of rows, each after the other, in a type of its own. */
+  copy(name: string, a: Rows, elem: Elem): Rows {
+    const { width } = a;
+    const out = this.#target(name, width, elem);
+    this.#dispatches.push({
+      kind: "pointwise",
+      params: {
+        elem,
+        from: a.elem === elem ? undefined : a.elem,
+        width,
+        a: { stride: a.stride, offset: a.offset },
+        b: { stride: 0, offset: 0 },
+        operation: "none",
+        activation: "none",
+        scale: 1,
+      },
+      tensors: { a: a.tensor, b: undefined, out },
+    });
+    return this.#whole(out, width, elem);
   }
 
   /** Rows of a table, or of a tensor that is nothing but rows, by number. */
-  takeRows(name: string, { table, numbers, width }: {
+  takeRows(name: string, { table, numbers, width, elem = this.#elem }: {
     readonly table: Tensor | string;
     readonly numbers: string;
     readonly width: number;
+    /** Of a tensor; a table is of the type that is computed in. */
+    readonly elem?: Elem | undefined;
   }): Rows {
-    const out = this.#target(name, width);
+    const out = this.#target(name, width, elem);
     const isTensor = typeof table === "string";
     this.#dispatches.push({
       kind: "take_rows",
       params: {
-        rowBytes: width * this.#elemBytes,
+        rowBytes: width * sizeOf(elem),
         tableRows: isTensor ? 2 ** 31 : table.shape[0]!,
       },
       tensors: { table: isTensor ? table : this.#weight(table), numbers, out },
     });
-    return { tensor: out, stride: width, offset: 0, width };
+    return this.#whole(out, width, elem);
   }
 
-  get #elem(): "f16" | "f32" {
-    return this.#dtype === "float16" ? "f16" : "f32";
+  get #elem(): Elem {
+    return elemOf(this.#dtype);
   }
 
-  get #elemBytes(): number {
-    return this.#dtype === "float16" ? 2 : 4;
+  #whole(tensor: string, width: number, elem = this.#elem): Rows {
+    return { tensor, stride: width, offset: 0, width, elem };
+  }
+
+  #requireElem({ tensor, elem }: Rows): void {
+    if (elem === this.#elem) return;
+    throw new Refusal(`It computes in ${this.#elem} with "${tensor}", which is ${elem}.`);
   }
 
   /** Where a new tensor goes. */
-  #target(name: string, width: number): string {
+  #target(name: string, width: number, elem = this.#elem): string {
     const output = this.#outputAliases.get(name);
     if (output !== undefined) return output;
     if (this.#kept.has(name)) return name;
-    this.#scratch.set(name, width * this.#elemBytes);
+    this.#scratch.set(name, width * sizeOf(elem));
     return name;
   }
 
@@ -200,4 +231,9 @@ export class ProgramBuilder {
   #optional(tensor: Tensor | undefined, dtype?: string): string | undefined {
     return tensor && this.#weight(tensor, dtype);
   }
+}
+
+/** The kernels' name of a type. */
+export function elemOf(dtype: "float32" | "float16"): Elem {
+  return dtype === "float16" ? "f16" : "f32";
 }

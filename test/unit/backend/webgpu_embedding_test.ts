@@ -61,6 +61,13 @@ const CASES: Readonly<Record<string, (dtype: FloatType) => Case>> = {
       constant("factor", [WIDTH], floats(WIDTH, dtype)),
     ],
   }),
+  "Gather in half precision and a cast": (dtype) => ({
+    nodes: [
+      makeNode("Gather", ["table", "ids"], ["rows"]),
+      makeNode("Cast", ["rows"], ["y"], { attributes: { to: dtype === "float16" ? 10 : 1 } }),
+    ],
+    constants: [constant("table", [ROWS, WIDTH], floats(ROWS * WIDTH, "float16"))],
+  }),
   "GatherBlockQuantized of 4 bits": (dtype) => quantized(dtype, 4, { zeros: false }),
   "GatherBlockQuantized of 8 bits": (dtype) => quantized(dtype, 8, { zeros: false }),
   "GatherBlockQuantized of 8 bits with zero points": (dtype) =>

@@ -6,7 +6,8 @@ import { compileSegment } from "../../../src/onnx/compile/compile_segment.ts";
 import { mergeProducts } from "../../../src/onnx/compile/merge_products.ts";
 import { bytesOfStored, FolderFiles } from "../../../src/onnx/external_data.ts";
 import { cutForGpu } from "../../../src/onnx/gpu_cut.ts";
-import type { GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
+import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
+import { cutStep, divideMerged } from "../../../src/onnx/merged_decoder.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/onnx/proto.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
 import { splitGraph } from "../../../src/onnx/split.ts";
@@ -89,6 +90,45 @@ Deno.test("compileSegment() takes norm, bias, activation, scale and residual int
     residual: "r",
     out: "y",
   });
+});
+
+Deno.test("compileSegment() takes a norm's own bias into the product before it", () => {
+  const skip = makeNode("SkipLayerNormalization", ["p", "r", "gamma", "vector", "vector"], [
+    ...["n", "", "", "s"],
+  ], { domain: "com.microsoft" });
+  const rest = [product("n", "q", "second"), makeNode("Add", ["q", "s"], ["y"])];
+  const constants = [VECTOR, GAMMA, MATRIX, { ...MATRIX, name: "second" }];
+  const [first, second, ...others] = compile([product(), skip, ...rest], constants);
+  assert.deepEqual(others, []);
+  assert.ok(first?.kind === "matvec" && second?.kind === "matvec");
+  assert.deepEqual([first.tensors.bias, first.tensors.residual], ["vector", "r"]);
+  assert.deepEqual([second.params.norm?.kind, second.tensors.residual], ["layer", "s"]);
+  // Nothing is there to take it in.
+  const refused = compileSegment(
+    segmentOf([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
+    { sites: [], kept: new Set(["y"]), allRows: true },
+  );
+  assert.match("refused" in refused ? refused.refused : "", /No product takes in the bias/);
+});
+
+Deno.test("compileSegment() casts between the type of the weights and those of rows", () => {
+  const half = (name: string, shape: readonly number[]) =>
+    constant(name, [...shape], new Float16Array(shape.reduce((a, b) => a * b, 1)));
+  const cast = (input: string, output: string, to: 1 | 10) =>
+    makeNode("Cast", [input], [output], { attributes: { to } });
+  const split = makeNode("Split", ["p"], ["a", "b"], { attributes: { axis: -1 } });
+  const dispatches = compile([
+    cast("x", "h", 10),
+    product("h", "p", "wide"),
+    split,
+    cast("a", "fa", 1),
+    cast("b", "fb", 1),
+    makeNode("Identity", ["fb"], ["y"]),
+  ], [half("wide", [WIDTH, 2 * WIDTH])]);
+  assert.deepEqual(
+    dispatches.map(({ kind, params }) => [kind, "elem" in params && params.elem]),
+    [["pointwise", "f16"], ["matvec", "f16"], ["pointwise", "f32"], ["pointwise", "f32"]],
+  );
 });
 
 Deno.test("compileSegment() does by itself what no product can take in", () => {
@@ -231,8 +271,7 @@ async function cutOf(folder: string, graph: string): Promise<GraphCut> {
 const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readonly number[]])[] = [
   ["hearth-demo-chat", "model.onnx", [1, 4, 4, 4, 4]],
   ["hearth-demo-chat", "model_fp16.onnx", [1, 4, 4, 4, 4]],
-  // Its embeddings are in f16.
-  ["hearth-demo-chat", "model_q4.onnx", [2, 4, 4, 4, 4]],
+  ["hearth-demo-chat", "model_q4.onnx", [1, 4, 4, 4, 4]],
   ["hearth-demo-chat", "model_q4f16.onnx", [1, 4, 4, 4, 4]],
   ["hearth-demo-vision", "decoder_model_merged.onnx", [1, 4, 4, 4, 4, 4]],
   ["hearth-demo-vision", "decoder_model_merged_q4.onnx", [1, 4, 4, 4, 4, 4]],
@@ -247,7 +286,7 @@ for (const [name, graph, counts] of BUILT_IN) {
       unlessThere(folder !== undefined, `models/${name}`, "a graph with rotary of its own"),
     ignore: folder === undefined,
     fn: async () => {
-      const segments = compileCut(await cutOf(folder!, graph), { takesForms: true });
+      const segments = compileCut(await cutOf(folder!, graph), { takesForm: () => true });
       assert.deepEqual(
         segments.map((segment) =>
           "refused" in segment ? segment.refused : segment.allRows.dispatches.length
@@ -258,6 +297,33 @@ for (const [name, graph, counts] of BUILT_IN) {
       // Two tensors are picked from where not all rows are wanted.
       assert.equal("someRows" in last && last.someRows.dispatches.length, counts.at(-1)! + 2);
     },
+  });
+}
+
+/** Of encoder-decoders, whose attention to the encoder takes its queries by name. */
+const BUILT_IN_MERGED: readonly (readonly [graph: string, counts: readonly number[]])[] = [
+  // Position, its sum with the token, and queries, keys and values; then out, queries; out, two of the MLP, and the next.
+  ["decoder_model_merged.onnx", [3, 2, 4, 2, 4]],
+  // What the attentions read and write is f32.
+  ["decoder_model_merged_fp16.onnx", [4, 4, 6, 4, 6]],
+];
+
+for (const [graph, counts] of BUILT_IN_MERGED) {
+  Deno.test(`compileCut() of hearth-demo-asr ${graph}: ${counts.join(", ")} dispatches`, async () => {
+    await using files = new FolderFiles(`${findModelFolder("hearth-demo-asr")}/onnx`);
+    const { step } = divideMerged(await readModel(files, graph))!;
+    const result = cutStep(step, { contextLength: 448 });
+    assert.ok("cut" in result, JSON.stringify(result));
+    const cut = cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
+    const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
+    assert.deepEqual(
+      compileCut(cut, { takesForm }).map((segment) =>
+        "refused" in segment ? segment.refused : segment.allRows.dispatches.length
+      ),
+      counts,
+    );
+    // The positions are read on the GPU: nothing computes with them.
+    assert.equal(cut.positions!.isIndex, true);
   });
 }
 
@@ -273,7 +339,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
     return { ...segment, model: { ...segment.model, graph: { ...graph, nodes } } };
   });
   const compiled = compileCut(mergeCutProducts({ ...cut, segments }, Infinity), {
-    takesForms: true,
+    takesForm: () => true,
   });
   assert.deepEqual(compiled.map((segment) => "refused" in segment), [
     ...[false, false, true, false, false],

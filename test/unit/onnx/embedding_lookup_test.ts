@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
+import { cutForGpu } from "../../../src/onnx/gpu_cut.ts";
 import { takeEmbedding, takeLookup } from "../../../src/onnx/embedding_lookup.ts";
 import { FolderFiles } from "../../../src/onnx/external_data.ts";
 import type { GraphCut } from "../../../src/onnx/graph_cut.ts";
@@ -26,16 +27,17 @@ function namesOf(segment: GraphCut["segments"][number]): string[] {
 Deno.test("takeEmbedding() leaves the table to a graph of its own", async () => {
   const whole = await cutOf(DEMO, "model_q4.onnx");
   const cut = takeEmbedding(whole);
-  const [node, ...others] = cut.embedding!.graph.nodes;
-  assert.equal(node!.opType, "Gather");
-  assert.deepEqual(others, []);
+  // What is looked up in half precision is wanted in single.
+  const { nodes } = cut.embedding!.graph;
+  assert.deepEqual(nodes.map(({ opType }) => opType), ["Gather", "Cast"]);
   const [table] = cut.embedding!.graph.initializers;
   assert.deepEqual([table!.dtype, table!.shape], ["float16", [2048, 192]]);
   assert.ok(!cut.segments.some((segment) => namesOf(segment).includes(table!.name)));
   assert.equal(whole.segments[0]!.weightBytes - cut.segments[0]!.weightBytes, 2048 * 192 * 2);
   const { kind, ...port } = cut.tokens;
   assert.equal(kind, "embeddings");
-  assert.deepEqual(port, { name: node!.outputs[0], dtype: "float16", shape: [1, "tokens", 192] });
+  const [name] = nodes[1]!.outputs;
+  assert.deepEqual(port, { name, dtype: "float32", shape: [1, "tokens", 192] });
   assert.deepEqual(cut.segments[0]!.inputs[0], port);
   assert.deepEqual(cut.segments.slice(1), whole.segments.slice(1));
 });
@@ -59,6 +61,23 @@ Deno.test("takeEmbedding() has embeddings that later segments read cross no segm
   assert.ok(cut.segments.slice(1).some(({ inputs }) => inputs.some((port) => port.name === name)));
   assert.ok(!cut.segments[0]!.outputs.some((port) => port.name === name));
   assert.ok(!cut.segments[0]!.model.graph.outputs.some((output) => output.name === name));
+});
+
+Deno.test("cutForGpu() leaves tables in their files, and has positions looked up by themselves", async () => {
+  for (const graph of ["gpt2_script_17.onnx", "opt_script_17.onnx"]) {
+    const whole = await cutOf(EXPORTS, graph);
+    const cut = cutForGpu(whole, { maxBufferBytes: Infinity, joinsProducts: true });
+    assert.equal(cut.tokens.kind, "embeddings", graph);
+    assert.deepEqual(cut.embedding!.graph.nodes.map(({ opType }) => opType), ["Gather"]);
+    assert.equal(cut.positions!.isIndex, true);
+    const { nodes, initializers } = cut.segments[0]!.model.graph;
+    const lookup = nodes.find(({ inputs }) => inputs[1] === cut.positions!.name)!;
+    const table = initializers.find(({ name }) => name === lookup.inputs[0])!;
+    // OPT counts positions from 2.
+    assert.deepEqual(table.shape, [64, 16]);
+    assert.equal(table.name.endsWith("/rows 2 to 66"), graph.startsWith("opt"));
+    assert.ok(!nodes.some(({ opType }) => opType === "Identity"));
+  }
 });
 
 Deno.test("takeEmbedding() leaves a cut whose ids are not looked up alone as it is", async () => {
