@@ -64,7 +64,8 @@ function formatPath(path: Path): string {
   return path.map((key, index) => {
     if (typeof key === "number") return `[${key}]`;
     const name = shorten(String(key));
-    if (!/^[A-Za-z_]\w*$/.test(name)) return `[${JSON.stringify(name)}]`;
+    // Forms name lists so: include[].
+    if (!/^[A-Za-z_]\w*(\[\])?$/.test(name)) return `[${JSON.stringify(name)}]`;
     return index === 0 ? name : `.${name}`;
   }).join("");
 }

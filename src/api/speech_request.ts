@@ -30,6 +30,7 @@ export const SpeechRequest = z.object({
   response_format: z.enum(SOUND_FORMATS, { error: `one of ${SOUND_FORMATS.join(", ")}` }).nullish()
     .describe("Default mp3, with messages wav; pcm is 24 kHz, 16 bits, one channel, no header"),
   speed: numberFrom(0.25, 4).nullish().describe("Default 1; the pitch stays"),
+  instructions: z.literal("", { error: "nothing, as no voice takes instructions" }).nullish(),
   stream_format: z.enum(["audio", "sse"], { error: "audio or sse" }).nullish()
     .describe("The sound itself, or events that carry it; default audio"),
   seed: integerFrom(0, 2 ** 32 - 1).nullish()

@@ -30,6 +30,10 @@ const Temperature = z.string()
       .max(1, { error: temperatureWanted }),
   );
 
+const NotIncluded = z.literal("", {
+  error: "nothing, as no log-probabilities are reported with a transcription",
+}).optional().describe("Not served");
+
 const Fields = z.object({
   language: z.enum(codes as [string, ...string[]], { error: `one of ${codes.join(", ")}` })
     .optional().describe("Told from the sound if absent"),
@@ -42,6 +46,8 @@ const Fields = z.object({
     .describe("Answer as server-sent events; default false"),
   model: z.string().optional().describe("Ignored: the loaded model is used"),
   prompt: z.string().optional().describe("Accepted and ignored"),
+  "include[]": NotIncluded,
+  include: NotIncluded,
 });
 
 /** A transcription request as a form; fields not named here are ignored. */

@@ -141,6 +141,7 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
   ],
   "a voice it has not": [{ voice: "nobody" }, "invalid_value", /^voice: .*default.*saw "nobody"/],
   "a voice that is none": [{ voice: 3 }, "invalid_value", /^voice: want the name of a voice/],
+  "how to say it": [{ instructions: "sadly" }, "invalid_value", /^instructions: want nothing/],
   "too slow": [{ speed: 0.2 }, "invalid_value", /^speed: want a number from 0.25 to 4, saw 0.2/],
   "too fast": [{ speed: 4.1 }, "invalid_value", /^speed: want a number from 0.25 to 4, saw 4.1/],
   "a format that is not written": [

@@ -150,6 +150,7 @@ speechTest("transcriptions: what cannot be asked for is refused by name", async 
     [{ language: "en-US" }, "invalid_value", "language"],
     [{ language: "fil" }, "invalid_value", "language"],
     [{ temperature: "1.1" }, "invalid_value", "temperature"],
+    [{ "include[]": "logprobs" }, "invalid_value", "include[]"],
     [{ temperature: "-0.1" }, "invalid_value", "temperature"],
     [{ temperature: "warm" }, "invalid_value", "temperature"],
     [{ temperature: "0x1" }, "invalid_value", "temperature"],

@@ -82,7 +82,6 @@ pageTest("page: an image that is dropped is read, and one that is pasted", {
 
 pageTest("page: boxes around lines are drawn on the image", {
   model: "hearth-demo-ocr",
-  screenshot: "hearth-demo-ocr-boxes",
 }, async ({ tab }) => {
   const { page } = tab;
   await drop(tab, ".drop", RECEIPT);
