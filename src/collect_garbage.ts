@@ -10,6 +10,8 @@ import { runInNewContext } from "node:vm";
 const LOOK_AFTER_MS = 3_000;
 /** Less garbage is not worth a collection, which stops the thread for tens of milliseconds. */
 const MIN_GARBAGE_BYTES = 16 * 2 ** 20;
+/** What was in use counts for less at each look, as it may be free by now: in 48 s a collection is due again. */
+const FORGET_BYTES = 2 ** 20;
 
 let timer: ReturnType<typeof setTimeout> | undefined;
 /** In use after the last collection that found little. */
@@ -24,22 +26,24 @@ let collect: (() => void) | undefined;
 export function collectGarbageLater(isIdle: () => boolean = () => true): void {
   timer ??= setTimeout(() => {
     timer = undefined;
-    // Memory that was in use then may be free by now.
     if (isIdle() && collectGarbage()) collectGarbageLater(isIdle);
   }, LOOK_AFTER_MS);
   Deno.unrefTimer(Number(timer));
 }
 
-/** @returns whether much was freed. */
+/** @returns whether another look may find more. */
 function collectGarbage(): boolean {
   const before = usedBytes();
-  if (before - keptBytes < MIN_GARBAGE_BYTES) return false;
+  if (before - keptBytes < MIN_GARBAGE_BYTES) {
+    keptBytes -= FORGET_BYTES;
+    return before >= MIN_GARBAGE_BYTES;
+  }
   collect ??= openCollector();
   collect();
+  trimHeap();
   const after = usedBytes();
   const foundMuch = before - after >= MIN_GARBAGE_BYTES;
-  if (foundMuch) trimHeap();
-  else keptBytes = after;
+  if (!foundMuch) keptBytes = after;
   return foundMuch;
 }
 
