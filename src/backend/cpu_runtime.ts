@@ -11,6 +11,7 @@ import type { ModelFiles } from "../onnx/external_data.ts";
 import { type GraphSession, loadNative, openSession, releaseNativeSessions } from "../onnx/ort.ts";
 import { copyWeights, mapWeights } from "../onnx/pack_model.ts";
 import type { ModelProto } from "../onnx/proto.ts";
+import { makeConvolutionsPlanar } from "../onnx/planar_convolutions.ts";
 import { countCores } from "./cpu_cores.ts";
 
 export interface CpuRuntime {
@@ -63,7 +64,9 @@ function native(threads: number): CpuRuntime {
     threads,
     openSession: (model) => openSession(model, options),
     openModel: async (model, files) => {
-      const { bytes, weightsFolder } = await mapWeights(model, files);
+      // The fast kernels for images are for x64.
+      const own = Deno.build.arch === "x86_64" ? makeConvolutionsPlanar(model, { threads }) : model;
+      const { bytes, weightsFolder } = await mapWeights(own, files);
       const session = await openSession(bytes, { ...options, weightsFolder });
       try {
         await files.requireUnchanged?.();
