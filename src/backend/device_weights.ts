@@ -8,7 +8,8 @@ import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import type { TensorType } from "../onnx/dtype.ts";
-import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
+import { type ModelFiles, storedBytes } from "../onnx/external_data.ts";
+import { readRange } from "../onnx/stored_range.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 
 /** Bytes held in JavaScript at a time, for tensors of any size. */
@@ -69,19 +70,12 @@ export class DeviceWeights {
    * @throws {StartupError} when a file is too short for a tensor, or the device is out of memory.
    */
   async upload(tensors: Iterable<StoredTensor>): Promise<void> {
-    const { device } = this.#gpu;
-    device.pushErrorScope("out-of-memory");
-    const uploading = this.#uploadAll(tensors);
-    await Promise.allSettled([uploading]);
-    // The loss of the device is reported elsewhere.
-    const error = await device.popErrorScope().catch(() => null);
-    if (error !== null) {
-      throw new StartupError(
-        `The GPU has no room for the weights, of which it has ${formatBytes(this.#numBytes)} ` +
-          `so far: ${error.message}`,
-      );
-    }
-    await uploading;
+    await this.#scoped(["out-of-memory"], "the upload", async () => {
+      for (const tensor of tensors) await this.#upload(tensor);
+      await this.#flush();
+    });
+    // Data read only for the upload is no longer needed.
+    this.#piece = new Uint8Array(0);
   }
 
   /** Frees the buffers; sessions that read them must be gone. */
@@ -92,13 +86,6 @@ export class DeviceWeights {
     this.#numBytes = 0;
   }
 
-  async #uploadAll(tensors: Iterable<StoredTensor>): Promise<void> {
-    for (const tensor of tensors) await this.#upload(tensor);
-    await this.#flush();
-    // Data read only for the upload is no longer needed.
-    this.#piece = new Uint8Array(0);
-  }
-
   async #upload(tensor: StoredTensor): Promise<void> {
     const { name, dtype, shape, data } = tensor;
     if (this.#tensors.has(name)) return;
@@ -106,35 +93,62 @@ export class DeviceWeights {
     const key = data.kind === "file" ? `${data.offset}+${data.length} ${data.file}` : `= ${name}`;
     let buffer = this.#buffers.get(key);
     if (buffer === undefined) {
-      buffer = createBuffer(this.#gpu, {
-        label: name,
-        size: Math.max(ALIGNMENT, Math.ceil(size / ALIGNMENT) * ALIGNMENT),
-        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
-      });
+      buffer = await this.#allocate(name, size);
+      try {
+        await this.#fill(buffer, tensor);
+      } catch (error) {
+        buffer.destroy();
+        throw error;
+      }
       this.#buffers.set(key, buffer);
-      await this.#fill(buffer, tensor);
       this.#numBytes += size;
     }
     this.#tensors.set(name, { buffer, offset: 0, size, dtype, dims: shape });
   }
 
   async #fill(buffer: GPUBuffer, tensor: StoredTensor): Promise<void> {
-    const { data } = tensor;
-    if (data.kind !== "file") {
-      const bytes = await bytesOfStored(tensor, this.#files);
-      for (let at = 0; at < bytes.length; at += PIECE_BYTES) {
-        const part = bytes.subarray(at, at + PIECE_BYTES);
-        const piece = this.#take(part.length);
-        piece.set(part);
-        await this.#write(buffer, at, piece);
-      }
-      return;
+    const files = this.#files;
+    const size = storedBytes(tensor);
+    for (let offset = 0; offset < size; offset += PIECE_BYTES) {
+      const piece = this.#take(Math.min(PIECE_BYTES, size - offset));
+      await readRange(tensor, { files, offset }, piece);
+      await this.#write(buffer, offset, piece);
     }
-    for (let at = 0; at < data.length; at += PIECE_BYTES) {
-      const piece = this.#take(Math.min(PIECE_BYTES, data.length - at));
-      await this.#files.read(data.file, data.offset + at, piece);
-      await this.#write(buffer, at, piece);
+  }
+
+  /** @throws {StartupError} with the sizes when the device has no such buffer. */
+  #allocate(label: string, size: number): Promise<GPUBuffer> {
+    // What is written to a buffer that is none would count as an error of the device.
+    const what = `"${label}" of ${formatBytes(size)}`;
+    return this.#scoped(["out-of-memory", "validation"], what, () =>
+      createBuffer(this.#gpu, {
+        label,
+        size: Math.max(ALIGNMENT, Math.ceil(size / ALIGNMENT) * ALIGNMENT),
+        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST,
+      }));
+  }
+
+  /** Runs something on the device. @throws {StartupError} when the device reports an error of these kinds. */
+  async #scoped<T>(
+    kinds: readonly GPUErrorFilter[],
+    what: string,
+    run: () => T | Promise<T>,
+  ): Promise<T> {
+    const { device } = this.#gpu;
+    for (const kind of kinds) device.pushErrorScope(kind);
+    const running = Promise.try(run);
+    await Promise.allSettled([running]);
+    const errors: GPUError[] = [];
+    for (const _ of kinds) {
+      // The loss of the device is reported elsewhere.
+      const error = await device.popErrorScope().catch(() => null);
+      if (error !== null) errors.push(error);
     }
+    if (errors.length === 0) return await running;
+    throw new StartupError(
+      `The GPU has no room for ${what}, besides ${formatBytes(this.#numBytes)} of weights that ` +
+        `it has: ${errors[0]!.message}`,
+    );
   }
 
   /** The start of the shared read buffer, which grows to the largest piece. */

@@ -70,6 +70,7 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
     processLogits: options.processLogits,
   });
   await compile(decoder, { ...options, weights, attention });
+  await files.requireUnchanged?.();
   options.onProgress(1);
   opened.move();
   return decoder;

@@ -4,6 +4,7 @@
  * @module
  */
 import { StartupError } from "../errors.ts";
+import { readRange } from "./stored_range.ts";
 import type { StoredTensor } from "./stored_tensor.ts";
 
 /** Reads a graph and its external data; files are named as in the graph. */
@@ -130,14 +131,7 @@ export async function readStored(
   files: ModelFiles,
   into: Uint8Array,
 ): Promise<void> {
-  const { data } = tensor;
-  if (data.kind === "memory") into.set(data.bytes);
-  else if (data.kind === "file") await files.read(data.file, data.offset, into);
-  else {
-    const sources: Uint8Array[] = [];
-    for (const source of data.sources) sources.push(await bytesOfStored(source, files));
-    data.compute(sources, into);
-  }
+  await readRange(tensor, { files, offset: 0 }, into);
 }
 
 /** The bytes of a stored tensor; those in memory are not copied. */

@@ -9,6 +9,7 @@ import type { GraphCut } from "./graph_cut.ts";
 import { dropIdleNodes } from "./idle_nodes.ts";
 import { lookUpInputs } from "./input_lookups.ts";
 import { divideLargeProducts, readTiedTable } from "./large_products.ts";
+import { padProducts } from "./pad_products.ts";
 
 /** Limits of the device. */
 export interface GpuCutOptions {
@@ -28,6 +29,6 @@ export function cutForGpu(
   { maxBufferBytes, joinsProducts }: GpuCutOptions,
 ): GraphCut {
   const read = readTiedTable(takeEmbedding(lookUpInputs(dropIdleNodes(cut))));
-  const joined = joinsProducts ? mergeCutProducts(read, maxBufferBytes) : read;
+  const joined = joinsProducts ? padProducts(mergeCutProducts(read, maxBufferBytes)) : read;
   return divideLargeProducts(joined, maxBufferBytes);
 }

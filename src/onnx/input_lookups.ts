@@ -56,6 +56,7 @@ function rewrite(segment: Segment, input: string): Segment {
     const rank = rankOf(index, node.inputs[1]!, input);
     const lookup: Node = {
       ...node,
+      name: found,
       inputs: [rows.name, input],
       outputs: [rank === 2 ? output : found],
     };

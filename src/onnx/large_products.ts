@@ -14,6 +14,7 @@ import {
   type Node,
   type Tensor,
 } from "./proto.ts";
+import { sliceColumns } from "./slice_columns.ts";
 import { sliceRows } from "./slice_rows.ts";
 
 /** Rows of a part are a multiple of this, so that widths stay multiples of the kernels' vectors. */
@@ -83,7 +84,9 @@ function divide(
     const inputs = names.map((name, index) => {
       const tensor = tensors[index];
       if (tensor === undefined) return name;
-      const part = sliceRows(tensor, { numRows, from, to });
+      const part = isByColumn(node) && index === 0
+        ? sliceColumns(tensor, { from, to })
+        : sliceRows(tensor, { numRows, from, to });
       if (part !== undefined) added.push(part);
       return part?.name;
     });
@@ -112,8 +115,13 @@ function rowsOf(node: Node, constants: ReadonlyMap<string, Tensor>): number | un
     // `g_idx` reorders input columns, not these.
     return node.inputs[4] ? undefined : intAttribute(node, "N");
   }
-  const isByRow = node.opType === "Gemm" && intAttribute(node, "transB") === 1;
-  return isByRow && weights.shape.length === 2 ? weights.shape[0] : undefined;
+  if (weights.shape.length !== 2 || !["Gemm", "MatMul"].includes(node.opType)) return undefined;
+  return weights.shape[isByColumn(node) ? 1 : 0];
+}
+
+/** Whether a product's weights are `[inputs, outputs]`. */
+function isByColumn(node: Node): boolean {
+  return node.opType !== "MatMulNBits" && intAttribute(node, "transB") !== 1;
 }
 
 /** Operators that change no shape between a vocabulary projection and the logits. */

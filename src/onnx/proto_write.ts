@@ -32,7 +32,7 @@ function encodeTensor({ name, dtype, shape, data, rest }: Tensor): MessageWriter
       message.message(13, new MessageWriter().text(1, key).text(2, String(value)));
     }
     message.int(14, 1);
-  } else if (data.kind === "computed") {
+  } else if (data.kind !== "memory") {
     throw new Error(`"${name}" is worked out when it is read; it cannot stand in the file itself.`);
   } else if (dtype !== "string") {
     // Strings have a field of their own, kept in `rest`.

@@ -13,7 +13,8 @@ export function sliceRows(
 ): Tensor | undefined {
   const { data, name, shape: [first = 0, ...rest] } = tensor;
   const rowBytes = storedBytes(tensor) / numRows;
-  if (first % numRows !== 0 || !Number.isInteger(rowBytes) || data.kind === "computed") return;
+  if (first % numRows !== 0 || !Number.isInteger(rowBytes)) return;
+  if (data.kind === "computed" || data.kind === "rows") return;
   const [offset, length] = [from * rowBytes, (to - from) * rowBytes];
   return {
     ...tensor,

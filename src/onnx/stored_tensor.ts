@@ -15,6 +15,19 @@ export type TensorBytes =
     readonly offset: number;
     readonly length: number;
   }
+  /** Rows, each of them parts of the same row of other constants, which have as many. */
+  | {
+    readonly kind: "rows";
+    readonly numRows: number;
+    readonly parts: readonly {
+      readonly source: StoredTensor;
+      /** Bytes before the part in a row of the source. */
+      readonly from: number;
+      readonly length: number;
+    }[];
+    /** Of all rows. */
+    readonly length: number;
+  }
   /** Computed from other constants when it is read. */
   | {
     readonly kind: "computed";

@@ -259,7 +259,8 @@ class Compiler {
   #take(name: string, node: Node): Rows {
     const [table, numbers] = node.inputs as [string, string];
     const constant = this.#index.constants.get(table);
-    const isWanted = numbers === ROWS.name && intAttribute(node, "axis") === 1;
+    // `[tokens, width]`, or with a batch of one before it.
+    const isWanted = numbers === ROWS.name && [0, 1].includes(intAttribute(node, "axis") ?? 0);
     if (isWanted && this.#options.allRows) return this.#rows(table);
     const port = this.#segment.inputs.find((input) => input.name === numbers);
     const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") && port?.isIndex;

@@ -65,19 +65,10 @@ function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Ten
     dtype,
     shape: shape.map((size, i) => i === axis ? total : size),
     data: {
-      kind: "computed",
-      sources: tensors,
+      kind: "rows",
+      numRows,
+      parts: tensors.map((source) => ({ source, from: 0, length: storedBytes(source) / numRows })),
       length,
-      compute: (sources, into) => {
-        let at = 0;
-        for (let row = 0; row < numRows; row++) {
-          for (const source of sources) {
-            const rowBytes = source.length / numRows;
-            into.set(source.subarray(row * rowBytes, (row + 1) * rowBytes), at);
-            at += rowBytes;
-          }
-        }
-      },
     },
     rest: [],
   };

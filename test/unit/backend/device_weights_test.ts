@@ -4,7 +4,8 @@ import type { GpuContext } from "../../../src/gpu/device.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
 import { FolderFiles, type ModelFiles } from "../../../src/onnx/external_data.ts";
 import type { StoredTensor } from "../../../src/onnx/stored_tensor.ts";
-import { gpuTest } from "../../fixtures/gpu.ts";
+import { countCalls } from "../../fixtures/count_calls.ts";
+import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
 
 const MIB = 2 ** 20;
 
@@ -117,3 +118,126 @@ gpuTest("DeviceWeights.upload() of a file that ends early says where", async (gp
     await Deno.remove(folder, { recursive: true });
   }
 });
+
+/** Rows of parts of other constants. */
+function rowsOf(
+  name: string,
+  numRows: number,
+  parts: readonly { source: StoredTensor; from: number; length: number }[],
+): StoredTensor {
+  const length = numRows * parts.reduce((sum, part) => sum + part.length, 0);
+  const data = { kind: "rows", numRows, parts, length } as const;
+  return { name, dtype: "uint8", shape: [numRows, length / numRows], data };
+}
+
+gpuTest(
+  "DeviceWeights.upload() joins rows and columns of constants piece by piece",
+  async (gpu) => {
+    const files = new CountingFiles();
+    const weights = new DeviceWeights(gpu, files);
+    // Two halves one after the other, of odd lengths, and columns of two matrices side by side.
+    const [first, second] = [stored("a", 3, 40 * MIB + 1), stored("b", 64 * MIB, 30 * MIB + 5)];
+    const bytes = Uint8Array.from({ length: 500 }, (_, i) => i);
+    const own: StoredTensor = { ...stored("own", 0, 500), data: { kind: "memory", bytes } };
+    const matrix = stored("m", 1000, 100 * 200_000);
+    const tall = rowsOf("tall", 1, [
+      { source: first, from: 0, length: 40 * MIB + 1 },
+      { source: second, from: 0, length: 30 * MIB + 5 },
+    ]);
+    const wide = rowsOf("wide", 100, [
+      { source: matrix, from: 7, length: 190_001 },
+      { source: own, from: 2, length: 3 },
+    ]);
+    const empty: StoredTensor = { ...stored("empty", 5, 0), shape: [0, 4] };
+    await weights.upload([tall, wide, empty]);
+    assert.equal(weights.numBytes, 70 * MIB + 6 + 100 * 190_004);
+    assert.ok(Math.max(...files.reads) <= 16 * MIB, `${Math.max(...files.reads)}`);
+    assert.ok([...files.buffers].every(({ byteLength }) => byteLength <= 16 * MIB));
+
+    const expected = {
+      tall: (i: number) => i < 40 * MIB + 1 ? byteAt(3 + i) : byteAt(64 * MIB + i - 40 * MIB - 1),
+      wide: (i: number) => {
+        const [row, column] = [Math.floor(i / 190_004), i % 190_004];
+        return column < 190_001
+          ? byteAt(1000 + row * 200_000 + 7 + column)
+          : (row * 5 + 2 + column - 190_001) & 255;
+      },
+    };
+    for (const [name, byteOf] of Object.entries(expected)) {
+      const { buffer, size } = weights.get(name)!;
+      const borders = [0, 16 * MIB - 8, 40 * MIB - 4, 190_000, 99 * 190_004, size - 16];
+      for (const border of borders.filter((border) => border < size - 15)) {
+        const offset = Math.floor(border / 4) * 4;
+        const found = await readBuffer(gpu, buffer, { offset, size: 16 });
+        assert.deepEqual([...found], Array.from(found, (_, i) => byteOf(offset + i)), `${name}`);
+      }
+    }
+    assert.deepEqual([weights.get("empty")!.size, weights.get("empty")!.dims], [0, [0, 4]]);
+    weights.dispose();
+  },
+);
+
+gpuTest(
+  "DeviceWeights.upload() says what a device has no room for, and keeps nothing of it",
+  async (gpu) => {
+    const files = new CountingFiles();
+    const weights = new DeviceWeights(gpu, files);
+    await weights.upload([stored("small", 0, 4 * MIB)]);
+    const tooLarge = stored("embed.weight", 0, gpu.limits.maxBufferSize + 16);
+    const numReads = files.reads.length;
+    await assert.rejects(weights.upload([tooLarge]), {
+      name: "StartupError",
+      message: /no room for "embed.weight" of .+B, besides 4.19 MB of weights that it has: /,
+    });
+    assert.equal(files.reads.length, numReads, "nothing is read for it");
+    assert.equal(weights.numBytes, 4 * MIB);
+    assert.equal(weights.get("embed.weight"), undefined);
+    using destroyed = countCalls(GPUBuffer.prototype, "destroy");
+    weights.dispose();
+    assert.equal(destroyed.count, 1);
+  },
+);
+
+gpuTest(
+  "DeviceWeights.upload() frees the buffer of a tensor whose file ends early",
+  async (gpu) => {
+    class Cut extends CountingFiles {
+      override read(file: string, offset: number, into: Uint8Array): Promise<void> {
+        // The second piece is gone.
+        if (offset >= 16 * MIB) return Promise.reject(new Error("cut"));
+        return super.read(file, offset, into);
+      }
+    }
+    const weights = new DeviceWeights(gpu, new Cut());
+    using destroyed = countCalls(GPUBuffer.prototype, "destroy");
+    await assert.rejects(weights.upload([stored("x", 0, 20 * MIB)]), /cut/);
+    assert.equal(destroyed.count, 1);
+    assert.equal(weights.numBytes, 0);
+  },
+);
+
+gpuTest(
+  "DeviceWeights.upload() on a device that is lost ends, and the next has all of it",
+  async (gpu) => {
+    const own = await openTestDevice();
+    const files = new CountingFiles();
+    let numTold = 0;
+    const weights = new DeviceWeights(own, files, {
+      onProgress: () => {
+        if (++numTold === 2) own.device.destroy();
+      },
+    });
+    const tensor = stored("large", 0, 90 * MIB);
+    await weights.upload([tensor]).catch(() => {});
+    await own.lost;
+    weights.dispose();
+
+    const again = new DeviceWeights(gpu, files);
+    await again.upload([tensor]);
+    const { buffer } = again.get("large")!;
+    const offset = 89 * MIB;
+    const bytes = await readBuffer(gpu, buffer, { offset, size: 16 });
+    assert.deepEqual([...bytes], Array.from(bytes, (_, i) => byteAt(offset + i)));
+    again.dispose();
+  },
+);

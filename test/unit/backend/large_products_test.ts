@@ -4,6 +4,7 @@ import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
 import { type ModelFiles, storedBytes } from "../../../src/onnx/external_data.ts";
 import { divideLargeProducts, readTiedTable } from "../../../src/onnx/large_products.ts";
+import { padProducts } from "../../../src/onnx/pad_products.ts";
 import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
 import {
   makeNode,
@@ -52,6 +53,10 @@ function nbits(bits: 4 | 8): Case {
 const CASES: Readonly<Record<string, Case>> = {
   "MatMulNBits of 4 bits": nbits(4),
   "MatMulNBits of 8 bits": nbits(8),
+  "MatMul": {
+    nodes: [makeNode("MatMul", ["x", "b"], ["y"])],
+    constants: [constant("b", [K, N], floats(N * K))],
+  },
   "Gemm": {
     nodes: [
       makeNode("Squeeze", ["x", "first"], ["flat"]),
@@ -146,6 +151,38 @@ gpuTest(
     }
     await theirs.release();
     await ours.release();
+  },
+);
+
+gpuTest(
+  "padProducts() leaves results as they are, of widths that are no multiple of 4",
+  async (gpu) => {
+    const width = N - 3;
+    const files = inMemory(buildModel({
+      nodes: [makeNode("MatMul", ["x", "b"], ["y"])],
+      inputs: [["x", "float32", [1, "rows", K]]],
+      outputs: [["y", "float32", [1, "rows", width]]],
+      initializers: [constant("b", [K, width], floats(width * K))],
+    }));
+    const model = await readModel(files, "model.onnx");
+    const [segment] = padProducts(cutOf(model)).segments;
+    const { nodes, initializers } = segment!.model.graph;
+    assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
+    assert.deepEqual(initializers[0]!.shape, [K, N]);
+    const backend = await WebGpuBackend.create(gpu);
+    const whole = await backend.openModel(model, files);
+    const padded = await backend.openModel(segment!.model, files);
+    const x = new Tensor("float32", floats(3 * K, 7), [1, 3, K]);
+    const [want, got] = await Promise.all([whole, padded].map(async (session) => {
+      const { y } = await session.run({ x });
+      return await y!.getData() as Float32Array;
+    }));
+    assertClose(got!, want!, { abs: 1e-5, rel: 1e-5 });
+    await whole.release();
+    await padded.release();
+    // A width that kernels have vectors for.
+    const even = cutOf((await modelOf(CASES["MatMul"]!)).model);
+    assert.equal(padProducts(even).segments[0], even.segments[0]);
   },
 );
 

@@ -1,0 +1,115 @@
+/**
+ * Reads parts of constants, so that none needs to be in memory whole.
+ *
+ * @module
+ */
+import type { ModelFiles } from "./external_data.ts";
+import type { StoredTensor, TensorBytes } from "./stored_tensor.ts";
+
+/** Bytes of a source that are held at a time. */
+const CHUNK_BYTES = 8 * 2 ** 20;
+
+type Rows = Extract<TensorBytes, { kind: "rows" }>;
+
+/**
+ * Fills `into` with the bytes of a constant from `offset` on. One that is computed is computed whole.
+ *
+ * @throws {StartupError} when a file is shorter or cannot be read.
+ */
+export async function readRange(
+  { data }: StoredTensor,
+  { files, offset }: { readonly files: ModelFiles; readonly offset: number },
+  into: Uint8Array,
+): Promise<void> {
+  const { length } = into;
+  if (data.kind === "memory") into.set(data.bytes.subarray(offset, offset + length));
+  else if (data.kind === "file") await files.read(data.file, data.offset + offset, into);
+  else if (data.kind === "rows") await readRows(data, { files, offset }, into);
+  else {
+    const isWhole = length === data.length;
+    const whole = isWhole ? into : new Uint8Array(data.length);
+    const sources: Uint8Array[] = [];
+    for (const source of data.sources) sources.push(await readWhole(source, files));
+    data.compute(sources, whole);
+    if (!isWhole) into.set(whole.subarray(offset, offset + length));
+  }
+}
+
+async function readWhole(tensor: StoredTensor, files: ModelFiles): Promise<Uint8Array> {
+  if (tensor.data.kind === "memory") return tensor.data.bytes;
+  const bytes = new Uint8Array(tensor.data.length);
+  await readRange(tensor, { files, offset: 0 }, bytes);
+  return bytes;
+}
+
+/** As many whole rows at a time as a chunk holds, and what is less than a row part by part. */
+async function readRows(
+  { parts, numRows, length }: Rows,
+  { files, offset }: { readonly files: ModelFiles; readonly offset: number },
+  into: Uint8Array,
+): Promise<void> {
+  const rowBytes = length / numRows;
+  const widest = Math.max(...parts.map(({ source }) => bytesIn(source) / numRows));
+  const rowsAtOnce = Math.max(1, Math.floor(CHUNK_BYTES / widest));
+  for (let done = 0; done < into.length;) {
+    const at = offset + done;
+    const row = Math.floor(at / rowBytes);
+    const start = at - row * rowBytes;
+    const count = Math.min(rowsAtOnce, Math.floor((into.length - done) / rowBytes));
+    const isWhole = start === 0 && count > 0 && numRows > 1;
+    const size = isWhole ? count * rowBytes : Math.min(rowBytes - start, into.length - done);
+    const target = into.subarray(done, done + size);
+    if (isWhole) await readWholeRows(parts, { files, row, count, numRows, rowBytes }, target);
+    else await readPartOfRow(parts, { files, row, start, numRows }, target);
+    done += size;
+  }
+}
+
+async function readWholeRows(
+  parts: Rows["parts"],
+  { files, row, count, numRows, rowBytes }: {
+    readonly files: ModelFiles;
+    readonly row: number;
+    readonly count: number;
+    readonly numRows: number;
+    readonly rowBytes: number;
+  },
+  into: Uint8Array,
+): Promise<void> {
+  let column = 0;
+  for (const { source, from, length } of parts) {
+    const sourceBytes = bytesIn(source) / numRows;
+    const chunk = new Uint8Array(count * sourceBytes);
+    await readRange(source, { files, offset: row * sourceBytes }, chunk);
+    for (let i = 0; i < count; i++) {
+      const start = i * sourceBytes + from;
+      into.set(chunk.subarray(start, start + length), i * rowBytes + column);
+    }
+    column += length;
+  }
+}
+
+async function readPartOfRow(
+  parts: Rows["parts"],
+  { files, row, start, numRows }: {
+    readonly files: ModelFiles;
+    readonly row: number;
+    readonly start: number;
+    readonly numRows: number;
+  },
+  into: Uint8Array,
+): Promise<void> {
+  let column = 0;
+  for (const { source, from, length } of parts) {
+    const [first, end] = [Math.max(start, column), Math.min(start + into.length, column + length)];
+    if (first < end) {
+      const offset = row * (bytesIn(source) / numRows) + from + first - column;
+      await readRange(source, { files, offset }, into.subarray(first - start, end - start));
+    }
+    column += length;
+  }
+}
+
+function bytesIn({ data }: StoredTensor): number {
+  return data.kind === "memory" ? data.bytes.length : data.length;
+}
