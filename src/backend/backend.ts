@@ -36,10 +36,12 @@ export interface Backend {
   /**
    * Opens a model whose weights lie among `files`, which may be closed afterwards. Where the runtime maps them from
    * disk they must not change while the session is open.
-   *
-   * @param weights buffers with the session's large weights; copied into the session if absent. They must outlive it.
    */
-  openModel(model: ModelProto, files: ModelFiles, weights?: DeviceWeights): Promise<GraphSession>;
+  openModel(
+    model: ModelProto,
+    files: ModelFiles,
+    options?: OpenModelOptions,
+  ): Promise<GraphSession>;
   /** Opens a graph of token embeddings. On a GPU the table stays in its file, and token ids must be on the CPU. */
   openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
   /**
@@ -51,7 +53,7 @@ export interface Backend {
   /**
    * Reusable output memory of sessions.
    *
-   * @returns `undefined` if ONNX Runtime has to allocate its outputs itself.
+   * @returns `undefined` if onnxruntime-web has to allocate its outputs itself.
    */
   allocate(numBytes: number): Storage | undefined;
   /**
@@ -94,6 +96,16 @@ export interface Backend {
   loadTransformers(modelsFolder: string): Promise<Transformers>;
   /** Frees all that it owns, sessions that are still open included. */
   dispose(): Promise<void>;
+}
+
+/** How to open a model. */
+export interface OpenModelOptions {
+  /**
+   * Buffers with the session's large weights; copied into the session if absent. They must outlive it.
+   */
+  readonly weights?: DeviceWeights | undefined;
+  /** Whether it is one of many that run in turn, and so keeps no memory for its next run. */
+  readonly isSegment?: boolean;
 }
 
 /** Some rows of a float tensor along its first axis. */

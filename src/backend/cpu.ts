@@ -13,9 +13,11 @@ import type { ModelProto } from "../onnx/proto.ts";
 import type {
   AttentionOptions,
   Backend,
+  OpenModelOptions,
   PagedAttention,
   RowRange,
   SamplerOptions,
+  Storage,
   TensorRows,
   TokenSampler,
 } from "./backend.ts";
@@ -24,6 +26,7 @@ import { CpuCrossAttention } from "./cpu_cross_attention.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./cpu_runtime.ts";
 import { CpuPackedAttention } from "./cpu_packed_attention.ts";
+import { CpuStorages } from "./cpu_storage.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
 import { CpuImages } from "./cpu_images.ts";
@@ -41,6 +44,7 @@ export class CpuBackend implements Backend {
   #opening: Promise<CpuRuntime> | undefined;
   #runtime: CpuRuntime | undefined;
   #threads: KernelThreads | undefined;
+  readonly #storages = new CpuStorages();
 
   /** The runtime is loaded with the first session, or by {@linkcode open}. */
   constructor(options: Partial<CpuRuntimeOptions> = {}) {
@@ -80,8 +84,12 @@ export class CpuBackend implements Backend {
     return await (await this.#open()).openSession(model);
   }
 
-  async openModel(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
-    return await (await this.#open()).openModel(model, files);
+  async openModel(
+    model: ModelProto,
+    files: ModelFiles,
+    options?: OpenModelOptions,
+  ): Promise<GraphSession> {
+    return await (await this.#open()).openModel(model, files, options);
   }
 
   openEmbedding(model: ModelProto, files: ModelFiles): Promise<GraphSession> {
@@ -91,16 +99,19 @@ export class CpuBackend implements Backend {
   /** The native runtime maps weights from disk; onnxruntime-web copies them. */
   openWeights(): undefined {}
 
-  /** ONNX Runtime's CPU provider writes into memory of its own. */
-  allocate(): undefined {}
+  /** onnxruntime-web writes into memory of its own. */
+  allocate(numBytes: number): Storage | undefined {
+    return this.#runtime?.name === "native" ? this.#storages.allocate(numBytes) : undefined;
+  }
 
   gatherRows(parts: readonly TensorRows[]): Tensor {
     return gatherRowsOnCpu(parts);
   }
 
-  /** ONNX Runtime has already copied the elements out of its own memory. */
+  /** Unless it lies in a storage, ONNX Runtime has already copied the elements out of its own memory. */
   read(tensor: Tensor): Promise<Float32Array> {
-    return Promise.resolve(tensor.data as Float32Array);
+    const data = tensor.data as Float32Array;
+    return Promise.resolve(this.#storages.has(data.buffer) ? data.slice() : data);
   }
 
   copyRows(from: Tensor, to: Tensor, { fromRow, toRow, numRows }: RowRange): void {

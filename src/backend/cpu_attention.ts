@@ -48,7 +48,11 @@ export class CpuAttention implements PagedAttention {
     this.#step = step;
   }
 
-  run(layer: number, tensors: ReadonlyMap<string, Tensor>): Tensor | Promise<Tensor> {
+  run(
+    layer: number,
+    tensors: ReadonlyMap<string, Tensor>,
+    output?: Tensor,
+  ): Tensor | Promise<Tensor> {
     const site = this.#sites[layer]!;
     const kernels = this.#kernels!;
     const { q, k, v } = kernels.inputs(layer);
@@ -58,32 +62,35 @@ export class CpuAttention implements PagedAttention {
       copy(tensors.get(site.v.tensor)!, v);
     }
     kernels.write(layer);
-    if (this.#prompted.length > 0) return this.#runPrompts(layer);
+    const out = output ?? this.#makeOutput(site);
+    if (this.#prompted.length > 0) return this.#runPrompts(layer, out);
     // A copy, since ONNX Runtime takes no shared memory.
-    return this.#toTensor(site, kernels.attend(layer).slice());
+    elementsOf(out).set(kernels.attend(layer));
+    return out;
   }
 
-  async #runPrompts(layer: number): Promise<Tensor> {
+  async #runPrompts(layer: number, out: Tensor): Promise<Tensor> {
     const site = this.#sites[layer]!;
     const kernels = this.#kernels!;
     const step = this.#step!;
-    const isAll = this.#prompted.length === step.sequences.length;
-    const out = isAll ? undefined : kernels.attend(layer).slice();
+    const elements = elementsOf(out);
+    if (this.#prompted.length < step.sequences.length) elements.set(kernels.attend(layer));
     const width = site.heads * site.vHeadDim;
-    let rows = out ?? new Float32Array(step.sequences.length === 1 ? 0 : step.numTokens * width);
     for (const sequence of this.#prompted) {
-      const result = await this.#prompts!.run(layer, { kernels, step, sequence });
-      const data = result.data as Float32Array<ArrayBuffer>;
-      if (step.sequences.length === 1) rows = data;
-      else rows.set(data, step.queryStarts[sequence]! * width);
+      const rows = elements.subarray(
+        step.queryStarts[sequence]! * width,
+        step.queryStarts[sequence + 1]! * width,
+      );
+      await this.#prompts!.run(layer, { kernels, step, sequence, into: rows });
     }
-    return this.#toTensor(site, rows);
+    return out;
   }
 
-  #toTensor(site: AttentionSite, out: Float32Array): Tensor {
-    const dims = [1, this.#step!.numTokens, site.heads * site.vHeadDim];
-    if (site.dtype === "float32") return new Tensor("float32", out, dims);
-    return new Tensor("float16", new Float16Array(out) as unknown as Uint16Array, dims);
+  #makeOutput({ dtype, heads, vHeadDim }: AttentionSite): Tensor {
+    const dims = [1, this.#step!.numTokens, heads * vHeadDim];
+    const length = dims[1]! * dims[2]!;
+    if (dtype === "float32") return new Tensor("float32", new Float32Array(length), dims);
+    return new Tensor("float16", new Float16Array(length) as unknown as Uint16Array, dims);
   }
 
   /** Drops the memory; the engine frees it. */
@@ -112,6 +119,10 @@ function layerOf(
 
 function isPacked({ q, k, v }: AttentionSite): boolean {
   return q.tensor === k.tensor && q.tensor === v.tensor;
+}
+
+function elementsOf({ data }: Tensor): Float32Array | Float16Array {
+  return data as Float32Array | Float16Array;
 }
 
 /** The tensor's values as f32. */

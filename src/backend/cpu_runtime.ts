@@ -12,6 +12,7 @@ import { type GraphSession, loadNative, openSession, releaseNativeSessions } fro
 import { copyWeights, mapWeights } from "../onnx/pack_model.ts";
 import type { ModelProto } from "../onnx/proto.ts";
 import { makeConvolutionsPlanar } from "../onnx/planar_convolutions.ts";
+import type { OpenModelOptions } from "./backend.ts";
 import { countCores } from "./cpu_cores.ts";
 
 export interface CpuRuntime {
@@ -22,7 +23,11 @@ export interface CpuRuntime {
   readonly threads: number;
   openSession(model: Uint8Array): Promise<GraphSession>;
   /** See {@linkcode Backend.openModel}. */
-  openModel(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
+  openModel(
+    model: ModelProto,
+    files: ModelFiles,
+    options?: Pick<OpenModelOptions, "isSegment">,
+  ): Promise<GraphSession>;
   /** Frees what is still open. */
   dispose(): Promise<void>;
 }
@@ -63,11 +68,15 @@ function native(threads: number): CpuRuntime {
     description: `onnxruntime-node, ${threads} ${threads === 1 ? "thread" : "threads"}`,
     threads,
     openSession: (model) => openSession(model, options),
-    openModel: async (model, files) => {
+    openModel: async (model, files, { isSegment = false } = {}) => {
       // The fast kernels for images are for x64.
       const own = Deno.build.arch === "x86_64" ? makeConvolutionsPlanar(model, { threads }) : model;
       const { bytes, weightsFolder } = await mapWeights(own, files);
-      const session = await openSession(bytes, { ...options, weightsFolder });
+      const session = await openSession(bytes, {
+        ...options,
+        weightsFolder,
+        keepsMemory: !isSegment,
+      });
       try {
         await files.requireUnchanged?.();
       } catch (error) {

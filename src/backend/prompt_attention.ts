@@ -47,16 +47,17 @@ export class PromptAttention {
   /**
    * Attends for one sequence, whose keys and values the layer has written.
    *
-   * @returns f32 `[1, queries, heads * headSize]`, the caller's.
+   * @param run.into where the result goes, `[queries, heads * headSize]`.
    */
   async run(
     layer: number,
-    { kernels, step, sequence }: {
+    { kernels, step, sequence, into }: {
       readonly kernels: SimdAttention;
       readonly step: PackedStep;
       readonly sequence: number;
+      readonly into: Float32Array | Float16Array;
     },
-  ): Promise<Tensor> {
+  ): Promise<void> {
     const { shape: { heads, kvHeads, headSize }, write } = this.#layers[layer]!;
     const first = step.queryStarts[sequence]!;
     const numQueries = step.queryStarts[sequence + 1]! - first;
@@ -68,9 +69,9 @@ export class PromptAttention {
     const inputs = kernels.inputs(layer);
     const rows = (name: "q" | "k" | "v", numHeads: number) => {
       const width = numHeads * headSize;
-      const into = this.#buffer(name, numQueries * width);
-      copyRows(inputs[name], into, { ...write[name], width, first, numRows: numQueries });
-      return new Tensor("float32", into, [1, numQueries, width]);
+      const buffer = this.#buffer(name, numQueries * width);
+      copyRows(inputs[name], buffer, { ...write[name], width, first, numRows: numQueries });
+      return new Tensor("float32", buffer, [1, numQueries, width]);
     };
     const pastLength = kvHeads * numPast * headSize;
     const past = {
@@ -80,7 +81,10 @@ export class PromptAttention {
     kernels.readCache(layer, { blocks, numKeys: numPast, ...past });
     const pastDims = [1, kvHeads, numPast, headSize];
     const session = await this.#sessionOf(layer);
-    const { out } = await session.run({
+    const dims = [1, numQueries, heads * headSize];
+    // ONNX Runtime writes f32 into memory that nobody shares.
+    const out = into instanceof Float32Array ? into : this.#buffer("out", into.length);
+    await session.run({
       [CAUSAL_INPUTS.q]: rows("q", heads),
       [CAUSAL_INPUTS.k]: rows("k", kvHeads),
       [CAUSAL_INPUTS.v]: rows("v", kvHeads),
@@ -88,8 +92,8 @@ export class PromptAttention {
       [CAUSAL_INPUTS.pastV]: new Tensor("float32", past.values, pastDims),
       [CAUSAL_INPUTS.lastKey]: new Tensor("int32", Int32Array.of(numKeys - 1), [1]),
       [CAUSAL_INPUTS.numKeys]: new Tensor("int32", Int32Array.of(numKeys), [1]),
-    });
-    return out!;
+    }, { out: new Tensor("float32", out, dims) });
+    if (out !== into) into.set(out);
   }
 
   /** Closes its sessions. */

@@ -16,6 +16,7 @@ import { liftWeights } from "../onnx/weight_inputs.ts";
 import type {
   AttentionOptions,
   Backend,
+  OpenModelOptions,
   PagedAttention,
   RowRange,
   SamplerOptions,
@@ -82,7 +83,7 @@ export class WebGpuBackend implements Backend {
   async openModel(
     model: ModelProto,
     files: ModelFiles,
-    weights?: DeviceWeights,
+    { weights }: OpenModelOptions = {},
   ): Promise<GraphSession> {
     const lifted = weights ? liftWeights(model) : { model, weights: [] };
     await weights?.upload(lifted.weights);

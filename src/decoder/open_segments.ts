@@ -31,7 +31,7 @@ export async function openSegments(
   const sessions: GraphSession[] = [];
   try {
     for (const { model } of cut.segments) {
-      sessions.push(await backend.openModel(model, files, weights));
+      sessions.push(await backend.openModel(model, files, { weights, isSegment: true }));
       onProgress?.(sessions.length / cut.segments.length);
     }
   } catch (error) {

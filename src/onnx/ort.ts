@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { openNativeSession } from "./ort_native.ts";
+import { type NativeSessionOptions, openNativeSession } from "./ort_native.ts";
 import type { ExternalData } from "./ort_web.ts";
 import type { GraphSession } from "./session.ts";
 
@@ -26,13 +26,7 @@ export type SessionOptions =
     readonly externalData?: readonly ExternalData[] | undefined;
   }
   /** onnxruntime-node, on the CPU. */
-  | {
-    readonly runtime: "native";
-    /** Threads that share the work of one operation. */
-    readonly threads: number;
-    /** Folder of the files that the external data lies in; they are mapped, not read. */
-    readonly weightsFolder?: string | undefined;
-  };
+  | { readonly runtime: "native" } & NativeSessionOptions;
 
 /**
  * Opens a graph.

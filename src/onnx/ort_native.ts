@@ -35,6 +35,11 @@ export interface NativeSessionOptions {
   readonly threads: number;
   /** Folder of the files that its external data lies in; they are mapped, not read. */
   readonly weightsFolder?: string | undefined;
+  /**
+   * Whether it keeps the memory of a run for the next one; it does if absent. Of many sessions that run in turn each
+   * would keep what one at a time needs, and have it cleared by the system first.
+   */
+  readonly keepsMemory?: boolean | undefined;
 }
 
 /** This thread's sessions. Terminating a worker does not free them. */
@@ -55,7 +60,7 @@ export async function releaseNativeSessions(): Promise<void> {
  */
 export async function openNativeSession(
   model: Uint8Array,
-  { threads, weightsFolder }: NativeSessionOptions,
+  { threads, weightsFolder, keepsMemory = true }: NativeSessionOptions,
 ): Promise<GraphSession> {
   const native = await loadNative();
   const session = await native.InferenceSession.create(model, {
@@ -65,6 +70,7 @@ export async function openNativeSession(
     logSeverityLevel: 4,
     // Off: it keeps a plan for every shape, and texts have all lengths.
     enableMemPattern: false,
+    enableCpuMemArena: keepsMemory,
     extra: {
       // Spin between operations, where waking up would be slow; not between runs, where spinning wastes a core.
       "session.intra_op.spin_duration_us": SPIN_US,

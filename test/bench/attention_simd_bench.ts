@@ -108,7 +108,10 @@ for (const [heads, kvHeads, headSize] of SHAPES) {
         (model) => backend.openSession(model),
       );
       const { step } = made;
-      native = speed(await timeCall(() => prompts.run(0, { kernels: one, step, sequence: 0 })));
+      const into = new Float32Array(step.numTokens * heads * headSize);
+      native = speed(
+        await timeCall(() => prompts.run(0, { kernels: one, step, sequence: 0, into })),
+      );
       prompts.dispose();
     }
     one.dispose();

@@ -86,7 +86,7 @@ for (const [name, makeCase] of Object.entries(CASES)) {
       const model = await readModel(files, "model.onnx");
       const backend = await WebGpuBackend.create(gpu);
       const weights = new DeviceWeights(gpu, files);
-      const reading = await backend.openModel(model, files, weights);
+      const reading = await backend.openModel(model, files, { weights });
       const holding = await backend.openModel(model, files);
       assert.deepEqual(
         constants.map(({ name }) => name).filter((name) => weights.get(name)),
