@@ -24,7 +24,7 @@ const PAGES: Record<ServerInfo["kind"], { title: string; Page: ComponentType<Pag
   ocr: { title: "OCR", Page: OcrPage },
   asr: { title: "Transcription", Page: TranscriptionPage },
   tts: { title: "Speech", Page: SpeechPage },
-  matting: { title: "Background removal", Page: MattingPage },
+  matting: { title: "Background", Page: MattingPage },
   embedding: { title: "Embeddings", Page: EmbeddingPage },
   rerank: { title: "Re-ranking", Page: RerankPage },
 };

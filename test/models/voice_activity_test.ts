@@ -1,6 +1,5 @@
 /** Voice activity: the model's likelihoods, and recordings of which silence is passed over. */
 import assert from "node:assert/strict";
-import { existsSync } from "node:fs";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Backend } from "../../src/backend/backend.ts";
@@ -13,10 +12,13 @@ import { makeWav } from "../fixtures/audio_files.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { findForeignSpeech, findSpeechFolder, readJfk } from "../fixtures/speech.ts";
+import { makeTinyVad, referenceLikelihoods } from "../fixtures/tiny_vad.ts";
 import { makeTinySpeech } from "../fixtures/tiny_speech.ts";
 import { readSpeechGoldens, transcribeFile, type Transcript } from "../fixtures/transcribe.ts";
 
-const VAD = findModelFolder("silero-vad");
+const SILERO = findModelFolder("silero-vad");
+const TINY = await makeTinyVad();
+const MODELS = [["", TINY.folder], ...SILERO ? [[" (Silero)", SILERO]] : []] as const;
 const SPEECH = findSpeechFolder();
 const RATE_HZ = 16_000;
 
@@ -25,24 +27,51 @@ interface VadGolden {
   readonly speech_segments_16k_seconds: readonly (readonly [number, number])[];
 }
 
-/** Registers a test that needs the voice activity model and the recordings; without them it is ignored. */
-function vadTest(
-  name: string,
-  fn: (vadFolder: string, speechFolder: string) => Promise<void>,
-): void {
-  if (VAD !== undefined && SPEECH !== undefined && existsSync(`${SPEECH}/demo`)) {
-    Deno.test(name, () => fn(VAD, SPEECH));
-  } else {Deno.test.ignore(
-      `${name}${unlessThere(false, "models/silero-vad", "published weights")}`,
-      () => {},
-    );}
+/** Registers a test for the tiny model, and for the published one where it is at hand. */
+function vadTest(name: string, fn: (vadFolder: string) => Promise<void>): void {
+  for (const [suffix, folder] of MODELS) Deno.test(`${name}${suffix}`, () => fn(folder!));
+}
+
+/** Registers a test of the published model's goldens. */
+function goldenTest(name: string, fn: (vadFolder: string) => Promise<void>): void {
+  const isThere = SILERO !== undefined && findForeignSpeech() !== undefined;
+  const note = unlessThere(isThere, "models/silero-vad", "published weights");
+  Deno.test({ name: name + note, ignore: !isThere, fn: () => fn(SILERO!) });
 }
 
 function readGolden(vadFolder: string): VadGolden {
   return JSON.parse(Deno.readTextFileSync(`${vadFolder}/golden.json`));
 }
 
-vadTest(
+Deno.test("VoiceActivity hands the state on, and context before each window", async () => {
+  const samples = Float32Array.from(
+    { length: 5 * 512 + 100 },
+    (_, i) => Math.sin(i / 9) * (Math.floor(i / 700) % 2 ? 0.01 : 0.002),
+  );
+  for (const [rate, size, context] of [[16_000, 512, 64], [8_000, 256, 32]] as const) {
+    const padded = new Float32Array(context + Math.ceil(samples.length / size) * size);
+    padded.set(samples, context);
+    const windows = Array.from(
+      { length: (padded.length - context) / size },
+      (_, i) => padded.subarray(i * size, (i + 1) * size + context),
+    );
+    const activity = await VoiceActivity.load(TINY.folder);
+    const listeners = [activity.listen(rate), activity.listen(rate)];
+    for (let at = 0; at < samples.length; at += 333) {
+      for (const listener of listeners) await listener.push(samples.subarray(at, at + 333));
+    }
+    const wanted = referenceLikelihoods(windows);
+    assert.ok(Math.min(...wanted) < 0.2 && Math.max(...wanted) > 0.8);
+    for (const listener of listeners) {
+      const seen = await listener.likelihoods();
+      assert.equal(seen.length, wanted.length);
+      wanted.forEach((want, i) => assert.ok(Math.abs(seen[i]! - want) < 1e-5, `${i}: ${seen[i]}`));
+    }
+    await activity.dispose();
+  }
+});
+
+goldenTest(
   "VoiceActivity gives the likelihoods of an independent reference, however sound comes",
   async (vad) => {
     const whole = readJfk(findForeignSpeech()!);
@@ -70,7 +99,7 @@ vadTest(
   },
 );
 
-vadTest(
+goldenTest(
   "findSpeechRegions() finds a recording's speech where an independent reference finds it",
   (vad) => {
     const { runs, speech_segments_16k_seconds } = readGolden(vad);
@@ -161,21 +190,19 @@ const PARTS = [3, "10_both.wav", 125, "04_voice.wav", 20, "01_sent.wav", 12];
 
 vadTest(
   "AsrModel with a voice activity model hears speech minutes apart, at its true times, and no silence",
-  (vad, speech) => assertPassesOver(new CpuBackend(), [vad, speech], PARTS),
+  (vad) => assertPassesOver(new CpuBackend(), [vad, SPEECH], PARTS),
 );
 
-if (VAD !== undefined && SPEECH !== undefined) {
-  gpuTest(
-    "AsrModel with a voice activity model passes over silence on WebGPU too",
-    async (gpu) =>
-      await assertPassesOver(await WebGpuBackend.create(gpu), [VAD, SPEECH], [
-        3,
-        PARTS[1]!,
-        62,
-        PARTS[3]!,
-      ]),
-  );
-}
+gpuTest(
+  "AsrModel with a voice activity model passes over silence on WebGPU too",
+  async (gpu) =>
+    await assertPassesOver(await WebGpuBackend.create(gpu), [TINY.folder, SPEECH], [
+      3,
+      PARTS[1]!,
+      62,
+      PARTS[3]!,
+    ]),
+);
 
 vadTest(
   "AsrModel with a voice activity model hears nothing in silence, and the language that is asked for",
@@ -201,8 +228,8 @@ vadTest(
   },
 );
 
-vadTest("models that give no times take those of the speech", async (vadFolder, speechFolder) => {
-  const { wav, said } = makeRecording(speechFolder, [5, "10_both.wav", 20, "04_voice.wav", 5]);
+vadTest("models that give no times take those of the speech", async (vadFolder) => {
+  const { wav, said } = makeRecording(SPEECH, [5, "10_both.wav", 20, "04_voice.wav", 5]);
   for (const name of ["moonshine", "wav2vec2"] as const) {
     await using tiny = await makeTinySpeech(name);
     const options = { backend: new CpuBackend(), onProgress: () => {}, vadFolder };
@@ -265,3 +292,5 @@ vadTest(
     }
   },
 );
+
+Deno.test.afterAll(async () => await TINY[Symbol.asyncDispose]());

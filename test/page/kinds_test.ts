@@ -182,9 +182,15 @@ pageTest(
       ".heat td[title]",
       (all) => all.map((cell) => Number((cell as HTMLElement).title)),
     );
-    assert.equal(cells.length, 25);
-    for (let row = 0; row < 5; row++) assert.ok(cells[row * 5 + row]! > 0.999);
-    assert.equal((await tab.page.$$(".map circle")).length, 5);
+    assert.equal(cells.length, 36);
+    for (let row = 0; row < 6; row++) {
+      const line = cells.slice(6 * row, 6 * row + 6);
+      assert.ok(line[row]! > 0.999);
+      // The examples are pairs: each text's nearest is its partner.
+      const others = line.with(row, -1);
+      assert.equal(others.indexOf(Math.max(...others)), row ^ 1);
+    }
+    assert.equal((await tab.page.$$(".map circle")).length, 6);
   },
 );
 
@@ -196,6 +202,7 @@ pageTest("page: documents are ranked", "hearth-demo-rerank", async ({ tab }) => 
     (all) => all.map((meter) => Number(meter.ariaValueNow)),
   );
   assert.equal(scores.length, 4);
+  assert.match(await tab.text(".bars li", /Paris/), /^Paris is the capital of France/);
   assert.deepEqual(scores, scores.toSorted((a, b) => b - a));
 });
 
