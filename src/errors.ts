@@ -50,7 +50,7 @@ export interface WireError {
 export class HearthError extends Error {
   override readonly name = "HearthError";
   readonly kind: ErrorKind;
-  /** Path of the invalid field (`messages[0].content`). */
+  /** Path of the invalid field, of the request (`messages[0].content`) or of its task (`logitBias["7"]`). */
   readonly param: string | undefined;
 
   constructor(

@@ -52,12 +52,29 @@ export class MetricSet {
   }
 }
 
-/** Adds a registry's metrics to another, replacing those of the same names, except some that stay. */
-export function adoptMetrics(into: Registry, from: Registry, staying: readonly string[]): void {
-  for (const metric of from.getMetricsAsArray()) {
-    const { name } = metric as unknown as { readonly name: string };
-    if (staying.includes(name)) continue;
-    into.removeSingleMetric(name);
-    into.registerMetric(metric as unknown as Metric);
+/** Metrics of a model whose requests are counted, and whose engine, if it has one, has metrics of its own. */
+export class RequestMetrics extends MetricSet {
+  /** How many are worked on, and how many wait: told by whoever has them. */
+  requests = (): { readonly running: number; readonly waiting: number } => ({
+    running: 0,
+    waiting: 0,
+  });
+
+  /** @param what the requests are: `Recordings`. */
+  constructor(what: string) {
+    super();
+    this.gauge("hearth_sequences_running", `${what} worked on.`, () => this.requests().running);
+    this.gauge("hearth_sequences_waiting", `${what} that wait.`, () => this.requests().waiting);
+  }
+
+  /** Takes in another registry's metrics, in place of those of the same names but some that are to stay. */
+  adopt(from: Registry, staying: readonly string[] = []): void {
+    const kept = [...staying, "hearth_sequences_running", "hearth_sequences_waiting"];
+    for (const metric of from.getMetricsAsArray()) {
+      const { name } = metric as unknown as { readonly name: string };
+      if (kept.includes(name)) continue;
+      this.registry.removeSingleMetric(name);
+      this.registry.registerMetric(metric as unknown as Metric);
+    }
   }
 }

@@ -10,6 +10,17 @@ import { StartupError } from "../errors.ts";
 /** A parsed JSON object. */
 export type Json = Readonly<Record<string, unknown>>;
 
+/** The number under a name; `undefined` where there is none. */
+export function numberAt(json: Json, name: string): number | undefined {
+  const value = json[name];
+  return typeof value === "number" ? value : undefined;
+}
+
+/** The token ids under a name, one or a list of them; what is no id is left out. */
+export function tokensAt(json: Json, name: string): number[] {
+  return [json[name]].flat().filter((id) => typeof id === "number" && id >= 0) as number[];
+}
+
 /** The content of a model folder. */
 export interface ModelFolder {
   readonly path: string;

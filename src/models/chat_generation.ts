@@ -41,8 +41,8 @@ export interface ChatGeneration {
 /**
  * Queues a chat request.
  *
- * @returns a function that cancels it: nothing is emitted afterwards.
- * @throws {HearthError} `invalid_value` when `logit_bias` or `stop_token_ids` name no token of the model, or the grammar
+ * @returns ends it: nothing is emitted afterwards.
+ * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name no token of the model, or the grammar
  * cannot be enforced; what the engine refuses.
  */
 export function generateChat(
@@ -126,12 +126,12 @@ export function requireKnownTokens({ options }: ChatTask, vocabSize: number): vo
   const biased = options.logitBias?.find(([tokenId]) => tokenId >= vocabSize);
   const stopping = options.stopTokenIds?.findIndex((tokenId) => tokenId >= vocabSize) ?? -1;
   if (biased === undefined && stopping < 0) return;
-  const [field, param, tokenId] = biased !== undefined
-    ? ["logit_bias", `logit_bias["${biased[0]}"]`, biased[0]]
-    : ["stop_token_ids", `stop_token_ids[${stopping}]`, options.stopTokenIds![stopping]];
+  const [param, tokenId] = biased !== undefined
+    ? [`logitBias["${biased[0]}"]`, biased[0]]
+    : [`stopTokenIds[${stopping}]`, options.stopTokenIds![stopping]];
   throw new HearthError(
     "invalid_value",
-    `${field} names token ${tokenId}; the model's vocabulary has tokens 0 to ${vocabSize - 1}.`,
-    { param: `${param}` },
+    `there is no token ${tokenId}; the model's vocabulary has tokens 0 to ${vocabSize - 1}.`,
+    { param },
   );
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { LoadAsr } from "./asr/asr_load.ts";
+import type { LoadRecogniser } from "./asr/recogniser.ts";
 import type { DescribeFamily } from "./asr/generating_families.ts";
 import type { OpenContext } from "./family.ts";
 import type { Model } from "./model.ts";
@@ -21,7 +21,7 @@ export const ASR_LOADERS = {
   cohere: () => generating(({ describeCohere }) => describeCohere),
   granite: () => generating(({ describeGranite }) => describeGranite),
   voxtral: () => generating(({ describeVoxtral }) => describeVoxtral),
-} satisfies Record<string, () => Promise<LoadAsr>>;
+} satisfies Record<string, () => Promise<LoadRecogniser>>;
 
 /** Families of speech synthesis models, by their `model_type`. */
 export const SYNTHESIZERS = {
@@ -48,10 +48,11 @@ export const LINE_OCR_CONFIGS = {
 /** Speech recognition models run by transformers.js: they generate text without times. */
 async function generating(
   choose: (families: typeof import("./asr/generating_families.ts")) => DescribeFamily,
-): Promise<LoadAsr> {
+): Promise<LoadRecogniser> {
   const { loadGenerating } = await import("./asr/generating_load.ts");
   const describe = choose(await import("./asr/generating_families.ts"));
-  return async (context) => await loadGenerating(context, await describe(context.folder));
+  return async (context, options) =>
+    await loadGenerating(context, { ...options, family: await describe(context.folder) });
 }
 
 /** Opens a speech recognition model. */
@@ -59,8 +60,8 @@ export async function openAsr(
   family: keyof typeof ASR_LOADERS,
   context: OpenContext,
 ): Promise<Model> {
-  const { openAsr } = await import("./asr/asr_load.ts");
-  return await openAsr(context, await ASR_LOADERS[family]());
+  const { AsrModel } = await import("./asr/asr.ts");
+  return await AsrModel.load(context, await ASR_LOADERS[family]());
 }
 
 /** Opens a speech synthesis model. */

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { inRequestFields } from "../api/task_fields.ts";
 import { HearthError, type WireError } from "../errors.ts";
 import type { TaskEvent } from "../models/task.ts";
 import { isPaced, type ToRequest } from "../worker/protocol.ts";
@@ -38,7 +39,10 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     this.#port = port;
     this.#signal = options.signal;
     this.#onEnd = options.onEnd;
-    this.#port.onmessage = (message: MessageEvent<Event>) => this.#push(message.data);
+    this.#port.onmessage = ({ data: event }: MessageEvent<Event>) =>
+      this.#push(
+        event.type === "error" ? { ...event, error: inRequestFields(event.error) } : event,
+      );
     if (this.#signal?.aborted) this.#cancel();
     else this.#signal?.addEventListener("abort", this.#onAbort, { once: true });
   }

@@ -234,7 +234,7 @@ ocrTest(
     await assert.rejects(chat(model, [image], { n: 2 }), /n: this model gives 1 answer, saw 2/);
     await assert.rejects(
       chat(model, [{ role: "user", content: "Hello" }]),
-      /want an image_url part/,
+      /want an image in the last/,
     );
   },
 );

@@ -210,7 +210,7 @@ Deno.test("OcrModel refuses what it cannot read, naming the part", () =>
     assert.deepEqual(long, { kind: "context_length_exceeded", param: "messages" });
     const bias = { logitBias: [[90000, 1]] as const };
     const biased = await refusal(chat(model, [imageMessage(image.slice())], bias));
-    assert.deepEqual(biased, { kind: "invalid_value", param: `logit_bias["90000"]` });
+    assert.deepEqual(biased, { kind: "invalid_value", param: `logitBias["90000"]` });
   }));
 
 Deno.test("OcrModel reads the image of the last user message", () =>

@@ -33,7 +33,7 @@ Deno.test("RerankModel cuts a long query as well when the document alone is not 
   assert.equal(promptTokens, 200);
   await assert.rejects(rerank(model, QUERY, [ANSWER], { truncation: 3 }), {
     kind: "invalid_value",
-    param: "truncate_prompt_tokens",
+    param: "truncation",
   });
 });
 

@@ -120,7 +120,7 @@ Deno.test("loadAsr() refuses a transducer that lacks a part or has another's, sa
     ],
     [
       { "encoder-model.onnx": files["nemo128.onnx"] },
-      /inputs of encoder-model are waveforms, waveforms_lens; audio_signal, length are wanted/,
+      /encoder-model has the inputs waveforms, waveforms_lens; wanted are audio_signal, length/,
     ],
   ];
   for (const [changes, message] of refusals) {

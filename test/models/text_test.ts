@@ -170,7 +170,7 @@ Deno.test("TextModel.start() follows logit_bias and refuses a token outside the 
     assert.throws(
       () => model.start(chatTask("Hello!", { logitBias: [[99_999, 1]] }), () => Promise.resolve()),
       (error: HearthError) =>
-        error.kind === "invalid_value" && error.param === 'logit_bias["99999"]',
+        error.kind === "invalid_value" && error.param === 'logitBias["99999"]',
     );
   }));
 

@@ -6,13 +6,16 @@
 import type { Registry } from "prom-client";
 import { LANGUAGES } from "../../api/languages.ts";
 import type { Dtype } from "../../config.ts";
+import { HearthError } from "../../errors.ts";
 import { countFlacSamples } from "../../media/audio/flac.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
+import type { OpenContext } from "../family.ts";
 import { type Model, requireTask } from "../model.ts";
-import type { Recogniser } from "./recogniser.ts";
+import type { LoadRecogniser, Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
-import type { VoiceActivity } from "./voice_activity.ts";
+import { requireLanguage } from "./spoken_languages.ts";
+import { VoiceActivity } from "./voice_activity.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
@@ -25,12 +28,14 @@ const MAX_SMALL_BYTES = 2 * 2 ** 20;
 /** Longest time that decoding blocks the thread. */
 const MAX_TURN_MS = 10;
 
-/** The parts of a speech model. */
-export interface AsrModelOptions {
-  /** Most recordings at a time. */
-  readonly maxRecordings: number;
-  /** Creates the recogniser; the model owns it. */
-  readonly openRecogniser: (metrics: SpeechMetrics) => Recogniser;
+/** Most recordings at a time where the user does not say. */
+const MAX_RECORDINGS = 8;
+
+/** What a speech model is made of; it owns the recogniser and the voice activity model. */
+export interface AsrModelParts extends RecogniserOptions {
+  readonly recogniser: Recogniser;
+  /** Tells where somebody speaks; all is listened to if absent. */
+  readonly voiceActivity: VoiceActivity | undefined;
 }
 
 export class AsrModel implements Model {
@@ -39,27 +44,32 @@ export class AsrModel implements Model {
   readonly contextLength = undefined;
   readonly maxSequences: number;
   readonly #recogniser: Recogniser;
+  readonly #voiceActivity: VoiceActivity | undefined;
   readonly #metrics: SpeechMetrics;
   readonly #requests: ActiveRequests;
-  #voiceActivity: VoiceActivity | undefined;
 
-  constructor({ maxRecordings, openRecogniser }: AsrModelOptions) {
+  constructor({ recogniser, voiceActivity, maxRecordings, metrics }: AsrModelParts) {
     this.maxSequences = maxRecordings;
     this.#requests = new ActiveRequests(maxRecordings, { maxSmall: MAX_SMALL_BYTES });
-    this.#metrics = new SpeechMetrics(() => this.#requests.counts);
-    this.#recogniser = openRecogniser(this.#metrics);
-    this.dtype = this.#recogniser.dtype;
+    this.#metrics = metrics;
+    metrics.requests = () => this.#requests.counts;
+    this.#recogniser = recogniser;
+    this.#voiceActivity = voiceActivity;
+    this.dtype = recogniser.dtype;
   }
 
-  /**
-   * From now on skips everything but speech.
-   *
-   * @param voiceActivity is the model's, unless this throws.
-   * @throws {StartupError} when it does not support the recogniser's sample rate.
-   */
-  async listenFor(voiceActivity: VoiceActivity): Promise<void> {
-    await voiceActivity.requireRate(this.#recogniser.sampleRateHz);
-    this.#voiceActivity = voiceActivity;
+  /** @throws {StartupError} when the folder, or the one of the voice activity model, lacks a part. */
+  static async load(context: OpenContext, load: LoadRecogniser): Promise<AsrModel> {
+    const { vadFolder, engine } = context;
+    // Before the larger one: what is wrong with it shows at once.
+    const voiceActivity = vadFolder === undefined ? undefined : await VoiceActivity.load(vadFolder);
+    const options = {
+      maxRecordings: engine.maxSequences ?? MAX_RECORDINGS,
+      metrics: new SpeechMetrics(),
+    };
+    const recogniser = await load(context, options);
+    await voiceActivity?.requireRate(recogniser.sampleRateHz);
+    return new AsrModel({ ...options, recogniser, voiceActivity });
   }
 
   get metrics(): Registry {
@@ -68,9 +78,7 @@ export class AsrModel implements Model {
 
   start(task: Task, emit: (event: TranscribeEvent) => void): () => void {
     requireTask(task, "transcribe");
-    if (task.language !== undefined) this.#recogniser.requireLanguage(task.language);
-    if (task.translates) this.#recogniser.requireTranslation();
-    if (task.timesWords) this.#recogniser.requireWordTimes();
+    requireAbilities(task, this.#recogniser);
     emit({ type: "admitted" });
     const { requestId, param } = task;
     return this.#requests.start({
@@ -138,6 +146,27 @@ export class AsrModel implements Model {
     begin(language === undefined || translates ? "" : LANGUAGES[language]!);
     this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
+  }
+}
+
+/** @throws {HearthError} when the task asks for what the recogniser cannot do. */
+function requireAbilities(
+  { language, translates, timesWords }: TranscribeTask,
+  { languages, whyNoTranslation, whyNoWordTimes }: Recogniser,
+): void {
+  if (language !== undefined) requireLanguage(languages, language);
+  if (translates && whyNoTranslation !== undefined) {
+    throw new HearthError(
+      "unsupported_by_model",
+      `The loaded model does not translate, since ${whyNoTranslation}; it writes what is spoken.`,
+    );
+  }
+  if (timesWords && whyNoWordTimes !== undefined) {
+    throw new HearthError(
+      "unsupported_by_model",
+      `the loaded model cannot tell the times of words, since ${whyNoWordTimes}; it tells those of segments.`,
+      { param: "timesWords" },
+    );
   }
 }
 

@@ -1,22 +1,23 @@
 /**
- * From a folder of a model with a CTC head to one that transcribes.
+ * From a folder of a model with a CTC head to a recogniser.
  *
  * @module
  */
 import { StartupError } from "../../errors.ts";
 import type { OpenContext } from "../family.ts";
-import { AsrModel } from "./asr.ts";
-import { CtcReader } from "./ctc.ts";
-import { readCtcConfig } from "./ctc_config.ts";
-import { FrameRecogniser } from "./frame_recogniser.ts";
-import { readJson, readOptionalJson } from "../../hub/model_folder.ts";
-import { MAX_RECORDINGS } from "./recogniser.ts";
+import { CtcReader, type CtcVocabulary } from "./ctc.ts";
+import { openFrameRecogniser } from "./frame_recogniser.ts";
+import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
-/** @throws {StartupError} when the folder lacks a part, or its graph is not a CTC model. */
-export async function loadCtc(context: OpenContext): Promise<AsrModel> {
-  const { folder, engine } = context;
+/** @throws {StartupError} when the folder lacks a part, or its graph is no CTC model. */
+export async function loadCtc(
+  context: OpenContext,
+  { metrics }: RecogniserOptions,
+): Promise<Recogniser> {
+  const { folder, onProgress } = context;
   const architectures = [folder.config["architectures"] ?? []].flat().map(String);
   if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
     throw new StartupError(
@@ -42,31 +43,101 @@ export async function loadCtc(context: OpenContext): Promise<AsrModel> {
       } classes, and config.json says vocab_size is ${numClasses}.`,
     );
   };
-  await warmUp(run, speech, context);
-  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
-  return new AsrModel({
-    maxRecordings,
-    openRecogniser: (metrics) =>
-      new FrameRecogniser({
-        dtype: speech.dtype,
-        sampleRateHz: speech.sampleRateHz,
-        samplesPerFrame: config.samplesPerFrame,
-        languages: findLanguages(folder),
-        maxRecordings,
-        metrics,
-        run,
-        openReader: () => new CtcReader(config.vocabulary),
-        dispose: () => speech.dispose(),
-      }),
+  // A first run finds out whether the graph is one, and compiles its kernels.
+  onProgress({ what: "warming up" });
+  await run(new Float32Array(speech.sampleRateHz));
+  return openFrameRecogniser({
+    dtype: speech.dtype,
+    sampleRateHz: speech.sampleRateHz,
+    samplesPerFrame: config.samplesPerFrame,
+    languages: findLanguages(folder),
+    metrics,
+    run,
+    openReader: () => new CtcReader(config.vocabulary),
+    dispose: () => speech.dispose(),
   });
 }
 
-/** The first run checks the graph and compiles its kernels. */
-async function warmUp(
-  run: (samples: Float32Array) => Promise<unknown>,
-  { sampleRateHz }: TransformersSpeech,
-  { onProgress }: OpenContext,
-): Promise<void> {
-  onProgress({ what: "warming up" });
-  await run(new Float32Array(sampleRateHz));
+/** What reading the model's output needs to know of its folder. */
+export interface CtcConfig {
+  readonly vocabulary: CtcVocabulary;
+  /** From one frame of the output to the next. */
+  readonly samplesPerFrame: number;
+}
+
+/** The folder's files. */
+export interface CtcFiles {
+  readonly config: Json;
+  readonly preprocessorConfig: Json;
+  readonly tokenizerConfig: Json;
+  readonly tokenizer: Json;
+}
+
+/** Frames of the filter banks, 10 ms each, that wav2vec2-bert takes together. */
+const BERT_HOP_SAMPLES = 160;
+
+/** @throws {StartupError} when a file lacks something. */
+export function readCtcConfig(files: CtcFiles): CtcConfig {
+  return { vocabulary: readVocabulary(files), samplesPerFrame: readSamplesPerFrame(files) };
+}
+
+function readVocabulary({ config, tokenizer, tokenizerConfig }: CtcFiles): CtcVocabulary {
+  const vocab = (tokenizer["model"] as Json | undefined)?.["vocab"];
+  // Unigram models list their pieces with scores; others have ids by piece.
+  const entries: [string, number][] = Array.isArray(vocab)
+    ? vocab.map((piece, id) => [String((piece as unknown[])[0]), id])
+    : Object.entries((vocab ?? {}) as Record<string, number>);
+  const numClasses = config["vocab_size"];
+  const blank = config["pad_token_id"];
+  if (entries.length === 0 || typeof numClasses !== "number" || typeof blank !== "number") {
+    throw new StartupError(
+      "The folder is no CTC model: wanted vocab_size and pad_token_id in config.json, and a vocabulary in tokenizer.json.",
+    );
+  }
+  const decoder = (tokenizer["decoder"] ?? {}) as Json;
+  const delimiter = tokenizerConfig["word_delimiter_token"] ?? decoder["word_delimiter_token"];
+  const texts = new Array<string>(numClasses).fill("");
+  for (const [piece, id] of entries) {
+    if (id >= numClasses || isSpecial(piece)) continue;
+    texts[id] = piece === delimiter ? " " : piece.replaceAll("▁", " ");
+  }
+  for (const id of addedSpecials(tokenizer)) if (id < numClasses) texts[id] = "";
+  texts[blank] = "";
+  return { blank, texts };
+}
+
+/** As all these tokenizers write them: `<unk>`, `[PAD]`. */
+function isSpecial(piece: string): boolean {
+  return /^(<.+>|\[[A-Z]+\])$/.test(piece);
+}
+
+function addedSpecials(tokenizer: Json): number[] {
+  const added = tokenizer["added_tokens"];
+  if (!Array.isArray(added)) return [];
+  return (added as { id: number; special?: boolean }[])
+    .filter(({ special }) => special === true).map(({ id }) => id);
+}
+
+function readSamplesPerFrame({ config, preprocessorConfig }: CtcFiles): number {
+  switch (config["model_type"]) {
+    case "wav2vec2-bert": {
+      const layers = config["add_adapter"] === true
+        ? numberAt(config, "num_adapter_layers") ?? 1
+        : 0;
+      const together = numberAt(preprocessorConfig, "stride") ?? 2;
+      return BERT_HOP_SAMPLES * together * (numberAt(config, "adapter_stride") ?? 2) ** layers;
+    }
+    case "parakeet_ctc": {
+      const encoder = (config["encoder_config"] ?? {}) as Json;
+      return (numberAt(preprocessorConfig, "hop_length") ?? 160) *
+        (numberAt(encoder, "subsampling_factor") ?? 8);
+    }
+  }
+  const strides = config["conv_stride"];
+  if (Array.isArray(strides) && strides.length > 0 && strides.every((each) => each > 0)) {
+    return strides.reduce((product: number, stride: number) => product * stride, 1);
+  }
+  throw new StartupError(
+    "The folder's config.json has no conv_stride, which says how long a frame of its output is.",
+  );
 }

@@ -8,23 +8,11 @@
  * @see https://huggingface.co/blog/asr-chunking
  * @module
  */
-import type { Dtype } from "../../config.ts";
 import { CtcSegments, type CtcToken, type Frames } from "./ctc.ts";
 import { type CtcReading, wordsOfCtc } from "./ctc_words.ts";
-import {
-  noTranslation,
-  type Recogniser,
-  type Recording,
-  type SampleRange,
-  type TranscribedWindow,
-} from "./recogniser.ts";
+import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
-import {
-  languageName,
-  requireLanguage,
-  type SpokenLanguages,
-  UNSPACED_LANGUAGES,
-} from "./spoken_languages.ts";
+import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
@@ -36,19 +24,15 @@ export interface FrameReader {
   end(): CtcToken[];
 }
 
-/** Its parts; it owns the model. */
-export interface FrameRecogniserParts {
-  readonly dtype: Dtype;
-  readonly sampleRateHz: number;
+/** What it is made of; it owns the model. */
+export interface FrameRecogniserParts
+  extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
   /** From one frame to the next. */
   readonly samplesPerFrame: number;
-  readonly languages: SpokenLanguages;
-  readonly maxRecordings: number;
   readonly metrics: SpeechMetrics;
   /** Sound to f32 `[numFrames, width]`. */
   readonly run: (samples: Float32Array) => Promise<{ rows: Float32Array; numFrames: number }>;
   readonly openReader: () => FrameReader;
-  readonly dispose: () => Promise<void>;
 }
 
 const WINDOW_SECONDS = 30;
@@ -59,100 +43,86 @@ const SHORTEST_SECONDS = 0.1;
 const PAUSE_SECONDS = 0.5;
 const LONGEST_SEGMENT_SECONDS = 10;
 
-/** Transcribes overlapping windows into one transcript. */
-export class FrameRecogniser implements Recogniser {
-  readonly dtype: Dtype;
-  readonly sampleRateHz: number;
-  readonly maxRecordings: number;
-  readonly maxSpeechSeconds = WINDOW_SECONDS;
-  readonly #parts: FrameRecogniserParts;
+/** Hears windows that overlap, and makes one transcript of their frames. */
+export function openFrameRecogniser(parts: FrameRecogniserParts): Recogniser {
+  return {
+    ...parts,
+    maxSpeechSeconds: WINDOW_SECONDS,
+    whyNoTranslation: "its architecture writes what is spoken",
+    transcribe: (recording) => transcribe(recording, parts),
+  };
+}
 
-  constructor(parts: FrameRecogniserParts) {
-    this.dtype = parts.dtype;
-    this.sampleRateHz = parts.sampleRateHz;
-    this.maxRecordings = parts.maxRecordings;
-    this.#parts = parts;
-  }
-
-  requireLanguage(code: string): void {
-    requireLanguage(this.#parts.languages, code);
-  }
-
-  requireTranslation(): void {
-    throw noTranslation("its architecture writes what is spoken");
-  }
-
-  /** Tokens have frames, so words have times. */
-  requireWordTimes(): void {}
-
-  async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
-    const { languages, samplesPerFrame, openReader } = this.#parts;
-    const { speech = [{ start: 0, end: recording.numSamples }] } = recording;
-    const language = recording.language ?? (languages.length === 1 ? languages[0]! : "");
-    const transcript = new Transcript({
-      frameSeconds: samplesPerFrame / this.sampleRateHz,
-      hasSpaces: !UNSPACED_LANGUAGES.includes(language),
-      timesWords: recording.timesWords,
-    });
-    for (const range of speech) {
-      const reader = openReader();
-      for (const window of this.#windows(range)) {
-        const tokens = await this.#hear(window, reader, recording);
-        const isLast = window.end === range.end;
-        if (isLast) tokens.push(...reader.end());
-        yield {
-          language: languageName(language),
-          numPromptTokens: 0,
-          numTokens: tokens.length,
-          segments: transcript.push(tokens, { isOver: isLast }),
-        };
-      }
-    }
-  }
-
-  async dispose(): Promise<void> {
-    await this.#parts.dispose();
-  }
-
-  /** Runs a window, and reads the frames kept of it. */
-  async #hear(window: Window, reader: FrameReader, recording: Recording): Promise<CtcToken[]> {
-    const { audio, signal } = recording;
-    const { samplesPerFrame, metrics, run } = this.#parts;
-    signal.throwIfAborted();
-    const heard = await audio.read(window.start, window.end);
-    const samples = new Float32Array(
-      Math.max(heard.length, Math.ceil(SHORTEST_SECONDS * this.sampleRateHz)),
-    );
-    samples.set(heard);
-    const startMs = performance.now();
-    const { rows, numFrames } = await run(samples);
-    metrics.observeEncoding(1, performance.now() - startMs);
-    signal.throwIfAborted();
-    const frameOf = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
-    const to = window.keep.end === window.end ? numFrames : frameOf(window.keep.end);
-    return await reader.push({
-      rows,
-      from: frameOf(window.keep.start),
-      to: Math.min(to, numFrames),
-      firstFrame: Math.round(window.start / samplesPerFrame),
-    }, signal);
-  }
-
-  /** Windows begin whole frames apart, so that all of a range's frames stand in one row. */
-  *#windows({ start, end }: SampleRange): Generator<Window> {
-    const { samplesPerFrame } = this.#parts;
-    const toSamples = (seconds: number) =>
-      Math.round(seconds * this.sampleRateHz / samplesPerFrame) * samplesPerFrame;
-    const [length, margin] = [toSamples(WINDOW_SECONDS), toSamples(MARGIN_SECONDS)];
-    for (let from = start;; from += length - 2 * margin) {
-      const to = Math.min(end, from + length);
-      const keep = {
-        start: from === start ? from : from + margin,
-        end: to === end ? to : to - margin,
+async function* transcribe(
+  recording: Recording,
+  parts: FrameRecogniserParts,
+): AsyncGenerator<TranscribedWindow, void> {
+  const { languages, samplesPerFrame, sampleRateHz, openReader } = parts;
+  const { speech = [{ start: 0, end: recording.numSamples }] } = recording;
+  const language = recording.language ?? (languages.length === 1 ? languages[0]! : "");
+  const transcript = new Transcript({
+    frameSeconds: samplesPerFrame / sampleRateHz,
+    hasSpaces: !UNSPACED_LANGUAGES.includes(language),
+    timesWords: recording.timesWords,
+  });
+  for (const range of speech) {
+    const reader = openReader();
+    for (const window of windowsOf(range, parts)) {
+      const ended = await reader.push(await framesOf(window, recording, parts), recording.signal);
+      const isLast = window.end === range.end;
+      const tokens = isLast ? [...ended, ...reader.end()] : ended;
+      yield {
+        language: languageName(language),
+        numPromptTokens: 0,
+        numTokens: tokens.length,
+        segments: transcript.push(tokens, { isOver: isLast }),
       };
-      yield { start: from, end: to, keep };
-      if (to === end) return;
     }
+  }
+}
+
+/** Runs a window. @returns the frames of it that count. */
+async function framesOf(
+  window: Window,
+  { audio, signal }: Recording,
+  { samplesPerFrame, sampleRateHz, metrics, run }: FrameRecogniserParts,
+): Promise<Frames> {
+  signal.throwIfAborted();
+  const heard = await audio.read(window.start, window.end);
+  const samples = new Float32Array(
+    Math.max(heard.length, Math.ceil(SHORTEST_SECONDS * sampleRateHz)),
+  );
+  samples.set(heard);
+  const startMs = performance.now();
+  const { rows, numFrames } = await run(samples);
+  metrics.observeEncoding(1, performance.now() - startMs);
+  signal.throwIfAborted();
+  const frameOf = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
+  const to = window.keep.end === window.end ? numFrames : frameOf(window.keep.end);
+  return {
+    rows,
+    from: frameOf(window.keep.start),
+    to: Math.min(to, numFrames),
+    firstFrame: Math.round(window.start / samplesPerFrame),
+  };
+}
+
+/** Windows begin whole frames apart, so that all of a range's frames stand in one row. */
+function* windowsOf(
+  { start, end }: SampleRange,
+  { samplesPerFrame, sampleRateHz }: FrameRecogniserParts,
+): Generator<Window> {
+  const toSamples = (seconds: number) =>
+    Math.round(seconds * sampleRateHz / samplesPerFrame) * samplesPerFrame;
+  const [length, margin] = [toSamples(WINDOW_SECONDS), toSamples(MARGIN_SECONDS)];
+  for (let from = start;; from += length - 2 * margin) {
+    const to = Math.min(end, from + length);
+    const keep = {
+      start: from === start ? from : from + margin,
+      end: to === end ? to : to - margin,
+    };
+    yield { start: from, end: to, keep };
+    if (to === end) return;
   }
 }
 

@@ -6,7 +6,13 @@
 import { Template } from "@huggingface/jinja";
 import { LANGUAGES } from "../../api/languages.ts";
 import { StartupError } from "../../errors.ts";
-import { type Json, type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import {
+  type Json,
+  type ModelFolder,
+  numberAt,
+  readJson,
+  readOptionalJson,
+} from "../../hub/model_folder.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import { templateSourcesOf } from "../chat/chat_template.ts";
 import type { GenerateOptions, SpeechModelClass } from "./transformers_speech.ts";
@@ -47,16 +53,14 @@ const VOXTRAL_LANGUAGES = ["en", "es", "fr", "pt", "hi", "de", "nl", "it"];
 
 /** @see https://arxiv.org/abs/2410.15608 */
 export function describeMoonshine(folder: ModelFolder): Promise<GeneratingFamily> {
-  const { max_position_embeddings: positions } = folder.config;
+  const positions = numberAt(folder.config, "max_position_embeddings") ?? MOONSHINE_POSITIONS;
   const languages = findLanguages(folder);
   return Promise.resolve({
     ...SEQ2SEQ,
     languages,
     defaultLanguage: languages[0],
     // The start takes one position.
-    maxPieceSeconds: Math.floor(
-      (numberOr(positions, MOONSHINE_POSITIONS) - 1) / MOONSHINE_TOKENS_PER_SECOND,
-    ),
+    maxPieceSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
     maxTokensOf: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
     promptOf: () => ({}),
   });
@@ -83,12 +87,12 @@ export async function describeCohere(folder: ModelFolder): Promise<GeneratingFam
   });
   const { decoderPrompt } = promptOf();
   const preprocessor = await readOptionalJson(folder, "preprocessor_config.json");
-  const positions = numberOr(folder.config["max_position_embeddings"], COHERE_POSITIONS);
+  const positions = numberAt(folder.config, "max_position_embeddings") ?? COHERE_POSITIONS;
   return {
     ...SEQ2SEQ,
     languages,
     defaultLanguage,
-    maxPieceSeconds: numberOr(preprocessor["max_audio_clip_s"], COHERE_PIECE_SECONDS),
+    maxPieceSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_PIECE_SECONDS,
     maxTokensOf: () => positions - decoderPrompt.length,
     promptOf,
   };
@@ -157,8 +161,4 @@ function tokenIds(tokenizer: Json): (token: string) => number | undefined {
     | undefined;
   const ids = new Map(added.map(({ content, id }) => [content, id]));
   return (token) => ids.get(token) ?? vocab?.[token];
-}
-
-function numberOr(value: unknown, fallback: number): number {
-  return typeof value === "number" ? value : fallback;
 }

@@ -1,47 +1,41 @@
 /**
- * Opens a speech model that generates text without times.
+ * From a folder of a model that writes text token by token, and gives no times, to a recogniser.
  *
  * @module
  */
 import { StartupError } from "../../errors.ts";
 import type { OpenContext } from "../family.ts";
-import { AsrModel } from "./asr.ts";
-import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import type { GeneratingFamily } from "./generating_families.ts";
-import { GeneratingRecogniser } from "./generating_recogniser.ts";
-import { MAX_RECORDINGS } from "./recogniser.ts";
+import { openGeneratingRecogniser } from "./generating_recogniser.ts";
+import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
 /** @throws {StartupError} when the folder lacks a part, or a graph does not fit the family. */
 export async function loadGenerating(
   context: OpenContext,
-  family: GeneratingFamily,
-): Promise<AsrModel> {
-  const { folder, engine, onProgress } = context;
+  { metrics, family }: RecogniserOptions & { readonly family: GeneratingFamily },
+): Promise<Recogniser> {
+  const { folder, onProgress } = context;
   const speech = await TransformersSpeech.open(context, family.modelClass);
   const endTokens = await readEndTokens(folder);
   onProgress({ what: "warming up" });
   await warmUp(speech, folder, family);
-  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
-  return new AsrModel({
-    maxRecordings,
-    openRecogniser: (metrics) =>
-      new GeneratingRecogniser({
-        ...family,
-        dtype: speech.dtype,
-        sampleRateHz: speech.sampleRateHz,
-        maxRecordings,
-        metrics,
-        hear: (samples, asked) =>
-          speech.generate(samples, {
-            ...asked,
-            ...family.promptOf(asked.language),
-            maxTokens: family.maxTokensOf(samples.length / speech.sampleRateHz),
-            endTokens,
-          }),
-        dispose: () => speech.dispose(),
+  const { dtype, sampleRateHz } = speech;
+  return openGeneratingRecogniser({
+    ...family,
+    dtype,
+    sampleRateHz,
+    metrics,
+    hear: (samples, asked) =>
+      speech.generate(samples, {
+        ...asked,
+        ...family.promptOf(asked.language),
+        maxTokens: family.maxTokensOf(samples.length / sampleRateHz),
+        endTokens,
       }),
+    dispose: () => speech.dispose(),
   });
 }
 
@@ -58,7 +52,7 @@ async function warmUp(
       temperature: 0,
       maxTokens: 2,
       endTokens: [],
-      metrics: new SpeechMetrics(() => ({ running: 0, waiting: 0 })),
+      metrics: new SpeechMetrics(),
       signal: new AbortController().signal,
     });
   } catch (error) {
@@ -73,6 +67,5 @@ async function warmUp(
 
 async function readEndTokens(folder: ModelFolder): Promise<number[]> {
   const generationConfig = await readOptionalJson(folder, "generation_config.json");
-  return [generationConfig["eos_token_id"] ?? folder.config["eos_token_id"]].flat()
-    .filter((id) => typeof id === "number");
+  return tokensAt({ ...folder.config, ...generationConfig }, "eos_token_id");
 }

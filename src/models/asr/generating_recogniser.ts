@@ -3,23 +3,9 @@
  *
  * @module
  */
-import type { Dtype } from "../../config.ts";
-import { findQuietCut } from "./quiet_cut.ts";
-import {
-  noTranslation,
-  noWordTimes,
-  type Recogniser,
-  type Recording,
-  type SampleRange,
-  type TranscribedWindow,
-} from "./recogniser.ts";
+import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
-import {
-  languageName,
-  requireLanguage,
-  type SpokenLanguages,
-  UNSPACED_LANGUAGES,
-} from "./spoken_languages.ts";
+import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
 /** A model's transcript of a piece. */
@@ -41,98 +27,108 @@ export interface HearOptions {
   readonly signal: AbortSignal;
 }
 
-/** Its parts; it owns the model. */
-export interface GeneratingParts {
-  readonly dtype: Dtype;
-  readonly sampleRateHz: number;
-  readonly languages: SpokenLanguages;
-  /** Language where a request names none; detected from the audio if absent. */
+/** What it is made of; it owns the model. */
+export interface GeneratingParts
+  extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
+  /** What is written where a request names no language; told from the sound if absent. */
   readonly defaultLanguage?: string | undefined;
-  readonly maxRecordings: number;
   readonly maxPieceSeconds: number;
   readonly metrics: SpeechMetrics;
   readonly hear: (samples: Float32Array, options: HearOptions) => Promise<HeardPiece>;
-  readonly dispose: () => Promise<void>;
 }
 
-export class GeneratingRecogniser implements Recogniser {
-  readonly dtype: Dtype;
+/** Hears a recording piece by piece. */
+export function openGeneratingRecogniser(parts: GeneratingParts): Recogniser {
+  return {
+    ...parts,
+    maxSpeechSeconds: parts.maxPieceSeconds,
+    whyNoTranslation: "its architecture writes what is spoken",
+    whyNoWordTimes: "its architecture writes text without any times",
+    transcribe: (recording) => transcribe(recording, parts),
+  };
+}
+
+async function* transcribe(
+  recording: Recording,
+  { defaultLanguage, sampleRateHz, maxPieceSeconds, metrics, hear }: GeneratingParts,
+): AsyncGenerator<TranscribedWindow, void> {
+  const { language = defaultLanguage, temperature, signal } = recording;
+  const space = UNSPACED_LANGUAGES.includes(language ?? "") ? "" : " ";
+  const maxSamples = Math.floor(maxPieceSeconds * sampleRateHz);
+  let numSegments = 0;
+  for await (const { start, end, samples } of piecesOf(recording, { sampleRateHz, maxSamples })) {
+    signal.throwIfAborted();
+    const heard = await hear(samples, { language, temperature, metrics, signal });
+    signal.throwIfAborted();
+    const text = heard.text.trim();
+    const startSeconds = start / sampleRateHz;
+    const segment = {
+      id: numSegments,
+      seekFrame: Math.round(startSeconds * 100),
+      startSeconds,
+      endSeconds: end / sampleRateHz,
+      text: `${space}${text}`,
+      tokens: heard.tokens,
+      temperature,
+      meanLogprob: heard.meanLogprob,
+      compressionRatio: compressionRatioOf(text),
+      noSpeechProbability: 0,
+    };
+    if (text !== "") numSegments++;
+    yield {
+      language: languageName(language),
+      numPromptTokens: heard.numPromptTokens,
+      numTokens: heard.tokens.length + 1,
+      segments: text === "" ? [] : [segment],
+    };
+  }
+}
+
+/** What is spoken, where that is known, else all of the recording, cut where it is quiet. */
+async function* piecesOf(
+  { audio, numSamples, speech }: Recording,
+  options: QuietCutOptions,
+): AsyncGenerator<SampleRange & { readonly samples: Float32Array }> {
+  for (const range of speech ?? [{ start: 0, end: numSamples }]) {
+    for (let start = range.start; start < range.end;) {
+      const next = await audio.read(start, Math.min(start + options.maxSamples, range.end));
+      const isRest = start + next.length === range.end;
+      const length = isRest ? next.length : findQuietCut(next, options);
+      yield { start, end: start + length, samples: next.subarray(0, length) };
+      start += length;
+    }
+  }
+}
+
+/** What a model takes in one piece. */
+export interface QuietCutOptions {
   readonly sampleRateHz: number;
-  readonly maxRecordings: number;
-  readonly maxSpeechSeconds: number;
-  readonly #parts: GeneratingParts;
+  /** Most samples of a piece. */
+  readonly maxSamples: number;
+}
 
-  constructor(parts: GeneratingParts) {
-    this.dtype = parts.dtype;
-    this.sampleRateHz = parts.sampleRateHz;
-    this.maxRecordings = parts.maxRecordings;
-    this.maxSpeechSeconds = parts.maxPieceSeconds;
-    this.#parts = parts;
-  }
+/** How far back from the longest piece's end to look. */
+const SEARCH_SECONDS = 5;
+const QUIET_SECONDS = 0.1;
 
-  requireLanguage(code: string): void {
-    requireLanguage(this.#parts.languages, code);
+/**
+ * The length of the next piece, which ends in the quietest tenth of a second near the end of what the model takes. Pure.
+ *
+ * @param samples what comes next, as much as a piece may be at most, all of it if less is left.
+ */
+export function findQuietCut(
+  samples: Float32Array,
+  { sampleRateHz, maxSamples }: QuietCutOptions,
+): number {
+  if (samples.length < maxSamples) return samples.length;
+  const window = Math.round(QUIET_SECONDS * sampleRateHz);
+  const searched = Math.min(SEARCH_SECONDS * sampleRateHz, maxSamples / 2);
+  let [quietest, least] = [maxSamples, Infinity];
+  // Of places that are alike the last: pieces are to be long.
+  for (let start = maxSamples - window; start >= maxSamples - searched; start -= window) {
+    let energy = 0;
+    for (let i = start; i < start + window; i++) energy += samples[i]! ** 2;
+    if (energy < least) [quietest, least] = [start + Math.floor(window / 2), energy];
   }
-
-  requireTranslation(): void {
-    throw noTranslation("its architecture writes what is spoken");
-  }
-
-  requireWordTimes(): void {
-    throw noWordTimes("its architecture writes text without any times");
-  }
-
-  async *transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void> {
-    const { defaultLanguage, metrics, hear } = this.#parts;
-    const { language = defaultLanguage, temperature, signal } = recording;
-    const space = UNSPACED_LANGUAGES.includes(language ?? "") ? "" : " ";
-    let numSegments = 0;
-    for await (const { start, end, samples } of this.#pieces(recording)) {
-      signal.throwIfAborted();
-      const heard = await hear(samples, { language, temperature, metrics, signal });
-      signal.throwIfAborted();
-      const text = heard.text.trim();
-      const startSeconds = start / this.sampleRateHz;
-      const segment = {
-        id: numSegments,
-        seekFrame: Math.round(startSeconds * 100),
-        startSeconds,
-        endSeconds: end / this.sampleRateHz,
-        text: `${space}${text}`,
-        tokens: heard.tokens,
-        temperature,
-        meanLogprob: heard.meanLogprob,
-        compressionRatio: compressionRatioOf(text),
-        noSpeechProbability: 0,
-      };
-      if (text !== "") numSegments++;
-      yield {
-        language: languageName(language),
-        numPromptTokens: heard.numPromptTokens,
-        numTokens: heard.tokens.length + 1,
-        segments: text === "" ? [] : [segment],
-      };
-    }
-  }
-
-  async dispose(): Promise<void> {
-    await this.#parts.dispose();
-  }
-
-  /** The speech regions if known, else the whole recording cut at quiet points. */
-  async *#pieces(
-    { audio, numSamples, speech }: Recording,
-  ): AsyncGenerator<SampleRange & { readonly samples: Float32Array }> {
-    const maxSamples = Math.floor(this.#parts.maxPieceSeconds * this.sampleRateHz);
-    const options = { sampleRateHz: this.sampleRateHz, maxSamples };
-    for (const range of speech ?? [{ start: 0, end: numSamples }]) {
-      for (let start = range.start; start < range.end;) {
-        const next = await audio.read(start, Math.min(start + maxSamples, range.end));
-        const isRest = start + next.length === range.end;
-        const length = isRest ? next.length : findQuietCut(next, options);
-        yield { start, end: start + length, samples: next.subarray(0, length) };
-        start += length;
-      }
-    }
-  }
+  return quietest;
 }

@@ -4,12 +4,11 @@
  * @module
  */
 import type { Dtype } from "../../config.ts";
-import { HearthError } from "../../errors.ts";
 import type { AudioReader } from "../../media/audio_reader.ts";
+import type { OpenContext } from "../family.ts";
 import type { TranscriptSegment } from "../task.ts";
-
-/** Most recordings at a time where the user does not say. */
-export const MAX_RECORDINGS = 8;
+import type { SpeechMetrics } from "./speech_metrics.ts";
+import type { SpokenLanguages } from "./spoken_languages.ts";
 
 /** A stretch of a recording, in samples. */
 export interface SampleRange {
@@ -43,24 +42,7 @@ export interface Recording {
   readonly signal: AbortSignal;
 }
 
-/** The refusal of a recogniser without word times; `why` follows "since …". */
-export function noWordTimes(why: string): HearthError {
-  return new HearthError(
-    "unsupported_by_model",
-    `timestamp_granularities: the loaded model cannot tell the times of words, since ${why}; it tells those of "segment".`,
-    { param: "timestamp_granularities" },
-  );
-}
-
-/** The refusal of a recogniser that cannot translate; `why` follows "since …". */
-export function noTranslation(why: string): HearthError {
-  return new HearthError(
-    "unsupported_by_model",
-    `The loaded model does not translate, since ${why}; /audio/transcriptions writes what is spoken.`,
-  );
-}
-
-/** The result of one window of a recording. */
+/** What one window of a recording gave. */
 export interface TranscribedWindow {
   /** The language's name: `english`; empty where that is not known. */
   readonly language: string;
@@ -75,18 +57,28 @@ export interface TranscribedWindow {
 export interface Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
-  /** Most recordings at a time. */
-  readonly maxRecordings: number;
-  /** Longest speech region that it takes. */
+  /** What is heard in one piece. */
   readonly maxSpeechSeconds: number;
-  /** @throws {HearthError} `invalid_value`, naming the model's languages, when this is not one of them. */
-  requireLanguage(code: string): void;
-  /** @throws {HearthError} `unsupported_by_model`, saying why, when it has no word times. */
-  requireWordTimes(): void;
-  /** @throws {HearthError} `unsupported_by_model`, saying why, when it cannot translate. */
-  requireTranslation(): void;
-  /** Transcribes a whole recording. @throws the signal's reason. */
+  readonly languages: SpokenLanguages;
+  /** Why it cannot write English of other languages, to go on "since …"; absent where it can. */
+  readonly whyNoTranslation?: string | undefined;
+  /** Why it cannot tell the times of words, to go on "since …"; absent where it can. */
+  readonly whyNoWordTimes?: string | undefined;
+  /** Listens to a recording from its beginning to its end. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
   /** Waits for running work, and frees the model. */
   dispose(): Promise<void>;
 }
+
+/** What a recogniser is opened for. */
+export interface RecogniserOptions {
+  /** Most recordings at a time. */
+  readonly maxRecordings: number;
+  readonly metrics: SpeechMetrics;
+}
+
+/** Opens a model of one family. @throws {StartupError} when the folder lacks a part, or a graph is another's. */
+export type LoadRecogniser = (
+  context: OpenContext,
+  options: RecogniserOptions,
+) => Promise<Recogniser>;

@@ -8,25 +8,32 @@
 import { basename, join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { hubIdOfSnapshot } from "../../hub/cache.ts";
+import { numberAt } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/ort.ts";
 import { openCompanion } from "../companion_graph.ts";
+import { requirePorts } from "../graph_ports.ts";
 import type { OpenContext } from "../family.ts";
-import { AsrModel } from "./asr.ts";
 import type { CtcVocabulary } from "./ctc.ts";
-import { FrameRecogniser } from "./frame_recogniser.ts";
-import { MAX_RECORDINGS } from "./recogniser.ts";
+import { openFrameRecogniser } from "./frame_recogniser.ts";
+import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import { type Joint, TdtReader } from "./tdt_reader.ts";
 
 const [ENCODER, JOINT, PREPROCESSOR] = ["encoder-model", "decoder_joint-model", "nemo128"] as const;
 /** The inputs and outputs that each graph must have. */
 const PORTS = {
-  [PREPROCESSOR]: [["waveforms", "waveforms_lens"], ["features", "features_lens"]],
-  [ENCODER]: [["audio_signal", "length"], ["outputs", "encoded_lengths"]],
-  [JOINT]: [
-    ["encoder_outputs", "targets", "target_length", "input_states_1", "input_states_2"],
-    ["outputs", "output_states_1", "output_states_2"],
-  ],
+  [PREPROCESSOR]: {
+    inputs: ["waveforms", "waveforms_lens"],
+    outputs: ["features", "features_lens"],
+  },
+  [ENCODER]: {
+    inputs: ["audio_signal", "length"],
+    outputs: ["outputs", "encoded_lengths"],
+  },
+  [JOINT]: {
+    inputs: ["encoder_outputs", "targets", "target_length", "input_states_1", "input_states_2"],
+    outputs: ["outputs", "output_states_1", "output_states_2"],
+  },
 } as const;
 const BLANK = "<blk>";
 const SAMPLE_RATE_HZ = 16_000;
@@ -43,13 +50,19 @@ const LANGUAGES: Readonly<Record<string, string>> = {
 type JointState = readonly [Tensor, Tensor];
 
 /** @throws {StartupError} when the folder lacks a part, or a graph is not as these exports have it. */
-export async function loadTdt(context: OpenContext): Promise<AsrModel> {
-  const { folder, graphs, backend, engine, onProgress } = context;
+export async function loadTdt(
+  context: OpenContext,
+  { metrics }: RecogniserOptions,
+): Promise<Recogniser> {
+  const { folder, graphs, backend, onProgress } = context;
   const vocabulary = await readVocabulary(folder.path);
   // On the CPU: their operators need it, and each step depends on the one before.
   const preprocessor = await openOnCpu(PREPROCESSOR, context);
   const joint = await openJoint(context);
-  const encoder = requirePorts(ENCODER, await openCompanion(ENCODER, context), folder.path);
+  const encoder = requirePorts(await openCompanion(ENCODER, context), {
+    ...PORTS[ENCODER],
+    of: `${folder.path}: ${ENCODER}`,
+  });
   const run = async (samples: Float32Array) => {
     const { features, features_lens: length } = await preprocessor.run({
       waveforms: new Tensor("float32", samples, [1, samples.length]),
@@ -73,24 +86,17 @@ export async function loadTdt(context: OpenContext): Promise<AsrModel> {
         "tokens: more are wanted, the durations of a TDT model.",
     );
   }
-  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
-  const subsampling = folder.config["subsampling_factor"];
-  return new AsrModel({
-    maxRecordings,
-    openRecogniser: (metrics) =>
-      new FrameRecogniser({
-        dtype: graphs.main.dtype,
-        sampleRateHz: SAMPLE_RATE_HZ,
-        samplesPerFrame: HOP_SAMPLES * (typeof subsampling === "number" ? subsampling : 8),
-        languages: languagesOf(context),
-        maxRecordings,
-        metrics,
-        run,
-        openReader: () => new TdtReader(joint, vocabulary),
-        dispose: async () => {
-          for (const session of [preprocessor, encoder, joint]) await session.release();
-        },
-      }),
+  return openFrameRecogniser({
+    dtype: graphs.main.dtype,
+    sampleRateHz: SAMPLE_RATE_HZ,
+    samplesPerFrame: HOP_SAMPLES * (numberAt(folder.config, "subsampling_factor") ?? 8),
+    languages: languagesOf(context),
+    metrics,
+    run,
+    openReader: () => new TdtReader(joint, vocabulary),
+    dispose: async () => {
+      for (const session of [preprocessor, encoder, joint]) await session.release();
+    },
   });
 }
 
@@ -118,34 +124,11 @@ async function readVocabulary(folder: string): Promise<CtcVocabulary> {
 
 async function openOnCpu(name: typeof JOINT | typeof PREPROCESSOR, context: OpenContext) {
   const { folder, graphs, backend, onProgress } = context;
-  if (backend.kind === "cpu") {
-    return requirePorts(name, await openCompanion(name, context), folder.path);
-  }
+  const ports = { ...PORTS[name], of: `${folder.path}: ${name}` };
+  if (backend.kind === "cpu") return requirePorts(await openCompanion(name, context), ports);
   const { path } = graphs.of(name);
   onProgress({ what: `loading ${path}` });
-  const session = await openSession(await Deno.readFile(join(folder.path, path)));
-  return requirePorts(name, session, folder.path);
-}
-
-function requirePorts(
-  name: keyof typeof PORTS,
-  session: GraphSession,
-  folder: string,
-): GraphSession {
-  const [inputs, outputs] = PORTS[name];
-  for (
-    const [what, seen, wanted] of [
-      ["inputs", session.inputs, inputs],
-      ["outputs", session.outputs, outputs],
-    ] as const
-  ) {
-    const names = seen.map(({ name }) => name);
-    if (wanted.every((each) => names.includes(each))) continue;
-    throw new StartupError(
-      `${folder}: the ${what} of ${name} are ${names.join(", ")}; ${wanted.join(", ")} are wanted.`,
-    );
-  }
-  return session;
+  return requirePorts(await openSession(await Deno.readFile(join(folder.path, path))), ports);
 }
 
 /** The prediction and joint networks, one step of one recording at a time. */

@@ -11,6 +11,7 @@ import { nextTurn } from "../../next_turn.ts";
 import { StartupError } from "../../errors.ts";
 import { type GraphSession, openSession, Tensor } from "../../onnx/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
+import { requirePorts } from "../graph_ports.ts";
 import type { SampleRange } from "./recogniser.ts";
 import { findSpeechRegions } from "./speech_regions.ts";
 
@@ -27,9 +28,7 @@ const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
   8_000: { windowSamples: 256, contextSamples: 32 },
 };
 const SILERO_STATE = [2, 1, 128];
-const INPUTS = ["input", "state", "sr"];
-const OUTPUTS = ["output", "stateN"];
-/** Windows between yields to other messages: some 5 ms. */
+/** Windows after which messages get their turn: some 5 ms. */
 const WINDOWS_PER_TURN = 16;
 
 /** Serves several recordings at a time. */
@@ -57,8 +56,11 @@ export class VoiceActivity {
       );
     }
     const session = await open(join(path, graph));
-    requireNames(path, "inputs", { seen: session.inputs, wanted: INPUTS });
-    requireNames(path, "outputs", { seen: session.outputs, wanted: OUTPUTS });
+    requirePorts(session, {
+      inputs: ["input", "state", "sr"],
+      outputs: ["output", "stateN"],
+      of: `${path} is no voice activity model: its graph`,
+    });
     return new VoiceActivity(session, folder);
   }
 
@@ -192,21 +194,6 @@ async function open(path: string): Promise<GraphSession> {
       cause: error,
     });
   }
-}
-
-function requireNames(
-  path: string,
-  what: string,
-  { seen, wanted }: { seen: readonly { readonly name: string }[]; wanted: readonly string[] },
-): void {
-  const names = seen.map(({ name }) => name);
-  if (wanted.every((name) => names.includes(name))) return;
-  throw new StartupError(
-    `--vad: the graph in ${path} is no voice activity model: its ${what} are ${
-      names.join(", ")
-    }; ` +
-      `${wanted.join(", ")} are wanted.`,
-  );
 }
 
 function isSize(value: unknown): value is number {

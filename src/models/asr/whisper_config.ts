@@ -4,9 +4,9 @@
  * @module
  */
 import { LANGUAGES } from "../../api/languages.ts";
-import { HearthError, StartupError } from "../../errors.ts";
-import type { Json } from "../../hub/model_folder.ts";
-import { UNSPACED_LANGUAGES } from "./spoken_languages.ts";
+import { StartupError } from "../../errors.ts";
+import { type Json, tokensAt } from "../../hub/model_folder.ts";
+import { type SpokenLanguages, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 
 export interface WhisperConfig {
   readonly vocabSize: number;
@@ -77,33 +77,21 @@ export function readWhisperConfig(
     timestampsStart,
     lastFirstTimestamp: timestampsStart +
       (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP),
-    suppressedTokens: readTokens(generationConfig["suppress_tokens"] ?? config["suppress_tokens"]),
-    // Half of the context, as in Whisper: the other half is for the text of earlier windows.
+    suppressedTokens: tokensAt({ ...config, ...generationConfig }, "suppress_tokens"),
+    // Whisper's own half: the other is for the text of earlier windows.
     maxTokens: Math.floor(size("max_target_positions") / 2),
   };
 }
 
-/**
- * The token of a language.
- *
- * @param code one of the API's.
- * @returns `undefined` for a model of one language when it is that language.
- * @throws {HearthError} `invalid_value` naming the languages that the model has.
- */
+/** The languages that the model knows. */
+export function languagesOf({ languages }: WhisperConfig): SpokenLanguages {
+  if (languages.size === 0) return ["en"];
+  return Object.keys(LANGUAGES).filter((code) => languages.has(WHISPER_CODES[code] ?? code));
+}
+
+/** The token of one of {@linkcode languagesOf}; `undefined` for the language of a model of one. */
 export function languageTokenOf({ languages }: WhisperConfig, code: string): number | undefined {
-  if (languages.size === 0 && code === "en") return undefined;
-  const token = languages.get(WHISPER_CODES[code] ?? code);
-  if (token !== undefined) return token;
-  const there = languages.size === 0
-    ? ["en"]
-    : Object.keys(LANGUAGES).filter((each) => languages.has(WHISPER_CODES[each] ?? each));
-  throw new HearthError(
-    "invalid_value",
-    `language: the loaded model does not know ${JSON.stringify(code)}; it knows ${
-      there.join(", ")
-    }.`,
-    { param: "language" },
-  );
+  return languages.get(WHISPER_CODES[code] ?? code);
 }
 
 /** The prompt of a window. */
@@ -156,8 +144,4 @@ function readLanguages(generationConfig: Json): Map<string, number> {
   return new Map(
     Object.entries(table as Record<string, number>).map(([text, id]) => [text.slice(2, -2), id]),
   );
-}
-
-function readTokens(value: unknown): number[] {
-  return Array.isArray(value) ? value.filter((id) => typeof id === "number" && id >= 0) : [];
 }

@@ -1,32 +1,48 @@
 /**
- * From a folder of Whisper's architecture to a model that transcribes.
+ * From a folder of Whisper's architecture to a recogniser.
  *
  * @module
  */
+import { basename, join } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
 import { readAlignmentHeads } from "./alignment_heads.ts";
 import type { OpenContext } from "../family.ts";
-import { AsrModel } from "./asr.ts";
-import { type ModelFolder, readJson, readOptionalJson } from "../../hub/model_folder.ts";
-import { plainTokensOf, readWhisperConfig } from "./whisper_config.ts";
-import { MAX_RECORDINGS } from "./recogniser.ts";
-import { WhisperRecogniser } from "./whisper_recogniser.ts";
-import { openWhisperEncoder } from "./whisper_encoder.ts";
+import { type ModelFolder, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
+import {
+  languagesOf,
+  plainTokensOf,
+  readWhisperConfig,
+  type WhisperConfig,
+} from "./whisper_config.ts";
+import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import type { WindowInput } from "./whisper_window.ts";
 import { WindowDecoder } from "./window_decoder.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
-import type { SpeechMetrics } from "./speech_metrics.ts";
+import {
+  type FeatureEncoder,
+  type FeatureEncoderOptions,
+  openFeatureEncoder,
+} from "./feature_encoder.ts";
+import { requireKnownInputs } from "../graph_ports.ts";
+import { FolderFiles } from "../../onnx/external_data.ts";
+import { readModel } from "../../onnx/proto_read.ts";
+import { transcribe } from "./whisper_transcriber.ts";
 
+const ENCODER = "encoder_model";
+const FEATURES = "input_features";
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
-/** @throws {StartupError} when the folder is not a Whisper model, or a part is missing. */
-export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
-  const { folder, graphs, backend, engine, onProgress } = context;
+/** @throws {StartupError} when the folder is no Whisper model, or lacks a part. */
+export async function loadWhisper(
+  context: OpenContext,
+  { maxRecordings, metrics }: RecogniserOptions,
+): Promise<Recogniser> {
+  const { folder, graphs, backend, onProgress } = context;
   const { config: folderConfig, path } = folder;
   onProgress({ what: "reading the tokenizer" });
   const tokenizer = new Tokenizer(
@@ -39,30 +55,24 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
     (token) => tokenizer.token_to_id(token) ?? undefined,
   );
   const spec = readLogMelSpec(await readOptionalJson(folder, "preprocessor_config.json"));
-  const maxRecordings = engine.maxSequences ?? MAX_RECORDINGS;
-  const encoder = await openWhisperEncoder({
-    ...context,
+  const encoder = await openEncoder(context, {
     maxInputs: maxRecordings,
     maxWholeInputs: maxWindows(folder, spec.frames),
   });
-  // Known when the decoder is open.
-  const later: { speech?: SpeechKernels; metrics?: SpeechMetrics } = {};
-  const sizeOf = (name: string, otherwise: number) => {
-    const value = folderConfig[name];
-    return typeof value === "number" ? value : otherwise;
-  };
+  // Known once the decoder is open.
+  const later: { speech?: SpeechKernels } = {};
   const decoder = await loadEncoderDecoder<WindowInput>({
     ...context,
     vocabSize: config.vocabSize,
-    contextLength: sizeOf("max_target_positions", 448),
-    numPositions: sizeOf("max_source_positions", 1500),
+    contextLength: numberAt(folderConfig, "max_target_positions") ?? 448,
+    numPositions: numberAt(folderConfig, "max_source_positions") ?? 1500,
     maxSequences: maxRecordings,
     encoder: {
       maxInputs: encoder.maxInputs,
       encode: async (windows) => {
         const startMs = performance.now();
         const hidden = await encoder.encode(later.speech!.features(windows.map(({ row }) => row)));
-        later.metrics?.observeEncoding(windows.length, performance.now() - startMs);
+        metrics.observeEncoding(windows.length, performance.now() - startMs);
         return hidden;
       },
     },
@@ -94,25 +104,55 @@ export async function loadWhisper(context: OpenContext): Promise<AsrModel> {
   }
   const alignmentHeads = readAlignmentHeads({ config: folderConfig, generationConfig });
   const windows = new WindowDecoder({ decoder, config, alignmentHeads });
-  const recogniser = new WhisperRecogniser({
-    dtype: graphs.main.dtype,
-    encoder,
-    decoder: windows,
-    hasAlignment: decoder instanceof EncoderDecoder,
+  metrics.adopt(windows.metrics.registry);
+  const parts = {
     spec,
     config,
     speech,
+    decoder: windows,
     decode: (tokens: number[]) => tokens.length === 0 ? "" : tokenizer.decode(tokens),
-    maxRecordings,
-  });
-  return new AsrModel({
-    maxRecordings,
-    openRecogniser: (own) => {
-      later.metrics = own;
-      own.adopt(windows.metrics);
-      return recogniser;
+  };
+  return {
+    dtype: graphs.main.dtype,
+    sampleRateHz: spec.sampleRateHz,
+    // Speech begins and ends within frames, and is to fit into a window with both.
+    maxSpeechSeconds: (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz,
+    languages: languagesOf(config),
+    whyNoTranslation: whyNoTranslation(config),
+    whyNoWordTimes: decoder instanceof EncoderDecoder
+      ? undefined
+      : "its decoder's graph is not cut, which hides where the model looks",
+    transcribe: (recording) => transcribe(parts, recording),
+    dispose: async () => {
+      await windows.dispose();
+      speech.dispose();
+      await encoder.release();
     },
+  };
+}
+
+function whyNoTranslation({ translateToken, languages }: WhisperConfig): string | undefined {
+  if (translateToken !== undefined) return undefined;
+  return languages.size === 0
+    ? "it knows English alone"
+    : "its generation_config.json has no task translate";
+}
+
+/** Whisper's encoder as Optimum exports it. */
+async function openEncoder(
+  { folder, graphs, backend, onProgress }: OpenContext,
+  limits: Pick<FeatureEncoderOptions, "maxInputs" | "maxWholeInputs">,
+): Promise<FeatureEncoder> {
+  const { path } = graphs.of(ENCODER);
+  onProgress({ what: `loading ${path}` });
+  await using files = new FolderFiles(join(folder.path, "onnx"));
+  const encoder = await openFeatureEncoder(await readModel(files, basename(path)), {
+    ...{ backend, files, ...limits },
+    input: FEATURES,
+    output: "last_hidden_state",
   });
+  requireKnownInputs(encoder, { isKnown: (name) => name === FEATURES, of: path });
+  return encoder;
 }
 
 /** Windows whose attention weights fit into memory together. */

@@ -176,8 +176,8 @@ function cutAfterLast(rendered: string, { content }: TemplateMessage): string {
   if (start < 0 || text.trim() === "") {
     throw new HearthError(
       "invalid_value",
-      "continue_final_message: the model's chat template does not show the last message as it is.",
-      { param: "continue_final_message" },
+      "the model's chat template does not show the last message as it is.",
+      { param: "continuesFinalMessage" },
     );
   }
   // Templates may trim the end of a message.

@@ -23,8 +23,8 @@ function roomOf({ maxTokens = Infinity, truncation, numSpecial, param }: FitOpti
   if (truncation > numSpecial) return Math.min(truncation, maxTokens);
   throw new HearthError(
     "invalid_value",
-    `truncate_prompt_tokens: want more than the ${numSpecial} special tokens around ${param}, saw ${truncation}.`,
-    { param: "truncate_prompt_tokens" },
+    `want more than the ${numSpecial} special tokens around ${param}, saw ${truncation}.`,
+    { param: "truncation" },
   );
 }
 
@@ -78,7 +78,7 @@ function tooLong(subject: string, numTokens: number, options: FitOptions): Heart
   return new HearthError(
     "context_length_exceeded",
     `${subject} ${numTokens} tokens, and the model takes at most ${maxTokens}. ` +
-      "Send less text, or have it cut with truncate.",
+      "Send less text, or have it cut.",
     { param },
   );
 }

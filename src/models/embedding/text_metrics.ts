@@ -3,7 +3,6 @@
  *
  * @module
  */
-import type { Counter, Histogram, Registry } from "prom-client";
 import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
 
 /** A batch that has run. */
@@ -17,47 +16,39 @@ export interface BatchObservation {
 }
 
 /** Counters and histograms of one batcher. */
-export class TextMetrics {
-  readonly registry: Registry;
-  readonly #promptTokens: Counter;
-  readonly #computedTokens: Counter;
-  readonly #paddingTokens: Counter;
-  readonly #jobSeconds: Histogram;
-  readonly #batchSeconds: Histogram;
-  readonly #batchTexts: Histogram;
+export class TextMetrics extends MetricSet {
+  readonly #promptTokens = this.counter(
+    "hearth_prompt_tokens_total",
+    "Tokens of requests that were answered.",
+  );
+  readonly #computedTokens = this.counter(
+    "hearth_batch_tokens_total",
+    "Tokens that batches held, padding aside.",
+  );
+  readonly #paddingTokens = this.counter(
+    "hearth_batch_padding_tokens_total",
+    "Places of batches that held no token.",
+  );
+  readonly #jobSeconds = this.histogram(
+    "hearth_texts_seconds",
+    "From a request's arrival to its answer.",
+  );
+  readonly #batchSeconds = this.histogram("hearth_batch_seconds", "Duration of a batch.");
+  readonly #batchTexts = this.histogram(
+    "hearth_batch_texts",
+    "Texts in a batch.",
+    COUNT_BUCKETS,
+  );
 
   /** @param now the current queue. */
   constructor(now: () => { numTexts: number; numTokens: number }) {
-    const metrics = new MetricSet();
-    this.registry = metrics.registry;
-    this.#promptTokens = metrics.counter(
-      "hearth_prompt_tokens_total",
-      "Tokens of requests that were answered.",
-    );
-    this.#computedTokens = metrics.counter(
-      "hearth_batch_tokens_total",
-      "Tokens that batches held, padding aside.",
-    );
-    this.#paddingTokens = metrics.counter(
-      "hearth_batch_padding_tokens_total",
-      "Places of batches that held no token.",
-    );
-    this.#jobSeconds = metrics.histogram(
-      "hearth_texts_seconds",
-      "From a request's arrival to its answer.",
-    );
-    this.#batchSeconds = metrics.histogram("hearth_batch_seconds", "Duration of a batch.");
-    this.#batchTexts = metrics.histogram(
-      "hearth_batch_texts",
-      "Texts in a batch.",
-      COUNT_BUCKETS,
-    );
-    metrics.gauge(
+    super();
+    this.gauge(
       "hearth_texts_waiting",
       "Texts encoded and not yet run.",
       () => now().numTexts,
     );
-    metrics.gauge("hearth_text_tokens_waiting", "Their tokens.", () => now().numTokens);
+    this.gauge("hearth_text_tokens_waiting", "Their tokens.", () => now().numTokens);
   }
 
   /** Records a batch that has run. */

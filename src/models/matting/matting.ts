@@ -47,7 +47,7 @@ export class MattingModel implements Model {
   readonly contextLength = undefined;
   readonly maxSequences: number;
   readonly #network: MattingNetwork;
-  readonly #metrics: MattingMetrics;
+  readonly #metrics = new MattingMetrics();
   readonly #batcher: MattingBatcher;
   /** Most pixels in memory: one of the largest images, or several smaller ones. */
   readonly #pixels: Budget;
@@ -76,10 +76,10 @@ export class MattingModel implements Model {
     this.#network = network;
     this.dtype = dtype;
     this.maxSequences = maxImages;
-    this.#metrics = new MattingMetrics(() => ({
+    this.#metrics.requests = () => ({
       running: this.#pixels.numTaken + this.#smallPixels.numTaken,
       waiting: this.#pixels.numWaiting + this.#smallPixels.numWaiting,
-    }));
+    });
     this.#batcher = new MattingBatcher({ ...parts, network, metrics: this.#metrics });
   }
 

@@ -8,7 +8,7 @@ import type { Registry } from "prom-client";
 import { HearthError } from "../../errors.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
-import { LineOcrMetrics } from "./line_ocr_metrics.ts";
+import { RequestMetrics } from "../../metric_set.ts";
 import type { LineBox } from "./line_detector.ts";
 import type { LineReader } from "./line_reader.ts";
 import type { Pixels } from "../../media/pixels.ts";
@@ -51,7 +51,7 @@ export class LineOcrModel implements Model {
   readonly maxSequences: number;
   readonly #reader: LineReader;
   readonly #imagePreprocessor: ImagePreprocessor;
-  readonly #metrics: LineOcrMetrics;
+  readonly #metrics = new LineOcrMetrics();
   readonly #requests: ActiveRequests;
 
   constructor({ reader, imagePreprocessor, maxRequests }: LineOcrModelParts) {
@@ -59,7 +59,7 @@ export class LineOcrModel implements Model {
     this.#imagePreprocessor = imagePreprocessor;
     this.maxSequences = maxRequests;
     this.#requests = new ActiveRequests(maxRequests, { maxSmall: MAX_SMALL_IMAGE_PIXELS });
-    this.#metrics = new LineOcrMetrics(() => this.#requests.counts);
+    this.#metrics.requests = () => this.#requests.counts;
   }
 
   get metrics(): Registry {
@@ -142,4 +142,25 @@ function formatRegions(
 
 function clamp(value: number, most: number): number {
   return Math.round(10 * Math.min(most, Math.max(0, value))) / 10;
+}
+
+/** The model's Prometheus metrics. */
+class LineOcrMetrics extends RequestMetrics {
+  readonly #images = this.counter("hearth_images_total", "Images that were read.");
+  readonly #lines = this.counter("hearth_lines_total", "Lines of text read in them.");
+  readonly #imageSeconds = this.histogram(
+    "hearth_image_seconds",
+    "From the beginning of work on an image to the end of its answer.",
+  );
+
+  constructor() {
+    super("Images");
+  }
+
+  /** Records an image that was read. */
+  observe({ numLines, durationMs }: { numLines: number; durationMs: number }): void {
+    this.#images.inc();
+    this.#lines.inc(numLines);
+    this.#imageSeconds.observe(durationMs / 1000);
+  }
 }

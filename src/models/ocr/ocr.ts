@@ -77,7 +77,7 @@ export class OcrModel implements Model {
     });
     this.#metrics = parts.metrics;
     this.#metrics.requests = () => this.#requests.counts;
-    this.#metrics.adopt(this.#engine.metrics);
+    this.#metrics.adoptEngine(this.#engine.metrics);
   }
 
   get metrics(): Registry {

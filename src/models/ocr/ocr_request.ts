@@ -29,7 +29,7 @@ export function readOcrRequest(messages: readonly ChatMessage[]): OcrRequest {
     const param = index < 0 ? "messages" : `messages[${index}].content`;
     throw new HearthError(
       "invalid_value",
-      `${param}: this model reads images; want an image_url part in the last user message, saw text only.`,
+      `${param}: this model reads images; want an image in the last user message, saw text only.`,
       { param },
     );
   }

@@ -40,7 +40,7 @@ export class TtsModel implements Model {
   readonly contextLength = undefined;
   readonly maxSequences: number;
   readonly #synthesizer: Synthesizer;
-  readonly #metrics: TtsMetrics;
+  readonly #metrics = new TtsMetrics();
   readonly #semaphore: Semaphore;
   readonly #recordedVoices: RecordedVoices | undefined;
   readonly #requests = new ActiveRequests();
@@ -57,11 +57,11 @@ export class TtsModel implements Model {
     this.dtype = dtype;
     this.maxSequences = maxSequences;
     this.#semaphore = new Semaphore(Math.min(MAX_LINES, maxSequences));
-    this.#metrics = new TtsMetrics(() => ({
-      // Including the time between two lines, and while a slow reader catches up.
+    this.#metrics.requests = () => ({
+      // Also between two lines, and while its reader is behind.
       running: this.#requests.size - this.#semaphore.numWaiting,
       waiting: this.#semaphore.numWaiting,
-    }));
+    });
     const { cloner } = synthesizer;
     this.#recordedVoices = cloner &&
       new RecordedVoices(cloner, () => this.#metrics.observeClonedVoice());

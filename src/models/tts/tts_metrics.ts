@@ -3,48 +3,37 @@
  *
  * @module
  */
-import type { Counter, Histogram, Registry } from "prom-client";
-import { MetricSet } from "../../metric_set.ts";
+import { RequestMetrics } from "../../metric_set.ts";
 
 /** Real-time factor: seconds of work per second of sound. */
 const FACTOR_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5];
 
 /** Counters and histograms of one model. */
-export class TtsMetrics {
-  readonly registry: Registry;
-  readonly #audioSeconds: Counter;
-  readonly #tokens: Counter;
-  readonly #clonedVoices: Counter;
-  readonly #firstSeconds: Histogram;
-  readonly #realTimeFactor: Histogram;
+export class TtsMetrics extends RequestMetrics {
+  readonly #audioSeconds = this.counter(
+    "hearth_audio_seconds_total",
+    "Seconds of sound that were made.",
+  );
+  readonly #tokens = this.counter(
+    "hearth_prompt_tokens_total",
+    "Tokens of text that were spoken.",
+  );
+  readonly #clonedVoices = this.counter(
+    "hearth_cloned_voices_total",
+    "Voices that were made of recordings; one that is kept is not made again.",
+  );
+  readonly #firstSeconds = this.histogram(
+    "hearth_first_audio_seconds",
+    "From a request's arrival to its first sound.",
+  );
+  readonly #realTimeFactor = this.histogram(
+    "hearth_real_time_factor",
+    "Seconds of work for each second of sound, by pieces of text.",
+    FACTOR_BUCKETS,
+  );
 
-  /** @param requests how many run, and how many wait. */
-  constructor(requests: () => { running: number; waiting: number }) {
-    const metrics = new MetricSet();
-    this.registry = metrics.registry;
-    this.#audioSeconds = metrics.counter(
-      "hearth_audio_seconds_total",
-      "Seconds of sound that were made.",
-    );
-    this.#tokens = metrics.counter(
-      "hearth_prompt_tokens_total",
-      "Tokens of text that were spoken.",
-    );
-    this.#clonedVoices = metrics.counter(
-      "hearth_cloned_voices_total",
-      "Voices that were made of recordings; one that is kept is not made again.",
-    );
-    this.#firstSeconds = metrics.histogram(
-      "hearth_first_audio_seconds",
-      "From a request's arrival to its first sound.",
-    );
-    this.#realTimeFactor = metrics.histogram(
-      "hearth_real_time_factor",
-      "Seconds of work for each second of sound, by pieces of text.",
-      FACTOR_BUCKETS,
-    );
-    metrics.gauge("hearth_sequences_running", "Texts that are spoken.", () => requests().running);
-    metrics.gauge("hearth_sequences_waiting", "Texts that wait.", () => requests().waiting);
+  constructor() {
+    super("Texts");
   }
 
   /** Records the first sound of a request. */

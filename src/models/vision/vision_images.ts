@@ -4,12 +4,12 @@
  * @module
  */
 import { HearthError } from "../../errors.ts";
+import { MetricSet } from "../../metric_set.ts";
 import type { Tensor } from "../../onnx/ort.ts";
 import { ByteBudgetCache } from "../byte_budget_cache.ts";
 import type { ImagePart } from "../task.ts";
 import type { VisionEncoder } from "./vision_encoder.ts";
 import { SharedJobs } from "../shared_jobs.ts";
-import { VisionMetrics } from "./vision_metrics.ts";
 import type { PreparedImage } from "../prepared_image.ts";
 import type { VisionPreprocessor } from "./vision_preprocessor.ts";
 import type { PromptImage } from "./vision_prompt.ts";
@@ -111,6 +111,25 @@ export class VisionImages {
     const [frames, rows, columns] = Array.from<number | bigint, number>(patches, Number);
     const { mergeSize } = this.#parts;
     return { text, grid: [frames!, rows! / mergeSize, columns! / mergeSize] };
+  }
+}
+
+/** What a vision model tells Prometheus beside its engine. */
+class VisionMetrics extends MetricSet {
+  readonly images = this.counter("hearth_images_total", "Images in requests.");
+  readonly encoderRuns = this.counter(
+    "hearth_vision_encoder_runs_total",
+    "Images encoded: those whose tokens were not in the prefix cache, nor their rows at hand.",
+  );
+  readonly prepareSeconds = this.histogram(
+    "hearth_image_prepare_seconds",
+    "Reading, resizing and normalising an image, the wait for its turn included.",
+  );
+
+  /** @param featureBytes how much memory encoded images take. */
+  constructor(featureBytes: () => number) {
+    super();
+    this.gauge("hearth_encoded_image_bytes", "Memory that encoded images take.", featureBytes);
   }
 }
 

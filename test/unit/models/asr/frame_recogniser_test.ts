@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { AudioReader } from "../../../../src/media/audio_reader.ts";
 import { CtcReader } from "../../../../src/models/asr/ctc.ts";
-import { FrameRecogniser } from "../../../../src/models/asr/frame_recogniser.ts";
+import { openFrameRecogniser } from "../../../../src/models/asr/frame_recogniser.ts";
 import type { SampleRange } from "../../../../src/models/asr/recogniser.ts";
 import { SpeechMetrics } from "../../../../src/models/asr/speech_metrics.ts";
 import type { TranscriptSegment } from "../../../../src/models/task.ts";
@@ -75,13 +75,12 @@ interface Heard {
 
 async function hear(samples: Float32Array, speech?: readonly SampleRange[]): Promise<Heard> {
   const windows: number[] = [];
-  const recogniser = new FrameRecogniser({
+  const recogniser = openFrameRecogniser({
     dtype: "fp32",
     sampleRateHz: RATE_HZ,
     samplesPerFrame: SAMPLES_PER_FRAME,
     languages: [],
-    maxRecordings: 1,
-    metrics: new SpeechMetrics(() => ({ running: 0, waiting: 0 })),
+    metrics: new SpeechMetrics(),
     run: (window) => {
       windows.push(window.length);
       const rows = hearTones(window);
@@ -139,7 +138,7 @@ const MANY = Array.from({ length: 60 }, (_, i): [string, number] => {
   return [text, 0.4 + i * 1.55 + (i % 3) * 0.1];
 });
 
-Deno.test("FrameRecogniser hears a long recording as if it had been heard whole", async () => {
+Deno.test("openFrameRecogniser() hears a long recording as if it had been heard whole", async () => {
   const { samples, spelt } = spell(MANY, 95);
   const heard = await hear(samples);
   assertHeard(heard, spelt);
@@ -147,7 +146,7 @@ Deno.test("FrameRecogniser hears a long recording as if it had been heard whole"
   assert.ok(heard.segments.length > 20, "pauses end segments");
 });
 
-Deno.test("FrameRecogniser hears recordings of any length, the shortest too", async () => {
+Deno.test("openFrameRecogniser() hears recordings of any length, the shortest too", async () => {
   for (const seconds of [29.98, 30, 30.02, 30.3, 54, 54.01]) {
     const { samples, spelt } = spell([["abba", 1], ["fade", 23.6], ["bed", seconds - 1]], seconds);
     assertHeard(await hear(samples), spelt);
@@ -158,7 +157,7 @@ Deno.test("FrameRecogniser hears recordings of any length, the shortest too", as
   }
 });
 
-Deno.test("FrameRecogniser listens to speech only, at its own times", async () => {
+Deno.test("openFrameRecogniser() listens to speech only, at its own times", async () => {
   const { samples, spelt } = spell([["abba", 1], ["face", 50], ["bad", 70], ["fed", 71.2]], 120);
   const speech = [[49.7, 51.3], [69.813, 73]].map(([start, end]) => ({
     start: Math.round(start! * RATE_HZ),

@@ -44,7 +44,7 @@ Deno.test("ChatTemplate.render() continues the final message as transformers doe
     go("Hello ", source.replace("m.content", "m.content | trim")),
     "[user]Hi[assistant]Hello",
   );
-  assert.throws(() => go(""), { kind: "invalid_value", param: "continue_final_message" });
+  assert.throws(() => go(""), { kind: "invalid_value", param: "continuesFinalMessage" });
 });
 
 Deno.test("ChatTemplate.takesTools finds out whether the template shows them", () => {

@@ -27,7 +27,7 @@ Deno.test("fitText() cuts at the model's limit or the request's, whichever is le
 Deno.test("fitText() refuses what leaves the model nothing to read", () => {
   assert.throws(() => fitText(ids(3), { ...WHOLE, truncation: 2 }), {
     kind: "invalid_value",
-    param: "truncate_prompt_tokens",
+    param: "truncation",
   });
   assert.throws(() => fitText([], { ...WHOLE, numSpecial: 0 }), { kind: "invalid_value" });
   assert.deepEqual(fitText([], WHOLE), []);

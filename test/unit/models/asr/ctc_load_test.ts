@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type CtcFiles, readCtcConfig } from "../../../../src/models/asr/ctc_config.ts";
+import { type CtcFiles, readCtcConfig } from "../../../../src/models/asr/ctc_load.ts";
 
 const FILES = {
   config: {

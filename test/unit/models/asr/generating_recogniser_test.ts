@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { findQuietCut } from "../../../../src/models/asr/quiet_cut.ts";
+import { findQuietCut } from "../../../../src/models/asr/generating_recogniser.ts";
 
 const RATE_HZ = 1000;
 const OPTIONS = { sampleRateHz: RATE_HZ, maxSamples: 20 * RATE_HZ };
