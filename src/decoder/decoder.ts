@@ -54,6 +54,8 @@ export interface StepBatch {
   readonly tokenIds: Int32Array;
   /** i32 `[numTokens]`: position of each token in its own sequence. */
   readonly positions: Int32Array;
+  /** i32 `[numTokens]`: position of each token in its completion, from 1 on; 0 and less in the prompt. */
+  readonly completionPositions?: Int32Array | undefined;
   /**
    * Positions for a rotary embedding in sections (time, height, width), i32 `[numTokens]` each; absent when all three
    * equal `positions`.

@@ -153,7 +153,8 @@ export class PagedDecoder implements Decoder {
   async #embed(tensors: Map<string, Tensor>, batch: StepBatch): Promise<void> {
     const { cut, embeddings } = this.#parts;
     if (embeddings === undefined) return;
-    const tokens = { ids: tensors.get(embeddings.idsName)!, spans: batch.embeddings ?? [] };
+    const { embeddings: spans = [], completionPositions } = batch;
+    const tokens = { ids: tensors.get(embeddings.idsName)!, spans, completionPositions };
     const dims = dimsOf(cut.tokens, { tokens: batch.numTokens, rows: 0 });
     const outputs = await embeddings.embed(tokens, dims);
     tensors.set(cut.tokens.name, Object.values(outputs)[0]!);

@@ -13,7 +13,12 @@ export interface TokensToEmbed {
   readonly ids: Tensor;
   /** Spans among them; their first token is relative to these ids. */
   readonly spans: readonly EmbeddingSpan[];
+  /** i32 `[tokens]`: places in their completions, for graphs that take them; below 1 in prompts. */
+  readonly completionPositions?: Int32Array | undefined;
 }
+
+/** The input of graphs whose embeddings depend on where in its completion a token is. */
+const POSITIONS = "position_ids";
 
 /** How to open. */
 export interface TokenEmbeddingsOptions {
@@ -31,12 +36,14 @@ export class TokenEmbeddings {
   /** Of the embeddings. */
   readonly #output: ValueInfo;
   readonly #fetches: Readonly<Record<string, null>>;
+  readonly #takesPositions: boolean;
 
   constructor(options: TokenEmbeddingsOptions) {
     const { session, outputs = [session.outputs[0]!.name] } = options;
     this.#options = options;
     this.#output = session.outputs.find(({ name }) => name === outputs[0])!;
     this.#fetches = Object.fromEntries(outputs.map((name) => [name, null]));
+    this.#takesPositions = session.inputs.some(({ name }) => name === POSITIONS);
   }
 
   /** The name of the graph's input for token ids. */
@@ -56,12 +63,14 @@ export class TokenEmbeddings {
    * @returns the outputs by name; the caller disposes of those that are not in the storage.
    * @throws {EncoderError} when a span's rows cannot be made.
    */
-  async embed({ ids, spans }: TokensToEmbed, dims?: readonly number[]): Promise<Tensors> {
+  async embed(tokens: TokensToEmbed, dims?: readonly number[]): Promise<Tensors> {
+    const { ids, spans } = tokens;
     const { session, storage } = this.#options;
     const { name, type } = this.#output;
     const output = dims && storage?.tensor(type as "float32" | "float16", dims);
     const fetches = output ? { ...this.#fetches, [name]: output } : this.#fetches;
-    const outputs = await session.run({ [this.idsName]: ids }, fetches);
+    const positions = this.#takesPositions ? { [POSITIONS]: positionsOf(tokens) } : {};
+    const outputs = await session.run({ [this.idsName]: ids, ...positions }, fetches);
     for (const span of spans) await this.#insert(span, outputs[name]!);
     return outputs;
   }
@@ -86,15 +95,25 @@ export class TokenEmbeddings {
   }
 }
 
+/** What stands for tokens of a prompt, which have no place in a completion, gets the first. */
+function positionsOf({ ids, completionPositions }: TokensToEmbed): Tensor {
+  const values = BigInt64Array.from(
+    { length: ids.size },
+    (_, token) => BigInt(Math.max(0, completionPositions?.[token] ?? 0)),
+  );
+  return new Tensor("int64", values, ids.dims);
+}
+
 /** The tokens `start` to `end` of some, and their spans counted from `start`. */
 export function sliceTokens(
-  { ids, spans }: { readonly ids: Int32Array; readonly spans: readonly EmbeddingSpan[] },
+  { ids, spans, completionPositions }: Omit<TokensToEmbed, "ids"> & { readonly ids: Int32Array },
   start: number,
   end: number,
 ): TokensToEmbed {
   const values = BigInt64Array.from(ids.subarray(start, end), BigInt);
   return {
     ids: new Tensor("int64", values, [1, values.length]),
+    completionPositions: completionPositions?.subarray(start, end),
     spans: spans.flatMap((span) => {
       const from = Math.max(start, span.firstToken);
       const to = Math.min(end, span.firstToken + span.numTokens);

@@ -149,8 +149,8 @@ export class WholeDecoder implements Decoder {
   /** The embeddings' graph's outputs for the tokens, which the decoder takes. */
   async #embed({ batch, start, end }: StepTokens): Promise<Tensors> {
     if (this.#embeddings === undefined) return {};
-    const spans = batch.embeddings ?? [];
-    const tokens = sliceTokens({ ids: batch.tokenIds, spans }, start, end);
+    const { tokenIds: ids, embeddings: spans = [], completionPositions } = batch;
+    const tokens = sliceTokens({ ids, spans, completionPositions }, start, end);
     return await this.#embeddings.embed(tokens);
   }
 

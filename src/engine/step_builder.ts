@@ -7,6 +7,7 @@ import type { ScheduledStep } from "./step.ts";
 export class StepBuilder {
   readonly #tokenIds: Int32Array;
   readonly #positions: Int32Array;
+  readonly #completionPositions: Int32Array;
   readonly #sections: readonly [Int32Array, Int32Array, Int32Array];
   readonly #queryStarts: Int32Array;
   readonly #kvLengths: Int32Array;
@@ -19,6 +20,7 @@ export class StepBuilder {
     const perToken = () => new Int32Array(maxBatchTokens);
     this.#tokenIds = perToken();
     this.#positions = perToken();
+    this.#completionPositions = perToken();
     this.#sections = [perToken(), perToken(), perToken()];
     this.#queryStarts = new Int32Array(maxSequences + 1);
     this.#kvLengths = new Int32Array(maxSequences);
@@ -38,6 +40,7 @@ export class StepBuilder {
       this.#tokenIds.set(sequence.tokens.view(start, end), numTokens);
       embeddings.push(...spansOf(sequence, { start, end, firstToken: numTokens }));
       for (let position = start; position < end; position++) {
+        this.#completionPositions[numTokens] = position - sequence.numPromptTokens + 1;
         this.#positions[numTokens++] = position;
       }
       const { id, encoderInput, sampling } = sequence;
@@ -50,6 +53,7 @@ export class StepBuilder {
       numTokens,
       tokenIds: this.#tokenIds,
       positions: this.#positions,
+      completionPositions: this.#completionPositions,
       sectionPositions: this.#buildSections(step),
       embeddings: embeddings.length > 0 ? embeddings : undefined,
       queryStarts: this.#queryStarts,

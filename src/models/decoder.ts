@@ -15,6 +15,7 @@ import { cutForGpu } from "../onnx/gpu_cut.ts";
 import { FolderFiles } from "../onnx/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { GraphSession, ValueInfo } from "../onnx/ort.ts";
+import type { TensorType } from "../onnx/dtype.ts";
 import type { ModelProto } from "../onnx/proto.ts";
 import { readModel } from "../onnx/proto_read.ts";
 import { splitGraph } from "../onnx/split.ts";
@@ -25,10 +26,16 @@ import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 
 /** How to load a decoder, which is the main one of the graphs. */
-export type DecoderLoadOptions = Pick<
-  OpenContext,
-  "folder" | "graphs" | "backend" | "engine" | "onProgress"
->;
+export interface DecoderLoadOptions
+  extends Pick<OpenContext, "folder" | "graphs" | "backend" | "engine" | "onProgress"> {
+  /** Tokens of the longest sequence; as many as the model was made for if absent. */
+  readonly contextLength?: number | undefined;
+  /** Opens what turns tokens into embeddings of a dtype, where the decoder takes those; `embed_tokens` if absent. */
+  readonly openEmbedding?: ((dtype: TensorType) => Promise<GraphSession>) | undefined;
+}
+
+/** What a decoder's graph calls embeddings that it takes in place of token ids. */
+const EMBEDDINGS = "inputs_embeds";
 
 /** A decoder and what was chosen for it. */
 export interface LoadedDecoder {
@@ -49,12 +56,14 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   const fileName = path.slice(path.lastIndexOf("/") + 1);
   await using files = new FolderFiles(join(folder.path, "onnx"));
   onProgress({ what: `reading ${path}` });
-  const contextLength = contextLengthOf(folder);
+  const contextLength = options.contextLength ?? contextLengthOf(folder);
   const model = await readModel(files, fileName);
   const result = splitGraph(model, { contextLength });
   let embeddings: ValueInfo | undefined;
   const openEmbedding = async () => {
-    const session = await openEmbeddingGraph(options);
+    const { dtype } = model.graph.inputs.find(({ name }) => name === EMBEDDINGS) ?? {};
+    const session = await (options.openEmbedding?.(dtype ?? "float32") ??
+      openEmbeddingGraph(options));
     embeddings = session.outputs[0];
     return session;
   };
@@ -81,7 +90,7 @@ export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDe
   return { decoder: await openWhole(model, { ...toOpen, files }), dtype, embeddings };
 }
 
-interface GraphToOpen extends DecoderLoadOptions {
+interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
   readonly dtype: Dtype;
   readonly graph: string;
   readonly path: string;
@@ -126,11 +135,17 @@ async function openWhole(
       model,
       files,
       contextLength,
-      vocabSize: vocabSizeOf(folder),
+      vocabSize: widthOfLogits(model) ?? vocabSizeOf(folder),
       openEmbedding: options.openEmbedding,
     });
   } catch (error) {
     if (!(error instanceof UnsupportedGraphError)) throw error;
     throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });
   }
+}
+
+/** The vocabulary's size, where the graph says it. */
+function widthOfLogits({ graph }: ModelProto): number | undefined {
+  const width = graph.outputs.find(({ name }) => name === "logits")?.shape?.at(-1);
+  return typeof width === "number" ? width : undefined;
 }

@@ -1,30 +1,33 @@
 /**
- * Chatterbox's language model: from a voice and a text's tokens it generates speech tokens.
+ * The language model of Chatterbox: it goes on after a voice and the tokens of a text with the tokens of the sound. Each
+ * text is a request of the engine, so that those that are spoken at the same time share steps.
  *
  * @module
  */
-import { disposeTensors, type Tensors } from "../../onnx/ort.ts";
-import { nextTurn } from "../../next_turn.ts";
-import { emptyCache, pickCache } from "./tts_cache.ts";
-import { type Feed, freeFeed, type TtsGraph } from "./tts_graph.ts";
+import type { Decoder } from "../../decoder/decoder.ts";
+import { GREEDY } from "../../decoder/decoder.ts";
+import { generate } from "../../engine/generate.ts";
+import { EngineLoop } from "../../engine/loop.ts";
+import { warmUp } from "../../engine/warm_up.ts";
+import { type GraphSession, Tensor } from "../../onnx/ort.ts";
+import { loadDecoder } from "../decoder.ts";
+import type { OpenContext } from "../family.ts";
+import { openJoinGraph } from "../ocr/join_graph.ts";
+import { contextLengthOf } from "../text_sizes.ts";
+import { SpeechEmbedder } from "./speech_embedder.ts";
 
-/** The start-of-speech token; text tokens come before it in the vocabulary, further control tokens after it. */
-const START_OF_SPEECH = 6_561;
-const EMBEDS = "inputs_embeds";
-/** The model's exaggeration parameter, 0 to 1; its default. */
-const EXAGGERATION = { values: [0.5], dims: [1] } as const;
-/** 40 seconds; lines are at most half as long. */
+/** 40 seconds; the lines that are spoken last half of that at most. */
 const MAX_NEW_TOKENS = 1_000;
+/** Room for a voice and a text before the sound. */
+const MAX_PROMPT_TOKENS = 1_280;
+/** Lines that are spoken at a time. */
+const MAX_SEQUENCES = 2;
 
-/** Its parts; it owns the graphs. */
-export interface SpeechTokenGeneratorParts {
-  /** Token ids to vectors. */
-  readonly embedder: TtsGraph;
-  /** Vectors, keys and values to logits. */
-  readonly decoder: TtsGraph;
-  /** The end tokens. */
+/** How the sound ends, and what is held back on the way. */
+export interface SpeechTokenRules {
+  /** Any of these ends the sound. */
   readonly endTokens: readonly number[];
-  /** Repetition penalty; above 1 earlier tokens become less likely. */
+  /** Above 1, what was there before becomes less likely (Keskar et al. 2019). */
   readonly repetitionPenalty: number;
 }
 
@@ -35,15 +38,44 @@ export interface VoicePrefix {
   readonly dims: readonly number[];
 }
 
-export class SpeechTokenGenerator {
-  readonly #parts: SpeechTokenGeneratorParts;
-  readonly #cacheInputs: TtsGraph["inputs"];
+/** What it is made of; it owns all of it, the embedder's graph as the decoder's. */
+interface Parts extends SpeechTokenRules {
+  readonly decoder: Decoder;
+  readonly embedder: SpeechEmbedder;
+  /** A voice and a text's embeddings to one prompt. */
+  readonly join: GraphSession;
+}
 
-  constructor(parts: SpeechTokenGeneratorParts) {
+export class SpeechTokenGenerator {
+  readonly #parts: Parts;
+  readonly #engine: EngineLoop;
+
+  private constructor(parts: Parts) {
     this.#parts = parts;
-    this.#cacheInputs = parts.decoder.inputs.filter(({ name }) =>
-      name.startsWith("past_key_values.")
-    );
+    // Texts have nothing in common but the voice.
+    this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
+  }
+
+  /** Opens `language_model` and `embed_tokens`. @throws {StartupError} when one is not as it is exported. */
+  static async open(context: OpenContext, rules: SpeechTokenRules): Promise<SpeechTokenGenerator> {
+    const { folder, engine, backend } = context;
+    let embedder: SpeechEmbedder | undefined;
+    const { decoder } = await loadDecoder({
+      ...context,
+      engine: { ...engine, maxSequences: Math.min(MAX_SEQUENCES, engine.maxSequences ?? Infinity) },
+      contextLength: Math.min(contextLengthOf(folder), MAX_PROMPT_TOKENS + MAX_NEW_TOKENS),
+      openEmbedding: async (dtype) => {
+        embedder = await SpeechEmbedder.open(context, dtype);
+        return embedder.ofStep;
+      },
+    });
+    await warmUp(decoder);
+    const join = await openJoinGraph(backend, {
+      first: ["voice", "float32"],
+      second: ["text", embedder!.dtype as "float32" | "float16"],
+      output: "prompt",
+    });
+    return new SpeechTokenGenerator({ ...rules, decoder, embedder: embedder!, join });
   }
 
   /**
@@ -56,112 +88,39 @@ export class SpeechTokenGenerator {
     tokens: readonly number[],
     { prefix, signal }: { readonly prefix: VoicePrefix; readonly signal: AbortSignal },
   ): Promise<number[]> {
-    const { endTokens, repetitionPenalty } = this.#parts;
-    const seen = new Set(tokens);
+    const { embedder, join, endTokens, repetitionPenalty } = this.#parts;
+    signal.throwIfAborted();
+    const text = await embedder.embed(tokens);
+    const voice = new Tensor("float32", prefix.values, prefix.dims);
+    const rows = (await join.run({ voice, text }))["prompt"]!;
+    text.dispose();
+    const length = rows.dims[1]!;
+    // What stands for the voice must not count as another token that was there before.
+    const promptTokens = new Int32Array(length).fill(tokens[0]!);
+    promptTokens.set(tokens, length - tokens.length);
     const written: number[] = [];
-    const text = await this.#embed(tokens, positionsOf(tokens));
-    let embeds: Feed | undefined = join(prefix, await this.#read(text));
-    let cache = emptyCache(this.#cacheInputs);
-    let numSeen = 0;
     try {
-      while (embeds !== undefined && written.length < MAX_NEW_TOKENS) {
-        await nextTurn();
-        signal.throwIfAborted();
-        const outputs: Tensors = await this.#step(embeds, { cache, numSeen });
-        numSeen += embeds.dims[1]!;
-        freeFeed(embeds);
-        embeds = undefined;
-        disposeTensors(cache);
-        cache = pickCache(outputs, this.#cacheInputs.map(({ name }) => name));
-        const vocabSize = outputs["logits"]!.dims.at(-1)!;
-        const logits = (await this.#parts.decoder.take(outputs, "logits")).subarray(-vocabSize);
-        const token = likeliest(logits, { seen, repetitionPenalty });
-        if (endTokens.includes(token)) break;
-        seen.add(token);
-        written.push(token);
-        embeds = await this.#embed([token], [written.length]);
-      }
+      await generate(this.#engine, {
+        promptTokens,
+        media: [{ start: 0, end: length, key: "", source: { rows: () => Promise.resolve(rows) } }],
+        sample: { ...GREEDY, repetitionPenalty },
+        maxTokens: MAX_NEW_TOKENS,
+        onToken: ({ tokenId }) => {
+          if (endTokens.includes(tokenId)) return true;
+          written.push(tokenId);
+          return false;
+        },
+        signal,
+      });
     } finally {
-      disposeTensors(cache);
-      if (embeds !== undefined) freeFeed(embeds);
+      rows.dispose();
     }
     return written;
   }
 
   async dispose(): Promise<void> {
-    await this.#parts.embedder.release();
-    await this.#parts.decoder.release();
+    await this.#engine.close();
+    await this.#parts.decoder.dispose();
+    await this.#parts.join.release();
   }
-
-  /** Embeddings of tokens, left on the device if they have the decoder's type. */
-  async #embed(tokens: readonly number[], positions: readonly number[]): Promise<Feed> {
-    const dims = [1, tokens.length];
-    const { [EMBEDS]: embeds } = await this.#parts.embedder.run({
-      input_ids: { values: tokens, dims },
-      position_ids: { values: positions, dims },
-      exaggeration: EXAGGERATION,
-    });
-    if (embeds === undefined) throw new Error(`The graph gives no output "${EMBEDS}".`);
-    const wanted = this.#parts.decoder.inputs.find(({ name }) => name === EMBEDS);
-    return embeds.type === wanted?.type ? embeds : await this.#read(embeds);
-  }
-
-  async #read(embeds: Feed): Promise<VoicePrefix> {
-    if ("values" in embeds) return embeds as VoicePrefix;
-    const { dims } = embeds;
-    return { values: await this.#parts.embedder.take({ [EMBEDS]: embeds }, EMBEDS), dims };
-  }
-
-  #step(
-    embeds: Feed,
-    { cache, numSeen }: { readonly cache: Tensors; readonly numSeen: number },
-  ): Promise<Tensors> {
-    const numNew = embeds.dims[1]!;
-    return this.#parts.decoder.run({
-      ...cache,
-      [EMBEDS]: embeds,
-      attention_mask: {
-        values: new Int32Array(numSeen + numNew).fill(1),
-        dims: [1, numSeen + numNew],
-      },
-      position_ids: {
-        values: Int32Array.from({ length: numNew }, (_, i) => numSeen + i),
-        dims: [1, numNew],
-      },
-      num_logits_to_keep: { values: [1], dims: [] },
-    });
-  }
-}
-
-/** Positions in the text; those of speech tokens start again. */
-function positionsOf(tokens: readonly number[]): number[] {
-  let position = 0;
-  return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
-}
-
-function join(first: VoicePrefix, second: VoicePrefix): VoicePrefix {
-  const values = new Float32Array(first.values.length + second.values.length);
-  values.set(first.values);
-  values.set(second.values, first.values.length);
-  return { values, dims: [1, first.dims[1]! + second.dims[1]!, second.dims[2]!] };
-}
-
-/** The argmax after the repetition penalty (Keskar et al. 2019), the lowest id among equals. */
-function likeliest(
-  logits: Float32Array,
-  { seen, repetitionPenalty }: {
-    readonly seen: ReadonlySet<number>;
-    readonly repetitionPenalty: number;
-  },
-): number {
-  for (const token of seen) {
-    const logit = logits[token];
-    if (logit === undefined) continue;
-    logits[token] = logit < 0 ? logit * repetitionPenalty : logit / repetitionPenalty;
-  }
-  let best = 0;
-  for (let token = 1; token < logits.length; token++) {
-    if (logits[token]! > logits[best]!) best = token;
-  }
-  return best;
 }

@@ -65,12 +65,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     const synthesizer = new ChatterboxSynthesizer({
       tokenizer,
       encoder: await open("speech_encoder", /^audio_values$/),
-      writer: new SpeechTokenGenerator({
-        embedder: await open("embed_tokens", /^(input_ids|position_ids|exaggeration)$/),
-        decoder: await open(
-          "language_model",
-          /^(inputs_embeds|attention_mask|position_ids|num_logits_to_keep|past_key_values\..*)$/,
-        ),
+      writer: await SpeechTokenGenerator.open(options, {
         endTokens: endTokens.map((token) => Number(token ?? END_OF_SPEECH)),
         repetitionPenalty: Number(generation["repetition_penalty"] ?? 1),
       }),

@@ -8,11 +8,8 @@ import type { OpenContext } from "../family.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsModel } from "./tts.ts";
 
-/** The context of loading a synthesizer. */
-export type TtsLoadOptions = Pick<
-  OpenContext,
-  "graphs" | "backend" | "speakerEncoderFolder" | "onProgress"
->;
+/** What a family's synthesizer is loaded with. */
+export type TtsLoadOptions = OpenContext;
 
 /** Opens the graphs of one family. @throws {StartupError} when the folder lacks a part. */
 export type LoadSynthesizer = (

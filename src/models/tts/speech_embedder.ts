@@ -1,0 +1,143 @@
+/**
+ * Chatterbox's graph of embeddings as the engine takes one: from the tokens of a step, which are of several texts.
+ *
+ * The graph tells text from sound by what stands before a token in its row, so that every token of a step, all of them
+ * sound, gets a row of its own. What stands before the sound is embedded in one row, by {@linkcode SpeechEmbedder.embed}.
+ *
+ * @module
+ */
+import { basename, dirname, join } from "node:path";
+import { codeOfDtype, type TensorType } from "../../onnx/dtype.ts";
+import { FolderFiles } from "../../onnx/external_data.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
+import { int64Tensor, makeNode, type ModelProto } from "../../onnx/proto.ts";
+import { readModel } from "../../onnx/proto_read.ts";
+import { makeValueInfo } from "../../onnx/proto_write.ts";
+import type { CompanionContext } from "../companion_graph.ts";
+import { requireKnownInputs } from "../graph_ports.ts";
+
+const EMBEDS = "inputs_embeds";
+const IDS = "input_ids";
+const POSITIONS = "position_ids";
+const EXAGGERATION = "exaggeration";
+/** How lively the speech is: the model's own measure, in the middle of 0 to 1. */
+const LIVELINESS = 0.5;
+/** Text comes before this in the vocabulary; it begins the sound, and others after it are signs too. */
+const START_OF_SPEECH = 6_561;
+
+export class SpeechEmbedder {
+  readonly #session: GraphSession;
+
+  private constructor(session: GraphSession) {
+    this.#session = session;
+  }
+
+  /**
+   * Opens `embed_tokens`.
+   *
+   * @param dtype of the embeddings that the decoder takes.
+   * @throws {StartupError} when the folder lacks the graph, or it wants inputs that are not known.
+   */
+  static async open(
+    { folder, graphs, backend, onProgress }: CompanionContext,
+    dtype: TensorType,
+  ): Promise<SpeechEmbedder> {
+    const { path } = graphs.of("embed_tokens");
+    onProgress({ what: `loading ${path}` });
+    await using files = new FolderFiles(join(folder.path, dirname(path)));
+    const model = unify(await readModel(files, basename(path)), dtype);
+    const session = await backend.openModel(model, files);
+    requireKnownInputs(session, { isKnown: (name) => [IDS, POSITIONS].includes(name), of: path });
+    return new SpeechEmbedder(session);
+  }
+
+  /** The same graph for the tokens of a step, each in a row of its own. */
+  get ofStep(): GraphSession {
+    const session = this.#session;
+    return {
+      inputs: session.inputs,
+      outputs: session.outputs,
+      run: (feeds, fetches) => {
+        const rows = Object.entries(feeds).map(([name, tensor]) => [
+          name,
+          tensor.reshape([tensor.size, 1]),
+        ]);
+        return session.run(Object.fromEntries(rows), fetches);
+      },
+      release: () => session.release(),
+    };
+  }
+
+  /** The type of what it gives. */
+  get dtype(): GraphSession["outputs"][number]["type"] {
+    return this.#session.outputs[0]!.type;
+  }
+
+  /**
+   * Embeds a text's tokens, with the signs around it, the sound's beginning among them.
+   *
+   * @returns `[1, tokens, width]`, on the device; the caller's.
+   */
+  async embed(tokens: readonly number[]): Promise<Tensor> {
+    const asRow = (values: readonly number[]) =>
+      new Tensor("int64", BigInt64Array.from(values, BigInt), [1, values.length]);
+    const feeds: Tensors = { [IDS]: asRow(tokens), [POSITIONS]: asRow(positionsOf(tokens)) };
+    const taken = this.#session.inputs.map(({ name }) => [name, feeds[name]!]);
+    return (await this.#session.run(Object.fromEntries(taken)))[EMBEDS]!;
+  }
+}
+
+/** Places in the text; the signs of speech begin anew. */
+function positionsOf(tokens: readonly number[]): number[] {
+  let position = 0;
+  return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
+}
+
+/** Gives the graph one liveliness for all, and makes of its output `[1, tokens, width]` in a dtype. */
+function unify(model: ModelProto, dtype: TensorType): ModelProto {
+  const { graph } = model;
+  const output = graph.outputs.find(({ name }) => name === EMBEDS)!;
+  const liveliness = graph.inputs.find(({ name }) => name === EXAGGERATION);
+  const [own, cast] = ["hearth_embeds", "hearth_cast"];
+  const renamed = (name: string) => name === EMBEDS ? own : name;
+  const level = new Uint8Array(Float32Array.of(LIVELINESS).buffer);
+  const perRow = [
+    makeNode("Shape", [IDS], ["hearth_shape"]),
+    makeNode("Gather", ["hearth_shape", "hearth_first"], ["hearth_rows"]),
+    makeNode("Expand", ["hearth_level", "hearth_rows"], ["hearth_levels"]),
+    makeNode("Cast", ["hearth_levels"], [EXAGGERATION], {
+      attributes: { to: codeOfDtype(liveliness?.dtype ?? "float32") },
+    }),
+  ];
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      nodes: [
+        ...(liveliness === undefined ? [] : perRow),
+        ...graph.nodes.map((node) => ({
+          ...node,
+          inputs: node.inputs.map(renamed),
+          outputs: node.outputs.map(renamed),
+        })),
+        makeNode("Cast", [own], [cast], { attributes: { to: codeOfDtype(dtype) } }),
+        makeNode("Reshape", [cast, "hearth_packed"], [EMBEDS]),
+      ],
+      initializers: [
+        ...graph.initializers,
+        {
+          name: "hearth_level",
+          dtype: "float32",
+          shape: [1],
+          data: { kind: "memory", bytes: level },
+          rest: [],
+        },
+        int64Tensor("hearth_first", [1], [0]),
+        // Nothing is said of the width: it stays.
+        int64Tensor("hearth_packed", [3], [1, -1, 0]),
+      ],
+      inputs: graph.inputs.filter(({ name }) => name !== EXAGGERATION),
+      outputs: [makeValueInfo(EMBEDS, dtype, [1, "tokens", output.shape?.at(-1) ?? "width"])],
+    },
+  };
+}
