@@ -10,7 +10,7 @@ import type { OpenContext } from "./family.ts";
 import type { Model } from "./model.ts";
 import type { ReadLineOcrConfig } from "./ocr/line_ocr_load.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr/ocr_family.ts";
-import type { LoadSynthesizer } from "./tts/tts_load.ts";
+import type { LoadSynthesizer } from "./tts/synthesizer.ts";
 
 /** Families of speech recognition models. */
 export const ASR_LOADERS = {
@@ -69,8 +69,8 @@ export async function openTts(
   family: keyof typeof SYNTHESIZERS,
   context: OpenContext,
 ): Promise<Model> {
-  const { openTts } = await import("./tts/tts_load.ts");
-  return await openTts(context, await SYNTHESIZERS[family]());
+  const { TtsModel } = await import("./tts/tts.ts");
+  return await TtsModel.load(context, await SYNTHESIZERS[family]());
 }
 
 /** Opens an encoder-decoder OCR model. */

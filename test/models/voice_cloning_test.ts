@@ -93,7 +93,7 @@ const WRONG_ENCODERS: Readonly<Record<string, readonly [TtsFiles, RegExp]>> = {
   ],
   "other outputs": [
     { "onnx/model.onnx": buildPassing("input_values") },
-    /tells no speakers apart: its outputs are y; embeddings is wanted/,
+    /tells no speakers apart: its graph has the outputs y; wanted are embeddings/,
   ],
 };
 for (const [what, [changes, message]] of Object.entries(WRONG_ENCODERS)) {

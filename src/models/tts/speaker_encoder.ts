@@ -5,12 +5,14 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
+import { deviceClassOf } from "../../backend/device_class.ts";
 import { StartupError } from "../../errors.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import { graphFile, openFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { LoadProgress } from "../progress.ts";
 import type { ClonedVoice, VoiceCloner } from "./synthesizer.ts";
-import { chooseDtype } from "../graph_choice.ts";
+import { chooseGraphs } from "../graph_choice.ts";
+import { requirePorts } from "../graph_ports.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import type { VectorVoice } from "./tts_voices.ts";
 
@@ -54,13 +56,13 @@ export class SpeakerEncoder implements VoiceCloner {
     const { backend, width, language, onProgress } = options;
     try {
       const folder = await openFolder(path);
-      const dtype = chooseDtype(folder, { graph: "model", device: "sound" });
+      const graphs = chooseGraphs(folder, [{ name: "model", suits: "sound" }], {
+        device: deviceClassOf(backend),
+      });
       const settings = await readOptionalJson(folder, "preprocessor_config.json");
-      const graph = await TtsGraph.open(folder, {
-        backend,
-        path: graphFile("model", dtype),
+      const graph = await TtsGraph.open({ folder, graphs, backend, onProgress }, {
+        name: "model",
         known: /^(input_values|attention_mask)$/,
-        onProgress,
       });
       const encoder = new SpeakerEncoder(graph, {
         sampleRateHz: Number(settings["sampling_rate"] ?? DEFAULT_RATE_HZ),
@@ -98,14 +100,10 @@ export class SpeakerEncoder implements VoiceCloner {
 
   /** Runs a second of a tone, which checks the output and compiles the kernels. */
   async #requireWidth(width: number): Promise<void> {
-    const names = this.#graph.outputs.map(({ name }) => name);
-    if (!names.includes(OUTPUT)) {
-      throw new StartupError(
-        `the graph tells no speakers apart: its outputs are ${
-          names.join(", ")
-        }; ${OUTPUT} is wanted.`,
-      );
-    }
+    requirePorts(this.#graph, {
+      outputs: [OUTPUT],
+      of: "the folder tells no speakers apart: its graph",
+    });
     const tone = Float32Array.from(
       { length: this.sampleRateHz },
       (_, i) => 0.1 * Math.sin(i / 20),

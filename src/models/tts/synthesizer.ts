@@ -3,7 +3,7 @@
  *
  * @module
  */
-
+import type { OpenContext } from "../family.ts";
 import type { VoiceInfo } from "../task.ts";
 
 /** A voice. */
@@ -65,3 +65,6 @@ export interface Synthesizer {
   synthesize(tokens: readonly number[], utterance: Utterance): Promise<Float32Array<ArrayBuffer>>;
   dispose(): Promise<void>;
 }
+
+/** Opens the graphs of one family. @throws {StartupError} when the folder lacks a part. */
+export type LoadSynthesizer = (context: OpenContext) => Promise<Synthesizer>;

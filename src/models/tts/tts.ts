@@ -12,9 +12,10 @@ import type { SoundWriter } from "../../media/sound/sound_writer.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
 import { noiseOffset, normalNoise } from "../../onnx/noise_table.ts";
+import type { OpenContext } from "../family.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Semaphore } from "../semaphore.ts";
-import type { Synthesizer, Voice } from "./synthesizer.ts";
+import type { LoadSynthesizer, Synthesizer, Voice } from "./synthesizer.ts";
 import { RecordedVoices } from "./recorded_voices.ts";
 import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
 import { TtsMetrics } from "./tts_metrics.ts";
@@ -67,6 +68,15 @@ export class TtsModel implements Model {
       new RecordedVoices(cloner, () => this.#metrics.observeClonedVoice());
   }
 
+  /** @throws {StartupError} when the folder lacks a part. */
+  static async load(context: OpenContext, load: LoadSynthesizer): Promise<TtsModel> {
+    const { graphs, engine: { maxSequences }, onProgress } = context;
+    const model = new TtsModel(await load(context), { dtype: graphs.main.dtype, maxSequences });
+    onProgress({ what: "warming up" });
+    await model.#warmUp();
+    return model;
+  }
+
   get metrics(): Registry {
     return this.#metrics.registry;
   }
@@ -80,8 +90,8 @@ export class TtsModel implements Model {
     return this.#synthesizer.clonerWanted ?? NO_CLONER;
   }
 
-  /** Synthesizes a word and discards it, so that the device compiles its kernels. */
-  async warmUp(): Promise<void> {
+  /** Speaks a word that nobody hears, so that the device has compiled what it needs. */
+  async #warmUp(): Promise<void> {
     const voice = this.#synthesizer.voices[0] ?? await this.#anyVoice();
     if (voice === undefined) return;
     const { signal } = new AbortController();

@@ -8,11 +8,11 @@ import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
 import type { Tensors } from "../../onnx/ort.ts";
-import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
+import type { OpenContext } from "../family.ts";
 import { readReference } from "./reference_recording.ts";
 import { SpeechTokenGenerator, type VoicePrefix } from "./speech_token_generator.ts";
 import type { ClonedVoice, Synthesizer, Utterance, Voice, VoiceCloner } from "./synthesizer.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 
@@ -54,19 +54,19 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     this.#parts = parts;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, or its default voice is not a recording. */
-  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<ChatterboxSynthesizer> {
+  /** @throws {StartupError} when the folder lacks a part, or its default voice is no recording. */
+  static async load(context: OpenContext): Promise<ChatterboxSynthesizer> {
+    const { folder } = context;
     const tokenizer = await loadTtsTokenizer(folder);
     const generation = await readOptionalJson(folder, "generation_config.json");
     const sound = await readOptionalJson(folder, "preprocessor_config.json");
-    const open = (name: string, known: RegExp) =>
-      TtsGraph.open(folder, { ...options, path: options.graphs.of(name).path, known });
-    const endTokens = [generation["eos_token_id"] ?? folder.config["eos_token_id"]].flat();
+    const open = (name: string, known: RegExp) => TtsGraph.open(context, { name, known });
+    const endTokens = tokensAt({ ...folder.config, ...generation }, "eos_token_id");
     const synthesizer = new ChatterboxSynthesizer({
       tokenizer,
       encoder: await open("speech_encoder", /^audio_values$/),
-      writer: await SpeechTokenGenerator.open(options, {
-        endTokens: endTokens.map((token) => Number(token ?? END_OF_SPEECH)),
+      writer: await SpeechTokenGenerator.open(context, {
+        endTokens: endTokens.length > 0 ? endTokens : [END_OF_SPEECH],
         repetitionPenalty: Number(generation["repetition_penalty"] ?? 1),
       }),
       decoder: await open(

@@ -3,16 +3,15 @@
  *
  * @module
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
-import { StartupError } from "../../errors.ts";
 import { FolderFiles } from "../../onnx/external_data.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { ModelProto } from "../../onnx/proto.ts";
 import { readModel } from "../../onnx/proto_read.ts";
 import { NOISE_OFFSET, seedNoise } from "../../onnx/seeded_noise.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
-import type { LoadProgress } from "../progress.ts";
+import type { CompanionContext } from "../companion_graph.ts";
+import { requireKnownInputs } from "../graph_ports.ts";
 
 /** The value of an input: a tensor, or numbers to be converted to the declared type. */
 export type Feed = Tensor | {
@@ -22,14 +21,12 @@ export type Feed = Tensor | {
 
 /** How to open a graph. */
 export interface TtsGraphOptions {
-  readonly backend: Backend;
-  /** In the folder: `onnx/model.onnx`. */
-  readonly path: string;
-  /** Inputs that the caller supplies, besides noise. */
+  /** Its name, the same in every dtype. */
+  readonly name: string;
+  /** Inputs that the caller can fill, besides noise. */
   readonly known: RegExp;
   /** Transforms the graph first. @throws {StartupError} when it is not as expected. */
   readonly change?: (model: ModelProto) => ModelProto;
-  readonly onProgress: (progress: LoadProgress) => void;
 }
 
 export class TtsGraph {
@@ -41,21 +38,24 @@ export class TtsGraph {
     this.#backend = backend;
   }
 
-  /** @throws {StartupError} when the graph has unknown inputs. */
+  /** @throws {StartupError} when the folder lacks the graph, or it wants inputs that are not known. */
   static async open(
-    folder: ModelFolder,
-    { backend, path, known, onProgress, change = (model) => model }: TtsGraphOptions,
+    { folder, graphs, backend, onProgress }: CompanionContext,
+    { name, known, change = (model) => model }: TtsGraphOptions,
   ): Promise<TtsGraph> {
+    const { path } = graphs.of(name);
     onProgress({ what: `loading ${path}` });
     await using files = new FolderFiles(join(folder.path, "onnx"));
-    const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
-    const wanted = seedNoise(change(model));
-    const session = await backend.openModel(wanted, files);
-    const unknown = session.inputs.map(({ name }) => name)
-      .filter((name) => name !== NOISE_OFFSET && !known.test(name));
-    if (unknown.length === 0) return new TtsGraph(session, backend);
-    await session.release();
-    throw new StartupError(`${path} wants inputs that are not known: ${unknown.join(", ")}.`);
+    const model = seedNoise(change(await readModel(files, basename(path))));
+    const graph = new TtsGraph(await backend.openModel(model, files), backend);
+    try {
+      const isKnown = (input: string) => input === NOISE_OFFSET || known.test(input);
+      requireKnownInputs(graph, { isKnown, of: path });
+      return graph;
+    } catch (error) {
+      await graph.release();
+      throw error;
+    }
   }
 
   get inputs(): GraphSession["inputs"] {

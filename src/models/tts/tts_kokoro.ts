@@ -3,11 +3,10 @@
  *
  * @module
  */
-import type { ModelFolder } from "../../hub/model_folder.ts";
+import type { OpenContext } from "../family.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { toPhonemes } from "./tts_phonemes.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
 
@@ -21,35 +20,32 @@ const LANGUAGES: Readonly<Record<string, string>> = { a: "en-US", b: "en-GB" };
 /** Default: the voice with the authors' best grade. */
 const BEST_VOICE = "af_heart";
 
+interface KokoroParts extends Pick<Synthesizer, "sampleRateHz"> {
+  readonly graph: TtsGraph;
+  readonly tokenizer: TtsTokenizer;
+  readonly voices: readonly [VectorVoice, ...VectorVoice[]];
+  readonly styleWidth: number;
+}
+
 export class KokoroSynthesizer implements Synthesizer {
   readonly sampleRateHz: number;
   readonly voices: readonly [VectorVoice, ...VectorVoice[]];
   readonly maxTokens = MAX_TOKENS;
   readonly hasSpeed = true;
-  readonly #graph: TtsGraph;
-  readonly #tokenizer: TtsTokenizer;
-  readonly #styleWidth: number;
+  readonly #parts: KokoroParts;
 
-  private constructor(parts: {
-    readonly graph: TtsGraph;
-    readonly tokenizer: TtsTokenizer;
-    readonly voices: readonly [VectorVoice, ...VectorVoice[]];
-    readonly styleWidth: number;
-    readonly sampleRateHz: number;
-  }) {
-    this.#graph = parts.graph;
-    this.#tokenizer = parts.tokenizer;
-    this.#styleWidth = parts.styleWidth;
+  private constructor(parts: KokoroParts) {
+    this.#parts = parts;
     this.voices = parts.voices;
     this.sampleRateHz = parts.sampleRateHz;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, such as a voice. */
-  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<KokoroSynthesizer> {
+  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  static async load(context: OpenContext): Promise<KokoroSynthesizer> {
+    const { folder } = context;
     const tokenizer = await loadTtsTokenizer(folder);
-    const graph = await TtsGraph.open(folder, {
-      ...options,
-      path: options.graphs.of("model").path,
+    const graph = await TtsGraph.open(context, {
+      name: "model",
       known: /^(input_ids|style|speed)$/,
     });
     try {
@@ -76,18 +72,18 @@ export class KokoroSynthesizer implements Synthesizer {
   }
 
   async tokenize(text: string, { language }: VectorVoice): Promise<readonly number[]> {
-    return this.#tokenizer.encode(await toPhonemes(text, language));
+    return this.#parts.tokenizer.encode(await toPhonemes(text, language));
   }
 
   async synthesize(
     tokens: readonly number[],
     { voice, speed, noiseOffset }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
-    const width = this.#styleWidth;
+    const { graph, styleWidth: width } = this.#parts;
     const { style } = voice as VectorVoice;
     // A voice has a style vector for each length of text.
     const row = Math.min(tokens.length - NUM_END_TOKENS, style.length / width - 1);
-    return await this.#graph.read({
+    return await graph.read({
       input_ids: { values: tokens, dims: [1, tokens.length] },
       style: { values: style.subarray(row * width, (row + 1) * width), dims: [1, width] },
       speed: { values: [speed], dims: [1] },
@@ -95,6 +91,6 @@ export class KokoroSynthesizer implements Synthesizer {
   }
 
   dispose(): Promise<void> {
-    return this.#graph.release();
+    return this.#parts.graph.release();
   }
 }

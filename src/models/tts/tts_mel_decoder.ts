@@ -7,14 +7,12 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { isCrossCache } from "../../onnx/cache_names.ts";
+import { isCrossCache, presentName } from "../../onnx/cache_names.ts";
 import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
-import { disposeTensors, type Tensors } from "../../onnx/ort.ts";
+import { disposeTensors, Tensor, type Tensors } from "../../onnx/ort.ts";
 import type { ModelProto } from "../../onnx/proto.ts";
-import type { ModelFolder } from "../../hub/model_folder.ts";
-import { emptyCache, pickCache } from "./tts_cache.ts";
+import type { OpenContext } from "../family.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
 
 const DECODER = "decoder_model_merged";
 const KNOWN =
@@ -54,12 +52,11 @@ export class MelDecoder {
   }
 
   /** @throws {StartupError} when the graph is not as Optimum exports it. */
-  static async open(folder: ModelFolder, options: TtsLoadOptions): Promise<MelDecoder> {
-    const path = options.graphs.of(DECODER).path;
+  static async open(context: OpenContext): Promise<MelDecoder> {
+    const { path } = context.graphs.of(DECODER);
     const open = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) =>
-      TtsGraph.open(folder, {
-        ...options,
-        path,
+      TtsGraph.open(context, {
+        name: DECODER,
         known: KNOWN,
         change: (model) => takeHalf(model, { branch, wanted, path }),
       });
@@ -133,4 +130,26 @@ function takeHalf(
     return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(wanted));
   }
   throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
+}
+
+/** Of the keys and values of no step so far: empty tensors, by input name. */
+function emptyCache(inputs: TtsGraph["inputs"]): Tensors {
+  return Object.fromEntries(inputs.map((input) => [input.name, nothingYet(input)]));
+}
+
+/** The outputs that continue cache inputs, by the inputs' names. */
+function pickCache(
+  outputs: Tensors,
+  inputNames: readonly string[],
+): Record<string, Tensor> {
+  return Object.fromEntries(
+    inputNames.map((name) => [name, outputs[presentName(name)]!]),
+  );
+}
+
+function nothingYet({ type, shape }: TtsGraph["inputs"][number]): Tensor {
+  const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
+  return type === "float16"
+    ? new Tensor("float16", new Uint16Array(0), dims)
+    : new Tensor("float32", new Float32Array(0), dims);
 }

@@ -7,11 +7,11 @@ import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
+import type { OpenContext } from "../family.ts";
 import { MelDecoder, type MelState } from "./tts_mel_decoder.ts";
 import { SpeakerEncoder } from "./speaker_encoder.ts";
 import type { Synthesizer, Utterance, VoiceCloner } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
@@ -72,15 +72,15 @@ export class SpeechT5Synthesizer implements Synthesizer {
       "model in ONNX, or with another model, Chatterbox";
   }
 
-  /** @throws {StartupError} when the folder lacks a part, such as the vocoder. */
-  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<SpeechT5Synthesizer> {
+  /** @throws {StartupError} when the folder lacks a part, the vocoder for example. */
+  static async load(context: OpenContext): Promise<SpeechT5Synthesizer> {
+    const { folder, speakerEncoderFolder } = context;
     const { config } = folder;
     const number = (name: string, fallback: number) => Number(config[name] ?? fallback);
     const tokenizer = await loadTtsTokenizer(folder);
     const width = number("speaker_embedding_dim", DEFAULT_SPEAKER_WIDTH);
     const voices = await readSpeakers(folder, width);
-    const vocoderPath = findVocoder(folder, options);
-    const { speakerEncoderFolder } = options;
+    const vocoder = findVocoder(context);
     return new SpeechT5Synthesizer({
       tokenizer,
       voices,
@@ -88,21 +88,16 @@ export class SpeechT5Synthesizer implements Synthesizer {
       speakerEncoder: speakerEncoderFolder === undefined
         ? undefined
         : await SpeakerEncoder.load(speakerEncoderFolder, {
-          ...options,
+          ...context,
           width,
           language: LANGUAGE,
         }),
-      encoder: await TtsGraph.open(folder, {
-        ...options,
-        path: options.graphs.of("encoder_model").path,
+      encoder: await TtsGraph.open(context, {
+        name: "encoder_model",
         known: /^(input_ids|attention_mask)$/,
       }),
-      decoder: await MelDecoder.open(folder, options),
-      vocoder: await TtsGraph.open(folder, {
-        ...options,
-        path: vocoderPath,
-        known: /^spectrogram$/,
-      }),
+      decoder: await MelDecoder.open(context),
+      vocoder: await TtsGraph.open(context, { name: vocoder, known: /^spectrogram$/ }),
       sampleRateHz: number("sampling_rate", DEFAULT_RATE_HZ),
       maxTokens: number("max_text_positions", DEFAULT_MAX_TOKENS),
       melBins: number("num_mel_bins", 80),
@@ -190,9 +185,9 @@ class GrowingFrames {
   }
 }
 
-function findVocoder(folder: ModelFolder, { graphs }: TtsLoadOptions): string {
+function findVocoder({ folder, graphs }: OpenContext): string {
   const name = ["decoder_postnet_and_vocoder", "vocoder"].find((each) => graphs.has(each));
-  if (name !== undefined) return graphs.of(name).path;
+  if (name !== undefined) return name;
   throw new StartupError(
     `${folder.path} has no vocoder: wanted is onnx/decoder_postnet_and_vocoder.onnx as Optimum exports it, or a ` +
       "HiFi-GAN as onnx/vocoder.onnx.",

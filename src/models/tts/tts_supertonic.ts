@@ -6,9 +6,9 @@
 import { StartupError } from "../../errors.ts";
 import { normalNoise } from "../../onnx/noise_table.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
+import type { OpenContext } from "../family.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { readVoices, type VectorVoice } from "./tts_voices.ts";
@@ -28,40 +28,38 @@ interface SupertonicConfig {
   readonly latentSamples: number;
 }
 
+interface SupertonicParts {
+  readonly config: SupertonicConfig;
+  readonly tokenizer: TtsTokenizer;
+  readonly graphs: Readonly<Record<"encoder" | "denoiser" | "decoder", TtsGraph>>;
+  readonly voices: readonly [VectorVoice, ...VectorVoice[]];
+}
+
 export class SupertonicSynthesizer implements Synthesizer {
   readonly voices: readonly [VectorVoice, ...VectorVoice[]];
   readonly maxTokens = MAX_TOKENS;
   readonly hasSpeed = true;
-  readonly #config: SupertonicConfig;
-  readonly #tokenizer: TtsTokenizer;
-  readonly #graphs: Readonly<Record<"encoder" | "denoiser" | "decoder", TtsGraph>>;
+  readonly #parts: SupertonicParts;
 
-  private constructor(parts: {
-    readonly config: SupertonicConfig;
-    readonly tokenizer: TtsTokenizer;
-    readonly graphs: Readonly<Record<"encoder" | "denoiser" | "decoder", TtsGraph>>;
-    readonly voices: readonly [VectorVoice, ...VectorVoice[]];
-  }) {
-    this.#config = parts.config;
-    this.#tokenizer = parts.tokenizer;
-    this.#graphs = parts.graphs;
+  private constructor(parts: SupertonicParts) {
+    this.#parts = parts;
     this.voices = parts.voices;
   }
 
   get sampleRateHz(): number {
-    return this.#config.sampleRateHz;
+    return this.#parts.config.sampleRateHz;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, such as a voice. */
-  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<SupertonicSynthesizer> {
+  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  static async load(context: OpenContext): Promise<SupertonicSynthesizer> {
+    const { folder } = context;
     const config = readConfig(folder);
     const tokenizer = await loadTtsTokenizer(folder);
     const voices = await readVoices(folder, {
       width: config.styleWidth,
       languageOf: () => "en",
     });
-    const open = (name: string, known: RegExp) =>
-      TtsGraph.open(folder, { ...options, path: options.graphs.of(name).path, known });
+    const open = (name: string, known: RegExp) => TtsGraph.open(context, { name, known });
     const graphs = {
       encoder: await open("text_encoder", /^(input_ids|attention_mask|style)$/),
       denoiser: await open(
@@ -74,15 +72,15 @@ export class SupertonicSynthesizer implements Synthesizer {
   }
 
   tokenize(text: string): Promise<readonly number[]> {
-    return Promise.resolve(this.#tokenizer.encode(text));
+    return Promise.resolve(this.#parts.tokenizer.encode(text));
   }
 
   async synthesize(
     tokens: readonly number[],
     { voice, speed, noiseOffset, signal }: Utterance,
   ): Promise<Float32Array<ArrayBuffer>> {
-    const { sampleRateHz, styleWidth, latentChannels, latentSamples } = this.#config;
-    const { encoder, denoiser, decoder } = this.#graphs;
+    const { config, graphs: { encoder, denoiser, decoder } } = this.#parts;
+    const { sampleRateHz, styleWidth, latentChannels, latentSamples } = config;
     const values = (voice as VectorVoice).style;
     const style = { values, dims: [1, values.length / styleWidth, styleWidth] };
     const mask = { values: tokens.map(() => 1), dims: [1, tokens.length] };
@@ -125,7 +123,7 @@ export class SupertonicSynthesizer implements Synthesizer {
   }
 
   async dispose(): Promise<void> {
-    for (const graph of Object.values(this.#graphs)) await graph.release();
+    for (const graph of Object.values(this.#parts.graphs)) await graph.release();
   }
 }
 

@@ -4,9 +4,9 @@
  * @module
  */
 import type { ModelFolder } from "../../hub/model_folder.ts";
+import type { OpenContext } from "../family.ts";
 import type { Synthesizer, Utterance, Voice } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import type { TtsLoadOptions } from "./tts_load.ts";
 import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
 
 /** Every second is a blank. */
@@ -32,11 +32,11 @@ export class VitsSynthesizer implements Synthesizer {
   }
 
   /** @throws {StartupError} when the folder lacks a part. */
-  static async load(folder: ModelFolder, options: TtsLoadOptions): Promise<VitsSynthesizer> {
+  static async load(context: OpenContext): Promise<VitsSynthesizer> {
+    const { folder } = context;
     const tokenizer = await loadTtsTokenizer(folder);
-    const graph = await TtsGraph.open(folder, {
-      ...options,
-      path: options.graphs.of("model").path,
+    const graph = await TtsGraph.open(context, {
+      name: "model",
       known: /^(input_ids|attention_mask)$/,
     });
     return new VitsSynthesizer({ graph, tokenizer }, folder);
