@@ -89,7 +89,26 @@ export class HearthError extends Error {
   }
 }
 
+/** What a person can set that a model cannot be loaded with, or could be loaded with. */
+export type Setting = "dtype" | "kind" | "kvCacheMb" | "speakerEncoderFolder" | "vadFolder";
+
+/** What the person calls them. */
+export type SettingNames = Readonly<Record<Setting, string>>;
+
 /** A command cannot go on: the message goes to standard error as it is, and the process exits with 1. */
 export class StartupError extends Error {
   override readonly name = "StartupError";
+  /** The setting that it is about. */
+  readonly setting: Setting | undefined;
+
+  constructor(message: string, options: { cause?: unknown; setting?: Setting | undefined } = {}) {
+    super(message, { cause: options.cause });
+    this.setting = options.setting;
+  }
+}
+
+/** An error's message, and what the person calls the setting that it is about. */
+export function startupMessage(error: Error, names: SettingNames): string {
+  const setting = error instanceof StartupError ? error.setting : undefined;
+  return setting === undefined ? error.message : `${error.message} (${names[setting]})`;
 }

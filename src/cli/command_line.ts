@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { StartupError, startupMessage } from "../errors.ts";
+import { SETTING_FLAGS } from "./setting_flags.ts";
 import { VERSION } from "../version.ts";
 import { COMMANDS } from "./commands.ts";
 import { UsageError } from "./flag.ts";
@@ -29,7 +30,7 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
     return EXIT_DONE;
   } catch (error) {
     if (!isTold(error)) throw error;
-    printProblem(error.message);
+    printProblem(startupMessage(error, SETTING_FLAGS));
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
   }
 }

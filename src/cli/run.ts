@@ -4,6 +4,7 @@
  * @module
  */
 import { HearthError, StartupError } from "../errors.ts";
+import { SETTING_FLAGS } from "./setting_flags.ts";
 import { nameModel } from "../hub/resolve.ts";
 import { configureLog } from "../log.ts";
 import { Session } from "../session/session.ts";
@@ -38,7 +39,11 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const inputs = await readInputs(flags.input);
   const vadFolder = await findFolder("--vad", flags.vad);
   const speakerEncoderFolder = await findFolder("--speaker-encoder", flags.speakerEncoder);
-  const companions = { vadFolder, speakerEncoderFolder };
+  const companions = {
+    ...{ vadFolder, speakerEncoderFolder },
+    log: logSettings,
+    settingNames: SETTING_FLAGS,
+  };
   using output = openOutput(flags.output);
   const progressLine = new ProgressLine(named.id);
   const model = await getModel(named, {
@@ -48,7 +53,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = { prefixCache: false, maxSequences: 1, cpuThreads, maxImagePixels };
-  const load = { model, device, cpuRuntime, dtype, kind, engine, ...companions, log: logSettings };
+  const load = { model, device, cpuRuntime, dtype, kind, engine, ...companions };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {
     const startMs = performance.now();

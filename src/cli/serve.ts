@@ -4,7 +4,8 @@
  * @module
  */
 import type { LogSettings, ServerSettings } from "../config.ts";
-import { StartupError } from "../errors.ts";
+import { StartupError, startupMessage } from "../errors.ts";
+import { SETTING_FLAGS } from "./setting_flags.ts";
 import { BODY_LIMITS } from "../http/body.ts";
 import { BodyBudget } from "../http/body_budget.ts";
 import { isLoopback } from "../http/locality.ts";
@@ -61,11 +62,17 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   const wishes = { device, dtype, kind };
   const vadFolder = await findFolder("--vad", flags.vad);
   const speakerEncoderFolder = await findFolder("--speaker-encoder", flags.speakerEncoder);
-  const companions = { vadFolder, speakerEncoderFolder };
+  const companions = {
+    ...{ vadFolder, speakerEncoderFolder },
+    log: logSettings,
+    settingNames: SETTING_FLAGS,
+  };
   const session = new Session({
     load: async (options) => {
-      const found = await getModel(model, { ...wishes, offline, ...options });
-      return { model: found, ...wishes, cpuRuntime, engine, ...companions, log: logSettings };
+      const found = await getModel(model, { ...wishes, offline, ...options }).catch((error) => {
+        throw new StartupError(startupMessage(error, SETTING_FLAGS), { cause: error });
+      });
+      return { model: found, ...wishes, cpuRuntime, engine, ...companions };
     },
     maxQueue,
     ...(spawnWorker && { spawnWorker }),

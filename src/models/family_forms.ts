@@ -57,7 +57,8 @@ export function tts(
     open: async (context, { openTts }) => {
       if (context.speakerEncoderFolder !== undefined && !hasSpeakerEncoder) {
         throw new StartupError(
-          `--speaker-encoder is for SpeechT5, and ${context.folder.path} is a speech model of type "${type}".`,
+          `A speaker encoder is for SpeechT5, and ${context.folder.path} is a speech model of type "${type}".`,
+          { setting: "speakerEncoderFolder" },
         );
       }
       return await openTts(type, context);

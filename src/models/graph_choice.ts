@@ -8,7 +8,7 @@ import { type Dtype, DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
-/** Preferred dtypes without `--dtype`, by the device. */
+/** What to take first where the user does not say, by what the device can do. */
 export const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
   gpu: ["q4", "fp32"],
@@ -130,12 +130,12 @@ function choosePath(
   const there = DTYPES.filter((dtype) => folder.files.has(paths[dtype] ?? ""));
   const dtype = wishes.find((wish) => wish !== undefined && there.includes(wish));
   if (dtype !== undefined) return { dtype, path: paths[dtype]! };
+  if (there.length === 0) {
+    throw new StartupError(`${folder.path} has no ${Object.values(paths).join(" and no ")}.`);
+  }
   throw new StartupError(
-    there.length === 0
-      ? `${folder.path} has no ${Object.values(paths).join(" and no ")}.`
-      : `${folder.path}/${paths[there[0]!]} comes in ${there.join(", ")} alone: --dtype wants ${
-        wishes[0]
-      }.`,
+    `${folder.path}/${paths[there[0]!]} comes in ${there.join(", ")} alone, not in ${wishes[0]}.`,
+    { setting: "dtype" },
   );
 }
 

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../errors.ts";
+import { type Setting, StartupError } from "../errors.ts";
 import type { GraphSession } from "../onnx/ort.ts";
 
 /** Names that a graph must have. */
@@ -12,6 +12,8 @@ export interface WantedPorts {
   readonly outputs?: readonly string[];
   /** What the graph is called where it lacks one: `onnx/model.onnx`. */
   readonly of: string;
+  /** The setting that chose the graph, if one did. */
+  readonly setting?: Setting | undefined;
 }
 
 /** @returns the session. @throws {StartupError} naming what it has and what is wanted, when it lacks an input or an output. */
@@ -22,6 +24,7 @@ export function requirePorts(session: GraphSession, wanted: WantedPorts): GraphS
     if (needed.every((name) => names.includes(name))) continue;
     throw new StartupError(
       `${wanted.of} has the ${what} ${names.join(", ")}; wanted are ${needed.join(", ")}.`,
+      { setting: wanted.setting },
     );
   }
   return session;

@@ -43,12 +43,14 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
   const { kind } = family;
   if (options.vadFolder !== undefined && kind !== "asr") {
     throw new StartupError(
-      `--vad is for speech models, and ${options.model.id} is a model of kind ${kind}.`,
+      `Voice activity is for speech models, and ${options.model.id} is a model of kind ${kind}.`,
+      { setting: "vadFolder" },
     );
   }
   if (options.speakerEncoderFolder !== undefined && kind !== "tts") {
     throw new StartupError(
-      `--speaker-encoder is for models that speak, and ${options.model.id} is a model of kind ${kind}.`,
+      `A speaker encoder is for models that speak, and ${options.model.id} is a model of kind ${kind}.`,
+      { setting: "speakerEncoderFolder" },
     );
   }
   const { backend, dtype } = options;

@@ -11,7 +11,7 @@ import type { DecoderLimits } from "../decoder/decoder.ts";
 import { mostOf } from "../decoder/paged_decoder.ts";
 import { bytesOf } from "../decoder/segment_runner.ts";
 import { planStorage } from "../decoder/storage_plan.ts";
-import { StartupError } from "../errors.ts";
+import { type Setting, StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { log } from "../log.ts";
 import { storedBytes } from "../onnx/external_data.ts";
@@ -113,21 +113,18 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
   const { backend, availableBytes = Infinity } = offer;
   const isNative = backend.runtime === "native";
   if (needs.largestWeightBytes > backend.maxBufferBytes && !isNative) {
-    throw new StartupError(
+    throw refusal(
       `The largest tensor of this model takes ${
         formatBytes(needs.largestWeightBytes)
-      }, and a buffer of this ` +
-        `device at most ${formatBytes(backend.maxBufferBytes)}. ${
-          adviseOnWeights(offer, backend.maxBufferBytes)
-        }`,
+      }, and a buffer of this device at most ${formatBytes(backend.maxBufferBytes)}.`,
+      adviseOnWeights(offer, backend.maxBufferBytes),
     );
   }
   if (backend.kind === "cpu" && !isNative && needs.weightsBytes > WASM_HEAP_BYTES) {
-    throw new StartupError(
-      `The weights of this model take ${
-        formatBytes(needs.weightsBytes)
-      }, and onnxruntime-web loads at most ` +
-        `${formatBytes(WASM_HEAP_BYTES)} on the CPU. ${adviseOnWeights(offer, WASM_HEAP_BYTES)}`,
+    throw refusal(
+      `The weights of this model take ${formatBytes(needs.weightsBytes)}, and onnxruntime-web ` +
+        `loads at most ${formatBytes(WASM_HEAP_BYTES)} on the CPU.`,
+      adviseOnWeights(offer, WASM_HEAP_BYTES),
     );
   }
   const total = needs.weightsBytes + needs.cacheBytes + needs.activationBytes;
@@ -143,27 +140,40 @@ export function requireMemory(needs: MemoryNeeds, offer: MemoryOffer): void {
   if (backend.kind !== "cpu") {
     return log.warn("this model may not fit, unless the GPU has memory of its own", { numbers });
   }
-  throw new StartupError(
-    `This model does not fit: it takes ${numbers}. ${adviseOnTotal(needs, offer, availableBytes)}`,
+  throw refusal(
+    `This model does not fit: it takes ${numbers}.`,
+    adviseOnTotal(needs, offer, availableBytes),
   );
+}
+
+/** What would help. */
+interface Advice {
+  readonly text: string;
+  readonly setting: Setting;
+}
+
+function refusal(fault: string, { text, setting }: Advice): StartupError {
+  return new StartupError(`${fault} ${text}`, { setting });
 }
 
 function adviseOnTotal(
   { weightsBytes, activationBytes }: MemoryNeeds,
   offer: MemoryOffer,
   availableBytes: number,
-): string {
+): Advice {
   const leftMib = Math.floor((availableBytes - weightsBytes - activationBytes) / MIB);
-  if (leftMib >= SMALLEST_KV_CACHE_MIB) return `It would fit with --kv-cache-mb ${leftMib}.`;
+  if (leftMib >= SMALLEST_KV_CACHE_MIB) {
+    return { text: `It would fit with a KV cache of ${leftMib} MiB.`, setting: "kvCacheMb" };
+  }
   const cacheBytes = SMALLEST_KV_CACHE_MIB * MIB;
   return adviseOnWeights(offer, availableBytes - activationBytes - cacheBytes);
 }
 
-function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): string {
-  const fitting = otherDtypes.filter(({ weightsBytes }) => weightsBytes <= roomBytes);
-  if (fitting.length === 0) {
-    return "Free some memory, or choose a smaller model, or smaller weights of it with --dtype.";
-  }
-  const names = fitting.map(({ dtype, weightsBytes }) => `${dtype} (${formatBytes(weightsBytes)})`);
-  return `It would fit with --dtype ${names.join(" or ")}.`;
+function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advice {
+  const names = otherDtypes.filter(({ weightsBytes }) => weightsBytes <= roomBytes)
+    .map(({ dtype, weightsBytes }) => `${dtype} (${formatBytes(weightsBytes)})`);
+  const text = names.length === 0
+    ? "Free some memory, or choose a smaller model, or smaller weights of it."
+    : `It would fit in ${names.join(" or ")}.`;
+  return { text, setting: "dtype" };
 }

@@ -14,6 +14,7 @@ import type {
   ModelKind,
   ResolvedModel,
 } from "../config.ts";
+import type { SettingNames } from "../errors.ts";
 import type { LoadProgress } from "../models/progress.ts";
 import type { Task, TaskEvent, VoiceInfo } from "../models/task.ts";
 
@@ -33,6 +34,8 @@ export interface LoadOptions {
   /** Folder of a speaker-embedding model, for speech synthesis conditioned on such embeddings. */
   readonly speakerEncoderFolder?: string | undefined;
   readonly log: LogSettings;
+  /** What the person calls the settings that errors are about. */
+  readonly settingNames: SettingNames;
 }
 
 /** A loaded model, as far as the server needs to know it. */

@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { configureLog, log } from "../log.ts";
-import { HearthError, StartupError } from "../errors.ts";
+import { HearthError, StartupError, startupMessage } from "../errors.ts";
 import { openBackend } from "../backend/open.ts";
 import type { Backend } from "../backend/backend.ts";
 import { loadModel } from "../models/load.ts";
@@ -88,7 +88,7 @@ async function load(options: LoadOptions): Promise<void> {
     // A StartupError's message is enough; of other errors the server shows the message, and this log line the rest.
     if (!(error instanceof StartupError)) log.error("loading failed", { error });
     await backend?.dispose();
-    scope.postMessage({ type: "failed", reason: (error as Error).message });
+    scope.postMessage({ type: "failed", reason: startupMessage(error as Error, options.settingNames) });
   }
 }
 

@@ -166,9 +166,9 @@ Deno.test("models that cannot take on a voice say which can, or what they lack",
     const [family, message] of [
       [
         "kokoro",
-        /voices of its own, as all families but Chatterbox, and SpeechT5 with --speaker-enc/,
+        /voices of its own, as all families but Chatterbox, and SpeechT5 with a speaker enc/,
       ],
-      ["speecht5", /SpeechT5 needs a speaker encoder.*--speaker-encoder.*Chatterbox/],
+      ["speecht5", /SpeechT5 needs a speaker encoder.*Chatterbox/],
     ] as const
   ) {
     await using app = await openTtsApp({ family });

@@ -48,7 +48,9 @@ function folderOf(config: Record<string, unknown>, files: readonly string[] = []
 Deno.test("familyOf() says what it looked at when it cannot tell", () => {
   assert.throws(
     () => familyOf(folderOf({ model_type: "quux", architectures: ["Quux"] }, ["config.json"])),
-    (error: Error) => error instanceof StartupError && /quux.*Quux.*--kind/s.test(error.message),
+    (error: Error) =>
+      error instanceof StartupError && error.setting === "kind" &&
+      /quux.*Quux.*Wanted is its kind/s.test(error.message),
   );
 });
 

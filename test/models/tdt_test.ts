@@ -101,7 +101,7 @@ Deno.test("chooseFiles() takes the 8-bit graphs of a transducer on the CPU, and 
   assert.deepEqual(chooseFiles(folder, { device: "cpu", dtype: "fp32" }).files, whole);
   assert.throws(
     () => chooseFiles(folder, { device: "cpu", dtype: "q4" }),
-    /comes in fp32, q8 alone: --dtype wants q4/,
+    /comes in fp32, q8 alone, not in q4/,
   );
   folder.files.delete("nemo128.onnx");
   assert.throws(() => chooseFiles(folder, { device: "cpu" }), /has no nemo128\.onnx/);

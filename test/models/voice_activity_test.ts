@@ -255,25 +255,29 @@ vadTest(
     const asr = await openFolder(findModelFolder("hearth-demo-asr")!);
     const load = (vadFolder: string) =>
       loadAsr(asr, { backend: new CpuBackend(), onProgress: () => {}, vadFolder });
-    const startup = (message: RegExp) => ({ name: "StartupError", message });
+    const startup = (message: RegExp) => ({
+      name: "StartupError",
+      setting: "vadFolder",
+      message,
+    });
     await assert.rejects(
       load("/no/such/folder"),
-      startup(/^--vad: .*\/no\/such\/folder cannot be read/),
+      startup(/^.*\/no\/such\/folder cannot be read/),
     );
     const made = await Deno.makeTempDir({ prefix: "hearth-vad-" });
     try {
-      await assert.rejects(load(made), startup(/^--vad: .* has no config\.json/));
+      await assert.rejects(load(made), startup(/ has no config\.json/));
       const config = JSON.parse(await Deno.readTextFile(`${vad}/config.json`));
       const write = (changed: object) =>
         Deno.writeTextFile(`${made}/config.json`, JSON.stringify(changed));
       await write(config);
       await assert.rejects(
         load(made),
-        startup(/^--vad: .* has no onnx\/model\.onnx; it has no graph/),
+        startup(/ has no onnx\/model\.onnx; it has no graph/),
       );
       await Deno.mkdir(`${made}/onnx`);
       await Deno.writeTextFile(`${made}/onnx/model.onnx`, "no graph");
-      await assert.rejects(load(made), startup(/^--vad: .*model\.onnx cannot be loaded: /));
+      await assert.rejects(load(made), startup(/model\.onnx cannot be loaded: /));
       await Deno.copyFile(
         `${findModelFolder("hearth-demo-asr")}/onnx/encoder_model.onnx`,
         `${made}/onnx/model.onnx`,

@@ -46,13 +46,13 @@ export class VoiceActivity {
   /** @throws {StartupError} when the folder is missing, or holds no such model. */
   static async load(path: string): Promise<VoiceActivity> {
     const folder = await openFolder(path).catch((error: Error) => {
-      throw new StartupError(`--vad: ${error.message}`, { cause: error });
+      throw aboutVad(error.message, error);
     });
     const graph = graphFile("model", "fp32");
     if (!folder.files.has(graph)) {
       const found = [...folder.files].filter((file) => file.endsWith(".onnx")).join(", ");
-      throw new StartupError(
-        `--vad: ${path} has no ${graph}; ${found === "" ? "it has no graph" : `it has ${found}`}.`,
+      throw aboutVad(
+        `${path} has no ${graph}; ${found === "" ? "it has no graph" : `it has ${found}`}.`,
       );
     }
     const session = await open(join(path, graph));
@@ -60,6 +60,7 @@ export class VoiceActivity {
       inputs: ["input", "state", "sr"],
       outputs: ["output", "stateN"],
       of: `${path} is no voice activity model: its graph`,
+      setting: "vadFolder",
     });
     return new VoiceActivity(session, folder);
   }
@@ -76,9 +77,9 @@ export class VoiceActivity {
       await listener.likelihoods();
     } catch (error) {
       if (error instanceof StartupError) throw error;
-      throw new StartupError(
-        `--vad: ${this.#folder} is no voice activity model: ${(error as Error).message}`,
-        { cause: error },
+      throw aboutVad(
+        `${this.#folder} is no voice activity model: ${(error as Error).message}`,
+        error,
       );
     }
   }
@@ -104,8 +105,8 @@ export class VoiceActivity {
     ) {
       return { windowSamples, contextSamples, stateShape };
     }
-    throw new StartupError(
-      `--vad: ${this.#folder} does not take sound at ${sampleRateHz} Hz, which the speech model hears; its config.json ` +
+    throw aboutVad(
+      `${this.#folder} does not take sound at ${sampleRateHz} Hz, which the speech model hears; its config.json ` +
         `gives sampling_rates ${JSON.stringify(rates)}, window_samples and context_samples.`,
     );
   }
@@ -190,10 +191,12 @@ async function open(path: string): Promise<GraphSession> {
   try {
     return await openSession(await Deno.readFile(path));
   } catch (error) {
-    throw new StartupError(`--vad: ${path} cannot be loaded: ${(error as Error).message}`, {
-      cause: error,
-    });
+    throw aboutVad(`${path} cannot be loaded: ${(error as Error).message}`, error);
   }
+}
+
+function aboutVad(message: string, cause?: unknown): StartupError {
+  return new StartupError(message, { cause, setting: "vadFolder" });
 }
 
 function isSize(value: unknown): value is number {

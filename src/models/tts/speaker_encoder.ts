@@ -75,7 +75,10 @@ export class SpeakerEncoder implements VoiceCloner {
       });
       return encoder;
     } catch (error) {
-      throw new StartupError(`--speaker-encoder: ${(error as Error).message}`, { cause: error });
+      throw new StartupError((error as Error).message, {
+        cause: error,
+        setting: "speakerEncoderFolder",
+      });
     }
   }
 

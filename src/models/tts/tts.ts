@@ -31,7 +31,7 @@ const MAX_LINES = 2;
 const WARM_UP_SECONDS = 2;
 
 const NO_CLONER =
-  "it has voices of its own, as all families but Chatterbox, and SpeechT5 with --speaker-encoder";
+  "it has voices of its own, as all families but Chatterbox, and SpeechT5 with a speaker encoder";
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 

@@ -67,7 +67,7 @@ async function loadPhonemizer(): Promise<typeof import("phonemizer")> {
   } catch (cause) {
     throw new HearthError(
       "unsupported_by_model",
-      "This executable was built without eSpeak NG (--permissive), by which this model's voices " +
+      "This executable was built without eSpeak NG, by which this model's voices " +
         "find the sounds of words.",
       { cause },
     );

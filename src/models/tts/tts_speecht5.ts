@@ -68,8 +68,8 @@ export class SpeechT5Synthesizer implements Synthesizer {
 
   get clonerWanted(): string | undefined {
     if (this.cloner !== undefined) return undefined;
-    return "SpeechT5 needs a speaker encoder for that: start Hearth with --speaker-encoder and the folder of an x-vector " +
-      "model in ONNX, or with another model, Chatterbox";
+    return "SpeechT5 needs a speaker encoder for that, an x-vector model in ONNX that Hearth is started with; Chatterbox " +
+      "needs none";
   }
 
   /** @throws {StartupError} when the folder lacks a part, the vocoder for example. */

@@ -45,22 +45,22 @@ Deno.test("requireMemory() refuses with all numbers, and names a KV cache that w
   const message = refusal({}, { availableBytes: 3000 * MB });
   assert.match(message, /2\.00 GB for weights, 1\.00 GB for keys and values, 50\.0 MB for activ/);
   assert.match(message, /3\.00 GB of the machine's memory are free/);
-  const [, mib] = /--kv-cache-mb (\d+)\.$/.exec(message)!;
+  const [, mib] = /a KV cache of (\d+) MiB\.$/.exec(message)!;
   assert.equal(refusal({ cacheBytes: Number(mib) * 2 ** 20 }, { availableBytes: 3000 * MB }), "");
 });
 
 Deno.test("requireMemory() names the dtypes that would fit where the weights alone do not", () => {
   const message = refusal({}, { availableBytes: 1500 * MB });
-  assert.match(message, /It would fit with --dtype q4 \(500 MB\)\.$/);
+  assert.match(message, /It would fit in q4 \(500 MB\)\.$/);
   assert.match(
     refusal({}, { availableBytes: 300 * MB }),
-    /a smaller model, or smaller weights of it with --dtype\.$/,
+    /a smaller model, or smaller weights of it\.$/,
   );
 });
 
 Deno.test("requireMemory() knows that onnxruntime-web loads no more than a WebAssembly memory holds", () => {
   const message = refusal({ weightsBytes: 5000 * MB }, { availableBytes: 64_000 * MB });
-  assert.match(message, /take 5\.00 GB, and onnxruntime-web loads at most 4\.29 GB .*--dtype q4/);
+  assert.match(message, /take 5\.00 GB, and onnxruntime-web loads at most 4\.29 GB .*fit in q4/);
   const backend = { kind: "cpu", runtime: "native", maxBufferBytes: 2 ** 31 } as const;
   const weightsBytes = 5000 * MB;
   assert.equal(refusal({ weightsBytes }, { backend }), "");
