@@ -41,7 +41,7 @@ export interface ChatGeneration {
 /**
  * Queues a chat request.
  *
- * @returns ends it: nothing is emitted afterwards.
+ * @returns a function that cancels it: nothing is emitted afterwards.
  * @throws {HearthError} `invalid_value` when `logitBias` or `stopTokenIds` name no token of the model, or the grammar
  * cannot be enforced; what the engine refuses.
  */

@@ -8,7 +8,7 @@ import { type Dtype, DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
-/** What to take first where the user does not say, by what the device can do. */
+/** Preferred dtypes where the user does not choose, by the device. */
 export const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
   gpu: ["q4", "fp32"],

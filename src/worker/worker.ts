@@ -88,7 +88,10 @@ async function load(options: LoadOptions): Promise<void> {
     // A StartupError's message is enough; of other errors the server shows the message, and this log line the rest.
     if (!(error instanceof StartupError)) log.error("loading failed", { error });
     await backend?.dispose();
-    scope.postMessage({ type: "failed", reason: startupMessage(error as Error, options.settingNames) });
+    scope.postMessage({
+      type: "failed",
+      reason: startupMessage(error as Error, options.settingNames),
+    });
   }
 }
 

@@ -31,7 +31,7 @@ const MAX_TURN_MS = 10;
 /** Most recordings at a time where the user does not say. */
 const MAX_RECORDINGS = 8;
 
-/** What a speech model is made of; it owns the recogniser and the voice activity model. */
+/** The parts of a speech model; it owns the recogniser and the voice activity model. */
 export interface AsrModelParts extends RecogniserOptions {
   readonly recogniser: Recogniser;
   /** Tells where somebody speaks; all is listened to if absent. */
@@ -61,7 +61,7 @@ export class AsrModel implements Model {
   /** @throws {StartupError} when the folder, or the one of the voice activity model, lacks a part. */
   static async load(context: OpenContext, load: LoadRecogniser): Promise<AsrModel> {
     const { vadFolder, engine } = context;
-    // Before the larger one: what is wrong with it shows at once.
+    // Before the larger one, so that its errors appear at once.
     const voiceActivity = vadFolder === undefined ? undefined : await VoiceActivity.load(vadFolder);
     const options = {
       maxRecordings: engine.maxSequences ?? MAX_RECORDINGS,

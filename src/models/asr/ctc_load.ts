@@ -12,7 +12,7 @@ import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
 import { TransformersSpeech } from "./transformers_speech.ts";
 
-/** @throws {StartupError} when the folder lacks a part, or its graph is no CTC model. */
+/** @throws {StartupError} when the folder lacks a part, or its graph is not a CTC model. */
 export async function loadCtc(
   context: OpenContext,
   { metrics }: RecogniserOptions,
@@ -43,7 +43,7 @@ export async function loadCtc(
       } classes, and config.json says vocab_size is ${numClasses}.`,
     );
   };
-  // A first run finds out whether the graph is one, and compiles its kernels.
+  // The first run checks the graph and compiles its kernels.
   onProgress({ what: "warming up" });
   await run(new Float32Array(speech.sampleRateHz));
   return openFrameRecogniser({
@@ -58,7 +58,7 @@ export async function loadCtc(
   });
 }
 
-/** What reading the model's output needs to know of its folder. */
+/** The configuration for decoding a CTC model's output. */
 export interface CtcConfig {
   readonly vocabulary: CtcVocabulary;
   /** From one frame of the output to the next. */
@@ -76,7 +76,7 @@ export interface CtcFiles {
 /** Frames of the filter banks, 10 ms each, that wav2vec2-bert takes together. */
 const BERT_HOP_SAMPLES = 160;
 
-/** @throws {StartupError} when a file lacks something. */
+/** @throws {StartupError} when a value is missing. */
 export function readCtcConfig(files: CtcFiles): CtcConfig {
   return { vocabulary: readVocabulary(files), samplesPerFrame: readSamplesPerFrame(files) };
 }

@@ -24,7 +24,7 @@ export interface FrameReader {
   end(): CtcToken[];
 }
 
-/** What it is made of; it owns the model. */
+/** Its parts; it owns the model. */
 export interface FrameRecogniserParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
   /** From one frame to the next. */
@@ -43,7 +43,7 @@ const SHORTEST_SECONDS = 0.1;
 const PAUSE_SECONDS = 0.5;
 const LONGEST_SEGMENT_SECONDS = 10;
 
-/** Hears windows that overlap, and makes one transcript of their frames. */
+/** Transcribes overlapping windows into one transcript. */
 export function openFrameRecogniser(parts: FrameRecogniserParts): Recogniser {
   return {
     ...parts,
@@ -81,7 +81,7 @@ async function* transcribe(
   }
 }
 
-/** Runs a window. @returns the frames of it that count. */
+/** Runs a window. @returns the frames kept of it. */
 async function framesOf(
   window: Window,
   { audio, signal }: Recording,

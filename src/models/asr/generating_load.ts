@@ -1,5 +1,5 @@
 /**
- * From a folder of a model that writes text token by token, and gives no times, to a recogniser.
+ * Opens a speech model that generates text without times.
  *
  * @module
  */

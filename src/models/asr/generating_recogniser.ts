@@ -27,7 +27,7 @@ export interface HearOptions {
   readonly signal: AbortSignal;
 }
 
-/** What it is made of; it owns the model. */
+/** Its parts; it owns the model. */
 export interface GeneratingParts
   extends Pick<Recogniser, "dtype" | "sampleRateHz" | "languages" | "dispose"> {
   /** What is written where a request names no language; told from the sound if absent. */
@@ -84,7 +84,7 @@ async function* transcribe(
   }
 }
 
-/** What is spoken, where that is known, else all of the recording, cut where it is quiet. */
+/** The speech regions if known, else the whole recording cut at quiet points. */
 async function* piecesOf(
   { audio, numSamples, speech }: Recording,
   options: QuietCutOptions,
@@ -100,7 +100,7 @@ async function* piecesOf(
   }
 }
 
-/** What a model takes in one piece. */
+/** A model's limits. */
 export interface QuietCutOptions {
   readonly sampleRateHz: number;
   /** Most samples of a piece. */
@@ -112,7 +112,7 @@ const SEARCH_SECONDS = 5;
 const QUIET_SECONDS = 0.1;
 
 /**
- * The length of the next piece, which ends in the quietest tenth of a second near the end of what the model takes. Pure.
+ * The length of the next piece, which ends in the quietest tenth of a second near a piece's end. Pure.
  *
  * @param samples what comes next, as much as a piece may be at most, all of it if less is left.
  */
@@ -124,7 +124,7 @@ export function findQuietCut(
   const window = Math.round(QUIET_SECONDS * sampleRateHz);
   const searched = Math.min(SEARCH_SECONDS * sampleRateHz, maxSamples / 2);
   let [quietest, least] = [maxSamples, Infinity];
-  // Of places that are alike the last: pieces are to be long.
+  // The last among equals, so that pieces are long.
   for (let start = maxSamples - window; start >= maxSamples - searched; start -= window) {
     let energy = 0;
     for (let i = start; i < start + window; i++) energy += samples[i]! ** 2;

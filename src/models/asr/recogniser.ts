@@ -42,7 +42,7 @@ export interface Recording {
   readonly signal: AbortSignal;
 }
 
-/** What one window of a recording gave. */
+/** The result of one window of a recording. */
 export interface TranscribedWindow {
   /** The language's name: `english`; empty where that is not known. */
   readonly language: string;
@@ -57,14 +57,14 @@ export interface TranscribedWindow {
 export interface Recogniser {
   readonly dtype: Dtype;
   readonly sampleRateHz: number;
-  /** What is heard in one piece. */
+  /** Longest speech region that it takes. */
   readonly maxSpeechSeconds: number;
   readonly languages: SpokenLanguages;
   /** Why it cannot write English of other languages, to go on "since …"; absent where it can. */
   readonly whyNoTranslation?: string | undefined;
   /** Why it cannot tell the times of words, to go on "since …"; absent where it can. */
   readonly whyNoWordTimes?: string | undefined;
-  /** Listens to a recording from its beginning to its end. @throws the signal's reason. */
+  /** Transcribes a whole recording. @throws the signal's reason. */
   transcribe(recording: Recording): AsyncGenerator<TranscribedWindow, void>;
   /** Waits for running work, and frees the model. */
   dispose(): Promise<void>;

@@ -28,7 +28,7 @@ const SILERO_SIZES: Readonly<Record<number, WindowSizes>> = {
   8_000: { windowSamples: 256, contextSamples: 32 },
 };
 const SILERO_STATE = [2, 1, 128];
-/** Windows after which messages get their turn: some 5 ms. */
+/** Windows between yields to other messages: some 5 ms. */
 const WINDOWS_PER_TURN = 16;
 
 /** Serves several recordings at a time. */

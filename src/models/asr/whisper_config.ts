@@ -78,7 +78,7 @@ export function readWhisperConfig(
     lastFirstTimestamp: timestampsStart +
       (typeof initial === "number" ? initial : MAX_INITIAL_TIMESTAMP),
     suppressedTokens: tokensAt({ ...config, ...generationConfig }, "suppress_tokens"),
-    // Whisper's own half: the other is for the text of earlier windows.
+    // Half of the context, as in Whisper: the other half is for the text of earlier windows.
     maxTokens: Math.floor(size("max_target_positions") / 2),
   };
 }

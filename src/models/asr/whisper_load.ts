@@ -37,7 +37,7 @@ const FEATURES = "input_features";
 /** Most memory that the encoder's attention weights may take, all heads of all windows of one layer. */
 const MAX_ATTENTION_BYTES = 2 ** 28;
 
-/** @throws {StartupError} when the folder is no Whisper model, or lacks a part. */
+/** @throws {StartupError} when the folder is not a Whisper model, or a part is missing. */
 export async function loadWhisper(
   context: OpenContext,
   { maxRecordings, metrics }: RecogniserOptions,
@@ -59,7 +59,7 @@ export async function loadWhisper(
     maxInputs: maxRecordings,
     maxWholeInputs: maxWindows(folder, spec.frames),
   });
-  // Known once the decoder is open.
+  // Known when the decoder is open.
   const later: { speech?: SpeechKernels } = {};
   const decoder = await loadEncoderDecoder<WindowInput>({
     ...context,
@@ -115,7 +115,7 @@ export async function loadWhisper(
   return {
     dtype: graphs.main.dtype,
     sampleRateHz: spec.sampleRateHz,
-    // Speech begins and ends within frames, and is to fit into a window with both.
+    // Less two frames: speech may begin and end within a frame.
     maxSpeechSeconds: (spec.frames - 2) * spec.hopSamples / spec.sampleRateHz,
     languages: languagesOf(config),
     whyNoTranslation: whyNoTranslation(config),

@@ -46,7 +46,7 @@ export class ImageMetrics extends RequestMetrics {
     this.#firstTokenSeconds.observe(sinceArrivalMs / 1000);
   }
 
-  /** Takes in an engine's figures, those of tokens and steps: a request begins before, with its image. */
+  /** Adds an engine's metrics of tokens and steps; requests begin earlier, with their image. */
   adoptEngine({ registry }: EngineMetrics): void {
     this.adopt(registry, ["hearth_prompt_tokens_total", "hearth_time_to_first_token_seconds"]);
   }

@@ -20,9 +20,9 @@ const EMBEDS = "inputs_embeds";
 const IDS = "input_ids";
 const POSITIONS = "position_ids";
 const EXAGGERATION = "exaggeration";
-/** How lively the speech is: the model's own measure, in the middle of 0 to 1. */
-const LIVELINESS = 0.5;
-/** Text comes before this in the vocabulary; it begins the sound, and others after it are signs too. */
+/** The model's exaggeration parameter, 0 to 1; its default. */
+const DEFAULT_EXAGGERATION = 0.5;
+/** The start-of-speech token; text tokens come before it in the vocabulary, further control tokens after it. */
 const START_OF_SPEECH = 6_561;
 
 export class SpeechEmbedder {
@@ -87,26 +87,26 @@ export class SpeechEmbedder {
   }
 }
 
-/** Places in the text; the signs of speech begin anew. */
+/** Positions in the text; those of speech tokens start again. */
 function positionsOf(tokens: readonly number[]): number[] {
   let position = 0;
   return tokens.map((token) => token >= START_OF_SPEECH ? 0 : position++);
 }
 
-/** Gives the graph one liveliness for all, and makes of its output `[1, tokens, width]` in a dtype. */
+/** Gives the graph one exaggeration for all, and makes of its output `[1, tokens, width]` in a dtype. */
 function unify(model: ModelProto, dtype: TensorType): ModelProto {
   const { graph } = model;
   const output = graph.outputs.find(({ name }) => name === EMBEDS)!;
-  const liveliness = graph.inputs.find(({ name }) => name === EXAGGERATION);
+  const exaggeration = graph.inputs.find(({ name }) => name === EXAGGERATION);
   const [own, cast] = ["hearth_embeds", "hearth_cast"];
   const renamed = (name: string) => name === EMBEDS ? own : name;
-  const level = new Uint8Array(Float32Array.of(LIVELINESS).buffer);
+  const level = new Uint8Array(Float32Array.of(DEFAULT_EXAGGERATION).buffer);
   const perRow = [
     makeNode("Shape", [IDS], ["hearth_shape"]),
     makeNode("Gather", ["hearth_shape", "hearth_first"], ["hearth_rows"]),
     makeNode("Expand", ["hearth_level", "hearth_rows"], ["hearth_levels"]),
     makeNode("Cast", ["hearth_levels"], [EXAGGERATION], {
-      attributes: { to: codeOfDtype(liveliness?.dtype ?? "float32") },
+      attributes: { to: codeOfDtype(exaggeration?.dtype ?? "float32") },
     }),
   ];
   return {
@@ -114,7 +114,7 @@ function unify(model: ModelProto, dtype: TensorType): ModelProto {
     graph: {
       ...graph,
       nodes: [
-        ...(liveliness === undefined ? [] : perRow),
+        ...(exaggeration === undefined ? [] : perRow),
         ...graph.nodes.map((node) => ({
           ...node,
           inputs: node.inputs.map(renamed),

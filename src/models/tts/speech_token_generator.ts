@@ -1,6 +1,6 @@
 /**
- * The language model of Chatterbox: it goes on after a voice and the tokens of a text with the tokens of the sound. Each
- * text is a request of the engine, so that those that are spoken at the same time share steps.
+ * Chatterbox's language model: from a voice and a text's tokens it generates speech tokens. Each text is a request of the
+ * engine, so that texts that are synthesized at the same time share steps.
  *
  * @module
  */
@@ -16,18 +16,18 @@ import { openJoinGraph } from "../ocr/join_graph.ts";
 import { contextLengthOf } from "../text_sizes.ts";
 import { SpeechEmbedder } from "./speech_embedder.ts";
 
-/** 40 seconds; the lines that are spoken last half of that at most. */
+/** 40 seconds; lines are at most half as long. */
 const MAX_NEW_TOKENS = 1_000;
 /** Room for a voice and a text before the sound. */
 const MAX_PROMPT_TOKENS = 1_280;
-/** Lines that are spoken at a time. */
+/** Lines that are synthesized at a time. */
 const MAX_SEQUENCES = 2;
 
-/** How the sound ends, and what is held back on the way. */
+/** How tokens are chosen, and which end the speech. */
 export interface SpeechTokenRules {
-  /** Any of these ends the sound. */
+  /** The end tokens. */
   readonly endTokens: readonly number[];
-  /** Above 1, what was there before becomes less likely (Keskar et al. 2019). */
+  /** Repetition penalty (Keskar et al. 2019); above 1 earlier tokens become less likely. */
   readonly repetitionPenalty: number;
 }
 
@@ -38,7 +38,7 @@ export interface VoicePrefix {
   readonly dims: readonly number[];
 }
 
-/** What it is made of; it owns all of it, the embedder's graph as the decoder's. */
+/** Its parts; it owns the graphs, the embedder's as a part of the decoder. */
 interface Parts extends SpeechTokenRules {
   readonly decoder: Decoder;
   readonly embedder: SpeechEmbedder;
@@ -69,7 +69,8 @@ export class SpeechTokenGenerator {
         return embedder.ofStep;
       },
     });
-    await warmUp(decoder);
+    // Native code has nothing to compile.
+    if (backend.runtime !== "native") await warmUp(decoder);
     const join = await openJoinGraph(backend, {
       first: ["voice", "float32"],
       second: ["text", embedder!.dtype as "float32" | "float16"],

@@ -59,7 +59,7 @@ export class TtsModel implements Model {
     this.maxSequences = maxSequences;
     this.#semaphore = new Semaphore(Math.min(MAX_LINES, maxSequences));
     this.#metrics.requests = () => ({
-      // Also between two lines, and while its reader is behind.
+      // Including the time between two lines, and while a slow reader catches up.
       running: this.#requests.size - this.#semaphore.numWaiting,
       waiting: this.#semaphore.numWaiting,
     });
@@ -70,10 +70,13 @@ export class TtsModel implements Model {
 
   /** @throws {StartupError} when the folder lacks a part. */
   static async load(context: OpenContext, load: LoadSynthesizer): Promise<TtsModel> {
-    const { graphs, engine: { maxSequences }, onProgress } = context;
+    const { graphs, engine: { maxSequences }, backend, onProgress } = context;
     const model = new TtsModel(await load(context), { dtype: graphs.main.dtype, maxSequences });
-    onProgress({ what: "warming up" });
-    await model.#warmUp();
+    // Native code has nothing to compile.
+    if (backend.runtime !== "native") {
+      onProgress({ what: "warming up" });
+      await model.#warmUp();
+    }
     return model;
   }
 
@@ -90,7 +93,7 @@ export class TtsModel implements Model {
     return this.#synthesizer.clonerWanted ?? NO_CLONER;
   }
 
-  /** Speaks a word that nobody hears, so that the device has compiled what it needs. */
+  /** Synthesizes a word and discards it, so that the device compiles its kernels. */
   async #warmUp(): Promise<void> {
     const voice = this.#synthesizer.voices[0] ?? await this.#anyVoice();
     if (voice === undefined) return;

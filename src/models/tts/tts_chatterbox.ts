@@ -54,7 +54,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     this.#parts = parts;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, or its default voice is no recording. */
+  /** @throws {StartupError} when the folder lacks a part, or its default voice is not a recording. */
   static async load(context: OpenContext): Promise<ChatterboxSynthesizer> {
     const { folder } = context;
     const tokenizer = await loadTtsTokenizer(folder);

@@ -23,7 +23,7 @@ export type Feed = Tensor | {
 export interface TtsGraphOptions {
   /** Its name, the same in every dtype. */
   readonly name: string;
-  /** Inputs that the caller can fill, besides noise. */
+  /** Inputs that the caller supplies, besides noise. */
   readonly known: RegExp;
   /** Transforms the graph first. @throws {StartupError} when it is not as expected. */
   readonly change?: (model: ModelProto) => ModelProto;
@@ -38,7 +38,7 @@ export class TtsGraph {
     this.#backend = backend;
   }
 
-  /** @throws {StartupError} when the folder lacks the graph, or it wants inputs that are not known. */
+  /** @throws {StartupError} when the folder lacks the graph, or it has unknown inputs. */
   static async open(
     { folder, graphs, backend, onProgress }: CompanionContext,
     { name, known, change = (model) => model }: TtsGraphOptions,

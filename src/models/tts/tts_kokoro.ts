@@ -40,7 +40,7 @@ export class KokoroSynthesizer implements Synthesizer {
     this.sampleRateHz = parts.sampleRateHz;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  /** @throws {StartupError} when the folder lacks a part, such as a voice. */
   static async load(context: OpenContext): Promise<KokoroSynthesizer> {
     const { folder } = context;
     const tokenizer = await loadTtsTokenizer(folder);

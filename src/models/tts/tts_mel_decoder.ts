@@ -132,7 +132,7 @@ function takeHalf(
   throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
 }
 
-/** Of the keys and values of no step so far: empty tensors, by input name. */
+/** The empty cache: tensors by input name. */
 function emptyCache(inputs: TtsGraph["inputs"]): Tensors {
   return Object.fromEntries(inputs.map((input) => [input.name, nothingYet(input)]));
 }

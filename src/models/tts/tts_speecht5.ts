@@ -72,7 +72,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
       "needs none";
   }
 
-  /** @throws {StartupError} when the folder lacks a part, the vocoder for example. */
+  /** @throws {StartupError} when the folder lacks a part, such as the vocoder. */
   static async load(context: OpenContext): Promise<SpeechT5Synthesizer> {
     const { folder, speakerEncoderFolder } = context;
     const { config } = folder;

@@ -50,7 +50,7 @@ export class SupertonicSynthesizer implements Synthesizer {
     return this.#parts.config.sampleRateHz;
   }
 
-  /** @throws {StartupError} when the folder lacks a part, a voice for example. */
+  /** @throws {StartupError} when the folder lacks a part, such as a voice. */
   static async load(context: OpenContext): Promise<SupertonicSynthesizer> {
     const { folder } = context;
     const config = readConfig(folder);

@@ -114,7 +114,7 @@ export class VisionImages {
   }
 }
 
-/** What a vision model tells Prometheus beside its engine. */
+/** A vision model's Prometheus metrics besides its engine's. */
 class VisionMetrics extends MetricSet {
   readonly images = this.counter("hearth_images_total", "Images in requests.");
   readonly encoderRuns = this.counter(
@@ -126,7 +126,7 @@ class VisionMetrics extends MetricSet {
     "Reading, resizing and normalising an image, the wait for its turn included.",
   );
 
-  /** @param featureBytes how much memory encoded images take. */
+  /** @param featureBytes memory of encoded images. */
   constructor(featureBytes: () => number) {
     super();
     this.gauge("hearth_encoded_image_bytes", "Memory that encoded images take.", featureBytes);
