@@ -11,6 +11,8 @@ import { ELEM } from "./elem.ts";
 import { FOUR } from "./four.ts";
 import type { RowLayout } from "./kv_write.ts";
 import columnsSource from "./matvec_columns.wgsl" with { type: "text" };
+import alignedColumnsSource from "./matvec_columns_aligned.wgsl" with { type: "text" };
+import anyColumnsSource from "./matvec_columns_any.wgsl" with { type: "text" };
 import commonSource from "./matvec_common.wgsl" with { type: "text" };
 import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
 import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
@@ -28,7 +30,7 @@ export type MatrixForm =
   }
   /** elem `[outputs, k]`. */
   | { readonly kind: "rows" }
-  /** elem `[k, outputs]`, both multiples of 4. */
+  /** elem `[k, outputs]`; gated, the outputs are multiples of 4. */
   | { readonly kind: "columns" };
 
 /** A norm of the rows before the product. */
@@ -94,7 +96,6 @@ const BINDINGS = {
   weights: "read",
 } as const;
 const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
-const SOURCES = { nbits: nbitsSource, rows: rowsSource, columns: columnsSource } as const;
 const NORMS = { none: 0, rms: 1, layer: 2 } as const;
 
 /**
@@ -180,10 +181,11 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
   if (weights.kind !== "nbits") {
     return {
       name: "matvec",
-      source: source + commonSource + SOURCES[weights.kind],
+      source: source + commonSource +
+        (weights.kind === "rows" ? rowsSource : columnsSource + columnsLoader(params.matrixRows)),
       bindings: BINDINGS as typeof NBITS_BINDINGS,
       constants: weights.kind === "columns"
-        ? { ...constants, COLUMN_FOURS: params.matrixRows / 4 }
+        ? { ...constants, COLUMNS: params.matrixRows }
         : constants,
     };
   }
@@ -211,6 +213,10 @@ function chunkPrelude(words: number): string {
   return `alias chunk = vec${words}<u32>;\nconst CHUNK_WORDS = ${words}u;\n`;
 }
 
+function columnsLoader(columns: number): string {
+  return columns % 4 === 0 ? alignedColumnsSource : anyColumnsSource;
+}
+
 /** Also asked by the reference. @throws {RangeError} when the kernel cannot run it. */
 export function checkMatvec(params: MatvecParams): void {
   const { k, n, x, weights, gate, matrixRows } = params;
@@ -229,8 +235,10 @@ export function checkMatvec(params: MatvecParams): void {
       );
     }
   }
-  const columns = [n, matrixRows, gate?.gateRow ?? 0, gate?.upRow ?? 0];
+  const columns = gate ? [n, matrixRows, gate.gateRow, gate.upRow] : [];
   if (weights.kind === "columns" && columns.some((size) => size % 4 !== 0)) {
-    throw new RangeError(`A matrix of ${matrixRows} columns: matvec reads multiples of 4.`);
+    throw new RangeError(
+      `A gated matrix of ${matrixRows} columns: matvec takes multiples of 4 then.`,
+    );
   }
 }

@@ -1,19 +1,18 @@
 // The matrix [K, outputs], as MatMul has it: a unit is four neighbouring columns, or four of the gate and four of the other.
+// See matvec_columns_*.wgsl for `load_columns`.
 
-@group(0) @binding(6) var<storage, read> weights: array<four>;
-
-// Fours of a row of the matrix.
-override COLUMN_FOURS: u32;
+// Columns of the matrix.
+override COLUMNS: u32;
 
 fn accumulate(first: u32, row0: u32, lane: u32) {
   for (var at = lane; at < K_FOURS; at += LANES) {
     var of_outputs: array<vec4<f32>, MAX_OUTS>;
     for (var q = 0u; q < OUTS / 4u; q++) {
-      let column = matrix_row(first, q * 4u) / 4u;
-      let w0 = unpack(weights[at * 4u * COLUMN_FOURS + column]);
-      let w1 = unpack(weights[(at * 4u + 1u) * COLUMN_FOURS + column]);
-      let w2 = unpack(weights[(at * 4u + 2u) * COLUMN_FOURS + column]);
-      let w3 = unpack(weights[(at * 4u + 3u) * COLUMN_FOURS + column]);
+      let column = matrix_row(first, q * 4u);
+      let w0 = load_columns(at * 4u, column);
+      let w1 = load_columns(at * 4u + 1u, column);
+      let w2 = load_columns(at * 4u + 2u, column);
+      let w3 = load_columns(at * 4u + 3u, column);
       of_outputs[q * 4u] = vec4<f32>(w0.x, w1.x, w2.x, w3.x);
       of_outputs[q * 4u + 1u] = vec4<f32>(w0.y, w1.y, w2.y, w3.y);
       of_outputs[q * 4u + 2u] = vec4<f32>(w0.z, w1.z, w2.z, w3.z);

@@ -18,6 +18,7 @@ export interface NormKernelParams {
   readonly heads: number;
   readonly x: RowLayout;
   readonly norm: NormParams;
+  readonly hasResidual: boolean;
 }
 
 /** Buffers; those that the parameters do not use are absent. */
@@ -29,6 +30,8 @@ export interface NormTensors {
   /** elem `[k]`. */
   readonly beta?: GPUBuffer | undefined;
   /** elem `[rows, heads * k]`. */
+  readonly residual?: GPUBuffer | undefined;
+  /** elem `[rows, heads * k]`. */
   readonly out: GPUBuffer;
 }
 
@@ -36,13 +39,14 @@ const BINDINGS = {
   x: "read",
   gamma: "read",
   beta: "read",
+  residual: "read",
   out: "read_write",
 } as const;
 
 /**
  * With `y = x[row, head]`, and `mean` 0 for a root mean square:
  *
- * `out[row, head] = (y - mean) / sqrt(mean((y - mean)²) + epsilon) * gamma + beta`
+ * `out[row, head] = (y - mean) / sqrt(mean((y - mean)²) + epsilon) * gamma + beta + residual[row, head]`
  */
 export class Norm {
   readonly #heads: number;
@@ -63,6 +67,7 @@ export class Norm {
         IS_LAYER: norm.kind === "layer" ? 1 : 0,
         EPSILON: norm.epsilon,
         HAS_BETA: norm.hasBeta ? 1 : 0,
+        HAS_RESIDUAL: params.hasResidual ? 1 : 0,
       },
     });
   }
@@ -71,7 +76,7 @@ export class Norm {
   encode(pass: GPUComputePassEncoder, tensors: NormTensors, numRows: number): void {
     const { x, gamma, out } = tensors;
     // Every binding needs a buffer; unused ones are not read.
-    const { beta = x } = tensors;
-    this.#kernel.encode(pass, { x, gamma, beta, out }, [this.#heads, numRows]);
+    const { beta = x, residual = x } = tensors;
+    this.#kernel.encode(pass, { x, gamma, beta, residual, out }, [this.#heads, numRows]);
   }
 }

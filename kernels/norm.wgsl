@@ -5,7 +5,8 @@
 @group(0) @binding(0) var<storage, read> x: array<elem>;
 @group(0) @binding(1) var<storage, read> gamma: array<elem>;
 @group(0) @binding(2) var<storage, read> beta: array<elem>;
-@group(0) @binding(3) var<storage, read_write> out: array<elem>;
+@group(0) @binding(3) var<storage, read> residual: array<elem>;
+@group(0) @binding(4) var<storage, read_write> out: array<elem>;
 
 // Elements of a head.
 override K: u32;
@@ -16,6 +17,7 @@ override HEADS: u32;
 override IS_LAYER: bool;
 override EPSILON: f32;
 override HAS_BETA: bool;
+override HAS_RESIDUAL: bool;
 
 const THREADS = 64u;
 const GATHERERS = 8u;
@@ -72,6 +74,10 @@ fn norm(
     if (HAS_BETA) {
       value += f32(beta[i]);
     }
-    out[(row * HEADS + head) * K + i] = elem(value);
+    let at = (row * HEADS + head) * K + i;
+    if (HAS_RESIDUAL) {
+      value += f32(residual[at]);
+    }
+    out[at] = elem(value);
   }
 }

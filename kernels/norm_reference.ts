@@ -11,6 +11,7 @@ export interface ReferenceNormTensors {
   readonly x: Float32Array;
   readonly gamma: Float32Array;
   readonly beta?: Float32Array | undefined;
+  readonly residual?: Float32Array | undefined;
 }
 
 /** See {@linkcode Norm}. @returns `[numRows, heads * k]`. */
@@ -25,5 +26,5 @@ export function normReference(
     const from = row * x.stride + x.offset + at % (heads * k);
     out.set(normalizeRow(tensors.x.slice(from, from + k), norm, tensors), at);
   }
-  return out;
+  return tensors.residual ? out.map((value, i) => value + tensors.residual![i]!) : out;
 }

@@ -162,11 +162,18 @@ export interface PagedAttention {
   /**
    * Lets a site take its operands in a compiled segment's layout.
    *
-   * @param gammas f32 `[2, headDim]`: the factors of its norms, where it has any.
    * @throws {RangeError} when the kernels do not support the layout.
    */
-  openForm?(form: SiteForm, gammas: Float32Array | undefined): AttentionForm;
+  openForm?(form: SiteForm, constants: FormConstants): AttentionForm;
   dispose(): void;
+}
+
+/** What an attention reads in the form that a compiled segment leaves it. */
+export interface FormConstants {
+  /** f32 `[2, headDim]`: the factors of the form's norms. */
+  readonly gammas?: Float32Array | undefined;
+  /** f32 `[positions, headDim / 2]` each: what the form's rotation is by. */
+  readonly angles?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
 }
 
 /** Buffers that an attention reads, and the one that it writes. */

@@ -14,7 +14,13 @@ import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { StoredTensor } from "../onnx/stored_tensor.ts";
 import type { Tensor } from "../onnx/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
-import type { AttentionForm, AttentionOptions, OperandBuffers, PagedAttention } from "./backend.ts";
+import type {
+  AttentionForm,
+  AttentionOptions,
+  FormConstants,
+  OperandBuffers,
+  PagedAttention,
+} from "./backend.ts";
 
 interface Layer {
   readonly site: AttentionSite;
@@ -69,9 +75,11 @@ export class WebGpuAttention implements PagedAttention {
     return true;
   }
 
-  openForm({ layer, q, k, v, norms }: SiteForm, gammas: Float32Array | undefined): AttentionForm {
+  openForm(form: SiteForm, { gammas, angles }: FormConstants): AttentionForm {
+    const { layer, q, k, v, norms, rotary, scale } = form;
     const own = this.#layers[layer]!;
-    const site = { ...own.site, q, k, v };
+    const { site: before } = own;
+    const site = { ...before, q, k, v, rotary: rotary ?? before.rotary, scale: before.scale * scale };
     const ofForm = this.#kernelsOf(
       site,
       norms && {
@@ -82,8 +90,18 @@ export class WebGpuAttention implements PagedAttention {
     );
     const factors = gammas && this.#upload("head norms", gammas);
     if (factors) this.#factors.push(factors);
-    const form: Layer = { ...own, ...ofForm, gammas: factors };
-    return (buffers) => this.#record(form, buffers);
+    const layerOfForm: Layer = {
+      ...own,
+      ...ofForm,
+      gammas: factors,
+      rotary: rotary && angles
+        ? {
+          cos: this.#constantOf(rotary.cos, angles.cos),
+          sin: this.#constantOf(rotary.sin, angles.sin),
+        }
+        : own.rotary,
+    };
+    return (buffers) => this.#record(layerOfForm, buffers);
   }
 
   #record(layer: Layer, { q, k, v, out }: OperandBuffers): void {
@@ -145,10 +163,12 @@ export class WebGpuAttention implements PagedAttention {
     return step;
   }
 
-  #constantOf({ name }: StoredTensor): GPUBuffer {
+  #constantOf(
+    { name }: StoredTensor,
+    values = this.#options.constants.get(name)!,
+  ): GPUBuffer {
     const known = this.#constants.get(name);
     if (known) return known;
-    const values = this.#options.constants.get(name)!;
     const buffer = this.#upload(name, values);
     this.#constants.set(name, buffer);
     return buffer;

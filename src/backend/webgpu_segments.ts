@@ -13,7 +13,9 @@ import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { Dispatch, Program } from "../onnx/compile/program.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/ort.ts";
+import type { FormConstants } from "./backend.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+import { readConstants } from "./form_constants.ts";
 
 type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
 
@@ -40,6 +42,9 @@ export class WebGpuSegments implements CompiledSegments {
   /** By position in a program and size: segments run in sequence, and share them. */
   readonly #scratch = new Map<string, GPUBuffer>();
 
+  /** Inputs of the cut that are on the host, by name; the last tensor is what the buffer holds. */
+  readonly #uploads = new Map<string, { readonly buffer: GPUBuffer; tensor: Tensor | undefined }>();
+
   private constructor(
     gpu: GpuContext,
     options: SegmentsOptions,
@@ -61,22 +66,14 @@ export class WebGpuSegments implements CompiledSegments {
       "refused" in each ? [] : [each.allRows, each.someRows]
     );
     await weights.upload(programs.flatMap((program) => program.weights));
-    const gammas = new Map<number, Float32Array>();
-    for (const { layer, norms } of programs.flatMap(({ forms }) => forms)) {
-      if (norms === undefined || gammas.has(layer)) continue;
-      const [q, k] = await Promise.all(
-        [norms.q, norms.k].map((tensor) => tensor && readFloats(tensor)),
-      );
-      const size = (q ?? k)!.length;
-      const both = new Float32Array(2 * size);
-      if (q) both.set(q);
-      if (k) both.set(k, size);
-      gammas.set(layer, both);
-    }
+    const constants = await readConstants(
+      programs.flatMap(({ forms }) => forms),
+      readFloats,
+    );
     return new WebGpuSegments(
       gpu,
       options,
-      (own) => segments.map((segment) => own.#open(segment, gammas)),
+      (own) => segments.map((segment) => own.#open(segment, constants)),
     );
   }
 
@@ -115,9 +112,10 @@ export class WebGpuSegments implements CompiledSegments {
 
   dispose(): void {
     for (const buffer of this.#scratch.values()) buffer.destroy();
+    for (const { buffer } of this.#uploads.values()) buffer.destroy();
   }
 
-  #open(segment: CompiledSegment, gammas: ReadonlyMap<number, Float32Array>) {
+  #open(segment: CompiledSegment, constants: ReadonlyMap<number, FormConstants>) {
     if ("refused" in segment) return undefined;
     const { attention, buffers: crossing, siteOutputs } = this.#options;
     const [allRows, someRows] = [segment.allRows, segment.someRows].map((program) =>
@@ -125,7 +123,7 @@ export class WebGpuSegments implements CompiledSegments {
     ) as [Recorder[], Recorder[]];
     const scratch = this.#scratchOf(segment.allRows);
     const attends = new Map(segment.allRows.forms.map((form) => {
-      const attend = attention.openForm!(form, gammas.get(form.layer));
+      const attend = attention.openForm!(form, constants.get(form.layer)!);
       const output = siteOutputs[form.layer]!;
       const bufferOf = ({ tensor }: HeadRows) => scratch.get(tensor) ?? crossing.get(tensor)!;
       const [q, k, v] = [form.q, form.k, form.v].map(bufferOf) as [GPUBuffer, GPUBuffer, GPUBuffer];
@@ -151,6 +149,26 @@ export class WebGpuSegments implements CompiledSegments {
     }));
   }
 
+  /** The buffer of an input of the cut; numbers that ONNX Runtime reads on the host are uploaded, once a step. */
+  #bufferOf(name: string, tensor: Tensor): GPUBuffer {
+    if (tensor.location === "gpu-buffer") return tensor.gpuBuffer as GPUBuffer;
+    let upload = this.#uploads.get(name);
+    if (upload === undefined) {
+      const buffer = createBuffer(this.#gpu, {
+        label: name,
+        size: MAX_MATVEC_ROWS * BigInt64Array.BYTES_PER_ELEMENT,
+        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+      });
+      this.#uploads.set(name, upload = { buffer, tensor: undefined });
+    }
+    if (upload.tensor !== tensor) {
+      upload.tensor = tensor;
+      const data = tensor.data as BigInt64Array<ArrayBuffer>;
+      this.#gpu.device.queue.writeBuffer(upload.buffer, 0, data);
+    }
+    return upload.buffer;
+  }
+
   #openProgram(program: Program): Recorder[] {
     const scratch = this.#scratchOf(program);
     const { buffers: crossing, weights } = this.#options;
@@ -172,7 +190,7 @@ export class WebGpuSegments implements CompiledSegments {
       const encode = openKernel(this.#gpu, dispatch);
       if (outside.length === 0) return (pass, numRows) => encode(pass, known, numRows);
       return (pass, numRows, tensors) => {
-        for (const [role, name] of outside) known[role] = tensors.get(name)!.gpuBuffer as GPUBuffer;
+        for (const [role, name] of outside) known[role] = this.#bufferOf(name, tensors.get(name)!);
         encode(pass, known, numRows);
       };
     });

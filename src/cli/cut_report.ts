@@ -59,7 +59,10 @@ const NO_SITES: CrossSites = new Set();
 /** How a GPU runs a cut's segments in small steps. */
 export function compileForGpu(cut: GraphCut, crossSites = NO_SITES): CompiledSegment[] {
   const onGpu = cutForGpu(cut, { maxBufferBytes: Infinity, joinsProducts: true });
-  return compileCut(onGpu, { takesForm: ({ name }) => !crossSites.has(name) });
+  return compileCut(onGpu, {
+    takesForm: ({ name }) => !crossSites.has(name),
+    contextLength: 1,
+  });
 }
 
 /** Counts what a step of few rows takes on a GPU. */

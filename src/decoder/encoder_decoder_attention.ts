@@ -6,6 +6,7 @@
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type {
   AttentionForm,
+  FormConstants,
   AttentionOptions,
   Backend,
   PagedAttention,
@@ -118,8 +119,8 @@ export class EncoderDecoderAttention implements PagedAttention {
     return !isCross && (this.#own.takesForm?.(layer) ?? false);
   }
 
-  openForm(form: SiteForm, gammas: Float32Array | undefined): AttentionForm {
-    return this.#own.openForm!({ ...form, layer: this.#layers[form.layer]!.layer }, gammas);
+  openForm(form: SiteForm, constants: FormConstants): AttentionForm {
+    return this.#own.openForm!({ ...form, layer: this.#layers[form.layer]!.layer }, constants);
   }
 
   dispose(): void {

@@ -79,14 +79,14 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
 /** Compiles small steps to Hearth's kernels, as far as kernels, graph and device allow. */
 async function compile(
   decoder: PagedDecoder,
-  { backend, cut, files, weights, attention }: PagedOpenOptions & {
+  { backend, cut, files, limits, weights, attention }: PagedOpenOptions & {
     readonly weights: DeviceWeights | undefined;
     readonly attention: PagedAttention;
   },
 ): Promise<void> {
   if (weights === undefined || backend.openCompiled === undefined) return;
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
-  const segments = compileCut(cut, { takesForm });
+  const segments = compileCut(cut, { takesForm, contextLength: limits.contextLength });
   const compiled = await backend.openCompiled({
     ...{ segments, weights, attention, buffers: decoder.buffers },
     siteOutputs: cut.attentions.map(({ output }) => output.name),

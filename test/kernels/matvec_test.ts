@@ -130,7 +130,7 @@ for (const elem of ["f32", "f16"] as const) {
   for (const kind of ["rows", "columns"] as const) {
     gpuTest(`matvec with a matrix of ${kind}, ${elem}`, async (gpu) => {
       const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
-      for (const [k, n] of [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36]] as const) {
+      for (const [k, n] of [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36], [64, 29]] as const) {
         const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
         const params = { ...PLAIN, elem, ...sizes, weights: { kind } };
         await check(gpu, params);
@@ -192,7 +192,8 @@ gpuTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) => 
 gpuTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
   const make = (params: Partial<MatvecParams>) => () => new Matvec(gpu, { ...PLAIN, ...params });
   assert.throws(make({ k: 66 }), /Rows of 66 elements/);
-  assert.throws(make({ weights: { kind: "columns" }, matrixRows: 41 }), /41 columns/);
+  const gate = { gateRow: 0, upRow: 41 };
+  assert.throws(make({ weights: { kind: "columns" }, matrixRows: 82, n: 41, gate }), /82 columns/);
   const weights = { kind: "nbits", bits: 4, blockSize: 24, hasZeroPoints: false } as const;
   assert.throws(make({ weights }), /Blocks of 24 levels/);
 });

@@ -26,6 +26,7 @@ for (const elem of ["f32", "f16"] as const) {
     const random = randomOf(elem);
     for (const kind of ["rms", "layer"] as const) {
       for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
+        // With an offset a residual too.
         for (const hasBeta of [false, true]) {
           const width = k * heads;
           const params: NormKernelParams = {
@@ -34,16 +35,20 @@ for (const elem of ["f32", "f16"] as const) {
             heads,
             x: { stride: width + 8, offset: 4 },
             norm: { kind, epsilon: 1e-5, hasBeta },
+            hasResidual: hasBeta,
           };
           const tensors = {
             x: random(ROWS * (width + 8)),
             gamma: random(k),
-            ...hasBeta ? { beta: random(k) } : {},
+            ...hasBeta ? { beta: random(k), residual: random(ROWS * width) } : {},
           };
           const out = upload(gpu, new Float32Array(ROWS * width), elem);
           const on = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
-          const { x, gamma, beta } = tensors;
-          const buffers = { out, x: on(x)!, gamma: on(gamma)!, beta: on(beta) };
+          const { x, gamma, beta, residual } = tensors;
+          const buffers = {
+            ...{ out, x: on(x)!, gamma: on(gamma)! },
+            ...{ beta: on(beta), residual: on(residual) },
+          };
           const kernel = new Norm(gpu, params);
           const got = await runAndRead(gpu, (pass) => kernel.encode(pass, buffers, ROWS), {
             buffer: out,

@@ -6,6 +6,7 @@
 import type { AttentionSite, GraphCut } from "../graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
 import { mergeProducts } from "./merge_products.ts";
+import { PositionTables } from "./position_tables.ts";
 import type { Program } from "./program.ts";
 
 /** A segment's dispatches, or why it has none. */
@@ -21,6 +22,8 @@ export type CompiledSegment =
 export interface CompileCutOptions {
   /** Whether an attention takes operands as the dispatches leave them: packed, their heads not normalised yet. */
   readonly takesForm: (site: AttentionSite) => boolean;
+  /** Tokens of the longest sequence. */
+  readonly contextLength: number;
 }
 
 /** The cut with products joined that read the same rows; see {@linkcode mergeProducts}. */
@@ -35,10 +38,11 @@ export function mergeCutProducts(cut: GraphCut, maxBytes: number): GraphCut {
 /** Compiles each segment of a cut, in their order. */
 export function compileCut(
   cut: Pick<GraphCut, "segments" | "attentions" | "output" | "tokens" | "positions">,
-  { takesForm }: CompileCutOptions,
+  { takesForm, contextLength }: CompileCutOptions,
 ): CompiledSegment[] {
   const indices = [cut.tokens, cut.positions];
-  return cut.segments.map((own) => {
+  const tables = new PositionTables(cut, contextLength);
+  const compiled = cut.segments.map((own): CompiledSegment => {
     const inputs = own.inputs.map((port) =>
       indices.find((index) => index?.name === port.name) ?? port
     );
@@ -51,12 +55,26 @@ export function compileCut(
       cut.output.name,
       ...cut.segments.flatMap(({ inputs }) => inputs.map(({ name }) => name)),
       ...others.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]),
-    ]);
+    ].filter((name) => !tables.has(name)));
     const [all, some] = [true, false].map((allRows) =>
-      compileSegment(segment, { sites, kept, allRows })
+      compileSegment(segment, { sites, kept, tables, allRows })
     ) as [ReturnType<typeof compileSegment>, ReturnType<typeof compileSegment>];
     if ("refused" in all) return all;
     if ("refused" in some) return some;
     return { allRows: all.program, someRows: some.program };
   });
+  return compiled.map((segment, index) => {
+    if ("refused" in segment) return segment;
+    const { outputs } = cut.segments[index]!;
+    const missed = outputs.find(({ name }) => tables.has(name) && isReadUncompiled(name));
+    return missed === undefined
+      ? segment
+      : { refused: `It does not compute "${missed.name}", which a later segment needs.` };
+  });
+
+  function isReadUncompiled(name: string): boolean {
+    return compiled.some((each, index) =>
+      "refused" in each && cut.segments[index]!.inputs.some((input) => input.name === name)
+    );
+  }
 }

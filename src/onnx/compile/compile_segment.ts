@@ -18,23 +18,20 @@ import { findActivation } from "./activations.ts";
 import { eitherInput, vectorOf } from "./constants.ts";
 import { isReshape, originalOf } from "./reshapes.ts";
 import { formOfSite } from "./site_forms.ts";
-import {
-  findNorm,
-  type FoundNorm,
-  type ProductPlan,
-  ProductPlanner,
-  scaleOf,
-  skipBias,
-  splitSizes,
-  transposedConstant,
-} from "./product_plan.ts";
+import { transposedConstant } from "./matrices.ts";
+import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
+import type { PositionTables } from "./position_tables.ts";
+import { type ProductPlan, ProductPlanner, scaleOf, splitSizes } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
 import { elemOf, ProgramBuilder, type Rows } from "./program_builder.ts";
+import { rowGraph } from "./row_graph.ts";
 
 /** What a segment is compiled for. */
 export interface CompileOptions {
   /** The attentions after the segment, if they take operands as the dispatches leave them; else none. */
   readonly sites: readonly AttentionSite[];
+  /** What the cut computes from positions alone. */
+  readonly tables: PositionTables;
   /** Outputs that are read by more than these attentions. */
   readonly kept: ReadonlySet<string>;
   /** Whether every token of the step is a wanted row, so that the last segment need not pick them. */
@@ -64,19 +61,24 @@ class Compiler {
   constructor(segment: Segment, options: CompileOptions) {
     this.#segment = segment;
     this.#options = options;
-    this.#index = new GraphIndex(segment.model.graph);
-    const dtype = dtypeOf(this.#index, segment);
+    const { outputs, model: { graph } } = segment;
+    const dtype = dtypeOf(new GraphIndex(graph), segment);
     this.#dtype = dtype;
+    const operands = options.sites.flatMap(({ q, k, v }) => [q.tensor, k.tensor, v.tensor]);
+    const kept = outputs.map(({ name }) => name).filter((name) => options.kept.has(name));
+    const wanted = new Set([...kept, ...operands]);
+    this.#index = new GraphIndex(rowGraph(graph, { dtype, inputs: segment.inputs, wanted }));
     this.#program = new ProgramBuilder({ dtype, kept: options.kept });
     this.#planner = new ProductPlanner(this.#index, (name) => options.kept.has(name));
   }
 
   compile() {
-    const { sites, kept: names } = this.#options;
+    const { sites, kept: names, tables } = this.#options;
     const kept = this.#segment.outputs.filter(({ name }) => names.has(name));
     for (const { name } of kept) this.#aliasOutput(name);
     for (const { name } of kept) this.#settle(name);
-    const forms = sites.map((site) => formOfSite(this.#index, site, (name) => this.#rows(name)));
+    const rowsOf = (name: string) => this.#rows(name);
+    const forms = sites.map((site) => formOfSite({ index: this.#index, tables, rowsOf }, site));
     return { ...this.#program.finish(), forms };
   }
 
@@ -106,7 +108,7 @@ class Compiler {
     const plan = this.#planner.plan(name);
     if (plan !== undefined) return this.#product(name, plan);
     const norm = findNorm(this.#index, name);
-    if (norm !== undefined) return this.#program.norm(name, this.#normed(norm), norm);
+    if (norm !== undefined) return this.#program.norm(name, { x: this.#normed(norm), norm });
     if (isReshape(node)) return this.#rows(node.inputs[0]!);
     const activation = findActivation(this.#index, name);
     if (activation !== undefined) {
@@ -195,7 +197,19 @@ class Compiler {
       return this.#program.pointwise(name, { a: this.#rows(vector.other), add: vector.found });
     }
     const [left, right] = operands;
+    for (const [normed, other] of [[left, right], [right, left]] as const) {
+      const norm = this.#isReadBy(normed, node) ? findNorm(this.#index, normed) : undefined;
+      if (norm === undefined) continue;
+      const x = this.#normed(norm);
+      return this.#program.norm(name, { x, norm, residual: this.#whole(other, x.width) });
+    }
     return this.#program.pointwise(name, { a: this.#rows(left), add: this.#rows(right) });
+  }
+
+  /** Whether a node alone reads a tensor that is not computed yet. */
+  #isReadBy(name: string, node: Node): boolean {
+    const isOther = this.#known.has(name) || this.#options.kept.has(name);
+    return !isOther && this.#index.onlyConsumer(name) === node;
   }
 
   #multiply(name: string, node: Node): Rows {
@@ -263,7 +277,8 @@ class Compiler {
     const isWanted = numbers === ROWS.name && [0, 1].includes(intAttribute(node, "axis") ?? 0);
     if (isWanted && this.#options.allRows) return this.#rows(table);
     const port = this.#segment.inputs.find((input) => input.name === numbers);
-    const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") && port?.isIndex;
+    const isLookup = constant?.shape.length === 2 && !intAttribute(node, "axis") &&
+      port?.dtype === "int64";
     if (!isWanted && !isLookup) throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     if (constant) {
       return this.#program.takeRows(name, { table: constant, numbers, width: constant.shape[1]! });

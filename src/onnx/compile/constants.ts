@@ -15,6 +15,13 @@ export function scalarOf(index: GraphIndex, name: string | undefined): number | 
   return tensor.data.kind === "memory" ? valueOfTensor(tensor).data?.[0] : undefined;
 }
 
+/** The values of a constant of integers. */
+export function integersOf(index: GraphIndex, name: string | undefined): number[] | undefined {
+  const tensor = index.constants.get(name ?? "");
+  if (tensor?.dtype !== "int64" || tensor.data.kind !== "memory") return undefined;
+  return [...valueOfTensor(tensor).data ?? []];
+}
+
 /** A constant with `length` elements along its last axis and no others. */
 export function vectorOf(
   index: GraphIndex,

@@ -4,22 +4,12 @@
  * @module
  */
 import type { Activation } from "../../../kernels/activation.ts";
-import type { MatrixForm, NormParams } from "../../../kernels/matvec.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
-import { floatAttribute, intAttribute, type Node, type Tensor } from "../proto.ts";
+import { intsAttribute, type Node, type Tensor } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, scalarOf, vectorOf } from "./constants.ts";
-
-/** A matrix, as a graph stores it. */
-export interface Matrix {
-  readonly form: MatrixForm;
-  readonly k: number;
-  readonly outputs: number;
-  readonly weights: Tensor;
-  readonly scales?: Tensor | undefined;
-  readonly zeroPoints?: Tensor | undefined;
-}
+import { eitherInput, integersOf, scalarOf, vectorOf } from "./constants.ts";
+import { type Matrix, matrixOf } from "./matrices.ts";
 
 /** A product and what follows it, to be computed at once. */
 export interface ProductPlan {
@@ -34,16 +24,6 @@ export interface ProductPlan {
   readonly softcap: number;
   /** The tensor that is added last. */
   readonly residual?: string | undefined;
-}
-
-/** A norm over the last axis. */
-export interface FoundNorm {
-  readonly node: Node;
-  readonly params: NormParams;
-  readonly gamma: Tensor;
-  readonly beta?: Tensor | undefined;
-  /** The tensors whose sum it is of. */
-  readonly inputs: readonly string[];
 }
 
 /** Matches products in one segment; `isKept` tells of tensors that must be computed themselves. */
@@ -204,104 +184,8 @@ export function splitSizes(
   node: Node,
   width: number,
 ): readonly number[] | undefined {
-  const tensor = index.constants.get(node.inputs[1] ?? "");
-  if (tensor?.data.kind === "memory") {
-    const { buffer, byteOffset, byteLength } = tensor.data.bytes.slice();
-    const values = new BigInt64Array(buffer as ArrayBuffer, byteOffset, byteLength / 8);
-    return Array.from(values, Number);
-  }
+  const sizes = integersOf(index, node.inputs[1]) ?? intsAttribute(node, "split");
+  if (sizes !== undefined) return sizes;
   if (node.inputs.length > 1) return undefined;
   return node.outputs.map(() => width / node.outputs.length);
-}
-
-/** The matrix of a product with constant weights. */
-function matrixOf(index: GraphIndex, node: Node): Matrix | undefined {
-  const { opType, inputs } = node;
-  const weights = index.constants.get(inputs[1] ?? "");
-  if (opType === "MatMulNBits" && weights !== undefined) return blocksOf(index, node, weights);
-  if (opType === "MatMul" && weights?.shape.length === 2) {
-    const [k, outputs] = weights.shape as [number, number];
-    return { form: { kind: "columns" }, k, outputs, weights };
-  }
-  const turned = opType === "MatMul" ? transposedConstant(index, inputs[1]) : undefined;
-  const isTransposed = intAttribute(node, "transB") === 1;
-  const table = turned ?? (opType === "Gemm" && isTransposed ? weights : undefined);
-  if (table?.shape.length === 2) {
-    const [outputs, k] = table.shape as [number, number];
-    return { form: { kind: "rows" }, k, outputs, weights: table };
-  }
-  if (opType !== "Gemm" || weights === undefined) return undefined;
-  const [k, outputs] = weights.shape as [number, number];
-  return { form: { kind: "columns" }, k, outputs, weights };
-}
-
-/** The constant that a tensor is the transpose of. */
-export function transposedConstant(
-  index: GraphIndex,
-  name: string | undefined,
-): Tensor | undefined {
-  const node = index.producers.get(name ?? "");
-  return node?.opType === "Transpose" ? index.constants.get(node.inputs[0]!) : undefined;
-}
-
-function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
-  const [k, outputs, blockSize] = ["K", "N", "block_size"].map((name) =>
-    intAttribute(node, name)!
-  ) as [number, number, number];
-  const bits = intAttribute(node, "bits") ?? 4;
-  if (bits !== 4 && bits !== 8) throw new Refusal(`Its product "${node.name}" has ${bits} bits.`);
-  const [, , scales, zeroPoints = "", groups = "", bias = ""] = node.inputs;
-  if (groups !== "" || bias !== "") {
-    throw new Refusal(`Its product "${node.name}" has inputs that the kernel does not take.`);
-  }
-  const zeros = index.constants.get(zeroPoints);
-  if (zeros !== undefined && zeros.dtype !== "uint8") {
-    throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
-  }
-  return {
-    form: { kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
-    k,
-    outputs,
-    weights,
-    scales: index.constants.get(scales!),
-    zeroPoints: zeros,
-  };
-}
-
-/** What a norm of a sum adds to that, besides its operands. @throws {Refusal} where that is no constant vector. */
-export function skipBias(index: GraphIndex, node: Node): Tensor | undefined {
-  if (!node.opType.startsWith("Skip")) return undefined;
-  const name = node.inputs[node.opType === "SkipLayerNormalization" ? 4 : 3];
-  if (!name) return undefined;
-  const bias = vectorOf(index, name);
-  if (bias !== undefined) return bias;
-  throw new Refusal(`The bias of ${describeNode(node)} is no constant vector.`);
-}
-
-/** The norm that makes a tensor. */
-export function findNorm(index: GraphIndex, name: string): FoundNorm | undefined {
-  const node = index.producers.get(name);
-  if (node === undefined || node.outputs[0] !== name) return undefined;
-  const { opType, inputs } = node;
-  const isSkip = opType.startsWith("Skip");
-  const plain = isSkip ? opType.slice("Skip".length) : opType;
-  if (
-    plain !== "SimplifiedLayerNormalization" && plain !== "RMSNormalization" &&
-    plain !== "LayerNormalization"
-  ) return undefined;
-  const kind = plain === "LayerNormalization" ? "layer" : "rms";
-  const [gammaName, betaName] = isSkip ? inputs.slice(2) : inputs.slice(1);
-  const gamma = vectorOf(index, gammaName);
-  const beta = kind === "layer" ? vectorOf(index, betaName) : undefined;
-  const axis = intAttribute(node, "axis") ?? -1;
-  // Rows of `[1, tokens, width]`, or of heads one axis further.
-  if (gamma === undefined || (axis !== -1 && axis !== 2)) return undefined;
-  const epsilon = floatAttribute(node, "epsilon") ?? 1e-5;
-  return {
-    node,
-    params: { kind, epsilon, hasBeta: beta !== undefined },
-    gamma,
-    beta,
-    inputs: isSkip ? inputs.slice(0, 2) : inputs.slice(0, 1),
-  };
 }

@@ -7,7 +7,7 @@ import type { MatvecParams, NormParams } from "../../../kernels/matvec.ts";
 import type { NormKernelParams } from "../../../kernels/norm.ts";
 import type { PointwiseParams } from "../../../kernels/pointwise.ts";
 import type { TakeRowsParams } from "../../../kernels/take_rows.ts";
-import type { HeadRows } from "../graph_cut.ts";
+import type { HeadRows, Rotary } from "../graph_cut.ts";
 import type { Tensor } from "../proto.ts";
 
 /** A kernel, what specialises it, and its buffers by the names of tensors; `undefined` is one it does without. */
@@ -31,7 +31,7 @@ export type Dispatch =
     "norm",
     NormKernelParams,
     "x" | "gamma" | "out",
-    "beta"
+    "beta" | "residual"
   >
   | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
   | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>;
@@ -44,6 +44,10 @@ export interface SiteForm {
   readonly v: HeadRows;
   /** Norms of each head that the attention has to do. */
   readonly norms?: HeadNorms | undefined;
+  /** The rotation that the attention has to do, where the graph spells it out. */
+  readonly rotary?: Rotary | undefined;
+  /** What the attention's scale is to be multiplied with. */
+  readonly scale: number;
 }
 
 /** Root mean squares of the heads of queries and of keys; the names are those of their factors `[headDim]`. */

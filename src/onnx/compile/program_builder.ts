@@ -8,7 +8,8 @@ import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
 import { type Elem, sizeOf } from "../../gpu/kernel.ts";
 import type { Tensor } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
-import type { FoundNorm, ProductPlan } from "./product_plan.ts";
+import type { FoundNorm } from "./norms.ts";
+import type { ProductPlan } from "./product_plan.ts";
 import type { Dispatch, Program } from "./program.ts";
 
 /** Rows of a tensor, or a part of each. */
@@ -110,9 +111,17 @@ export class ProgramBuilder {
     return this.#whole(out, n);
   }
 
-  norm(name: string, x: Rows, { params, gamma, beta }: FoundNorm): Rows {
+  /** @param what.residual added last. */
+  norm(name: string, { x, norm: { params, gamma, beta }, residual }: {
+    readonly x: Rows;
+    readonly norm: FoundNorm;
+    readonly residual?: string | undefined;
+  }): Rows {
     this.#requireElem(x);
     const k = gamma.shape[0]!;
+    if (x.width % k !== 0) {
+      throw new Refusal(`Its norm "${name}" is of ${k} of a row's ${x.width} elements.`);
+    }
     const out = this.#target(name, x.width);
     this.#dispatches.push({
       kind: "norm",
@@ -122,8 +131,15 @@ export class ProgramBuilder {
         heads: x.width / k,
         x: { stride: x.stride, offset: x.offset },
         norm: params,
+        hasResidual: residual !== undefined,
       },
-      tensors: { x: x.tensor, gamma: this.#weight(gamma), beta: this.#optional(beta), out },
+      tensors: {
+        x: x.tensor,
+        gamma: this.#weight(gamma),
+        beta: this.#optional(beta),
+        residual,
+        out,
+      },
     });
     return this.#whole(out, x.width);
   }

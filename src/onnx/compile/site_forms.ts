@@ -3,56 +3,127 @@
  *
  * @module
  */
-import type { AttentionSite, HeadRows } from "../graph_cut.ts";
+import type { AttentionSite, HeadRows, Rotary } from "../graph_cut.ts";
 import type { GraphIndex } from "../graph_index.ts";
+import { intsAttribute } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
-import { findNorm, type FoundNorm } from "./product_plan.ts";
+import { findNorm, type FoundNorm } from "./norms.ts";
+import type { PositionTables } from "./position_tables.ts";
+import { scaleOf } from "./product_plan.ts";
 import type { SiteForm } from "./program.ts";
 import type { Rows } from "./program_builder.ts";
-import { originalOf } from "./reshapes.ts";
+import { isReshape } from "./reshapes.ts";
+import { findRotation, type FoundRotation } from "./rotary.ts";
+
+/** What a site's form is found in. */
+export interface FormSearch {
+  readonly index: GraphIndex;
+  readonly tables: PositionTables;
+  /** Where a tensor's rows are; computes them if that has not been done. */
+  readonly rowsOf: (name: string) => Rows;
+}
+
+/** An operand before what the attention does to it. */
+interface Operand {
+  readonly rows: HeadRows;
+  readonly norm?: FoundNorm | undefined;
+  readonly rotation?: FoundRotation | undefined;
+  readonly scale: number;
+}
 
 /**
  * Finds where an attention's operands are.
  *
- * @param rowsOf where a tensor's rows are; computes them if that has not been done.
- * @throws {Refusal} when its queries and keys are normalised differently.
+ * @throws {Refusal} when its queries and keys are normalised or rotated differently.
  */
-export function formOfSite(
-  index: GraphIndex,
-  site: AttentionSite,
-  rowsOf: (name: string) => Rows,
-): SiteForm {
-  const operands = [site.q, site.k, site.v].map((rows) => operandOf(index, { rows, site, rowsOf }));
-  const [q, k, v] = operands.map(({ rows }) => rows) as [HeadRows, HeadRows, HeadRows];
-  const [ofQ, ofK] = operands.map(({ norm }) => norm);
-  const epsilons = new Set([ofQ, ofK].flatMap((norm) => norm?.params.epsilon ?? []));
+export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
+  const [q, k, v] = (["q", "k", "v"] as const).map((kind) =>
+    operandOf(search, { kind, site })
+  ) as [Operand, Operand, Operand];
+  const epsilons = new Set([q, k].flatMap(({ norm }) => norm?.params.epsilon ?? []));
   if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
   const [epsilon] = epsilons;
-  const norms = epsilon === undefined ? undefined : { epsilon, q: ofQ?.gamma, k: ofK?.gamma };
-  return { layer: site.layer, q, k, v, norms };
+  const norms = epsilon === undefined
+    ? undefined
+    : { epsilon, q: q.norm?.gamma, k: k.norm?.gamma };
+  const rotary = rotaryOf(search.tables, [q, k], site);
+  return { layer: site.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
 }
 
-/** Where an operand is, before the norm of its heads if it has one. */
+/** Goes back from an operand as far as the attention can do what lies between. */
 function operandOf(
-  index: GraphIndex,
-  { rows: own, site: { v, headDim }, rowsOf }: {
-    readonly rows: HeadRows;
-    readonly site: AttentionSite;
-    readonly rowsOf: (name: string) => Rows;
-  },
-): { readonly rows: HeadRows; readonly norm?: FoundNorm } {
-  const { tensor, offset } = own;
-  if (!index.producers.has(tensor)) return { rows: own };
-  const headRowsOf = (name: string): HeadRows => {
-    const { tensor, stride, offset: from } = rowsOf(name);
-    return { tensor, tokenStride: stride, offset: from + offset };
+  { index, rowsOf }: FormSearch,
+  { kind, site }: { readonly kind: "q" | "k" | "v"; readonly site: AttentionSite },
+): Operand {
+  const { tensor, offset } = site[kind];
+  if (!index.producers.has(tensor)) return { rows: site[kind], scale: 1 };
+  let name = tensor;
+  let isHeadMajor = false;
+  let scale = 1;
+  let rotation: FoundRotation | undefined;
+  let norm: FoundNorm | undefined;
+  for (let node = index.producers.get(name); node; node = index.producers.get(name)) {
+    if (isReshape(node) && !isHeadMajor) {
+      name = node.inputs[0]!;
+      continue;
+    }
+    if (node.opType === "Transpose" && intsAttribute(node, "perm")?.join() === "0,2,1,3") {
+      isHeadMajor = !isHeadMajor;
+      name = node.inputs[0]!;
+      continue;
+    }
+    if (kind === "v" || offset !== 0 || norm !== undefined) break;
+    // What the cache holds is not scaled by the attention.
+    const isScaled = kind === "q" && (node.opType === "Mul" || node.opType === "Div");
+    const scaled = isScaled ? scaleOf(index, node) : undefined;
+    if (scaled !== undefined) {
+      scale *= scaled.scale;
+      name = scaled.input;
+      continue;
+    }
+    const mayRotate = rotation === undefined && site.rotary === undefined;
+    const found = mayRotate ? findRotation(index, name, site.headDim) : undefined;
+    if (found !== undefined) {
+      rotation = found;
+      name = found.input;
+      continue;
+    }
+    norm = headNormOf(index, name, site.headDim);
+    if (norm === undefined) break;
+    name = norm.inputs[0]!;
+  }
+  if (isHeadMajor) throw new Refusal(`Its "${name}" has heads before tokens.`);
+  const { tensor: buffer, stride, offset: from } = rowsOf(name);
+  return {
+    rows: { tensor: buffer, tokenStride: stride, offset: from + offset },
+    ...{ norm, rotation, scale },
   };
-  const norm = tensor === v.tensor || offset !== 0
-    ? undefined
-    : findNorm(index, originalOf(index, tensor));
-  // A norm of whole heads, as far as the heads fit a workgroup of the kernel.
-  const isTaken = norm !== undefined && norm.params.kind === "rms" &&
-    norm.inputs.length === 1 && norm.gamma.shape[0] === headDim && 256 % headDim === 0;
-  if (!isTaken) return { rows: headRowsOf(tensor) };
-  return { rows: headRowsOf(norm.inputs[0]!), norm };
+}
+
+/** A norm of whole heads, as far as the heads fit a workgroup of the kernel. */
+function headNormOf(index: GraphIndex, name: string, headDim: number): FoundNorm | undefined {
+  const norm = findNorm(index, name);
+  const isTaken = norm !== undefined && norm.params.kind === "rms" && norm.inputs.length === 1 &&
+    norm.gamma.shape[0] === headDim && 256 % headDim === 0;
+  return isTaken ? norm : undefined;
+}
+
+function rotaryOf(
+  tables: PositionTables,
+  [q, k]: readonly [Operand, Operand],
+  { headDim }: AttentionSite,
+): Rotary | undefined {
+  if (q.rotation === undefined && k.rotation === undefined) return undefined;
+  const [ofQ, ofK] = [q, k].map(({ rotation }) =>
+    (["cos", "sin"] as const).map((each) => {
+      const name = rotation?.[each] ?? "";
+      const table = tables.tableOf(name, headDim / 2);
+      if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
+      return table;
+    })
+  ) as [[Rotary["cos"], Rotary["sin"]], [Rotary["cos"], Rotary["sin"]]];
+  if (ofQ[0].name !== ofK[0].name || ofQ[1].name !== ofK[1].name) {
+    throw new Refusal("It rotates queries and keys differently.");
+  }
+  return { cos: ofQ[0], sin: ofQ[1], dim: headDim, interleaved: false };
 }

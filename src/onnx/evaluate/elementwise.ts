@@ -126,8 +126,9 @@ export const ELEMENTWISE_RULES: Rules = {
   Tanh: unary(Math.tanh),
   Sigmoid: unary((x) => 1 / (1 + Math.exp(-x))),
   Relu: unary((x) => Math.max(x, 0)),
-  Cos: unary(Math.cos),
-  Sin: unary(Math.sin),
+  // Of an f32 angle: far from 0 its rounding is most of what is left.
+  Cos: unary((x) => Math.cos(Math.fround(x))),
+  Sin: unary((x) => Math.sin(Math.fround(x))),
   Floor: unary(Math.floor),
   Ceil: unary(Math.ceil),
   Round: unary(),

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { compileCut, mergeCutProducts } from "../../../src/onnx/compile/compile_cut.ts";
 import { compileSegment } from "../../../src/onnx/compile/compile_segment.ts";
+import { PositionTables } from "../../../src/onnx/compile/position_tables.ts";
 import { mergeProducts } from "../../../src/onnx/compile/merge_products.ts";
 import { bytesOfStored, FolderFiles } from "../../../src/onnx/external_data.ts";
 import { cutForGpu } from "../../../src/onnx/gpu_cut.ts";
@@ -18,6 +19,7 @@ const WIDTH = 8;
 const VECTOR = constant("vector", [WIDTH], new Float32Array(WIDTH));
 const GAMMA = constant("gamma", [WIDTH], new Float32Array(WIDTH).fill(1));
 const MATRIX = constant("matrix", [WIDTH, WIDTH], new Float32Array(WIDTH * WIDTH));
+const TABLES = new PositionTables({ segments: [] }, 1);
 const scalar = (name: string, value: number) => constant(name, [], Float32Array.of(value));
 
 /** A segment from `x` and `r`, rows of 8 elements, to `y`. */
@@ -41,7 +43,7 @@ function segmentOf(nodes: readonly Node[], initializers: readonly Tensor[]): Seg
 }
 
 function compile(nodes: readonly Node[], initializers: readonly Tensor[]) {
-  const options = { sites: [], kept: new Set(["y"]), allRows: true };
+  const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
   const compiled = compileSegment(segmentOf(nodes, initializers), options);
   assert.ok("program" in compiled, JSON.stringify(compiled));
   return compiled.program.dispatches;
@@ -106,7 +108,7 @@ Deno.test("compileSegment() takes a norm's own bias into the product before it",
   // Nothing is there to take it in.
   const refused = compileSegment(
     segmentOf([{ ...skip, inputs: ["x", ...skip.inputs.slice(1)] }, ...rest], constants),
-    { sites: [], kept: new Set(["y"]), allRows: true },
+    { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true },
   );
   assert.match("refused" in refused ? refused.refused : "", /No product takes in the bias/);
 });
@@ -209,7 +211,7 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
   }
   // 1.5 in place of 1: no GELU.
   const wrong = [...constants.filter(({ name }) => name !== "one"), scalar("one", 1.5)];
-  const options = { sites: [], kept: new Set(["y"]), allRows: true };
+  const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
   assert.deepEqual(
     compileSegment(segmentOf([product(), ...cases["gelu"]!], wrong), options),
     { refused: 'It has no kernel for Erf "e".' },
@@ -224,7 +226,7 @@ Deno.test("compileSegment() says what it has no kernel for", () => {
   ];
   const half = constant("half", [WIDTH], new Float16Array(WIDTH));
   for (const [nodes, reason] of refusals) {
-    const options = { sites: [], kept: new Set(["y"]), allRows: true };
+    const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
     const compiled = compileSegment(segmentOf(nodes, [MATRIX, half]), options);
     assert.ok("refused" in compiled);
     assert.match(compiled.refused, reason);
@@ -277,6 +279,9 @@ const BUILT_IN: readonly (readonly [model: string, graph: string, counts: readon
   ["hearth-demo-vision", "decoder_model_merged_q4.onnx", [1, 4, 4, 4, 4, 4]],
   ["stories260k-llama", "model.onnx", [1, 4, 4, 4, 4, 4]],
   ["stories260k-llama", "model_fp16.onnx", [1, 4, 4, 4, 4, 4]],
+  ["chat-gptneo-3m", "model.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
+  ["chat-gptneo-3m", "model_q4.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
+  ["chat-gptneo-3m", "model_q4f16.onnx", [3, 4, 4, 4, 4, 4, 4, 4, 4]],
 ];
 
 for (const [name, graph, counts] of BUILT_IN) {
@@ -286,7 +291,10 @@ for (const [name, graph, counts] of BUILT_IN) {
       unlessThere(folder !== undefined, `models/${name}`, "a graph with rotary of its own"),
     ignore: folder === undefined,
     fn: async () => {
-      const segments = compileCut(await cutOf(folder!, graph), { takesForm: () => true });
+      const segments = compileCut(await cutOf(folder!, graph), {
+        takesForm: () => true,
+        contextLength: 512,
+      });
       assert.deepEqual(
         segments.map((segment) =>
           "refused" in segment ? segment.refused : segment.allRows.dispatches.length
@@ -317,7 +325,7 @@ for (const [graph, counts] of BUILT_IN_MERGED) {
     const cut = cutForGpu(result.cut, { maxBufferBytes: Infinity, joinsProducts: true });
     const takesForm = ({ name }: AttentionSite) => !result.crossInputs.has(name);
     assert.deepEqual(
-      compileCut(cut, { takesForm }).map((segment) =>
+      compileCut(cut, { takesForm, contextLength: 448 }).map((segment) =>
         "refused" in segment ? segment.refused : segment.allRows.dispatches.length
       ),
       counts,
@@ -340,6 +348,7 @@ Deno.test("compileCut() refuses one segment and compiles the others", async () =
   });
   const compiled = compileCut(mergeCutProducts({ ...cut, segments }, Infinity), {
     takesForm: () => true,
+    contextLength: 512,
   });
   assert.deepEqual(compiled.map((segment) => "refused" in segment), [
     ...[false, false, true, false, false],

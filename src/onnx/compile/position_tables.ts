@@ -1,0 +1,144 @@
+/**
+ * What a cut graph computes from tokens' positions alone, as tables by position: cosines and sines of rotary embeddings.
+ *
+ * @module
+ */
+import { elementsOf } from "../dtype.ts";
+import { Evaluation } from "../evaluate/evaluation.ts";
+import type { Value } from "../evaluate/value.ts";
+import type { GraphCut } from "../graph_cut.ts";
+import { GraphIndex } from "../graph_index.ts";
+import type { Graph, Node, Tensor } from "../proto.ts";
+import type { StoredTensor } from "../stored_tensor.ts";
+
+/** Positions that are looked at to know a table's form. */
+const PROBED = 8;
+/** Positions that are computed at a time. */
+const AT_ONCE = 2048;
+
+export class PositionTables {
+  /** What is computed from positions alone; of tensors that are computed alike, the first. */
+  readonly #names: ReadonlyMap<string, string>;
+  readonly #index: GraphIndex;
+  readonly #positions: string | undefined;
+  readonly #numPositions: number;
+  #probe: Evaluation | undefined;
+
+  /** @param numPositions of each table. */
+  constructor(cut: Pick<GraphCut, "segments" | "positions">, numPositions: number) {
+    // Positions in sections are several of each token.
+    const isPlain = cut.positions?.shape.every((size) => size === 1 || size === "tokens");
+    this.#positions = isPlain ? cut.positions!.name : undefined;
+    this.#numPositions = numPositions;
+    const { names, graph } = positional(cut, this.#positions);
+    this.#names = names;
+    this.#index = new GraphIndex(graph);
+  }
+
+  /** Whether a tensor is computed from positions alone. */
+  has(name: string): boolean {
+    return this.#names.has(name);
+  }
+
+  /**
+   * The first `width` elements of a position's row of a tensor that is computed from positions alone.
+   *
+   * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` when the tensor has other rows than
+   * `width` elements, or those twice. Tensors that are computed alike have one table.
+   */
+  tableOf(name: string, width: number): StoredTensor | undefined {
+    const first = this.#names.get(name);
+    if (first === undefined) return undefined;
+    this.#probe ??= this.#evaluate(0, PROBED);
+    const row = rowWidth(this.#probe.value(first), width);
+    if (row === undefined) return undefined;
+    return {
+      name: `${first}/table`,
+      dtype: "float32",
+      shape: [this.#numPositions, width],
+      data: {
+        kind: "computed",
+        sources: [],
+        length: this.#numPositions * width * Float32Array.BYTES_PER_ELEMENT,
+        compute: (_, into) => this.#fill(first, { into, width, row }),
+      },
+    };
+  }
+
+  #fill(
+    name: string,
+    { into, width, row }: {
+      readonly into: Uint8Array;
+      readonly width: number;
+      readonly row: number;
+    },
+  ): void {
+    for (let from = 0; from < this.#numPositions; from += AT_ONCE) {
+      const count = Math.min(AT_ONCE, this.#numPositions - from);
+      const data = this.#evaluate(from, count).value(name)!.data!;
+      const rows = Float32Array.from(
+        { length: count * width },
+        (_, i) => data[Math.floor(i / width) * row + i % width]!,
+      );
+      into.set(new Uint8Array(rows.buffer), from * width * Float32Array.BYTES_PER_ELEMENT);
+    }
+  }
+
+  #evaluate(from: number, count: number): Evaluation {
+    const data = Float64Array.from({ length: count }, (_, i) => from + i);
+    const positions: Value = { dtype: "int64", shape: [1, count], data };
+    return new Evaluation(this.#index, new Map([[this.#positions!, positions]]));
+  }
+}
+
+/** Elements of a row for each probed position: `width`, or twice `width` with both halves alike. */
+function rowWidth(value: Value | undefined, width: number): number | undefined {
+  const { shape = [], data } = value ?? {};
+  const row = shape.at(-1);
+  if (data === undefined || elementsOf(shape) !== PROBED * row! || shape.at(-2) !== PROBED) {
+    return undefined;
+  }
+  if (row === width) return row;
+  if (row !== 2 * width) return undefined;
+  const isTwice = data.every((x, i) => i % row < width || x === data[i - width]);
+  return isTwice ? row : undefined;
+}
+
+/** The nodes that read positions and constants, or what such nodes make, and nothing else. */
+function positional({ segments }: Pick<GraphCut, "segments">, positions: string | undefined) {
+  const names = new Map(positions === undefined ? [] : [[positions, positions]]);
+  const firsts = new Map<string, Node>();
+  const nodes: Node[] = [];
+  const constants = new Map<string, Tensor>();
+  for (const { model: { graph } } of segments) {
+    const own = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+    for (const node of graph.nodes) {
+      const inputs = node.inputs.filter((name) => name !== "");
+      const isPositional = inputs.some((name) => names.has(name)) &&
+        inputs.every((name) => names.has(name) || own.has(name));
+      if (!isPositional) continue;
+      const read = node.inputs.map((name) => names.get(name) ?? name);
+      const { opType, domain, attributes } = node;
+      const key = JSON.stringify([opType, domain, read, attributes.map(({ message }) => [...message])]);
+      const first = firsts.get(key);
+      node.outputs.forEach((name, i) => names.set(name, first?.outputs[i] ?? name));
+      if (first !== undefined) continue;
+      firsts.set(key, node);
+      nodes.push(asElementwise(node, own));
+      for (const name of inputs) if (own.has(name)) constants.set(name, own.get(name)!);
+    }
+  }
+  const graph: Graph = {
+    ...{ name: "positions", nodes, initializers: [...constants.values()] },
+    ...{ inputs: [], outputs: [], valueInfos: [], rest: [] },
+  };
+  return { names, graph };
+}
+
+/** A product over one element as what evaluates: a product of elements. */
+function asElementwise(node: Node, constants: ReadonlyMap<string, Tensor>): Node {
+  if (node.opType !== "MatMul") return node;
+  const [left, right] = node.inputs.map((name) => constants.get(name)?.shape);
+  const isOuter = left ? left.at(-1) === 1 : right?.at(-2) === 1;
+  return isOuter ? { ...node, opType: "Mul" } : node;
+}
