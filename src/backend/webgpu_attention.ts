@@ -79,7 +79,14 @@ export class WebGpuAttention implements PagedAttention {
     const { layer, q, k, v, norms, rotary, scale } = form;
     const own = this.#layers[layer]!;
     const { site: before } = own;
-    const site = { ...before, q, k, v, rotary: rotary ?? before.rotary, scale: before.scale * scale };
+    const site = {
+      ...before,
+      q,
+      k,
+      v,
+      rotary: rotary ?? before.rotary,
+      scale: before.scale * scale,
+    };
     const ofForm = this.#kernelsOf(
       site,
       norms && {

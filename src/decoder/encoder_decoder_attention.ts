@@ -6,9 +6,9 @@
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type {
   AttentionForm,
-  FormConstants,
   AttentionOptions,
   Backend,
+  FormConstants,
   PagedAttention,
 } from "../backend/backend.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_alignment.ts";

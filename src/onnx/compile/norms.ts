@@ -110,7 +110,13 @@ function addOne(source: Tensor, name: string): Tensor | undefined {
     const sums = new Floats(bytes!.slice().buffer).map((value) => value + 1);
     into.set(new Uint8Array(sums.buffer));
   };
-  return { name, dtype, shape, data: { kind: "computed", sources: [source], length, compute }, rest: [] };
+  return {
+    name,
+    dtype,
+    shape,
+    data: { kind: "computed", sources: [source], length, compute },
+    rest: [],
+  };
 }
 
 /** `x * (1 / √v)` or `x / √v`, where `v` is the mean square of `x` and a little more. */
@@ -130,7 +136,9 @@ function normalizedBy(index: GraphIndex, name: string): Normalized | undefined {
       : undefined;
     const square = epsilon && meanOf(index, epsilon.other);
     const root = square && squareOf(index, square);
-    if (root === undefined || withoutCasts(index, root) !== withoutCasts(index, numerator)) continue;
+    if (root === undefined || withoutCasts(index, root) !== withoutCasts(index, numerator)) {
+      continue;
+    }
     return { ...centred(index, withoutCasts(index, numerator)), epsilon: epsilon!.found };
   }
   return undefined;

@@ -119,7 +119,12 @@ function positional({ segments }: Pick<GraphCut, "segments">, positions: string 
       if (!isPositional) continue;
       const read = node.inputs.map((name) => names.get(name) ?? name);
       const { opType, domain, attributes } = node;
-      const key = JSON.stringify([opType, domain, read, attributes.map(({ message }) => [...message])]);
+      const key = JSON.stringify([
+        opType,
+        domain,
+        read,
+        attributes.map(({ message }) => [...message]),
+      ]);
       const first = firsts.get(key);
       node.outputs.forEach((name, i) => names.set(name, first?.outputs[i] ?? name));
       if (first !== undefined) continue;

@@ -37,15 +37,15 @@ interface Operand {
  * @throws {Refusal} when its queries and keys are normalised or rotated differently.
  */
 export function formOfSite(search: FormSearch, site: AttentionSite): SiteForm {
-  const [q, k, v] = (["q", "k", "v"] as const).map((kind) =>
-    operandOf(search, { kind, site })
-  ) as [Operand, Operand, Operand];
+  const [q, k, v] = (["q", "k", "v"] as const).map((kind) => operandOf(search, { kind, site })) as [
+    Operand,
+    Operand,
+    Operand,
+  ];
   const epsilons = new Set([q, k].flatMap(({ norm }) => norm?.params.epsilon ?? []));
   if (epsilons.size > 1) throw new Refusal("The norms of its queries and keys differ.");
   const [epsilon] = epsilons;
-  const norms = epsilon === undefined
-    ? undefined
-    : { epsilon, q: q.norm?.gamma, k: k.norm?.gamma };
+  const norms = epsilon === undefined ? undefined : { epsilon, q: q.norm?.gamma, k: k.norm?.gamma };
   const rotary = rotaryOf(search.tables, [q, k], site);
   return { layer: site.layer, q: q.rows, k: k.rows, v: v.rows, norms, rotary, scale: q.scale };
 }
