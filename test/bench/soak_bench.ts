@@ -19,6 +19,8 @@ const REQUESTS = 2000;
 const AT_ONCE = 4;
 /** Keys and values of prompts are kept up to here: as much as a thousand small ones take. */
 const KV_CACHE_MB = 32;
+/** Idle threads collect their garbage after 3 s, and once more if there was much. */
+const IDLE_MS = 10_000;
 /** Growth from there to the end that is reported as too much. */
 const MOST_GROWTH = 1.05;
 
@@ -60,6 +62,12 @@ function residentMiB(pid: number): number {
   return Number(kib) / 1024;
 }
 
+/** What is left of it when the threads have collected their garbage. */
+async function idleMiB(pid: number): Promise<number> {
+  await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
+  return residentMiB(pid);
+}
+
 async function soak(model: string, requests: number): Promise<string[]> {
   const flags = ["--kv-cache-mb", String(KV_CACHE_MB)];
   await using hearth = await RunningHearth.start(model, { flags });
@@ -80,13 +88,16 @@ async function soak(model: string, requests: number): Promise<string[]> {
   // As many again before, until heaps and caches are as large as they get.
   const settledMiB = await sendUntil(requests);
   const settledPeakMiB = readUsage(hearth.pid).peakMiB;
+  const settledIdleMiB = await idleMiB(hearth.pid);
   const endMiB = await sendUntil(2 * requests);
+  const endIdleMiB = await idleMiB(hearth.pid);
   const growth = endMiB / settledMiB;
   return [
     model,
     settledMiB.toFixed(0),
     endMiB.toFixed(0),
     `${growth.toFixed(3)}× ${growth <= MOST_GROWTH ? "flat" : "**grows**"}`,
+    `${settledIdleMiB.toFixed(0)}, ${endIdleMiB.toFixed(0)}`,
     `${settledPeakMiB.toFixed(0)}, ${readUsage(hearth.pid).peakMiB.toFixed(0)}`,
   ];
 }
@@ -103,6 +114,7 @@ if (import.meta.main) {
     "at first",
     "at the end",
     "growth",
+    "10 s after each",
     "peak of both",
   ], rows);
   if (rows.some((row) => row[3]!.includes("grows"))) Deno.exit(1);
