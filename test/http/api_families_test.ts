@@ -40,6 +40,8 @@ const BODIES: Readonly<Record<string, Record<string, unknown>>> = {
     tools: [{ name: "f", input_schema: { type: "object", properties: {} } }],
     tool_choice: { type: "auto" },
     thinking: { type: "disabled" },
+    output_config: { effort: "low", format: { type: "json_schema", schema: { type: "object" } } },
+    mcp_servers: [],
     max_tokens: 1,
     stop_sequences: ["x"],
     temperature: 1,
