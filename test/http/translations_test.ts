@@ -17,17 +17,32 @@ async function translate(app: TestApp, fields: Record<string, string> = {}, file
 }
 
 /** The built-in recogniser, whose files say that it was taught to translate; it was not, but is asked like one that was. */
-async function copyThatTranslates(): Promise<AsyncDisposable & { folder: string }> {
+async function copyThatTranslates(
+  { swapsTasks = false } = {},
+): Promise<AsyncDisposable & { folder: string }> {
   const source = findModelFolder("hearth-demo-asr")!;
   const folder = await Deno.makeTempDir({ prefix: "hearth-translate-" });
   for (const entry of Deno.readDirSync(source)) {
     await Deno.symlink(join(source, entry.name), join(folder, entry.name));
   }
-  const path = join(folder, "generation_config.json");
-  const config = JSON.parse(await Deno.readTextFile(path));
-  await Deno.remove(path);
+  const rewrite = async (name: string, change: (text: string) => string) => {
+    const text = await Deno.readTextFile(join(source, name));
+    await Deno.remove(join(folder, name));
+    await Deno.writeTextFile(join(folder, name), change(text));
+  };
   const tasks = { transcribe: 778, translate: 777 };
-  await Deno.writeTextFile(path, JSON.stringify({ ...config, task_to_id: tasks }));
+  await rewrite(
+    "generation_config.json",
+    (text) => JSON.stringify({ ...JSON.parse(text), task_to_id: tasks }),
+  );
+  const names = { "<|translate|>": "<|transcribe|>", "<|transcribe|>": "<|translate|>" };
+  if (swapsTasks) {
+    await rewrite(
+      "tokenizer.json",
+      (text) =>
+        text.replace(/<\|trans(late|cribe)\|>/g, (name) => names[name as keyof typeof names]),
+    );
+  }
   return { folder, [Symbol.asyncDispose]: () => Deno.remove(folder, { recursive: true }) };
 }
 
@@ -67,6 +82,25 @@ speechTest("translations: every format, streams, and what is refused by name", a
     const { status, body } = await translate(app, fields);
     assert.deepEqual([status, body.error.param], [400, param]);
   }
+});
+
+speechTest("translations: the decoder begins with the model's own token for it", async () => {
+  await using copy = await copyThatTranslates();
+  await using other = await copyThatTranslates({ swapsTasks: true });
+  await using app = await openSpeechApp({ folder: copy.folder });
+  await using otherApp = await openSpeechApp({ folder: other.folder });
+  const fields = { response_format: "verbose_json", language: "en" };
+  const body = async () => speechForm(await readRecording(CLIP.file), fields);
+  const segmentsOf = async (app: TestApp, path: string) => {
+    const response = await app.request(path, { method: "POST", body: await body() });
+    return (await response.json()).segments;
+  };
+  const transcribed = await segmentsOf(app, "/v1/audio/transcriptions");
+  const translated = await segmentsOf(app, PATH);
+  // The probabilities tell the two apart, whatever the text.
+  assert.notDeepEqual(translated, transcribed);
+  assert.deepEqual(translated, await segmentsOf(otherApp, "/v1/audio/transcriptions"));
+  assert.deepEqual(transcribed, await segmentsOf(otherApp, PATH));
 });
 
 const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name) =>
