@@ -8,7 +8,7 @@ import { Duplex } from "node:stream";
 
 /** Size of the buffer of an idle connection. */
 const READ_BYTES = 4 * 1024;
-/** Size once a read has filled the buffer. */
+/** Size after a read that filled such a buffer. */
 const MAX_READ_BYTES = 64 * 1024;
 /** Up to this size, chunks written together are sent in one call. */
 const MAX_JOINED_BYTES = 64 * 1024;
@@ -74,7 +74,8 @@ export class TcpSocket extends Duplex {
     try {
       const count = await this.#connection.read(bytes);
       if (this.destroyed) return;
-      this.#readBytes = count === bytes.length ? MAX_READ_BYTES : READ_BYTES;
+      // A body goes on as it began; a request after it is small again.
+      this.#readBytes = (count ?? 0) < READ_BYTES ? READ_BYTES : MAX_READ_BYTES;
       this.push(count === null ? null : bytes.subarray(0, count));
     } catch (error) {
       this.destroy(error as Error);
