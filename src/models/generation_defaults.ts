@@ -5,7 +5,7 @@
  */
 import type { SamplingParams } from "../decoder/decoder.ts";
 import type { GenerationOptions } from "./task.ts";
-import type { Json } from "../hub/model_folder.ts";
+import { type Json, numberAt, tokensAt } from "../hub/model_folder.ts";
 
 /** The generation parameters of a model's own configuration. */
 export interface GenerationDefaults {
@@ -16,15 +16,11 @@ export interface GenerationDefaults {
 
 /** Reads the defaults; `generation_config.json` has precedence over `config.json`. */
 export function readGenerationDefaults(config: Json, generationConfig: Json): GenerationDefaults {
-  const numberOr = (name: string, fallback: number) => {
-    const value = generationConfig[name];
-    return typeof value === "number" ? value : fallback;
-  };
+  const numberOr = (name: string, fallback: number) => numberAt(generationConfig, name) ?? fallback;
   const text = config["text_config"] as Json | undefined;
   return {
     eosTokenIds: new Set(
-      [config["eos_token_id"], text?.["eos_token_id"], generationConfig["eos_token_id"]]
-        .flat().filter((id) => typeof id === "number"),
+      [config, text ?? {}, generationConfig].flatMap((json) => tokensAt(json, "eos_token_id")),
     ),
     sampling: {
       temperature: generationConfig["do_sample"] === false ? 0 : numberOr("temperature", 1),

@@ -5,7 +5,7 @@
  */
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { StartupError } from "../../errors.ts";
-import type { Json } from "../../hub/model_folder.ts";
+import { type Json, numberAt } from "../../hub/model_folder.ts";
 
 /**
  * Reads `alignment_heads`, pairs of layer and head. Without them all heads of the upper half of the layers are used, as
@@ -18,8 +18,8 @@ export function readAlignmentHeads(
   { config, generationConfig }: { readonly config: Json; readonly generationConfig: Json },
 ): SiteHeads[] {
   const size = (name: string) => {
-    const value = config[name];
-    if (typeof value === "number") return value;
+    const value = numberAt(config, name);
+    if (value !== undefined) return value;
     throw new StartupError(`The folder's config.json gives no ${name}.`);
   };
   const [numLayers, numHeads] = [size("decoder_layers"), size("decoder_attention_heads")];

@@ -6,10 +6,11 @@
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
+import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { generate } from "../../engine/generate.ts";
+import type { GenerationRequest } from "../../engine/scheduler.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
-import { detectLanguage } from "./detect_language.ts";
 import { promptOf, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
 import {
   type DecodedWindow,
@@ -17,6 +18,9 @@ import {
   type WindowInput,
   type WindowTask,
 } from "./whisper_window.ts";
+
+/** A bias that makes a token certain. */
+const FORCED = 1e6;
 
 /** Whisper's decoder, cut or whole. */
 export type WhisperDecoder = EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
@@ -115,4 +119,53 @@ export class WindowDecoder {
     // The decoder attends to a token's audio while it reads the token before.
     return alignment.subarray((prompt.length - 1) * numPositions);
   }
+}
+
+/**
+ * Records in a window's attempts whether somebody speaks and in which language, by the logits after the start token.
+ *
+ * @throws the signal's reason; what the step throws.
+ */
+async function detectLanguage(
+  engine: EngineLoop,
+  attempts: WindowAttempts,
+  { input, config, signal }: {
+    readonly input: WindowInput;
+    readonly config: WhisperConfig;
+    readonly signal: AbortSignal;
+  },
+): Promise<void> {
+  const choose = async (how: Pick<GenerationRequest, "rules" | "logitBias">) => {
+    let chosen: SampledToken | undefined;
+    await generate(engine, {
+      promptTokens: Int32Array.of(config.startToken),
+      sample: GREEDY,
+      maxTokens: 1,
+      topLogprobs: 0,
+      encoderInput: input,
+      ...how,
+      onToken: (token) => (chosen = token, true),
+      signal,
+    });
+    return chosen!;
+  };
+  const { noSpeechToken, languages } = config;
+  await Promise.all([
+    // Sampled among all tokens: its probability among them is wanted.
+    noSpeechToken !== undefined &&
+    choose({ logitBias: new Map([[noSpeechToken, FORCED]]) }).then(({ logprob }) => {
+      attempts.noSpeechProbability = Math.exp(logprob);
+    }),
+    attempts.languageToken === undefined && languages.size > 0 &&
+    choose({ rules: () => ({ mask: maskOf(languages.values(), config.vocabSize) }) })
+      .then(({ tokenId }) => {
+        attempts.languageToken = tokenId;
+      }),
+  ]);
+}
+
+function maskOf(tokens: Iterable<number>, vocabSize: number): Uint32Array {
+  const mask = new Uint32Array(Math.ceil(vocabSize / 32));
+  for (const token of tokens) mask[token >>> 5]! |= 1 << (token & 31);
+  return mask;
 }

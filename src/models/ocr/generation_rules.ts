@@ -7,7 +7,7 @@
  * @module
  */
 import type { TokenRules } from "../../engine/token_rules.ts";
-import type { Json } from "../../hub/model_folder.ts";
+import { type Json, numberAt, tokensAt } from "../../hub/model_folder.ts";
 
 /** The constraints of a configuration. */
 export interface GenerationRules {
@@ -34,23 +34,18 @@ export function readGenerationRules(
   config: Json,
   { vocabSize, eosTokenIds }: Pick<GenerationRules, "vocabSize" | "eosTokenIds">,
 ): GenerationRules {
-  const number = (name: string) => {
-    const value = config[name];
-    return typeof value === "number" ? value : undefined;
-  };
   const badWords = config["bad_words_ids"];
   return {
     vocabSize,
     eosTokenIds,
-    noRepeatNgramSize: number("no_repeat_ngram_size") ?? 0,
-    suppressed: readTokens(config["suppress_tokens"]),
-    suppressedFirst: readTokens(config["begin_suppress_tokens"]),
-    badWords: (Array.isArray(badWords) ? badWords : []).map(readTokens).filter(({ length }) =>
-      length > 0
-    ),
-    forcedFirst: number("forced_bos_token_id"),
-    minLength: number("min_length") ?? 0,
-    minNewTokens: number("min_new_tokens") ?? 0,
+    noRepeatNgramSize: numberAt(config, "no_repeat_ngram_size") ?? 0,
+    suppressed: tokensAt(config, "suppress_tokens"),
+    suppressedFirst: tokensAt(config, "begin_suppress_tokens"),
+    badWords: (Array.isArray(badWords) ? badWords : [])
+      .map((ids) => tokensAt({ ids }, "ids")).filter(({ length }) => length > 0),
+    forcedFirst: numberAt(config, "forced_bos_token_id"),
+    minLength: numberAt(config, "min_length") ?? 0,
+    minNewTokens: numberAt(config, "min_new_tokens") ?? 0,
   };
 }
 
@@ -142,8 +137,4 @@ function allBut(tokens: readonly number[], vocabSize: number): Uint32Array {
   const mask = new Uint32Array(Math.ceil(vocabSize / 32)).fill(0xffffffff);
   for (const token of tokens) mask[token >>> 5]! &= ~(1 << (token & 31));
   return mask;
-}
-
-function readTokens(value: unknown): number[] {
-  return Array.isArray(value) ? value.filter((id) => typeof id === "number" && id >= 0) : [];
 }

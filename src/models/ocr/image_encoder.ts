@@ -8,6 +8,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { type GraphSession, Tensor } from "../../onnx/ort.ts";
 import { type CompanionContext, openCompanion } from "../companion_graph.ts";
+import { requireKnownInputs, requirePorts } from "../graph_ports.ts";
 import { openJoinGraph } from "./join_graph.ts";
 
 const ENCODER = "encoder_model";
@@ -128,14 +129,11 @@ async function openTextSide(
   return { vision, embedding, join };
 }
 
-function requireInputs(session: GraphSession, graph: string, known: readonly string[]): void {
-  const names = session.inputs.map(({ name }) => name);
-  if (names.length === known.length && known.every((name) => names.includes(name))) return;
-  throw new StartupError(
-    `onnx/${graph} takes ${names.join(", ")}; wanted is ${
-      known.join(", ")
-    }, as Optimum exports it.`,
-  );
+/** @throws {StartupError} unless the graph takes just these, as Optimum exports it. */
+function requireInputs(session: GraphSession, graph: string, inputs: readonly string[]): void {
+  const of = `onnx/${graph}`;
+  requirePorts(session, { inputs, of });
+  requireKnownInputs(session, { isKnown: (name) => inputs.includes(name), of });
 }
 
 function typeOf(values: GraphSession["inputs"], name: string): "float32" | "float16" {

@@ -6,7 +6,7 @@
 import { dirname } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { loadTransformers } from "../../onnx/hook.ts";
-import { type Json, readOptionalJson } from "../../hub/model_folder.ts";
+import { type Json, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
 import type { Model } from "../model.ts";
@@ -111,12 +111,8 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
 
 /** Images whose keys and values, one pair for each position and layer, fit into memory together. */
 function fittingSequences(config: Json, numPositions: number): number {
-  const size = (name: string, otherwise: number) => {
-    const value = config[name];
-    return typeof value === "number" ? value : otherwise;
-  };
-  const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * size("d_model", 1024) *
-    size("decoder_layers", 12);
+  const perPosition = 2 * Float32Array.BYTES_PER_ELEMENT * (numberAt(config, "d_model") ?? 1024) *
+    (numberAt(config, "decoder_layers") ?? 12);
   return Math.max(1, Math.floor(IMAGE_BYTES / (perPosition * numPositions)));
 }
 
@@ -136,7 +132,7 @@ function readDefaults(config: Json): GenerationDefaults {
 /** Number of the decoder's positions. */
 function readPositions(config: Json): number {
   const names = ["max_position_embeddings", "n_positions", "max_target_positions"];
-  const found = names.map((name) => config[name]).find((value) => typeof value === "number");
-  if (typeof found === "number") return found;
+  const found = names.map((name) => numberAt(config, name)).find((value) => value !== undefined);
+  if (found !== undefined) return found;
   throw new StartupError(`The folder's config.json gives no ${names.join(" or ")}.`);
 }

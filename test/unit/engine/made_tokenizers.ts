@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { LLAMA_DECODER, tokenizerJson } from "../../fixtures/tokenizer_json.ts";
 
 const SPACE = "▁";
 const LETTERS = [..."abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?'-"];
@@ -16,21 +17,7 @@ const MERGES: readonly (readonly [string, string])[] = [
 ];
 
 function common(rest: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  const special = { single_word: false, lstrip: false, rstrip: false, normalized: false };
-  return {
-    version: "1.0",
-    truncation: null,
-    padding: null,
-    added_tokens: ["<unk>", "<s>", "</s>"].map((content, id) => ({
-      id,
-      content,
-      special: true,
-      ...special,
-    })),
-    pre_tokenizer: null,
-    post_processor: null,
-    ...rest,
-  };
+  return tokenizerJson(["<unk>", "<s>", "</s>"], rest);
 }
 
 /** Llama's form: what is not in the vocabulary is spelled in bytes, and words begin with a sign. */
@@ -49,15 +36,7 @@ export function byteFallbackTokenizer(): Readonly<Record<string, unknown>> {
         { type: "Replace", pattern: { String: " " }, content: SPACE },
       ],
     },
-    decoder: {
-      type: "Sequence",
-      decoders: [
-        { type: "Replace", pattern: { String: SPACE }, content: " " },
-        { type: "ByteFallback" },
-        { type: "Fuse" },
-        { type: "Strip", content: " ", start: 1, stop: 0 },
-      ],
-    },
+    decoder: LLAMA_DECODER,
     model: {
       type: "BPE",
       dropout: null,
@@ -77,7 +56,6 @@ export function unigramTokenizer(): Readonly<Record<string, unknown>> {
   const pieces = [SPACE, `${SPACE}the`, "ing", ...LETTERS];
   const metaspace = { type: "Metaspace", replacement: SPACE, prepend_scheme: "always" };
   return common({
-    normalizer: null,
     pre_tokenizer: { ...metaspace, split: true },
     decoder: { ...metaspace, split: true },
     model: {
