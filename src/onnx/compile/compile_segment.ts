@@ -7,9 +7,9 @@
  *
  * @module
  */
-import { codeOfDtype, elementsOf } from "../dtype.ts";
+import { codeOfDtype } from "../dtype.ts";
 import type { Elem } from "../../gpu/kernel.ts";
-import type { AttentionSite, Segment, TensorPort } from "../graph_cut.ts";
+import type { AttentionSite, Segment } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
 import { intAttribute, type Node } from "../proto.ts";
 import { Refusal } from "../refusal.ts";
@@ -18,13 +18,14 @@ import { findActivation } from "./activations.ts";
 import { eitherInput, vectorOf } from "./constants.ts";
 import { isReshape, originalOf } from "./reshapes.ts";
 import { formOfSite } from "./site_forms.ts";
-import { transposedConstant } from "./matrices.ts";
+import { compileMultiply, type RowSearch } from "./multiply.ts";
 import { findNorm, type FoundNorm, skipBias } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";
-import { type ProductPlan, ProductPlanner, scaleOf, splitSizes } from "./product_plan.ts";
+import { type ProductPlan, ProductPlanner, splitSizes } from "./product_plan.ts";
 import type { Compiled } from "./program.ts";
 import { elemOf, ProgramBuilder, type Rows } from "./program_builder.ts";
 import { rowGraph } from "./row_graph.ts";
+import { dtypeOf, rowsOfPort } from "./segment_types.ts";
 
 /** What a segment is compiled for. */
 export interface CompileOptions {
@@ -95,6 +96,15 @@ class Compiler {
     this.#program.copy(name, rows, rows.elem);
   }
 
+  get #search(): RowSearch {
+    return {
+      index: this.#index,
+      program: this.#program,
+      rowsOf: (name) => this.#rows(name),
+      isKnown: (name) => this.#known.has(name),
+    };
+  }
+
   /** Where a tensor's rows are; computes them if that has not been done. */
   #rows(name: string): Rows {
     let rows = this.#known.get(name);
@@ -121,7 +131,7 @@ class Compiler {
         return this.#sum(name, node);
       case "Mul":
       case "Div":
-        return this.#multiply(name, node);
+        return compileMultiply(this.#search, name, node);
       case "Split":
         return this.#part(name, node);
       case "Cast":
@@ -212,30 +222,6 @@ class Compiler {
     return !isOther && this.#index.onlyConsumer(name) === node;
   }
 
-  #multiply(name: string, node: Node): Rows {
-    const scaled = scaleOf(this.#index, node);
-    if (scaled !== undefined) {
-      return this.#program.pointwise(name, { a: this.#rows(scaled.input), scale: scaled.scale });
-    }
-    if (node.opType === "Div") throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
-    const vector = eitherInput(node, (input) => vectorOf(this.#index, input));
-    if (vector !== undefined) {
-      return this.#program.pointwise(name, { a: this.#rows(vector.other), multiply: vector.found });
-    }
-    for (const [left, right] of [node.inputs, node.inputs.toReversed()] as [string, string][]) {
-      const found = findActivation(this.#index, left);
-      if (found === undefined || this.#known.has(left)) continue;
-      const { activation } = found;
-      return this.#program.pointwise(name, {
-        a: this.#rows(found.input),
-        activation,
-        multiply: this.#rows(right),
-      });
-    }
-    const [left, right] = node.inputs as [string, string];
-    return this.#program.pointwise(name, { a: this.#rows(left), multiply: this.#rows(right) });
-  }
-
   /** A tensor that is nothing but the rows of another, of the type that is computed in. */
   #whole(name: string, width: number): string {
     const rows = this.#rows(name);
@@ -286,27 +272,4 @@ class Compiler {
     const { tensor, width, elem } = this.#dense(table);
     return this.#program.takeRows(name, { table: tensor, numbers, width, elem });
   }
-}
-
-/** The type that a segment computes in, its outputs aside: that of its weights. */
-function dtypeOf(index: GraphIndex, { outputs, model }: Segment): "float32" | "float16" {
-  const operands = model.graph.nodes.flatMap(({ opType, inputs }) =>
-    opType === "MatMulNBits" ? inputs[2]! : ["MatMul", "Gemm"].includes(opType) ? inputs[1]! : []
-  );
-  const found = operands.flatMap((name) =>
-    (index.constants.get(name) ?? transposedConstant(index, name))?.dtype ?? []
-  );
-  const [dtype, ...others] = new Set(
-    found.length > 0 ? found : outputs.map((output) => output.dtype),
-  );
-  if (others.length === 0 && (dtype === "float32" || dtype === "float16")) return dtype;
-  throw new Refusal(`It computes in ${[dtype, ...others].join(" and ")}.`);
-}
-
-function rowsOfPort({ name, dtype, shape }: TensorPort): Rows {
-  if (dtype !== "float32" && dtype !== "float16") {
-    throw new Refusal(`It computes with "${name}", which is ${dtype}.`);
-  }
-  const width = elementsOf(shape.filter((size) => typeof size === "number"));
-  return { tensor: name, stride: width, offset: 0, width, elem: elemOf(dtype) };
 }
