@@ -182,56 +182,59 @@ async function benchCase(
     modelsFolder: `${folder}/..`,
   });
   const label = `${one.model} ${one.dtype}`;
-  return await withEngine({ backend, folder, dtype: one.dtype }, async (engine, decoder) => {
-    const contenders = {
-      ours: ours(engine),
-      theirs: await theirs(transformers, basename(folder), one),
-    };
-    // As a server does when it warms up.
-    await decoder.calibrate?.();
-    const rates = await compareThroughput(contenders, one);
-    const rows = [1, NUM_STREAMS].map((numStreams) => {
-      const [mine, other] = [numStreams === 1 ? rates.one : rates.many, rates.theirs];
+  return await withEngine(
+    { backend, folder, dtype: one.dtype, calibrates: true },
+    async (engine) => {
+      const contenders = {
+        ours: ours(engine),
+        theirs: await theirs(transformers, basename(folder), one),
+      };
+      const rates = await compareThroughput(contenders, one);
+      const rows = [1, NUM_STREAMS].map((numStreams) => {
+        const [mine, other] = [numStreams === 1 ? rates.one : rates.many, rates.theirs];
+        return [
+          label,
+          `${numStreams} ${numStreams === 1 ? "stream" : "streams"}, tokens/s`,
+          mine.toFixed(0),
+          other.toFixed(0),
+          `${(mine / other).toFixed(1)}×`,
+        ];
+      });
+      if (one.model !== "hearth-demo-chat") return rows;
+      const contexts = await timeContexts(engine, one);
+      const theirLong = await timePerToken(contenders.theirs, 1500, one);
+      const prompts = await timeCachedPrompt(engine, one);
+      await contenders.theirs.generate([promptOf(2000, 1000, one)], 1);
+      const theirFirst = await time(() =>
+        contenders.theirs.generate([promptOf(2001, 1000, one)], 1)
+      );
       return [
-        label,
-        `${numStreams} ${numStreams === 1 ? "stream" : "streams"}, tokens/s`,
-        mine.toFixed(0),
-        other.toFixed(0),
-        `${(mine / other).toFixed(1)}×`,
+        ...rows,
+        [label, "ms/token at 100 tokens", contexts.short.toFixed(2), "", ""],
+        [
+          label,
+          "ms/token at 1,500 tokens",
+          contexts.long.toFixed(2),
+          theirLong.toFixed(2),
+          `${(contexts.long / contexts.short).toFixed(2)}× that at 100`,
+        ],
+        [
+          label,
+          "1,000-token prompt, ms to first token",
+          prompts.first.toFixed(0),
+          theirFirst.toFixed(0),
+          "",
+        ],
+        [
+          label,
+          "the same again, from the prefix cache",
+          prompts.cached.toFixed(0),
+          "",
+          `${(prompts.cached / prompts.first).toFixed(2)}× the first time`,
+        ],
       ];
-    });
-    if (one.model !== "hearth-demo-chat") return rows;
-    const contexts = await timeContexts(engine, one);
-    const theirLong = await timePerToken(contenders.theirs, 1500, one);
-    const prompts = await timeCachedPrompt(engine, one);
-    await contenders.theirs.generate([promptOf(2000, 1000, one)], 1);
-    const theirFirst = await time(() => contenders.theirs.generate([promptOf(2001, 1000, one)], 1));
-    return [
-      ...rows,
-      [label, "ms/token at 100 tokens", contexts.short.toFixed(2), "", ""],
-      [
-        label,
-        "ms/token at 1,500 tokens",
-        contexts.long.toFixed(2),
-        theirLong.toFixed(2),
-        `${(contexts.long / contexts.short).toFixed(2)}× that at 100`,
-      ],
-      [
-        label,
-        "1,000-token prompt, ms to first token",
-        prompts.first.toFixed(0),
-        theirFirst.toFixed(0),
-        "",
-      ],
-      [
-        label,
-        "the same again, from the prefix cache",
-        prompts.cached.toFixed(0),
-        "",
-        `${(prompts.cached / prompts.first).toFixed(2)}× the first time`,
-      ],
-    ];
-  });
+    },
+  );
 }
 
 async function benchDevice(name: string, isWanted: IsWanted): Promise<void> {
