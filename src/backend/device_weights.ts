@@ -44,6 +44,8 @@ export class DeviceWeights {
   /** By file range: names that share a range share its buffer. */
   readonly #buffers = new Map<string, GPUBuffer>();
   #piece = new Uint8Array(0);
+  /** Of tensors that are joined from others. */
+  readonly #scratch = { bytes: new Uint8Array(0) };
   #numBytes = 0;
   #queuedBytes = 0;
 
@@ -76,6 +78,7 @@ export class DeviceWeights {
     });
     // Data read only for the upload is no longer needed.
     this.#piece = new Uint8Array(0);
+    this.#scratch.bytes = new Uint8Array(0);
   }
 
   /** Frees the buffers; sessions that read them must be gone. */
@@ -111,7 +114,7 @@ export class DeviceWeights {
     const size = storedBytes(tensor);
     for (let offset = 0; offset < size; offset += PIECE_BYTES) {
       const piece = this.#take(Math.min(PIECE_BYTES, size - offset));
-      await readRange(tensor, { files, offset }, piece);
+      await readRange(tensor, { files, offset, scratch: this.#scratch }, piece);
       await this.#write(buffer, offset, piece);
     }
   }

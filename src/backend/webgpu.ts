@@ -12,7 +12,7 @@ import type { ModelFiles } from "../onnx/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../onnx/ort.ts";
 import { copyWeights } from "../onnx/pack_model.ts";
 import type { ModelProto } from "../onnx/proto.ts";
-import { liftWeights } from "../onnx/weight_inputs.ts";
+import { liftLargeWeights, liftWeights, type WeightInputs } from "../onnx/weight_inputs.ts";
 import type {
   AttentionOptions,
   Backend,
@@ -85,11 +85,29 @@ export class WebGpuBackend implements Backend {
     files: ModelFiles,
     { weights }: OpenModelOptions = {},
   ): Promise<GraphSession> {
-    const lifted = weights ? liftWeights(model) : { model, weights: [] };
-    await weights?.upload(lifted.weights);
+    if (weights !== undefined) {
+      return await this.#openLifted(liftWeights(model), files, weights);
+    }
+    const lifted = liftLargeWeights(model);
+    const own = this.openWeights(files);
+    try {
+      const session = await this.#openLifted(lifted, files, own);
+      return { ...session, release: () => session.release().finally(() => own.dispose()) };
+    } catch (error) {
+      own.dispose();
+      throw error;
+    }
+  }
+
+  async #openLifted(
+    lifted: WeightInputs,
+    files: ModelFiles,
+    weights: DeviceWeights,
+  ): Promise<GraphSession> {
+    await weights.upload(lifted.weights);
     const { bytes, externalData } = await copyWeights(lifted.model, files);
     const session = await openSession(bytes, { device: this.#gpu.device, externalData });
-    const given = lifted.weights.map(({ name }) => [name, weights!.get(name)!] as const);
+    const given = lifted.weights.map(({ name }) => [name, weights.get(name)!] as const);
     return this.#inOrder(withInputs(session, given));
   }
 

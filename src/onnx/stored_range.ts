@@ -9,6 +9,14 @@ import type { StoredTensor, TensorBytes } from "./stored_tensor.ts";
 /** Bytes of a source that are held at a time. */
 const CHUNK_BYTES = 8 * 2 ** 20;
 
+/** Where bytes are read from, and memory that is used again from call to call. */
+export interface RangeSource {
+  readonly files: ModelFiles;
+  readonly offset: number;
+  /** Grows to what is wanted of it, some MiB; allocated anew if absent. */
+  readonly scratch?: { bytes: Uint8Array } | undefined;
+}
+
 type Rows = Extract<TensorBytes, { kind: "rows" }>;
 
 /**
@@ -18,13 +26,13 @@ type Rows = Extract<TensorBytes, { kind: "rows" }>;
  */
 export async function readRange(
   { data }: StoredTensor,
-  { files, offset }: { readonly files: ModelFiles; readonly offset: number },
+  { files, offset, scratch }: RangeSource,
   into: Uint8Array,
 ): Promise<void> {
   const { length } = into;
   if (data.kind === "memory") into.set(data.bytes.subarray(offset, offset + length));
   else if (data.kind === "file") await files.read(data.file, data.offset + offset, into);
-  else if (data.kind === "rows") await readRows(data, { files, offset }, into);
+  else if (data.kind === "rows") await readRows(data, { files, offset, scratch }, into);
   else {
     const isWhole = length === data.length;
     const whole = isWhole ? into : new Uint8Array(data.length);
@@ -45,7 +53,7 @@ async function readWhole(tensor: StoredTensor, files: ModelFiles): Promise<Uint8
 /** As many whole rows at a time as a chunk holds, and what is less than a row part by part. */
 async function readRows(
   { parts, numRows, length }: Rows,
-  { files, offset }: { readonly files: ModelFiles; readonly offset: number },
+  { files, offset, scratch = { bytes: new Uint8Array(0) } }: RangeSource,
   into: Uint8Array,
 ): Promise<void> {
   const rowBytes = length / numRows;
@@ -59,27 +67,31 @@ async function readRows(
     const isWhole = start === 0 && count > 0 && numRows > 1;
     const size = isWhole ? count * rowBytes : Math.min(rowBytes - start, into.length - done);
     const target = into.subarray(done, done + size);
-    if (isWhole) await readWholeRows(parts, { files, row, count, numRows, rowBytes }, target);
-    else await readPartOfRow(parts, { files, row, start, numRows }, target);
+    if (isWhole) {
+      await readWholeRows(parts, { files, row, count, numRows, rowBytes, scratch }, target);
+    } else await readPartOfRow(parts, { files, row, start, numRows }, target);
     done += size;
   }
 }
 
 async function readWholeRows(
   parts: Rows["parts"],
-  { files, row, count, numRows, rowBytes }: {
+  { files, row, count, numRows, rowBytes, scratch }: {
     readonly files: ModelFiles;
     readonly row: number;
     readonly count: number;
     readonly numRows: number;
     readonly rowBytes: number;
+    readonly scratch: { bytes: Uint8Array };
   },
   into: Uint8Array,
 ): Promise<void> {
   let column = 0;
   for (const { source, from, length } of parts) {
     const sourceBytes = bytesIn(source) / numRows;
-    const chunk = new Uint8Array(count * sourceBytes);
+    const size = count * sourceBytes;
+    if (scratch.bytes.length < size) scratch.bytes = new Uint8Array(size);
+    const chunk = scratch.bytes.subarray(0, size);
     await readRange(source, { files, offset: row * sourceBytes }, chunk);
     for (let i = 0; i < count; i++) {
       const start = i * sourceBytes + from;

@@ -18,11 +18,14 @@
  * @module
  */
 import { storedBytes } from "./external_data.ts";
-import type { ModelProto, Node, Tensor } from "./proto.ts";
+import { hasSubgraph, type ModelProto, type Node, type Tensor } from "./proto.ts";
 import { makeValueInfo } from "./proto_write.ts";
 
 /** Smaller constants stay in the graph. */
 const MIN_BYTES = 32 * 1024;
+
+/** With less, a graph by itself keeps all of it: an input costs a few microseconds per run. */
+const MIN_GRAPH_BYTES = 32 * 2 ** 20;
 
 /** Which inputs of an operator may be inputs of the graph. */
 const READ_AS_THEY_ARE: ReadonlyMap<string, readonly number[]> = new Map([
@@ -38,6 +41,18 @@ export interface WeightInputs {
   readonly model: ModelProto;
   /** Inputs of the graph that were constants, under the same names. */
   readonly weights: readonly Tensor[];
+}
+
+/**
+ * {@linkcode liftWeights} where a graph has much of them. It stays as it is otherwise, and where nodes have graphs of their
+ * own, which may read constants of this one.
+ */
+export function liftLargeWeights(model: ModelProto): WeightInputs {
+  const left = { model, weights: [] };
+  if (model.graph.nodes.some(hasSubgraph)) return left;
+  const lifted = liftWeights(model);
+  const bytes = lifted.weights.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  return bytes >= MIN_GRAPH_BYTES ? lifted : left;
 }
 
 /** Turns the weights in the module's table into inputs. */

@@ -5,8 +5,10 @@ import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
 import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
 import { makeNode, type Node, type Tensor as Constant } from "../../../src/onnx/proto.ts";
 import { readModel } from "../../../src/onnx/proto_read.ts";
-import { liftWeights } from "../../../src/onnx/weight_inputs.ts";
+import { liftLargeWeights, liftWeights } from "../../../src/onnx/weight_inputs.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
+import { MessageWriter } from "../../../src/onnx/wire.ts";
+import { countCalls } from "../../fixtures/count_calls.ts";
 import { gpuTest, HAS_F16 } from "../../fixtures/gpu.ts";
 import { inMemory } from "../onnx/test_decoder.ts";
 
@@ -125,3 +127,45 @@ Deno.test("liftWeights() leaves what another operator reads too, and what is sma
   assert.deepEqual(model.graph.initializers.map(({ name }) => name), ["table", "small"]);
   assert.deepEqual(model.graph.inputs.map(({ name }) => name), ["ids", "large"]);
 });
+
+gpuTest(
+  "WebGpuBackend.openModel() reads a large graph's weights from buffers that its session frees",
+  async (gpu) => {
+    const size = 3000;
+    const files = inMemory(buildModel({
+      nodes: [makeNode("MatMul", ["x", "large"], ["y"])],
+      inputs: [["x", "float32", [1, "rows", size]]],
+      outputs: [["y", "float32", [1, "rows", size]]],
+      initializers: [constant("large", [size, size], floats(size * size, "float32"))],
+    }));
+    const model = await readModel(files, "model.onnx");
+    const backend = await WebGpuBackend.create(gpu);
+    const reading = await backend.openModel(model, files);
+    const weights = new DeviceWeights(gpu, files);
+    const given = await backend.openModel(model, files, { weights });
+    const outputs = await Promise.all([reading, given].map(async (session) => {
+      const x = new Tensor("float32", floats(2 * size, "float32") as Float32Array, [1, 2, size]);
+      const { y } = await session.run({ x });
+      return [...await y!.getData() as Float32Array];
+    }));
+    assert.deepEqual(outputs[0], outputs[1]);
+    assert.deepEqual(reading.inputs.map(({ name }) => name), ["x"]);
+    using destroyed = countCalls(GPUBuffer.prototype, "destroy");
+    await given.release();
+    const before = destroyed.count;
+    await reading.release();
+    assert.ok(destroyed.count > before, "its weights are freed");
+    weights.dispose();
+    // Nodes with graphs of their own may read any constant.
+    const branching = { ...model.graph.nodes[0]!, opType: "If", attributes: [branchAttribute()] };
+    const graph = { ...model.graph, nodes: [...model.graph.nodes, branching] };
+    assert.deepEqual(liftLargeWeights({ ...model, graph }).weights, []);
+    assert.deepEqual(liftLargeWeights(model).weights.map(({ name }) => name), ["large"]);
+  },
+);
+
+/** An attribute that holds a graph. */
+function branchAttribute() {
+  const message = new MessageWriter().text(1, "then_branch").bytes(6, new Uint8Array(0)).int(20, 5);
+  return { name: "then_branch", message: message.finish() };
+}
