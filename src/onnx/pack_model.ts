@@ -63,14 +63,23 @@ export async function copyWeights(model: ModelProto, files: ModelFiles): Promise
 export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<MappedModel> {
   let folder: string | undefined;
   const initializers: Tensor[] = [];
+  // Asked once of each: a graph has hundreds of tensors.
+  const known = new Map<string, { readonly path: string; readonly size: number } | undefined>();
+  const find = async (file: string) => {
+    if (!known.has(file)) {
+      const path = await files.pathOf?.(file);
+      known.set(file, path === undefined ? path : { path, size: await files.size(file) });
+    }
+    return known.get(file);
+  };
   for (const tensor of model.graph.initializers) {
     const { data } = tensor;
-    const path = data.kind === "file" ? await files.pathOf?.(data.file) : undefined;
+    const found = data.kind === "file" ? await find(data.file) : undefined;
     // Only one folder can be named; a cache's links may point to files in two.
-    const isMapped = path !== undefined && (folder ??= dirname(path)) === dirname(path);
+    const isMapped = found && (folder ??= dirname(found.path)) === dirname(found.path);
     if (isMapped && data.kind === "file") {
-      await requireBytes(files, data);
-      initializers.push({ ...tensor, data: { ...data, file: basename(path) } });
+      requireBytes(found.size, data);
+      initializers.push({ ...tensor, data: { ...data, file: basename(found.path) } });
     } else {
       const bytes = await bytesOfStored(tensor, files);
       initializers.push({ ...tensor, data: { kind: "memory", bytes } });
@@ -80,15 +89,14 @@ export async function mapWeights(model: ModelProto, files: ModelFiles): Promise<
 }
 
 /** @throws {StartupError} when a file ends before the bytes that a graph wants of it. */
-async function requireBytes(
-  files: ModelFiles,
+function requireBytes(
+  size: number,
   { file, offset, length }: {
     readonly file: string;
     readonly offset: number;
     readonly length: number;
   },
-): Promise<void> {
-  const size = await files.size(file);
+): void {
   if (offset + length <= size) return;
   throw new StartupError(
     `${file} ends at byte ${size}, but the graph wants ${length} bytes from ${offset} on; ` +
