@@ -9,7 +9,7 @@ import { StartupError } from "../../errors.ts";
 import { type GraphSession, Tensor } from "../../onnx/ort.ts";
 import { type CompanionContext, openCompanion } from "../companion_graph.ts";
 import { requireKnownInputs, requirePorts } from "../graph_ports.ts";
-import { openJoinGraph } from "./join_graph.ts";
+import { openJoinGraph } from "../join_graph.ts";
 
 const ENCODER = "encoder_model";
 const VISION = "vision_encoder";

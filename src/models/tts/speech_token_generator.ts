@@ -12,7 +12,7 @@ import { warmUp } from "../../engine/warm_up.ts";
 import { type GraphSession, Tensor } from "../../onnx/ort.ts";
 import { loadDecoder } from "../decoder.ts";
 import type { OpenContext } from "../family.ts";
-import { openJoinGraph } from "../ocr/join_graph.ts";
+import { openJoinGraph } from "../join_graph.ts";
 import { contextLengthOf } from "../text_sizes.ts";
 import { SpeechEmbedder } from "./speech_embedder.ts";
 
