@@ -195,8 +195,8 @@ async function benchCase(
         return [
           label,
           `${numStreams} ${numStreams === 1 ? "stream" : "streams"}, tokens/s`,
-          mine.toFixed(0),
-          other.toFixed(0),
+          mine.toPrecision(3),
+          other.toPrecision(3),
           `${(mine / other).toFixed(1)}×`,
         ];
       });
