@@ -39,28 +39,28 @@ fn median_around(row: u32, key: i32, keys: i32) -> f32 {
   var sorted: array<f32, WIDTH>;
   for (var i = 0; i < WIDTH; i++) {
     let value = weights[row + u32(mirror(key + i - REACH, keys))];
-    var place = i;
-    while (place > 0) {
-      if (sorted[place - 1] <= value) {
+    var slot = i;
+    while (slot > 0) {
+      if (sorted[slot - 1] <= value) {
         break;
       }
-      sorted[place] = sorted[place - 1];
-      place--;
+      sorted[slot] = sorted[slot - 1];
+      slot--;
     }
-    sorted[place] = value;
+    sorted[slot] = value;
   }
   return sorted[REACH];
 }
 
 @compute @workgroup_size(WG)
-fn alignment_mean(@builtin(global_invocation_id) place: vec3<u32>) {
-  if (place.x >= text.keys) {
+fn alignment_mean(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x >= text.keys) {
     return;
   }
   var sum = 0.0;
   for (var head = 0u; head < arrayLength(&heads); head++) {
-    let row = (head * text.tokens + place.y) * text.keys;
-    sum += median_around(row, i32(place.x), i32(text.keys));
+    let row = (head * text.tokens + id.y) * text.keys;
+    sum += median_around(row, i32(id.x), i32(text.keys));
   }
-  alignment[place.y * text.keys + place.x] += sum * SHARE;
+  alignment[id.y * text.keys + id.x] += sum * SHARE;
 }

@@ -19,11 +19,11 @@ override WG: u32;
 override LEAST_DEVIATION: f32;
 
 @compute @workgroup_size(WG)
-fn alignment_normalize(@builtin(global_invocation_id) place: vec3<u32>) {
-  if (place.x >= text.keys) {
+fn alignment_normalize(@builtin(global_invocation_id) id: vec3<u32>) {
+  if (id.x >= text.keys) {
     return;
   }
-  let first = place.y * text.tokens * text.keys + place.x;
+  let first = id.y * text.tokens * text.keys + id.x;
   let count = f32(text.tokens);
   var sum = 0.0;
   for (var token = 0u; token < text.tokens; token++) {

@@ -198,17 +198,17 @@ export class StepWriter {
   readonly #blockTables: Int32Array;
   readonly #items: readonly (ItemOffsets & { readonly words: Uint32Array; count: number })[];
 
-  constructor({ buffer }: WebAssembly.Memory, place: StepOffsets, limits: SimdLimits) {
+  constructor({ buffer }: WebAssembly.Memory, offsets: StepOffsets, limits: SimdLimits) {
     const { maxTokens, maxSequences, maxBlocksPerSequence } = limits;
-    this.#counts = new Uint32Array(buffer, place.step, 2);
-    this.#positions = new Int32Array(buffer, place.positions, maxTokens);
-    this.#queryStarts = new Int32Array(buffer, place.queryStarts, maxSequences + 1);
+    this.#counts = new Uint32Array(buffer, offsets.step, 2);
+    this.#positions = new Int32Array(buffer, offsets.positions, maxTokens);
+    this.#queryStarts = new Int32Array(buffer, offsets.queryStarts, maxSequences + 1);
     this.#blockTables = new Int32Array(
       buffer,
-      place.blockTables,
+      offsets.blockTables,
       maxSequences * maxBlocksPerSequence,
     );
-    this.#items = place.items.map((items) => {
+    this.#items = offsets.items.map((items) => {
       return { ...items, words: new Uint32Array(buffer, items.at, items.length), count: 0 };
     });
   }

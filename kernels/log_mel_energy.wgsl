@@ -16,7 +16,7 @@
 //
 // Workgroup (g, row) makes the 8 frames of a row from 8 g on; an invocation has four of them at a time, in the lanes
 // of a vec4. Per frame, 400 real samples are 200 complex numbers whose transform is done in place by passes of radix
-// 5, 5 and 8, which leave bin k at place(k); then bins k and 200 - k are untangled from the pair. Bins 0 and 200
+// 5, 5 and 8, which leave bin k at bin_index(k); then bins k and 200 - k are untangled from the pair. Bins 0 and 200
 // have no weight in any filter and are left out. Workgroup memory: 12.8 kB.
 //
 // Refuses nothing itself: log_mel.ts sees to windows of 400 samples and FRAMES that divide by 8.
@@ -28,7 +28,7 @@ struct Row {
 }
 
 struct Weight {
-  place: u32,
+  bin_index: u32,
   weight: f32,
 }
 
@@ -81,7 +81,7 @@ fn turn(a: Quad) -> Quad {
   return Quad(a.im, -a.re);
 }
 
-fn place(bin: u32) -> u32 {
+fn bin_index(bin: u32) -> u32 {
   return bin % 5u * 40u + bin / 5u % 5u * 8u + bin / 25u;
 }
 
@@ -147,8 +147,8 @@ fn transform8(at: u32) {
 
 // Bins `bin` and its mirror leave their powers where their numbers were.
 fn untangle(bin: u32, quad: u32) {
-  let at = place(bin) * QUADS + quad;
-  let mirror = place(SIZE - bin) * QUADS + quad;
+  let at = bin_index(bin) * QUADS + quad;
+  let mirror = bin_index(SIZE - bin) * QUADS + quad;
   let a = z[at];
   let b = Quad(z[mirror].re, -z[mirror].im);
   let even = scale(add(a, b), 0.5);
@@ -204,7 +204,7 @@ fn log_mel_energy(
     let end = starts[mel + 1u];
     for (var i = starts[mel]; i < end; i++) {
       let filter_weight = filters[i];
-      energy += filter_weight.weight * z[filter_weight.place * QUADS + quad].re;
+      energy += filter_weight.weight * z[filter_weight.bin_index * QUADS + quad].re;
     }
     largest = max(largest, energy);
     energies[(group.y * MELS + mel) * (FRAMES / 4u) + group.x * QUADS + quad] = energy;

@@ -62,7 +62,7 @@ var<private> acc: array<vec4<f32>, MAX_ACC>;
 var<private> row_mean: array<f32, MAX_ROWS>;
 var<private> row_scale: array<f32, MAX_ROWS>;
 
-// What a norm does at the same place of all rows.
+// What a norm does at the same index of all rows.
 struct Affine {
   factor: vec4<f32>,
   offset: vec4<f32>,

@@ -58,9 +58,9 @@ fn gather(row: Row, start: u32, thread: u32, is_raw: bool, bound: u32) -> u32 {
     if (any(is_listed)) {
       for (var e = 0u; e < 4u; e++) {
         if (is_listed[e]) {
-          let place = atomicAdd(&list_count, 1u);
-          if (place < LIST_SIZE) {
-            list[place] = vec2<u32>(tokens.ids[e], keys[e]);
+          let slot = atomicAdd(&list_count, 1u);
+          if (slot < LIST_SIZE) {
+            list[slot] = vec2<u32>(tokens.ids[e], keys[e]);
           }
         }
       }

@@ -9,7 +9,7 @@ import { formatFlagTable } from "../src/cli/help.ts";
 /** The page of flags. */
 export const FLAGS_PAGE = new URL("../docs/flags.md", import.meta.url);
 
-const PLACE = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
+const MARKER = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
 
 /**
  * Writes a table of flags after each marker `<!-- flags of list, ps -->`, which names commands with equal flags.
@@ -18,7 +18,7 @@ const PLACE = /<!-- flags of ([\w, ]+) -->[^]*?(?=<!-- end of flags -->)/g;
  */
 export function fillFlagTables(page: string): string {
   const placed = new Set<string>();
-  const filled = page.replaceAll(PLACE, (_, list: string) => {
+  const filled = page.replaceAll(MARKER, (_, list: string) => {
     const names = list.split(", ");
     const tables = new Set(names.map(tableOf));
     if (tables.size > 1) throw new Error(`docs/flags.md: ${list} have not the same flags.`);
@@ -34,7 +34,9 @@ export function fillFlagTables(page: string): string {
 
 function tableOf(name: string): string {
   const command = COMMANDS.find((each) => each.name === name);
-  if (command === undefined) throw new Error(`docs/flags.md has a place for the flags of ${name}.`);
+  if (command === undefined) {
+    throw new Error(`docs/flags.md has a marker for the flags of ${name}.`);
+  }
   return formatFlagTable(command.flags);
 }
 

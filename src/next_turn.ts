@@ -11,7 +11,7 @@ export function nextTurn(): Promise<void> {
 }
 
 /** Longest time a loop runs without handling all pending messages. */
-const MAX_DEAF_MS = 100;
+const MAX_BUSY_MS = 100;
 
 /**
  * The turns of a loop that keeps its thread busy, from now on.
@@ -20,12 +20,12 @@ const MAX_DEAF_MS = 100;
  * turn to take (`test/bench/turns_bench.ts`): so it must be idle now and then, for a timer's two milliseconds.
  */
 export class BusyTurns {
-  #heardAtMs = performance.now();
+  #yieldedAtMs = performance.now();
 
   /** Like {@linkcode nextTurn}; lets all pending messages run at least ten times a second. */
   async next(): Promise<void> {
-    if (performance.now() - this.#heardAtMs < MAX_DEAF_MS) return await nextTurn();
+    if (performance.now() - this.#yieldedAtMs < MAX_BUSY_MS) return await nextTurn();
     await new Promise((resolve) => setTimeout(resolve, 0));
-    this.#heardAtMs = performance.now();
+    this.#yieldedAtMs = performance.now();
   }
 }

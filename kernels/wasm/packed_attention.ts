@@ -86,13 +86,13 @@ function setRows(
   const group = site.heads / site.kvHeads;
   const firstQuery = wordAt(batch.queryStarts, item.sequence);
   for (let row: u32 = 0; row < block.numRows; row++) {
-    const place = (item.firstRow + done + row) / group;
+    const position = (item.firstRow + done + row) / group;
     const head = kvHead * group + (item.firstRow + done + row) % group;
-    const token = firstQuery + place;
+    const token = firstQuery + position;
     const query = site.q + <usize> (token * site.qStride + site.qOffset + head * site.headSize) * 4;
     const out = site.out + <usize> ((token * site.heads + head) * site.headSize) * 4;
-    const start = site.window === 0 || place < site.window ? 0 : place - site.window;
-    const end = site.window === 0 ? numKeys : min(numKeys, place + site.window + 1);
+    const start = site.window === 0 || position < site.window ? 0 : position - site.window;
+    const end = site.window === 0 ? numKeys : min(numKeys, position + site.window + 1);
     setRow(block, 0, row, query, start, end, out, 0);
   }
 }

@@ -85,18 +85,18 @@ function endOf(block: RowBlock, row: u32): u32 {
   return load<u32>(changetype<usize>(block) + (<usize> row << 2), ENDS);
 }
 
-/** Takes row `place` of a head. @param sink address of a logit that is added to its sum; 0 for none. */
+/** Takes row `index` of a head. @param sink address of a logit that is added to its sum; 0 for none. */
 export function setRow(
   block: RowBlock,
   head: u32,
-  place: u32,
+  index: u32,
   query: usize,
   start: u32,
   end: u32,
   out: usize,
   sink: usize,
 ): void {
-  const row = head * block.numRows + place;
+  const row = head * block.numRows + index;
   const at = changetype<usize>(block) + (<usize> row << 2);
   store<u32>(at, start, STARTS);
   store<u32>(at, end, ENDS);
@@ -105,8 +105,8 @@ export function setRow(
   store<f32>(at, sink ? 1 : 0, TOTALS);
   fillHead(sumOf(block, row), block.headBytes);
   // The rows it is interleaved with, and its index among them.
-  const sixth = place % 6;
-  const left = block.numRows - (place - sixth);
+  const sixth = index % 6;
+  const left = block.numRows - (index - sixth);
   const count: u32 = left >= 6 ? 6 : sixth === left - 1 && left % 2 === 1 ? 1 : 2;
   const among = sixth % count;
   let to = queriesOf(block, row - among) + <usize> among * 4;

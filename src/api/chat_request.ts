@@ -77,7 +77,7 @@ export const ChatRequest = z.object({
   add_generation_prompt: flag().nullish()
     .describe("Whether the prompt ends where the assistant's answer begins; default true"),
   continue_final_message: flag().nullish()
-    .describe("The last message is not closed, and the completion goes on from its last word"),
+    .describe("Leave the last message open: the completion continues its text"),
   seed: Seed.nullish().meta({
     type: ["integer", "null"],
     description: "The same seed gives the same tokens",

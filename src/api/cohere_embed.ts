@@ -21,7 +21,7 @@ export const CohereEmbedRequest = z.object({
   truncate: z.enum(["NONE", "END"], { error: "NONE or END" }).nullish()
     .describe("END, which is the default, cuts what is longer than the model takes"),
   images: z.null({ error: "nothing, as images are not embedded" }).optional(),
-  inputs: z.null({ error: "texts in its place" }).optional(),
+  inputs: z.null({ error: "texts instead" }).optional(),
 }, { error: "a JSON object" }).meta({ id: "CohereEmbedRequest" });
 
 const Vectors = z.array(z.array(z.number()));

@@ -44,7 +44,7 @@ const {
 /** A completion request. `null` stands for an absent field; fields not named here are ignored. */
 export const CompletionsRequest = z.object({
   ...SAMPLING_FIELDS,
-  prompt: Prompt.describe("The text or texts to go on from; as token ids, those of the model"),
+  prompt: Prompt.describe("The text or texts to continue; token ids are the model's"),
   suffix: text().nullish()
     .describe("What follows what is to be filled in, for models that can fill in the middle"),
   max_tokens: integerFrom(0).nullish().describe(

@@ -12,7 +12,7 @@ const NestedError = z.object({
     message: z.string(),
     type: z.string(),
     code: z.string(),
-    param: z.string().optional().describe("The field at fault, by path"),
+    param: z.string().optional().describe("Path of the invalid field"),
   }),
 }).meta({ id: "NestedError" });
 

@@ -13,7 +13,7 @@ const switchWanted = "true or false";
 
 const Color = z.string({ error: colorWanted })
   .regex(/^#([\da-fA-F]{3}|[\da-fA-F]{6})$/, { error: colorWanted })
-  .describe("Colour to lay behind the subject; transparent if absent");
+  .describe("Background colour; transparent if absent");
 
 const TEXTS = {
   mask_only: "Answer with the alpha channel alone, as a grey image; default false",
@@ -68,14 +68,14 @@ export interface MattingOptions {
   readonly refine?: boolean | undefined;
 }
 
-interface Wishes {
+interface MattingFields {
   readonly background?: string | null | undefined;
   readonly mask_only?: boolean | null | undefined;
   readonly crop?: boolean | null | undefined;
   readonly refine?: boolean | null | undefined;
 }
 
-function isMaskOrBackground({ background, mask_only }: Wishes): boolean {
+function isMaskOrBackground({ background, mask_only }: MattingFields): boolean {
   return mask_only !== true || (background ?? undefined) === undefined;
 }
 
@@ -88,12 +88,14 @@ export function parseMattingForm(
   fields: Iterable<readonly [name: string, value: string]>,
 ): { readonly model: string | undefined; readonly options: MattingOptions } {
   const given = Object.fromEntries([...fields].filter(([, value]) => value !== ""));
-  const { model, ...wishes } = parseRequest(Fields, given);
-  return { model, options: mattingOptions(wishes) };
+  const { model, ...parsed } = parseRequest(Fields, given);
+  return { model, options: mattingOptions(parsed) };
 }
 
 /** The options of a JSON request. */
-export function mattingOptions({ background, mask_only, crop, refine }: Wishes): MattingOptions {
+export function mattingOptions(
+  { background, mask_only, crop, refine }: MattingFields,
+): MattingOptions {
   return {
     background: background ? readColor(background) : undefined,
     maskOnly: mask_only ?? undefined,

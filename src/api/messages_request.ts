@@ -64,7 +64,7 @@ const Tool = z.object({
   name: text("the name of a tool"),
   description: words().nullish(),
   input_schema: z.record(z.string(), z.unknown(), { error: "a JSON schema of an object" }),
-  strict: flag().nullish().describe("Arguments fit the schema by force"),
+  strict: flag().nullish().describe("Constrain the arguments to the schema"),
 });
 
 const ToolChoice = z.discriminatedUnion("type", [
@@ -109,7 +109,7 @@ const PROMPT_FIELDS = {
       error: "enabled, disabled or adaptive",
     }),
   }, { error: "an object" }).nullish(),
-  output_config: OutputConfig.nullish().describe("What the answer must look like"),
+  output_config: OutputConfig.nullish().describe("Format of the answer"),
   output_format: OutputFormat.nullish()
     .meta({ deprecated: true, description: "The older form of output_config.format" }),
   mcp_servers: notServed("call them yourself and send their tools"),

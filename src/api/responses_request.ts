@@ -148,14 +148,14 @@ export const ResponsesRequest = z.object({
   input: z.union([z.string(), listOf(Item, { max: MAX_ITEMS })], {
     error: "a string or an array of input items",
   }).describe("What the model is to answer"),
-  instructions: words().nullish().describe("Stands before all else, as a system message"),
+  instructions: words().nullish().describe("Inserted as the first system message"),
   previous_response_id: text("the id of a stored response").nullish()
-    .describe("The response that this one goes on from"),
+    .describe("The response to continue from"),
   tools: listOf(Tool, { max: 1024 }).nullish().describe("Functions that the model may call"),
   tool_choice: ToolChoice.nullish(),
   parallel_tool_calls: flag().nullish(),
   text: z.object({ format: Format.nullish() }, { error: "an object" }).nullish()
-    .describe("What the answer must look like"),
+    .describe("Format of the answer"),
   reasoning: z.object({
     effort: z.enum(EFFORTS, { error: `one of ${EFFORTS.join(", ")}` }).nullish(),
   }, { error: "an object" }).nullish(),

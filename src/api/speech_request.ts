@@ -21,8 +21,8 @@ export const SpeechRequest = z.object({
   input: z.string({ error: "a string" }).nullish()
     .describe(`The text to speak, at most ${MAX_CHARS} characters; the answer is the sound`),
   messages: ChatRequest.shape.messages.nullish().describe(
-    "In place of input: the text parts of the last user message are spoken; the answer is JSON. " +
-      "One audio part beside them is a recording whose voice is taken on, by models that can",
+    "Instead of input: the text parts of the last user message are spoken; the answer is JSON. " +
+      "One audio part beside them is a recording whose voice is cloned, if the model supports that",
   ),
   voice: z.union([text(voiceWanted), z.object({ id: text("the name of a voice") })], {
     error: voiceWanted,

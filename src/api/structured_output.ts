@@ -53,7 +53,7 @@ const StructuredOutputs = z.object({
 
 export const STRUCTURED_OUTPUT = {
   response_format: ResponseFormat.nullish()
-    .describe("What the answer must look like; a schema is kept to whether strict or not"),
+    .describe("Format of the answer; a schema is enforced whether strict or not"),
   structured_outputs: StructuredOutputs.nullish().describe(
     "The same in vLLM's form: one of json, regex, choice and grammar",
   ),

@@ -18,7 +18,7 @@ const Function = z.object({
   name: Name,
   description: z.string({ error: "a string" }).nullish(),
   parameters: Parameters.nullish().describe("JSON schema of an object"),
-  strict: flag().nullish().describe("Arguments fit the schema by force"),
+  strict: flag().nullish().describe("Constrain the arguments to the schema"),
 }, { error: "an object with a name" }).meta({ id: "Function" });
 
 const Tool = z.object({

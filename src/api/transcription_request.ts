@@ -36,7 +36,7 @@ const NotIncluded = z.literal("", {
 
 const Fields = z.object({
   language: z.enum(codes as [string, ...string[]], { error: `one of ${codes.join(", ")}` })
-    .optional().describe("Told from the sound if absent"),
+    .optional().describe("Detected from the audio if absent"),
   response_format: z.enum(FORMATS, { error: `one of ${FORMATS.join(", ")}` }).optional()
     .describe("Default json"),
   temperature: Temperature.optional().meta({
@@ -117,7 +117,7 @@ export function parseTranslation(
   const [param] = present.find(([name]) => name.startsWith("timestamp_granularities"))!;
   throw new HearthError(
     "invalid_value",
-    `${param}: want segment, saw "word": the words of a translation are not where they were spoken.`,
+    `${param}: want segment, saw "word": translated words have no times of their own.`,
     { param },
   );
 }

@@ -29,14 +29,14 @@ export async function runCommandLine(words: readonly string[]): Promise<number> 
     printLine(call === "help" ? formatHelp(command, COMMANDS) : `hearth ${VERSION}`);
     return EXIT_DONE;
   } catch (error) {
-    if (!isTold(error)) throw error;
+    if (!isExpected(error)) throw error;
     printProblem(startupMessage(error, SETTING_FLAGS));
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED;
   }
 }
 
 /** Whether the message is enough, without a stack: for expected failures, and for what the operating system refuses. */
-function isTold(error: unknown): error is Error {
+function isExpected(error: unknown): error is Error {
   if (error instanceof UsageError || error instanceof StartupError) return true;
   return error instanceof Error && /\(os error \d+\)/.test(error.message);
 }

@@ -172,7 +172,7 @@ export function describeEncoderCut(cut: EncoderCut): string[] {
 }
 
 function describeContext(maxPositions: number): string {
-  return `context    up to ${maxPositions.toLocaleString("en")}, as far as its tables reach`;
+  return `context    up to ${maxPositions.toLocaleString("en")}, as its tables allow`;
 }
 
 function describeSteps(

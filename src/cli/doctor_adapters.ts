@@ -31,13 +31,13 @@ export async function findAdapters(): Promise<AdapterReport[]> {
   const gpu = navigator.gpu as GPU | undefined;
   const taken = nameOf(await findAdapter({ allowFallback: false }));
   const reports = new Map<string, AdapterReport>();
-  const wishes: GPURequestAdapterOptions[] = [
+  const requests: GPURequestAdapterOptions[] = [
     { powerPreference: "high-performance" },
     { powerPreference: "low-power" },
     { forceFallbackAdapter: true },
   ];
-  for (const wish of wishes) {
-    const adapter = await gpu?.requestAdapter(wish);
+  for (const request of requests) {
+    const adapter = await gpu?.requestAdapter(request);
     const name = nameOf(adapter);
     if (!adapter || name === undefined || reports.has(name)) continue;
     reports.set(name, {

@@ -38,10 +38,10 @@ const WEIGHTS_FLAGS = {
   }),
   kind: choice({
     values: MODEL_KINDS,
-    help: "What the model is for. Default: told from its folder.",
+    help: "What the model does. Default: detected from its folder.",
   }),
   offline: toggle({
-    help: "Ask nothing of the Hugging Face hub: take what its cache on this machine has. " +
+    help: "Send no requests to the Hugging Face hub: use its cache on this machine. " +
       "HF_HUB_OFFLINE=1 does the same.",
   }),
 } satisfies FlagTable;
@@ -80,15 +80,13 @@ const IMAGE_FLAGS = {
 const SPEECH_FLAGS = {
   vad: text({
     placeholder: "<folder>",
-    help:
-      "Folder of a voice activity model (Silero VAD in ONNX): a speech model then passes over " +
-      "what is no speech. Default: all of a recording is listened to.",
+    help: "Folder of a voice activity model (Silero VAD in ONNX): a speech model then skips all " +
+      "but speech. Default: whole recordings are transcribed.",
   }),
   speakerEncoder: text({
     placeholder: "<folder>",
-    help:
-      "Folder of a model that tells speakers apart (x-vector, in ONNX): SpeechT5 then takes on " +
-      "the voice of a recording. Default: it has the voices of its folder alone.",
+    help: "Folder of a speaker-embedding model (x-vector, in ONNX): SpeechT5 then clones " +
+      "the voice of a recording. Default: only the voices of its folder.",
   }),
 } satisfies FlagTable;
 
@@ -136,7 +134,7 @@ export const SERVE_FLAGS = {
     fallback: 1,
     help:
       "Time that requests in flight have to finish when the server is asked to stop. With more " +
-      "than 1 it goes on to answer meanwhile, new requests with 503, so that a proxy asks another.",
+      "than 1 it keeps answering meanwhile, new requests with 503, so that a proxy asks another.",
   }),
   maxConnections: integer({
     placeholder: "<count>",
@@ -178,14 +176,14 @@ export const SERVE_FLAGS = {
     min: 0,
     max: 1_000_000,
     fallback: 1000,
-    help: "Answers of /responses that are kept in memory for later requests to go on from.",
+    help: "Answers of /responses kept in memory for previous_response_id.",
   }),
   storedResponsesMb: integer({
     placeholder: "<MiB>",
     min: 1,
     max: 65_536,
     fallback: 64,
-    help: "Memory for them, all together; the oldest leave first.",
+    help: "Memory for all of them; the oldest are dropped first.",
   }),
   ui: toggle({
     fallback: true,
@@ -193,7 +191,7 @@ export const SERVE_FLAGS = {
   }),
   prefixCache: toggle({
     fallback: true,
-    help: "Reuse the keys and values of prompts that begin alike.",
+    help: "Reuse the keys and values of equal prompt prefixes.",
   }),
   ...IMAGE_FLAGS,
   allowedHost: list({
@@ -220,8 +218,8 @@ export const SERVE_FLAGS = {
   trustedProxy: list({
     placeholder: "<address>",
     parseItem: parseProxy,
-    help: "Address or range (10.0.0.0/8) of a proxy that is believed whom it names in " +
-      "X-Forwarded-For. Without it a request that was passed on is never taken for a local one.",
+    help: "Address or range (10.0.0.0/8) of a proxy whose " +
+      "X-Forwarded-For is trusted. Without it a forwarded request never counts as local.",
   }),
   mediaDir: text({
     placeholder: "<folder>",
@@ -234,7 +232,7 @@ export const SERVE_FLAGS = {
   logLevel: choice({
     values: LOG_LEVELS,
     fallback: "info",
-    help: "Least weight of the log lines written to standard error.",
+    help: "Least severity of the log lines written to standard error.",
   }),
   logFormat: choice({
     values: LOG_FORMATS,
@@ -254,8 +252,8 @@ export const RUN_FLAGS = {
     help:
       "What the model gets: a text, or the path of a file. A text model is asked all of them at " +
       "once; an embedding model turns each into a vector; a reranker takes a query and documents; a " +
-      "speech model takes recordings; a model that speaks takes texts, and perhaps a recording of " +
-      "somebody to speak as; a model that sees takes images and texts; an OCR model reads each image; " +
+      "speech model takes recordings; a speech synthesis model takes texts, and perhaps a recording " +
+      "whose voice to clone; a vision model takes images and texts; an OCR model reads each image; " +
       "a background-removal model takes one. Without it, standard input.",
   }),
   output: text({
@@ -268,23 +266,23 @@ export const RUN_FLAGS = {
     placeholder: "<number>",
     min: 0,
     max: 2,
-    help: "How freely a text or speech model chooses its words; 0 is the most likely ones.",
+    help: "Sampling temperature of a text or speech model; 0 is greedy.",
   }),
   maxTokens: integer({
     placeholder: "<count>",
     min: 1,
     max: 1_000_000,
-    help: "Most tokens that a text model writes. Default: to the end of its context.",
+    help: "Most tokens that a text model generates. Default: to the end of its context.",
   }),
   voice: text({
     placeholder: "<name>",
-    help: "Voice of a model that speaks. Default: its first.",
+    help: "Voice of a speech synthesis model. Default: its first.",
   }),
   speed: number({
     placeholder: "<number>",
     min: 0.25,
     max: 4,
-    help: "Pace of a model that speaks; 1 is its own.",
+    help: "Speed of a speech synthesis model; 1 is its own.",
   }),
   verbose: toggle({
     help: "Also write to standard error how long loading and each answer took, and tokens/s.",

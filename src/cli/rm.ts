@@ -23,7 +23,7 @@ export async function rm(name: string, { yes }: { readonly yes: boolean }): Prom
   const model = await nameModel(name);
   if (!("hubId" in model)) {
     throw new StartupError(
-      `${model.id} is not in the cache, but a folder, which rm leaves alone: ${model.folder}`,
+      `${model.id} is a folder, not in the cache; rm only removes models of the cache: ${model.folder}`,
     );
   }
   if (model.hubId.revision !== "main") {
@@ -51,5 +51,5 @@ export async function rm(name: string, { yes }: { readonly yes: boolean }): Prom
 
 function ask(question: string): boolean {
   if (Deno.stdin.isTerminal()) return confirm(question);
-  throw new StartupError(`${question} There is nobody to ask: say --yes.`);
+  throw new StartupError(`${question} Standard input is not a terminal: confirm with --yes.`);
 }

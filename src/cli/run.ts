@@ -104,7 +104,7 @@ function openOutput(path: string | undefined): Output {
 
 function writeToStdout(piece: string | Uint8Array): void {
   if (typeof piece !== "string" && Deno.stdout.isTerminal()) {
-    throw new StartupError("The result is no text: name a file for it with -o.");
+    throw new StartupError("The result is binary: name an output file with -o.");
   }
   writePiece(Deno.stdout, piece);
 }

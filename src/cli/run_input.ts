@@ -21,7 +21,7 @@ export interface RunInput {
 export async function readInputs(given: readonly string[]): Promise<readonly RunInput[]> {
   if (given.length > 0) return await Promise.all(given.map(readInput));
   if (Deno.stdin.isTerminal()) {
-    throw new StartupError("There is nothing to work on: give a text or a file with -i.");
+    throw new StartupError("There is no input: give a text or a file with -i.");
   }
   const bytes = new Uint8Array(await new Response(Deno.stdin.readable).arrayBuffer());
   return [{ name: "standard input", bytes, isFile: true }];
@@ -41,7 +41,7 @@ export function textOf({ name, bytes }: RunInput): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes).trim();
   } catch {
-    throw new StartupError(`${name} is no text in UTF-8, which this model needs.`);
+    throw new StartupError(`${name} is not UTF-8 text, which this model needs.`);
   }
 }
 

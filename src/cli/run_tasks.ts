@@ -176,7 +176,7 @@ async function* writeSpeech({ session, inputs, output, voice, speed = 1 }: RunTa
   const [recording, another] = inputs.filter((input) => !isText(input));
   if (texts.length === 0 || another !== undefined || (recording && voice !== undefined)) {
     throw new StartupError(
-      "A model that speaks takes texts, and a --voice or one recording of somebody to speak as.",
+      "A speech synthesis model takes texts, and a --voice or one recording whose voice to clone.",
     );
   }
   const events = session.stream({

@@ -59,7 +59,7 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     prefixCache,
     maxImagePixels,
   };
-  const wishes = { device, dtype, kind };
+  const choices = { device, dtype, kind };
   const vadFolder = await findFolder("--vad", flags.vad);
   const speakerEncoderFolder = await findFolder("--speaker-encoder", flags.speakerEncoder);
   const companions = {
@@ -69,10 +69,10 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
   };
   const session = new Session({
     load: async (options) => {
-      const found = await getModel(model, { ...wishes, offline, ...options }).catch((error) => {
+      const found = await getModel(model, { ...choices, offline, ...options }).catch((error) => {
         throw new StartupError(startupMessage(error, SETTING_FLAGS), { cause: error });
       });
-      return { model: found, ...wishes, cpuRuntime, engine, ...companions };
+      return { model: found, ...choices, cpuRuntime, engine, ...companions };
     },
     maxQueue,
     ...(spawnWorker && { spawnWorker }),

@@ -10,7 +10,7 @@ import { printLine } from "./print.ts";
 import { askState, findRunning, NO_ANSWER, type RunningServer } from "./running.ts";
 
 /** Longer than a server waits for its requests and its device. */
-const PATIENCE_MS = 10_000;
+const STOP_TIMEOUT_MS = 10_000;
 const LOOK_EVERY_MS = 50;
 
 /**
@@ -22,12 +22,12 @@ const LOOK_EVERY_MS = 50;
 export async function stop(port: string | undefined): Promise<number> {
   const server = chooseServer(await findRunning(), port);
   await askToStop(server);
-  const deadline = performance.now() + PATIENCE_MS;
+  const deadline = performance.now() + STOP_TIMEOUT_MS;
   // The file is removed last; the process itself may remain until its parent reaps it.
   while ((await findRunning()).some(({ pid }) => pid === server.pid)) {
     if (performance.now() > deadline) {
       throw new StartupError(
-        `Process ${server.pid} was asked to stop ${PATIENCE_MS / 1000} s ago and still runs.`,
+        `Process ${server.pid} was asked to stop ${STOP_TIMEOUT_MS / 1000} s ago and still runs.`,
       );
     }
     await sleep(LOOK_EVERY_MS, undefined);

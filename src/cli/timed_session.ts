@@ -32,17 +32,17 @@ export class TimedSession implements RunSession {
   async *stream<T extends Task>(task: T): AsyncGenerator<EventOf<T>> {
     const startMs = performance.now();
     let firstMs: number | undefined;
-    let heardSeconds = 0;
+    let audioSeconds = 0;
     for await (const event of this.#session.stream(task)) {
       const { type } = event;
       // A chat's `start` event only says that it is admitted.
       if (type !== "start" && type !== "done") firstMs ??= performance.now();
-      if (type === "start" && "durationSeconds" in event) heardSeconds = event.durationSeconds;
+      if (type === "start" && "durationSeconds" in event) audioSeconds = event.durationSeconds;
       if (type === "done") {
         const nowMs = performance.now();
         tell(
           describe(event, { tookMs: nowMs - startMs, waitedMs: (firstMs ?? nowMs) - startMs }) +
-            describeSound(heardSeconds, nowMs - startMs),
+            describeSound(audioSeconds, nowMs - startMs),
         );
       }
       yield event;

@@ -55,10 +55,10 @@ export class BlockManager {
    * Gives a sequence that holds nothing the blocks for all its tokens: those already in the cache by reference, the
    * others new. At least its last token is left to compute, for its logits.
    *
-   * @param numToSpare blocks that must be left over.
+   * @param numSpare blocks that must be left over.
    * @returns false, and changes nothing, when there are not enough blocks.
    */
-  admit(sequence: Sequence, numToSpare: number): boolean {
+  admit(sequence: Sequence, numSpare: number): boolean {
     const { blockIds, length } = sequence;
     let numNeeded = Math.ceil(length / this.#blockSize);
     for (let i = 0; i < this.numShareableTokens(length) / this.#blockSize; i++) {
@@ -68,7 +68,7 @@ export class BlockManager {
       // A block in use costs nothing; one that is only cached leaves the free list like a new one.
       if (this.#references[blockId]! > 0) numNeeded--;
     }
-    if (numNeeded + numToSpare > this.#free.length) {
+    if (numNeeded + numSpare > this.#free.length) {
       blockIds.clear();
       return false;
     }

@@ -138,7 +138,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
       const sampled = await this.#decoder.run(this.#builder.build(step));
       const committed = this.#scheduler.commit(step, sampled);
       this.metrics.observeStep(step, performance.now() - startedAtMs);
-      for (const token of committed) this.#handOut(token);
+      for (const token of committed) this.#deliver(token);
     } catch (error) {
       this.#fail(step, error);
     }
@@ -153,7 +153,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     }
   }
 
-  #handOut({ sequence, token, isScored }: CommittedToken<Token>): void {
+  #deliver({ sequence, token, isScored }: CommittedToken<Token>): void {
     const running = this.#running.get(sequence.id);
     if (running === undefined) return;
     const index = running.sequences.indexOf(sequence);
@@ -206,7 +206,7 @@ export class EngineLoop<Token extends SampledToken = SampledToken> {
     try {
       running.listener.onError(reason);
     } catch (error) {
-      log.error("a request could not be told that it failed", { error, reason });
+      log.error("a request's error could not be sent", { error, reason });
     }
   }
 }

@@ -120,26 +120,26 @@ class AdjustmentTable implements TokenAdjustments {
   }
 
   setBias(tokenId: number, bias: number): void {
-    const index = this.#place(tokenId);
+    const index = this.#indexFor(tokenId);
     this.bias[index] = bias;
   }
 
   /** Lists the prompt's tokens when `all` are wanted, else only marks those listed already. */
   addPrompt(tokens: Int32Array, all: boolean): void {
     for (const tokenId of tokens) {
-      const index = all ? this.#place(tokenId) : this.#indexOf.get(tokenId);
+      const index = all ? this.#indexFor(tokenId) : this.#indexOf.get(tokenId);
       if (index !== undefined) this.inContext[index] = 1;
     }
   }
 
   addCompletion(tokenId: number): void {
-    const index = this.#counts ? this.#place(tokenId) : this.#indexOf.get(tokenId);
+    const index = this.#counts ? this.#indexFor(tokenId) : this.#indexOf.get(tokenId);
     if (index === undefined) return;
     this.completionCounts[index]! += 1;
     this.inContext[index] = 1;
   }
 
-  #place(tokenId: number): number {
+  #indexFor(tokenId: number): number {
     const known = this.#indexOf.get(tokenId);
     if (known !== undefined) return known;
     if (this.length === this.tokenIds.length) this.#grow();

@@ -4,7 +4,7 @@
  * @module
  */
 import { Commands } from "./commands.ts";
-import { mendConvVec3 } from "./conv_vec3_mend.ts";
+import { fixConvVec3 } from "./conv_vec3_fix.ts";
 
 /** How many objects Hearth itself has created on a device; a steady decode step must add to none of them. */
 export interface CreationCounts {
@@ -91,7 +91,7 @@ export async function openDevice(
       onError((event as GPUUncapturedErrorEvent).error);
     });
   }
-  mendConvVec3(device);
+  fixConvVec3(device);
   return {
     device,
     adapterInfo: adapter.info,

@@ -66,7 +66,7 @@ export function hasCodePoint(points: CodePoints, point: number): boolean {
 
 /** One code point of the set, in UTF-8. */
 export function encodeSet(expressions: Expressions, points: CodePoints): number {
-  const ways: number[] = [];
+  const alternatives: number[] = [];
   const ascii = new Uint32Array(8);
   for (const [first, last] of points) {
     let from = first;
@@ -75,11 +75,11 @@ export function encodeSet(expressions: Expressions, points: CodePoints): number 
       if (from > to) continue;
       if (longest === LAST_OF_LENGTH[0]) {
         for (let byte = from; byte <= to; byte++) ascii[byte >>> 5]! |= 1 << (byte & 31);
-      } else ways.push(...encodeRange(expressions, encode(from), encode(to)));
+      } else alternatives.push(...encodeRange(expressions, encode(from), encode(to)));
       from = to + 1;
     }
   }
-  return expressions.or([expressions.set(ascii), ...ways]);
+  return expressions.or([expressions.set(ascii), ...alternatives]);
 }
 
 const utf8 = new TextEncoder();
@@ -97,17 +97,17 @@ function encodeRange(expressions: Expressions, low: number[], high: number[]): n
       expressions.concat([expressions.range(from, to), rest])
     );
   if (first === last) return after(first!, first!, lowRest, highRest);
-  const ways: number[] = [];
+  const alternatives: number[] = [];
   let from = first!;
   let to = last!;
   if (lowRest.some((byte, i) => byte !== least[i])) {
-    ways.push(...after(from, from, lowRest, most));
+    alternatives.push(...after(from, from, lowRest, most));
     from++;
   }
   if (highRest.some((byte, i) => byte !== most[i])) {
-    ways.push(...after(to, to, least, highRest));
+    alternatives.push(...after(to, to, least, highRest));
     to--;
   }
-  if (from <= to) ways.push(...after(from, to, least, most));
-  return ways;
+  if (from <= to) alternatives.push(...after(from, to, least, most));
+  return alternatives;
 }

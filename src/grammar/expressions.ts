@@ -112,21 +112,21 @@ export class Expressions {
   /** Sorted texts from byte `at` on. */
   #branch(texts: readonly Uint8Array[], at: number): number {
     if (texts.length === 1) return this.#bytes(texts[0]!.subarray(at));
-    const ways: number[] = [];
+    const alternatives: number[] = [];
     for (let from = 0; from < texts.length;) {
       const byte = texts[from]![at];
       let to = from + 1;
       while (to < texts.length && texts[to]![at] === byte) to++;
-      if (byte === undefined) ways.push(EMPTY_TEXT);
+      if (byte === undefined) alternatives.push(EMPTY_TEXT);
       else {
         const same = texts.slice(from, to);
         const end = at + sharedLength(same, at);
         const rest = this.#branch(same, end);
-        ways.push(this.concat([this.#bytes(same[0]!.subarray(at, end)), rest]));
+        alternatives.push(this.concat([this.#bytes(same[0]!.subarray(at, end)), rest]));
       }
       from = to;
     }
-    return this.or(ways);
+    return this.or(alternatives);
   }
 
   #bytes(bytes: Uint8Array): number {

@@ -167,7 +167,7 @@ class GbnfParser {
     const digits = this.#text.slice(this.#at, this.#at + numDigits);
     const code = Number.parseInt(digits, 16);
     if (!/^[0-9a-fA-F]+$/.test(digits) || digits.length < numDigits || code > 0x10ffff) {
-      throw this.#fault("an escape is no code point");
+      throw this.#fault("an escape is not a code point");
     }
     this.#at += numDigits;
     return codePointsOf(String.fromCodePoint(code)).length > 0 ? String.fromCodePoint(code) : "";

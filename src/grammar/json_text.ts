@@ -30,15 +30,15 @@ const SHORT_ESCAPES: Readonly<Record<number, string>> = {
  * what is excluded is excluded in every spelling.
  */
 export function encodeJsonSet(expressions: Expressions, points: CodePoints): number {
-  const ways = [encodeSet(expressions, intersect(points, complementOf(ESCAPED)))];
+  const alternatives = [encodeSet(expressions, intersect(points, complementOf(ESCAPED)))];
   for (const [first, last] of ESCAPED) {
     for (let point = first; point <= last; point++) {
       if (!hasCodePoint(points, point)) continue;
       const escape = SHORT_ESCAPES[point] ?? `\\u${point.toString(16).padStart(4, "0")}`;
-      ways.push(expressions.text(escape));
+      alternatives.push(expressions.text(escape));
     }
   }
-  return expressions.or(ways);
+  return expressions.or(alternatives);
 }
 
 /** One character of a JSON string in any spelling. */

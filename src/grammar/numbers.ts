@@ -156,13 +156,13 @@ class NumberBuilder {
   /** Whole numbers larger than one, of any length. */
   #wholeBeyond(bound: string): number {
     const longer = this.#concat(this.#range("1", "9"), this.#digits(bound.length, Infinity));
-    const ways = Array.from(bound, (digit, i) =>
+    const alternatives = Array.from(bound, (digit, i) =>
       this.#concat(
         this.#text(bound.slice(0, i)),
         this.#above(digit),
         this.#digits(bound.length - i - 1, bound.length - i - 1),
       ));
-    return this.#expressions.or([longer, ...ways]);
+    return this.#expressions.or([longer, ...alternatives]);
   }
 
   /** Whole numbers smaller than one. */
@@ -174,13 +174,13 @@ class NumberBuilder {
         ? [this.#concat(this.#range("1", "9"), this.#digits(0, bound.length - 2))]
         : []),
     ];
-    const ways = Array.from(bound, (digit, i) =>
+    const alternatives = Array.from(bound, (digit, i) =>
       this.#concat(
         this.#text(bound.slice(0, i)),
         this.#below(digit),
         this.#digits(bound.length - i - 1, bound.length - i - 1),
       ));
-    return this.#expressions.or([...shorter, ...ways]);
+    return this.#expressions.or([...shorter, ...alternatives]);
   }
 
   #above(digit: string): number {

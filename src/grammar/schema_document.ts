@@ -157,7 +157,7 @@ export class SchemaDocument {
     }
     if (pointer === undefined || !isSchema(schema)) {
       throw new GrammarError(
-        `"${shorten(reference)}" is no schema of this document; others are not fetched`,
+        `"${shorten(reference)}" is not a schema in this document, and others are not fetched`,
         `${param}.$ref`,
       );
     }

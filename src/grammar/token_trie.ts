@@ -102,9 +102,9 @@ function* sortTokens(tokens: readonly Token[]): Pieces<Token[]> {
     else group.push(keyed);
   }
   const sorted: Token[] = [];
-  for (const place of [...groups.keys()].sort((a, b) => a - b)) {
+  for (const prefix of [...groups.keys()].sort((a, b) => a - b)) {
     yield;
-    const group = groups.get(place)!.sort((a, b) => a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
+    const group = groups.get(prefix)!.sort((a, b) => a.key < b.key ? -1 : a.key > b.key ? 1 : 0);
     for (const { token } of group) sorted.push(token);
   }
   return sorted;

@@ -21,7 +21,7 @@ export function checkApiKey(request: Request, apiKeys: readonly ApiKey[]): strin
   throw new HearthError(
     "invalid_api_key",
     shown === undefined
-      ? "This server wants an API key: send it as Authorization: Bearer <key>."
+      ? "This server requires an API key: send it as Authorization: Bearer <key>."
       : "The API key is not one that this server knows.",
   );
 }

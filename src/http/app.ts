@@ -38,7 +38,7 @@ import { transcriptionsRoutes } from "./transcriptions.ts";
 import { voicesRoute } from "./voices.ts";
 
 /** nginx's status for a client that disconnected before the answer; nobody receives it. */
-const CLIENT_GONE = 499;
+const CLIENT_DISCONNECTED = 499;
 
 const MAX_SHOWN_PATH = 100;
 
@@ -156,7 +156,7 @@ function identify(
       const route = call.get("route") ?? "none";
       const seconds = (performance.now() - startMs) / 1000;
       // Also for a stream whose status was sent before.
-      const ending = signal.aborted ? CLIENT_GONE : status;
+      const ending = signal.aborted ? CLIENT_DISCONNECTED : status;
       metrics.observe({ route, method, status: ending, seconds });
       const work = workOf(signal);
       const write = method === "POST" ? log.info : log.debug;
@@ -222,7 +222,7 @@ function answerError(thrown: unknown, call: Call): Response {
   const requestId = call.get("requestId");
   const isAbort = thrown instanceof Error && thrown.name === "AbortError";
   if (call.req.raw.signal.aborted || isAbort) {
-    return new Response(null, { status: CLIENT_GONE });
+    return new Response(null, { status: CLIENT_DISCONNECTED });
   }
   const error = HearthError.from(thrown);
   // A HearthError from the worker has been logged there.

@@ -169,7 +169,7 @@ export async function* readInTime(
   try {
     for (;;) {
       const pauseTimer = setTimeout(() => giveUp(tooLate(limits)), limits.maxPauseMs);
-      const { done, value } = await reader.read().catch(clientGone)
+      const { done, value } = await reader.read().catch(clientDisconnected)
         .finally(() => clearTimeout(pauseTimer));
       if (fault !== undefined) throw fault;
       if (done) return;
@@ -184,7 +184,7 @@ export async function* readInTime(
   }
 }
 
-function clientGone(cause: unknown): never {
+function clientDisconnected(cause: unknown): never {
   throw new DOMException(`The request body ended early: ${cause}`, "AbortError");
 }
 

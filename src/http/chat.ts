@@ -14,7 +14,7 @@ import { CHAT_EXAMPLES } from "./chat_examples.ts";
 import { openChat } from "./open_chat.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { streamEvents } from "./sse.ts";
-import { noteFailure } from "./task_events.ts";
+import { logFailure } from "./task_events.ts";
 import { wantsFunctionCall } from "./tool_options.ts";
 
 const PATH = "/chat/completions";
@@ -30,7 +30,7 @@ export function chatRoute(deps: AppDeps): Route {
         "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. Its head is " +
         "sent when the request is admitted; an error after that is one more event that holds it, " +
         "without `[DONE]`.",
-      request: { "application/json": ChatRequest },
+      request: ChatRequest,
       requestExamples: CHAT_EXAMPLES,
       response: {
         description: "The completion",
@@ -66,7 +66,7 @@ async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
   const format = createChatFormat({
     ...answer,
     includeUsage: request.stream_options?.include_usage === true,
-    onError: noteFailure(call.get("requestId")),
+    onError: logFailure(call.get("requestId")),
   });
   return streamEvents(events, format);
 }

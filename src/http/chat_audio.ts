@@ -42,7 +42,7 @@ export async function transcribeChat(
   if (grammarOf(request) !== undefined) {
     throw new HearthError(
       "unsupported_by_model",
-      "A speech model's answer is the transcript; it takes no form.",
+      "A speech model answers with the transcript; its format cannot be set.",
     );
   }
   if (request.logprobs === true) {

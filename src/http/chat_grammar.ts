@@ -23,7 +23,7 @@ export function grammarOf(request: ChatRequest): GrammarSpec | undefined {
   if (second === undefined) return first?.spec;
   throw new HearthError(
     "invalid_value",
-    `${second.param}: the answer's form is said by ${first!.param} already; want one of them.`,
+    `${second.param}: the answer's format is already set by ${first!.param}; want one of them.`,
     { param: second.param },
   );
 }
@@ -78,9 +78,13 @@ function schemaAt(schemaOrText: unknown, param: string): Found {
     try {
       schema = JSON.parse(schemaOrText);
     } catch {
-      throw new HearthError("invalid_value", `${param}: want a JSON schema, saw no JSON.`, {
-        param,
-      });
+      throw new HearthError(
+        "invalid_value",
+        `${param}: want a JSON schema, saw text that is not JSON.`,
+        {
+          param,
+        },
+      );
     }
   }
   requireShallow(schema, param);

@@ -14,7 +14,7 @@ import { BODY_LIMITS } from "./body.ts";
 import { type MediaDeps, type MediaPart, readPart } from "./media.ts";
 
 /** Kinds that take images. */
-const SEEING: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
+const IMAGE_KINDS: ReadonlySet<ModelKind> = new Set(["vision", "ocr"]);
 
 /** What messages are read with. */
 export interface ReadMessagesOptions extends MediaDeps {
@@ -98,7 +98,7 @@ async function readContent(
       if (part.type === "thinking") continue;
       read.push({ type: "text", text: part.type === "text" ? part.text : part.refusal });
     } else {
-      requireSeeing(part, { info: options.info, param });
+      requireImageSupport(part, { info: options.info, param });
       const bytes = await readPart(part, { ...options, param });
       options.meter.add(bytes, param);
       read.push({ type: "image", bytes, param });
@@ -127,16 +127,16 @@ class MediaMeter {
 }
 
 /** @throws {HearthError} `unsupported_by_model` unless the model takes parts of this type. */
-function requireSeeing(
+function requireImageSupport(
   { type }: MediaPart,
   { info, param }: { readonly info: ModelInfo; readonly param: string },
 ): void {
-  const sees = SEEING.has(info.kind);
-  if (sees && (type === "image" || type === "image_url")) return;
+  const takesImages = IMAGE_KINDS.has(info.kind);
+  if (takesImages && (type === "image" || type === "image_url")) return;
   throw new HearthError(
     "unsupported_by_model",
     `${param}: the loaded model ${info.id} (${info.kind}) takes text${
-      sees ? " and images" : ""
+      takesImages ? " and images" : ""
     }, saw a part of type ${type}.`,
     { param },
   );

@@ -14,13 +14,13 @@ export function cohereEmbedRoute(deps: AppDeps): Route {
     path: "/v2/embed",
     operation: {
       summary: "Turn texts into vectors, in the form of Cohere's second version",
-      request: { "application/json": CohereEmbedRequest },
+      request: CohereEmbedRequest,
       requestExamples: {
         "two texts": { texts: ["a green apple", "a red pear"], embedding_types: ["int8"] },
       },
       response: {
-        description: "A vector for each text in each type asked for",
-        content: { "application/json": CohereEmbedResponse },
+        description: "A vector for each text in each requested type",
+        content: CohereEmbedResponse,
       },
       errors: TEXT_ERRORS,
     },

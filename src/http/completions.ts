@@ -19,7 +19,7 @@ import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
 import { mergeEvents } from "./merge_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "./route.ts";
 import { formatEvent, streamEvents } from "./sse.ts";
-import { noteFailure, untilAdmitted } from "./task_events.ts";
+import { logFailure, untilAdmitted } from "./task_events.ts";
 
 const PATH = "/completions";
 
@@ -29,8 +29,8 @@ export function completionsRoute(deps: AppDeps): Route {
     method: "POST",
     path: PATH,
     operation: {
-      summary: "Go on from a text, without a chat template",
-      request: { "application/json": CompletionsRequest },
+      summary: "Continue a text, without a chat template",
+      request: CompletionsRequest,
       requestExamples: { "a text": { model: "", prompt: "Once upon a time", max_tokens: 32 } },
       response: {
         description: "The completion",
@@ -63,7 +63,7 @@ async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
   const events = mergeEvents(await Promise.all(opened.map((each) => untilAdmitted(each))));
   const builder = new CompletionBuilder(request, { model: info.id, numPrompts: prompts.length });
   if (request.stream) {
-    const onError = noteFailure(requestId);
+    const onError = logFailure(requestId);
     return streamEvents(events, ({ from, event }) => {
       if (event.type !== "error") return builder.format(event, from);
       const error = HearthError.fromWire(event.error);

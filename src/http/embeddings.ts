@@ -16,13 +16,13 @@ export function embeddingsRoute(deps: AppDeps): Route {
     path: "/embeddings",
     operation: {
       summary: "Turn texts into vectors",
-      request: { "application/json": EmbeddingRequest },
+      request: EmbeddingRequest,
       requestExamples: {
         "two texts": { input: ["How do I boil an egg?", "The capital of Portugal is Lisbon."] },
       },
       response: {
         description: "A vector for each text, in the request's order",
-        content: { "application/json": EmbeddingList },
+        content: EmbeddingList,
       },
       errors: TEXT_ERRORS,
     },

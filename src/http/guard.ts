@@ -63,8 +63,8 @@ export function checkOrigin(request: Request, settings: GuardSettings): string |
     );
   }
   const contentType = request.headers.get("content-type") ?? "none";
-  const isAskedFirst = /^(application\/json|multipart\/form-data)\s*(;|$)/i.test(contentType);
-  if (request.method === "POST" && !isAskedFirst) {
+  const needsPreflight = /^(application\/json|multipart\/form-data)\s*(;|$)/i.test(contentType);
+  if (request.method === "POST" && !needsPreflight) {
     throw new HearthError(
       "unsupported_media_type",
       "Content-Type: from another origin, want application/json or multipart/form-data, saw " +

@@ -19,8 +19,8 @@ export function healthRoute({ session, settings }: AppDeps): Route {
     operation: {
       summary: "Whether the model is loaded and the server takes requests",
       response: {
-        description: "It does",
-        content: { "application/json": Health },
+        description: "The model is ready",
+        content: Health,
       },
       errors: ["model_not_loaded"],
     },

@@ -28,7 +28,7 @@ export function infoRoute({ session }: AppDeps): Route {
     path: "/info",
     operation: {
       summary: "The loaded model and its device",
-      response: { description: "Both", content: { "application/json": Info } },
+      response: { description: "The model and its device", content: Info },
       errors: ["model_not_loaded"],
     },
     handle: (call) => {

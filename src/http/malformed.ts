@@ -22,7 +22,7 @@ export function answerMalformed(server: Server): void {
     if (hasBegun || !socket.writable || cause.code === "ECONNRESET") return void socket.destroy();
     const error = explain(cause);
     const requestId = crypto.randomUUID();
-    log.info("no request could be read", { requestId, code: error.kind });
+    log.info("could not parse a request", { requestId, code: error.kind });
     socket.end(formatAnswer(error, requestId), () => socket.destroy());
   });
 }
@@ -38,7 +38,9 @@ function explain({ code, message }: Error & { readonly code?: string }): HearthE
       const detail = message.replaceAll(/Parse Error(: )?/g, "");
       return new HearthError(
         "invalid_http",
-        `This is no request in HTTP/1.1, and HTTPS is not spoken here${detail && `: ${detail}`}.`,
+        `This is not an HTTP/1.1 request, and this port does not serve HTTPS${
+          detail && `: ${detail}`
+        }.`,
       );
     }
   }

@@ -30,7 +30,7 @@ export function messagesRoutes(deps: AppDeps): Route[] {
       summary: "Answer in the form of Anthropic's Messages API",
       description: "With `stream` the answer comes as typed events, from `message_start` to " +
         "`message_stop`. Errors have Anthropic's shape.",
-      request: { "application/json": MessagesRequest },
+      request: MessagesRequest,
       requestExamples: { "a question": { ...EXAMPLE, max_tokens: 64 } },
       response: {
         description: "The message",
@@ -43,10 +43,10 @@ export function messagesRoutes(deps: AppDeps): Route[] {
     method: "POST",
     path: `${PATH}/count_tokens`,
     operation: {
-      summary: "Count the tokens of such a request",
-      request: { "application/json": CountTokensRequest },
+      summary: "Count the tokens of a Messages request",
+      request: CountTokensRequest,
       requestExamples: { "a question": EXAMPLE },
-      response: { description: "The count", content: { "application/json": TokenCount } },
+      response: { description: "The count", content: TokenCount },
       errors: ERRORS,
     },
     handle: (call) => countTokens(call, deps),

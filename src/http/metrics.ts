@@ -136,8 +136,8 @@ export function metricsRoute(metrics: ServerMetrics): Route {
     method: "GET",
     path: "/metrics",
     operation: {
-      summary: "Figures for Prometheus",
-      response: { description: "The figures", content: { "text/plain": z.string() } },
+      summary: "Metrics for Prometheus",
+      response: { description: "The metrics", content: { "text/plain": z.string() } },
       errors: [],
     },
     handle: async (call) => call.body(await metrics.scrape(), 200, { "content-type": contentType }),

@@ -15,7 +15,7 @@ export function modelsRoute({ session }: AppDeps): Route {
     path: "/models",
     operation: {
       summary: "The loaded model, in a list",
-      response: { description: "The list", content: { "application/json": ModelList } },
+      response: { description: "The list", content: ModelList },
       errors: ["model_not_loaded"],
     },
     handle: (call) => call.json(modelList(listed(session.requireReady(), call))),
@@ -29,7 +29,7 @@ export function modelRoute({ session }: AppDeps): Route {
     path: "/models/:id{.+}",
     operation: {
       summary: "The loaded model",
-      response: { description: "The model", content: { "application/json": ModelObject } },
+      response: { description: "The model", content: ModelObject },
       errors: ["model_not_found", "model_not_loaded"],
     },
     handle: (call) => {

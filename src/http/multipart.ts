@@ -131,7 +131,9 @@ class Parser {
       this.#state = "epilogue";
       return false;
     }
-    if (two !== CRLF) throw malformed("a boundary is followed by something else than a line break");
+    if (two !== CRLF) {
+      throw malformed("a boundary is followed by something other than a line break");
+    }
     // The line break stays: it begins the blank line of a part without headers.
     this.#state = "headers";
     return true;

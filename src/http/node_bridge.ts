@@ -36,23 +36,23 @@ export type App = (request: Request, exchange: Exchange) => Promise<Response>;
 export function bridge(app: App): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
   return async (incoming, outgoing) => {
     const completed = Promise.withResolvers<void>();
-    const gone = new AbortController();
+    const disconnected = new AbortController();
     outgoing.once("close", () => {
-      if (!outgoing.writableFinished) gone.abort();
+      if (!outgoing.writableFinished) disconnected.abort();
       completed.resolve();
     });
     // `close` reports a client that disconnected while it was written to.
     outgoing.on("error", () => {});
     // A small body sent with the headers is complete by then.
     await undefined;
-    const request = readRequest(incoming, gone.signal);
+    const request = readRequest(incoming, disconnected.signal);
     if (request === undefined) return refuse(incoming, outgoing);
     const callerAddress = incoming.socket.remoteAddress ?? "";
     const { httpVersion } = incoming;
     const exchange = { callerAddress, httpVersion, completed: completed.promise };
     const response = await app(request, exchange);
     try {
-      await writeResponse(response, { incoming, outgoing, gone: gone.signal });
+      await writeResponse(response, { incoming, outgoing, disconnected: disconnected.signal });
     } catch (error) {
       log.error("an answer could not be sent", { error });
       if (outgoing.headersSent) outgoing.destroy();
@@ -143,7 +143,7 @@ const STREAMED = /^(text\/event-stream|audio\/)/;
 interface Wire {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
-  readonly gone: AbortSignal;
+  readonly disconnected: AbortSignal;
 }
 
 async function writeResponse(response: Response, wire: Wire): Promise<void> {
@@ -166,14 +166,16 @@ async function writeResponse(response: Response, wire: Wire): Promise<void> {
 /** Writes each chunk as soon as it is produced, with backpressure. */
 async function writeStream(
   body: ReadableStream<Uint8Array>,
-  { outgoing, gone }: Wire,
+  { outgoing, disconnected }: Wire,
 ): Promise<void> {
   outgoing.flushHeaders();
   const reader = body.getReader();
-  gone.addEventListener("abort", () => void reader.cancel().catch(() => {}), { once: true });
+  disconnected.addEventListener("abort", () => void reader.cancel().catch(() => {}), {
+    once: true,
+  });
   try {
     for (let read = await reader.read(); !read.done; read = await reader.read()) {
-      if (!outgoing.write(read.value)) await once(outgoing, "drain", { signal: gone });
+      if (!outgoing.write(read.value)) await once(outgoing, "drain", { signal: disconnected });
     }
     outgoing.end();
   } catch {

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { errorSchema } from "../api/error_body.ts";
 import { ERROR_KINDS, type ErrorKind } from "../errors.ts";
 import { VERSION } from "../version.ts";
-import type { Operation, Route } from "./route.ts";
+import type { BodySchemas, Operation, Route } from "./route.ts";
 
 type Json = Record<string, unknown>;
 
@@ -136,23 +136,21 @@ function describeErrors(kinds: readonly ErrorKind[], endpoint: Endpoint): Json {
   return Object.fromEntries(
     [...byStatus].map(([status, kindsOfStatus]) => [status, {
       description: kindsOfStatus.join(", "),
-      content: describeContent(
-        { "application/json": errorSchema(endpoint.path, status) },
-        endpoint,
-      ),
+      content: describeContent(errorSchema(endpoint.path, status), endpoint),
     }]),
   );
 }
 
 function describeContent(
-  content: Readonly<Record<string, z.ZodType>>,
+  content: BodySchemas,
   endpoint: Endpoint,
   examples?: Operation["requestExamples"],
 ): Json {
   const named = examples &&
     Object.fromEntries(Object.entries(examples).map(([name, value]) => [name, { value }]));
+  const byType = content instanceof z.ZodType ? { "application/json": content } : content;
   return Object.fromEntries(
-    Object.entries(content).map(([type, schema]) => [type, {
+    Object.entries(byType).map(([type, schema]) => [type, {
       schema: describeSchema(schema, endpoint.components),
       ...(named !== undefined && type === "application/json" && { examples: named }),
     }]),

@@ -9,7 +9,7 @@ import type { AppDeps, Call, Operation, Route } from "./route.ts";
 import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
 
 const REQUEST = {
-  request: { "application/json": RerankRequest },
+  request: RerankRequest,
   requestExamples: {
     "two documents": {
       query: "What is the capital of Portugal?",
@@ -30,7 +30,7 @@ export function rerankRoutes(deps: AppDeps): Route[] {
       ...REQUEST,
       response: {
         description: "The documents' scores, the highest first",
-        content: { "application/json": RerankList },
+        content: RerankList,
       },
     },
     handle: async (call) => call.json(await answerRerank(call, deps)),
@@ -38,11 +38,11 @@ export function rerankRoutes(deps: AppDeps): Route[] {
     method: "POST",
     path: "/v2/rerank",
     operation: {
-      summary: "The same in the form of Cohere's second version",
+      summary: "Order documents by relevance, in the form of Cohere's second version",
       ...REQUEST,
       response: {
         description: "The documents' scores, the highest first",
-        content: { "application/json": CohereRerankList },
+        content: CohereRerankList,
       },
     },
     handle: async (call) => call.json(await answerCohere(call, deps)),

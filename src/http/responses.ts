@@ -36,7 +36,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
       summary: "Answer in the form of OpenAI's Responses API",
       description: "With `stream` the answer comes as typed events, from `response.created` to " +
         "`response.completed`, `response.incomplete` or `response.failed`.",
-      request: { "application/json": ResponsesRequest },
+      request: ResponsesRequest,
       requestExamples: { "a question": { model: "", input: "What is the capital of France?" } },
       response: {
         description: "The response",
@@ -56,7 +56,7 @@ export function responsesRoutes(deps: AppDeps): Route[] {
     path: `${PATH}/:id`,
     operation: {
       summary: "A stored response",
-      response: { description: "It", content: { "application/json": ResponseObject } },
+      response: { description: "The response", content: ResponseObject },
       ...missing,
     },
     handle: (call) => call.json(store.get(call.req.param("id")!).response),
@@ -64,8 +64,8 @@ export function responsesRoutes(deps: AppDeps): Route[] {
     method: "DELETE",
     path: `${PATH}/:id`,
     operation: {
-      summary: "Forget a stored response",
-      response: { description: "Done", content: { "application/json": DeletedResponse } },
+      summary: "Delete a stored response",
+      response: { description: "Done", content: DeletedResponse },
       ...missing,
     },
     handle: (call) => {
@@ -77,8 +77,8 @@ export function responsesRoutes(deps: AppDeps): Route[] {
     method: "GET",
     path: `${PATH}/:id/input_items`,
     operation: {
-      summary: "What a stored response answered",
-      response: { description: "The items", content: { "application/json": InputItemList } },
+      summary: "The input items of a stored response",
+      response: { description: "The items", content: InputItemList },
       ...missing,
     },
     handle: (call) => {

@@ -105,7 +105,7 @@ function toMessages(items: readonly InputItem[]): Source[] {
         });
         break;
       case "item_reference":
-        throw new HearthError("inference_failed", "An item's reference was not followed.");
+        throw new HearthError("inference_failed", "An item's reference was not resolved.");
     }
   }
   return sources;

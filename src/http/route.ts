@@ -46,19 +46,17 @@ export interface Env {
 /** A request being handled. */
 export type Call = Context<Env>;
 
+/** Schemas of a body by media type; a schema alone is that of JSON. */
+export type BodySchemas = z.ZodType | Readonly<Record<string, z.ZodType>>;
+
 /** The API description of an endpoint. */
 export interface Operation {
   readonly summary: string;
   readonly description?: string;
-  /** Body by media type. */
-  readonly request?: Readonly<Record<string, z.ZodType>>;
+  readonly request?: BodySchemas;
   /** Example bodies, by summary. */
   readonly requestExamples?: Readonly<Record<string, unknown>>;
-  readonly response: {
-    readonly description: string;
-    /** Body by media type. */
-    readonly content: Readonly<Record<string, z.ZodType>>;
-  };
+  readonly response: { readonly description: string; readonly content: BodySchemas };
   readonly errors: readonly ErrorKind[];
 }
 

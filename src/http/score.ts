@@ -14,13 +14,13 @@ export function scoreRoute(deps: AppDeps): Route {
     path: "/score",
     operation: {
       summary: "Score pairs of texts, in vLLM's form",
-      request: { "application/json": ScoreRequest },
+      request: ScoreRequest,
       requestExamples: {
         "one with two": { text_1: "fruit", text_2: ["a green apple", "a blue car"] },
       },
       response: {
         description: "A score for each pair, in the request's order",
-        content: { "application/json": ScoreList },
+        content: ScoreList,
       },
       errors: TEXT_ERRORS,
     },

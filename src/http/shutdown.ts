@@ -35,7 +35,7 @@ export function shutdownRoute({ settings, requestShutdown }: AppDeps): Route {
       description: "From this machine only, unless the server runs with --allow-remote-shutdown.",
       response: {
         description: "The server stops as soon as this answer is sent",
-        content: { "application/json": ShutdownAccepted },
+        content: ShutdownAccepted,
       },
       errors: ["forbidden"],
     },

@@ -15,7 +15,7 @@ import { readPart } from "./media.ts";
 import { createSpeechFormat, speechAsJson, speechAsSound } from "./speech_answer.ts";
 import { findSpokenText } from "./spoken_text.ts";
 import { streamEvents } from "./sse.ts";
-import { noteFailure, untilAdmitted } from "./task_events.ts";
+import { logFailure, untilAdmitted } from "./task_events.ts";
 import { findVoice } from "./voices.ts";
 
 const PATH = "/audio/speech";
@@ -27,18 +27,18 @@ export function speechRoute(deps: AppDeps): Route {
     method: "POST",
     path: PATH,
     operation: {
-      summary: "Speak a text",
+      summary: "Synthesize speech",
       description:
         "With `messages` the answer is a chat completion that holds the sound; an audio part " +
-        "beside the text is a recording of somebody whose voice is taken on, by models that can. With " +
+        "beside the text is a recording whose voice is cloned, if the model supports that. With " +
         "`input` it is the sound itself, sent sentence by sentence; an error after the first of " +
         "them breaks it off.",
-      request: { "application/json": SpeechRequest },
+      request: SpeechRequest,
       requestExamples: {
         "a text": { model: "hearth-demo-tts", input: "Hello there.", voice: "af_alloy" },
       },
       response: {
-        description: "The speech, in the format asked for",
+        description: "The speech, in the requested format",
         content: {
           "application/json": AudioCompletion,
           "audio/mpeg": sound,
@@ -81,7 +81,7 @@ async function answerSpeech(call: Call, deps: AppDeps): Promise<Response> {
   const events = await untilAdmitted(
     session.stream({ type: "speak", requestId, ...wanted }, { signal }),
   );
-  const onError = noteFailure(requestId);
+  const onError = logFailure(requestId);
   if (wish.messages !== undefined) {
     return call.json(await speechAsJson(events, { model: info.id, format }));
   }

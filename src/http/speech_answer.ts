@@ -129,7 +129,7 @@ function tooLong(): HearthError {
   return new HearthError(
     "invalid_value",
     `The speech is longer than the ${MAX_WHOLE_BYTES / MIB} MiB that one piece may have. ` +
-      "Send the text as input, whose answer comes as it is spoken, or ask for mp3 or opus.",
+      "Send the text as input, whose answer is streamed, or request mp3 or opus.",
   );
 }
 

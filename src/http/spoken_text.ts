@@ -35,9 +35,9 @@ export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
   if (typeof content === "string") return { text: content, param };
   const texts: string[] = [];
   const recordings: LocatedPart[] = [];
-  for (const [place, part] of content.entries()) {
+  for (const [index, part] of content.entries()) {
     if (part.type === "text") texts.push(part.text);
-    else if (!isWords(part)) recordings.push({ part, param: `${param}[${place}]` });
+    else if (!isWords(part)) recordings.push({ part, param: `${param}[${index}]` });
   }
   const [recording, another] = recordings;
   for (const each of recordings) requireRecordings(each, info);
@@ -45,7 +45,7 @@ export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
     throw invalid(another.param, `want one recording at most, saw ${recordings.length}`);
   }
   if (recording !== undefined && wish.voice !== undefined) {
-    throw invalid("voice", "want nothing beside a recording, whose voice is taken on");
+    throw invalid("voice", "want no value beside a recording, whose voice is cloned");
   }
   return { text: texts.join("\n\n"), param, recording };
 }
@@ -57,7 +57,7 @@ function requireRecordings(
 ): void {
   const why = mediumOf(part) === "image"
     ? `takes text and recordings, saw a part of type ${part.type}`
-    : noRecordings && `does not take on the voice of a recording: ${noRecordings}`;
+    : noRecordings && `cannot clone the voice of a recording: ${noRecordings}`;
   if (why === undefined) return;
   throw new HearthError(
     "unsupported_by_model",

@@ -59,7 +59,7 @@ export function withFirst<Event>(
 }
 
 /** Logs that a request's stream ended in an error, which the client reads as its last event. */
-export function noteFailure(requestId: string): (error: HearthError) => void {
+export function logFailure(requestId: string): (error: HearthError) => void {
   return ({ kind, message }) =>
     log.warn("a stream ended in an error", { requestId, code: kind, reason: message });
 }

@@ -27,9 +27,9 @@ export function tokenRoutes(deps: AppDeps): Route[] {
     path: "/tokenize",
     operation: {
       summary: "The tokens of a text or a conversation",
-      request: { "application/json": TokenizeRequest },
+      request: TokenizeRequest,
       requestExamples: { "a text": { prompt: "What does a cow say?" } },
-      response: { description: "They", content: { "application/json": TokenizeResponse } },
+      response: { description: "The tokens", content: TokenizeResponse },
       errors: JSON_ERRORS,
     },
     handle: (call) => tokenize(call, deps),
@@ -38,9 +38,9 @@ export function tokenRoutes(deps: AppDeps): Route[] {
     path: "/detokenize",
     operation: {
       summary: "The text of tokens",
-      request: { "application/json": DetokenizeRequest },
+      request: DetokenizeRequest,
       requestExamples: { "two tokens": { tokens: [65, 66] } },
-      response: { description: "It", content: { "application/json": DetokenizeResponse } },
+      response: { description: "The text", content: DetokenizeResponse },
       errors: JSON_ERRORS,
     },
     handle: (call) => detokenize(call, deps),
@@ -48,14 +48,14 @@ export function tokenRoutes(deps: AppDeps): Route[] {
     method: "POST",
     path: "/apply-template",
     operation: {
-      summary: "What the chat template makes of a conversation",
-      request: { "application/json": ApplyTemplateRequest },
+      summary: "Render a conversation with the chat template",
+      request: ApplyTemplateRequest,
       requestExamples: {
         "a question": { messages: [{ role: "user", content: "What does a cow say?" }] },
       },
       response: {
         description: "The prompt",
-        content: { "application/json": ApplyTemplateResponse },
+        content: ApplyTemplateResponse,
       },
       errors: JSON_ERRORS,
     },

@@ -67,7 +67,7 @@ function newerChoice(
   if (functions.length === 0) {
     throw new HearthError(
       "invalid_value",
-      `${param}: there are no tools to choose from; want it absent, or tools beside it.`,
+      `${param}: want no value without tools, or tools beside it.`,
       { param },
     );
   }

@@ -78,7 +78,7 @@ export function createTranscriptFormat(
     onError: (error: HearthError) => void;
   },
 ): (event: TranscribeEvent) => string {
-  const heard: TranscriptSegment[] = [];
+  const segments: TranscriptSegment[] = [];
   const write = (event: TranscriptionEvent) => formatEvent(JSON.stringify(event));
   return (event) => {
     switch (event.type) {
@@ -86,9 +86,9 @@ export function createTranscriptFormat(
       case "start":
         return "";
       case "segment": {
-        heard.push(event.segment);
+        segments.push(event.segment);
         const { text } = event.segment;
-        const delta = heard.length === 1 ? text.trimStart() : text;
+        const delta = segments.length === 1 ? text.trimStart() : text;
         const shown = write({ type: "transcript.text.delta", delta });
         return hasSegments ? shown + write(segmentEvent(event.segment)) : shown;
       }
@@ -98,7 +98,7 @@ export function createTranscriptFormat(
         return formatEvent(JSON.stringify(nestedError(error)));
       }
       case "done":
-        return write({ type: "transcript.text.done", text: transcriptText(heard) });
+        return write({ type: "transcript.text.done", text: transcriptText(segments) });
     }
   };
 }

@@ -20,7 +20,7 @@ import { HearthError } from "../errors.ts";
 import { isMultipart, readMultipart } from "./multipart.ts";
 import { type AppDeps, type Call, type Route, UPLOAD_ERRORS } from "./route.ts";
 import { streamEvents } from "./sse.ts";
-import { noteFailure, untilAdmitted } from "./task_events.ts";
+import { logFailure, untilAdmitted } from "./task_events.ts";
 import {
   createTranscriptFormat,
   readTranscript,
@@ -42,13 +42,13 @@ interface Writing {
 
 const WRITINGS: readonly Writing[] = [{
   path: "/audio/transcriptions",
-  summary: "Write down what is said in an audio file",
+  summary: "Transcribe an audio file",
   request: TranscriptionRequest,
   parse: parseTranscription,
   translates: false,
 }, {
   path: "/audio/translations",
-  summary: "Write down in English what is said in an audio file",
+  summary: "Translate the speech of an audio file to English",
   request: TranslationRequest,
   parse: parseTranslation,
   translates: true,
@@ -66,7 +66,7 @@ export function transcriptionsRoutes(deps: AppDeps): Route[] {
         "soon as it is certain, with its times where `response_format` is `verbose_json`.",
       request: { "multipart/form-data": writing.request },
       response: {
-        description: "The transcript, in the format asked for",
+        description: "The transcript, in the requested format",
         content: {
           "application/json": z.union([Transcription, VerboseTranscription]),
           "text/plain": z.string(),
@@ -111,7 +111,7 @@ async function answerUpload(
     events,
     createTranscriptFormat({
       hasSegments: options.format === "verbose_json",
-      onError: noteFailure(requestId),
+      onError: logFailure(requestId),
     }),
   );
 }

@@ -18,7 +18,7 @@ export function voicesRoute({ session }: AppDeps): Route {
     path: "/audio/voices",
     operation: {
       summary: "The voices of the loaded model",
-      response: { description: "The list", content: { "application/json": VoiceList } },
+      response: { description: "The list", content: VoiceList },
       errors: ["unsupported_by_model", "model_not_loaded"],
     },
     handle: (call) => {

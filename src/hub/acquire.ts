@@ -68,7 +68,7 @@ export async function acquireModel(
   }
   if (settings.isOffline) {
     throw new StartupError(
-      `${showHubId(hubId)} is not whole in ${
+      `${showHubId(hubId)} is incomplete in ${
         repositoryFolder(settings.cacheFolder, hubId)
       }, and Hearth is told ` +
         "to stay offline. Without --offline and HF_HUB_OFFLINE it is downloaded.",
@@ -80,7 +80,7 @@ export async function acquireModel(
   } catch (error) {
     if (!mayFallBack || !(error instanceof HubError && error.isTransient)) throw error;
     const { message: reason } = error;
-    log.warn("better weights cannot be had: taking those in the cache", { reason });
+    log.warn("better weights cannot be downloaded: using those in the cache", { reason });
     return { ...model, folder: cached.folder };
   }
 }

@@ -110,7 +110,7 @@ async function fill(draft: Draft, options: BlobOptions): Promise<void> {
       );
     }
     hasBeenWrong = true;
-    log.warn("a file came with a wrong checksum: once more", { file: file.path });
+    log.warn("a file has a wrong checksum: downloading it again", { file: file.path });
   }
 }
 
@@ -155,7 +155,7 @@ async function goTo(draft: Draft, { status, headers }: Response): Promise<void> 
   if (Number(/^bytes (\d+)-/.exec(range)?.[1]) === draft.bytes) return;
   await draft.clear();
   throw new HubError(
-    `The hub answered with another part of the file than was asked for: ${range}.`,
+    `The hub sent another range of the file than requested: ${range}.`,
   );
 }
 
@@ -172,7 +172,7 @@ function brokenOff(
     `The download of ${file.path} of ${
       showHubId(repository.id)
     } broke off at byte ${at} of ${file.bytes}: ` +
-      `${reason}. Start it again: it goes on from there.`,
+      `${reason}. Run it again to resume.`,
     { cause: error },
   );
 }

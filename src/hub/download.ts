@@ -53,12 +53,12 @@ export async function downloadFiles(
   const files = paths.map((path) => repository.files.get(path)!);
   await Deno.mkdir(settings.cacheFolder, { recursive: true }).catch((cause) => {
     throw new StartupError(
-      `The cache folder ${settings.cacheFolder} cannot be made: ${cause.message}. ` +
+      `The cache folder ${settings.cacheFolder} cannot be created: ${cause.message}. ` +
         "Choose another with HF_HOME or HF_HUB_CACHE.",
       { cause },
     );
   });
-  await requireRoom(repository, files, options);
+  await requireSpace(repository, files, options);
   await downloadBlobs(repository, files, options);
   const folder = snapshotFolder(settings, repository);
   for (const file of files) {
@@ -68,7 +68,7 @@ export async function downloadFiles(
   return folder;
 }
 
-async function requireRoom(
+async function requireSpace(
   repository: Repository,
   files: readonly HubFile[],
   { settings, findFreeBytes = readFreeBytes }: DownloadOptions,
@@ -154,14 +154,14 @@ class Report {
     this.#lastAtMs = nowMs;
     const receivedBytes = [...this.#received.values()].reduce((sum, each) => sum + each, 0);
     this.#onProgress?.({
-      file: this.#largestUnderWay() ?? path,
+      file: this.#largestRunning() ?? path,
       receivedBytes,
       totalBytes: this.#totalBytes,
       ...this.#meter.record(receivedBytes, nowMs),
     });
   }
 
-  #largestUnderWay(): string | undefined {
+  #largestRunning(): string | undefined {
     const left = (path: string) =>
       (this.#files.get(path)?.bytes ?? 0) - (this.#received.get(path) ?? 0);
     return [...this.#received.keys()].sort((a, b) => left(b) - left(a))[0];

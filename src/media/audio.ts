@@ -81,7 +81,7 @@ export async function* decodeAudio(
     seconds += channels[0]!.length / rateHz;
     if (seconds > MAX_AUDIO_HOURS * 3600) {
       throw invalidAudio(
-        `The ${format.name} file lasts longer than ${MAX_AUDIO_HOURS} hours, which is the most that is taken.`,
+        `The ${format.name} file lasts longer than ${MAX_AUDIO_HOURS} hours, which is the limit.`,
       );
     }
     const mono = mixDown(channels);
@@ -96,7 +96,7 @@ function detect(file: Uint8Array): AudioFormat {
   const format = FORMATS.find(({ matches }) => matches(file));
   if (format !== undefined) return format;
   const names = FORMATS.map(({ name }) => name).join(", ");
-  throw invalidAudio(`The file is no audio that can be read: it is none of ${names}.`);
+  throw invalidAudio(`The file is not supported audio: want one of ${names}.`);
 }
 
 /** A few bytes of silence can be minutes of sound, which must not be processed without a pause. */

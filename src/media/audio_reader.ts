@@ -28,7 +28,7 @@ export class AudioReader implements AsyncDisposable {
   /** All full but the last. */
   #blocks: Float32Array[] = [];
   /** Number of blocks dropped before those. */
-  #numForgotten = 0;
+  #numDropped = 0;
   /** Samples decoded so far. */
   #end = 0;
   #length: number | undefined;
@@ -49,7 +49,7 @@ export class AudioReader implements AsyncDisposable {
    * @throws the signal's reason.
    */
   async scan(visit?: (samples: Float32Array) => Promise<void>): Promise<number> {
-    if (this.#numForgotten > 0) await this.#rewind();
+    if (this.#numDropped > 0) await this.#rewind();
     for (const [index, block] of [...this.#blocks].entries()) {
       await visit?.(block.subarray(0, this.#end - index * BLOCK_SAMPLES));
     }
@@ -66,11 +66,11 @@ export class AudioReader implements AsyncDisposable {
    * @returns f32, the caller's own.
    */
   async read(start: number, end: number): Promise<Float32Array> {
-    if (start < this.#numForgotten * BLOCK_SAMPLES) await this.#rewind();
+    if (start < this.#numDropped * BLOCK_SAMPLES) await this.#rewind();
     while (this.#end < end && await this.#next() !== undefined) this.#keepFrom(start);
     const samples = new Float32Array(Math.max(0, Math.min(end, this.#end) - start));
     for (let at = start; at < start + samples.length;) {
-      const block = this.#blocks[Math.floor(at / BLOCK_SAMPLES) - this.#numForgotten]!;
+      const block = this.#blocks[Math.floor(at / BLOCK_SAMPLES) - this.#numDropped]!;
       const from = at % BLOCK_SAMPLES;
       const piece = block.subarray(from, from + start + samples.length - at);
       samples.set(piece, at - start);
@@ -109,16 +109,16 @@ export class AudioReader implements AsyncDisposable {
   /** Drops excess blocks before the needed position. */
   #keepFrom(start: number): void {
     while (
-      this.#blocks.length > this.#maxBlocks && (this.#numForgotten + 1) * BLOCK_SAMPLES <= start
+      this.#blocks.length > this.#maxBlocks && (this.#numDropped + 1) * BLOCK_SAMPLES <= start
     ) {
       this.#blocks.shift();
-      this.#numForgotten++;
+      this.#numDropped++;
     }
   }
 
   async #rewind(): Promise<void> {
     await this[Symbol.asyncDispose]();
-    this.#numForgotten = 0;
+    this.#numDropped = 0;
     this.#end = 0;
   }
 }

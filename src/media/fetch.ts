@@ -95,7 +95,7 @@ function checkAddress(address: string, { isLocal, allowPrivate }: MediaPolicy): 
   const kind = kindOfAddress(address);
   if (kind === "forbidden") {
     throw invalidMedia(
-      "it leads to a link-local, metadata or reserved address, which is never fetched from",
+      "it leads to a link-local, metadata or reserved address, which are never fetched from",
     );
   }
   if (kind === "public" || isLocal || allowPrivate) return;

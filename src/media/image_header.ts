@@ -49,7 +49,7 @@ export function readImageHeader(file: Uint8Array<ArrayBuffer>): ImageHeader {
     const unread = UNREAD.find(([, offset, start]) => hasText(file, offset, start));
     throw invalidImage(
       unread === undefined
-        ? `The file is no image that can be read: it is none of ${names}.`
+        ? `The file is not a supported image: want one of ${names}.`
         : `The file seems to be ${unread[0]}, which is not read; one of ${names} is wanted.`,
     );
   }

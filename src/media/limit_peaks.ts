@@ -17,7 +17,7 @@ export function limitPeaks(samples: Float32Array): void {
   for (let i = 0; i < samples.length; i++) {
     const loudness = Math.abs(samples[i]!);
     if (!Number.isFinite(loudness)) {
-      throw new RangeError("The sound has samples that are no numbers.");
+      throw new RangeError("The sound has samples that are NaN or infinite.");
     }
     if (loudness > peak) peak = loudness;
   }

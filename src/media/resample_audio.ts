@@ -29,7 +29,7 @@ export class AudioResampler {
   /** The last inputs within a filter's length, followed by new ones. */
   #history: Float32Array;
   /** Inputs dropped from the history, including the silence before the sound. */
-  #numForgotten = 0;
+  #numDropped = 0;
   #numInputs = 0;
   #numOutputs = 0;
 
@@ -61,22 +61,22 @@ export class AudioResampler {
     samples.set(this.#history);
     samples.set(input, this.#history.length);
 
-    const lastStart = samples.length - numTaps + this.#numForgotten;
+    const lastStart = samples.length - numTaps + this.#numDropped;
     const ready = Math.ceil(lastStart * this.#outputRateHz / this.#inputRateHz) - this.#numOutputs;
     const output = new Float32Array(Math.max(0, Math.min(ready, maxOutputs)));
     for (let n = 0; n < output.length; n++) {
       const position = (this.#numOutputs + n) * this.#inputRateHz / this.#outputRateHz;
       const before = Math.floor(position);
       const phase = Math.round((position - before) * filters.length);
-      const start = before - this.#numForgotten;
+      const start = before - this.#numDropped;
       output[n] = phase < filters.length
         ? convolve(samples, start, filters[phase]!)
         : convolve(samples, start + 1, filters[0]!);
     }
     this.#numOutputs += output.length;
     const next = Math.floor(this.#numOutputs * this.#inputRateHz / this.#outputRateHz);
-    this.#history = samples.slice(next - this.#numForgotten);
-    this.#numForgotten += samples.length - this.#history.length;
+    this.#history = samples.slice(next - this.#numDropped);
+    this.#numDropped += samples.length - this.#history.length;
     return output;
   }
 }

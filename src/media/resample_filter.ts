@@ -79,15 +79,15 @@ export function computeWeights(
   // The difference of two 32-bit floats is one in Pillow too.
   const scale = Math.fround(end - start) / numOutputs;
   const widening = Math.max(1, scale);
-  const reach = support * widening;
-  const stride = Math.ceil(reach) * 2 + 1;
+  const halfWidth = support * widening;
+  const stride = Math.ceil(halfWidth) * 2 + 1;
   const first = new Int32Array(numOutputs);
   const count = new Int32Array(numOutputs);
   const values = new Float64Array(numOutputs * stride);
   for (let output = 0; output < numOutputs; output++) {
     const center = start + (output + 0.5) * scale;
-    const from = Math.max(0, Math.trunc(center - reach + 0.5));
-    const to = Math.min(numInputs, Math.trunc(center + reach + 0.5));
+    const from = Math.max(0, Math.trunc(center - halfWidth + 0.5));
+    const to = Math.min(numInputs, Math.trunc(center + halfWidth + 0.5));
     const row = values.subarray(output * stride, output * stride + to - from);
     let sum = 0;
     for (let i = 0; i < row.length; i++) {

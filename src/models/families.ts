@@ -193,7 +193,7 @@ export function familyOf(folder: ModelFolder, kind?: ModelKind): Family {
   }
   const architectures = [config["architectures"] ?? []].flat().join(", ");
   throw new StartupError(
-    `What ${path} is for cannot be told: config.json has model_type "${type}" and architectures ` +
+    `The kind of ${path} is unknown: config.json has model_type "${type}" and architectures ` +
       `[${architectures}]. Wanted is its kind: ${MODEL_KINDS.join(", ")}.`,
     { setting: "kind" },
   );

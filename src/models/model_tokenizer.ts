@@ -86,7 +86,7 @@ function textOf({ text, chat }: TokenizeTask, { render }: ModelTokenizer): strin
   if (render !== undefined) return render(chat);
   throw new HearthError(
     "unsupported_by_model",
-    "messages: the loaded model renders no conversations of words alone.",
+    "messages: the loaded model does not render text-only conversations.",
     { param: "messages" },
   );
 }

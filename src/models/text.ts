@@ -93,7 +93,7 @@ function warnOfMissingEyes({ path, files, config }: ModelFolder): void {
   const hasEncoder = [...files].some((file) => file.startsWith("onnx/vision_encoder"));
   if (!("vision_config" in config) || hasEncoder) return;
   log.warn(
-    "a model that sees is served for text alone: its folder has no onnx/vision_encoder*.onnx",
+    "a vision model is served for text only: its folder has no onnx/vision_encoder*.onnx",
     {
       folder: path,
     },

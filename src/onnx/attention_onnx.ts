@@ -31,7 +31,7 @@ function maskOf(node: Node, search: Search, hasPast: boolean): ProvenMask {
     intAttribute(node, "right_window_size") === 0;
   if (isCausal && !hasPast) {
     // Without a past its first query is aligned with the first key.
-    throw new Refusal(`${describeNode(node)} is causal by attribute, but not told of its past.`);
+    throw new Refusal(`${describeNode(node)} is causal by attribute, but has no past.`);
   }
   const { localWindow, maxPositions } = proveNodeMask(node, search, {
     mask: inputName(node, 3),

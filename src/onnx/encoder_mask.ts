@@ -7,16 +7,16 @@ import type { MaskReader, Visibility } from "./attention_mask.ts";
 import { Refusal } from "./refusal.ts";
 
 /** Longest text evaluated: local windows of encoders are shorter, and the time grows with its square. */
-const MAX_LOOKED_AT = 600;
+const MAX_TOKENS = 600;
 const SHORT_TEXTS = [1, 3, 5];
 
 /** A mask of a text of so many tokens. */
-interface LookedAt {
+interface EvaluatedMask {
   readonly numTokens: number;
   readonly visible: Visibility;
 }
 
-function sees({ visible, numTokens }: LookedAt, window: number): boolean {
+function sees({ visible, numTokens }: EvaluatedMask, window: number): boolean {
   for (let query = 0, i = 0; query < numTokens; query++) {
     for (let key = 0; key < numTokens; key++, i++) {
       if (visible[i] !== (Math.abs(key - query) <= window ? 1 : 0)) return false;
@@ -26,16 +26,16 @@ function sees({ visible, numTokens }: LookedAt, window: number): boolean {
 }
 
 /** The mask of the longest text that can be evaluated; position tables are finite. */
-function lookFar(read: MaskReader, limit: number): LookedAt | undefined {
-  const look = (numTokens: number): LookedAt | undefined => {
+function longestMask(read: MaskReader, limit: number): EvaluatedMask | undefined {
+  const evaluate = (numTokens: number): EvaluatedMask | undefined => {
     const visible = read({ pastLength: 0, numTokens });
     return visible && { numTokens, visible };
   };
-  let found = look(limit);
+  let found = evaluate(limit);
   if (found !== undefined) return found;
   for (let [known, unknown] = [0, limit]; unknown - known > 1;) {
     const middle = Math.floor((known + unknown) / 2);
-    const seen = look(middle);
+    const seen = evaluate(middle);
     found = seen ?? found;
     if (seen) known = middle;
     else unknown = middle;
@@ -57,7 +57,7 @@ export function proveWindow(
   contextLength: number,
   of: string,
 ): number | undefined {
-  const longest = lookFar(read, Math.min(contextLength, MAX_LOOKED_AT));
+  const longest = longestMask(read, Math.min(contextLength, MAX_TOKENS));
   if (longest === undefined || longest.numTokens < SHORT_TEXTS.at(-1)!) {
     throw new Refusal(`The mask of ${of} cannot be computed by partial evaluation.`);
   }

@@ -72,7 +72,7 @@ class FieldWalker {
     for (let offset = start; offset < end;) {
       if (++numFields > MAX_FIELDS) {
         throw new StartupError(
-          `${this.#file} is no graph: one of its messages has more than ${MAX_FIELDS} fields.`,
+          `${this.#file} is not a valid graph: one of its messages has more than ${MAX_FIELDS} fields.`,
         );
       }
       const head = await this.#view(offset, 2 * MAX_VARINT_BYTES, end);

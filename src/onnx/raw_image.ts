@@ -56,7 +56,7 @@ function toFilter(resample: number | string): ResampleFilter {
   const filter = RESAMPLE_FILTERS.find((name, index) => name === resample || index === resample);
   if (filter === undefined) {
     throw new Error(
-      `The image processor wants the resampling filter "${resample}", which is none.`,
+      `The image processor wants the unknown resampling filter "${resample}".`,
     );
   }
   return filter;

@@ -34,7 +34,7 @@ export function measureScores(
     const [first] = seen ?? [];
     if (first === undefined || !seen!.every((x) => x === first)) {
       throw new Refusal(
-        `What is added to the scores in front of ${of} is no mask: it differs from key to key (ALiBi?).`,
+        `What is added to the scores in front of ${of} is not a mask: it differs from key to key (ALiBi?).`,
       );
     }
     return first;

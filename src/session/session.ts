@@ -11,7 +11,7 @@ import type { ModelInfo } from "../worker/protocol.ts";
 import { explainNotReady, type SessionState } from "./session_state.ts";
 import { type SupervisorOptions, WorkerSupervisor } from "./supervisor.ts";
 import { lastEvent, TaskStream } from "./task_stream.ts";
-import { noteWork } from "./work_times.ts";
+import { recordWork } from "./work_times.ts";
 
 /** The parts of a session. */
 export interface SessionOptions extends AdmissionSettings, SupervisorOptions {}
@@ -108,7 +108,7 @@ export class Session {
     if (this.#streams.size < this.capacity) return info;
     throw new HearthError(
       "overloaded",
-      `${this.#streams.size} requests are in work or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
+      `${this.#streams.size} requests are running or waiting, as many as this server admits (--max-queue ${this.#maxQueue}). Try again later.`,
     );
   }
 
@@ -128,7 +128,7 @@ export class Session {
       signal,
       onEnd: (ended, last) => {
         hasEnded = true;
-        if (signal !== undefined) noteWork(signal, { startedAtMs, last });
+        if (signal !== undefined) recordWork(signal, { startedAtMs, last });
         this.#streams.delete(ended);
       },
     });

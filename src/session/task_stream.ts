@@ -54,7 +54,7 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
   next(): Promise<IteratorResult<Event>> {
     if (this.#signal?.aborted) return Promise.reject(this.#signal.reason);
     const event = this.#events.shift();
-    if (event !== undefined) return Promise.resolve(this.#handOver(event));
+    if (event !== undefined) return Promise.resolve(this.#takeEvent(event));
     if (this.#ended) return Promise.resolve({ done: true, value: undefined });
     return new Promise((resolve, reject) => this.#reader = { resolve, reject });
   }
@@ -79,11 +79,11 @@ export class TaskStream<Event extends TaskEvent> implements AsyncIterableIterato
     const reader = this.#reader;
     this.#reader = undefined;
     if (reader === undefined) this.#events.push(event);
-    else reader.resolve(this.#handOver(event));
+    else reader.resolve(this.#takeEvent(event));
     if (event.type === "done" || event.type === "error") this.#end(event);
   }
 
-  #handOver(event: Event): IteratorResult<Event> {
+  #takeEvent(event: Event): IteratorResult<Event> {
     if (isPaced(event) && !this.#ended) this.#tell({ type: "taken" });
     return { done: false, value: event };
   }

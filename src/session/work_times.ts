@@ -20,7 +20,7 @@ export interface Work {
 const works = new WeakMap<AbortSignal, Work>();
 
 /** Records that the work on this signal's request has ended. */
-export function noteWork(
+export function recordWork(
   signal: AbortSignal,
   { startedAtMs, last }: { readonly startedAtMs: number; readonly last: TaskEvent | undefined },
 ): void {

@@ -38,16 +38,16 @@ export function App(): JSX.Element {
   const [state, setState] = useState<State>({ phase: "waiting", message: "Connecting …" });
   const [attempt, setAttempt] = useState(0);
   useEffect(() => {
-    let isGone = false;
+    let isUnmounted = false;
     const look = async () => {
       const next = await findState();
-      if (isGone) return;
+      if (isUnmounted) return;
       setState(next);
       if (next.phase === "waiting") setTimeout(look, POLL_MS);
     };
     look();
     return () => {
-      isGone = true;
+      isUnmounted = true;
     };
   }, [attempt]);
 
@@ -88,7 +88,7 @@ function Waiting({ message }: { message: string }): JSX.Element {
   const isLoading = /^(loading|Connecting)|not initialized yet/.test(message);
   return (
     <section aria-live="polite">
-      <h1>{isLoading ? "The model is loading" : "There is no model to talk to"}</h1>
+      <h1>{isLoading ? "The model is loading" : "The model is not available"}</h1>
       <p class="soft">{message}</p>
       {isLoading && (
         <progress

@@ -18,8 +18,8 @@ export function Composer({ takesImages, isBusy, onSend, onStop }: {
   const input = useRef<HTMLInputElement>(null);
   const addImages = async (files: readonly File[]) => {
     if (!takesImages) return;
-    const pictures = files.filter(({ type }) => type.startsWith("image/"));
-    const urls = await Promise.all(pictures.map(readDataUrl));
+    const imageFiles = files.filter(({ type }) => type.startsWith("image/"));
+    const urls = await Promise.all(imageFiles.map(readDataUrl));
     setImages((before) => [...before, ...urls]);
   };
   usePastedFiles("image/*", addImages);

@@ -54,7 +54,7 @@ export function exportFile(conversations: readonly Conversation[]): Blob {
 
 /** @throws {Error} when the file is not one that {@linkcode exportFile} made. */
 export async function readExport(file: Blob): Promise<Conversation[]> {
-  const wanted = "This is no file of exported conversations.";
+  const wanted = "This is not a file of exported conversations.";
   let content: { format?: unknown; conversations?: unknown } | null;
   try {
     content = JSON.parse(await file.text());

@@ -175,7 +175,7 @@ function Player({ file, peaks, segments, isBusy }: {
               </button>
             ))
         )}
-        {segments.length === 0 && (isBusy ? "Listening …" : "No speech was heard.")}
+        {segments.length === 0 && (isBusy ? "Transcribing …" : "No speech was found.")}
       </p>
     </section>
   );

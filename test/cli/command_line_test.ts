@@ -33,8 +33,8 @@ Deno.test("hearth run --help says what each kind of model takes", async () => {
       "embedding model turns each into a vector",
       "reranker takes a query and documents",
       "speech model takes recordings",
-      "model that speaks takes texts",
-      "model that sees takes images and texts",
+      "speech synthesis model takes texts",
+      "vision model takes images and texts",
       "OCR model reads each image",
       "background-removal model takes one",
     ]

@@ -100,7 +100,7 @@ Deno.test("pull and inspect take a model out of Python's cache", async () => {
     // The note says that there is no q8; that there is no fp32, nobody has noted.
     const other = await runHearth(["pull", ALIAS, "--offline", "--dtype", "fp32"], { env });
     assert.equal(other.code, 1);
-    assert.match(other.stderr, /not whole in .*told to stay offline/);
+    assert.match(other.stderr, /incomplete in .*told to stay offline/);
   });
 });
 
@@ -108,7 +108,10 @@ Deno.test("rm removes a model from the cache, and asks before it does", async ()
   await withPythonCache(async (env, cache) => {
     const silent = await runHearth(["rm", ALIAS], { env });
     assert.equal(silent.code, 1);
-    assert.match(silent.stderr, /^hearth: Remove HuggingFaceTB\/.* \(2\.28 MB\).*say --yes\.\n$/);
+    assert.match(
+      silent.stderr,
+      /^hearth: Remove HuggingFaceTB\/.* \(2\.28 MB\).*confirm with --yes\.\n$/,
+    );
     if (hasTerminals) {
       const no = await runInTerminal(["rm", ALIAS], { env, keys: "n\n" });
       assert.equal(no.code, 1);
@@ -137,7 +140,7 @@ Deno.test("rm removes a model from the cache, and asks before it does", async ()
 Deno.test("rm leaves built-in models and folders alone", async () => {
   const { code, stderr } = await runHearth(["rm", "hearth-demo-chat", "--yes"]);
   assert.equal(code, 1);
-  assert.match(stderr, /hearth-demo-chat is not in the cache, but a folder, which rm leaves alone/);
+  assert.match(stderr, /hearth-demo-chat is a folder, not in the cache; rm only removes/);
 });
 
 Deno.test({

@@ -10,7 +10,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
 
 const AGENT = "npm:@mariozechner/pi-coding-agent@0.73.1";
 const RUN = ["run", "-A", "--no-lock", "--no-config", "--cached-only", "--quiet", AGENT];

@@ -38,13 +38,13 @@ Deno.test("openai: embeddings, with and without encoding_format, are the golden 
     assert.equal(object, "list");
     assert.equal(model, MODEL);
     assert.equal(usage.prompt_tokens, sentences.reduce((sum, each) => sum + each.num_tokens, 0));
-    data.forEach(({ index, embedding }, place) => {
-      assert.equal(index, place);
+    data.forEach(({ index, embedding }, position) => {
+      assert.equal(index, position);
       // The client decodes base64 when it has asked for it by itself.
       const vector = encoding_format === "base64"
         ? new Float32Array(Uint8Array.fromBase64(embedding as unknown as string).buffer)
         : embedding;
-      assert.ok(cosine(vector, sentences[place]!.embedding) > 0.9999);
+      assert.ok(cosine(vector, sentences[position]!.embedding) > 0.9999);
     });
   }
 });

@@ -8,7 +8,7 @@ import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import { ChatAnthropic } from "@langchain/anthropic";
 import { generateText, jsonSchema, Output } from "ai";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
 
 const WEATHER_QUESTION = askWeather.content;
 const WEATHER_RESULT = weatherOf({ city: "Paris" });

@@ -9,7 +9,7 @@ import OpenAI, { BadRequestError, NotFoundError } from "openai";
 import type { ResponseStreamEvent } from "openai/resources/responses/responses";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+import { askWeather, TOOLS as CHAT_TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
 
 const WEATHER_QUESTION = askWeather.content;
 const WEATHER_RESULT = weatherOf({ city: "Paris" });

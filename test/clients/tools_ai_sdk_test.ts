@@ -6,7 +6,7 @@ import { createOpenAI } from "@ai-sdk/openai";
 import { generateObject, generateText, isStepCount, streamObject, streamText, tool } from "ai";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+import { askWeather, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
 
 const Weather = z.object({ city: z.string().max(20) });
 const Person = z.object({ name: z.string().max(20), age: z.int().min(0).max(130) });

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { ChatOpenAI } from "@langchain/openai";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
 
 async function open() {
   const server = await TestServer.start();

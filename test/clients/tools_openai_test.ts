@@ -6,7 +6,7 @@ import OpenAI from "openai";
 import { zodFunction, zodResponseFormat } from "openai/helpers/zod";
 import { z } from "zod";
 import { MODEL, TestServer } from "../fixtures/server.ts";
-import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "./weather.ts";
+import { askWeather, TOOLS, WEATHER_ANSWER, weatherOf } from "../fixtures/weather.ts";
 
 interface Opened extends AsyncDisposable {
   readonly client: OpenAI;

@@ -40,7 +40,7 @@ async function answered(port: number): Promise<Map<string, number>> {
 }
 
 Deno.test(
-  "nginx: a replica without a model answers nobody, and what is for this machine alone is closed",
+  "nginx: a replica without a model answers nobody, and local-only endpoints are closed",
   { ignore },
   async () => {
     const ports = [freePort(), freePort()];

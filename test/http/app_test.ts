@@ -70,7 +70,7 @@ Deno.test("models: one by its id or another of its names, slashes included", asy
   assert.equal((await unknown.json()).error.code, "model_not_found");
 });
 
-Deno.test("endpoints of other kinds: a wrong model is 404, the right one is told what it serves", async () => {
+Deno.test("endpoints of other kinds: a wrong model is 404, the right one names what it serves", async () => {
   await using app = await new TestApp().ready();
   for (const path of ["/audio/speech", "/v1/images/remove_background"]) {
     const unknown = await app.post(path, chatBody({ model: "gpt-4o" }));

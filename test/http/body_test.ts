@@ -145,7 +145,7 @@ Deno.test("readJson() refuses more values, objects and names than a request has 
   });
 });
 
-Deno.test("readJson() decodes a large body on another thread, while this one goes on", async () => {
+Deno.test("readJson() decodes a large body on another thread without blocking this one", async () => {
   const body = JSON.stringify({ input: ["ä".repeat(MIB), 1, null, { a: [true] }] });
   assert.deepEqual(await readJson(post(body)), JSON.parse(body));
   const broken = `${body}x`;

@@ -255,7 +255,7 @@ Deno.test("chat: stop_token_ids, min_tokens and ignore_eos end and do not end th
   assert.equal(late.choices[0]!.message.content, "The capital of France is ");
 });
 
-Deno.test("chat: continue_final_message goes on where the last message ends", async () => {
+Deno.test("chat: continue_final_message continues the last message", async () => {
   await using app = await new TestApp().ready();
   const { messages } = chatBody() as { messages: unknown[] };
   const begun = [...messages, { role: "assistant", content: "The capital of" }];

@@ -76,7 +76,7 @@ Deno.test("embeddings in base64 are the same numbers as little-endian float32", 
   }
 });
 
-Deno.test("embeddings cuts long texts where it is told to, and refuses them otherwise", async () => {
+Deno.test("embeddings truncates long texts on request, and refuses them otherwise", async () => {
   await using app = await open();
   const input = "egg ".repeat(600);
   assert.match(await flatError(app, { input }), /input has 602 tokens, and .* at most 512/);
@@ -134,10 +134,10 @@ Deno.test("embeddings answers 10,000 inputs in order, in an answer that is made 
   assert.equal(data.length, 10_000);
   assert.equal(usage.total_tokens, 3334 * 4 + 3333 * 4 + 3333 * 3);
   const alone = (await embed(app, { input: input.slice(0, 3) })).data;
-  for (const place of [0, 1, 2, 5_000, 9_998, 9_999]) {
-    const seen = decode(data[place]!.embedding);
-    const expected = alone[place % 3]!.embedding as number[];
-    assert.equal(data[place]!.index, place);
+  for (const position of [0, 1, 2, 5_000, 9_998, 9_999]) {
+    const seen = decode(data[position]!.embedding);
+    const expected = alone[position % 3]!.embedding as number[];
+    assert.equal(data[position]!.index, position);
     assert.ok(seen.every((value, element) => Math.abs(value - expected[element]!) < 1e-4));
   }
 });

@@ -66,7 +66,7 @@ function drawShape(
   return drawing.fill(outline, COLORS[color]);
 }
 
-Deno.test("the built-in model that sees tells shapes and reads a word in every form of file", async (t) => {
+Deno.test("the built-in vision model names shapes and reads a word in every image format", async (t) => {
   const model = "hearth-demo-vision";
   await using server = await TestServer.start({ model });
   for (const [name, { encode, scale }] of Object.entries(FORMS)) {

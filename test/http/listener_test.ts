@@ -74,7 +74,7 @@ Deno.test("a server that ran out of file descriptors serves again when there are
   assert.match(await metrics, /^hearth_accept_failures_total [1-9]/m);
 });
 
-Deno.test("connections at once, more than descriptors, keep nobody from being answered", {
+Deno.test("connections at once, more than descriptors, are all answered", {
   ignore: Deno.build.os !== "linux",
 }, async () => {
   await using server = await SmallServer.start({ maxFiles: 256, numHeld: 0 });
@@ -99,7 +99,7 @@ Deno.test("limitConnections() keeps connections below what the process may open"
   assert.equal(limitConnections(4096, 1_000_000), 4096);
 });
 
-Deno.test("at most a setting's connections are open: the longest idle gives way, else the new one", async () => {
+Deno.test("at most a setting's connections are open: the longest idle is closed, else the new one", async () => {
   const server = startServer(new TestApp({ settings: { maxConnections: 2 } }).deps);
   const { port } = server.address;
   const first = await connect(port);

@@ -27,7 +27,7 @@ async function exchange({ port }: TestListener, ...pieces: readonly string[]): P
   return text;
 }
 
-Deno.test("answerMalformed() answers what is no request as an error with an id", async () => {
+Deno.test("answerMalformed() answers bytes that are not a request with an error and an id", async () => {
   await using server = listen();
   const long = `GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"a".repeat(20_000)}\r\n\r\n`;
   const twoLengths = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";

@@ -59,7 +59,7 @@ Deno.test("readMultipart() takes a preamble, an epilogue, quoted boundaries and 
   assert.equal((await read(post("--b--"))).file, undefined);
 });
 
-Deno.test("readMultipart() refuses what is no form", async () => {
+Deno.test("readMultipart() refuses what is not a form", async () => {
   const part = 'Content-Disposition: form-data; name="file"';
   const bad = [
     "",

@@ -164,7 +164,7 @@ Deno.test("bridge() claims no length for an answer to HEAD whose body is gone", 
   assert.equal(answer.headers.get("content-length"), null);
 });
 
-Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () => {
+Deno.test("bridge() refuses what a Request cannot hold, and serves the next", async () => {
   await using server = listen(() => Promise.resolve(new Response("ok")));
   for (const line of ["TRACE / HTTP/1.1", "OPTIONS * HTTP/1.1"]) {
     const connection = await send(server.port, [`${line}\r\nHost: x\r\nConnection: close\r\n\r\n`]);
@@ -177,7 +177,7 @@ Deno.test("bridge() refuses what a Request cannot hold, and goes on", async () =
   assert.equal(await (await fetch(server.base)).text(), "ok");
 });
 
-Deno.test("bridge() answers 500 where an answer cannot be made to its end, and goes on", async () => {
+Deno.test("bridge() answers 500 where an answer fails, and serves the next", async () => {
   await using server = listen((request) => {
     if (!request.url.endsWith("/broken")) return Promise.resolve(new Response("ok"));
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error("boom")) });

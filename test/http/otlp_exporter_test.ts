@@ -38,7 +38,7 @@ Deno.test("spansOf() follows the caller's trace, or begins one, and records none
   }
 });
 
-Deno.test("OtlpExporter.flush() says once that a collector does not take spans, and goes on", async () => {
+Deno.test("OtlpExporter.flush() logs once that a collector refuses spans, and continues", async () => {
   const statuses = [500, 500, 200, 500];
   const collector = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen: () => {} },

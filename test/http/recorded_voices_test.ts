@@ -107,7 +107,7 @@ Deno.test("chatterbox without a voice of its own speaks with those of recordings
 
 const LENGTHS = /wanted are 1 to 30 s of one person speaking/;
 const UNUSABLE: Readonly<Record<string, readonly [Uint8Array<ArrayBuffer>, RegExp]>> = {
-  "no audio": [new TextEncoder().encode("This is no audio."), /no audio that can be read/],
+  "no audio": [new TextEncoder().encode("This is no audio."), /not supported audio/],
   "a damaged file": [HIGH.slice(0, 30), /WAV file/],
   "too short": [recordSomebody({ pitchHz: 200, seconds: 0.5, sampleRateHz: 8_000 }), LENGTHS],
   "too long": [recordSomebody({ pitchHz: 200, seconds: 31, sampleRateHz: 8_000 }), LENGTHS],
@@ -142,7 +142,7 @@ Deno.test("more than one recording, a voice beside one, and images are refused",
   };
   await refuse(recordingBody(LOW, { voice: "default" }), {
     param: "voice",
-    message: /nothing beside a recording/,
+    message: /no value beside a recording/,
   });
   const text = { type: "text", text: "Hello." };
   const audio = { type: "audio", audio_url: `base64://${LOW.toBase64()}` };

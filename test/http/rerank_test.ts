@@ -95,7 +95,7 @@ Deno.test("rerank on /v2 answers in Cohere's form", async () => {
   assert.equal((await app.post("/v1/v2/rerank", {})).status, 400);
 });
 
-Deno.test("rerank cuts long documents where it is told to, and refuses them otherwise", async () => {
+Deno.test("rerank truncates long documents on request, and refuses them otherwise", async () => {
   await using app = await open();
   const documents = ["short", `${DOCUMENTS[BEST]} ${"egg ".repeat(600)}`];
   const response = await app.post("/v1/rerank", { query: QUERY, documents });

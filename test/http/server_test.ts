@@ -21,7 +21,7 @@ Deno.test("RunningServer.stop() lets a short request finish, and takes no new on
   await assert.rejects(fetch(`${server.base}/health`));
 });
 
-Deno.test("RunningServer.stop() ends a stream that goes on after its second, with an error", async () => {
+Deno.test("RunningServer.stop() ends a stream that outlasts the grace period, with an error", async () => {
   const server = await TestServer.start();
   const response = await post(server, chatBody({ stream: true, ...ENDLESS }));
   const [text] = await Promise.all([response.text(), server[Symbol.asyncDispose]()]);

@@ -43,7 +43,7 @@ async function write(format: SoundFormat, samples: Float32Array): Promise<Uint8A
 }
 
 Deno.test({
-  name: "what is spoken and written in any format is heard in a chat, word for word",
+  name: "speech written in any format is transcribed in a chat, word for word",
   ignore: !await hasEspeak(),
   fn: async () => {
     await using app = await openSpeechApp();
@@ -117,7 +117,7 @@ async function transcribe(app: TestApp, file: Uint8Array<ArrayBuffer>): Promise<
   return (await response.json()).text;
 }
 
-Deno.test("what the built-in voices say in every format, at every speed, the built-in recogniser hears", async () => {
+Deno.test("what the built-in voices say in every format, at every speed, the built-in recogniser transcribes", async () => {
   await using speaker = await new TestApp({ model: "hearth-demo-tts" }).ready();
   await using hearer = await openSpeechApp();
   let [errors, words] = [0, 0];

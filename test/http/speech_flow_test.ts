@@ -44,7 +44,7 @@ Deno.test("a text of 100 kB waits for a slow reader, and takes no memory for wha
   );
 });
 
-Deno.test("a reader who leaves ends the speech between two sentences", async () => {
+Deno.test("a client that disconnects ends the speech between two sentences", async () => {
   await using left = await openTtsApp();
   const input = "One more sentence is spoken here. ".repeat(2_000);
   for (const format of ["wav", "mp3", "opus", "flac"]) {
@@ -77,7 +77,7 @@ Deno.test("a short text does not wait for the end of a long one", async () => {
   assert.ok(numPieces > 140);
 });
 
-Deno.test("readers who do not read keep nobody else waiting", async () => {
+Deno.test("clients that do not read delay no others", async () => {
   await using held = await openTtsApp();
   const readers = await Promise.all(Array.from({ length: 20 }, async () => {
     const body = speechBody({ input: "One more sentence is here. ".repeat(50) });

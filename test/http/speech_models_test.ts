@@ -82,7 +82,7 @@ Deno.test("transcriptions: words have times where their letters do, and are refu
     const response = await postSpeech(app, AUDIO, asked);
     const { error } = await response.json();
     assert.deepEqual([response.status, error.code], [400, "unsupported_by_model"]);
-    assert.match(error.message, /since its architecture writes text without any times/);
+    assert.match(error.message, /since its architecture generates text without times/);
   });
 });
 
@@ -144,8 +144,8 @@ function buildFrames(graph: GraphBuilder): Uint8Array<ArrayBuffer> {
 /** The graph with its weights in files beside it, as large models have them. */
 function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
   const graph = addFrames(-1);
-  const place = graph.initializers.findIndex(({ dtype }) => dtype === "float32");
-  const weights = graph.initializers[place]!;
+  const index = graph.initializers.findIndex(({ dtype }) => dtype === "float32");
+  const weights = graph.initializers[index]!;
   if (weights.data.kind !== "memory") throw new Error("The weights are made in memory.");
   const { bytes } = weights.data;
   const data = {
@@ -154,7 +154,7 @@ function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
     offset: 0,
     length: bytes.length,
   } as const;
-  graph.initializers[place] = { ...weights, data };
+  graph.initializers[index] = { ...weights, data };
   return {
     "onnx/model.onnx": buildFrames(graph),
     // What stands in the first no tensor needs.
@@ -163,7 +163,7 @@ function framesWithFiles(): Readonly<Record<string, Uint8Array>> {
   };
 }
 
-Deno.test("transcriptions: weights may lie in files beside the graph", async () => {
+Deno.test("transcriptions: weights may be in files beside the graph", async () => {
   const ask = async (app: TestApp) => await (await postSpeech(app, AUDIO)).json();
   let inside: unknown;
   await withApp("wav2vec2", async (app) => void (inside = await ask(app)), {

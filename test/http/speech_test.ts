@@ -121,8 +121,16 @@ const REFUSED: Readonly<Record<string, readonly [Record<string, unknown>, string
   "no text": [{ input: undefined }, "invalid_value", /^input: want a text to speak.*saw nothing/],
   "an empty text": [{ input: "" }, "invalid_value", /^input: want a text of 1 to 500000.*nothing/],
   "blanks": [{ input: " \n\t" }, "invalid_value", /^input: want a text of 1 to 500000.*nothing/],
-  "signs alone": [{ input: "... \u{1f600} !!!" }, "invalid_value", /^input: there is nothing/],
-  "another script": [{ input: "\u4f60\u597d\u3002" }, "invalid_value", /^input: there is nothing/],
+  "signs alone": [
+    { input: "... \u{1f600} !!!" },
+    "invalid_value",
+    /^input: the model can speak nothing/,
+  ],
+  "another script": [
+    { input: "\u4f60\u597d\u3002" },
+    "invalid_value",
+    /^input: the model can speak nothing/,
+  ],
   "too long a text": [
     { input: "a".repeat(500_001) },
     "invalid_value",
@@ -193,7 +201,7 @@ Deno.test("POST /audio/speech refuses a recording to imitate, and says what ther
   assert.equal(error.param, "messages[0].content[1]");
   assert.match(
     error.message,
-    /tiny-voice \(tts\) does not take on the voice of a recording: .*Chatterbox, and SpeechT5/,
+    /tiny-voice \(tts\) cannot clone the voice of a recording: .*Chatterbox, and SpeechT5/,
   );
 });
 
@@ -237,7 +245,7 @@ Deno.test("voices of Kokoro are found by their ids and by OpenAI's names", async
   assert.notDeepEqual(await say("alloy"), await say("af_heart"));
   const foreign = await kokoro.post(PATH, speechBody({ input: "Привет, 世界!" }));
   assert.equal(foreign.status, 400);
-  assert.match((await foreign.json()).error.message, /nothing in the text that the model can say/);
+  assert.match((await foreign.json()).error.message, /speak nothing of the text/);
   const unknown = await kokoro.post(PATH, speechBody({ voice: "jf_alpha" }));
   assert.match((await unknown.json()).error.message, /af_heart, af_alloy, bm_george/);
 });

@@ -99,7 +99,7 @@ Deno.test("/score gives what /rerank gives, in the order of the request", async 
   assert.equal(uneven.status, 400);
 });
 
-Deno.test("/completions goes on from text and from tokens without a template", async () => {
+Deno.test("/completions continues text and tokens without a template", async () => {
   const request = { model: "hearth-demo-chat", prompt: "Once upon a time", temperature: 0 };
   const { body } = await post("/completions", request);
   assert.equal(body.object, "text_completion");
@@ -217,7 +217,7 @@ Deno.test("/completions scores a prompt as evaluation harnesses ask for it", asy
   assertClose(alone.choices[0].logprobs.token_logprobs.slice(1), wanted.logprobs);
 });
 
-Deno.test("prompt_logprobs in completions and chat: vLLM's form, for who asks", async () => {
+Deno.test("prompt_logprobs in completions and chat: vLLM's form, on request", async () => {
   const text = "What does a cow say?";
   const wanted = await scoreOneByOne(text);
   const request = {

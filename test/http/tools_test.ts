@@ -2,31 +2,12 @@ import assert from "node:assert/strict";
 import type { ChatChunk, ChatCompletion } from "../../src/api/chat_response.ts";
 import { MODEL, TestApp } from "../fixtures/server.ts";
 import { eventData } from "../fixtures/sse.ts";
+import { askWeather, TOOLS } from "../fixtures/weather.ts";
 
 const CHAT = "/v1/chat/completions";
-const CITY = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
-const WEATHER = {
-  name: "get_weather",
-  description: "Get the current weather in a city.",
-  parameters: {
-    type: "object",
-    properties: {
-      city: { type: "string", description: "The city" },
-      unit: { type: "string", enum: ["celsius", "fahrenheit"] },
-    },
-    required: ["city"],
-  },
-};
-const TIME = {
-  name: "get_time",
-  description: "Get the current time in a city.",
-  parameters: CITY,
-};
-const TOOLS = [WEATHER, TIME].map((each) => ({ type: "function", function: each }));
-const QUESTION = { role: "user", content: "What is the weather in Paris?" };
 
 function body(extra: Record<string, unknown> = {}): Record<string, unknown> {
-  return { model: MODEL, messages: [QUESTION], temperature: 0, tools: TOOLS, ...extra };
+  return { model: MODEL, messages: [askWeather], temperature: 0, tools: TOOLS, ...extra };
 }
 
 async function complete(app: TestApp, extra?: Record<string, unknown>): Promise<ChatCompletion> {
@@ -65,12 +46,12 @@ Deno.test("tools: the demo model calls one, and answers from its result", async 
   assert.equal(usage.completion_tokens, 21);
 
   const result = '{"temperature": 21, "condition": "sunny"}';
-  const loop = [QUESTION, message, { role: "tool", tool_call_id: call!.id, content: result }];
+  const loop = [askWeather, message, { role: "tool", tool_call_id: call!.id, content: result }];
   const answer = await complete(app, { messages: loop });
   assert.equal(answer.choices[0]!.message.content, "In Paris it is sunny and 21 degrees.");
   assert.equal(answer.choices[0]!.finish_reason, "stop");
   const parts = [{ type: "text", text: result }];
-  const inParts = [QUESTION, { ...message, content: "" }, {
+  const inParts = [askWeather, { ...message, content: "" }, {
     role: "tool",
     tool_call_id: call!.id,
     content: parts,
@@ -142,7 +123,7 @@ Deno.test("tools: tool_choice none shows the model no tools and lets no call thr
 
 Deno.test("tools: the older functions and function_call are answered in their own form", async () => {
   await using app = await new TestApp().ready();
-  const older = { tools: undefined, functions: [WEATHER, TIME] };
+  const older = { tools: undefined, functions: TOOLS.map((tool) => tool.function) };
   const { choices: [choice] } = await complete(app, older);
   assert.equal(choice!.finish_reason, "function_call");
   assert.deepEqual(choice!.message, {
@@ -150,7 +131,7 @@ Deno.test("tools: the older functions and function_call are answered in their ow
     content: null,
     function_call: { name: "get_weather", arguments: '{"city": "Paris"}' },
   });
-  const messages = [QUESTION, choice!.message, {
+  const messages = [askWeather, choice!.message, {
     role: "function",
     name: "get_weather",
     content: '{"temperature": 21, "condition": "sunny"}',
@@ -239,7 +220,7 @@ Deno.test("reasoning: a thought of the history goes back into the prompt", async
   await using app = await new TestApp().ready();
   const call = { id: "call_1", type: "function", function: { name: "get_time", arguments: "{}" } };
   const loop = (extra: Record<string, unknown>) => ({
-    messages: [QUESTION, { role: "assistant", content: null, tool_calls: [call], ...extra }, {
+    messages: [askWeather, { role: "assistant", content: null, tool_calls: [call], ...extra }, {
       role: "tool",
       tool_call_id: "call_1",
       content: "noon",

@@ -127,7 +127,7 @@ speechTest(
   },
 );
 
-speechTest("transcriptions: a stream has each segment as it is heard, then all", async () => {
+speechTest("transcriptions: a stream has each segment as it is decoded, then all", async () => {
   await using app = await openSpeechApp();
   const { long } = readSpeechGoldens(findSpeechFolder()!);
   const response = await postSpeech(app, await readRecording(long.file), { stream: "true" });

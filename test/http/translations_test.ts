@@ -108,7 +108,7 @@ const MULTILINGUAL = ["whisper-tiny", "whisper-base", "whisper-small"].map((name
 ).find((folder) => folder !== undefined);
 
 Deno.test({
-  name: "translations: a multilingual Whisper hears the same in English as it transcribes" +
+  name: "translations: a multilingual Whisper gives the same in English as it transcribes" +
     unlessThere(MULTILINGUAL !== undefined, "models/whisper-tiny", "OpenAI's own weights"),
   // None is there so far: only its tokenizer is.
   ignore: MULTILINGUAL === undefined,

@@ -39,7 +39,7 @@ async function withScene(use: (scene: Scene) => Promise<void>): Promise<void> {
   await use({ hub, cache, get });
 }
 
-Deno.test("acquireModel() takes what is whole in the cache and asks nobody", async () => {
+Deno.test("acquireModel() uses a complete cache and sends no request", async () => {
   await withScene(async ({ hub, get }) => {
     assert.deepEqual(await get(), ["model_q4.onnx"]);
     const before = hub.requests.length;

@@ -82,7 +82,7 @@ Deno.test("downloadFiles() fetches nothing that is there", async () => {
   });
 });
 
-Deno.test("downloadFiles() goes on from where a cut left it, and never asks twice for a byte", async () => {
+Deno.test("downloadFiles() resumes after an interruption, and never requests a byte twice", async () => {
   await withScene(async ({ hub, download }) => {
     hub.onFile = inTurn({ type: "cut", afterBytes: 20_000 }, { type: "cut", afterBytes: 5_000 });
     const folder = await download();
@@ -120,7 +120,7 @@ Deno.test("downloadFiles() gives up after five failures in a row, and says what 
     hub.onFile = ({ start }) => ({ type: "cut", afterBytes: start === 0 ? 1000 : 0 });
     const message = await failure(download());
     assert.match(message, /onnx\/model\.onnx of ada\/engine broke off at byte 1000 of 60000: /);
-    assert.match(message, /Start it again: it goes on from there\.$/);
+    assert.match(message, /Run it again to resume\.$/);
     assert.deepEqual([...cache.files(ID, "snapshots").keys()], []);
   });
 });
@@ -159,7 +159,7 @@ Deno.test("downloadFiles() fetches a file with a wrong checksum once more, then 
   });
 });
 
-Deno.test("downloadFiles() takes up a file that is all there but for its place, and begins anew with one that is not its own", async () => {
+Deno.test("downloadFiles() uses a complete draft, and restarts one that is not its own", async () => {
   await withScene(async ({ hub, cache, repository, download }) => {
     const blobs = join(cache.folder, "models--ada--engine", "blobs");
     const { hex } = repository.files.get("onnx/model.onnx")!.digest;

@@ -39,7 +39,7 @@ Deno.test("fetchRepository() of a gated model gives the hub's reason and the way
   assert.match(await ask(hub, "ada/secret", { HF_TOKEN: hub.token }), / config\.json$/);
 });
 
-Deno.test("fetchRepository() of a model that is not there gives the hub's reason and near names", async () => {
+Deno.test("fetchRepository() of an unknown model gives the hub's reason and similar names", async () => {
   await using hub = new FakeHub();
   hub.addModel("ada/Engine-1-ONNX", { "config.json": "{}" });
   const anonymous = await ask(hub, "bob/engine-1");
@@ -51,7 +51,7 @@ Deno.test("fetchRepository() of a model that is not there gives the hub's reason
   assert.match(await ask(hub, "bob/nothing", { HF_TOKEN: "hf_wrong" }), /Invalid credentials/);
 });
 
-Deno.test("fetchRepository() of a revision that is not there says so", async () => {
+Deno.test("fetchRepository() of an unknown revision says so", async () => {
   await using hub = new FakeHub();
   hub.addModel("ada/engine", { "config.json": "{}" });
   const message = await ask(hub, "ada/engine@v9");
@@ -75,7 +75,7 @@ Deno.test("fetchRepository() of a hub that cannot be reached says where it looke
   assert.match(message, /refused.*Check the network, or name another hub with HF_ENDPOINT\.$/);
 });
 
-Deno.test("fetchRepository() refuses an answer that is no hub's, and paths that lead out of the folder", async () => {
+Deno.test("fetchRepository() refuses an answer that is not a hub's, and paths that lead out of the folder", async () => {
   for (const path of ["../evil", "/etc/passwd", "a/../../b", "C:x", "a\\b", "", "a//b"]) {
     await using hub = new FakeHub();
     hub.addModel("ada/engine", { [path]: "x" });

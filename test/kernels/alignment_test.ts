@@ -54,7 +54,7 @@ Deno.test("addAlignment() takes the median of seven keys, mirrored at both ends,
   );
 });
 
-Deno.test("addAlignment() adds to what is there, and makes nothing of keys that all look at alike", () => {
+Deno.test("addAlignment() adds to what is there, and nothing for keys that all tokens attend to equally", () => {
   const result = new Float32Array([1, 2, 3, 4]);
   addAlignment(result, {
     queries: new Float32Array(4),

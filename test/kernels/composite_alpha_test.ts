@@ -125,7 +125,7 @@ Deno.test("compositeBands() makes of some rows what they are in the whole image"
   }
 });
 
-Deno.test("compositeAlpha() takes what is no number for 0", () => {
+Deno.test("compositeAlpha() takes NaN for 0", () => {
   const image = noiseImage(4, 4);
   compositeAlpha(image, { values: new Float32Array(4).fill(NaN), form: formOf(2, 2) });
   assert.ok(image.data.every((level, i) => i % 4 !== 3 || level === 0));

@@ -148,7 +148,7 @@ Deno.test("readLogMelSpec() takes Whisper's values for what a file leaves out", 
   });
 });
 
-Deno.test("readLogMelSpec() names a value that is no positive integer", () => {
+Deno.test("readLogMelSpec() names a value that is not a positive integer", () => {
   assert.throws(
     () => readLogMelSpec({ hop_length: "160" }),
     { name: "RangeError", message: /hop_length is "160"/ },

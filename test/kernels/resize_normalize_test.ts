@@ -65,7 +65,7 @@ for (const { name, image, form } of RESIZE_CASES) {
   });
 }
 
-Deno.test("resizeNormalize() has the levels of the image that resize() makes, alpha passed over", () => {
+Deno.test("resizeNormalize() has the levels of the image that resize() makes, alpha ignored", () => {
   const opaque = noiseImage(211, 97);
   for (let i = 3; i < opaque.data.length; i += 4) opaque.data[i] = 255;
   const [width, height] = [31, 29];

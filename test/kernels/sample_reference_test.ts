@@ -115,7 +115,7 @@ Deno.test("ReferenceSampler.sample() reports the model's own log-probabilities",
   }
 });
 
-Deno.test("ReferenceSampler.sample() chooses the same token where nobody asks for log-probabilities", () => {
+Deno.test("ReferenceSampler.sample() chooses the same token without log-probabilities", () => {
   const sampler = new ReferenceSampler(VOCAB_SIZE);
   for (const params of Object.values({ greedy: { temperature: 0 }, ...CASES })) {
     const told = makeRow(params);
@@ -129,7 +129,7 @@ Deno.test("ReferenceSampler.sample() chooses the same token where nobody asks fo
   }
 });
 
-Deno.test("ReferenceSampler.sample() passes over NaN and -infinity and lives with +infinity", () => {
+Deno.test("ReferenceSampler.sample() ignores NaN and -infinity and accepts +infinity", () => {
   const sampler = new ReferenceSampler(4);
   const logits = Float32Array.of(NaN, -Infinity, 1, Infinity);
   const mask = makeMask(4, (id) => id < 3);

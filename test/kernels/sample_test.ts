@@ -214,7 +214,7 @@ gpuTest("Sampler cuts ties by id, to exactly topK tokens and then to topP of the
   }
 });
 
-gpuTest("Sampler passes over NaN and -infinity and lives with +infinity", async (gpu) => {
+gpuTest("Sampler ignores NaN and -infinity and accepts +infinity", async (gpu) => {
   const logits = new Float32Array(64).fill(-Infinity);
   logits.set([NaN, -Infinity, 1, Infinity]);
   const bench = await Bench.create(gpu, logits, 4);

@@ -48,12 +48,12 @@ export function writePlot(samples: readonly Sample[]): Uint8Array {
     if (x >= 0 && x < WIDTH && y >= 0 && y < height) data.set(colour, 3 * (y * WIDTH + x));
   };
   const number = (value: number, left: number, top: number) => {
-    [...String(Math.round(value))].forEach((digit, place) => {
+    [...String(Math.round(value))].forEach((digit, index) => {
       DIGITS[Number(digit)]!.forEach((row, y) =>
         [...row].forEach((mark, x) => {
           if (mark !== "#") return;
           for (let n = 0; n < DOT * DOT; n++) {
-            const at = left + (4 * place + x) * DOT + n % DOT;
+            const at = left + (4 * index + x) * DOT + n % DOT;
             dot(at, top + y * DOT + Math.floor(n / DOT), [0, 0, 0]);
           }
         })

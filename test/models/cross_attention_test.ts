@@ -9,16 +9,16 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
-const [HEADS, SIZE, PLACES, SLOTS] = [3, 16, 75, 4];
+const [HEADS, SIZE, NUM_POSITIONS, SLOTS] = [3, 16, 75, 4];
 const WIDTH = HEADS * SIZE;
 const SCALE = 0.3;
 const TOLERANCE = 2e-5;
 
-/** A tensor of the host as one of a backend, and a place for a result. */
+/** A tensor of the host as one of a backend, and a position for a result. */
 interface Device {
   readonly backend: Backend;
   tensor(data: Float32Array, dims: readonly number[]): Tensor;
-  place(dims: readonly number[]): Tensor | undefined;
+  position(dims: readonly number[]): Tensor | undefined;
   read(tensor: Tensor): Promise<Float32Array>;
 }
 
@@ -26,20 +26,20 @@ function onCpu(): Device {
   return {
     backend: new CpuBackend(),
     tensor: (data, dims) => new Tensor("float32", data, dims),
-    place: () => undefined,
+    position: () => undefined,
     read: (tensor) => Promise.resolve(Float32Array.from(tensor.data as Float32Array)),
   };
 }
 
 async function onWebGpu(gpu: GpuContext): Promise<Device> {
   const backend = await WebGpuBackend.create(gpu);
-  const place = (dims: readonly number[]) =>
+  const position = (dims: readonly number[]) =>
     backend.allocate(4 * dims.reduce((product, size) => product * size, 1)).tensor("float32", dims);
   return {
     backend,
-    place,
+    position,
     tensor(data, dims) {
-      const tensor = place(dims);
+      const tensor = position(dims);
       gpu.device.queue.writeBuffer(
         tensor.gpuBuffer as GPUBuffer,
         0,
@@ -68,10 +68,10 @@ interface Memory {
 function attend(query: Float32Array, { keys, values }: Memory): number[] {
   const result: number[] = [];
   for (let head = 0; head < HEADS; head++) {
-    const at = (place: number, d: number) => place * WIDTH + head * SIZE + d;
-    const scores = Array.from({ length: PLACES }, (_, place) => {
+    const at = (position: number, d: number) => position * WIDTH + head * SIZE + d;
+    const scores = Array.from({ length: NUM_POSITIONS }, (_, position) => {
       let score = 0;
-      for (let d = 0; d < SIZE; d++) score += query[head * SIZE + d]! * keys[at(place, d)]!;
+      for (let d = 0; d < SIZE; d++) score += query[head * SIZE + d]! * keys[at(position, d)]!;
       return score * SCALE;
     });
     const largest = Math.max(...scores);
@@ -79,7 +79,7 @@ function attend(query: Float32Array, { keys, values }: Memory): number[] {
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     for (let d = 0; d < SIZE; d++) {
       let sum = 0;
-      weights.forEach((weight, place) => sum += weight * values[at(place, d)]!);
+      weights.forEach((weight, position) => sum += weight * values[at(position, d)]!);
       result.push(sum / total);
     }
   }
@@ -92,12 +92,12 @@ async function assertCross(device: Device): Promise<void> {
   const draw = (length: number) => new Float32Array(length).map(() => normal());
   const attention = backend.openCrossAttention({
     sites: [SITE, { ...SITE, layer: 1 }],
-    ...{ numPositions: PLACES, numSlots: SLOTS, maxInputs: 2, maxTokens: 6 },
+    ...{ numPositions: NUM_POSITIONS, numSlots: SLOTS, maxInputs: 2, maxTokens: 6 },
   });
   const keep = (layer: number, memories: readonly Memory[], slots: readonly number[]) => {
     const joined = (part: keyof Memory) =>
       Float32Array.from(memories.flatMap((memory) => [...memory[part]]));
-    const dims = [memories.length, PLACES, HEADS, SIZE];
+    const dims = [memories.length, NUM_POSITIONS, HEADS, SIZE];
     const [keys, values] = [joined("keys"), joined("values")];
     attention.keep(
       layer,
@@ -105,8 +105,14 @@ async function assertCross(device: Device): Promise<void> {
       slots,
     );
   };
-  const make = (): Memory => ({ keys: draw(PLACES * WIDTH), values: draw(PLACES * WIDTH) });
-  const poison = { keys: draw(PLACES * WIDTH).fill(NaN), values: draw(PLACES * WIDTH).fill(NaN) };
+  const make = (): Memory => ({
+    keys: draw(NUM_POSITIONS * WIDTH),
+    values: draw(NUM_POSITIONS * WIDTH),
+  });
+  const poison = {
+    keys: draw(NUM_POSITIONS * WIDTH).fill(NaN),
+    values: draw(NUM_POSITIONS * WIDTH).fill(NaN),
+  };
   const [first, second, other] = [make(), make(), make()];
   keep(0, [poison, poison], [0, 2]);
   keep(0, [first, second], [3, 1]);
@@ -120,7 +126,7 @@ async function assertCross(device: Device): Promise<void> {
   const dims = [1, slots.length, WIDTH];
   const run = async (layer: number) =>
     await device.read(
-      attention.run(layer, new Map([["q", device.tensor(q, dims)]]), device.place(dims)),
+      attention.run(layer, new Map([["q", device.tensor(q, dims)]]), device.position(dims)),
     );
   const got = await run(0);
   slots.forEach((slot, token) => {

@@ -82,8 +82,8 @@ async function assertEqualInAnyBatch(
   const separately = await Promise.all(texts.map((text) => embed(model, [text])));
   texts.forEach((text, index) => {
     for (const rows of [together[index]!, separately[index]!.rows[0]!]) {
-      const error = rows.reduce((most, value, place) => {
-        return Math.max(most, Math.abs(value - alone[index]![place]!));
+      const error = rows.reduce((most, value, column) => {
+        return Math.max(most, Math.abs(value - alone[index]![column]!));
       }, 0);
       assert.ok(error <= tolerance, `${text.slice(0, 40)}: off by ${error}`);
     }

@@ -73,7 +73,7 @@ cpuTest("LineClassifier turns the lines that its graph says are upside down", as
   await lines.dispose();
 });
 
-Deno.test("a page that lies upside down is read with a classifier that says so", async () => {
+Deno.test("an upside-down page is read with a classifier", async () => {
   const demo = findModelFolder("hearth-demo-ocr")!;
   const config = JSON.parse(await Deno.readTextFile(`${demo}/config.json`));
   const half = [0.5, 0.5, 0.5];

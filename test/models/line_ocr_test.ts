@@ -73,8 +73,8 @@ async function checkGraphs(backend: Backend, wanted: RegExp, tolerance: number):
     const output = Object.values(outputs)[0]!;
     assert.deepEqual([...output.dims], golden.output.shape);
     const values = await backend.read(output);
-    golden.output.index.forEach((place, spot) => {
-      const [ours, theirs] = [values[place]!, golden.output.value[spot]!];
+    golden.output.index.forEach((position, spot) => {
+      const [ours, theirs] = [values[position]!, golden.output.value[spot]!];
       assert.ok(Math.abs(ours - theirs) < tolerance, `${golden.model}: ${ours}, not ${theirs}`);
     });
     output.dispose();
@@ -146,7 +146,7 @@ ocrTest("LineOcrModel reads a line that is cut out closely, upright and upside d
   assert.deepEqual(await readText([file, upsideDown]), [wanted, wanted]);
 });
 
-ocrTest("LineOcrModel reads a page that lies askew", async () => {
+ocrTest("LineOcrModel reads a skewed page", async () => {
   const page = await decodeImage(await readImage("en.jpg"));
   const says = readGoldens().what_the_images_say["testdata/ocr/en.jpg"] as string[];
   const turned = await Promise.all([-6, 4].map((degrees) => encodePng(askew(page, degrees))));
@@ -203,7 +203,7 @@ ocrTest("LineOcrModel finds nothing in an image without text", async () => {
 });
 
 ocrTest(
-  "LineOcrModel says nothing more once it is cancelled, and goes on with others",
+  "LineOcrModel emits nothing after a cancellation, and serves others",
   async () => {
     await using model = await openModel(FOLDER!);
     const file = await readImage("en.jpg");

@@ -258,7 +258,7 @@ Deno.test("OcrModel refuses a strip that its processor would blow up", () =>
     assert.deepEqual(seen, { kind: "invalid_media", param: "messages[0].content[0]" });
   }));
 
-Deno.test("OcrModel lets go of requests that are cancelled, wherever they are", () =>
+Deno.test("OcrModel frees cancelled requests in any state", () =>
   withModel("trocr", async (model) => {
     const image = ocrImage(0);
     const heard: ChatEvent[] = [];

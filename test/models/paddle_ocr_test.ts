@@ -117,7 +117,7 @@ Deno.test("without its dictionary the recogniser is named, and what would do", a
   }
 });
 
-Deno.test("an inference.yml that is none is named", async () => {
+Deno.test("an invalid inference.yml is named", async () => {
   for (const text of ["- : :\n\t{", "PostProcess:\n  thresh: high\n"]) {
     await withFolder(rapidFiles({ "ch_PP-OCRv4_det_infer.yml": text }), async (path) => {
       await assert.rejects(openModel(path), {

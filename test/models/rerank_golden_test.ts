@@ -76,9 +76,9 @@ Deno.test({
     const ranked = new Map<unknown, string[]>();
     for (const [index, query] of queries.entries()) {
       const similar = passageRows.map((row) => cosine(queryRows[index]!, row));
-      const best = orderOf(similar).slice(0, 20).map((place) => passages[place]!);
+      const best = orderOf(similar).slice(0, 20).map((position) => passages[position]!);
       const { scores } = await rerank(reranker, query.text, best.map(({ text }) => text));
-      ranked.set(query, orderOf(scores).map((place) => best[place]!.id));
+      ranked.set(query, orderOf(scores).map((position) => best[position]!.id));
     }
     const recall = recallOf(queries, (query) => ranked.get(query)!);
     const card = figures.embed_top20_reranked.all;

@@ -19,7 +19,7 @@ import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 
 const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));
-const [NUM_PLACES, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
+const [NUM_POSITIONS, WIDTH, HEADS, LAYERS] = [12, 16, 2, 2];
 const SITES: readonly SiteHeads[] = [{ layer: 0, heads: [1] }, { layer: 1, heads: [1, 0] }];
 /** One of the decoder's steps has room for sixteen tokens. */
 const TEXT = [51, 4, 17, 9, 30, 2, 44, 11, 23, 5, 8, 38, 16, 27, 3, 50, 12, 7, 33, 19];
@@ -36,7 +36,7 @@ function withWeights(step: ModelProto): { model: ModelProto; crossNames: readonl
   return { model: { ...step, graph: { ...step.graph, outputs } }, crossNames };
 }
 
-/** The weights of each token at each place, by layer and head, one token after the other. */
+/** The weights of each token at each index, by layer and head, one token after the other. */
 async function weighWhole(
   { project, step }: { readonly project: GraphSession; readonly step: GraphSession },
   hidden: Tensor,
@@ -66,7 +66,7 @@ async function weighWhole(
     for (const [layer, name] of crossNames.entries()) {
       const row = [...outputs[name]!.data as Float32Array];
       for (let head = 0; head < HEADS; head++) {
-        weights[layer]![head]!.push(row.slice(head * NUM_PLACES, (head + 1) * NUM_PLACES));
+        weights[layer]![head]!.push(row.slice(head * NUM_POSITIONS, (head + 1) * NUM_POSITIONS));
       }
     }
   }
@@ -77,12 +77,12 @@ async function weighWhole(
 function alignPlainly(heads: readonly number[][][]): number[][] {
   const shares = heads.map((weights) => {
     const normal = weights.map((row) => [...row]);
-    for (let place = 0; place < NUM_PLACES; place++) {
-      const column = weights.map((row) => row[place]!);
+    for (let index = 0; index < NUM_POSITIONS; index++) {
+      const column = weights.map((row) => row[index]!);
       const mean = column.reduce((sum, x) => sum + x) / column.length;
       const variance = column.reduce((sum, x) => sum + (x - mean) ** 2, 0) / column.length;
       column.forEach((x, token) =>
-        normal[token]![place] = (x - mean) / (Math.sqrt(variance) + LEAST_DEVIATION)
+        normal[token]![index] = (x - mean) / (Math.sqrt(variance) + LEAST_DEVIATION)
       );
     }
     return normal.map((row) => {
@@ -91,7 +91,7 @@ function alignPlainly(heads: readonly number[][][]): number[][] {
     });
   });
   return shares[0]!.map((row, token) =>
-    row.map((_, place) => shares.reduce((sum, share) => sum + share[token]![place]!, 0) / 3)
+    row.map((_, index) => shares.reduce((sum, share) => sum + share[token]![index]!, 0) / 3)
   );
 }
 
@@ -115,8 +115,8 @@ async function assertAligned(backend: Backend): Promise<void> {
   const step = await readModel(files, "whisper_step_eager_17.onnx");
   const project = await readModel(files, "whisper_project_eager_17.onnx");
   const normal = makeNormal(8);
-  const draw = () => new Float32Array(NUM_PLACES * WIDTH).map(() => normal());
-  const tensor = (data: Float32Array) => new Tensor("float32", data, [1, NUM_PLACES, WIDTH]);
+  const draw = () => new Float32Array(NUM_POSITIONS * WIDTH).map(() => normal());
+  const tensor = (data: Float32Array) => new Tensor("float32", data, [1, NUM_POSITIONS, WIDTH]);
   const [sound, otherSound] = [draw(), draw()];
 
   const cpu = new CpuBackend();
@@ -136,7 +136,7 @@ async function assertAligned(backend: Backend): Promise<void> {
   const decoder = await openEncoderDecoder<Input>(
     { project, step: keepOutputs(step, ["logits"]) },
     {
-      ...{ backend, files, contextLength: 24, numPositions: NUM_PLACES, maxSequences: 2 },
+      ...{ backend, files, contextLength: 24, numPositions: NUM_POSITIONS, maxSequences: 2 },
       encoder: { maxInputs: 1, encode: ([input]) => Promise.resolve(tensor(input!.hidden)) },
     },
   );
@@ -153,13 +153,13 @@ async function assertAligned(backend: Backend): Promise<void> {
   for (let round = 0; round < 2; round++) {
     const got: Float32Array = await decoder.align({
       ...{ encoderInput, tokens: TEXT, sites: SITES },
-      numPositions: NUM_PLACES,
+      numPositions: NUM_POSITIONS,
     });
-    assert.equal(got.length, TEXT.length * NUM_PLACES);
+    assert.equal(got.length, TEXT.length * NUM_POSITIONS);
     want.flat().forEach((x, i) => {
       assert.ok(
         Math.abs(got[i]! - x) < 2e-3,
-        `token ${Math.floor(i / NUM_PLACES)}, place ${i % NUM_PLACES}: ${got[i]} for ${x}`,
+        `token ${Math.floor(i / NUM_POSITIONS)}, index ${i % NUM_POSITIONS}: ${got[i]} for ${x}`,
       );
     });
   }

@@ -234,7 +234,7 @@ Deno.test("TextModel.dispose() waits for the step under way and says nothing mor
   assert.equal(numLate, 0);
 });
 
-Deno.test("TextModel.dispose() lets go of requests that wait for the vocabulary to be read", async () => {
+Deno.test("TextModel.dispose() cancels requests that wait for the vocabulary to be read", async () => {
   const heard: TaskEvent[] = [];
   const grammar = { kind: "json_object" } as const;
   await withModel((model) => {

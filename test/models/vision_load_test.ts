@@ -44,7 +44,7 @@ const FAULTS: readonly Fault[] = [
   {
     family: "idefics3",
     what: "a chat template without images",
-    says: /shows no images: it makes no "<image>"/,
+    says: /does not support images: it renders no "<image>"/,
     make: (folder) =>
       changeJson(folder, "tokenizer_config.json", (json) => ({
         ...json,
@@ -54,7 +54,7 @@ const FAULTS: readonly Fault[] = [
   {
     family: "llava_qwen2",
     what: "a processor that counts other tokens than the encoder gives",
-    says: /cannot be shown images: The vision encoder gave 16 rows for 4 image tokens/,
+    says: /cannot take images: The vision encoder gave 16 rows for 4 image tokens/,
     make: (folder) =>
       changeJson(folder, "processor_config.json", (json) => ({ ...json, patch_size: 28 })),
   },
@@ -135,5 +135,5 @@ Deno.test("a vision model without its encoder is served for text, and the log sa
   await using model = await openModel(folder.path);
   configureLog({ level: "error", format: "text" });
   assert.equal(model.kind, "text");
-  assert.match(stderr.lines.join("\n"), /served for text alone: .*no onnx\/vision_encoder/);
+  assert.match(stderr.lines.join("\n"), /served for text only: .*no onnx\/vision_encoder/);
 });

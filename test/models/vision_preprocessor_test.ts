@@ -44,7 +44,7 @@ Deno.test("VisionPreprocessor.prepare() shows what is transparent on white", () 
     }
   }));
 
-Deno.test("VisionPreprocessor.prepare() leaves the queue when it is told to, and goes on after a refusal", () =>
+Deno.test("VisionPreprocessor.prepare() leaves the queue when aborted, and serves the next after a refusal", () =>
   withPreparer(async (preparer) => {
     const image = drawImage(1, [400, 300]);
     const abort = new AbortController();

@@ -219,7 +219,7 @@ Deno.test("VisionModel hands out text as it comes", () =>
     assert.ok(numDeltas > 6);
   }));
 
-Deno.test("VisionModel names the part that is no image", () =>
+Deno.test("VisionModel names the part that is not an image", () =>
   withModel("qwen2_5_vl", {}, async (model) => {
     const good = drawImage(0, SIZE);
     for (const bytes of [new Uint8Array(), new TextEncoder().encode("hello"), good.slice(0, 60)]) {

@@ -189,12 +189,12 @@ async function assertPassesOver(
 const PARTS = [3, "10_both.wav", 125, "04_voice.wav", 20, "01_sent.wav", 12];
 
 vadTest(
-  "AsrModel with a voice activity model hears speech minutes apart, at its true times, and no silence",
+  "AsrModel with a voice activity model transcribes speech minutes apart, at its true times, and no silence",
   (vad) => assertPassesOver(new CpuBackend(), [vad, SPEECH], PARTS),
 );
 
 gpuTest(
-  "AsrModel with a voice activity model passes over silence on WebGPU too",
+  "AsrModel with a voice activity model skips silence on WebGPU too",
   async (gpu) =>
     await assertPassesOver(await WebGpuBackend.create(gpu), [TINY.folder, SPEECH], [
       3,
@@ -205,7 +205,7 @@ gpuTest(
 );
 
 vadTest(
-  "AsrModel with a voice activity model hears nothing in silence, and the language that is asked for",
+  "AsrModel with a voice activity model transcribes nothing in silence, and keeps the requested language",
   async (vad) => {
     const folder = await openFolder(findModelFolder("hearth-demo-asr")!);
     const model = await loadAsr(folder, {
@@ -290,7 +290,7 @@ vadTest(
       await write({ ...config, sampling_rates: [8000] });
       await assert.rejects(load(made), startup(/does not take sound at 16000 Hz.*\[8000\]/));
       await write({ ...config, state_shape: [2, 1, 64] });
-      await assert.rejects(load(made), startup(/is no voice activity model: /));
+      await assert.rejects(load(made), startup(/is not a voice activity model: /));
     } finally {
       await Deno.remove(made, { recursive: true });
     }

@@ -80,7 +80,7 @@ Deno.test("SpeakerEncoder.clone() refuses what its numbers overflow on", async (
   };
   await withEncoder(async (encoder) => {
     const samples = new Float32Array(16_000).fill(3e38);
-    await assert.rejects(() => encoder.clone(samples), /nothing to tell a voice by/);
+    await assert.rejects(() => encoder.clone(samples), /voice cannot be determined/);
   }, files);
 });
 
@@ -94,7 +94,7 @@ const WRONG_ENCODERS: Readonly<Record<string, readonly [TtsFiles, RegExp]>> = {
   ],
   "other outputs": [
     { "onnx/model.onnx": buildPassing("input_values") },
-    /tells no speakers apart: its graph has the outputs y; wanted are embeddings/,
+    /has no speaker-embedding model: its graph has the outputs y; wanted are embeddings/,
   ],
 };
 for (const [what, [changes, message]] of Object.entries(WRONG_ENCODERS)) {
@@ -140,7 +140,7 @@ Deno.test("a speaker encoder is for SpeechT5 alone", async () => {
   );
 });
 
-Deno.test("ChatterboxSynthesizer stops writing when nobody wants to hear it", async () => {
+Deno.test("ChatterboxSynthesizer stops generating when it is aborted", async () => {
   // A sign that never comes: the sound would go on to its utmost length.
   const changes = { "generation_config.json": { eos_token_id: 6_563 } };
   await withChatterbox(async (synthesizer) => {
@@ -165,7 +165,7 @@ Deno.test("ChatterboxSynthesizer.load() says what is wrong with a folder", async
   const load = (changes: TtsFiles) => withChatterbox(() => Promise.resolve(), { changes });
   await assert.rejects(
     () => load({ "default_voice.wav": new TextEncoder().encode("no sound") }),
-    /default_voice\.wav gives no voice: The file is no audio/,
+    /default_voice\.wav gives no voice: The file is not supported audio/,
   );
   await assert.rejects(
     () => load({ "onnx/speech_encoder.onnx": undefined }),

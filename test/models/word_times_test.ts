@@ -61,7 +61,7 @@ gpuTest("hearth-demo-asr on WebGPU tells of words what it tells on the CPU", asy
     segments.flatMap(({ words }) => words!);
   const want = wordsOf(await hear(audio, { backend: new CpuBackend(), dtype: "fp32" }));
   assert.equal(want.length, 8 + 6 + 4);
-  // A place more or less in fp32; fp16 looks a little elsewhere.
+  // A index more or less in fp32; fp16 looks a little elsewhere.
   for (const [dtype, tolerance] of [["fp32", 0.021], ["fp16", 0.061]] as const) {
     const segments = await hear(audio, { backend: await WebGpuBackend.create(gpu), dtype });
     assertOrdered(segments);
@@ -73,7 +73,7 @@ gpuTest("hearth-demo-asr on WebGPU tells of words what it tells on the CPU", asy
   }
 });
 
-Deno.test("AsrModel gives words to those who ask for them, and everybody what he gets alone", async () => {
+Deno.test("AsrModel gives words on request, and the same results alone and together", async () => {
   await withAsr({ backend: new CpuBackend(), dtype: "fp32" }, async (model) => {
     const clip = await Deno.readFile(new URL("../fixtures/audio/speech.wav", import.meta.url));
     const ask = async (file: Uint8Array, timesWords: boolean) =>
@@ -127,7 +127,7 @@ speechTest("AsrModel tells when words are spoken where it tried a window again",
   });
 });
 
-Deno.test("hearth-demo-asr looks where transformers.js sees it look, and says so of the right word", async () => {
+Deno.test("hearth-demo-asr aligns words as transformers.js does", async () => {
   await using folder = await copyWithAttentionOutputs();
   const samples = (await decodeWhole(SPOKEN.audio.slice())).subarray(0, 9.5 * RATE_HZ);
   const { pipeline } = await loadTransformers({ modelsFolder: folder.models });
@@ -144,13 +144,13 @@ Deno.test("hearth-demo-asr looks where transformers.js sees it look, and says so
   assert.deepEqual(chunks.map(({ text }) => text.trim()), ours.map(({ text }) => text));
   const known = SPOKEN.sentences.flatMap(({ words }) => words);
   const differences = { next: [] as number[], ours: [] as number[], theirs: [] as number[] };
-  let place = 0;
+  let index = 0;
   for (const [i, { text, startSeconds }] of ours.entries()) {
     const theirs = chunks[i]!.timestamp[0]!;
     const next = ours[i + 1]?.startSeconds ?? NaN;
     if (!/[.?]$/.test(text)) differences.next.push(Math.abs(theirs - next));
-    if (known[place]!.text !== text.replaceAll(/[^\w']/g, "")) continue;
-    const { start } = known[place++]!;
+    if (known[index]!.text !== text.replaceAll(/[^\w']/g, "")) continue;
+    const { start } = known[index++]!;
     differences.ours.push(Math.abs(startSeconds - start));
     differences.theirs.push(Math.abs(theirs - start));
   }
@@ -170,7 +170,7 @@ interface Span {
 }
 
 Deno.test({
-  name: "AsrModel tells when words are spoken where it passes over silence" +
+  name: "AsrModel has right word times where it skips silence" +
     unlessThere(VAD !== undefined, "models/silero-vad", "a model that tells speech from silence"),
   ignore: VAD === undefined,
   fn: async () => {

@@ -6,7 +6,7 @@ import type { KeyInput } from "puppeteer-core";
 import { DESKTOP, openBrowser, PHONE, Tab } from "../fixtures/browser.ts";
 import { download, PAGE_TEST, pageTest, setField, withFile } from "../fixtures/page_visit.ts";
 import { TestServer } from "../fixtures/server.ts";
-import { TOOLS, WEATHER_ANSWER } from "../clients/weather.ts";
+import { TOOLS, WEATHER_ANSWER } from "../fixtures/weather.ts";
 
 const CHAT = { model: "hearth-demo-chat" };
 

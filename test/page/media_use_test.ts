@@ -22,11 +22,11 @@ async function drop({ page }: Tab, selector: string, file: string): Promise<void
   const element = await page.waitForSelector(selector);
   const { x, y, width, height } = (await element!.boundingBox())!;
   const session = await page.createCDPSession();
-  const place = { x: x + width / 2, y: y + height / 2 };
+  const center = { x: x + width / 2, y: y + height / 2 };
   for (const type of ["dragEnter", "dragOver", "drop"] as const) {
     await session.send("Input.dispatchDragEvent", {
       type,
-      ...place,
+      ...center,
       data: { items: [], files: [file], dragOperationsMask: 1 },
     });
   }

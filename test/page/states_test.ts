@@ -29,7 +29,7 @@ const options = {
 };
 
 Deno.test(
-  "page: while the model loads it says so, and goes on when it is ready",
+  "page: shows that the model is loading, and continues when it is ready",
   options,
   async () => {
     await withPage({}, async (tab, app) => {
@@ -44,7 +44,7 @@ Deno.test(
 Deno.test("page: when the model could not be loaded it says why", options, async () => {
   await withPage({ folder: "/nowhere/model" }, async (tab, app) => {
     await app.ready().catch(() => {});
-    await tab.text("h1", /There is no model/);
+    await tab.text("h1", /The model is not available/);
     assert.match(await tab.text("section p", /nowhere/), /cannot be read/);
   });
 });

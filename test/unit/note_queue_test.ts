@@ -36,7 +36,7 @@ Deno.test("NoteQueue drops what does not fit, counts it, and says so once there 
   assert.match(dam.text, /dropped\)\nfifth\n$/);
 });
 
-Deno.test("NoteQueue goes on when its stream fails", async () => {
+Deno.test("NoteQueue continues when its stream fails", async () => {
   let tries = 0;
   const broken = {
     write: () => ++tries === 1 ? Promise.reject(new Error("gone")) : Promise.resolve(99),

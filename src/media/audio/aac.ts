@@ -12,7 +12,7 @@ import { invalidAudio, type Sound } from "./sound.ts";
 const FRAME_SAMPLES = 1024;
 /** Streams with a larger share of damaged frames are refused, after this many frames. */
 const MAX_DAMAGED_SHARE = 0.5;
-const FRAMES_TO_JUDGE = 64;
+const MIN_FRAMES = 64;
 
 /**
  * Decodes frames. A damaged one becomes silence.
@@ -34,15 +34,15 @@ export async function* decodeAac(
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       numDamaged++;
-      if (numFrames >= FRAMES_TO_JUDGE) judge(numDamaged, numFrames, error);
+      if (numFrames >= MIN_FRAMES) requireDecodable(numDamaged, numFrames, error);
       channels = [new Float32Array(FRAME_SAMPLES)];
     }
     yield { channels, sampleRateHz };
   }
-  judge(numDamaged, numFrames);
+  requireDecodable(numDamaged, numFrames);
 }
 
-function judge(numDamaged: number, numFrames: number, cause?: RangeError): void {
+function requireDecodable(numDamaged: number, numFrames: number, cause?: RangeError): void {
   if (numDamaged <= numFrames * MAX_DAMAGED_SHARE) return;
   throw invalidAudio(`Of ${numFrames} AAC frames, ${numDamaged} cannot be decoded.`, cause);
 }

@@ -94,7 +94,7 @@ function inflate(
   const wanted = passes.reduce((sum, { height, rowBytes }) => sum + height * (rowBytes + 1), 0);
   const numBytes = packed.reduce((sum, { length }) => sum + length, 0);
   if (numBytes * MAX_DEFLATE_RATIO < wanted) {
-    throw invalidImage("The PNG file is cut off, or its header names a size that it has not.");
+    throw invalidImage("The PNG file is cut off, or its header gives a wrong size.");
   }
   const stream = new Uint8Array(numBytes);
   let at = 0;
@@ -104,6 +104,8 @@ function inflate(
   }
   // One buffer of the whole size avoids joining small ones.
   const rows = inflateSync(stream, { maxOutputLength: wanted, chunkSize: Math.max(64, wanted) });
-  if (rows.length < wanted) throw invalidImage("The PNG file holds fewer pixels than it says.");
+  if (rows.length < wanted) {
+    throw invalidImage("The PNG file has fewer pixels than its header says.");
+  }
   return new Uint8Array(rows.buffer as ArrayBuffer, rows.byteOffset, rows.length);
 }

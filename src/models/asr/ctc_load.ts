@@ -21,7 +21,7 @@ export async function loadCtc(
   const architectures = [folder.config["architectures"] ?? []].flat().map(String);
   if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
     throw new StartupError(
-      `${folder.path} is no speech recogniser: its config.json says ${
+      `${folder.path} is not a speech recogniser: its config.json says ${
         architectures.join(", ")
       }, and one that ends in ForCTC is wanted.`,
     );

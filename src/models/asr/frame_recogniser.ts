@@ -48,7 +48,7 @@ export function openFrameRecogniser(parts: FrameRecogniserParts): Recogniser {
   return {
     ...parts,
     maxSpeechSeconds: WINDOW_SECONDS,
-    whyNoTranslation: "its architecture writes what is spoken",
+    whyNoTranslation: "its architecture only transcribes",
     transcribe: (recording) => transcribe(recording, parts),
   };
 }

@@ -42,8 +42,8 @@ export function openGeneratingRecogniser(parts: GeneratingParts): Recogniser {
   return {
     ...parts,
     maxSpeechSeconds: parts.maxPieceSeconds,
-    whyNoTranslation: "its architecture writes what is spoken",
-    whyNoWordTimes: "its architecture writes text without any times",
+    whyNoTranslation: "its architecture only transcribes",
+    whyNoWordTimes: "its architecture generates text without times",
     transcribe: (recording) => transcribe(recording, parts),
   };
 }

@@ -59,7 +59,7 @@ export class VoiceActivity {
     requirePorts(session, {
       inputs: ["input", "state", "sr"],
       outputs: ["output", "stateN"],
-      of: `${path} is no voice activity model: its graph`,
+      of: `${path} is not a voice activity model: its graph`,
       setting: "vadFolder",
     });
     return new VoiceActivity(session, folder);
@@ -78,7 +78,7 @@ export class VoiceActivity {
     } catch (error) {
       if (error instanceof StartupError) throw error;
       throw aboutVad(
-        `${this.#folder} is no voice activity model: ${(error as Error).message}`,
+        `${this.#folder} is not a voice activity model: ${(error as Error).message}`,
         error,
       );
     }

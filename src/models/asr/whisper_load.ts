@@ -121,7 +121,7 @@ export async function loadWhisper(
     whyNoTranslation: whyNoTranslation(config),
     whyNoWordTimes: decoder instanceof EncoderDecoder
       ? undefined
-      : "its decoder's graph is not cut, which hides where the model looks",
+      : "its decoder's graph is not cut, so its attention weights are not available",
     transcribe: (recording) => transcribe(parts, recording),
     dispose: async () => {
       await windows.dispose();

@@ -31,8 +31,8 @@ export function groupWords(tokens: readonly number[], reading: WordDivision): Wo
   const pieces = readPieces(tokens, reading.decode);
   const words: WordGroup[][] = [];
   let isOpen = false;
-  for (const [place, piece] of pieces.entries()) {
-    const text = place === 0 ? ` ${piece.text}` : piece.text;
+  for (const [index, piece] of pieces.entries()) {
+    const text = index === 0 ? ` ${piece.text}` : piece.text;
     const isPunctuation = IS_PUNCTUATION.test(text);
     const opens = isPunctuation && OPENS.test(text);
     const begins = !reading.hasSpaces || /^\s/.test(text);

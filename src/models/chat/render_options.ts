@@ -25,7 +25,7 @@ function requireTools(template: ChatTemplate | undefined, param: string): void {
   if (template?.takesTools) return;
   throw new HearthError(
     "unsupported_by_model",
-    `${param}: the loaded model's chat template has no words for tools, so it cannot call any.`,
+    `${param}: the loaded model's chat template does not support tools.`,
     { param },
   );
 }

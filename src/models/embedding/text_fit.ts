@@ -78,7 +78,7 @@ function tooLong(subject: string, numTokens: number, options: FitOptions): Heart
   return new HearthError(
     "context_length_exceeded",
     `${subject} ${numTokens} tokens, and the model takes at most ${maxTokens}. ` +
-      "Send less text, or have it cut.",
+      "Send less text, or truncate it.",
     { param },
   );
 }

@@ -60,7 +60,7 @@ async function readProcessor(
   if (folder.files.has(name)) {
     return readImageProcessor(await readOptionalJson(folder, name));
   }
-  log.warn("the folder does not say how its model wants images to be", {
+  log.warn("the folder has no image preprocessing configuration", {
     missing: name,
     assumed: family.name,
   });

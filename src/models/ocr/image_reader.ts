@@ -45,7 +45,7 @@ export class ImageReader {
       // The processor worked at startup, so the image is the cause.
       throw new HearthError(
         "invalid_media",
-        `The model cannot be shown an image of ${width} × ${height} pixels: ${
+        `The model does not support an image of ${width} × ${height} pixels: ${
           (error as Error).message
         }`,
         { cause: error },

@@ -89,7 +89,7 @@ export class OcrModel implements Model {
     if (task.grammar !== undefined) {
       throw new HearthError(
         "unsupported_by_model",
-        "A model that reads images takes no form of answer.",
+        "A model that reads images has no structured output.",
       );
     }
     const { image, text } = readOcrRequest(task.messages);

@@ -105,7 +105,7 @@ export class SpeakerEncoder implements VoiceCloner {
   async #requireWidth(width: number): Promise<void> {
     requirePorts(this.#graph, {
       outputs: [OUTPUT],
-      of: "the folder tells no speakers apart: its graph",
+      of: "the folder has no speaker-embedding model: its graph",
     });
     const tone = Float32Array.from(
       { length: this.sampleRateHz },
@@ -114,7 +114,7 @@ export class SpeakerEncoder implements VoiceCloner {
     const { length } = await this.#embed(tone);
     if (length === width) return;
     throw new StartupError(
-      `the model gives ${length} numbers for a speaker; the one that speaks takes ${width}.`,
+      `the model gives ${length} numbers for a speaker; the synthesis model takes ${width}.`,
     );
   }
 }
@@ -131,5 +131,5 @@ function normalise(samples: Float32Array): Float32Array<ArrayBuffer> {
 function toUnitLength(vector: Float32Array): Float32Array<ArrayBuffer> {
   const length = Math.hypot(...vector);
   if (length > 0 && Number.isFinite(length)) return vector.map((value) => value / length);
-  throw invalidAudio("The recording gives nothing to tell a voice by.");
+  throw invalidAudio("The recording's voice cannot be determined.");
 }

@@ -139,7 +139,7 @@ export class TtsModel implements Model {
       if (recorded !== undefined) return () => recorded.voiceOf(recording);
       throw new HearthError(
         "unsupported_by_model",
-        `${recording.param}: the model does not take on the voice of a recording: ${this.noRecordings}.`,
+        `${recording.param}: the model cannot clone the voice of a recording: ${this.noRecordings}.`,
         { param: recording.param },
       );
     }
@@ -165,7 +165,7 @@ export class TtsModel implements Model {
     if (next.done) {
       throw new HearthError(
         "invalid_value",
-        `${task.param}: there is nothing in the text that the model can say.`,
+        `${task.param}: the model can speak nothing of the text.`,
         { param: task.param },
       );
     }

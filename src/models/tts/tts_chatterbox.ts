@@ -147,7 +147,7 @@ export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
     const features = await take(encoder, outputs, "speaker_features");
     const numbers = [prefix.values, embeddings.values, features.values];
     if (!numbers.every((values) => values.every(Number.isFinite))) {
-      throw invalidAudio("The recording gives nothing to tell a voice by.");
+      throw invalidAudio("The recording's voice cannot be determined.");
     }
     const voice: ChatterboxVoice = {
       id,

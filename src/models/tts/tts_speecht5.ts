@@ -212,7 +212,7 @@ async function readSpeakers(
       `${folder.path}/${ROOT_VOICE} has ${bytes.length} bytes; wanted are ${width} numbers of 4 bytes.`,
     );
   }
-  log.warn("the folder has no voices: speaking without a speaker's character", {
+  log.warn("the folder has no voices: using a neutral speaker", {
     wanted: `voices/<name>.bin with ${width} numbers of 4 bytes`,
   });
   return [{ id: "neutral", language: LANGUAGE, style: new Float32Array(width) }];

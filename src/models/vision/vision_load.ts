@@ -61,7 +61,7 @@ async function loadParts(
   const { decoder, dtype, embeddings } = await loadDecoder(options);
   if (embeddings === undefined) {
     throw new StartupError(
-      `The decoder in ${folder.path} takes token ids: there is no place where images could go in.`,
+      `The decoder in ${folder.path} takes token ids, not embeddings, so it cannot take images.`,
     );
   }
   const session = await openCompanion(ENCODER_GRAPH, options);
@@ -103,7 +103,7 @@ async function warmUpEncoder(
     const image = await preparer.prepare({ bytes, inOnePiece: true }, signal);
     (await encoder.encode(image, prompt.numRows(image))).dispose();
   } catch (error) {
-    throw new StartupError(`${path} cannot be shown images: ${(error as Error).message}`, {
+    throw new StartupError(`${path} cannot take images: ${(error as Error).message}`, {
       cause: error,
     });
   }

@@ -182,7 +182,7 @@ export class VisionPrompt {
     const strings = shows(PROBE, [PROBE]);
     if (parts || (strings && shows(both.join("\n"), both))) return { parts, strings };
     throw new StartupError(
-      `The chat template shows no images: it makes no "${this.#placeholder}" of a message with one.`,
+      `The chat template does not support images: it renders no "${this.#placeholder}" of a message with one.`,
     );
   }
 }

@@ -36,7 +36,7 @@ async function prepare(
     const size = `${pixels.width} × ${pixels.height}`;
     throw new HearthError(
       "invalid_media",
-      `The model cannot be shown an image of ${size} pixels: ${(error as Error).message}`,
+      `The model does not support an image of ${size} pixels: ${(error as Error).message}`,
       { cause: error },
     );
   }

@@ -52,14 +52,14 @@ function conv(call: Call): readonly Value[] {
   const [{ dtype, shape }, weights] = [need(call, 0), need(call, 1)];
   const autoPad = stringAttribute(call.node, "auto_pad") ?? "NOTSET";
   if (autoPad !== "NOTSET") throw new UnknownValue(autoPad);
-  const [batch, , ...places] = shape as [number, number, ...number[]];
+  const [batch, , ...positions] = shape as [number, number, ...number[]];
   const ints = (name: string, otherwise: number) => (axis: number) =>
     intsAttribute(call.node, name)?.[axis] ?? otherwise;
   const [pad, stride, dilation] = [ints("pads", 0), ints("strides", 1), ints("dilations", 1)];
-  const sizes = places.map((size, axis) => {
-    const reach = dilation(axis) * (weights.shape[axis + 2]! - 1) + 1;
-    const padded = size + pad(axis) + pad(axis + places.length);
-    return Math.floor((padded - reach) / stride(axis)) + 1;
+  const sizes = positions.map((size, axis) => {
+    const extent = dilation(axis) * (weights.shape[axis + 2]! - 1) + 1;
+    const padded = size + pad(axis) + pad(axis + positions.length);
+    return Math.floor((padded - extent) / stride(axis)) + 1;
   });
   return [{ dtype, shape: [batch, weights.shape[0]!, ...sizes] }];
 }

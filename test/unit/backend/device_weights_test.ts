@@ -26,8 +26,8 @@ class CountingFiles implements ModelFiles {
   }
 }
 
-function byteAt(place: number): number {
-  return ((place >> 2) >> (8 * (place & 3))) & 255;
+function byteAt(position: number): number {
+  return ((position >> 2) >> (8 * (position & 3))) & 255;
 }
 
 function stored(name: string, offset: number, length: number): StoredTensor {
@@ -81,7 +81,7 @@ gpuTest(
   },
 );
 
-gpuTest("DeviceWeights.upload() keeps bytes that lie at one place of a file once", async (gpu) => {
+gpuTest("DeviceWeights.upload() keeps bytes of one file range once", async (gpu) => {
   const files = new CountingFiles();
   const weights = new DeviceWeights(gpu, files);
   const table = stored("table", 0, 4096);

@@ -99,15 +99,19 @@ function idsTensor(ids: readonly number[]): Tensor {
 }
 
 /** Bytes of the rows of {@linkcode IDS}, in hexadecimal. */
-async function lookUp(gpu: GpuContext, session: GraphSession, place?: Tensor): Promise<string> {
-  const { y } = await session.run({ ids: idsTensor(IDS) }, place && { y: place });
+async function lookUp(
+  gpu: GpuContext,
+  session: GraphSession,
+  destination?: Tensor,
+): Promise<string> {
+  const { y } = await session.run({ ids: idsTensor(IDS) }, destination && { y: destination });
   assert.deepEqual(y!.dims, [1, IDS.length, WIDTH]);
   const size = y!.size * (y!.type === "float16" ? 2 : 4);
   const readback = await Readback.create(gpu, { maxBytes: size });
   const range = { buffer: y!.gpuBuffer as GPUBuffer, offset: 0, size };
   const found = await readback.read(gpu.device.createCommandEncoder(), [range]);
   readback.dispose();
-  if (place === undefined) y!.dispose();
+  if (destination === undefined) y!.dispose();
   return found.toHex();
 }
 
@@ -129,9 +133,9 @@ for (const [name, makeCase] of Object.entries(CASES)) {
         const wanted = await lookUp(gpu, theirs);
         assert.equal(await lookUp(gpu, ours), wanted);
         const storage = backend.allocate(IDS.length * WIDTH * 4);
-        const place = storage.tensor(dtype, [1, IDS.length, WIDTH]);
-        assert.equal(await lookUp(gpu, ours, place), wanted);
-        assert.equal(await lookUp(gpu, ours, place), wanted, "from the cache");
+        const destination = storage.tensor(dtype, [1, IDS.length, WIDTH]);
+        assert.equal(await lookUp(gpu, ours, destination), wanted);
+        assert.equal(await lookUp(gpu, ours, destination), wanted, "from the cache");
 
         for (const id of [-1, ROWS]) {
           await assert.rejects(ours.run({ ids: idsTensor([0, id]) }), {

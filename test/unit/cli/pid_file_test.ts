@@ -22,7 +22,7 @@ async function withFile(use: (path: string) => void): Promise<void> {
   }
 }
 
-Deno.test("pidFilePath() follows the platform's own place", () => {
+Deno.test("pidFilePath() follows the platform's conventions", () => {
   const home = { HOME: "/home/ada" };
   assert.equal(
     pidFilePath(10100, { ...home, XDG_RUNTIME_DIR: "/run/user/1000" }, "linux"),
@@ -43,7 +43,7 @@ Deno.test("pidFilePath() asks the system for the home of a service that is start
   assert.equal(pidFilePath(8, {}, "linux"), join(homedir(), ".hearth", "run", "8.pid"));
 });
 
-Deno.test("PidFile.write() says in one line that a file cannot be written, and goes on without", async () => {
+Deno.test("PidFile.write() logs one line if a file cannot be written, and continues without it", async () => {
   await withFile((path) => {
     Deno.writeTextFileSync(dirname(path), "a file where the folder should be");
     configureLog({ level: "warn", format: "text" });

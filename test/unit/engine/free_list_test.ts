@@ -32,7 +32,7 @@ Deno.test("FreeList does what an array does, over random operations", () => {
   }
 });
 
-Deno.test("FreeList refuses to take in a block twice and to take out one that is not there", () => {
+Deno.test("FreeList refuses to add a block twice and to remove one that is not in it", () => {
   const list = new FreeList(2);
   assert.throws(() => list.pushLast(1), /Block 1 is free already/);
   assert.throws(() => list.pushFirst(1), /Block 1 is free already/);

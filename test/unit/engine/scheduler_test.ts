@@ -121,7 +121,7 @@ Deno.test("Scheduler.schedule() runs no more sequences than the decoder takes", 
   assert.deepEqual(server.step(), [[b!.id, 1], [c!.id, 1]]);
 });
 
-Deno.test("Scheduler.schedule() lets nobody pass one that waits for blocks", () => {
+Deno.test("Scheduler.schedule() lets no sequence overtake one that waits for blocks", () => {
   const server = new Server({ numBlocks: 6 });
   const a = server.addOne(countFrom(0, 8));
   assert.deepEqual(server.step(), [[a.id, 8]]);

@@ -74,12 +74,12 @@ for (const [fileIndex, name] of SPEECH_FILES.entries()) {
   });
 }
 
-Deno.test("decodeAudio() refuses what is no audio", async () => {
+Deno.test("decodeAudio() refuses what is not audio", async () => {
   await assertInvalid(new Uint8Array(), /is empty/);
-  await assertInvalid(new Uint8Array(1), /no audio that can be read/);
-  await assertInvalid(new Uint8Array(100_000), /no audio that can be read/);
-  await assertInvalid(new Uint8Array(100_000).fill(0xff), /no audio that can be read/);
-  await assertInvalid(new TextEncoder().encode("<html>".repeat(1000)), /it is none of WAV, Ogg/);
+  await assertInvalid(new Uint8Array(1), /not supported audio/);
+  await assertInvalid(new Uint8Array(100_000), /not supported audio/);
+  await assertInvalid(new Uint8Array(100_000).fill(0xff), /not supported audio/);
+  await assertInvalid(new TextEncoder().encode("<html>".repeat(1000)), /want one of WAV, Ogg/);
 });
 
 Deno.test("decodeAudio() refuses files whose end is missing, where they tell", async () => {

@@ -21,7 +21,7 @@ function open(keptSamples?: number, signal?: AbortSignal): AudioReader {
 }
 
 for (const [what, kept] of [["all in memory", undefined], ["little in memory", KEPT]] as const) {
-  Deno.test(`AudioReader.read() gives any place of a recording, with ${what}`, async () => {
+  Deno.test(`AudioReader.read() reads any range of a recording, with ${what}`, async () => {
     await using audio = open(kept);
     assert.equal(await audio.scan(), LENGTH);
     const places = [[0, 100], [50, 300_000], [65_535, 65_538], [131_072, 131_073], [0, LENGTH]];
@@ -49,7 +49,7 @@ for (const [what, kept] of [["all in memory", undefined], ["little in memory", K
   });
 }
 
-Deno.test("AudioReader stops between pieces when its signal is aborted, and refuses what is no audio", async () => {
+Deno.test("AudioReader stops between pieces when its signal is aborted, and refuses what is not audio", async () => {
   const abort = new AbortController();
   await using audio = open(KEPT, abort.signal);
   const scan = audio.scan(() => Promise.resolve(abort.abort(new Error("enough"))));

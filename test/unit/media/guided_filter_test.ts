@@ -94,10 +94,13 @@ function enlarged(
   large: { readonly width: number; readonly height: number },
 ): number {
   const weigh = (at: number, length: number, largeLength: number) => {
-    const place = (at + 0.5) * length / largeLength - 0.5;
-    const first = Math.floor(place);
+    const position = (at + 0.5) * length / largeLength - 0.5;
+    const first = Math.floor(position);
     const inside = (index: number) => Math.min(length - 1, Math.max(0, index));
-    return [[inside(first), 1 - (place - first)], [inside(first + 1), place - first]] as const;
+    return [[inside(first), 1 - (position - first)], [
+      inside(first + 1),
+      position - first,
+    ]] as const;
   };
   return weigh(y, height, large.height).reduce(
     (sum, [row, down]) =>

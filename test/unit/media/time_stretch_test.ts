@@ -56,7 +56,7 @@ Deno.test("limitPeaks() makes softer as a whole what is too loud, and nothing el
   assert.deepEqual(soft, Float32Array.of(0.5, -1));
 });
 
-Deno.test("limitPeaks() refuses what is no number", () => {
+Deno.test("limitPeaks() refuses samples that are not finite", () => {
   assert.throws(() => limitPeaks(Float32Array.of(0, NaN, 0.5)), RangeError);
   assert.throws(() => limitPeaks(Float32Array.of(0, Infinity)), RangeError);
 });

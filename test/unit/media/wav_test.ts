@@ -46,7 +46,7 @@ for (let numChannels = 1; numChannels <= 8; numChannels++) {
   });
 }
 
-Deno.test("readWav() passes over other chunks, padded to an even size", async () => {
+Deno.test("readWav() skips other chunks, padded to an even size", async () => {
   const extraChunks = Uint8Array.of(...new TextEncoder().encode("LIST"), 3, 0, 0, 0, 1, 2, 3, 0);
   assertNear(await decodeWhole(makeWav(TONE, { extraChunks })), TONE, 2 ** -16);
 });
@@ -93,7 +93,7 @@ Deno.test("readWav() refuses headers that make no sense, saying what it saw", as
   );
 });
 
-Deno.test("decodeAudio() takes what is no number for silence", async () => {
+Deno.test("decodeAudio() takes NaN for silence", async () => {
   const samples = [0.5, NaN, Infinity, -Infinity, 1e30, -0.5];
   const decoded = await decodeWhole(makeWav(samples, { bits: 32, isFloat: true }));
   assert.deepEqual([...decoded], [0.5, 0, 0, 0, 0, -0.5]);

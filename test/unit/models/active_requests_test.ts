@@ -12,7 +12,7 @@ async function hear(error: unknown, param?: string): Promise<ErrorEvent["error"]
   return (await promise).error;
 }
 
-Deno.test("ActiveRequests names the place of media that are refused, and of nothing else", async () => {
+Deno.test("ActiveRequests names the path of refused media, and of nothing else", async () => {
   const refused = await hear(new HearthError("invalid_media", "It is no image."), "image");
   assert.deepEqual([refused.message, refused.param], ["image: It is no image.", "image"]);
   const unnamed = await hear(new HearthError("invalid_media", "It is no image."));

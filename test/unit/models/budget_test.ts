@@ -12,7 +12,7 @@ async function isSettled(promise: Promise<unknown>): Promise<boolean> {
   return settled;
 }
 
-Deno.test("Budget.take() lets in who fits: who wants little before who wants much", async () => {
+Deno.test("Budget.take() admits what fits: small requests before large ones", async () => {
   const budget = new Budget(10);
   const giveBackSix = await budget.take(6, never);
   const five = budget.take(5, never);
@@ -27,7 +27,7 @@ Deno.test("Budget.take() lets in who fits: who wants little before who wants muc
   (await budget.take(10, never))();
 });
 
-Deno.test("Budget.take() keeps room for one that has been passed over too often", async () => {
+Deno.test("Budget.take() keeps room for one that was overtaken too often", async () => {
   const budget = new Budget(10);
   const first = await budget.take(1, never);
   const all = budget.take(10, never);
@@ -43,7 +43,7 @@ Deno.test("Budget.take() keeps room for one that has been passed over too often"
   assert.deepEqual([budget.numTaken, budget.numWaiting], [0, 0]);
 });
 
-Deno.test("Budget.take() gives all of it to who wants more than there is", async () => {
+Deno.test("Budget.take() gives the total to a request for more", async () => {
   const budget = new Budget(10);
   const giveBack = await budget.take(1000, never);
   assert.equal(await isSettled(budget.take(1, never)), false);

@@ -35,7 +35,7 @@ function refusal(needs: Partial<MemoryNeeds>, offer: Partial<MemoryOffer>): stri
   return "";
 }
 
-Deno.test("requireMemory() lets through what fits, and what nobody can measure", () => {
+Deno.test("requireMemory() admits what fits, and what cannot be measured", () => {
   assert.equal(refusal({}, {}), "");
   assert.equal(refusal({}, { availableBytes: 3050 * MB }), "");
   assert.equal(refusal({}, { availableBytes: undefined }), "");

@@ -59,7 +59,7 @@ Deno.test("chooseFiles() takes the dtype that suits the device", () => {
   assert.deepEqual(choose(TEXT, { device: "gpuWithF16" }).missed, []);
 });
 
-Deno.test("chooseFiles() puts the graphs last, so that whoever has them has all", () => {
+Deno.test("chooseFiles() puts the graphs last, so that a folder with them is complete", () => {
   const { files } = chooseFiles(TEXT, { device: "cpu" });
   assert.equal(files.at(-1), "onnx/model_q4.onnx");
 });
@@ -151,7 +151,7 @@ Deno.test("chooseFiles() refuses a folder without graphs, and a dtype it has not
   assert.throws(() => choose(TEXT, { dtype: "int8" }), /no graph of dtype int8: it has fp32, fp16/);
 });
 
-Deno.test("chooseFiles() leaves out what a model that sees would hear with", () => {
+Deno.test("chooseFiles() leaves out a vision model's audio encoder", () => {
   const gemma = folder(
     { architectures: ["Gemma4ForConditionalGeneration"], model_type: "gemma4" },
     "processor_config.json",

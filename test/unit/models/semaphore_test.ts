@@ -14,7 +14,7 @@ function recordOrder(semaphore: Semaphore) {
   return { order, wait };
 }
 
-Deno.test("Semaphore gives each permit once, and a freed one to the first who waits", async () => {
+Deno.test("Semaphore gives each permit once, and a freed one to the first waiter", async () => {
   const semaphore = new Semaphore(2);
   const taken = [await semaphore.acquire(never), await semaphore.acquire(never)];
   assert.deepEqual(taken.toSorted(), [0, 1]);
@@ -32,7 +32,7 @@ Deno.test("Semaphore gives each permit once, and a freed one to the first who wa
   assert.equal(semaphore.numAcquired, 0);
 });
 
-Deno.test("Semaphore lets those go who do not want to wait any longer", async () => {
+Deno.test("Semaphore removes waiters that are aborted", async () => {
   const semaphore = new Semaphore(1);
   await semaphore.acquire(never);
   const controller = new AbortController();

@@ -127,12 +127,12 @@ Deno.test("expandQuantized() makes a table of a GatherBlockQuantized", async () 
     const ids = new Tensor("int64", BigInt64Array.of(2n, 0n), [1, 2]);
     const y = (await session.run({ ids }))["y"]!.data as unknown as Float16Array;
     await session.release();
-    [2, 0].forEach((row, place) => {
+    [2, 0].forEach((row, index) => {
       for (let column = 0; column < columns; column++) {
         const byte = values[(row * columns + column) >> 1]!;
         const value = column % 2 === 0 ? byte & 15 : byte >> 4;
         const wanted = (value - 8) * scales[row * 2 + Math.floor(column / blockSize)]!;
-        assert.equal(y[place * columns + column], wanted, `row ${row}, column ${column}`);
+        assert.equal(y[index * columns + column], wanted, `row ${row}, column ${column}`);
       }
     });
   });

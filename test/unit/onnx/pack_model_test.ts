@@ -168,13 +168,13 @@ Deno.test("copyWeights() of a graph with external data gives the logits of the g
     const initializers: Tensor[] = [];
     for (const tensor of model.graph.initializers) {
       const bytes = await bytesOfStored(tensor, inMemory(inline));
-      const place = {
+      const range = {
         kind: "file",
         file: "sub/weights.bin",
         offset: end,
         length: bytes.length,
       } as const;
-      initializers.push({ ...tensor, data: place });
+      initializers.push({ ...tensor, data: range });
       data.push(bytes);
       end += bytes.length;
     }

@@ -118,7 +118,7 @@ Deno.test("readModel() says where a file that was cut short ends", async () => {
   });
 });
 
-Deno.test("readModel() refuses what is no ONNX model", async () => {
+Deno.test("readModel() refuses what is not an ONNX model", async () => {
   for (
     const [bytes, reason] of [
       [encode("<!doctype html>"), /Protocol Buffers/],
@@ -150,6 +150,6 @@ Deno.test("readModel() refuses a file of millions of empty fields before it has 
   for (let at = 0; at < bytes.length; at += 2) bytes[at] = 0x42;
   await assert.rejects(readModel(inMemory(bytes), "model.onnx"), {
     name: "StartupError",
-    message: /model\.onnx is no graph: .* more than 500000 fields/,
+    message: /model\.onnx is not a valid graph: .* more than 500000 fields/,
   });
 });

@@ -41,10 +41,10 @@ async function open() {
   const model = seedNoise(await readModel(bytesAsFiles(bytes), "x"));
   const session = await openSession(writeModel(model));
   return {
-    run: async (place: number, rows = 40, columns = 50) => {
+    run: async (position: number, rows = 40, columns = 50) => {
       const outputs = await session.run({
         x: new Tensor("float32", new Float32Array(rows * columns), [rows, columns]),
-        [NOISE_OFFSET]: new Tensor("int64", BigInt64Array.of(BigInt(place)), []),
+        [NOISE_OFFSET]: new Tensor("int64", BigInt64Array.of(BigInt(position)), []),
       });
       return Object.fromEntries(
         Object.entries(outputs).map(([name, { data, dims }]) => [
@@ -80,7 +80,7 @@ Deno.test("seedNoise() gives noise of the form and the distribution asked for", 
   assert.notDeepEqual(normal!.data.slice(0, 12), fixed!.data);
 });
 
-Deno.test("seedNoise() repeats the noise of a place, whatever ran before", async () => {
+Deno.test("seedNoise() repeats the noise of a position, whatever ran before", async () => {
   await using graph = await open();
   const first = await graph.run(99);
   const other = await graph.run(100_000);
@@ -89,7 +89,7 @@ Deno.test("seedNoise() repeats the noise of a place, whatever ran before", async
   assert.deepEqual(first["normal"]!.data, normalNoise(99, 2_000));
 });
 
-Deno.test("seedNoise() goes on from the table's end at its beginning", async () => {
+Deno.test("seedNoise() wraps around at the table's end", async () => {
   await using graph = await open();
   const { normal } = await graph.run(normalTable().length - 1, 1, 3);
   const table = normalTable();
@@ -108,9 +108,9 @@ Deno.test("noiseOffset() spreads seeds and pieces over the table", () => {
   const places = new Set<number>();
   for (let seed = 0; seed < 40; seed++) {
     for (let piece = 0; piece < 40; piece++) {
-      const place = noiseOffset(seed, piece);
-      assert.ok(Number.isInteger(place) && place >= 0 && place < normalTable().length);
-      places.add(place);
+      const position = noiseOffset(seed, piece);
+      assert.ok(Number.isInteger(position) && position >= 0 && position < normalTable().length);
+      places.add(position);
     }
   }
   assert.ok(places.size > 1_590);

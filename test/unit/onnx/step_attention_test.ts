@@ -57,7 +57,7 @@ Deno.test("swapHeadsAndTokens() gives a row per token", async () => {
   for (const { shape } of swapped.graph.outputs) assert.deepEqual(shape!.slice(2), [4, 32]);
 });
 
-Deno.test("nameStepAttentions() sees that a mask of the encoder's places hides nothing, and no other mask", async () => {
+Deno.test("nameStepAttentions() knows that a mask of the encoder's positions hides nothing, and no other mask", async () => {
   await using tiny = await makeTinyOcr("florence");
   await using files = new FolderFiles(`${tiny.folder}/onnx`);
   const merged = await readModel(files, "decoder_model_merged.onnx");

@@ -118,7 +118,7 @@ Deno.test("Session.metrics() does without a worker that does not answer", async 
   assert.deepEqual(await opened.session.metrics(), []);
 });
 
-Deno.test("Session.metrics() brings the worker's figures, the last it told when it tells none", async () => {
+Deno.test("Session.metrics() returns the worker's metrics, the last reported if it does not answer", async () => {
   await using opened = openSession();
   const { session, workers } = opened;
   await session.ready();

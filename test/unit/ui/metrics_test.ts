@@ -8,7 +8,7 @@ function lineOf(plot: string, label: string) {
   return line!.read;
 }
 
-Deno.test("parseMetrics() reads names, labels and values, and passes over comments", () => {
+Deno.test("parseMetrics() reads names, labels and values, and ignores comments", () => {
   const scrape = parseMetrics(
     '# HELP a b\na_total 3\nb{le="+Inf",route="/x y"} 2.5e3\nc{text="say \\"hi\\""} 1\n',
   );

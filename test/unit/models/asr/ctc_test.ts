@@ -58,7 +58,7 @@ function segmentsOf(path: string, rules = { pauseFrames: 5, maxFrames: 20 }): st
   return [...found, ...segments.end()].map((tokens) => tokens.map(({ text }) => text).join(""));
 }
 
-Deno.test("CtcSegments begins anew after a pause, wherever in it the space is heard", () => {
+Deno.test("CtcSegments starts a new segment after a pause, wherever in it the space is", () => {
   assert.deepEqual(segmentsOf("ab____c"), ["abc"]);
   assert.deepEqual(segmentsOf("ab_____c"), ["ab", "c"]);
   assert.deepEqual(segmentsOf("ab|____c"), ["ab ", "c"]);

@@ -138,7 +138,7 @@ const MANY = Array.from({ length: 60 }, (_, i): [string, number] => {
   return [text, 0.4 + i * 1.55 + (i % 3) * 0.1];
 });
 
-Deno.test("openFrameRecogniser() hears a long recording as if it had been heard whole", async () => {
+Deno.test("openFrameRecogniser() transcribes a long recording as if it had been encoded whole", async () => {
   const { samples, spelt } = spell(MANY, 95);
   const heard = await hear(samples);
   assertHeard(heard, spelt);
@@ -146,7 +146,7 @@ Deno.test("openFrameRecogniser() hears a long recording as if it had been heard 
   assert.ok(heard.segments.length > 20, "pauses end segments");
 });
 
-Deno.test("openFrameRecogniser() hears recordings of any length, the shortest too", async () => {
+Deno.test("openFrameRecogniser() transcribes recordings of any length, the shortest too", async () => {
   for (const seconds of [29.98, 30, 30.02, 30.3, 54, 54.01]) {
     const { samples, spelt } = spell([["abba", 1], ["fade", 23.6], ["bed", seconds - 1]], seconds);
     assertHeard(await hear(samples), spelt);

@@ -18,7 +18,7 @@ function makeSound(
   });
 }
 
-Deno.test("findQuietCut() cuts in the quietest place of the last five seconds", () => {
+Deno.test("findQuietCut() cuts at the quietest point of the last five seconds", () => {
   const cut = findQuietCut(makeSound(20, [[3, 5, 0], [16, 16.4, 0.1], [18, 18.3, 0.05]]), OPTIONS);
   assert.ok(cut > 18 * RATE_HZ && cut < 18.3 * RATE_HZ, `${cut}`);
 });

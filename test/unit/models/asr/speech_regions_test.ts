@@ -95,8 +95,8 @@ Deno.test("findSpeechRegions() gives regions in order, apart, inside the recordi
       last = end;
     }
     // All that is likely for long enough is in a region.
-    const covers = (place: number) =>
-      regions.some(({ start, end }) => start <= place && place < end);
+    const covers = (position: number) =>
+      regions.some(({ start, end }) => start <= position && position < end);
     likelihoods.forEach((_, window) => {
       const around = likelihoods.slice(window - 4, window + 5);
       if (around.length < 9 || around.some((each) => each < 0.5)) return;

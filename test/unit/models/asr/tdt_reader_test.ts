@@ -50,7 +50,7 @@ async function read(
   return [...tokens, ...reader.end().map((): [string, number, number] => ["open", 0, 0])];
 }
 
-Deno.test("TdtReader passes over as many frames as each token says, and goes on with what it heard", async () => {
+Deno.test("TdtReader skips as many frames as each token says, and keeps its state", async () => {
   const script = { 0: ["_2"], 2: ["a3"], 5: ["b1"], 6: ["_4"], 10: ["c2"] };
   const tokens: [string, number, number][] = [["a", 2, 5], ["b", 5, 6], ["c", 10, 12]];
   assert.deepEqual(await read(script, [[0, 12]]), tokens);
@@ -69,7 +69,7 @@ Deno.test("TdtReader takes several tokens from one frame, the last of which last
   assert.deepEqual(await read({ 0: ["_1"], 1: ["a0", "b0", "_2"], 3: ["c1"] }, [[0, 5]]), tokens);
 });
 
-Deno.test("TdtReader goes on where the network would stay with a frame for ever", async () => {
+Deno.test("TdtReader advances where the network would stay at a frame forever", async () => {
   const tokens = await read({ 0: Array(50).fill("b0"), 1: ["_0"], 2: ["b1"] }, [[0, 3]]);
   assert.equal(tokens.length, 11);
   assert.deepEqual(tokens.slice(9), [["b", 0, 1], ["b", 2, 3]]);

@@ -160,7 +160,7 @@ Deno.test("Sequential ends text without an end where the recording ends", () => 
   assert.deepEqual(heard, [{ start: 2, end: 12.34, words: [1] }]);
 });
 
-Deno.test("Sequential passes over windows in which nobody speaks, whatever was written", () => {
+Deno.test("Sequential skips windows without speech, whatever their text", () => {
   const silent = { meanLogprob: -1.5, noSpeechProbability: 0.9 };
   const speech = [timestamp(1), 7, timestamp(2)];
   const { heard, seeks } = run(90, (offset) => windowOf(speech, offset === 60 ? {} : silent));
@@ -170,7 +170,7 @@ Deno.test("Sequential passes over windows in which nobody speaks, whatever was w
   assert.equal(likely.heard.length, 1);
 });
 
-Deno.test("Sequential goes on when a decoder stands still, repeats itself, or says nothing", () => {
+Deno.test("Sequential advances when a decoder makes no progress, repeats itself, or is silent", () => {
   const stuck = [timestamp(0), 1, timestamp(0), timestamp(0), 2];
   const looping = [timestamp(0), ...new Array(223).fill(5)];
   for (const tokens of [stuck, looping, [], [timestamp(0)], [timestamp(0.02)], [5, 6]]) {
@@ -179,13 +179,13 @@ Deno.test("Sequential goes on when a decoder stands still, repeats itself, or sa
   }
 });
 
-Deno.test("Sequential passes over an end too short for a word, but not over a short recording", () => {
+Deno.test("Sequential skips an end too short for a word, but not a short recording", () => {
   assert.deepEqual(run(30.05, () => windowOf([])).seeks, [0]);
   assert.deepEqual(run(30.2, () => windowOf([])).seeks, [0, 3000]);
   assert.deepEqual(run(0.05, () => windowOf([])).seeks, [0]);
 });
 
-Deno.test("Sequential passes over what is no speech, and cuts none", () => {
+Deno.test("Sequential skips everything but speech, and cuts no speech", () => {
   const speech = [[12, 20], [23, 40], [41, 55], [60, 62], [300, 302], [305, 329], [
     331,
     340,
@@ -216,7 +216,7 @@ Deno.test("Sequential cuts speech that is longer than a window, and leaves the s
   }]);
 });
 
-Deno.test("Sequential ends no segment behind the speech, and hears nothing where nobody speaks", () => {
+Deno.test("Sequential ends no segment after the speech, and transcribes nothing without speech", () => {
   const late = windowOf([timestamp(0.2), 1, timestamp(29)]);
   const { heard } = run(60, () => late, [[3, 7]]);
   assert.deepEqual(heard, [{ start: 3.2, end: 7, words: [1] }]);

@@ -18,18 +18,22 @@ const CONFIG: WhisperConfig = {
   suppressedTokens: [],
   maxTokens: 12,
 };
-const NUM_PLACES = 50;
+const NUM_POSITIONS = 50;
 const OFFSET_SECONDS = 30;
 
-/** A window whose token `i` is heard from place `begins[i]` on. */
+/** A window whose token `i` is heard from position `begins[i]` on. */
 function makeWindow(
   tokens: readonly number[],
   begins: readonly number[],
   languageToken: number,
 ): DecodedWindow {
-  const alignment = new Float32Array((tokens.length + 1) * NUM_PLACES).fill(-1);
+  const alignment = new Float32Array((tokens.length + 1) * NUM_POSITIONS).fill(-1);
   begins.forEach((begin, row) =>
-    alignment.fill(5, row * NUM_PLACES + begin, row * NUM_PLACES + (begins[row + 1] ?? NUM_PLACES))
+    alignment.fill(
+      5,
+      row * NUM_POSITIONS + begin,
+      row * NUM_POSITIONS + (begins[row + 1] ?? NUM_POSITIONS),
+    )
   );
   const figures = { meanLogprob: -0.1, compressionRatio: 1, noSpeechProbability: 0 };
   return { ...figures, tokens, temperature: 0, languageToken, alignment };
@@ -37,7 +41,7 @@ function makeWindow(
 
 /** A piece of the window, between places. */
 function makePiece(tokens: readonly number[], from: number, to: number, window: DecodedWindow) {
-  const seconds = (place: number) => OFFSET_SECONDS + place * 0.02;
+  const seconds = (position: number) => OFFSET_SECONDS + position * 0.02;
   const span = { startSeconds: seconds(from), endSeconds: seconds(to) };
   return { ...span, tokens, seekFrame: 3000, window } satisfies TimedTokens;
 }

@@ -36,7 +36,7 @@ Deno.test("groupWords() takes characters one by one where a language has no spac
   );
 });
 
-Deno.test("groupWords() cuts no character, and gives up what is none", () => {
+Deno.test("groupWords() cuts no character, and gives up incomplete ones", () => {
   const [a, b, c] = [[0xe4, 0xbb], [0x8a, 0xe5, 0xa4], [0xa9]];
   assert.deepEqual(group([a, b, c, "好"], false), ["今天", "好"]);
   const broken = [0xff];

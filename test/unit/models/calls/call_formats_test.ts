@@ -61,7 +61,7 @@ Deno.test("call formats read what their models' documentation shows", () => {
   );
 });
 
-Deno.test("call formats leave text that is no call as it is", () => {
+Deno.test("call formats leave text that is not a call unchanged", () => {
   for (const { format, answer } of NO_CALLS) {
     assert.deepEqual(parse(format, [answer]), { text: answer, calls: [] }, answer);
     assert.deepEqual(parse(format, answer), { text: answer, calls: [] }, answer);
@@ -112,7 +112,7 @@ Deno.test("call formats tell a call's name before its arguments are there", () =
   }
 });
 
-Deno.test("call formats are told from templates, each by itself", () => {
+Deno.test("call formats are detected from templates, each by itself", () => {
   const templates: Record<string, string> = {
     hermes: '{{ "<tool_call>\\n{\\"name\\": " }} <tools> </tool_call>',
     qwen_xml: "<tool_call>\n<function=example>\n<parameter=a>\n</tool_call>",

@@ -65,7 +65,7 @@ Deno.test("AnswerParser takes thought, text and calls apart, however the answer 
   }
 });
 
-Deno.test("AnswerParser leaves out calls that nobody asked for", () => {
+Deno.test("AnswerParser leaves out unwanted calls", () => {
   const calls = { ...withCalls.calls, isIgnored: true };
   const answer = 'Hi. <tool_call>{"name": "f", "arguments": {}}</tool_call>';
   assert.deepEqual(parse({ calls }, answer), { reasoning: "", text: "Hi.", calls: [] });

@@ -75,12 +75,12 @@ Deno.test("CodecThreads.make() refines and crops as this thread does, whoever ap
   threads.close();
 });
 
-Deno.test("CodecThreads.decode() tells what is wrong with a file, and the thread goes on", async () => {
+Deno.test("CodecThreads.decode() reports a file's error, and the thread serves the next", async () => {
   const threads = new CodecThreads({ maxThreads: 1 });
   const text = new TextEncoder().encode("no image");
   await assert.rejects(threads.decode(text, never), {
     kind: "invalid_media",
-    message: /no image that can be read/,
+    message: /not a supported image/,
   });
   assert.equal(threads.numThreads, 1);
   const file = encodePng(discImage(9, 9));
@@ -88,7 +88,7 @@ Deno.test("CodecThreads.decode() tells what is wrong with a file, and the thread
   threads.close();
 });
 
-Deno.test("CodecThreads ends the thread of who leaves, at work or in the queue, and serves the next", async () => {
+Deno.test("CodecThreads cancels a request, running or queued, and serves the next", async () => {
   const threads = new CodecThreads({ maxThreads: 1 });
   const large = encodePng(discImage(3000, 2000));
   const [first, second] = [new AbortController(), new AbortController()];

@@ -43,7 +43,7 @@ Deno.test("RecordedVoices.voiceOf() forgets the voice that was unused for longes
   assert.equal(made.length, 4);
 });
 
-Deno.test("RecordedVoices.voiceOf() tries a recording again that failed, and names the place of each", async () => {
+Deno.test("RecordedVoices.voiceOf() tries a recording again that failed, and names the path of each", async () => {
   const voices = new RecordedVoices({
     sampleRateHz: 16_000,
     clone: () => Promise.reject(new Error("not reached")),

@@ -33,7 +33,7 @@ Deno.test("writeScript() lets others have their turn while it looks for what can
   assert.ok(numTurns >= NUM_SENTENCES / 2, `${numTurns} turns`);
 });
 
-Deno.test("writeScript() looks no further once nobody wants to hear it", async () => {
+Deno.test("writeScript() stops when it is aborted", async () => {
   const abort = new AbortController();
   let numAsked = 0;
   const synthesizer: Synthesizer = {

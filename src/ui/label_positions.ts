@@ -23,10 +23,10 @@ const LETTER_WIDTH = 4.1;
 const LINE_HEIGHT = 9;
 const RADIUS = 5;
 /** Half of the drawing's size. */
-const REACH = 132;
+const HALF_SIZE = 132;
 
 /** Right, left, above, below. */
-const PLACES: readonly Label[] = [
+const POSITIONS: readonly Label[] = [
   { x: 7, y: 3, "text-anchor": "start" },
   { x: -7, y: 3, "text-anchor": "end" },
   { x: 0, y: -7, "text-anchor": "middle" },
@@ -41,20 +41,21 @@ export function placeLabels<P extends LabelledPoint>(
 ): (P & { readonly label: Label | undefined })[] {
   const taken: Box[] = points.map(({ x, y }) => [x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS]);
   return points.map((point) => {
-    const label = PLACES.find((place) => {
-      const box = boxOf(point, place);
-      return box[0] >= -REACH && box[2] <= REACH && !taken.some((other) => overlap(box, other));
+    const label = POSITIONS.find((position) => {
+      const box = boxOf(point, position);
+      return box[0] >= -HALF_SIZE && box[2] <= HALF_SIZE &&
+        !taken.some((other) => overlap(box, other));
     });
     if (label) taken.push(boxOf(point, label));
     return { ...point, label };
   });
 }
 
-function boxOf({ x, y, text }: LabelledPoint, place: Label): Box {
+function boxOf({ x, y, text }: LabelledPoint, position: Label): Box {
   const width = text.length * LETTER_WIDTH;
-  const before = { start: 0, middle: width / 2, end: width }[place["text-anchor"]];
-  const left = x + place.x - before;
-  const bottom = y + place.y + 2;
+  const before = { start: 0, middle: width / 2, end: width }[position["text-anchor"]];
+  const left = x + position.x - before;
+  const bottom = y + position.y + 2;
   return [left, bottom - LINE_HEIGHT, left + width, bottom];
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import * as ort from "onnxruntime-web/jspi";
-import { mendConvVec3Source } from "../../../src/gpu/conv_vec3_mend.ts";
+import { fixConvVec3Source } from "../../../src/gpu/conv_vec3_fix.ts";
 import { gpuTest } from "../../fixtures/gpu.ts";
 
 interface Case {
@@ -11,14 +11,14 @@ interface Case {
   readonly y: number[];
 }
 
-Deno.test("mendConvVec3Source() mends the vec3 path of Conv2dMM and nothing else", () => {
+Deno.test("fixConvVec3Source() mends the vec3 path of Conv2dMM and nothing else", () => {
   const conv = "fn mm_readA(row: i32) -> vec3<x_element_t> { let i = base + xCh / 4; }";
   assert.equal(
-    mendConvVec3Source(conv),
+    fixConvVec3Source(conv),
     "fn mm_readA(row: i32) -> vec3<x_element_t> { let i = base + xCh; }",
   );
   const vec4 = conv.replace("vec3", "vec4");
-  assert.equal(mendConvVec3Source(vec4), vec4);
+  assert.equal(fixConvVec3Source(vec4), vec4);
 });
 
 const folder = new URL("../../fixtures/ort/", import.meta.url);
