@@ -125,7 +125,7 @@ Deno.test("decodeImage() tells a format by its content and says which it knows",
     new Set(["PNG", "BMP", "TIFF", "JPEG", "WebP", "GIF", "AVIF"]),
   );
   await assertRefused(Buffer.from("a photograph"), /want one of JPEG, PNG, WebP/);
-  await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /none of/);
+  await assertRefused(Buffer.from("BMW owners' club, minutes of 2024"), /want one of/);
   await assertRefused(new Uint8Array(), /is empty/);
   await assertRefused(Buffer.from("<svg></svg>"), /seems to be SVG/);
   const heic = Buffer.from("\0\0\0\x18ftypheic\0\0\0\0mif1heic\0\0\0\0", "latin1");
