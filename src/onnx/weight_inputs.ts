@@ -15,6 +15,8 @@
  * `Transpose`, `Cast` …), the scales of norms, biases, rotary tables, and small tensors: each input costs a few
  * microseconds per run.
  *
+ * A graph that runs by itself is treated so too where these weights take 32 MiB or more.
+ *
  * @module
  */
 import { storedBytes } from "./external_data.ts";
