@@ -101,6 +101,8 @@ export async function loadWhisper(
     speech.measure([row]);
     await warmUp(decoder, { row });
     speech.forget(row.recording);
+    // No request asked for that window.
+    metrics.registry.resetMetrics();
   }
   const alignmentHeads = readAlignmentHeads({ config: folderConfig, generationConfig });
   const windows = new WindowDecoder({ decoder, config, alignmentHeads });
