@@ -53,7 +53,7 @@ export const SpeechRequest = z.object({
 export type SpeechRequest = z.output<typeof SpeechRequest>;
 
 /** The parsed request. */
-export interface SpeechWish {
+export interface ParsedSpeechRequest {
   readonly model: string;
   readonly input: string | undefined;
   readonly messages: ChatRequest["messages"] | undefined;
@@ -69,7 +69,7 @@ export interface SpeechWish {
  *
  * @throws {HearthError} `unsupported_format` for a format that is not written, `invalid_value` for any other field.
  */
-export function parseSpeech(body: unknown): SpeechWish {
+export function parseSpeech(body: unknown): ParsedSpeechRequest {
   const format = (body as { response_format?: unknown } | null)?.response_format;
   if (typeof format === "string" && !(SOUND_FORMATS as readonly string[]).includes(format)) {
     throw new HearthError(

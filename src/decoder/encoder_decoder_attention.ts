@@ -31,7 +31,7 @@ export interface EncoderDecoderOptions extends AttentionOptions {
 }
 
 /** Where cross-attention queries are copied for alignment. */
-export interface QueryTaking {
+export interface QueryCapture {
   readonly alignment: CrossAlignment;
   /** Position of the step's first token in its text. */
   readonly firstToken: number;
@@ -43,7 +43,7 @@ export class EncoderDecoderAttention implements PagedAttention {
   /** By site: self- or cross-attention, and its index there. */
   readonly #layers: readonly { readonly isCross: boolean; readonly layer: number }[];
   readonly #sites: readonly AttentionSite[];
-  #taking: QueryTaking | undefined;
+  #capture: QueryCapture | undefined;
   #slots: readonly number[] = [];
 
   /** @throws {RangeError} when the kernels cannot run a site's shape. */
@@ -80,8 +80,8 @@ export class EncoderDecoderAttention implements PagedAttention {
   }
 
   /** Sets where cross-attention queries of the next steps are copied to; nowhere if absent. */
-  takeQueries(taking?: QueryTaking): void {
-    this.#taking = taking;
+  captureQueries(capture?: QueryCapture): void {
+    this.#capture = capture;
   }
 
   /** Sets the slots that the sequences of the next step attend to. */
@@ -106,8 +106,8 @@ export class EncoderDecoderAttention implements PagedAttention {
   ): Tensor | Promise<Tensor> {
     const { isCross, layer } = this.#layers[site]!;
     if (!isCross) return this.#own.run(layer, tensors, output);
-    if (this.#taking !== undefined) {
-      const { alignment, firstToken } = this.#taking;
+    if (this.#capture !== undefined) {
+      const { alignment, firstToken } = this.#capture;
       alignment.take(layer, tensors.get(this.#sites[site]!.q.tensor)!, firstToken);
     }
     return this.#cross.run(layer, tensors, output);

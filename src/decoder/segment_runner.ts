@@ -37,7 +37,7 @@ export interface SegmentRunnerOptions<Cut extends PlannedCut> {
     },
   ) => Tensor | Promise<Tensor>;
   /** Whether each run's output is the caller's, and not memory that the next run writes to. */
-  readonly handsOut?: boolean;
+  readonly callerOwnsOutput?: boolean;
 }
 
 /** Kernels of compiled segments take rows in groups of at most this many; memory has room for the last group. */
@@ -147,8 +147,8 @@ export class SegmentRunner<Cut extends PlannedCut> {
   }
 
   #outputOf(port: TensorPort, sizes: AxisSizes): Tensor | undefined {
-    const { cut, handsOut } = this.#options;
-    if (handsOut && port.name === cut.output.name) return undefined;
+    const { cut, callerOwnsOutput } = this.#options;
+    if (callerOwnsOutput && port.name === cut.output.name) return undefined;
     const key = `${sizes.tokens} ${sizes.rows}`;
     let outputs = this.#outputsBySizes.get(key);
     if (outputs === undefined) {

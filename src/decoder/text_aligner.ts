@@ -47,11 +47,11 @@ export class TextAligner {
     attention.useSlots([slot]);
     try {
       for (let first = 0; first < tokens.length; first += maxBatchTokens) {
-        attention.takeQueries({ alignment, firstToken: first });
+        attention.captureQueries({ alignment, firstToken: first });
         await decoder.forward(this.#stepOf(tokens.slice(first, first + maxBatchTokens), first));
       }
     } finally {
-      attention.takeQueries();
+      attention.captureQueries();
     }
     return await backend.read(alignment.align({ slot, numTokens: tokens.length, numPositions }));
   }

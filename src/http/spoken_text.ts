@@ -4,7 +4,7 @@
  * @module
  */
 import { isWords } from "../api/content_part.ts";
-import type { SpeechWish } from "../api/speech_request.ts";
+import type { ParsedSpeechRequest } from "../api/speech_request.ts";
 import { HearthError } from "../errors.ts";
 import type { ModelInfo } from "../worker/protocol.ts";
 import { type LocatedPart, mediumOf } from "./only_media.ts";
@@ -23,7 +23,7 @@ export interface SpokenText {
  * @throws {HearthError} `invalid_value` when there is no such message, more than one recording, or a voice beside one;
  * `unsupported_by_model` for images, and for recordings if the model cannot clone voices.
  */
-export function findSpokenText(wish: SpeechWish, info: ModelInfo): SpokenText {
+export function findSpokenText(wish: ParsedSpeechRequest, info: ModelInfo): SpokenText {
   const { input, messages = [] } = wish;
   if (input !== undefined) return { text: input, param: "input" };
   const index = messages.findLastIndex(({ role }) => role === "user");

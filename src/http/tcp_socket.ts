@@ -26,8 +26,12 @@ export class TcpSocket extends Duplex {
     super();
     this.#connection = connection;
     this.remoteAddress = connection.remoteAddr.hostname;
-    // Writes are already joined: Nagle's algorithm would only delay them.
-    connection.setNoDelay();
+    try {
+      // Writes are already joined: Nagle's algorithm would only delay them.
+      connection.setNoDelay();
+    } catch {
+      // macOS refuses it for a client that has gone, which the first read reports.
+    }
   }
 
   /** Emits `timeout` after `ms`, unless called again before; never for 0. */

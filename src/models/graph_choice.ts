@@ -36,7 +36,7 @@ export interface WantedGraph {
 }
 
 /** The user's choice, and the device. */
-export interface GraphWish {
+export interface GraphChoice {
   readonly device: DeviceClass;
   /** The one that suits best if absent. */
   readonly dtype?: Dtype | undefined;
@@ -94,7 +94,7 @@ export class ChosenGraphs {
 export function chooseGraphs(
   folder: ModelFolder,
   wanted: readonly WantedGraph[],
-  { device, dtype: asked }: GraphWish,
+  { device, dtype: asked }: GraphChoice,
 ): ChosenGraphs {
   const all: ChosenGraph[] = [];
   const missed: string[] = [];

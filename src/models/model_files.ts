@@ -7,10 +7,10 @@ import type { Dtype, ModelKind } from "../config.ts";
 import type { NeededFiles } from "../hub/acquire.ts";
 import { externalDataFiles, type ModelFolder } from "../hub/model_folder.ts";
 import { familyOf } from "./families.ts";
-import { chooseGraphs, type GraphWish } from "./graph_choice.ts";
+import { chooseGraphs, type GraphChoice } from "./graph_choice.ts";
 
 /** The user's choices, and the device. */
-export interface ModelWish extends GraphWish {
+export interface ModelChoice extends GraphChoice {
   /** Told from the folder if absent. */
   readonly kind?: ModelKind | undefined;
 }
@@ -31,7 +31,7 @@ const SETTINGS_FILES =
  *
  * @throws {StartupError} when its family is unknown, or it has no graph of the requested dtype.
  */
-export function chooseFiles(folder: ModelFolder, wish: ModelWish): ModelFiles {
+export function chooseFiles(folder: ModelFolder, wish: ModelChoice): ModelFiles {
   const family = familyOf(folder, wish.kind);
   const { all, main, missed } = chooseGraphs(folder, family.graphs(folder), wish);
   const graphs = all.map(({ path }) => path);

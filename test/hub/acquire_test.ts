@@ -3,7 +3,7 @@ import { parseHubId } from "../../src/hub/cache.ts";
 import { HubError } from "../../src/hub/answer.ts";
 import { configureLog } from "../../src/log.ts";
 import { acquireModel, type AcquireOptions } from "../../src/hub/acquire.ts";
-import { chooseFiles, type ModelWish } from "../../src/models/model_files.ts";
+import { chooseFiles, type ModelChoice } from "../../src/models/model_files.ts";
 import { type ModelFolder, openAnyFolder } from "../../src/hub/model_folder.ts";
 import { FakeHub } from "../fixtures/fake_hub.ts";
 import { readHubModel } from "../fixtures/hub_model.ts";
@@ -15,7 +15,7 @@ const MODEL = { id: ID, aliases: [], ownedBy: "ada", hubId: parseHubId(ID)! };
 interface Scene {
   readonly hub: FakeHub;
   readonly cache: ScratchCache;
-  get(options?: Partial<AcquireOptions & ModelWish>): Promise<readonly string[]>;
+  get(options?: Partial<AcquireOptions & ModelChoice>): Promise<readonly string[]>;
 }
 
 /** `get` gets the model for the CPU, and gives the graphs that are then in the cache. */
@@ -26,7 +26,7 @@ async function withScene(use: (scene: Scene) => Promise<void>): Promise<void> {
   hub.addModel(ID, readHubModel());
   const settings = cache.settings({ HF_ENDPOINT: hub.url });
   const get = async (
-    { dtype, device = "cpu", ...options }: Partial<AcquireOptions & ModelWish> = {},
+    { dtype, device = "cpu", ...options }: Partial<AcquireOptions & ModelChoice> = {},
   ) => {
     const { folder } = await acquireModel(MODEL, {
       settings,

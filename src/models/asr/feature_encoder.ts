@@ -101,7 +101,7 @@ class CutFeatureEncoder implements FeatureEncoder {
       most: sizesOf(maxInputs),
       attend: ({ layer, output }, { tensors, output: into, sizes }) =>
         attention.run(layer, tensors, into).reshape(dimsOf(output, sizes)),
-      handsOut: true,
+      callerOwnsOutput: true,
     });
   }
 

@@ -9,7 +9,7 @@ import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
 /** A model's transcript of a piece. */
-export interface HeardPiece {
+export interface TranscribedPiece {
   readonly text: string;
   /** Generated tokens, without the prompt and the end. */
   readonly tokens: readonly number[];
@@ -34,7 +34,7 @@ export interface GeneratingParts
   readonly defaultLanguage?: string | undefined;
   readonly maxPieceSeconds: number;
   readonly metrics: SpeechMetrics;
-  readonly hear: (samples: Float32Array, options: HearOptions) => Promise<HeardPiece>;
+  readonly hear: (samples: Float32Array, options: HearOptions) => Promise<TranscribedPiece>;
 }
 
 /** Hears a recording piece by piece. */

@@ -8,7 +8,7 @@ import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
 import type { Transformers } from "../../onnx/hook.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import type { HeardPiece, HearOptions } from "./generating_recogniser.ts";
+import type { HearOptions, TranscribedPiece } from "./generating_recogniser.ts";
 import type { OpenContext } from "../family.ts";
 
 /** A tensor of transformers.js. */
@@ -125,7 +125,7 @@ export class TransformersSpeech {
   }
 
   /** Sound to the generated text. @throws the signal's reason. */
-  async generate(samples: Float32Array, options: GenerateOptions): Promise<HeardPiece> {
+  async generate(samples: Float32Array, options: GenerateOptions): Promise<TranscribedPiece> {
     const { temperature, signal, decoderPrompt, textPrompt } = options;
     const stop = new this.#library.InterruptableStoppingCriteria();
     const interrupt = () => stop.interrupt();

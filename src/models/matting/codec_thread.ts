@@ -4,12 +4,12 @@
  * @module
  */
 import { decodeImage } from "../../media/image.ts";
-import { answerQuestions } from "../answer_questions.ts";
+import { serveRequests } from "../worker_rpc_server.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
 import { packCutOutStripe } from "./cut_out_stripe.ts";
 import { makeWholeCutOut } from "./whole_cut_out.ts";
 
-answerQuestions<ToCodecThread, FromCodecThread>(async (question) => {
+serveRequests<ToCodecThread, FromCodecThread>(async (question) => {
   switch (question.type) {
     case "decode": {
       const { file, maxPixels } = question;

@@ -6,13 +6,13 @@
 import "../../onnx/no_location.ts";
 import { decodeImage } from "../../media/image.ts";
 import { onWhite } from "../../media/on_white.ts";
-import { answerQuestions } from "../answer_questions.ts";
+import { serveRequests } from "../worker_rpc_server.ts";
 import type { FromImageThread, ToImageThread } from "./image_message.ts";
 import type { ImageReader } from "./image_reader.ts";
 
 let reader: ImageReader | undefined;
 
-answerQuestions<ToImageThread, FromImageThread>(async (question) => {
+serveRequests<ToImageThread, FromImageThread>(async (question) => {
   switch (question.type) {
     case "load": {
       // Without a folder only pixels are wanted, which need no transformers.js.

@@ -6,13 +6,13 @@
 import "../../onnx/no_location.ts";
 import { HearthError } from "../../errors.ts";
 import { decodeImage } from "../../media/image.ts";
-import { answerQuestions } from "../answer_questions.ts";
+import { serveRequests } from "../worker_rpc_server.ts";
 import type { FromVisionThread, PreparedImage, ToVisionThread } from "../prepared_image.ts";
 import { VisionProcessor } from "./vision_processor.ts";
 
 let processor: VisionProcessor | undefined;
 
-answerQuestions<ToVisionThread, FromVisionThread>(async (question) => {
+serveRequests<ToVisionThread, FromVisionThread>(async (question) => {
   switch (question.type) {
     case "load": {
       processor = await VisionProcessor.load(question.folder);

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { StartupError } from "../../../src/errors.ts";
 import type { ModelFolder } from "../../../src/hub/model_folder.ts";
-import { chooseFiles, type ModelWish } from "../../../src/models/model_files.ts";
+import { chooseFiles, type ModelChoice } from "../../../src/models/model_files.ts";
 
 function folder(config: Record<string, unknown>, ...files: string[]): ModelFolder {
   return { path: "ada/engine", config, files: new Set(["config.json", ...files]) };
 }
 
-function choose(of: ModelFolder, options: Partial<ModelWish> = {}) {
+function choose(of: ModelFolder, options: Partial<ModelChoice> = {}) {
   const { files, ...rest } = chooseFiles(of, { device: "cpu", ...options });
   return { files: [...files].sort(), ...rest };
 }
