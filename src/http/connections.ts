@@ -63,11 +63,16 @@ export class Connections {
   /** Counts the connections of `server` from now on. */
   watch(server: Server): void {
     server.on("connection", (socket: Duplex) => this.#admit(socket));
+    // The next request may be here before the write of the last answer is known to be done.
+    const unanswered = new WeakMap<Duplex, number>();
     server.on("request", ({ socket }: IncomingMessage, outgoing: ServerResponse) => {
       this.#silent.delete(socket);
       this.#idle.delete(socket);
+      unanswered.set(socket, (unanswered.get(socket) ?? 0) + 1);
       outgoing.once("close", () => {
-        if (!socket.destroyed) this.#idle.add(socket);
+        const left = unanswered.get(socket)! - 1;
+        unanswered.set(socket, left);
+        if (left === 0 && !socket.destroyed) this.#idle.add(socket);
       });
     });
   }

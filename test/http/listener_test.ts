@@ -168,6 +168,26 @@ Deno.test("Listener answers requests that were sent at once one after the other"
   });
 });
 
+Deno.test("Listener, when it closes, answers a request that came before the last one was answered", async () => {
+  const isAnswered = Promise.withResolvers<void>();
+  const handler: RequestListener = ({ url }, response) => {
+    if (url === "/1") return void response.end("of /1", () => isAnswered.resolve());
+    setTimeout(() => response.end("of /2"), 200);
+  };
+  await using listener = new TestListener(handler);
+  using connection = await connect(listener.port);
+  await connection.write(
+    encoder.encode(["/1", "/2"].map((path) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`).join("")),
+  );
+  const received = readAll(connection);
+  await isAnswered.promise;
+  // The first answer's end has had its turn.
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  const closed = listener.close();
+  assert.match(await received, /of \/1.*of \/2/s);
+  await closed;
+});
+
 Deno.test("Listener takes a body no faster than it is read, and sends no faster than is taken", async () => {
   const NUM_BYTES = 64 * 2 ** 20;
   let numTaken = 0;

@@ -68,7 +68,7 @@ export class SpeechT5Synthesizer implements Synthesizer {
 
   get clonerWanted(): string | undefined {
     if (this.cloner !== undefined) return undefined;
-    return "SpeechT5 needs a speaker encoder for that, an x-vector model in ONNX that Hearth is started with; Chatterbox " +
+    return "SpeechT5 needs a speaker encoder for that, an x-vector model in ONNX (--speaker-encoder); Chatterbox " +
       "needs none";
   }
 
