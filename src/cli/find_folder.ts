@@ -1,10 +1,11 @@
 /**
- * The folder that a flag names.
+ * The folders that flags name.
  *
  * @module
  */
 import { resolve } from "node:path";
 import { StartupError } from "../errors.ts";
+import { SETTING_FLAGS } from "./setting_flags.ts";
 
 /** Its absolute path; `undefined` where the flag is not given. @throws {StartupError} when there is no such folder. */
 export async function findFolder(
@@ -16,4 +17,17 @@ export async function findFolder(
   const stat = await Deno.stat(folder).catch(() => undefined);
   if (stat?.isDirectory) return folder;
   throw new StartupError(`${flag} wants a folder; there is none at ${folder}.`);
+}
+
+/** The companion models' folders. @throws {StartupError} when there is no such folder. */
+export async function findCompanions(
+  flags: { readonly vad: string | undefined; readonly speakerEncoder: string | undefined },
+): Promise<{ vadFolder: string | undefined; speakerEncoderFolder: string | undefined }> {
+  return {
+    vadFolder: await findFolder(SETTING_FLAGS.vadFolder, flags.vad),
+    speakerEncoderFolder: await findFolder(
+      SETTING_FLAGS.speakerEncoderFolder,
+      flags.speakerEncoder,
+    ),
+  };
 }

@@ -9,7 +9,7 @@ import { nameModel } from "../hub/resolve.ts";
 import { configureLog } from "../log.ts";
 import { Session } from "../session/session.ts";
 import { writeBytes, writeText } from "../write_text.ts";
-import { findFolder } from "./find_folder.ts";
+import { findCompanions } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
 import type { RUN_FLAGS } from "./flags.ts";
 import { getModel } from "./get_model.ts";
@@ -37,13 +37,7 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   quietenVulkan();
   const named = await nameModel(name);
   const inputs = await readInputs(flags.input);
-  const vadFolder = await findFolder("--vad", flags.vad);
-  const speakerEncoderFolder = await findFolder("--speaker-encoder", flags.speakerEncoder);
-  const companions = {
-    ...{ vadFolder, speakerEncoderFolder },
-    log: logSettings,
-    settingNames: SETTING_FLAGS,
-  };
+  const companions = await findCompanions(flags);
   using output = openOutput(flags.output);
   const progressLine = new ProgressLine(named.id);
   const model = await getModel(named, {
@@ -53,7 +47,17 @@ export async function run(name: string, flags: FlagValues<typeof RUN_FLAGS>): Pr
   const { device, cpuRuntime, cpuThreads, dtype, kind } = flags;
   const maxImagePixels = flags.maxImageMegapixels * 1e6;
   const engine = { prefixCache: false, maxSequences: 1, cpuThreads, maxImagePixels };
-  const load = { model, device, cpuRuntime, dtype, kind, engine, ...companions };
+  const load = {
+    ...companions,
+    model,
+    device,
+    cpuRuntime,
+    dtype,
+    kind,
+    engine,
+    log: logSettings,
+    settingNames: SETTING_FLAGS,
+  };
   const session = new Session({ load, maxQueue: 0, exitsAfterStop: true });
   try {
     const startMs = performance.now();

@@ -20,7 +20,7 @@ import type { SessionState } from "../session/session_state.ts";
 import type { LoadProgress } from "../models/progress.ts";
 import { readApiKeys } from "./api_key_file.ts";
 import { SparseLines } from "./download_report.ts";
-import { findFolder } from "./find_folder.ts";
+import { findCompanions, findFolder } from "./find_folder.ts";
 import type { FlagValues } from "./flag.ts";
 import type { SERVE_FLAGS } from "./flags.ts";
 import { formatUrl } from "./format_url.ts";
@@ -60,19 +60,21 @@ export async function serve(flags: ServeFlags, spawnWorker?: () => Worker): Prom
     maxImagePixels,
   };
   const choices = { device, dtype, kind };
-  const vadFolder = await findFolder("--vad", flags.vad);
-  const speakerEncoderFolder = await findFolder("--speaker-encoder", flags.speakerEncoder);
-  const companions = {
-    ...{ vadFolder, speakerEncoderFolder },
-    log: logSettings,
-    settingNames: SETTING_FLAGS,
-  };
+  const companions = await findCompanions(flags);
   const session = new Session({
     load: async (options) => {
       const found = await getModel(model, { ...choices, offline, ...options }).catch((error) => {
         throw new StartupError(startupMessage(error, SETTING_FLAGS), { cause: error });
       });
-      return { model: found, ...choices, cpuRuntime, engine, ...companions };
+      return {
+        ...choices,
+        ...companions,
+        model: found,
+        cpuRuntime,
+        engine,
+        log: logSettings,
+        settingNames: SETTING_FLAGS,
+      };
     },
     maxQueue,
     ...(spawnWorker && { spawnWorker }),

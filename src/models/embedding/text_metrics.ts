@@ -27,7 +27,7 @@ export class TextMetrics extends MetricSet {
   );
   readonly #paddingTokens = this.counter(
     "hearth_batch_padding_tokens_total",
-    "Places of batches that held no token.",
+    "Positions of batches that held no token.",
   );
   readonly #jobSeconds = this.histogram(
     "hearth_texts_seconds",

@@ -11,7 +11,7 @@ export class ImageMetrics extends RequestMetrics {
   readonly #images = this.counter("hearth_images_total", "Images that were encoded.");
   readonly #promptTokens = this.counter(
     "hearth_prompt_tokens_total",
-    "Places of encoded images, and tokens of prompts.",
+    "Positions of encoded images, and tokens of prompts.",
   );
   readonly #firstTokenSeconds = this.histogram(
     "hearth_time_to_first_token_seconds",
