@@ -21,7 +21,7 @@ const TARGETS = [
 export const INCLUDES = [
   "kernels/kernel_thread.ts",
   "src/worker/worker.ts",
-  "src/http/json_thread.ts",
+  "src/http/body/json_thread.ts",
   "src/cli/doctor_thread.ts",
   "src/models/matting/codec_thread.ts",
   "src/models/ocr/image_thread.ts",

@@ -4,8 +4,8 @@
  * @module
  */
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import type { Tensor } from "../onnx/ort.ts";
-import type { StoredTensor } from "../onnx/stored_tensor.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
+import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { PagedAttention } from "./backend.ts";
 import type { DeviceWeights } from "./device_weights.ts";
 

@@ -6,10 +6,10 @@
  */
 import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
-import { loadTransformers, type Transformers } from "../onnx/hook.ts";
-import type { ModelFiles } from "../onnx/external_data.ts";
-import type { GraphSession, Tensor } from "../onnx/ort.ts";
-import type { ModelProto } from "../onnx/proto.ts";
+import { loadTransformers, type Transformers } from "../onnx/runtime/hook.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
+import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
 import type {
   AttentionOptions,
   Backend,

@@ -8,7 +8,7 @@ import { widen } from "../../kernels/half.ts";
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
 import type { AttentionOptions, PagedAttention } from "./backend.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";

@@ -5,7 +5,7 @@
  */
 import { addAlignment } from "../../kernels/alignment_reference.ts";
 import { widen } from "../../kernels/half.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import type { SiteParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "./cross_alignment.ts";
 

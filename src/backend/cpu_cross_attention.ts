@@ -7,7 +7,7 @@ import { SimdAttention } from "../../kernels/attention_simd.ts";
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { widen } from "../../kernels/half.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import {
   blocksPerSlot,
   type CrossAttention,

@@ -5,7 +5,7 @@
  */
 import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import type { Pixels } from "../media/pixels.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
 import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from "./images.ts";
 

@@ -7,8 +7,8 @@ import { widen } from "../../kernels/half.ts";
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds } from "../../kernels/packed_bounds.ts";
-import type { EncoderSite } from "../onnx/encoder_cut.ts";
-import { Tensor } from "../onnx/ort.ts";
+import type { EncoderSite } from "../onnx/cut/encoder_cut.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import {
   type PackedAttention,
   type PackedAttentionOptions,

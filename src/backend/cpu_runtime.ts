@@ -6,12 +6,17 @@
 import type { CpuRuntimeChoice } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
-import { expandQuantized } from "../onnx/expand_quantized.ts";
-import type { ModelFiles } from "../onnx/external_data.ts";
-import { type GraphSession, loadNative, openSession, releaseNativeSessions } from "../onnx/ort.ts";
-import { copyWeights, mapWeights } from "../onnx/pack_model.ts";
-import type { ModelProto } from "../onnx/proto.ts";
-import { makeConvolutionsPlanar } from "../onnx/planar_convolutions.ts";
+import { expandQuantized } from "../onnx/rewrite/expand_quantized.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
+import {
+  type GraphSession,
+  loadNative,
+  openSession,
+  releaseNativeSessions,
+} from "../onnx/runtime/ort.ts";
+import { copyWeights, mapWeights } from "../onnx/runtime/pack_model.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
+import { makeConvolutionsPlanar } from "../onnx/rewrite/planar_convolutions.ts";
 import type { OpenModelOptions } from "./backend.ts";
 import { countCores } from "./cpu_cores.ts";
 

@@ -7,7 +7,7 @@ import { ReferenceLogMel } from "../../kernels/log_mel_reference.ts";
 import type { LogMelRow } from "../../kernels/log_mel_spec.ts";
 import type { TokenRule } from "../../kernels/token_rule.ts";
 import { applyTokenRules } from "../../kernels/token_rules_reference.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 

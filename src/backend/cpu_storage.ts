@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import type { Storage } from "./backend.ts";
 
 const VIEWS = { float32: Float32Array, float16: Float16Array, int64: BigInt64Array };

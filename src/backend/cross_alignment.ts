@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 
 /** Heads of one attention to the encoder. */
 export interface SiteHeads {

@@ -7,7 +7,7 @@
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { Elem } from "../gpu/kernel.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 

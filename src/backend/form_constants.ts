@@ -4,7 +4,7 @@
  * @module
  */
 import type { SiteForm } from "../onnx/compile/program.ts";
-import type { StoredTensor } from "../onnx/stored_tensor.ts";
+import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { FormConstants } from "./backend.ts";
 
 /** Reads what these forms need, by layer; layers that share a table of angles get one array. */

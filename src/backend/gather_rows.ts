@@ -4,7 +4,7 @@
  * @module
  */
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import type { TensorRows } from "./backend.ts";
 
 type Elements = Float32Array<ArrayBuffer> | Uint16Array<ArrayBuffer>;

@@ -6,7 +6,7 @@
 import type { Mask } from "../../kernels/composite_alpha_reference.ts";
 import type { MaskForm, TensorForm } from "../../kernels/image_form.ts";
 import type { Pixels } from "../media/pixels.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 
 /** An image in the kernels' memory. The caller that opened it closes it. */
 export interface OpenImage {

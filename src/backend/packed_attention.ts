@@ -6,9 +6,9 @@
 import type { PackedParams } from "../../kernels/packed_attention.ts";
 import type { PackedBounds, PackedLimits } from "../../kernels/packed_bounds.ts";
 import type { Elem } from "../gpu/kernel.ts";
-import type { EncoderSite } from "../onnx/encoder_cut.ts";
+import type { EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 
 /** The parameters of a packed attention. */
 export interface PackedAttentionOptions extends PackedLimits {

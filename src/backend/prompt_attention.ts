@@ -8,8 +8,8 @@ import type { SimdAttention } from "../../kernels/attention_simd.ts";
 import type { RowLayout } from "../../kernels/kv_write.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import { CAUSAL_INPUTS, causalAttentionModel } from "../onnx/attention_model.ts";
-import { type GraphSession, Tensor } from "../onnx/ort.ts";
-import { writeModel } from "../onnx/proto_write.ts";
+import { type GraphSession, Tensor } from "../onnx/runtime/ort.ts";
+import { writeModel } from "../onnx/file/proto_write.ts";
 import type { SiteParams } from "./attention_params.ts";
 
 /** Least queries of a sequence for which this is faster. */

@@ -5,7 +5,7 @@
  */
 import type { LogMelRow, LogMelSpec } from "../../kernels/log_mel_spec.ts";
 import type { TokenRule, TokenRulesOptions } from "../../kernels/token_rule.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 
 /** Their parameters. */
 export interface SpeechOptions {

@@ -6,13 +6,13 @@
 import { SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
-import { loadTransformers, type Transformers } from "../onnx/hook.ts";
-import { takeLookup } from "../onnx/embedding_lookup.ts";
-import type { ModelFiles } from "../onnx/external_data.ts";
-import { type GraphSession, openSession, Tensor } from "../onnx/ort.ts";
-import { copyWeights } from "../onnx/pack_model.ts";
-import type { ModelProto } from "../onnx/proto.ts";
-import { liftLargeWeights, liftWeights, type WeightInputs } from "../onnx/weight_inputs.ts";
+import { loadTransformers, type Transformers } from "../onnx/runtime/hook.ts";
+import { takeLookup } from "../onnx/cut/embedding_lookup.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
+import { type GraphSession, openSession, Tensor } from "../onnx/runtime/ort.ts";
+import { copyWeights } from "../onnx/runtime/pack_model.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
+import { liftLargeWeights, liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
 import type {
   AttentionOptions,
   Backend,

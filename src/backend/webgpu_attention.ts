@@ -11,8 +11,8 @@ import { sizeOf } from "../gpu/kernel.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { SiteForm } from "../onnx/compile/program.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import type { StoredTensor } from "../onnx/stored_tensor.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
 import type {
   AttentionForm,

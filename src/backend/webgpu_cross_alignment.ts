@@ -6,7 +6,7 @@
 import { Alignment } from "../../kernels/alignment.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { sizeOf } from "../gpu/kernel.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import type { SiteParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions, TakenText } from "./cross_alignment.ts";
 import { blocksPerSlot } from "./cross_attention.ts";

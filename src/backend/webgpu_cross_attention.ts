@@ -9,7 +9,7 @@ import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { sizeOf } from "../gpu/kernel.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 import type { SiteParams } from "./attention_params.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "./cross_alignment.ts";
 import {

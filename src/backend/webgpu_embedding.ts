@@ -4,10 +4,10 @@
  * @module
  */
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
-import type { EmbeddingLookup } from "../onnx/embedding_lookup.ts";
-import { EmbeddingTable } from "../onnx/embedding_table.ts";
-import type { ModelFiles } from "../onnx/external_data.ts";
-import { type GraphSession, Tensor } from "../onnx/ort.ts";
+import type { EmbeddingLookup } from "../onnx/cut/embedding_lookup.ts";
+import { EmbeddingTable } from "../onnx/cut/embedding_table.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
+import { type GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 
 /** The nodes after the lookup in its graph. */
 export interface EmbeddingGraph {

@@ -9,8 +9,8 @@ import {
 } from "../../kernels/packed_attention.ts";
 import type { PackedBounds } from "../../kernels/packed_bounds.ts";
 import type { GpuContext } from "../gpu/device.ts";
-import type { EncoderSite } from "../onnx/encoder_cut.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { EncoderSite } from "../onnx/cut/encoder_cut.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 import {
   type PackedAttention,
   type PackedAttentionOptions,

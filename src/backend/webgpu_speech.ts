@@ -9,7 +9,7 @@ import type { TokenRule } from "../../kernels/token_rule.ts";
 import { TokenRules } from "../../kernels/token_rules.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { type Elem, sizeOf } from "../gpu/kernel.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 

@@ -4,12 +4,12 @@
  * @module
  */
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import type { EncoderCut, EncoderSite } from "../onnx/encoder_cut.ts";
-import { storedBytes } from "../onnx/external_data.ts";
-import { cutForGpu } from "../onnx/gpu_cut.ts";
+import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
+import { storedBytes } from "../onnx/file/external_data.ts";
+import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
-import type { StoredTensor } from "../onnx/stored_tensor.ts";
-import { liftWeights } from "../onnx/weight_inputs.ts";
+import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
+import { liftWeights } from "../onnx/cut/weight_inputs.ts";
 
 /** An attention of a decoder or of an encoder. */
 type Site = EncoderSite & Partial<AttentionSite>;

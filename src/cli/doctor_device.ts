@@ -5,7 +5,7 @@
  */
 import { GREEDY, type SampleRow } from "../../kernels/sample_row.ts";
 import type { Backend } from "../backend/backend.ts";
-import { Tensor } from "../onnx/ort.ts";
+import { Tensor } from "../onnx/runtime/ort.ts";
 
 const ROWS = 4;
 const VOCAB_SIZE = 4096;

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import "../onnx/no_location.ts";
+import "../onnx/runtime/no_location.ts";
 import { CpuBackend } from "../backend/cpu.ts";
 import { type BackendOptions, openBackend } from "../backend/open.ts";
 import { configureLog } from "../log.ts";

@@ -9,14 +9,14 @@ import { StartupError } from "../errors.ts";
 import { contextLengthOf } from "../models/text_sizes.ts";
 import { graphFile, type ModelFolder, openAnyFolder } from "../hub/model_folder.ts";
 import { familyOf } from "../models/families.ts";
-import { FolderFiles } from "../onnx/external_data.ts";
-import type { EncoderCut } from "../onnx/encoder_cut.ts";
+import { FolderFiles } from "../onnx/file/external_data.ts";
+import type { EncoderCut } from "../onnx/cut/encoder_cut.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import { cutStep, divideMerged } from "../onnx/merged_decoder.ts";
-import type { ModelProto } from "../onnx/proto.ts";
-import { readModel } from "../onnx/proto_read.ts";
-import { splitGraph } from "../onnx/split.ts";
-import { splitEncoder } from "../onnx/split_encoder.ts";
+import { cutStep, divideMerged } from "../onnx/cut/merged_decoder.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
+import { readModel } from "../onnx/file/proto_read.ts";
+import { splitGraph } from "../onnx/cut/split.ts";
+import { splitEncoder } from "../onnx/cut/split_encoder.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import {
   compileForGpu,

@@ -10,7 +10,7 @@ import type { ChatMessage, MessagePart } from "../models/task.ts";
 import { joinBytes } from "../join_bytes.ts";
 import { closeWavHeader } from "../media/sound/wav_header.ts";
 import { SOUND_FORMATS } from "../media/sound_format.ts";
-import { findVoice } from "../http/voices.ts";
+import { findVoice } from "../http/audio/voices.ts";
 import { isText, type RunInput, textOf } from "./run_input.ts";
 import type { RunSession } from "./timed_session.ts";
 

@@ -6,8 +6,8 @@
 import type { LogSettings, ServerSettings } from "../config.ts";
 import { StartupError, startupMessage } from "../errors.ts";
 import { SETTING_FLAGS } from "./setting_flags.ts";
-import { BODY_LIMITS } from "../http/body.ts";
-import { BodyBudget } from "../http/body_budget.ts";
+import { BODY_LIMITS } from "../http/body/body.ts";
+import { BodyBudget } from "../http/body/body_budget.ts";
 import { isLoopback } from "../http/locality.ts";
 import { OtlpExporter } from "../http/otlp_exporter.ts";
 import type { AppDeps } from "../http/route.ts";

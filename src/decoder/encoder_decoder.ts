@@ -6,8 +6,8 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import type { SiteHeads } from "../backend/cross_alignment.ts";
-import type { GraphSession, Tensor } from "../onnx/ort.ts";
-import type { CrossInputs } from "../onnx/step_attention.ts";
+import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
+import type { CrossInputs } from "../onnx/attention/step_attention.ts";
 import { firstTokens } from "./crossover.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";

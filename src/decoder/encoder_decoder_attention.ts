@@ -15,7 +15,7 @@ import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_ali
 import type { CrossAttention, CrossTensors } from "../backend/cross_attention.ts";
 import type { SiteForm } from "../onnx/compile/program.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
-import type { Tensor } from "../onnx/ort.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
 
 /** How to open them. */
 export interface EncoderDecoderOptions extends AttentionOptions {

@@ -8,12 +8,12 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import { StartupError } from "../errors.ts";
-import type { FolderFiles } from "../onnx/external_data.ts";
-import { isCrossCache, presentName } from "../onnx/cache_names.ts";
-import { hoistTransposes } from "../onnx/hoist_transposes.ts";
-import { keepOutputs, takeBranch } from "../onnx/if_branch.ts";
-import { type GraphSession, Tensor, type Tensors } from "../onnx/ort.ts";
-import type { ModelProto } from "../onnx/proto.ts";
+import type { FolderFiles } from "../onnx/file/external_data.ts";
+import { isCrossCache, presentName } from "../onnx/cut/cache_names.ts";
+import { hoistTransposes } from "../onnx/rewrite/hoist_transposes.ts";
+import { keepOutputs, takeBranch } from "../onnx/rewrite/if_branch.ts";
+import { type GraphSession, Tensor, type Tensors } from "../onnx/runtime/ort.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
 
 /** Keys and values of a batch, by input name; the first axis of each tensor is the batch. */
 export interface DecoderState {

@@ -7,13 +7,13 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import { presentName } from "../onnx/cache_names.ts";
-import { cutForGpu } from "../onnx/gpu_cut.ts";
-import type { FolderFiles } from "../onnx/external_data.ts";
+import { presentName } from "../onnx/cut/cache_names.ts";
+import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
+import type { FolderFiles } from "../onnx/file/external_data.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
-import { cutStep, type DecoderGraphs } from "../onnx/merged_decoder.ts";
-import type { GraphSession } from "../onnx/ort.ts";
-import { swapHeadsAndTokens } from "../onnx/swap_outputs.ts";
+import { cutStep, type DecoderGraphs } from "../onnx/cut/merged_decoder.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
+import { swapHeadsAndTokens } from "../onnx/rewrite/swap_outputs.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
 import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import { openPagedDecoder } from "./open_paged_decoder.ts";

@@ -7,10 +7,10 @@ import type { AttentionOptions, Backend, PagedAttention } from "../backend/backe
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import { StartupError } from "../errors.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
-import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/external_data.ts";
+import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/file/external_data.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
-import type { StoredTensor } from "../onnx/stored_tensor.ts";
-import type { GraphSession } from "../onnx/ort.ts";
+import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { openSegments } from "./open_segments.ts";
 import { type LogitsProcessor, mostOf, PagedDecoder } from "./paged_decoder.ts";

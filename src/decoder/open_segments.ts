@@ -5,9 +5,9 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
-import type { ModelFiles } from "../onnx/external_data.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import type { GraphSession } from "../onnx/ort.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
 
 /** What to open, and where. */
 export interface OpenSegmentsOptions {

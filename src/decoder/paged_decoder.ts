@@ -9,7 +9,7 @@ import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import { log } from "../log.ts";
 import type { GraphCut, TensorPort } from "../onnx/graph_cut.ts";
-import type { GraphSession, Tensor } from "../onnx/ort.ts";
+import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import {
   type Decoder,
   type DecoderLimits,

@@ -4,9 +4,9 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import type { GraphSession } from "../onnx/ort.ts";
-import { int64Tensor, makeNode } from "../onnx/proto.ts";
-import { makeValueInfo, writeModel } from "../onnx/proto_write.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
+import { int64Tensor, makeNode } from "../onnx/file/proto.ts";
+import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import type { PagedDecoder } from "./paged_decoder.ts";
 

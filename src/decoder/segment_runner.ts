@@ -6,7 +6,7 @@
 import type { Backend, Storage } from "../backend/backend.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import type { TensorPort } from "../onnx/graph_cut.ts";
-import type { GraphSession, Tensor } from "../onnx/ort.ts";
+import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import { type PlannedCut, planStorage, type StoragePlan } from "./storage_plan.ts";
 
 /** Sizes of the axes that differ from run to run. */

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend, Storage } from "../backend/backend.ts";
-import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
+import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/runtime/ort.ts";
 import { type EmbeddingSpan, EncoderError } from "./embedding_span.ts";
 
 /** Packed tokens to embed. */

@@ -5,10 +5,10 @@
  * @module
  */
 import type { Backend, TokenSampler } from "../backend/backend.ts";
-import { presentName } from "../onnx/cache_names.ts";
-import type { ModelFiles } from "../onnx/external_data.ts";
-import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/ort.ts";
-import type { ModelProto } from "../onnx/proto.ts";
+import { presentName } from "../onnx/cut/cache_names.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
+import { type GraphSession, Tensor, type Tensors, type ValueInfo } from "../onnx/runtime/ort.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
 import { STEP_INPUTS, type StepTokens } from "./whole_inputs.ts";
 import { sliceTokens, TokenEmbeddings } from "./token_embeddings.ts";
 import {

@@ -5,8 +5,8 @@
  * @module
  */
 import type { Backend, TokenSampler } from "../backend/backend.ts";
-import { disposeTensors, type GraphSession, Tensor } from "../onnx/ort.ts";
-import type { ModelProto } from "../onnx/proto.ts";
+import { disposeTensors, type GraphSession, Tensor } from "../onnx/runtime/ort.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";
 import type { InputEncoder } from "./encoder_decoder.ts";

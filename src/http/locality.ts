@@ -6,7 +6,7 @@
  */
 import { BlockList, isIP } from "node:net";
 import type { ServerSettings } from "../config.ts";
-import type { Exchange } from "./node_bridge.ts";
+import type { Exchange } from "./connection/node_bridge.ts";
 
 /** Whether an address or host name, without port, means this machine. */
 export function isLoopback(host: string): boolean {

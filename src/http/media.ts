@@ -8,7 +8,7 @@ import type { ServerSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import type { MediaPolicy } from "../media/media_policy.ts";
 import { decodeBase64, readMedia } from "../media/reference.ts";
-import { BODY_LIMITS } from "./body.ts";
+import { BODY_LIMITS } from "./body/body.ts";
 import { isLoopback } from "./locality.ts";
 
 /** Limits of a reference. */

@@ -9,7 +9,7 @@ import { stderrQueue } from "../log.ts";
 import { MetricSet } from "../metric_set.ts";
 import type { Session } from "../session/session.ts";
 import type { SessionState } from "../session/session_state.ts";
-import { type ConnectionFigures, newConnectionFigures } from "./connections.ts";
+import { type ConnectionFigures, newConnectionFigures } from "./connection/connections.ts";
 import type { Route } from "./route.ts";
 
 const PHASES: readonly SessionState["phase"][] = ["loading", "ready", "failed", "stopping"];

@@ -15,11 +15,11 @@ import { ImageCompletion, imageCompletion } from "../api/media_completion.ts";
 import { parseRequest } from "../api/parse.ts";
 import { HearthError } from "../errors.ts";
 import type { MatteTask } from "../models/task.ts";
-import { readJson } from "./body.ts";
-import { newCompletionHead } from "./completion_head.ts";
+import { readJson } from "./body/body.ts";
+import { newCompletionHead } from "./chat/completion_head.ts";
 import { isLocal } from "./locality.ts";
 import { readPart } from "./media.ts";
-import { isMultipart, readMultipart } from "./multipart.ts";
+import { isMultipart, readMultipart } from "./body/multipart.ts";
 import { findOnlyMedia } from "./only_media.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route, UPLOAD_ERRORS } from "./route.ts";
 

@@ -8,10 +8,10 @@ import type { z } from "zod";
 import type { ServerSettings } from "../config.ts";
 import type { ErrorKind } from "../errors.ts";
 import type { Session } from "../session/session.ts";
-import type { BodyLimits } from "./body.ts";
-import type { ConnectionFigures } from "./connections.ts";
+import type { BodyLimits } from "./body/body.ts";
+import type { ConnectionFigures } from "./connection/connections.ts";
 import type { MediaLimits } from "./media.ts";
-import type { Exchange } from "./node_bridge.ts";
+import type { Exchange } from "./connection/node_bridge.ts";
 import type { OtlpExporter } from "./otlp_exporter.ts";
 
 /** The dependencies of the endpoints. */

@@ -4,9 +4,9 @@
  * @module
  */
 import { createApp } from "./app.ts";
-import { limitConnections, newConnectionFigures } from "./connections.ts";
-import { Listener } from "./listener.ts";
-import { type App, bridge } from "./node_bridge.ts";
+import { limitConnections, newConnectionFigures } from "./connection/connections.ts";
+import { Listener } from "./connection/listener.ts";
+import { type App, bridge } from "./connection/node_bridge.ts";
 import type { AppDeps } from "./route.ts";
 
 const LAST_WRITES_MS = 1000;

@@ -15,8 +15,8 @@ import { downloadFiles, type DownloadOptions } from "./download.ts";
 import { fetchRepository, type Repository } from "./repository.ts";
 import type { HubModel } from "./resolve.ts";
 import { log } from "../log.ts";
-import { FolderFiles } from "../onnx/external_data.ts";
-import { readModel } from "../onnx/proto_read.ts";
+import { FolderFiles } from "../onnx/file/external_data.ts";
+import { readModel } from "../onnx/file/proto_read.ts";
 import {
   type ModelFolder,
   openAnyFolder,

@@ -4,9 +4,9 @@
  * @module
  */
 import { basename, dirname, join } from "node:path";
-import { FolderFiles } from "../onnx/external_data.ts";
-import type { GraphSession } from "../onnx/ort.ts";
-import { readModel } from "../onnx/proto_read.ts";
+import { FolderFiles } from "../onnx/file/external_data.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
+import { readModel } from "../onnx/file/proto_read.ts";
 import type { OpenContext } from "./family.ts";
 
 /** The context in which companions are opened. */

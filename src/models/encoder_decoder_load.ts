@@ -9,9 +9,9 @@ import { EncoderDecoder } from "../decoder/encoder_decoder.ts";
 import { type EncoderDecoderOptions, openEncoderDecoder } from "../decoder/open_encoder_decoder.ts";
 import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
 import { log } from "../log.ts";
-import { FolderFiles } from "../onnx/external_data.ts";
-import { divideMerged } from "../onnx/merged_decoder.ts";
-import { readModel } from "../onnx/proto_read.ts";
+import { FolderFiles } from "../onnx/file/external_data.ts";
+import { divideMerged } from "../onnx/cut/merged_decoder.ts";
+import { readModel } from "../onnx/file/proto_read.ts";
 import type { CompanionContext } from "./companion_graph.ts";
 
 /** How to open it. */

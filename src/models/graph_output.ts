@@ -4,8 +4,8 @@
  * @module
  */
 import { StartupError } from "../errors.ts";
-import { makeNode, type ModelProto } from "../onnx/proto.ts";
-import { makeValueInfo } from "../onnx/proto_write.ts";
+import { makeNode, type ModelProto } from "../onnx/file/proto.ts";
+import { makeValueInfo } from "../onnx/file/proto_write.ts";
 
 /** Leaves the graph one output, under the name `as` and in float32. */
 export function keepOutput(model: ModelProto, name: string, as: string): ModelProto {

@@ -4,7 +4,7 @@
  * @module
  */
 import { type Setting, StartupError } from "../errors.ts";
-import type { GraphSession } from "../onnx/ort.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
 
 /** Names that a graph must have. */
 export interface WantedPorts {

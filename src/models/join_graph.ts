@@ -4,10 +4,10 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import { codeOfDtype } from "../onnx/dtype.ts";
-import type { GraphSession } from "../onnx/ort.ts";
-import { makeNode } from "../onnx/proto.ts";
-import { makeValueInfo, writeModel } from "../onnx/proto_write.ts";
+import { codeOfDtype } from "../onnx/file/dtype.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
+import { makeNode } from "../onnx/file/proto.ts";
+import { makeValueInfo, writeModel } from "../onnx/file/proto_write.ts";
 
 type Float = "float32" | "float16";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { makeNode, type ModelProto } from "./proto.ts";
-import { makeValueInfo } from "./proto_write.ts";
+import { makeNode, type ModelProto } from "./file/proto.ts";
+import { makeValueInfo } from "./file/proto_write.ts";
 
 /** The attention of one layer. */
 export interface CausalAttention {

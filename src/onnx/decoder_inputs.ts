@@ -4,8 +4,14 @@
  * @module
  */
 import type { GraphIndex } from "./graph_index.ts";
-import { type Graph, int64Tensor, type Tensor, tensorAttribute, type ValueInfo } from "./proto.ts";
-import { decodeTensorMessage } from "./proto_decode.ts";
+import {
+  type Graph,
+  int64Tensor,
+  type Tensor,
+  tensorAttribute,
+  type ValueInfo,
+} from "./file/proto.ts";
+import { decodeTensorMessage } from "./file/proto_decode.ts";
 import { Refusal } from "./refusal.ts";
 
 /** The inputs of a decoder graph, named as transformers.js feeds them. */

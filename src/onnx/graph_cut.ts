@@ -8,9 +8,9 @@
  *
  * @module
  */
-import type { TensorType } from "./dtype.ts";
-import type { ModelProto } from "./proto.ts";
-import type { StoredTensor } from "./stored_tensor.ts";
+import type { TensorType } from "./file/dtype.ts";
+import type { ModelProto } from "./file/proto.ts";
+import type { StoredTensor } from "./file/stored_tensor.ts";
 
 export type { TensorType };
 

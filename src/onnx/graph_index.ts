@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { Graph, Node, Tensor, ValueInfo } from "./proto.ts";
+import type { Graph, Node, Tensor, ValueInfo } from "./file/proto.ts";
 
 /** A read-only index of a graph; build a new one after changing the graph. */
 export class GraphIndex {

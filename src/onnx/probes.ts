@@ -4,12 +4,12 @@
  *
  * @module
  */
-import { elementsOf } from "./dtype.ts";
+import { elementsOf } from "./file/dtype.ts";
 import { Evaluation } from "./evaluate/evaluation.ts";
 import type { Value } from "./evaluate/value.ts";
 import type { GraphIndex } from "./graph_index.ts";
 import type { DecoderInputs } from "./decoder_inputs.ts";
-import type { ValueInfo } from "./proto.ts";
+import type { ValueInfo } from "./file/proto.ts";
 
 /** Lengths of a partial evaluation: one sequence, `numTokens` new tokens after `pastLength` cached ones. */
 export interface Lengths {

@@ -3,15 +3,15 @@
  *
  * @module
  */
-import { elementsOf } from "./dtype.ts";
-import type { EncoderSite } from "./encoder_cut.ts";
+import { elementsOf } from "./file/dtype.ts";
+import type { EncoderSite } from "./cut/encoder_cut.ts";
 import type { AttentionSite, HeadRows, TensorPort } from "./graph_cut.ts";
 import type { GraphIndex } from "./graph_index.ts";
-import type { TokenwiseGraph } from "./prepare_graph.ts";
+import type { TokenwiseGraph } from "./cut/prepare_graph.ts";
 import { type Probes, SHORT_LENGTHS } from "./probes.ts";
-import type { Node } from "./proto.ts";
+import type { Node } from "./file/proto.ts";
 import { Refusal } from "./refusal.ts";
-import type { TokenAxes } from "./token_axis.ts";
+import type { TokenAxes } from "./cut/token_axis.ts";
 
 /** Whether an attention's operands have a type that the kernels support. */
 function requireFloat(dtype: string | undefined, name: string): "float32" | "float16" {

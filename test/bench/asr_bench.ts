@@ -13,7 +13,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import type { AsrModel } from "../../src/models/asr/asr.ts";
-import { loadTransformers } from "../../src/onnx/hook.ts";
+import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { findSpeechFolder } from "../fixtures/speech.ts";

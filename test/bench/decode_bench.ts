@@ -15,7 +15,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
 import type { EngineLoop } from "../../src/engine/loop.ts";
 import { openDevice } from "../../src/gpu/device.ts";
-import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
+import { loadTransformers, type Transformers } from "../../src/onnx/runtime/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import { generate, withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

@@ -17,7 +17,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { loadTransformers } from "../../src/onnx/hook.ts";
+import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { HearthProcess } from "../fixtures/hearth_process.ts";

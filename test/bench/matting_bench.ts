@@ -15,7 +15,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { encodePng } from "../../src/media/png.ts";
 import { type ResampleFilter, resize } from "../../src/media/resample.ts";
-import { loadTransformers } from "../../src/onnx/hook.ts";
+import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { matte } from "../fixtures/matting.ts";

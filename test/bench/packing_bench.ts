@@ -16,9 +16,9 @@ import { openEncoder } from "../../src/models/embedding/encoder_plan.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { keepOutput } from "../../src/models/graph_output.ts";
 import { appendPooling, POOLED_OUTPUT, poolingTail } from "../../src/models/embedding/pooling.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
-import { splitEncoder } from "../../src/onnx/split_encoder.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { splitEncoder } from "../../src/onnx/cut/split_encoder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { median, printTable, time } from "./report.ts";
 

@@ -4,9 +4,9 @@
  * @module
  */
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import type { SessionOpener } from "../../src/onnx/hook.ts";
-import { openSession } from "../../src/onnx/ort.ts";
-import { copyWeights } from "../../src/onnx/pack_model.ts";
+import type { SessionOpener } from "../../src/onnx/runtime/hook.ts";
+import { openSession } from "../../src/onnx/runtime/ort.ts";
+import { copyWeights } from "../../src/onnx/runtime/pack_model.ts";
 
 /** Opens sessions on a GPU, or on the CPU. */
 export function peerBackend(device: GPUDevice | undefined): SessionOpener {

@@ -9,7 +9,7 @@ import { basename, dirname } from "node:path";
 import { openDevice } from "../../src/gpu/device.ts";
 import { readReference } from "../../src/models/tts/reference_recording.ts";
 import { toPhonemes } from "../../src/models/tts/tts_phonemes.ts";
-import { loadTransformers, type Transformers } from "../../src/onnx/hook.ts";
+import { loadTransformers, type Transformers } from "../../src/onnx/runtime/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 import type { TtsFamily } from "../fixtures/tiny_tts.ts";
 import { time } from "./report.ts";

@@ -7,7 +7,7 @@
  * @module
  */
 import { openDevice } from "../../src/gpu/device.ts";
-import { loadTransformers } from "../../src/onnx/hook.ts";
+import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
 import { peerBackend } from "./peer_backend.ts";
 
 const [modelsFolder, model, device] = Deno.args as [string, string, string];

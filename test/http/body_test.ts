@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { BODY_LIMITS, readJson } from "../../src/http/body.ts";
-import { BodyBudget } from "../../src/http/body_budget.ts";
-import { BodyPace } from "../../src/http/body_pace.ts";
+import { BODY_LIMITS, readJson } from "../../src/http/body/body.ts";
+import { BodyBudget } from "../../src/http/body/body_budget.ts";
+import { BodyPace } from "../../src/http/body/body_pace.ts";
 
 const MIB = 1024 * 1024;
 const JSON_TYPE = { "content-type": "application/json" };

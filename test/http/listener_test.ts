@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { IncomingMessage, RequestListener } from "node:http";
 import { fileURLToPath } from "node:url";
 import { startServer } from "../../src/http/server.ts";
-import { limitConnections } from "../../src/http/connections.ts";
+import { limitConnections } from "../../src/http/connection/connections.ts";
 import { TestListener } from "../fixtures/listener.ts";
 import { TestApp } from "../fixtures/server.ts";
 

@@ -4,7 +4,7 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { AttentionSite } from "../../src/onnx/graph_cut.ts";
-import { Tensor } from "../../src/onnx/ort.ts";
+import { Tensor } from "../../src/onnx/runtime/ort.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";

@@ -8,11 +8,16 @@ import { EncoderDecoder, type InputEncoder } from "../../src/decoder/encoder_dec
 import { openEncoderDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { EncoderError } from "../../src/decoder/embedding_span.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { keepOutputs } from "../../src/onnx/if_branch.ts";
-import type { DecoderGraphs } from "../../src/onnx/merged_decoder.ts";
-import { type GraphSession, openSession, Tensor, type Tensors } from "../../src/onnx/ort.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { keepOutputs } from "../../src/onnx/rewrite/if_branch.ts";
+import type { DecoderGraphs } from "../../src/onnx/cut/merged_decoder.ts";
+import {
+  type GraphSession,
+  openSession,
+  Tensor,
+  type Tensors,
+} from "../../src/onnx/runtime/ort.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";

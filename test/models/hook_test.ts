@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { CpuBackend } from "../../src/backend/cpu.ts";
-import { loadTransformers } from "../../src/onnx/hook.ts";
+import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
 import { findModelFolder, readGoldens } from "../fixtures/goldens.ts";
 
 const FOLDER = findModelFolder("hearth-demo-chat")!;

@@ -4,10 +4,10 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { firstTokens } from "../../src/decoder/crossover.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import { readAvailableBytes } from "../../src/models/available_memory.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { cutForGpu } from "../../src/onnx/gpu_cut.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
-import { splitGraph } from "../../src/onnx/split.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { cutForGpu } from "../../src/onnx/compile/gpu_cut.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { splitGraph } from "../../src/onnx/cut/split.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { decoder, lengths, projections } from "../unit/onnx/test_decoder.ts";
 

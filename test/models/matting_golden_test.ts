@@ -13,9 +13,9 @@ import {
   MASKS,
   unifyMatting,
 } from "../../src/models/matting/matting_graph.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { Tensor } from "../../src/onnx/ort.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { Tensor } from "../../src/onnx/runtime/ort.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

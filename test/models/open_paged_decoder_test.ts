@@ -4,10 +4,10 @@ import { fileURLToPath } from "node:url";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { CpuAttention } from "../../src/backend/cpu_attention.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import type { GraphSession } from "../../src/onnx/ort.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
-import { splitGraph } from "../../src/onnx/split.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import type { GraphSession } from "../../src/onnx/runtime/ort.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { splitGraph } from "../../src/onnx/cut/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 
 const EXPORTS = fileURLToPath(new URL("../fixtures/exports", import.meta.url));

@@ -11,11 +11,11 @@ import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.t
 import { keepOutput } from "../../src/models/graph_output.ts";
 import { PackedEncoder, type TextSummary } from "../../src/models/embedding/packed_encoder.ts";
 import { poolingTail } from "../../src/models/embedding/pooling.ts";
-import type { EncoderCut } from "../../src/onnx/encoder_cut.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { type GraphSession, openSession, Tensor } from "../../src/onnx/ort.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
-import { splitEncoder } from "../../src/onnx/split_encoder.ts";
+import type { EncoderCut } from "../../src/onnx/cut/encoder_cut.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { type GraphSession, openSession, Tensor } from "../../src/onnx/runtime/ort.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { splitEncoder } from "../../src/onnx/cut/split_encoder.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 

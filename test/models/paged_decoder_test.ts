@@ -6,9 +6,9 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
 import { openPagedDecoder } from "../../src/decoder/open_paged_decoder.ts";
 import type { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
-import { splitGraph } from "../../src/onnx/split.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { splitGraph } from "../../src/onnx/cut/split.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 

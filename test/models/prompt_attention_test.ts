@@ -4,7 +4,7 @@ import type { PackedStep } from "../../kernels/step_plan.ts";
 import { CpuAttention } from "../../src/backend/cpu_attention.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import type { AttentionSite } from "../../src/onnx/graph_cut.ts";
-import { Tensor } from "../../src/onnx/ort.ts";
+import { Tensor } from "../../src/onnx/runtime/ort.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 import { makeStep } from "../kernels/paged_case.ts";
 import { assertClose } from "../kernels/tensors.ts";

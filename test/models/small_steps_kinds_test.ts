@@ -10,7 +10,7 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/decoder.ts";
 import { loadEncoderDecoder } from "../../src/models/encoder_decoder_load.ts";
-import { Tensor } from "../../src/onnx/ort.ts";
+import { Tensor } from "../../src/onnx/runtime/ort.ts";
 import { countCalls } from "../fixtures/count_calls.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

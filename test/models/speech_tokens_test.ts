@@ -6,7 +6,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { SpeechTokenGenerator } from "../../src/models/tts/speech_token_generator.ts";
-import { Tensor, type Tensors } from "../../src/onnx/ort.ts";
+import { Tensor, type Tensors } from "../../src/onnx/runtime/ort.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
 import { contextOf } from "../fixtures/open_folder.ts";

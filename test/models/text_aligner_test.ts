@@ -9,12 +9,12 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { EncoderDecoder } from "../../src/decoder/encoder_decoder.ts";
 import { openEncoderDecoder } from "../../src/decoder/open_encoder_decoder.ts";
 import { GREEDY, type StepBatch } from "../../src/decoder/decoder.ts";
-import { FolderFiles } from "../../src/onnx/external_data.ts";
-import { keepOutputs } from "../../src/onnx/if_branch.ts";
-import { type GraphSession, Tensor, type Tensors } from "../../src/onnx/ort.ts";
-import type { ModelProto } from "../../src/onnx/proto.ts";
-import { readModel } from "../../src/onnx/proto_read.ts";
-import { makeValueInfo } from "../../src/onnx/proto_write.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { keepOutputs } from "../../src/onnx/rewrite/if_branch.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../src/onnx/runtime/ort.ts";
+import type { ModelProto } from "../../src/onnx/file/proto.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { makeValueInfo } from "../../src/onnx/file/proto_write.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "../kernels/exact_sampling.ts";
 

@@ -4,7 +4,7 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { Dtype } from "../../src/config.ts";
-import { loadTransformers } from "../../src/onnx/hook.ts";
+import { loadTransformers } from "../../src/onnx/runtime/hook.ts";
 import { loadAsr } from "../fixtures/open_folder.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { TranscriptSegment } from "../../src/models/task.ts";

@@ -13,7 +13,11 @@ const MOST_EMBEDDED_BYTES = 120 * MB;
  * Left out by a name that is made at run time: its libraries cannot be embedded yet, and a program without it falls back
  * on onnxruntime-web. Module and name.
  */
-const LEFT_OUT = { module: "src/onnx/ort_native.ts", name: "PACKAGE", value: "onnxruntime-node" };
+const LEFT_OUT = {
+  module: "src/onnx/runtime/ort_native.ts",
+  name: "PACKAGE",
+  value: "onnxruntime-node",
+};
 
 /** What it wrote. Apart, since packages that are downloaded on the way are told on standard error. */
 interface Written {

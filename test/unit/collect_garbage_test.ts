@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { collectGarbageLater } from "../../src/collect_garbage.ts";
-import { decodeBody } from "../../src/http/json_decoder.ts";
+import { decodeBody } from "../../src/http/body/json_decoder.ts";
 
 const LARGE_BYTES = 64 * 2 ** 20;
 const PATIENCE_MS = 60_000;

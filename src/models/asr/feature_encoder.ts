@@ -9,10 +9,10 @@ import type { PackedAttention } from "../../backend/packed_attention.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
-import type { FolderFiles } from "../../onnx/external_data.ts";
-import type { GraphSession, Tensor, ValueInfo } from "../../onnx/ort.ts";
-import type { ModelProto } from "../../onnx/proto.ts";
-import { type FeatureCut, splitFeatures } from "../../onnx/split_features.ts";
+import type { FolderFiles } from "../../onnx/file/external_data.ts";
+import type { GraphSession, Tensor, ValueInfo } from "../../onnx/runtime/ort.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
+import { type FeatureCut, splitFeatures } from "../../onnx/cut/split_features.ts";
 
 /** Encodes features for a decoder. */
 export interface FeatureEncoder {

@@ -9,7 +9,7 @@ import { basename, join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { hubIdOfSnapshot } from "../../hub/cache.ts";
 import { numberAt } from "../../hub/model_folder.ts";
-import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/ort.ts";
+import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { openCompanion } from "../companion_graph.ts";
 import { requirePorts } from "../graph_ports.ts";
 import type { OpenContext } from "../family.ts";

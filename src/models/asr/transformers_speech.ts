@@ -6,7 +6,7 @@
 import { basename, dirname } from "node:path";
 import type { Dtype } from "../../config.ts";
 import { StartupError } from "../../errors.ts";
-import type { Transformers } from "../../onnx/hook.ts";
+import type { Transformers } from "../../onnx/runtime/hook.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { HearOptions, TranscribedPiece } from "./generating_recogniser.ts";
 import type { OpenContext } from "../family.ts";

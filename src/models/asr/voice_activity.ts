@@ -9,7 +9,7 @@
 import { join } from "node:path";
 import { nextTurn } from "../../next_turn.ts";
 import { StartupError } from "../../errors.ts";
-import { type GraphSession, openSession, Tensor } from "../../onnx/ort.ts";
+import { type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { graphFile, type Json, type ModelFolder, openFolder } from "../../hub/model_folder.ts";
 import { requirePorts } from "../graph_ports.ts";
 import type { SampleRange } from "./recogniser.ts";

@@ -28,8 +28,8 @@ import {
   openFeatureEncoder,
 } from "./feature_encoder.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
-import { FolderFiles } from "../../onnx/external_data.ts";
-import { readModel } from "../../onnx/proto_read.ts";
+import { FolderFiles } from "../../onnx/file/external_data.ts";
+import { readModel } from "../../onnx/file/proto_read.ts";
 import { transcribe } from "./whisper_transcriber.ts";
 
 const ENCODER = "encoder_model";

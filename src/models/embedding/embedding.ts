@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError, StartupError } from "../../errors.ts";
-import type { ModelProto as Graph } from "../../onnx/proto.ts";
+import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { EmbedEvent, EmbedTask, Task, TextInput } from "../task.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncoderForm } from "./encoder_load.ts";

@@ -6,7 +6,7 @@
  */
 import type { Backend, Storage } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillPooling, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
 

@@ -4,9 +4,9 @@
  * @module
  */
 import { log } from "../../log.ts";
-import type { FolderFiles } from "../../onnx/external_data.ts";
-import type { ModelProto } from "../../onnx/proto.ts";
-import { countPositions, splitEncoder } from "../../onnx/split_encoder.ts";
+import type { FolderFiles } from "../../onnx/file/external_data.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
+import { countPositions, splitEncoder } from "../../onnx/cut/split_encoder.ts";
 import type { BatchEncoder } from "./encoder.ts";
 import { type EncoderPlan, openEncoder } from "./encoder_plan.ts";
 import type { EncoderTokenizer } from "./encoder_tokenizer.ts";

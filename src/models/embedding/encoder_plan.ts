@@ -4,9 +4,9 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import type { EncoderCut } from "../../onnx/encoder_cut.ts";
-import type { FolderFiles } from "../../onnx/external_data.ts";
-import type { ModelProto } from "../../onnx/proto.ts";
+import type { EncoderCut } from "../../onnx/cut/encoder_cut.ts";
+import type { FolderFiles } from "../../onnx/file/external_data.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
 import { type BatchEncoder, Encoder } from "./encoder.ts";
 import { PackedEncoder, type TextSummary } from "./packed_encoder.ts";
 import type { PoolingMode } from "./pooling.ts";

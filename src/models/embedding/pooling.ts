@@ -6,10 +6,10 @@
  * @see https://www.sbert.net/docs/package_reference/sentence_transformer/models.html#sentence_transformers.models.Pooling
  * @module
  */
-import type { EncoderTail } from "../../onnx/encoder_cut.ts";
+import type { EncoderTail } from "../../onnx/cut/encoder_cut.ts";
 import type { TensorPort } from "../../onnx/graph_cut.ts";
-import { int64Tensor, makeNode, type ModelProto } from "../../onnx/proto.ts";
-import { makeValueInfo } from "../../onnx/proto_write.ts";
+import { int64Tensor, makeNode, type ModelProto } from "../../onnx/file/proto.ts";
+import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 
 /** Pooling modes. */
 export type PoolingMode = "cls" | "max" | "mean" | "mean_sqrt_len" | "weightedmean" | "lasttoken";

@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import type { ModelProto as Graph } from "../../onnx/proto.ts";
+import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
 import type { EncoderForm } from "./encoder_load.ts";
 import { findOutput, keepOutput } from "../graph_output.ts";

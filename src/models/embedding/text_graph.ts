@@ -5,9 +5,9 @@
  */
 import { join } from "node:path";
 import type { Dtype } from "../../config.ts";
-import { FolderFiles } from "../../onnx/external_data.ts";
-import type { ModelProto } from "../../onnx/proto.ts";
-import { readModel } from "../../onnx/proto_read.ts";
+import { FolderFiles } from "../../onnx/file/external_data.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
+import { readModel } from "../../onnx/file/proto_read.ts";
 import type { DecoderLoadOptions } from "../decoder.ts";
 
 /** How to load an embedding model or reranker. */

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Dtype } from "../../config.ts";
-import type { ModelProto as Graph } from "../../onnx/proto.ts";
+import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import { loadDecoderTexts } from "./decoder_texts_load.ts";
 import { maxTokensOf } from "./encoder_limits.ts";
 import { type EncoderForm, loadEncoder } from "./encoder_load.ts";

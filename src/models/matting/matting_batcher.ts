@@ -7,7 +7,7 @@ import type { Backend } from "../../backend/backend.ts";
 import type { MaskedImage } from "../../backend/images.ts";
 import { log } from "../../log.ts";
 import { nextTurn } from "../../next_turn.ts";
-import type { Tensor } from "../../onnx/ort.ts";
+import type { Tensor } from "../../onnx/runtime/ort.ts";
 import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
 

@@ -9,8 +9,14 @@
  */
 import { StartupError } from "../../errors.ts";
 import { GraphIndex, liveNodes } from "../../onnx/graph_index.ts";
-import { type Graph, int64Tensor, makeNode, type ModelProto, type Node } from "../../onnx/proto.ts";
-import { makeValueInfo } from "../../onnx/proto_write.ts";
+import {
+  type Graph,
+  int64Tensor,
+  makeNode,
+  type ModelProto,
+  type Node,
+} from "../../onnx/file/proto.ts";
+import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import type { MattingFamily } from "./matting_family.ts";
 import type { Size } from "../image_processor.ts";
 

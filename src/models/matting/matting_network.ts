@@ -7,7 +7,7 @@ import type { MaskForm, TensorForm } from "../../../kernels/image_form.ts";
 import type { ImageKernels, MaskedImage, OpenImage } from "../../backend/images.ts";
 import { HearthError } from "../../errors.ts";
 import type { ResampleFilter } from "../../media/resample.ts";
-import type { GraphSession, Tensor } from "../../onnx/ort.ts";
+import type { GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { IMAGES, MASKS } from "./matting_graph.ts";
 import { type ImageProcessor, type Size, tensorFormOf } from "../image_processor.ts";
 

@@ -6,7 +6,7 @@
  */
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import { type GraphSession, Tensor } from "../../onnx/ort.ts";
+import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { type CompanionContext, openCompanion } from "../companion_graph.ts";
 import { requireKnownInputs, requirePorts } from "../graph_ports.ts";
 import { openJoinGraph } from "../join_graph.ts";

@@ -7,8 +7,8 @@ import { basename, dirname } from "node:path";
 import { HearthError } from "../../errors.ts";
 import { onWhite } from "../../media/on_white.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { loadTransformers, type Transformers } from "../../onnx/hook.ts";
-import { toRawImage } from "../../onnx/raw_image.ts";
+import { loadTransformers, type Transformers } from "../../onnx/runtime/hook.ts";
+import { toRawImage } from "../../onnx/runtime/raw_image.ts";
 import type { NormalizedImage } from "./image_message.ts";
 
 /** A class of transformers.js for one kind of processor. */

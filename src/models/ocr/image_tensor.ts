@@ -4,7 +4,7 @@
  * @module
  */
 import type { Pixels } from "../../media/pixels.ts";
-import { Tensor } from "../../onnx/ort.ts";
+import { Tensor } from "../../onnx/runtime/ort.ts";
 import type { Levels } from "./line_ocr_config.ts";
 
 /**

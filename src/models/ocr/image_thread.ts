@@ -3,7 +3,7 @@
  *
  * @module
  */
-import "../../onnx/no_location.ts";
+import "../../onnx/runtime/no_location.ts";
 import { decodeImage } from "../../media/image.ts";
 import { onWhite } from "../../media/on_white.ts";
 import { serveRequests } from "../worker_rpc_server.ts";

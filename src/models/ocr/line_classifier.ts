@@ -6,7 +6,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
-import type { GraphSession } from "../../onnx/ort.ts";
+import type { GraphSession } from "../../onnx/runtime/ort.ts";
 import type { ClassificationConfig } from "./line_ocr_config.ts";
 import { stackImages } from "./image_tensor.ts";
 

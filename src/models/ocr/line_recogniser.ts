@@ -7,7 +7,7 @@ import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
-import type { GraphSession } from "../../onnx/ort.ts";
+import type { GraphSession } from "../../onnx/runtime/ort.ts";
 import { type LineCharacter, readCtcLine } from "./ctc_line.ts";
 import type { RecognitionConfig } from "./line_ocr_config.ts";
 import { stackImages } from "./image_tensor.ts";

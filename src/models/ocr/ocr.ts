@@ -9,7 +9,7 @@ import { HearthError } from "../../errors.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import { requireKnownTokens } from "../chat_generation.ts";
-import { Tensor } from "../../onnx/ort.ts";
+import { Tensor } from "../../onnx/runtime/ort.ts";
 import { Completion } from "../completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "../generation_defaults.ts";
 import { type GenerationRules, rulesOfAnswer } from "./generation_rules.ts";

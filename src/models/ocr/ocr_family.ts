@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import type { Transformers } from "../../onnx/hook.ts";
+import type { Transformers } from "../../onnx/runtime/hook.ts";
 import type { Json } from "../../hub/model_folder.ts";
 import type { Size } from "../image_processor.ts";
 import type { TextTokenizer } from "../tokenizer.ts";

@@ -5,7 +5,7 @@
  */
 import { dirname } from "node:path";
 import { StartupError } from "../../errors.ts";
-import { loadTransformers } from "../../onnx/hook.ts";
+import { loadTransformers } from "../../onnx/runtime/hook.ts";
 import { type Json, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { encodePng } from "../../media/png.ts";
-import { Tensor } from "../../onnx/ort.ts";
+import { Tensor } from "../../onnx/runtime/ort.ts";
 import type { OcrFamily } from "./ocr_family.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";

@@ -7,10 +7,10 @@
 import { basename, dirname, join, posix } from "node:path";
 import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { FolderFiles } from "../../onnx/external_data.ts";
-import type { ModelProto } from "../../onnx/proto.ts";
-import { readModel } from "../../onnx/proto_read.ts";
-import { readFields, textOf } from "../../onnx/wire.ts";
+import { FolderFiles } from "../../onnx/file/external_data.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
+import { readModel } from "../../onnx/file/proto_read.ts";
+import { readFields, textOf } from "../../onnx/file/wire.ts";
 import type {
   ClassificationConfig,
   DetectionConfig,

@@ -7,12 +7,12 @@
  * @module
  */
 import { basename, dirname, join } from "node:path";
-import { codeOfDtype, type TensorType } from "../../onnx/dtype.ts";
-import { FolderFiles } from "../../onnx/external_data.ts";
-import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
-import { int64Tensor, makeNode, type ModelProto } from "../../onnx/proto.ts";
-import { readModel } from "../../onnx/proto_read.ts";
-import { makeValueInfo } from "../../onnx/proto_write.ts";
+import { codeOfDtype, type TensorType } from "../../onnx/file/dtype.ts";
+import { FolderFiles } from "../../onnx/file/external_data.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
+import { int64Tensor, makeNode, type ModelProto } from "../../onnx/file/proto.ts";
+import { readModel } from "../../onnx/file/proto_read.ts";
+import { makeValueInfo } from "../../onnx/file/proto_write.ts";
 import type { CompanionContext } from "../companion_graph.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
 

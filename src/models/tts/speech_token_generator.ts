@@ -9,7 +9,7 @@ import { GREEDY } from "../../decoder/decoder.ts";
 import { generate } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { warmUp } from "../../engine/warm_up.ts";
-import { type GraphSession, Tensor } from "../../onnx/ort.ts";
+import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { loadDecoder } from "../decoder.ts";
 import type { OpenContext } from "../family.ts";
 import { openJoinGraph } from "../join_graph.ts";

@@ -11,7 +11,7 @@ import { joinBytes } from "../../join_bytes.ts";
 import type { SoundWriter } from "../../media/sound/sound_writer.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
-import { noiseOffset, normalNoise } from "../../onnx/noise_table.ts";
+import { noiseOffset, normalNoise } from "../../onnx/rewrite/noise_table.ts";
 import type { OpenContext } from "../family.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Semaphore } from "../semaphore.ts";

@@ -7,7 +7,7 @@
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import type { Tensors } from "../../onnx/ort.ts";
+import type { Tensors } from "../../onnx/runtime/ort.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../family.ts";
 import { readReference } from "./reference_recording.ts";

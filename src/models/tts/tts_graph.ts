@@ -5,11 +5,11 @@
  */
 import { basename, join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
-import { FolderFiles } from "../../onnx/external_data.ts";
-import { type GraphSession, Tensor, type Tensors } from "../../onnx/ort.ts";
-import type { ModelProto } from "../../onnx/proto.ts";
-import { readModel } from "../../onnx/proto_read.ts";
-import { NOISE_OFFSET, seedNoise } from "../../onnx/seeded_noise.ts";
+import { FolderFiles } from "../../onnx/file/external_data.ts";
+import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
+import { readModel } from "../../onnx/file/proto_read.ts";
+import { NOISE_OFFSET, seedNoise } from "../../onnx/rewrite/seeded_noise.ts";
 import type { CompanionContext } from "../companion_graph.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
 

@@ -7,10 +7,10 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { isCrossCache, presentName } from "../../onnx/cache_names.ts";
-import { keepOutputs, takeBranch } from "../../onnx/if_branch.ts";
-import { disposeTensors, Tensor, type Tensors } from "../../onnx/ort.ts";
-import type { ModelProto } from "../../onnx/proto.ts";
+import { isCrossCache, presentName } from "../../onnx/cut/cache_names.ts";
+import { keepOutputs, takeBranch } from "../../onnx/rewrite/if_branch.ts";
+import { disposeTensors, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
 import type { OpenContext } from "../family.ts";
 import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { normalNoise } from "../../onnx/noise_table.ts";
+import { normalNoise } from "../../onnx/rewrite/noise_table.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import type { OpenContext } from "../family.ts";
 import type { Synthesizer, Utterance } from "./synthesizer.ts";

@@ -5,8 +5,8 @@
  */
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
-import { buildCast } from "../../onnx/cast_model.ts";
-import { type GraphSession, Tensor, type ValueInfo } from "../../onnx/ort.ts";
+import { buildCast } from "../../onnx/rewrite/cast_model.ts";
+import { type GraphSession, Tensor, type ValueInfo } from "../../onnx/runtime/ort.ts";
 import type { PlainTensor, PreparedImage } from "../prepared_image.ts";
 
 /** Inputs that some exports name differently from transformers.js's processors. */

@@ -5,7 +5,7 @@
  */
 import { HearthError } from "../../errors.ts";
 import { MetricSet } from "../../metric_set.ts";
-import type { Tensor } from "../../onnx/ort.ts";
+import type { Tensor } from "../../onnx/runtime/ort.ts";
 import { ByteBudgetCache } from "../byte_budget_cache.ts";
 import type { ImagePart } from "../task.ts";
 import type { VisionEncoder } from "./vision_encoder.ts";

@@ -9,8 +9,8 @@ import type { RawImage } from "@huggingface/transformers";
 import { StartupError } from "../../errors.ts";
 import { onWhite } from "../../media/on_white.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { loadTransformers, type Transformers } from "../../onnx/hook.ts";
-import { toRawImage } from "../../onnx/raw_image.ts";
+import { loadTransformers, type Transformers } from "../../onnx/runtime/hook.ts";
+import { toRawImage } from "../../onnx/runtime/raw_image.ts";
 import {
   type Json,
   type ModelFolder,

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Activation } from "../../../kernels/activation.ts";
-import { floatAttribute, type Node, stringAttribute } from "../proto.ts";
+import { floatAttribute, type Node, stringAttribute } from "../file/proto.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { eitherInput, scalarOf } from "./constants.ts";
 

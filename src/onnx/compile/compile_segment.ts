@@ -7,13 +7,13 @@
  *
  * @module
  */
-import { codeOfDtype } from "../dtype.ts";
+import { codeOfDtype } from "../file/dtype.ts";
 import type { Elem } from "../../gpu/kernel.ts";
 import type { AttentionSite, Segment } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
-import { intAttribute, type Node } from "../proto.ts";
+import { intAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { ROWS } from "../segment_model.ts";
+import { ROWS } from "../cut/segment_model.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, vectorOf } from "./constants.ts";
 import { isReshape, originalOf } from "./reshapes.ts";

@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { elementsOf } from "../dtype.ts";
+import { elementsOf } from "../file/dtype.ts";
 import { valueOfTensor } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import type { Node, Tensor } from "../proto.ts";
+import type { Node, Tensor } from "../file/proto.ts";
 
 /** The value of a constant of one element. */
 export function scalarOf(index: GraphIndex, name: string | undefined): number | undefined {

@@ -5,7 +5,7 @@
  */
 import type { MatrixForm } from "../../../kernels/matvec.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import { floatAttribute, intAttribute, type Node, type Tensor } from "../proto.ts";
+import { floatAttribute, intAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { vectorOf } from "./constants.ts";
 

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { bytesOfElements } from "../dtype.ts";
-import { storedBytes } from "../external_data.ts";
+import { bytesOfElements } from "../file/dtype.ts";
+import { storedBytes } from "../file/external_data.ts";
 import { GraphIndex } from "../graph_index.ts";
 import {
   attribute,
@@ -14,7 +14,7 @@ import {
   type ModelProto,
   type Node,
   type Tensor,
-} from "../proto.ts";
+} from "../file/proto.ts";
 import { vectorOf } from "./constants.ts";
 
 /** A product, and the constant vector that is added to it alone, where there is one. */

@@ -4,7 +4,7 @@
  * @module
  */
 import { describeNode, type GraphIndex } from "../graph_index.ts";
-import type { Node } from "../proto.ts";
+import type { Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, vectorOf } from "./constants.ts";

@@ -4,9 +4,15 @@
  * @module
  */
 import type { NormParams } from "../../../kernels/matvec.ts";
-import { elementsOf } from "../dtype.ts";
+import { elementsOf } from "../file/dtype.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
-import { floatAttribute, intAttribute, intsAttribute, type Node, type Tensor } from "../proto.ts";
+import {
+  floatAttribute,
+  intAttribute,
+  intsAttribute,
+  type Node,
+  type Tensor,
+} from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { eitherInput, integersOf, scalarOf, vectorOf } from "./constants.ts";
 

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { elementsOf } from "../dtype.ts";
+import { elementsOf } from "../file/dtype.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
-import type { Graph, Node, Tensor } from "../proto.ts";
-import type { StoredTensor } from "../stored_tensor.ts";
+import type { Graph, Node, Tensor } from "../file/proto.ts";
+import type { StoredTensor } from "../file/stored_tensor.ts";
 
 /** Positions that are looked at to know a table's form. */
 const PROBED = 8;

@@ -5,7 +5,7 @@
  */
 import type { Activation } from "../../../kernels/activation.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
-import { intsAttribute, type Node, type Tensor } from "../proto.ts";
+import { intsAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findActivation } from "./activations.ts";
 import { eitherInput, integersOf, scalarOf, vectorOf } from "./constants.ts";

@@ -8,7 +8,7 @@ import type { NormKernelParams } from "../../../kernels/norm.ts";
 import type { PointwiseParams } from "../../../kernels/pointwise.ts";
 import type { TakeRowsParams } from "../../../kernels/take_rows.ts";
 import type { HeadRows, Rotary } from "../graph_cut.ts";
-import type { Tensor } from "../proto.ts";
+import type { Tensor } from "../file/proto.ts";
 
 /** A kernel, what specialises it, and its buffers by the names of tensors; `undefined` is one it does without. */
 type DispatchOf<Kind extends string, Params, Names extends string, Optional extends string> = {

@@ -6,7 +6,7 @@
 import type { RowLayout } from "../../../kernels/kv_write.ts";
 import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
 import { type Elem, sizeOf } from "../../gpu/kernel.ts";
-import type { Tensor } from "../proto.ts";
+import type { Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import type { FoundNorm } from "./norms.ts";
 import type { ProductPlan } from "./product_plan.ts";

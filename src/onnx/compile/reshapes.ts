@@ -4,7 +4,7 @@
  * @module
  */
 import type { GraphIndex } from "../graph_index.ts";
-import type { Node } from "../proto.ts";
+import type { Node } from "../file/proto.ts";
 
 const OPERATORS = new Set(["Reshape", "Identity", "Squeeze", "Unsqueeze", "Flatten"]);
 

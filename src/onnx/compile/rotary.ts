@@ -4,7 +4,7 @@
  * @module
  */
 import type { GraphIndex } from "../graph_index.ts";
-import { intAttribute, type Node } from "../proto.ts";
+import { intAttribute, type Node } from "../file/proto.ts";
 import { integersOf } from "./constants.ts";
 
 /** A rotation of heads: element `i` turns with `i + headDim / 2`. */

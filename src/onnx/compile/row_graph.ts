@@ -3,10 +3,10 @@
  *
  * @module
  */
-import { dtypeOfCode, type TensorType } from "../dtype.ts";
+import { dtypeOfCode, type TensorType } from "../file/dtype.ts";
 import type { TensorPort } from "../graph_cut.ts";
 import { liveNodes } from "../graph_index.ts";
-import { type Graph, intAttribute, makeNode, type Node } from "../proto.ts";
+import { type Graph, intAttribute, makeNode, type Node } from "../file/proto.ts";
 import { isReshape } from "./reshapes.ts";
 
 /** What is to be kept of a graph. */

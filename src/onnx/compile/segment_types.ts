@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { elementsOf } from "../dtype.ts";
+import { elementsOf } from "../file/dtype.ts";
 import type { Segment, TensorPort } from "../graph_cut.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { Refusal } from "../refusal.ts";

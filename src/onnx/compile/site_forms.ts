@@ -5,7 +5,7 @@
  */
 import type { AttentionSite, HeadRows, Rotary } from "../graph_cut.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import { intsAttribute } from "../proto.ts";
+import { intsAttribute } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
 import type { PositionTables } from "./position_tables.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { dtypeOfCode, elementsOf, type TensorType } from "../dtype.ts";
-import { floatAttribute, intAttribute } from "../proto.ts";
+import { dtypeOfCode, elementsOf, type TensorType } from "../file/dtype.ts";
+import { floatAttribute, intAttribute } from "../file/proto.ts";
 import { broadcastShapes, broadcastStrides, gatherStrided } from "./strided.ts";
 import { type Call, isComputable, need, type Rule, type Rules, type Value } from "./value.ts";
 

@@ -5,7 +5,7 @@
  * @module
  */
 import type { GraphIndex } from "../graph_index.ts";
-import type { Node } from "../proto.ts";
+import type { Node } from "../file/proto.ts";
 import { ELEMENTWISE_RULES } from "./elementwise.ts";
 import { INDEXING_RULES } from "./indexing.ts";
 import { LAYOUT_RULES } from "./layout.ts";

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { elementsOf } from "../dtype.ts";
-import { intAttribute, intsAttribute, stringAttribute } from "../proto.ts";
+import { elementsOf } from "../file/dtype.ts";
+import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
 import { stridesOf } from "./strided.ts";
 import {
   axisOf,

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { elementsOf } from "../dtype.ts";
-import { intAttribute, intsAttribute, tensorAttribute } from "../proto.ts";
-import { decodeTensorMessage } from "../proto_decode.ts";
+import { elementsOf } from "../file/dtype.ts";
+import { intAttribute, intsAttribute, tensorAttribute } from "../file/proto.ts";
+import { decodeTensorMessage } from "../file/proto_decode.ts";
 import { broadcastShapes, broadcastStrides, gatherStrided, stridesOf } from "./strided.ts";
 import {
   axisOf,

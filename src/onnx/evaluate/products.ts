@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { TensorType } from "../dtype.ts";
-import { intAttribute, intsAttribute, stringAttribute } from "../proto.ts";
+import type { TensorType } from "../file/dtype.ts";
+import { intAttribute, intsAttribute, stringAttribute } from "../file/proto.ts";
 import { broadcastShapes } from "./strided.ts";
 import {
   axisOf,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { elementsOf } from "../dtype.ts";
+import { elementsOf } from "../file/dtype.ts";
 import { UnknownValue } from "./value.ts";
 
 /** Elements from one index of each axis to the next. */

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { elementsOf, type TensorType } from "../dtype.ts";
-import type { Node, Tensor } from "../proto.ts";
+import { elementsOf, type TensorType } from "../file/dtype.ts";
+import type { Node, Tensor } from "../file/proto.ts";
 
 /** What is known of a tensor. */
 export interface Value {

@@ -1,8 +1,8 @@
 /** Memory that native sessions write into. */
 import assert from "node:assert/strict";
 import { CpuBackend } from "../../../src/backend/cpu.ts";
-import { Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode } from "../../../src/onnx/proto.ts";
+import { Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode } from "../../../src/onnx/file/proto.ts";
 import { buildModel } from "../../fixtures/onnx_builder.ts";
 
 const doubling = buildModel({

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { DeviceWeights } from "../../../src/backend/device_weights.ts";
 import type { GpuContext } from "../../../src/gpu/device.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
-import { FolderFiles, type ModelFiles } from "../../../src/onnx/external_data.ts";
-import type { StoredTensor } from "../../../src/onnx/stored_tensor.ts";
+import { FolderFiles, type ModelFiles } from "../../../src/onnx/file/external_data.ts";
+import type { StoredTensor } from "../../../src/onnx/file/stored_tensor.ts";
 import { countCalls } from "../../fixtures/count_calls.ts";
 import { gpuTest, openTestDevice } from "../../fixtures/gpu.ts";
 

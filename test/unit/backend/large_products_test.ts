@@ -2,17 +2,17 @@
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
-import { type ModelFiles, storedBytes } from "../../../src/onnx/external_data.ts";
-import { divideLargeProducts, readTiedTable } from "../../../src/onnx/large_products.ts";
-import { padProducts } from "../../../src/onnx/pad_products.ts";
-import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
+import { type ModelFiles, storedBytes } from "../../../src/onnx/file/external_data.ts";
+import { divideLargeProducts, readTiedTable } from "../../../src/onnx/rewrite/large_products.ts";
+import { padProducts } from "../../../src/onnx/rewrite/pad_products.ts";
+import { type GraphSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
 import {
   makeNode,
   type ModelProto,
   type Node,
   type Tensor as Constant,
-} from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
+} from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
 import { gpuTest } from "../../fixtures/gpu.ts";
 import { assertClose } from "../../kernels/tensors.ts";

@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
 import type { GpuContext } from "../../../src/gpu/device.ts";
 import { Readback } from "../../../src/gpu/readback.ts";
-import { FolderFiles } from "../../../src/onnx/external_data.ts";
-import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode, type Node, type Tensor as Constant } from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
+import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { type GraphSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode, type Node, type Tensor as Constant } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
 import { gpuTest, HAS_F16 } from "../../fixtures/gpu.ts";
 

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { DeviceWeights } from "../../../src/backend/device_weights.ts";
 import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
-import { type GraphSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode, type Node, type Tensor as Constant } from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { liftLargeWeights, liftWeights } from "../../../src/onnx/weight_inputs.ts";
+import { type GraphSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode, type Node, type Tensor as Constant } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { liftLargeWeights, liftWeights } from "../../../src/onnx/cut/weight_inputs.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
-import { MessageWriter } from "../../../src/onnx/wire.ts";
+import { MessageWriter } from "../../../src/onnx/file/wire.ts";
 import { countCalls } from "../../fixtures/count_calls.ts";
 import { gpuTest, HAS_F16 } from "../../fixtures/gpu.ts";
 import { inMemory } from "../onnx/test_decoder.ts";

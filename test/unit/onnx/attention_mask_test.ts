@@ -4,7 +4,7 @@ import {
   type MaskReader,
   proveMask,
   readVisibility,
-} from "../../../src/onnx/attention_mask.ts";
+} from "../../../src/onnx/attention/attention_mask.ts";
 import type { Lengths } from "../../../src/onnx/probes.ts";
 
 /** A mask by what query and key, counted from the sequence's start, have to do with each other. */

@@ -5,7 +5,7 @@
  */
 import assert from "node:assert/strict";
 import type { GraphCut } from "../../../src/onnx/graph_cut.ts";
-import type { SplitOptions } from "../../../src/onnx/split.ts";
+import type { SplitOptions } from "../../../src/onnx/cut/split.ts";
 import { CutRunner, TestSequence, type TestStep } from "./cut_runner.ts";
 import { inMemory } from "./test_decoder.ts";
 import { WholeGraph } from "./whole_graph.ts";

@@ -5,13 +5,13 @@ import { compileCut, mergeCutProducts } from "../../../src/onnx/compile/compile_
 import { compileSegment } from "../../../src/onnx/compile/compile_segment.ts";
 import { PositionTables } from "../../../src/onnx/compile/position_tables.ts";
 import { mergeProducts } from "../../../src/onnx/compile/merge_products.ts";
-import { bytesOfStored, FolderFiles } from "../../../src/onnx/external_data.ts";
-import { cutForGpu } from "../../../src/onnx/gpu_cut.ts";
+import { bytesOfStored, FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { cutForGpu } from "../../../src/onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
-import { cutStep, divideMerged } from "../../../src/onnx/merged_decoder.ts";
-import { makeNode, type Node, type Tensor } from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { splitGraph } from "../../../src/onnx/split.ts";
+import { cutStep, divideMerged } from "../../../src/onnx/cut/merged_decoder.ts";
+import { makeNode, type Node, type Tensor } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { splitGraph } from "../../../src/onnx/cut/split.ts";
 import { findModelFolder, unlessThere } from "../../fixtures/goldens.ts";
 import { constant } from "../../fixtures/onnx_builder.ts";
 

@@ -3,13 +3,22 @@
  *
  * @module
  */
-import { bytesOfStored, FolderFiles, type ModelFiles } from "../../../src/onnx/external_data.ts";
+import {
+  bytesOfStored,
+  FolderFiles,
+  type ModelFiles,
+} from "../../../src/onnx/file/external_data.ts";
 import type { AttentionSite, GraphCut, HeadRows, TensorPort } from "../../../src/onnx/graph_cut.ts";
-import type { StoredTensor } from "../../../src/onnx/stored_tensor.ts";
-import { type GraphSession, openSession, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { copyWeights } from "../../../src/onnx/pack_model.ts";
-import { splitGraph, type SplitOptions } from "../../../src/onnx/split.ts";
+import type { StoredTensor } from "../../../src/onnx/file/stored_tensor.ts";
+import {
+  type GraphSession,
+  openSession,
+  Tensor,
+  type Tensors,
+} from "../../../src/onnx/runtime/ort.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { copyWeights } from "../../../src/onnx/runtime/pack_model.ts";
+import { splitGraph, type SplitOptions } from "../../../src/onnx/cut/split.ts";
 
 type Numbers = Float32Array | Float16Array;
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
-import { cutForGpu } from "../../../src/onnx/gpu_cut.ts";
-import { takeEmbedding, takeLookup } from "../../../src/onnx/embedding_lookup.ts";
-import { FolderFiles } from "../../../src/onnx/external_data.ts";
+import { cutForGpu } from "../../../src/onnx/compile/gpu_cut.ts";
+import { takeEmbedding, takeLookup } from "../../../src/onnx/cut/embedding_lookup.ts";
+import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
 import type { GraphCut } from "../../../src/onnx/graph_cut.ts";
-import { makeNode } from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { splitGraph } from "../../../src/onnx/split.ts";
+import { makeNode } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { splitGraph } from "../../../src/onnx/cut/split.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 

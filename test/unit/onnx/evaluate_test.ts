@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { TensorType } from "../../../src/onnx/dtype.ts";
+import type { TensorType } from "../../../src/onnx/file/dtype.ts";
 import { Evaluation } from "../../../src/onnx/evaluate/evaluation.ts";
 import type { Value } from "../../../src/onnx/evaluate/value.ts";
 import { GraphIndex } from "../../../src/onnx/graph_index.ts";
-import { openSession, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
-import { type AttributeValue, makeNode } from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
+import { openSession, Tensor, type Tensors } from "../../../src/onnx/runtime/ort.ts";
+import { type AttributeValue, makeNode } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
 import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 

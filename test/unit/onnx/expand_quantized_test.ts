@@ -1,11 +1,11 @@
 /** Expanded weights give what ONNX Runtime gives for the packed ones. */
 import assert from "node:assert/strict";
-import { bytesOfStored, FolderFiles } from "../../../src/onnx/external_data.ts";
-import { expandQuantized } from "../../../src/onnx/expand_quantized.ts";
-import { openSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode, type ModelProto } from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { writeModel } from "../../../src/onnx/proto_write.ts";
+import { bytesOfStored, FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { expandQuantized } from "../../../src/onnx/rewrite/expand_quantized.ts";
+import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode, type ModelProto } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { writeModel } from "../../../src/onnx/file/proto_write.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
 
 const TOKENS = 3;

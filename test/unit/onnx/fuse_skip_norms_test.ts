@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { fuseSkipNorms } from "../../../src/onnx/fuse_skip_norms.ts";
-import { openSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode, type ModelProto, type Node } from "../../../src/onnx/proto.ts";
-import { makeValueInfo, writeModel } from "../../../src/onnx/proto_write.ts";
+import { fuseSkipNorms } from "../../../src/onnx/rewrite/fuse_skip_norms.ts";
+import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode, type ModelProto, type Node } from "../../../src/onnx/file/proto.ts";
+import { makeValueInfo, writeModel } from "../../../src/onnx/file/proto_write.ts";
 import { constant } from "../../fixtures/onnx_builder.ts";
 import { makeNormal } from "../../kernels/exact_sampling.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { HEAD_AXES, permute, regroup, ROW_AXES } from "../../../src/onnx/head_split.ts";
-import { makeNode } from "../../../src/onnx/proto.ts";
+import { HEAD_AXES, permute, regroup, ROW_AXES } from "../../../src/onnx/attention/head_split.ts";
+import { makeNode } from "../../../src/onnx/file/proto.ts";
 
 const SIZES = { b: 2, t: 5, h: 3, d: 4 };
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { FolderFiles } from "../../../src/onnx/external_data.ts";
-import { hoistTransposes } from "../../../src/onnx/hoist_transposes.ts";
-import { keepOutputs, takeBranch } from "../../../src/onnx/if_branch.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
+import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { hoistTransposes } from "../../../src/onnx/rewrite/hoist_transposes.ts";
+import { keepOutputs, takeBranch } from "../../../src/onnx/rewrite/if_branch.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 
 Deno.test("hoistTransposes() moves the transposes of inputs to where the inputs are made", async () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { FolderFiles } from "../../../src/onnx/external_data.ts";
-import { keepOutputs, takeBranch } from "../../../src/onnx/if_branch.ts";
-import type { ModelProto } from "../../../src/onnx/proto.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
+import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { keepOutputs, takeBranch } from "../../../src/onnx/rewrite/if_branch.ts";
+import type { ModelProto } from "../../../src/onnx/file/proto.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 
 async function read(model: string, file: string): Promise<ModelProto> {

@@ -6,14 +6,14 @@ import {
   FolderFiles,
   type ModelFiles,
   storedBytes,
-} from "../../../src/onnx/external_data.ts";
-import type { ModelProto, Tensor } from "../../../src/onnx/proto.ts";
-import { TENSOR } from "../../../src/onnx/proto_decode.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { writeModel } from "../../../src/onnx/proto_write.ts";
-import { copyWeights, mapWeights } from "../../../src/onnx/pack_model.ts";
-import { splitGraph } from "../../../src/onnx/split.ts";
-import { MessageWriter, readFields, WireType } from "../../../src/onnx/wire.ts";
+} from "../../../src/onnx/file/external_data.ts";
+import type { ModelProto, Tensor } from "../../../src/onnx/file/proto.ts";
+import { TENSOR } from "../../../src/onnx/file/proto_decode.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { writeModel } from "../../../src/onnx/file/proto_write.ts";
+import { copyWeights, mapWeights } from "../../../src/onnx/runtime/pack_model.ts";
+import { splitGraph } from "../../../src/onnx/cut/split.ts";
+import { MessageWriter, readFields, WireType } from "../../../src/onnx/file/wire.ts";
 import { CutRunner, TestSequence } from "./cut_runner.ts";
 import { type AddAttention, decoder, inMemory, lengths, projections } from "./test_decoder.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { bytesOfStored } from "../../../src/onnx/external_data.ts";
-import { openSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeConvolutionsPlanar } from "../../../src/onnx/planar_convolutions.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import type { ModelProto } from "../../../src/onnx/proto.ts";
-import { writeModel } from "../../../src/onnx/proto_write.ts";
+import { bytesOfStored } from "../../../src/onnx/file/external_data.ts";
+import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeConvolutionsPlanar } from "../../../src/onnx/rewrite/planar_convolutions.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import type { ModelProto } from "../../../src/onnx/file/proto.ts";
+import { writeModel } from "../../../src/onnx/file/proto_write.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 import { gelu } from "../../fixtures/graph_layers.ts";
 

@@ -7,11 +7,16 @@ import {
   intsAttribute,
   makeNode,
   stringAttribute,
-} from "../../../src/onnx/proto.ts";
-import { decodeTensorMessage } from "../../../src/onnx/proto_decode.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { writeModel } from "../../../src/onnx/proto_write.ts";
-import { int64Varint, MessageWriter, readFields, smallVarint } from "../../../src/onnx/wire.ts";
+} from "../../../src/onnx/file/proto.ts";
+import { decodeTensorMessage } from "../../../src/onnx/file/proto_decode.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { writeModel } from "../../../src/onnx/file/proto_write.ts";
+import {
+  int64Varint,
+  MessageWriter,
+  readFields,
+  smallVarint,
+} from "../../../src/onnx/file/wire.ts";
 import { buildModel, constant, ints } from "../../fixtures/onnx_builder.ts";
 import { inMemory } from "./test_decoder.ts";
 

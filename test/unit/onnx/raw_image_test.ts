@@ -1,8 +1,8 @@
 /** Image processors of transformers.js in a worker, compared with those of Python on Pillow. */
 import assert from "node:assert/strict";
 import type { Pixels } from "../../../src/media/pixels.ts";
-import { loadTransformers } from "../../../src/onnx/hook.ts";
-import { toRawImage } from "../../../src/onnx/raw_image.ts";
+import { loadTransformers } from "../../../src/onnx/runtime/hook.ts";
+import { toRawImage } from "../../../src/onnx/runtime/raw_image.ts";
 import type { ProcessorJob, ProcessorResult } from "../../fixtures/image_processor_worker.ts";
 import goldens from "../../fixtures/images/processors.json" with { type: "json" };
 import stock from "../../fixtures/images/stock_processors.json" with { type: "json" };

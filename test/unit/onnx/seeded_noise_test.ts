@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { noiseOffset, normalNoise, normalTable } from "../../../src/onnx/noise_table.ts";
-import { openSession, Tensor } from "../../../src/onnx/ort.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { writeModel } from "../../../src/onnx/proto_write.ts";
-import { NOISE_OFFSET, seedNoise } from "../../../src/onnx/seeded_noise.ts";
+import { noiseOffset, normalNoise, normalTable } from "../../../src/onnx/rewrite/noise_table.ts";
+import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { writeModel } from "../../../src/onnx/file/proto_write.ts";
+import { NOISE_OFFSET, seedNoise } from "../../../src/onnx/rewrite/seeded_noise.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 
 function bytesAsFiles(bytes: Uint8Array) {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AttributeValue } from "../../../src/onnx/proto.ts";
+import type { AttributeValue } from "../../../src/onnx/file/proto.ts";
 import { constant } from "../../fixtures/onnx_builder.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { AttributeValue } from "../../../src/onnx/proto.ts";
+import type { AttributeValue } from "../../../src/onnx/file/proto.ts";
 import { assertSameAsWhole } from "./compare.ts";
 import { cached, joinHeads, repeatHeads, splitHeads } from "./spelled_out.ts";
 import { type AddAttention, decoder, type DecoderBuilder, projections } from "./test_decoder.ts";

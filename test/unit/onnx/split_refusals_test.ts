@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { splitGraph } from "../../../src/onnx/split.ts";
-import { ATTRIBUTE, makeNode, type Node } from "../../../src/onnx/proto.ts";
-import { MessageWriter } from "../../../src/onnx/wire.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { splitGraph } from "../../../src/onnx/cut/split.ts";
+import { ATTRIBUTE, makeNode, type Node } from "../../../src/onnx/file/proto.ts";
+import { MessageWriter } from "../../../src/onnx/file/wire.ts";
 import { buildModel, constant } from "../../fixtures/onnx_builder.ts";
 import { additiveMask, spelledOut } from "./spelled_out.ts";
 import {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { appendInCacheDtype } from "../../../src/onnx/cache_dtype.ts";
-import { FolderFiles } from "../../../src/onnx/external_data.ts";
-import { keepOutputs, takeBranch } from "../../../src/onnx/if_branch.ts";
-import { readModel } from "../../../src/onnx/proto_read.ts";
-import { splitGraph } from "../../../src/onnx/split.ts";
-import { nameStepAttentions } from "../../../src/onnx/step_attention.ts";
-import { swapHeadsAndTokens } from "../../../src/onnx/swap_outputs.ts";
+import { appendInCacheDtype } from "../../../src/onnx/rewrite/cache_dtype.ts";
+import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { keepOutputs, takeBranch } from "../../../src/onnx/rewrite/if_branch.ts";
+import { readModel } from "../../../src/onnx/file/proto_read.ts";
+import { splitGraph } from "../../../src/onnx/cut/split.ts";
+import { nameStepAttentions } from "../../../src/onnx/attention/step_attention.ts";
+import { swapHeadsAndTokens } from "../../../src/onnx/rewrite/swap_outputs.ts";
 import { findModelFolder } from "../../fixtures/goldens.ts";
 import { makeTinyOcr } from "../../fixtures/tiny_ocr.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { openSession, Tensor } from "../../../src/onnx/ort.ts";
-import { makeNode } from "../../../src/onnx/proto.ts";
-import { openTensorOp } from "../../../src/onnx/tensor_ops.ts";
+import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
+import { makeNode } from "../../../src/onnx/file/proto.ts";
+import { openTensorOp } from "../../../src/onnx/runtime/tensor_ops.ts";
 import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
 
 const PICTURES: Declared = ["x", "float32", ["b", "c", "h", "w"]];

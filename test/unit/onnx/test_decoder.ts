@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { ModelFiles } from "../../../src/onnx/external_data.ts";
+import type { ModelFiles } from "../../../src/onnx/file/external_data.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 import { buildModel, type Declared } from "../../fixtures/onnx_builder.ts";
 

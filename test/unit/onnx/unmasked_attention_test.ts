@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { GraphIndex } from "../../../src/onnx/graph_index.ts";
-import { makeNode, type Node, type Tensor } from "../../../src/onnx/proto.ts";
-import { makeValueInfo } from "../../../src/onnx/proto_write.ts";
-import { findUnmaskedAttentions } from "../../../src/onnx/unmasked_attention.ts";
+import { makeNode, type Node, type Tensor } from "../../../src/onnx/file/proto.ts";
+import { makeValueInfo } from "../../../src/onnx/file/proto_write.ts";
+import { findUnmaskedAttentions } from "../../../src/onnx/attention/unmasked_attention.ts";
 import { constant, ints } from "../../fixtures/onnx_builder.ts";
 
 const [HEADS, SIZE] = [3, 4];

@@ -3,7 +3,12 @@
  *
  * @module
  */
-import { type GraphSession, openSession, Tensor, type Tensors } from "../../../src/onnx/ort.ts";
+import {
+  type GraphSession,
+  openSession,
+  Tensor,
+  type Tensors,
+} from "../../../src/onnx/runtime/ort.ts";
 
 /** A whole decoder graph, one sequence at a time, starting afresh with each call. */
 export class WholeGraph implements AsyncDisposable {

@@ -1,0 +1,104 @@
+/**
+ * From the worker's events to the answer of a transcription, whole or streamed.
+ *
+ * @module
+ */
+import { nestedError } from "../../api/error_body.ts";
+import type { TranscriptionOptions } from "../../api/transcription_request.ts";
+import {
+  segmentEvent,
+  type Transcript,
+  type TranscriptionEvent,
+  type TranscriptSegment,
+  transcriptText,
+  verboseTranscription,
+} from "../../api/transcription_response.ts";
+import { HearthError } from "../../errors.ts";
+import { formatSrt, formatVtt } from "../../media/subtitles.ts";
+import type { TranscribeEvent } from "../../models/task.ts";
+import { formatEvent } from "../sse.ts";
+
+/**
+ * Reads all events and builds the transcript.
+ *
+ * @throws {HearthError} the one of an error event.
+ */
+export async function readTranscript(
+  events: AsyncIterable<TranscribeEvent>,
+): Promise<Transcript> {
+  const segments: TranscriptSegment[] = [];
+  let recording = { language: "", durationSeconds: 0 };
+  for await (const event of events) {
+    switch (event.type) {
+      case "start":
+        recording = event;
+        break;
+      case "segment":
+        segments.push(event.segment);
+        break;
+      case "error":
+        throw HearthError.fromWire(event.error);
+      case "done": {
+        const { language, durationSeconds } = recording;
+        return { language, durationSeconds, segments };
+      }
+    }
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
+
+/** The transcript in the requested format. */
+export function transcriptAnswer(
+  transcript: Transcript,
+  { format, granularities }: TranscriptionOptions,
+): Response {
+  const { segments } = transcript;
+  const text = (body: string, type: string) =>
+    new Response(body, { headers: { "content-type": `${type}; charset=utf-8` } });
+  switch (format) {
+    case "json":
+      return Response.json({ text: transcriptText(segments) });
+    case "verbose_json":
+      return Response.json(verboseTranscription(transcript, granularities));
+    case "text":
+      return text(transcriptText(segments), "text/plain");
+    case "srt":
+      return text(formatSrt(segments), "application/x-subrip");
+    case "vtt":
+      return text(formatVtt(segments), "text/vtt");
+  }
+}
+
+/** Formats each event for the client, in order. */
+export function createTranscriptFormat(
+  { hasSegments, onError }: {
+    /** Whether segments with their times are sent with the text. */
+    readonly hasSegments: boolean;
+    /** Called with an error event, the last of the client's stream. */
+    onError: (error: HearthError) => void;
+  },
+): (event: TranscribeEvent) => string {
+  const segments: TranscriptSegment[] = [];
+  const write = (event: TranscriptionEvent) => formatEvent(JSON.stringify(event));
+  return (event) => {
+    switch (event.type) {
+      case "admitted":
+      case "start":
+        return "";
+      case "segment": {
+        segments.push(event.segment);
+        const { text } = event.segment;
+        const delta = segments.length === 1 ? text.trimStart() : text;
+        const shown = write({ type: "transcript.text.delta", delta });
+        return hasSegments ? shown + write(segmentEvent(event.segment)) : shown;
+      }
+      case "error": {
+        const error = HearthError.fromWire(event.error);
+        onError(error);
+        return formatEvent(JSON.stringify(nestedError(error)));
+      }
+      case "done":
+        return write({ type: "transcript.text.done", text: transcriptText(segments) });
+    }
+  };
+}

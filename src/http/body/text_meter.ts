@@ -1,0 +1,188 @@
+/**
+ * Measures a JSON body while it is read, before anything of it is decoded.
+ *
+ * @module
+ */
+import { BASE64_FIELDS, MEDIA_FIELDS } from "../../api/media_fields.ts";
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const COMMA = 0x2c;
+const SPACE = 0x20;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+const MEDIA_PREFIXES = ["base64://", "data:"];
+/** Bytes of a string that are examined: enough for the names and prefixes of media fields. */
+const MAX_PREFIX_BYTES = 16;
+/** Deeper arrays and objects are counted, but contain no media. */
+const MAX_TRACKED_DEPTH = 16;
+
+/** An array or object that is open. */
+interface Frame {
+  readonly isArray: boolean;
+  /** Name of the current value. */
+  name: string;
+  numNames: number;
+}
+
+/**
+ * Counts how many bytes of a JSON body are text, how deep it nests, and how much there is in it. Text is everything but
+ * media: strings in the media fields of the API's schemas. It takes any bytes; the parser decides whether they are
+ * JSON.
+ *
+ * @example
+ * ```ts
+ * import { TextMeter } from "./text_meter.ts";
+ * import assert from "node:assert/strict";
+ *
+ * const meter = new TextMeter();
+ * const body = (media: string) => `{"messages":[{"content":[{"image_url":"${media}"}]}]}`;
+ * meter.feed(new TextEncoder().encode(body("base64://AAAA")));
+ * assert.equal(meter.textBytes, body("").length);
+ * assert.equal(meter.maxDepth, 5);
+ * ```
+ */
+export class TextMeter {
+  #textBytes = 0;
+  #depth = 0;
+  #maxDepth = 0;
+  #numValues = 0;
+  #maxNames = 0;
+  #numObjects = 0;
+  readonly #frames: Frame[] = [];
+  #isInString = false;
+  /** The chunk before ended inside a string, in a backslash that escapes the next byte. */
+  #isEscaped = false;
+  #isMedia = false;
+  /** Whether the current string is in a media field. */
+  #mayBeMedia = false;
+  #isAfterColon = false;
+  /** The first bytes of the string last begun. */
+  #prefix = "";
+
+  get textBytes(): number {
+    return this.#textBytes;
+  }
+
+  get maxDepth(): number {
+    return this.#maxDepth;
+  }
+
+  /** Values in all arrays and objects, counted by commas. */
+  get numValues(): number {
+    return this.#numValues;
+  }
+
+  get numObjects(): number {
+    return this.#numObjects;
+  }
+
+  /** Most names in one object. */
+  get maxNames(): number {
+    return this.#maxNames;
+  }
+
+  /** Takes the next bytes of the body. */
+  feed(chunk: Uint8Array): void {
+    let at = 0;
+    while (at < chunk.length) {
+      at = this.#isInString ? this.#readString(chunk, at) : this.#readStructure(chunk, at);
+    }
+  }
+
+  /** Reads from outside a string to after its opening quote. */
+  #readStructure(chunk: Uint8Array, start: number): number {
+    let at = start;
+    while (at < chunk.length && !this.#isInString) {
+      const byte = chunk[at++]!;
+      if (byte === QUOTE) this.#beginString();
+      else if (byte > SPACE) this.#readToken(byte);
+    }
+    this.#textBytes += at - start;
+    return at;
+  }
+
+  #beginString(): void {
+    this.#isInString = true;
+    this.#isMedia = false;
+    this.#mayBeMedia = false;
+    this.#prefix = "";
+    if (this.#isAfterColon) {
+      const path = this.#path();
+      this.#isMedia = BASE64_FIELDS.has(path);
+      this.#mayBeMedia = MEDIA_FIELDS.has(path);
+    }
+    this.#isAfterColon = false;
+  }
+
+  #path(): string {
+    if (this.#depth > MAX_TRACKED_DEPTH) return "";
+    return this.#frames.map(({ isArray, name }) => isArray ? "[]" : name).join(".");
+  }
+
+  #readToken(byte: number): void {
+    const isColon = byte === COLON;
+    if (isColon) this.#nameValue();
+    else if (byte === COMMA) this.#numValues++;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) this.#open(byte === OPEN_BRACKET);
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) this.#close();
+    this.#isAfterColon = isColon;
+  }
+
+  #nameValue(): void {
+    const frame = this.#frames.at(-1);
+    if (frame === undefined || frame.isArray || this.#depth > MAX_TRACKED_DEPTH) return;
+    frame.name = this.#prefix;
+    this.#maxNames = Math.max(this.#maxNames, ++frame.numNames);
+  }
+
+  #open(isArray: boolean): void {
+    this.#numValues++;
+    if (!isArray) this.#numObjects++;
+    this.#maxDepth = Math.max(this.#maxDepth, ++this.#depth);
+    if (this.#depth <= MAX_TRACKED_DEPTH) this.#frames.push({ isArray, name: "", numNames: 0 });
+  }
+
+  #close(): void {
+    if (this.#depth-- <= MAX_TRACKED_DEPTH) this.#frames.pop();
+  }
+
+  /** Reads from inside a string to after its closing quote. */
+  #readString(chunk: Uint8Array, start: number): number {
+    const end = this.#findClosingQuote(chunk, start);
+    const missing = Math.min(MAX_PREFIX_BYTES - this.#prefix.length, end - start);
+    if (missing > 0) {
+      this.#prefix += String.fromCharCode(...chunk.subarray(start, start + missing));
+      this.#isMedia ||= this.#mayBeMedia &&
+        MEDIA_PREFIXES.some((prefix) => this.#prefix.startsWith(prefix));
+    }
+    if (!this.#isMedia) this.#textBytes += end - start;
+    if (end === chunk.length) return end;
+    this.#isInString = false;
+    this.#textBytes++;
+    return end + 1;
+  }
+
+  #findClosingQuote(chunk: Uint8Array, start: number): number {
+    let from = this.#isEscaped ? start + 1 : start;
+    this.#isEscaped = false;
+    for (;;) {
+      const quote = chunk.indexOf(QUOTE, from);
+      const end = quote < 0 ? chunk.length : quote;
+      const isEscaped = countBackslashesBefore(chunk, end, from) % 2 === 1;
+      if (quote < 0) this.#isEscaped = isEscaped;
+      if (quote < 0 || !isEscaped) return end;
+      from = quote + 1;
+    }
+  }
+}
+
+function countBackslashesBefore(chunk: Uint8Array, end: number, from: number): number {
+  let at = end;
+  while (at > from && chunk[at - 1] === BACKSLASH) at--;
+  return end - at;
+}

@@ -1,0 +1,72 @@
+/**
+ * `POST /chat/completions`.
+ *
+ * @module
+ */
+import { ChatRequest } from "../../api/chat_request.ts";
+import { ChatChunk, ChatCompletion } from "../../api/chat_response.ts";
+import { parseRequest } from "../../api/parse.ts";
+import { requireServed } from "../../api/unserved_fields.ts";
+import { readJson } from "../body/body.ts";
+import { completeChat, createChatFormat } from "./chat_answer.ts";
+import { newCompletionHead } from "./completion_head.ts";
+import { CHAT_EXAMPLES } from "./chat_examples.ts";
+import { openChat } from "./open_chat.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { streamEvents } from "../sse.ts";
+import { logFailure } from "../task_events.ts";
+import { wantsFunctionCall } from "./tool_options.ts";
+
+const PATH = "/chat/completions";
+
+/** Chat completions, whole or streamed. */
+export function chatRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Continue a conversation",
+      description:
+        "With `stream` the answer comes as server-sent events: chunks, then `[DONE]`. Its head is " +
+        "sent when the request is admitted; an error after that is one more event that holds it, " +
+        "without `[DONE]`.",
+      request: ChatRequest,
+      requestExamples: CHAT_EXAMPLES,
+      response: {
+        description: "The completion",
+        content: { "application/json": ChatCompletion, "text/event-stream": ChatChunk },
+      },
+      errors: [...JSON_ERRORS, "invalid_media", "context_length_exceeded", "model_not_found"],
+    },
+    handle: (call) => answerChat(call, deps),
+  };
+}
+
+async function answerChat(call: Call, deps: AppDeps): Promise<Response> {
+  deps.session.requireRoom();
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const request = parseRequest(ChatRequest, body);
+  requireServed(body);
+  const { info, events } = await openChat(request, { call, deps, path: PATH });
+  const answer = {
+    head: newCompletionHead(info.id),
+    showsReasoning: request.include_reasoning ?? true,
+    wantsFunctionCall: wantsFunctionCall(request),
+  };
+  if (!request.stream) {
+    return call.json(
+      await completeChat(events, {
+        ...answer,
+        n: request.n ?? 1,
+        hasLogprobs: request.logprobs === true,
+        numPromptTop: request.prompt_logprobs ?? undefined,
+      }),
+    );
+  }
+  const format = createChatFormat({
+    ...answer,
+    includeUsage: request.stream_options?.include_usage === true,
+    onError: logFailure(call.get("requestId")),
+  });
+  return streamEvents(events, format);
+}

@@ -1,0 +1,88 @@
+/**
+ * From a chat completion request to the task for the worker.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../../api/chat_request.ts";
+import type { ChatTask, GenerationOptions, PromptOptions } from "../../models/task.ts";
+import { readMessages, type ReadMessagesOptions } from "./chat_messages.ts";
+import { grammarOf } from "./chat_grammar.ts";
+import { toolOptions } from "./tool_options.ts";
+
+const MIXING_FACTOR = 0x9e3779b1;
+
+/** What a task needs besides the request. */
+export interface ChatTaskOptions extends ReadMessagesOptions {
+  readonly requestId: string;
+}
+
+/**
+ * The task of `request`, its images read.
+ *
+ * @throws {HearthError} `unsupported_by_model` when a message holds media that the model's kind cannot take;
+ * `invalid_media` when one cannot be read; `payload_too_large` when they are too large together.
+ */
+export async function chatTask(
+  request: ChatRequest,
+  options: ChatTaskOptions,
+): Promise<ChatTask> {
+  return {
+    type: "chat",
+    requestId: options.requestId,
+    messages: await readMessages(request.messages, options),
+    prompt: promptOptions(request),
+    tools: toolOptions(request),
+    options: generationOptions(request),
+    grammar: grammarOf(request),
+  };
+}
+
+/** How a request wants its prompt rendered. */
+export function promptOptions(
+  request: Pick<
+    ChatRequest,
+    "add_generation_prompt" | "continue_final_message" | "chat_template_kwargs" | "reasoning_effort"
+  >,
+): PromptOptions {
+  const { add_generation_prompt: begins, continue_final_message: goesOn } = request;
+  return {
+    addsGenerationPrompt: begins ?? undefined,
+    continuesFinalMessage: goesOn ?? undefined,
+    variables: request.chat_template_kwargs ?? undefined,
+    reasoningEffort: request.reasoning_effort ?? undefined,
+  };
+}
+
+/** How a request wants its answer generated. */
+export function generationOptions(request: ChatRequest): GenerationOptions {
+  const { stop } = request;
+  return {
+    temperature: request.temperature ?? undefined,
+    topP: request.top_p ?? undefined,
+    topK: request.top_k === -1 ? 0 : request.top_k ?? undefined,
+    minP: request.min_p ?? undefined,
+    presencePenalty: request.presence_penalty ?? undefined,
+    frequencyPenalty: request.frequency_penalty ?? undefined,
+    repetitionPenalty: request.repetition_penalty ?? undefined,
+    logitBias: request.logit_bias
+      ? Object.entries(request.logit_bias).map(([id, bias]) => [Number(id), bias] as const)
+      : undefined,
+    seed: typeof request.seed === "number" ? foldSeed(request.seed) : undefined,
+    maxTokens: request.max_completion_tokens ?? request.max_tokens ?? undefined,
+    minTokens: request.min_tokens ?? undefined,
+    stop: typeof stop === "string" ? [stop] : stop ?? [],
+    stopTokenIds: request.stop_token_ids ?? undefined,
+    ignoreEos: request.ignore_eos ?? undefined,
+    n: request.n ?? 1,
+    promptLogprobs: request.prompt_logprobs ?? undefined,
+    topLogprobs: request.logprobs ? request.top_logprobs ?? 0 : undefined,
+  };
+}
+
+/** Folds 64 bits to 32; a value of 32 bits is unchanged. */
+function foldSeed(seed: number): number {
+  const bits = BigInt.asUintN(64, BigInt(seed));
+  const low = Number(bits & 0xffff_ffffn);
+  const high = Number(bits >> 32n);
+  return (low ^ Math.imul(high, MIXING_FACTOR)) >>> 0;
+}

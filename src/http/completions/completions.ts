@@ -1,0 +1,113 @@
+/**
+ * `POST /completions`: text continued without a chat template.
+ *
+ * @module
+ */
+import type { ChatRequest } from "../../api/chat_request.ts";
+import { CompletionsRequest, DEFAULT_MAX_TOKENS } from "../../api/completions_request.ts";
+import { TextCompletion } from "../../api/completions_response.ts";
+import { nestedError } from "../../api/error_body.ts";
+import { requireEndpoint, requireModelName } from "../../api/endpoints.ts";
+import { parseRequest } from "../../api/parse.ts";
+import { requireServed } from "../../api/unserved_fields.ts";
+import { HearthError } from "../../errors.ts";
+import type { ChatTask } from "../../models/task.ts";
+import { readJson } from "../body/body.ts";
+import { grammarOf } from "../chat/chat_grammar.ts";
+import { generationOptions } from "../chat/chat_task.ts";
+import { choicesToGenerate, CompletionBuilder } from "./completions_answer.ts";
+import { mergeEvents } from "../merge_events.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { formatEvent, streamEvents } from "../sse.ts";
+import { logFailure, untilAdmitted } from "../task_events.ts";
+
+const PATH = "/completions";
+
+/** The endpoint. */
+export function completionsRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Continue a text, without a chat template",
+      request: CompletionsRequest,
+      requestExamples: { "a text": { model: "", prompt: "Once upon a time", max_tokens: 32 } },
+      response: {
+        description: "The completion",
+        content: { "application/json": TextCompletion, "text/event-stream": TextCompletion },
+      },
+      errors: [...JSON_ERRORS, "context_length_exceeded", "model_not_found"],
+    },
+    handle: (call) => answerCompletion(call, deps),
+  };
+}
+
+type Prompt = string | readonly number[];
+
+async function answerCompletion(call: Call, deps: AppDeps): Promise<Response> {
+  const { session } = deps;
+  session.requireRoom();
+  const body = await readJson(call.req.raw, deps.bodyLimits);
+  const request = parseRequest(CompletionsRequest, body);
+  // All other fields are shared with chats.
+  const { echo: _, best_of: __, ...common } = body as Record<string, unknown>;
+  requireServed(common);
+  const info = session.requireReady();
+  requireModelName(info, request.model);
+  requireEndpoint(info, PATH);
+  const requestId = call.get("requestId");
+  const { signal } = call.req.raw;
+  const prompts = promptsOf(request);
+  const tasks = prompts.map((prompt) => completionTask(request, { prompt, requestId }));
+  const opened = tasks.map((task) => session.stream(task, { signal }));
+  const events = mergeEvents(await Promise.all(opened.map((each) => untilAdmitted(each))));
+  const builder = new CompletionBuilder(request, { model: info.id, numPrompts: prompts.length });
+  if (request.stream) {
+    const onError = logFailure(requestId);
+    return streamEvents(events, ({ from, event }) => {
+      if (event.type !== "error") return builder.format(event, from);
+      const error = HearthError.fromWire(event.error);
+      onError(error);
+      return formatEvent(JSON.stringify(nestedError(error)));
+    });
+  }
+  for await (const { from, event } of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    builder.push(event, from);
+  }
+  return call.json(builder.whole());
+}
+
+function promptsOf({ prompt }: CompletionsRequest): readonly Prompt[] {
+  if (typeof prompt === "string") return [prompt];
+  return typeof prompt[0] === "number" ? [prompt as number[]] : prompt as Prompt[];
+}
+
+function completionTask(
+  request: CompletionsRequest,
+  { prompt, requestId }: { readonly prompt: Prompt; readonly requestId: string },
+): ChatTask {
+  const { suffix, echo, logprobs, max_tokens: maxTokens, ...others } = request;
+  const hasLogprobs = (logprobs ?? null) !== null;
+  const numToGenerate = choicesToGenerate(request);
+  const ofPrompt = [request.prompt_logprobs, echo ? logprobs : null]
+    .filter((numTop) => typeof numTop === "number");
+  const chat: ChatRequest = {
+    ...others,
+    messages: [],
+    n: numToGenerate,
+    max_tokens: maxTokens ?? DEFAULT_MAX_TOKENS,
+    // The best are chosen by their log-probabilities.
+    logprobs: hasLogprobs || numToGenerate > (request.n ?? 1),
+    prompt_logprobs: ofPrompt.length > 0 ? Math.max(...ofPrompt) : undefined,
+    top_logprobs: logprobs ?? undefined,
+  };
+  return {
+    type: "chat",
+    requestId,
+    messages: [],
+    raw: { prompt, suffix: suffix ?? undefined, echo: echo ?? undefined },
+    options: generationOptions(chat),
+    grammar: grammarOf(chat),
+  };
+}

@@ -1,0 +1,119 @@
+/**
+ * Accepts connections one by one, and only while another may be open.
+ *
+ * `node:http`'s own listener accepts the whole backlog before it emits anything (Deno 2.9); if the descriptors run out
+ * meanwhile it never accepts again, without an error.
+ *
+ * @module
+ */
+import { createServer, type RequestListener, type Server } from "node:http";
+import { log } from "../../log.ts";
+import { type ConnectionFigures, Connections } from "./connections.ts";
+import { allowHalfClosed } from "./half_closed.ts";
+import { answerMalformed } from "./malformed.ts";
+import { TcpSocket } from "./tcp_socket.ts";
+
+/** Longer than clients keep idle connections, so that none sends a request into one that is being closed. */
+const KEEP_ALIVE_MS = 75_000;
+/** Timeout for the headers of a request. */
+const HEAD_MS = 20_000;
+/** Per header timeout. */
+const HEAD_CHECKS = 10;
+/** Connections that the system queues until they are accepted; Linux allows 4096. */
+const BACKLOG = 4096;
+/** After a failed accept; a descriptor may be free by then. */
+const RETRY_MS = 50;
+
+/** How to listen. */
+export interface ListenerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly maxConnections: number;
+  readonly figures: ConnectionFigures;
+  readonly handler: RequestListener;
+  /** Timeout for the headers of a request, from the start of the connection for the first; 20 s if absent. */
+  readonly headMs?: number | undefined;
+  /** Until an idle connection is closed, one second later; 75 s if absent. */
+  readonly keepAliveMs?: number | undefined;
+}
+
+export class Listener {
+  readonly #options: ListenerOptions;
+  readonly #connections: Connections;
+  readonly #server: Server;
+  #listener: Deno.TcpListener | undefined;
+  #isClosing = false;
+
+  constructor(options: ListenerOptions) {
+    this.#options = options;
+    const { maxConnections: max, figures } = options;
+    this.#connections = new Connections({ max, figures });
+    this.#server = this.#createServer();
+  }
+
+  /** Where it listens, once it does. */
+  get address(): Deno.NetAddr {
+    return this.#listener!.addr;
+  }
+
+  /**
+   * Begins to listen.
+   *
+   * @throws {Deno.errors.AddrInUse} and others of Deno's when the address is not available.
+   */
+  open(): void {
+    const { host: hostname, port } = this.#options;
+    this.#listener = Deno.listen({ hostname, port, tcpBacklog: BACKLOG });
+    // Starts the header timeouts of `node:http`.
+    this.#server.emit("listening");
+    void this.#accept(this.#listener);
+  }
+
+  /** Accepts no more connections. Resolves when the open ones have closed. */
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    this.#listener?.close();
+    this.#server.close();
+    await this.#connections.close();
+  }
+
+  /** Closes all connections at once. */
+  closeAllConnections(): void {
+    this.#connections.destroyAll();
+  }
+
+  #createServer(): Server {
+    const { headMs = HEAD_MS, keepAliveMs = KEEP_ALIVE_MS } = this.#options;
+    const server = createServer({
+      keepAliveTimeout: keepAliveMs,
+      headersTimeout: headMs,
+      connectionsCheckingInterval: headMs / HEAD_CHECKS,
+    });
+    // `node:http` keeps connections alive only while it listens.
+    Object.defineProperty(server, "listening", { get: () => !this.#isClosing });
+    this.#connections.watch(server);
+    allowHalfClosed(server);
+    server.on("request", this.#options.handler);
+    answerMalformed(server);
+    return server;
+  }
+
+  async #accept(listener: Deno.TcpListener): Promise<void> {
+    while (!this.#isClosing) {
+      try {
+        this.#server.emit("connection", new TcpSocket(await listener.accept()));
+        await this.#connections.room();
+      } catch (error) {
+        if (this.#isClosing) return;
+        this.#reportFailure(error as Error);
+        await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+      }
+    }
+  }
+
+  #reportFailure(error: Error): void {
+    const { figures } = this.#options;
+    figures.failed++;
+    log.warn("a connection could not be accepted", { reason: error.message, open: figures.open });
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * From a request in Anthropic's form to the equivalent chat request.
+ *
+ * @module
+ */
+import type { ChatMessage } from "../../api/chat_message.ts";
+import type { ChatRequest } from "../../api/chat_request.ts";
+import type { ContentPart } from "../../api/content_part.ts";
+import type {
+  ContentBlock,
+  CountTokensRequest,
+  MessagesRequest,
+} from "../../api/messages_request.ts";
+
+/** The chat request. */
+export function toChatRequest(request: MessagesRequest | CountTokensRequest): ChatRequest {
+  const { tools, tool_choice: choice } = request;
+  const system = systemOf(request);
+  const first: ChatMessage[] = system === "" ? [] : [{ role: "system", content: system }];
+  const messages = request.messages.flatMap(toMessages);
+  const format = request.output_config?.format ?? request.output_format;
+  const isParallel = choice && "disable_parallel_tool_use" in choice
+    ? !choice.disable_parallel_tool_use
+    : undefined;
+  return {
+    model: request.model,
+    messages: [...first, ...messages.map(({ message }) => message)],
+    response_format: format && { type: "json_schema", json_schema: { schema: format.schema } },
+    tools: tools?.map(({ name, description, input_schema: parameters, strict }) => ({
+      type: "function",
+      function: { name, description, parameters, strict },
+    })),
+    tool_choice: toolChoice(request),
+    parallel_tool_calls: isParallel,
+    reasoning_effort: effortOf(request),
+    ...("max_tokens" in request && {
+      max_tokens: request.max_tokens,
+      stop: request.stop_sequences,
+      temperature: request.temperature,
+      top_p: request.top_p,
+      top_k: request.top_k,
+      stream: request.stream,
+    }),
+  };
+}
+
+function systemOf({ system }: CountTokensRequest): string {
+  return typeof system === "string" ? system : (system ?? []).map(({ text }) => text).join("\n\n");
+}
+
+function effortOf(
+  { thinking, output_config: output }: CountTokensRequest,
+): ChatRequest["reasoning_effort"] {
+  if (!thinking) return undefined;
+  if (thinking.type === "disabled") return "none";
+  return output?.effort === "max" ? "xhigh" : output?.effort ?? "medium";
+}
+
+/** Maps a path of the chat request to the client's own field. */
+export function ownParam(param: string, request: MessagesRequest | CountTokensRequest): string {
+  return param
+    .replace(/^messages\[(\d+)\](?:\.content(?:\[(\d+)\])?)?/, (_, index, part) => {
+      const position = Number(index) - (systemOf(request) === "" ? 0 : 1);
+      if (position < 0) return "system";
+      const sources = request.messages.flatMap((message, own) =>
+        toMessages(message).map(({ paths }) => ({ own, paths }))
+      );
+      const { own, paths } = sources[position] ?? { own: position, paths: [] };
+      const path = part === undefined ? undefined : paths[Number(part)];
+      return `messages[${own}].content${path ?? ""}`;
+    })
+    .replace(/^response_format\.json_schema/, "output_config.format")
+    .replace(/^(tools\[\d+\])\.function\.parameters/, "$1.input_schema")
+    .replace(/^(tools\[\d+\]|tool_choice)\.function\./, "$1.")
+    .replace(/^stop\b/, "stop_sequences");
+}
+
+function toolChoice({ tool_choice: choice }: CountTokensRequest): ChatRequest["tool_choice"] {
+  switch (choice?.type) {
+    case "any":
+      return "required";
+    case "tool":
+      return { type: "function", function: { name: choice.name } };
+    default:
+      return choice?.type;
+  }
+}
+
+/** A content part and the path of its block. */
+interface PartAtPath {
+  readonly part: ContentPart;
+  /** `[1]`, or `[1].content[0]` within a result. */
+  readonly path: string;
+}
+
+/** A message and the paths of its parts in the request's message. */
+interface Source {
+  readonly message: ChatMessage;
+  readonly paths: readonly string[];
+}
+
+/** Tool results become messages of their own, before the text beside them. */
+function toMessages({ role, content }: MessagesRequest["messages"][number]): Source[] {
+  if (typeof content === "string") return [{ message: { role, content }, paths: [] }];
+  const results = content.flatMap((block, index): Source[] => {
+    if (block.type !== "tool_result") return [];
+    const located = resultOf(block, index);
+    const parts = located.map(({ part }) => part);
+    return [{
+      message: { role: "tool", tool_call_id: block.tool_use_id, content: wordsOrParts(parts) },
+      paths: located.map(({ path }) => path),
+    }];
+  });
+  const located = content.flatMap((block, index) => partOf(block, `[${index}]`));
+  const calls = content.flatMap((block) =>
+    block.type === "tool_use"
+      ? [{
+        id: block.id,
+        type: "function" as const,
+        function: { name: block.name, arguments: JSON.stringify(block.input) },
+      }]
+      : []
+  );
+  const thought = content.flatMap((block) => block.type === "thinking" ? [block.thinking] : []);
+  if (located.length === 0 && calls.length === 0 && thought.length === 0) return results;
+  const message: ChatMessage = {
+    role,
+    content: located.length > 0 ? located.map(({ part }) => part) : null,
+    ...(calls.length > 0 && { tool_calls: calls }),
+    ...(thought.length > 0 && { reasoning_content: thought.join("\n") }),
+  };
+  return [...results, { message, paths: located.map(({ path }) => path) }];
+}
+
+function wordsOrParts(parts: ContentPart[]): string | ContentPart[] {
+  return parts.length === 0 ? "" : parts;
+}
+
+function resultOf(
+  { content, is_error: failed }: Extract<ContentBlock, { type: "tool_result" }>,
+  index: number,
+): PartAtPath[] {
+  const parts = typeof content === "string"
+    ? (content === ""
+      ? []
+      : [{ part: { type: "text" as const, text: content }, path: `[${index}]` }])
+    : (content ?? []).flatMap((block, at) => partOf(block, `[${index}].content[${at}]`));
+  if (!failed) return parts;
+  const text = parts.length === 0 ? "Error" : "Error:";
+  return [{ part: { type: "text", text }, path: `[${index}]` }, ...parts];
+}
+
+function partOf(block: ContentBlock, path: string): PartAtPath[] {
+  if (block.type === "text") return [{ part: block, path }];
+  if (block.type !== "image") return [];
+  const { source } = block;
+  const url = source.type === "url"
+    ? source.url
+    : `data:${source.media_type};base64,${source.data}`;
+  return [{ part: { type: "image_url", image_url: url }, path }];
+}

@@ -1,0 +1,122 @@
+/**
+ * Responses that later requests may continue from: kept in memory, bounded by count and bytes, the oldest evicted
+ * first.
+ *
+ * @module
+ */
+import type { InputItem } from "../../api/responses_request.ts";
+import type { OutputItem, ResponseObject } from "../../api/responses_response.ts";
+import { HearthError } from "../../errors.ts";
+
+/** Capacity of the store. */
+export interface ResponseStoreLimits {
+  readonly maxResponses: number;
+  readonly maxBytes: number;
+}
+
+/** An item with an id, by which later requests may refer to it. */
+export type StoredItem = InputItem & { readonly id: string };
+
+/** A response and its input. */
+export interface StoredResponse {
+  readonly response: ResponseObject;
+  /** Of its own request, without those of the responses before it. */
+  readonly input: readonly StoredItem[];
+}
+
+interface Entry extends StoredResponse {
+  readonly numBytes: number;
+}
+
+export class ResponseStore {
+  readonly #limits: ResponseStoreLimits;
+  /** The oldest first. */
+  readonly #entries = new Map<string, Entry>();
+  #numBytes = 0;
+
+  constructor(limits: ResponseStoreLimits) {
+    this.#limits = limits;
+  }
+
+  /** Responses that are kept now. */
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Their bytes as JSON. */
+  get numBytes(): number {
+    return this.#numBytes;
+  }
+
+  /** Keeps a response; one that is larger than the whole capacity is not kept. */
+  add(stored: StoredResponse): void {
+    const numBytes = JSON.stringify(stored).length;
+    const { maxBytes, maxResponses } = this.#limits;
+    if (numBytes > maxBytes || maxResponses === 0) return;
+    this.#entries.set(stored.response.id, { ...stored, numBytes });
+    this.#numBytes += numBytes;
+    for (const id of this.#entries.keys()) {
+      if (this.#numBytes <= maxBytes && this.#entries.size <= maxResponses) return;
+      this.delete(id);
+    }
+  }
+
+  /** @throws {HearthError} `not_found` when it was never kept, or was evicted. */
+  get(id: string, param?: string): StoredResponse {
+    const found = this.#entries.get(id);
+    if (found !== undefined) return found;
+    const { maxBytes, maxResponses } = this.#limits;
+    throw new HearthError(
+      "not_found",
+      `There is no stored response ${
+        JSON.stringify(id.slice(0, 100))
+      }: it never was, was deleted, ` +
+        `or left to make room. This server keeps the last ${maxResponses} responses, up to ` +
+        `${Math.floor(maxBytes / 2 ** 20)} MiB, in memory.`,
+      { param },
+    );
+  }
+
+  /** @returns whether it existed. */
+  delete(id: string): boolean {
+    const entry = this.#entries.get(id);
+    if (entry === undefined) return false;
+    this.#numBytes -= entry.numBytes;
+    return this.#entries.delete(id);
+  }
+
+  /**
+   * The whole conversation up to and with this response.
+   *
+   * @throws {HearthError} `not_found` when one of the responses in it is gone.
+   */
+  history(id: string, param: string): StoredItem[] {
+    const turns: StoredItem[][] = [];
+    for (let next: string | null = id; next !== null;) {
+      const { response, input }: StoredResponse = this.get(next, param);
+      turns.unshift([...input, ...response.output.map(itemOf)]);
+      next = response.previous_response_id;
+    }
+    return turns.flat();
+  }
+
+  /** An item of any kept response. @throws {HearthError} `not_found`. */
+  findItem(id: string, param: string): StoredItem {
+    for (const { response, input } of this.#entries.values()) {
+      const item = input.find((each) => each.id === id) ??
+        response.output.filter((each) => each.id === id).map(itemOf)[0];
+      if (item !== undefined) return item;
+    }
+    throw new HearthError(
+      "not_found",
+      `${param}: no stored response has an item ${JSON.stringify(id.slice(0, 100))}.`,
+      { param },
+    );
+  }
+}
+
+function itemOf(item: OutputItem): StoredItem {
+  if (item.type !== "message") return item as StoredItem;
+  const content = item.content.map(({ text }) => ({ type: "output_text" as const, text }));
+  return { type: "message", id: item.id, role: "assistant", content };
+}

@@ -1,0 +1,192 @@
+/**
+ * `/responses`: OpenAI's newer form of a chat, with responses that later ones may continue.
+ *
+ * @module
+ */
+import { parseRequest } from "../../api/parse.ts";
+import { type InputItem, ResponsesRequest } from "../../api/responses_request.ts";
+import {
+  DeletedResponse,
+  InputItemList,
+  ResponseEvent,
+  ResponseObject,
+} from "../../api/responses_response.ts";
+import { HearthError } from "../../errors.ts";
+import type { ChatEvent } from "../../models/task.ts";
+import { readJson } from "../body/body.ts";
+import { openChat, type OpenedChat } from "../chat/open_chat.ts";
+import { ResponseStore, type StoredItem } from "./response_store.ts";
+import { hostedToolsOf, itemsOf, ownParam, toChatRequest } from "./responses_chat.ts";
+import { inOwnWords } from "../chat/own_param.ts";
+import { newId, ResponseBuilder } from "./responses_events.ts";
+import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
+import { formatNamedEvent, streamEvents } from "../sse.ts";
+
+const PATH = "/responses";
+
+/** The endpoints, around one store. */
+export function responsesRoutes(deps: AppDeps): Route[] {
+  const { maxResponses, responseBytes } = deps.settings;
+  const store = new ResponseStore({ maxResponses, maxBytes: responseBytes });
+  const missing = { errors: ["not_found" as const] };
+  return [{
+    method: "POST",
+    path: PATH,
+    operation: {
+      summary: "Answer in the form of OpenAI's Responses API",
+      description: "With `stream` the answer comes as typed events, from `response.created` to " +
+        "`response.completed`, `response.incomplete` or `response.failed`.",
+      request: ResponsesRequest,
+      requestExamples: { "a question": { model: "", input: "What is the capital of France?" } },
+      response: {
+        description: "The response",
+        content: { "application/json": ResponseObject, "text/event-stream": ResponseEvent },
+      },
+      errors: [
+        ...JSON_ERRORS,
+        "invalid_media",
+        "context_length_exceeded",
+        "model_not_found",
+        "not_found",
+      ],
+    },
+    handle: (call) => createResponse(call, { deps, store }),
+  }, {
+    method: "GET",
+    path: `${PATH}/:id`,
+    operation: {
+      summary: "A stored response",
+      response: { description: "The response", content: ResponseObject },
+      ...missing,
+    },
+    handle: (call) => call.json(store.get(call.req.param("id")!).response),
+  }, {
+    method: "DELETE",
+    path: `${PATH}/:id`,
+    operation: {
+      summary: "Delete a stored response",
+      response: { description: "Done", content: DeletedResponse },
+      ...missing,
+    },
+    handle: (call) => {
+      const { response: { id } } = store.get(call.req.param("id")!);
+      store.delete(id);
+      return call.json({ id, object: "response" as const, deleted: true as const });
+    },
+  }, {
+    method: "GET",
+    path: `${PATH}/:id/input_items`,
+    operation: {
+      summary: "The input items of a stored response",
+      response: { description: "The items", content: InputItemList },
+      ...missing,
+    },
+    handle: (call) => {
+      const data = [...store.get(call.req.param("id")!).input];
+      if (call.req.query("order") !== "asc") data.reverse();
+      const [first_id = null, last_id = null] = [data[0]?.id, data.at(-1)?.id];
+      return call.json({ object: "list" as const, data, first_id, last_id, has_more: false });
+    },
+  }];
+}
+
+async function createResponse(
+  call: Call,
+  { deps, store }: { readonly deps: AppDeps; readonly store: ResponseStore },
+): Promise<Response> {
+  deps.session.requireRoom();
+  const request = parseRequest(ResponsesRequest, await readJson(call.req.raw, deps.bodyLimits));
+  const input = itemsOf(request).map((item, index): StoredItem =>
+    item.type === "item_reference"
+      ? store.findItem(item.id, `input[${index}].id`)
+      : { ...item, id: newId("item") }
+  );
+  const { previous_response_id: previousId } = request;
+  const history = previousId ? store.history(previousId, "previous_response_id") : [];
+  const { info, events } = await openFitting([...history, ...input], { request, call, deps });
+  const builder = new ResponseBuilder({
+    id: newId("resp"),
+    createdSeconds: Math.floor(Date.now() / 1000),
+    model: info.id,
+    request,
+  });
+  const keep = () => {
+    const { response } = builder;
+    if (response.store && response.status !== "failed") store.add({ response, input });
+  };
+  const hosted = hostedToolsOf(request);
+  const warning: Record<string, string> = hosted.length === 0
+    ? {}
+    : { warning: `299 hearth "tools that this server has not: ${hosted.join(" ").slice(0, 200)}"` };
+  if (!request.stream) {
+    await readAll(events, builder);
+    keep();
+    return call.json(builder.response, 200, warning);
+  }
+  let number = 0;
+  const answer = streamEvents(events, (event: ChatEvent) => {
+    const bodies = builder.push(event);
+    if (event.type === "done") keep();
+    return bodies.map((body) => formatNamedEvent({ ...body, sequence_number: number++ })).join("");
+  });
+  for (const [name, value] of Object.entries(warning)) answer.headers.set(name, value);
+  return answer;
+}
+
+/** @throws {HearthError} the one of an error event. */
+async function readAll(
+  events: AsyncIterable<ChatEvent>,
+  builder: ResponseBuilder,
+): Promise<void> {
+  for await (const event of events) {
+    if (event.type === "error") throw HearthError.fromWire(event.error);
+    builder.push(event);
+    if (event.type === "done") return;
+  }
+  throw new HearthError("inference_failed", "The model ended this request without a result.");
+}
+
+interface OpenOptions {
+  readonly request: ResponsesRequest;
+  readonly call: Call;
+  readonly deps: AppDeps;
+}
+
+/**
+ * Opens the chat; with `truncation: auto` it drops the oldest turns if it does not fit: 1, 2, 4 … of them, since each
+ * try reads the whole conversation. Whole turns are dropped, so that no tool result is left without its call.
+ */
+async function openFitting(
+  items: readonly StoredItem[],
+  options: OpenOptions,
+): Promise<OpenedChat> {
+  const starts = items.flatMap((item, index) => isFromUser(item) ? [index] : []);
+  const most = options.request.truncation === "auto" ? starts.length - 1 : 0;
+  for (let numLeft = 0;; numLeft = Math.max(1, 2 * numLeft)) {
+    const dropped = Math.min(numLeft, most);
+    try {
+      return await openItems(items.slice(dropped > 0 ? starts[dropped] : 0), options);
+    } catch (error) {
+      if (dropped >= most || !isTooLong(error)) throw error;
+    }
+  }
+}
+
+function isFromUser(item: InputItem): boolean {
+  return item.type === "message" && item.role === "user";
+}
+
+function isTooLong(error: unknown): boolean {
+  return error instanceof HearthError && error.kind === "context_length_exceeded";
+}
+
+async function openItems(
+  items: readonly InputItem[],
+  { request, call, deps }: OpenOptions,
+): Promise<OpenedChat> {
+  try {
+    return await openChat(toChatRequest(request, items), { call, deps, path: PATH });
+  } catch (error) {
+    throw inOwnWords(error, (param) => ownParam(param, { request, items }));
+  }
+}

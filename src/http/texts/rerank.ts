@@ -1,0 +1,87 @@
+/**
+ * `POST /rerank`, and `POST /v2/rerank` for clients of Cohere's second version.
+ *
+ * @module
+ */
+import { RerankRequest } from "../../api/rerank_request.ts";
+import { CohereRerankList, orderResults, RerankList } from "../../api/rerank_response.ts";
+import type { AppDeps, Call, Operation, Route } from "../route.ts";
+import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+
+const REQUEST = {
+  request: RerankRequest,
+  requestExamples: {
+    "two documents": {
+      query: "What is the capital of Portugal?",
+      documents: ["The capital of Spain is Madrid.", "The capital of Portugal is Lisbon."],
+      top_n: 1,
+    },
+  },
+  errors: TEXT_ERRORS,
+} satisfies Partial<Operation>;
+
+/** Both endpoints. */
+export function rerankRoutes(deps: AppDeps): Route[] {
+  return [{
+    method: "POST",
+    path: "/rerank",
+    operation: {
+      summary: "Order documents by relevance to a query",
+      ...REQUEST,
+      response: {
+        description: "The documents' scores, the highest first",
+        content: RerankList,
+      },
+    },
+    handle: async (call) => call.json(await answerRerank(call, deps)),
+  }, {
+    method: "POST",
+    path: "/v2/rerank",
+    operation: {
+      summary: "Order documents by relevance, in the form of Cohere's second version",
+      ...REQUEST,
+      response: {
+        description: "The documents' scores, the highest first",
+        content: CohereRerankList,
+      },
+    },
+    handle: async (call) => call.json(await answerCohere(call, deps)),
+  }];
+}
+
+async function answerRerank(call: Call, deps: AppDeps): Promise<RerankList> {
+  const { model, request, scores, promptTokens } = await score(call, deps);
+  return {
+    object: "list",
+    model,
+    results: orderResults(scores, request, { hasDocuments: request.return_documents ?? true }),
+    usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+  };
+}
+
+async function answerCohere(call: Call, deps: AppDeps): Promise<CohereRerankList> {
+  const { request, scores, promptTokens } = await score(call, deps);
+  return {
+    id: call.get("requestId"),
+    results: orderResults(scores, request, { hasDocuments: request.return_documents ?? false }),
+    meta: { api_version: { version: "2" }, tokens: { input_tokens: promptTokens } },
+  };
+}
+
+async function score(call: Call, deps: AppDeps) {
+  const { modelId, request } = await readTextRequest(call, deps, {
+    path: "/rerank",
+    schema: RerankRequest,
+  });
+  const { scores, promptTokens } = await deps.session.answer({
+    type: "rerank",
+    requestId: call.get("requestId"),
+    query: request.query,
+    documents: request.documents.map((document) =>
+      typeof document === "string" ? document : document.text
+    ),
+    truncation: truncationOf(request),
+    maxDocumentTokens: request.max_tokens_per_doc ?? undefined,
+  }, { signal: call.req.raw.signal });
+  return { model: modelId, request, scores, promptTokens };
+}

@@ -1,0 +1,66 @@
+/**
+ * `POST /score`: scores of pairs of texts in vLLM's form.
+ *
+ * @module
+ */
+import { ScoreList, ScoreRequest } from "../../api/score_request.ts";
+import type { AppDeps, Call, Route } from "../route.ts";
+import { readTextRequest, TEXT_ERRORS, truncationOf } from "./text_request.ts";
+
+/** The endpoint. */
+export function scoreRoute(deps: AppDeps): Route {
+  return {
+    method: "POST",
+    path: "/score",
+    operation: {
+      summary: "Score pairs of texts, in vLLM's form",
+      request: ScoreRequest,
+      requestExamples: {
+        "one with two": { text_1: "fruit", text_2: ["a green apple", "a blue car"] },
+      },
+      response: {
+        description: "A score for each pair, in the request's order",
+        content: ScoreList,
+      },
+      errors: TEXT_ERRORS,
+    },
+    handle: async (call) => call.json(await answer(call, deps)),
+  };
+}
+
+async function answer(call: Call, deps: AppDeps): Promise<ScoreList> {
+  const { modelId, request } = await readTextRequest(call, deps, {
+    path: "/score",
+    schema: ScoreRequest,
+  });
+  const requestId = call.get("requestId");
+  const answers = await Promise.all(
+    pairsOf(request).map(({ query, documents }) =>
+      deps.session.answer({
+        type: "rerank",
+        requestId,
+        query,
+        documents,
+        truncation: truncationOf(request),
+      }, { signal: call.req.raw.signal })
+    ),
+  );
+  const promptTokens = answers.reduce((sum, each) => sum + each.promptTokens, 0);
+  const scores = answers.flatMap((each) => [...each.scores]);
+  return {
+    id: `score-${requestId}`,
+    object: "list",
+    created: Math.floor(Date.now() / 1000),
+    model: modelId,
+    data: scores.map((score, index) => ({ index, object: "score", score })),
+    usage: { prompt_tokens: promptTokens, total_tokens: promptTokens },
+  };
+}
+
+function pairsOf(
+  { text_1: first, text_2: second }: ScoreRequest,
+): { readonly query: string; readonly documents: readonly string[] }[] {
+  const documents = typeof second === "string" ? [second] : second;
+  if (typeof first === "string") return [{ query: first, documents }];
+  return first.map((query, index) => ({ query, documents: [documents[index]!] }));
+}

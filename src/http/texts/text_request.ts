@@ -1,0 +1,42 @@
+/**
+ * The common part of embedding and rerank requests: JSON with texts for the model.
+ *
+ * @module
+ */
+import type { z } from "zod";
+import { type InferencePath, requireEndpoint } from "../../api/endpoints.ts";
+import { parseRequest } from "../../api/parse.ts";
+import type { ErrorKind } from "../../errors.ts";
+import type { Truncation } from "../../models/task.ts";
+import { readJson } from "../body/body.ts";
+import { type AppDeps, type Call, JSON_ERRORS } from "../route.ts";
+
+/** Errors of such requests. */
+export const TEXT_ERRORS: readonly ErrorKind[] = [...JSON_ERRORS, "context_length_exceeded"];
+
+/**
+ * Reads a request for the loaded model.
+ *
+ * @throws {HearthError} when none is loaded, it does not serve the endpoint, the queue is full, or the body is invalid.
+ */
+export async function readTextRequest<S extends z.ZodType>(
+  call: Call,
+  { session, bodyLimits }: AppDeps,
+  { path, schema }: { readonly path: InferencePath; readonly schema: S },
+): Promise<{ readonly modelId: string; readonly request: z.output<S> }> {
+  const info = session.requireRoom();
+  requireEndpoint(info, path);
+  const request = parseRequest(schema, await readJson(call.req.raw, bodyLimits));
+  return { modelId: info.id, request };
+}
+
+/** The truncation options of a request; `undefined` if texts must not be cut. */
+export function truncationOf(
+  { truncate, truncate_prompt_tokens: maxTokens }: {
+    readonly truncate?: boolean | null | undefined;
+    readonly truncate_prompt_tokens?: number | null | undefined;
+  },
+): Truncation | undefined {
+  if (typeof maxTokens === "number") return maxTokens === -1 ? "model" : maxTokens;
+  return truncate === true ? "model" : undefined;
+}

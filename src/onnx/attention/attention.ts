@@ -1,0 +1,225 @@
+/**
+ * One attention of a graph as the cut sees it, whichever nodes express it.
+ *
+ * @module
+ */
+import { causalVisibility, proveMask, type ProvenMask, readVisibility } from "./attention_mask.ts";
+import type { Value } from "../evaluate/value.ts";
+import type { StoredTensor } from "../file/stored_tensor.ts";
+import { describeNode, type GraphIndex } from "../graph_index.ts";
+import { floatAttribute, type Node, type Tensor } from "../file/proto.ts";
+import { type Probes, SHORT_LENGTHS } from "../probes.ts";
+import { Refusal } from "../refusal.ts";
+
+/** How an attention takes or gives heads: `[1, tokens, …]`, or `[1, heads, tokens, size]` and `[heads, tokens, size]`. */
+export type Layout = "token_major" | "head_major";
+
+/** An operand of an attention as the graph has it. */
+export interface Operand {
+  readonly tensor: string;
+  readonly layout: Layout;
+  /** Where its heads begin in a row, for packed operands. */
+  readonly offset: number;
+}
+
+/** One attention of the graph. The fields of {@linkcode AttentionSite} mean the same there. */
+export interface FoundAttention {
+  readonly name: string;
+  readonly q: Operand;
+  readonly k: Operand;
+  readonly v: Operand;
+  /** The tensor that holds its result. */
+  readonly output: { readonly tensor: string; readonly layout: Layout };
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly vHeadDim: number;
+  readonly scale: number;
+  readonly rotary?: {
+    readonly cos: StoredTensor;
+    readonly sin: StoredTensor;
+    readonly dim: number;
+    readonly interleaved: boolean;
+  } | undefined;
+  readonly localWindow?: number | undefined;
+  /** Of an encoder's attention; see `EncoderSite`. */
+  readonly window?: number | undefined;
+  readonly softcap?: number | undefined;
+  readonly sinks?: StoredTensor | undefined;
+  /** Positions its tables and its mask reach; Infinity without such. */
+  readonly maxPositions: number;
+  /** Nodes that must run before it, in this order, where the attention's node does more than attend. */
+  readonly before?: readonly Node[] | undefined;
+  /** Constants of those nodes. */
+  readonly constants?: readonly Tensor[] | undefined;
+}
+
+/** The input of a finder. */
+export interface Search {
+  readonly index: GraphIndex;
+  readonly probes: Probes;
+  /** Tokens of the longest sequence that will be run. */
+  readonly contextLength: number;
+}
+
+/** The name of an attention for messages: its node's, or its result's if nodes have none. */
+export function nameOf(node: Node): string {
+  return node.name || node.outputs[0]!;
+}
+
+/** The scale of a node, whose 0 and absence mean `1 / sqrt(headDim)`. */
+export function scaleOf(node: Node, headDim: number): number {
+  return floatAttribute(node, "scale") || 1 / Math.sqrt(headDim);
+}
+
+/** The window or cap of a node, whose zero or less means none. */
+export function positive(value: number | undefined): number | undefined {
+  return value !== undefined && value > 0 ? value : undefined;
+}
+
+/** An operand whose tokens lie one after the other. */
+export function rows(tensor: string, offset = 0): Operand {
+  return { tensor, layout: "token_major", offset };
+}
+
+/** The name of an optional input, if the node has it. */
+export function inputName(node: Node, position: number): string | undefined {
+  return node.inputs[position] || undefined;
+}
+
+/** Why a tensor's shape is unknown: the node that first loses it, or an input of the graph. */
+function findObstacle({ index, probes }: Search, tensor: string): string {
+  const run = probes.at(SHORT_LENGTHS[0]);
+  for (let name = tensor;;) {
+    const node = index.producers.get(name);
+    if (node === undefined) return `the input "${name}"`;
+    const unknown = node.inputs.find((input) => input !== "" && run.value(input) === undefined);
+    if (unknown === undefined) return describeNode(node);
+    name = unknown;
+  }
+}
+
+/** A shape in the first short run. @throws {Refusal} when it is unknown. */
+export function knownShape(search: Search, tensor: string, node: Node): readonly number[] {
+  const value = search.probes.at(SHORT_LENGTHS[0]).value(tensor);
+  if (value !== undefined) return value.shape;
+  throw new Refusal(
+    `What ${
+      describeNode(node)
+    } takes as "${tensor}" cannot be followed by partial evaluation: nothing is known of ${
+      findObstacle(search, tensor)
+    }.`,
+  );
+}
+
+/** The cache input that a tensor is, perhaps by another name: exporters put copies and empty additions in between. */
+export function findCacheInput({ index, probes }: Search, tensor: string): string | undefined {
+  const run = probes.at(SHORT_LENGTHS[1]);
+  const isEmpty = (name: string) => run.value(name)?.shape.includes(0) ?? false;
+  for (let name: string | undefined = tensor; name !== undefined;) {
+    if (probes.inputs.caches.has(name)) return name;
+    const node = index.producers.get(name);
+    const sources: string[] = node?.inputs.filter((input) => !isEmpty(input)) ?? [];
+    const isCopy = node?.opType === "Identity" || node?.opType === "Concat";
+    name = isCopy && sources.length === 1 ? sources[0] : undefined;
+  }
+  return undefined;
+}
+
+/** Refuses unless the past is an input of the graph. */
+export function requireCache(
+  search: Search,
+  node: Node,
+  key: string | undefined,
+  value: string | undefined,
+): void {
+  for (const past of [key, value]) {
+    if (past !== undefined && findCacheInput(search, past) !== undefined) continue;
+    throw new Refusal(
+      past === undefined
+        ? `${describeNode(node)} has no cache of past keys and values.`
+        : `The past of ${
+          describeNode(node)
+        }, "${past}", is computed; it should be an input of the graph.`,
+    );
+  }
+}
+
+/** Refuses when one of these inputs is used; `wants` maps each to its purpose. */
+export function refuseInputs(node: Node, wants: Readonly<Record<string, number>>): void {
+  for (const [name, position] of Object.entries(wants)) {
+    if (inputName(node, position) === undefined) continue;
+    throw new Refusal(
+      `${describeNode(node)} has an input ${name}, which Hearth's attention lacks.`,
+    );
+  }
+}
+
+/** Refuses unless a tensor has the expected value in every short run. */
+export function requireValues(
+  { probes }: Search,
+  tensor: string,
+  node: Node,
+  wanted: { readonly what: string; readonly is: (value: Value, run: number) => boolean },
+): void {
+  probes.short().forEach((run, i) => {
+    const value = run.value(tensor);
+    if (value !== undefined && wanted.is(value, i)) return;
+    throw new Refusal(
+      `${describeNode(node)} takes "${tensor}" as ${wanted.what}, but it ` +
+        (value?.data ? "holds something else." : "cannot be computed by partial evaluation."),
+    );
+  });
+}
+
+/** Whether the elements are the positions of a run's new tokens. */
+export function arePositions(value: Value, run: number): boolean {
+  const { pastLength, numTokens } = SHORT_LENGTHS[run]!;
+  return value.data?.length === numTokens && value.data.every((x, i) => x === pastLength + i);
+}
+
+/** The constant behind a tensor, through casts. @throws {Refusal} when it is computed while running. */
+export function requireConstant({ index }: Search, tensor: string, node: Node): StoredTensor {
+  for (let name = tensor;;) {
+    const constant = index.constants.get(name);
+    if (constant !== undefined) {
+      const { name, dtype, shape, data } = constant;
+      return { name, dtype, shape, data };
+    }
+    const producer = index.producers.get(name);
+    if (producer === undefined || !["Cast", "Identity"].includes(producer.opType)) {
+      throw new Refusal(
+        `${describeNode(node)} takes "${tensor}", which should be a constant but is ` +
+          `${producer ? `computed by ${describeNode(producer)}` : "an input"}.`,
+      );
+    }
+    name = producer.inputs[0]!;
+  }
+}
+
+/**
+ * Proves what the mask of a node with a mask input lets its tokens attend to.
+ *
+ * @throws {Refusal} when neither the mask nor the node itself hides the future.
+ */
+export function proveNodeMask(
+  node: Node,
+  { probes, contextLength }: Search,
+  { mask, isCausal }: { readonly mask: string | undefined; readonly isCausal: boolean },
+): ProvenMask {
+  const of = describeNode(node);
+  if (mask === undefined) {
+    if (isCausal) return { localWindow: undefined, maxPositions: Infinity };
+    throw new Refusal(`${of} is not causal: it has no mask, and no attribute says that it is.`);
+  }
+  return proveMask(
+    (lengths) => {
+      const visible = readVisibility(probes.at(lengths).value(mask), lengths, of);
+      if (!isCausal) return visible;
+      const causal = causalVisibility(lengths);
+      return visible?.map((seen, i) => seen & causal[i]!);
+    },
+    contextLength,
+    of,
+  );
+}

@@ -1,0 +1,160 @@
+/**
+ * Proves that a mask is causal, with or without a local window, by evaluating it for chosen lengths.
+ *
+ * @module
+ */
+import type { Value } from "../evaluate/value.ts";
+import type { Lengths } from "../probes.ts";
+import { SHORT_LENGTHS } from "../probes.ts";
+import { Refusal } from "../refusal.ts";
+
+/** Scores this far below zero have no weight after the softmax; exporters use -10000, -65504, -3.4e38 and -inf. */
+export const HIDDEN_SCORE = -9000;
+
+/** Which keys the tokens of a run may attend to: `[numTokens, total]`, row-major, 1 or 0. */
+export type Visibility = Uint8Array;
+
+/** Reads the mask of a run with these lengths; `undefined` when it cannot be computed by partial evaluation. */
+export type MaskReader = (lengths: Lengths) => Visibility | undefined;
+
+/**
+ * The visibility that an additive or boolean mask gives.
+ *
+ * @param mask broadcastable to `[1, heads, numTokens, total]`; bool, or numbers added to the scores.
+ * @throws {Refusal} when it differs by head, or adds something else than "seen" and "not seen".
+ */
+export function readVisibility(
+  mask: Value | undefined,
+  { pastLength, numTokens }: Lengths,
+  of: string,
+): Visibility | undefined {
+  const total = pastLength + numTokens;
+  if (mask?.data === undefined) return undefined;
+  const [rows, columns] = [mask.shape.at(-2) ?? 1, mask.shape.at(-1) ?? 1];
+  if ((rows !== 1 && rows !== numTokens) || (columns !== 1 && columns !== total)) return undefined;
+  const visible = new Uint8Array(numTokens * total);
+  const planes = mask.data.length / (rows * columns);
+  for (let plane = 0; plane < planes; plane++) {
+    for (let i = 0; i < visible.length; i++) {
+      const row = rows === 1 ? 0 : Math.floor(i / total);
+      const column = columns === 1 ? 0 : i % total;
+      const element = mask.data[(plane * rows + row) * columns + column]!;
+      const seen = mask.dtype === "bool" ? element !== 0 : element > HIDDEN_SCORE;
+      if (mask.dtype !== "bool" && seen && element !== 0) {
+        throw new Refusal(
+          `The mask of ${of} adds ${element} to a score: a bias by distance (ALiBi) or the like.`,
+        );
+      }
+      if (plane > 0 && visible[i] !== Number(seen)) {
+        throw new Refusal(`The mask of ${of} differs from head to head.`);
+      }
+      visible[i] = Number(seen);
+    }
+  }
+  return visible;
+}
+
+/** The causal mask. */
+export function causalVisibility({ pastLength, numTokens }: Lengths): Visibility {
+  const total = pastLength + numTokens;
+  return Uint8Array.from(
+    { length: numTokens * total },
+    (_, i) => i % total <= pastLength + Math.floor(i / total) ? 1 : 0,
+  );
+}
+
+/** The proven form of a mask. */
+export interface ProvenMask {
+  /** Keys a query sees, its own included; `undefined`: all preceding. */
+  readonly localWindow: number | undefined;
+  /** Positions up to which this was verified. */
+  readonly maxPositions: number;
+}
+
+/** The first key that a row sees, if it sees a contiguous run of keys that ends with its own. */
+function firstSeen(visible: Visibility, row: number, { pastLength, numTokens }: Lengths): number {
+  const total = pastLength + numTokens;
+  const own = pastLength + row;
+  const keys = visible.subarray(row * total, (row + 1) * total);
+  const first = keys.indexOf(1);
+  const isRun = keys.every((seen, key) => (seen === 1) === (key >= first && key <= own));
+  return first < 0 || !isRun ? -1 : first;
+}
+
+/** The window that all rows of a run agree on; Infinity when every row sees everything before it. */
+function windowOf(visible: Visibility, lengths: Lengths, of: string): number {
+  let window = Infinity;
+  for (let row = 0; row < lengths.numTokens; row++) {
+    const own = lengths.pastLength + row;
+    const first = firstSeen(visible, row, lengths);
+    if (first < 0) {
+      throw new Refusal(
+        `${of} is not causal: with ${lengths.pastLength} cached and ${lengths.numTokens} new tokens, ` +
+          `token ${row} does not see the keys up to its own and no others.`,
+      );
+    }
+    if (first > 0) window = Math.min(window, own - first + 1);
+  }
+  return window;
+}
+
+function isWindow(visible: Visibility, lengths: Lengths, window: number): boolean {
+  for (let row = 0; row < lengths.numTokens; row++) {
+    const own = lengths.pastLength + row;
+    if (firstSeen(visible, row, lengths) !== Math.max(0, own - window + 1)) return false;
+  }
+  return true;
+}
+
+/** The most tokens, up to `limit`, for which the last token's row of the mask is known. */
+function longestKnown(read: MaskReader, limit: number): number {
+  const isKnown = (total: number) => read({ pastLength: total - 1, numTokens: 1 }) !== undefined;
+  if (isKnown(limit)) return limit;
+  let [known, unknown] = [0, limit];
+  while (unknown - known > 1) {
+    const middle = Math.floor((known + unknown) / 2);
+    if (isKnown(middle)) known = middle;
+    else unknown = middle;
+  }
+  return known;
+}
+
+/**
+ * Proves that a mask is causal and recovers its window.
+ *
+ * The mask must be known for a prompt and for single tokens after it; some graphs cannot run a prompt in chunks, and
+ * their masks are not known for those.
+ *
+ * @param contextLength tokens of the longest sequence that will be run.
+ * @param of the attention, for messages.
+ * @throws {Refusal} when the mask cannot be computed, or has another form.
+ */
+export function proveMask(read: MaskReader, contextLength: number, of: string): ProvenMask {
+  const maxPositions = longestKnown(read, contextLength);
+  const prompt = SHORT_LENGTHS[0];
+  if (maxPositions < prompt.numTokens || read(prompt) === undefined) {
+    throw new Refusal(`The mask of ${of} cannot be computed by partial evaluation.`);
+  }
+  const looked = [...SHORT_LENGTHS, { pastLength: maxPositions - 1, numTokens: 1 }];
+  const seen = looked.flatMap((lengths) => {
+    const visible = read(lengths);
+    return visible ? [{ lengths, visible }] : [];
+  });
+  const window = Math.min(
+    ...seen.map(({ lengths, visible }) => windowOf(visible, lengths, of)),
+  );
+  if (window < maxPositions) {
+    // A prompt chunk that crosses the window's edge.
+    const lengths = { pastLength: Math.max(0, window - 2), numTokens: 3 };
+    const visible = window + 1 <= maxPositions ? read(lengths) : undefined;
+    if (visible) seen.push({ lengths, visible });
+  }
+  for (const { lengths, visible } of seen) {
+    if (isWindow(visible, lengths, window)) continue;
+    throw new Refusal(
+      `The mask of ${of} is causal, but not with one window: with ${lengths.pastLength} cached and ` +
+        `${lengths.numTokens} new tokens it does not fit a window of ${window}.`,
+    );
+  }
+  return { localWindow: Number.isFinite(window) ? window : undefined, maxPositions };
+}

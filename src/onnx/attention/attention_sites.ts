@@ -1,0 +1,213 @@
+/**
+ * Puts one site node in place of each attention, with token-major operands and result: the rest of the graph is what
+ * ONNX Runtime will run.
+ *
+ * @module
+ */
+import type { FoundAttention, Layout } from "./attention.ts";
+import { proveMask } from "./attention_mask.ts";
+import { findGroupQueryAttention } from "./attention_gqa.ts";
+import { findMultiHeadAttention } from "./attention_mha.ts";
+import { findOnnxAttention } from "./attention_onnx.ts";
+import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
+import type { Search } from "./attention.ts";
+import { liveNodes } from "../graph_index.ts";
+import {
+  type Graph,
+  int64Tensor,
+  intsAttribute,
+  makeNode,
+  type Node,
+  type Tensor,
+} from "../file/proto.ts";
+import { SHORT_LENGTHS } from "../probes.ts";
+import { Refusal } from "../refusal.ts";
+import { followCache } from "./traced_operand.ts";
+
+/** Domain of the nodes that stand for attentions; no runtime knows it. */
+export const SITE_DOMAIN = "hearth";
+
+/** Whether the node stands for an attention. */
+export function isSite(node: Node): boolean {
+  return node.domain === SITE_DOMAIN;
+}
+
+/** An attention and the node that stands for it: inputs q, k, v, one output `[1, tokens, heads * vHeadDim]`. */
+export interface PlacedSite {
+  readonly found: FoundAttention;
+  readonly node: Node;
+}
+
+/** A graph whose attentions are site nodes. */
+export interface SiteGraph {
+  readonly graph: Graph;
+  readonly sites: readonly PlacedSite[];
+}
+
+/** Spelled-out attentions of decoders, which append their keys and values to a cache. */
+const OF_CACHE: SpelledOutKind = {
+  trace(search, { queries, keys, values, heads, of }) {
+    const shape = search.probes.at(SHORT_LENGTHS[1]).value(queries)?.shape;
+    const k = followCache(search, keys, { heads, isTransposed: true });
+    const v = followCache(search, values, { heads, isTransposed: false });
+    if (k === undefined || v === undefined) return undefined;
+    if (shape === undefined || shape.length < 3 || shape.length > 4) {
+      throw new Refusal(
+        `The heads of the attention around ${of} are not [1, heads, tokens, size].`,
+      );
+    }
+    if (k === "changed" || v === "changed") {
+      throw new Refusal(`Around ${of} keys, values or weights are changed after they were cached.`);
+    }
+    const operand = { tensor: queries, layout: "head_major", offset: 0 } as const;
+    return { q: { operand, heads, size: shape.at(-1)!, factor: 1 }, k, v };
+  },
+  prove: proveMask,
+};
+
+/** Every attention of the graph, in its order. @throws {Refusal} when one of them cannot be expressed. */
+export function findAttentions(search: Search): FoundAttention[] {
+  const finders = [
+    findGroupQueryAttention,
+    findMultiHeadAttention,
+    findOnnxAttention,
+    (node: Node) => findSpelledOut(node, search, OF_CACHE),
+  ];
+  const found: FoundAttention[] = [];
+  for (const node of search.index.graph.nodes) {
+    for (const find of finders) {
+      const attention = find(node, search);
+      if (attention === undefined) continue;
+      found.push(attention);
+      break;
+    }
+  }
+  return found;
+}
+
+/** The permutation that swaps heads and tokens. */
+function swap(rank: number): number[] {
+  return rank === 4 ? [0, 2, 1, 3] : [1, 0, 2];
+}
+
+function isSwap(node: Node | undefined, rank: number): node is Node {
+  return node?.opType === "Transpose" &&
+    intsAttribute(node, "perm")?.join() === swap(rank).join();
+}
+
+/** Nodes and constants added with a site. */
+interface Additions {
+  readonly before: Node[];
+  readonly after: Node[];
+  readonly constants: Tensor[];
+  /** Tensors made for earlier sites; two sites may read the same keys. */
+  readonly made: Set<string>;
+}
+
+/** The token-major tensor behind an operand; where the graph has none, a `Transpose` makes it. */
+function tokenMajor(
+  { index, probes }: Search,
+  operand: { readonly tensor: string; readonly layout: Layout },
+  additions: Additions,
+): string {
+  if (operand.layout === "token_major") return operand.tensor;
+  const shapeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
+  const rank = shapeOf(operand.tensor).length;
+  const producer = index.producers.get(operand.tensor);
+  if (!isSwap(producer, rank)) {
+    const swapped = `${operand.tensor}/token_major`;
+    if (additions.made.has(swapped)) return swapped;
+    additions.made.add(swapped);
+    const attributes = { perm: swap(rank) };
+    additions.before.push(makeNode("Transpose", [operand.tensor], [swapped], { attributes }));
+    return swapped;
+  }
+  const swapped = producer.inputs[0]!;
+  // The usual Reshape from rows to heads is not needed either.
+  const reshape = index.producers.get(swapped);
+  const source = reshape?.opType === "Reshape" ? reshape.inputs[0]! : swapped;
+  const [batch, tokens] = shapeOf(source);
+  return batch === 1 && tokens === SHORT_LENGTHS[0].numTokens && shapeOf(source).length === 3
+    ? source
+    : swapped;
+}
+
+/** The row tensor that the graph converts a head-major result to, if that is its only use. */
+function rowsOfResult({ index, probes }: Search, found: FoundAttention): string | undefined {
+  const shapeOf = (name: string) => probes.at(SHORT_LENGTHS[0]).value(name)?.shape ?? [];
+  const transpose = index.onlyConsumer(found.output.tensor);
+  if (!isSwap(transpose, shapeOf(found.output.tensor).length)) return undefined;
+  const consumers = index.consumers(transpose.outputs[0]!).filter(({ opType }) =>
+    opType !== "Shape"
+  );
+  const rows = consumers[0]?.outputs[0];
+  const rowShape = [1, SHORT_LENGTHS[0].numTokens, found.heads * found.vHeadDim];
+  return consumers.length === 1 && consumers[0]!.opType === "Reshape" &&
+      shapeOf(rows!).join() === rowShape.join()
+    ? rows
+    : undefined;
+}
+
+/** Names the output of the site's node; adds nodes that convert it to head-major for consumers that need that. */
+function placeOutput(search: Search, found: FoundAttention, additions: Additions): string {
+  const { tensor, layout } = found.output;
+  if (layout === "token_major") return tensor;
+  const rows = rowsOfResult(search, found) ?? `${tensor}/rows`;
+  const rank = search.probes.at(SHORT_LENGTHS[0]).value(tensor)?.shape.length ?? 4;
+  const sizes = rank === 4
+    ? [0, 0, found.heads, found.vHeadDim]
+    : [-1, found.heads, found.vHeadDim];
+  const constant = int64Tensor(`${tensor}/sizes`, [sizes.length], sizes);
+  const heads = `${tensor}/heads`;
+  additions.constants.push(constant);
+  additions.after.push(
+    makeNode("Reshape", [rows, constant.name], [heads]),
+    makeNode("Transpose", [heads], [tensor], { attributes: { perm: swap(rank) } }),
+  );
+  return rows;
+}
+
+/**
+ * Replaces the attentions by site nodes and drops what only served them: their masks, lengths and caches.
+ *
+ * @param wanted the outputs to keep.
+ */
+export function placeSites(
+  search: Search,
+  attentions: readonly FoundAttention[],
+  wanted: readonly string[],
+): SiteGraph {
+  const { graph } = search.index;
+  const constants: Tensor[] = [...graph.initializers];
+  const placedBefore = new Map<Node, readonly Node[]>();
+  const sites: PlacedSite[] = [];
+  const replaced = new Set<string>();
+  const made = new Set<string>();
+  for (const found of attentions) {
+    const additions: Additions = { before: [...found.before ?? []], after: [], constants, made };
+    constants.push(...found.constants ?? []);
+    const operands = [found.q, found.k, found.v].map((operand) =>
+      tokenMajor(search, operand, additions)
+    );
+    const output = placeOutput(search, found, additions);
+    const node = makeNode("AttentionSite", operands, [output], {
+      domain: SITE_DOMAIN,
+      name: found.name,
+    });
+    sites.push({ found, node });
+    replaced.add(output);
+    replaced.add(found.output.tensor);
+    const attention = search.index.producers.get(found.output.tensor)!;
+    placedBefore.set(attention, [...additions.before, node, ...additions.after]);
+  }
+  const nodes = graph.nodes.flatMap((node) => {
+    const placed = placedBefore.get(node) ?? [];
+    const isReplaced = node.outputs.some((output) => replaced.has(output));
+    return isReplaced ? placed : [...placed, node];
+  });
+  const live = liveNodes(nodes, wanted);
+  return {
+    graph: { ...graph, nodes: live, initializers: constants },
+    sites: sites.filter(({ node }) => live.includes(node)),
+  };
+}

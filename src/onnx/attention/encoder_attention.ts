@@ -1,0 +1,164 @@
+/**
+ * The attentions of encoder graphs: as operators of ONNX Runtime or of ONNX, or spelled out.
+ *
+ * @module
+ */
+import {
+  type FoundAttention,
+  inputName,
+  knownShape,
+  nameOf,
+  type Operand,
+  positive,
+  refuseInputs,
+  requireConstant,
+  requireValues,
+  rows,
+  scaleOf,
+  type Search,
+} from "./attention.ts";
+import { readVisibility } from "./attention_mask.ts";
+import { readMultiHead } from "./attention_mha.ts";
+import { proveWindow } from "./encoder_mask.ts";
+import { describeNode } from "../graph_index.ts";
+import { floatAttribute, intAttribute, intsAttribute, makeNode, type Node } from "../file/proto.ts";
+import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
+import { Refusal } from "../refusal.ts";
+import { findSpelledOut, type SpelledOutKind } from "./spelled_out.ts";
+import { findRows } from "./traced_operand.ts";
+
+/** The window of a node's own mask. */
+function windowOf(node: Node, search: Search, mask: string | undefined): number | undefined {
+  if (mask === undefined) return undefined;
+  const of = describeNode(node);
+  const read = (lengths: Lengths) =>
+    readVisibility(search.probes.at(lengths).value(mask), lengths, of);
+  return proveWindow(read, search.contextLength, of);
+}
+
+function refuseCausal(node: Node, attribute: string): void {
+  if (intAttribute(node, attribute) !== 1) return;
+  throw new Refusal(`${describeNode(node)} is causal.`);
+}
+
+/** A padding mask input, a 1 for each key or the number of keys: there is no padding to mask. */
+function requireNoPadding(search: Search, node: Node, mask: string | undefined): void {
+  if (mask === undefined) return;
+  requireValues(search, mask, node, {
+    what: "padding mask",
+    is: ({ data, shape }, run) => {
+      const wanted = shape.length === 1 ? SHORT_LENGTHS[run]!.numTokens : 1;
+      return shape[0] === 1 && shape.length <= 2 && data?.every((x) => x === wanted) === true;
+    },
+  });
+}
+
+/** `MultiHeadAttention` of com.microsoft without a cache. */
+function findMultiHead(node: Node, search: Search): FoundAttention | undefined {
+  if (node.opType !== "MultiHeadAttention" || node.domain !== "com.microsoft") return undefined;
+  refuseInputs(node, { past_key: 6, past_value: 7, past_sequence_length: 8, cache_indirection: 9 });
+  refuseCausal(node, "unidirectional");
+  requireNoPadding(search, node, inputName(node, 4));
+  return {
+    ...readMultiHead(node, search),
+    window: windowOf(node, search, inputName(node, 5)),
+    maxPositions: Infinity,
+  };
+}
+
+/** `Attention` of com.microsoft, which projects queries, keys and values itself. */
+function findProjecting(node: Node, search: Search): FoundAttention | undefined {
+  if (node.opType !== "Attention" || node.domain !== "com.microsoft") return undefined;
+  refuseInputs(node, { past: 4, past_sequence_length: 6 });
+  refuseCausal(node, "unidirectional");
+  if (intAttribute(node, "do_rotary") === 1) {
+    throw new Refusal(`${describeNode(node)} turns its queries and keys itself.`);
+  }
+  requireNoPadding(search, node, inputName(node, 3));
+  const [input, weights, bias] = node.inputs as [string, string, string?];
+  const [, width] = requireConstant(search, weights, node).shape as [number, number];
+  const sizes = intsAttribute(node, "qkv_hidden_sizes") ?? [width / 3, width / 3, width / 3];
+  const [query, key, value] = sizes as [number, number, number];
+  const heads = intAttribute(node, "num_heads") ?? 0;
+  const [product, sum] = [`${node.outputs[0]}/projected`, `${node.outputs[0]}/biased`];
+  const before = [makeNode("MatMul", [input, weights], [product])];
+  if (bias) before.push(makeNode("Add", [product, bias], [sum]));
+  const packed = bias ? sum : product;
+  return {
+    name: nameOf(node),
+    q: rows(packed),
+    k: rows(packed, query),
+    v: rows(packed, query + key),
+    before,
+    output: { tensor: node.outputs[0]!, layout: "token_major" },
+    heads,
+    kvHeads: heads,
+    headDim: query / heads,
+    vHeadDim: value / heads,
+    scale: scaleOf(node, query / heads),
+    window: windowOf(node, search, inputName(node, 5)),
+    maxPositions: Infinity,
+  };
+}
+
+/** `Attention` of ONNX's own operator set, since opset 23, without a cache. */
+function findOnnx(node: Node, search: Search): FoundAttention | undefined {
+  if (node.opType !== "Attention" || node.domain !== "") return undefined;
+  refuseInputs(node, { past_key: 4, past_value: 5, nonpad_kv_seqlen: 6 });
+  refuseCausal(node, "is_causal");
+  const shapes = node.inputs.slice(0, 3).map((name) => knownShape(search, name, node));
+  const [query, key, value] = shapes as [readonly number[], readonly number[], readonly number[]];
+  const layout = query.length === 4 ? "head_major" : "token_major";
+  const isHeadMajor = layout === "head_major";
+  const heads = isHeadMajor ? query[1]! : intAttribute(node, "q_num_heads") ?? 0;
+  const kvHeads = isHeadMajor ? key[1]! : intAttribute(node, "kv_num_heads") ?? 0;
+  const sizeOf = (shape: readonly number[]) => isHeadMajor ? shape[3]! : shape[2]! / kvHeads;
+  const operands = node.inputs.map((tensor): Operand => ({ tensor, layout, offset: 0 }));
+  return {
+    name: nameOf(node),
+    q: operands[0]!,
+    k: operands[1]!,
+    v: operands[2]!,
+    output: { tensor: node.outputs[0]!, layout },
+    heads,
+    kvHeads,
+    headDim: sizeOf(key),
+    vHeadDim: sizeOf(value),
+    scale: scaleOf(node, sizeOf(key)),
+    softcap: positive(floatAttribute(node, "softcap")),
+    window: windowOf(node, search, inputName(node, 3)),
+    maxPositions: Infinity,
+  };
+}
+
+/** `MatMul(softmax(f(MatMul(q, kᵀ)) + mask), v)` of rows of tokens. */
+const OF_ROWS: SpelledOutKind = {
+  trace(search, { queries, keys, values, heads, of }) {
+    const q = findRows(search, queries, { heads, isTransposed: false });
+    const k = findRows(search, keys, { heads, isTransposed: true });
+    const v = findRows(search, values, { heads, isTransposed: false });
+    if (q !== undefined && k !== undefined && v !== undefined && q.heads === heads) {
+      return { q, k, v };
+    }
+    throw new Refusal(
+      `What the attention around ${of} reads cannot be traced back to the rows of tokens.`,
+    );
+  },
+  prove: (read, contextLength, of) => ({
+    window: proveWindow(read, contextLength, of),
+    maxPositions: Infinity,
+  }),
+};
+
+/** Every attention of an encoder, in its order. @throws {Refusal} when one of them cannot be expressed. */
+export function findEncoderAttentions(search: Search): FoundAttention[] {
+  const ofRows = (node: Node) => findSpelledOut(node, search, OF_ROWS);
+  const finders = [findMultiHead, findProjecting, findOnnx, ofRows];
+  return search.index.graph.nodes.flatMap((node) => {
+    for (const find of finders) {
+      const found = find(node, search);
+      if (found !== undefined) return [found];
+    }
+    return [];
+  });
+}

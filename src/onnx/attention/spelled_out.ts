@@ -1,0 +1,176 @@
+/**
+ * Attention spelled out in ONNX's basic operators, as Optimum and PyTorch export it: `MatMul(softmax(f(MatMul(q, kᵀ)) +
+ * mask), v)`, where keys and values are rows of tokens or of a cache.
+ *
+ * Only the two products and the softmax are matched. The nodes in between (scales, masks, repeated heads, casts) are
+ * measured: fed with known numbers in a partial evaluation, they must behave as an attention.
+ *
+ * @module
+ */
+import { type FoundAttention, nameOf, type Operand, type Search } from "./attention.ts";
+import { HIDDEN_SCORE, type MaskReader } from "./attention_mask.ts";
+import { elementsOf } from "../file/dtype.ts";
+import type { Evaluation } from "../evaluate/evaluation.ts";
+import type { Value } from "../evaluate/value.ts";
+import { describeNode, type GraphIndex } from "../graph_index.ts";
+import type { Node } from "../file/proto.ts";
+import { type Lengths, type Probes, SHORT_LENGTHS } from "../probes.ts";
+import { Refusal } from "../refusal.ts";
+import { measureScores } from "./score_function.ts";
+import { findBack, numbered } from "./traced_operand.ts";
+
+/** The operators looked through between the product of q and k and the softmax, and after it. */
+const POINTWISE = new Set(
+  "Add Sub Mul Div Where Cast Tanh Min Max Clip Identity Dropout IsNaN Reshape".split(" "),
+);
+
+/** The product that takes the softmax's result as its first factor. */
+function findValueProduct(index: GraphIndex, softmax: Node): Node | undefined {
+  const open = [softmax.outputs[0]!];
+  for (let name = open.shift(); name !== undefined; name = open.shift()) {
+    for (const node of index.consumers(name)) {
+      if (node.opType === "MatMul") return node.inputs[0] === name ? node : undefined;
+      if (POINTWISE.has(node.opType)) open.push(...node.outputs);
+    }
+  }
+  return undefined;
+}
+
+/** Whether what lies between the softmax and the second product leaves the weights as they are. */
+function keepsWeights(run: Evaluation, softmax: Node, product: Node): boolean {
+  const [from, to] = [softmax.outputs[0]!, product.inputs[0]!];
+  const weights = run.value(from);
+  if (weights === undefined) return false;
+  const fed = numbered(weights);
+  const got = from === to ? fed : run.valueWith(to, new Map([[from, fed]]));
+  return got?.data !== undefined && got.data.every((x, i) => x === fed.data![i]);
+}
+
+/** Scores with one head in them, so that a mask's probe over a long context stays small. */
+function oneHead(scores: Value, { pastLength, numTokens }: Lengths): readonly number[] {
+  const total = pastLength + numTokens;
+  return scores.shape.length === 4 ? [1, 1, numTokens, total] : [1, numTokens, total];
+}
+
+/** What a softmax sees in a run: which keys, and which function of the score. */
+function readScores(
+  probes: Probes,
+  lengths: Lengths,
+  { scores, softmax, score }: {
+    readonly scores: string;
+    readonly softmax: Node;
+    readonly score: number;
+  },
+): Float64Array | undefined {
+  const run = probes.at(lengths);
+  const made = run.value(scores);
+  if (made === undefined) return undefined;
+  const shape = oneHead(made, lengths);
+  const data = new Float64Array(elementsOf(shape)).fill(score);
+  const seen = run.valueWith(softmax.inputs[0]!, new Map([[scores, { ...made, shape, data }]]));
+  if (seen?.data === undefined) return undefined;
+  if (seen.data.length !== data.length) {
+    throw new Refusal(`The mask of ${describeNode(softmax)} differs from head to head (ALiBi?).`);
+  }
+  return seen.data;
+}
+
+/** The products before and after a softmax; `undefined` if it has none. */
+function findSoftmaxProducts(
+  index: GraphIndex,
+  softmax: Node,
+): { readonly scores: Node; readonly values: Node } | undefined {
+  if (softmax.opType !== "Softmax") return undefined;
+  const isProduct = ({ opType }: Node) => opType === "MatMul";
+  const scores = findBack(index, softmax.inputs[0]!, POINTWISE, isProduct);
+  const values = findValueProduct(index, softmax);
+  return scores && values && { scores, values };
+}
+
+/** An operand of a spelled-out attention, and what it is multiplied by on the way. */
+export interface SpelledOutOperand {
+  readonly operand: Operand;
+  readonly heads: number;
+  readonly size: number;
+  readonly factor: number;
+}
+
+/** The operands of a spelled-out attention. */
+export interface SpelledOutOperands {
+  readonly q: SpelledOutOperand;
+  readonly k: SpelledOutOperand;
+  readonly v: SpelledOutOperand;
+}
+
+/** The inputs of the two products. */
+export interface ProductInputs {
+  readonly queries: string;
+  /** `[…, size, keys]`. */
+  readonly keys: string;
+  readonly values: string;
+  readonly heads: number;
+  /** The softmax, for messages. */
+  readonly of: string;
+}
+
+/** The difference between attentions over a cache and those of encoders. */
+export interface SpelledOutKind {
+  /** @returns `undefined` if it is not of this kind. @throws {Refusal} if it cannot be expressed. */
+  trace(search: Search, inputs: ProductInputs): SpelledOutOperands | undefined;
+  /** @throws {Refusal} for a mask that this kind does not have. */
+  prove(
+    read: MaskReader,
+    contextLength: number,
+    of: string,
+  ): Pick<FoundAttention, "localWindow" | "window" | "maxPositions">;
+}
+
+/** Recognises the attention of a softmax; `undefined` if it is not of this kind. */
+export function findSpelledOut(
+  softmax: Node,
+  search: Search,
+  kind: SpelledOutKind,
+): FoundAttention | undefined {
+  const { index, probes, contextLength } = search;
+  const products = findSoftmaxProducts(index, softmax);
+  if (products === undefined) return undefined;
+  const of = describeNode(softmax);
+  const run = probes.at(SHORT_LENGTHS[1]);
+  const [queries, keys] = products.scores.inputs as [string, string];
+  const heads = run.value(queries)?.shape.at(-3) ?? 0;
+  const inputs = { queries, keys, values: products.values.inputs[1]!, heads, of };
+  const operands = kind.trace(search, inputs);
+  if (operands === undefined) return undefined;
+  const { q, k, v } = operands;
+  if (
+    q.heads !== heads || k.heads !== v.heads || v.factor !== 1 ||
+    !keepsWeights(run, softmax, products.values)
+  ) {
+    throw new Refusal(`Around ${of} keys, values or weights are changed on their way.`);
+  }
+  const read = (lengths: Lengths, score: number) =>
+    readScores(probes, lengths, { scores: products.scores.outputs[0]!, softmax, score });
+  const { scale, softcap } = measureScores((score) => read(SHORT_LENGTHS[0], score), of);
+  const mask = kind.prove(
+    (lengths) => {
+      const seen = read(lengths, 0);
+      return seen && Uint8Array.from(seen, (x) => x > HIDDEN_SCORE ? 1 : 0);
+    },
+    contextLength,
+    of,
+  );
+  return {
+    name: nameOf(softmax),
+    q: q.operand,
+    k: k.operand,
+    v: v.operand,
+    output: { tensor: products.values.outputs[0]!, layout: "head_major" },
+    heads,
+    kvHeads: k.heads,
+    headDim: k.size,
+    vHeadDim: v.size,
+    scale: scale * q.factor * k.factor,
+    softcap,
+    ...mask,
+  };
+}

@@ -1,0 +1,190 @@
+/**
+ * Traces an attention's operands through any nodes that rearrange them into heads: back to rows of tokens, or to a
+ * cache that the graph itself appends to by `Concat`.
+ *
+ * A tensor is fed with its elements' offsets; the values that arrive in the operand show where its elements come from.
+ *
+ * @module
+ */
+import { findCacheInput, type Operand, type Search } from "./attention.ts";
+import { elementsOf } from "../file/dtype.ts";
+import type { Value } from "../evaluate/value.ts";
+import type { GraphIndex } from "../graph_index.ts";
+import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
+import { intAttribute, type Node } from "../file/proto.ts";
+import type { SpelledOutOperand } from "./spelled_out.ts";
+
+/** The operators looked through between rows or a cache and the product. */
+const MOVING = new Set(
+  "Transpose Reshape Unsqueeze Squeeze Expand Tile Split Slice Gather Cast Mul Div Identity".split(
+    " ",
+  ),
+);
+const MOVING_OR_JOINING = MOVING.union(new Set(["Concat"]));
+
+/** Heads of an operand: `[heads, tokens, size]`, or `[heads, size, tokens]`. */
+export interface HeadOrder {
+  readonly heads: number;
+  readonly isTransposed: boolean;
+}
+
+/** The first node that satisfies `isGoal`, looking back from a tensor through these operators. */
+export function findBack(
+  index: GraphIndex,
+  tensor: string,
+  through: ReadonlySet<string>,
+  isGoal: (node: Node) => boolean,
+): Node | undefined {
+  const seen = new Set<string>();
+  const open = [tensor];
+  for (let name = open.shift(); name !== undefined; name = open.shift()) {
+    const node = index.producers.get(name);
+    if (node === undefined || seen.has(name)) continue;
+    seen.add(name);
+    if (isGoal(node)) return node;
+    if (through.has(node.opType)) open.push(...node.inputs);
+  }
+  return undefined;
+}
+
+/** Offsets as values: 1, 2, 3 … */
+export function numbered(value: Value): Value {
+  const data = Float64Array.from({ length: elementsOf(value.shape) }, (_, i) => i + 1);
+  return { ...value, data };
+}
+
+type Trace = Omit<SpelledOutOperand, "operand"> & Pick<Operand, "layout" | "offset">;
+
+function isClose(a: number, b: number): boolean {
+  return Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(a), Math.abs(b));
+}
+
+/** How `operand` reads `tensor` in a run; `undefined` when not as heads of rows. */
+function traceAt(
+  { probes }: Search,
+  { tensor, operand, order, lengths, length: numTokens }: {
+    readonly tensor: string;
+    readonly operand: string;
+    readonly order: HeadOrder;
+    readonly lengths: Lengths;
+    /** Rows that the tensor has. */
+    readonly length: number;
+  },
+): Trace | undefined {
+  const { heads, isTransposed } = order;
+  const evaluation = probes.at(lengths);
+  const source = evaluation.value(tensor);
+  if (source?.shape[0] !== 1) return undefined;
+  const fed = numbered(source);
+  const read = tensor === operand ? fed : evaluation.valueWith(operand, new Map([[tensor, fed]]));
+  const size = (read?.data?.length ?? 0) / (heads * numTokens);
+  if (!Number.isInteger(size) || size < 2) return undefined;
+  const at = (head: number, token: number, element: number) =>
+    read!.data![
+      isTransposed
+        ? (head * size + element) * numTokens + token
+        : (head * numTokens + token) * size + element
+    ]!;
+  const factor = at(0, 0, 1) - at(0, 0, 0);
+  const offsetOf = (head: number, token: number, element: number) =>
+    at(head, token, element) / factor - 1;
+  const isTokenMajor = source.shape[1] === numTokens;
+  const offset = Math.round(offsetOf(0, 0, 0));
+  const width = elementsOf(source.shape) / numTokens;
+  const headStep = isTokenMajor ? size : size * numTokens;
+  const kvHeads = Math.round((offsetOf(heads - 1, 0, 0) - offset) / headStep) + 1;
+  if (kvHeads < 1 || heads % kvHeads !== 0) return undefined;
+  if (!isTokenMajor && (source.shape.length !== 4 || source.shape[2] !== numTokens)) {
+    return undefined;
+  }
+  for (let head = 0; head < heads; head++) {
+    const kvHead = Math.floor(head * kvHeads / heads);
+    for (let token = 0; token < numTokens; token++) {
+      for (let element = 0; element < size; element++) {
+        const expected = offset + kvHead * headStep +
+          (isTokenMajor ? token * width : token * size) + element;
+        if (!isClose(offsetOf(head, token, element), expected)) return undefined;
+      }
+    }
+  }
+  const layout = isTokenMajor ? "token_major" : "head_major";
+  return layout === "head_major" && offset !== 0
+    ? undefined
+    : { heads: kvHeads, size, factor, layout, offset };
+}
+
+function traceRows(
+  search: Search,
+  tensor: string,
+  reading: { readonly operand: string; readonly order: HeadOrder },
+): SpelledOutOperand | undefined {
+  const [short, longer] = [SHORT_LENGTHS[0], SHORT_LENGTHS[2]].map((lengths) =>
+    traceAt(search, { ...reading, tensor, lengths, length: lengths.numTokens })
+  );
+  if (short === undefined || longer === undefined) return undefined;
+  const { heads, size, factor, layout, offset } = short;
+  const agrees = heads === longer.heads && size === longer.size && layout === longer.layout &&
+    offset === longer.offset && isClose(factor, longer.factor);
+  return agrees ? { operand: { tensor, layout, offset }, heads, size, factor } : undefined;
+}
+
+/** The input that a node moves: its largest that is not constant. */
+function movedBy(index: GraphIndex, node: Node, sizeOf: (name: string) => number) {
+  return node.inputs
+    .filter((name) => name !== "" && !index.constants.has(name))
+    .sort((a, b) => sizeOf(b) - sizeOf(a))[0];
+}
+
+/**
+ * Traces an operand of a product as far back as its elements are heads of rows in their order.
+ *
+ * @returns `undefined` if there is none.
+ */
+export function findRows(
+  search: Search,
+  operand: string,
+  order: HeadOrder,
+): SpelledOutOperand | undefined {
+  const { index, probes } = search;
+  const run = probes.at(SHORT_LENGTHS[0]);
+  const sizeOf = (name: string) => elementsOf(run.value(name)?.shape ?? [0]);
+  let found: SpelledOutOperand | undefined;
+  for (let name: string | undefined = operand; name !== undefined;) {
+    found = traceRows(search, name, { operand, order }) ?? found;
+    const node = index.producers.get(name);
+    name = node && MOVING.has(node.opType) ? movedBy(index, node, sizeOf) : undefined;
+  }
+  return found;
+}
+
+/** The `Concat` of past and new rows behind an operand, along the tokens. */
+function findCache(search: Search, tensor: string): Node | undefined {
+  return findBack(search.index, tensor, MOVING_OR_JOINING, (node) => {
+    const [past, added] = node.inputs;
+    if (node.opType !== "Concat" || node.inputs.length !== 2) return false;
+    const axis = intAttribute(node, "axis") ?? 0;
+    return (axis === 2 || axis === -2) && findCacheInput(search, past!) !== undefined &&
+      findCacheInput(search, added!) === undefined;
+  });
+}
+
+/**
+ * What is appended to the cache behind an operand of a product.
+ *
+ * @returns `undefined` when there is none, `"changed"` when the operand is not just a rearrangement of it.
+ */
+export function followCache(
+  search: Search,
+  operand: string,
+  order: HeadOrder,
+): SpelledOutOperand | "changed" | undefined {
+  const concat = findCache(search, operand);
+  if (concat === undefined) return undefined;
+  const lengths = SHORT_LENGTHS[1];
+  const length = lengths.pastLength + lengths.numTokens;
+  const trace = traceAt(search, { tensor: concat.outputs[0]!, operand, order, lengths, length });
+  if (trace?.layout !== "head_major") return "changed";
+  const { heads, size, factor } = trace;
+  const added = { tensor: concat.inputs[1]!, layout: "head_major", offset: 0 } as const;
+  return { operand: added, heads, size, factor };
+}

@@ -1,0 +1,269 @@
+/**
+ * Finds attentions that see all keys where a graph spells them out, `MatMul(softmax(scale * MatMul(q, kᵀ)), v)` with
+ * heads split before and joined after: in encoders, in cross-attention, and in decoders that run one token at a time.
+ * Pure.
+ *
+ * This module follows shapes only, where `spelled_out.ts` feeds numbers through the graph: these graphs have axes of a
+ * fixed length, and the numbers of 32 layers of 1,500 × 1,280 would take gigabytes. Attentions that it does not
+ * recognise, such as masked ones, are left out.
+ *
+ * @module
+ */
+import { elementsOf } from "../file/dtype.ts";
+import { Evaluation } from "../evaluate/evaluation.ts";
+import type { Value } from "../evaluate/value.ts";
+import type { GraphIndex } from "../graph_index.ts";
+import { type AtomSizes, type Axes, HEAD_AXES, permute, regroup, ROW_AXES } from "./head_split.ts";
+import { intAttribute, type Node } from "../file/proto.ts";
+
+/** Keys or values of an attention. */
+export type WholeOperand =
+  /** `[batch, tokens, heads * size]`. */
+  | { readonly kind: "rows"; readonly tensor: string }
+  /** An input of the graph, `[batch, heads, tokens, size]`. */
+  | { readonly kind: "input"; readonly tensor: string }
+  /** Rows as above behind what an input `past` holds, `[batch, heads, tokens, size]`. */
+  | { readonly kind: "appended"; readonly tensor: string; readonly past: string };
+
+/** One attention. */
+export interface UnmaskedAttention {
+  /** Rows. */
+  readonly q: string;
+  readonly k: WholeOperand;
+  readonly v: WholeOperand;
+  /** The rows of its result. */
+  readonly output: string;
+  readonly heads: number;
+  readonly scale: number;
+}
+
+/** A distinct size for each symbol, unlike the sizes of models. */
+const PROBE_SIZES = [7, 11, 13, 17, 19, 23, 29, 31];
+
+interface Search {
+  readonly index: GraphIndex;
+  readonly run: Evaluation;
+  readonly batch: number;
+}
+
+type Sized = Search & { readonly sizes: AtomSizes };
+
+/**
+ * The attentions of a graph whose constants are lifted, in its order, and its partial evaluation.
+ *
+ * @param isOnes selects inputs that are all-ones masks.
+ */
+export function findUnmaskedAttentions(
+  index: GraphIndex,
+  isOnes: (input: string) => boolean = () => false,
+): { readonly found: readonly UnmaskedAttention[]; readonly run: Evaluation } {
+  const feeds = probeFeeds(index);
+  for (const [name, value] of feeds) {
+    if (!isOnes(name)) continue;
+    feeds.set(name, { ...value, data: new Float64Array(elementsOf(value.shape)).fill(1) });
+  }
+  const run = new Evaluation(index, feeds);
+  const [first] = feeds.values();
+  const search = { index, run, batch: first?.shape[0] ?? 1 };
+  const softmaxes = index.graph.nodes.filter(({ opType }) => opType === "Softmax");
+  return { found: softmaxes.flatMap((node) => find(node, search) ?? []), run };
+}
+
+/** Inputs with distinct sizes for symbolic axes, without elements. */
+export function probeFeeds(index: GraphIndex): Map<string, Value> {
+  const sizes = new Map<string, number>();
+  const sizeOf = (symbol: string) => {
+    const size = sizes.get(symbol) ?? PROBE_SIZES[sizes.size % PROBE_SIZES.length]!;
+    sizes.set(symbol, size);
+    return size;
+  };
+  const feeds = new Map<string, Value>();
+  for (const { name, dtype, shape } of index.inputs.values()) {
+    if (dtype === undefined || shape === undefined) continue;
+    const known = shape.map((size, axis) =>
+      typeof size === "number" ? size : sizeOf(size ?? `${name}/${axis}`)
+    );
+    feeds.set(name, { dtype, shape: known });
+  }
+  return feeds;
+}
+
+function find(softmax: Node, search: Search): UnmaskedAttention | undefined {
+  const { index, run, batch } = search;
+  const scores = behindScales(softmax.inputs[0]!, search);
+  const scoreProduct = index.producers.get(scores.tensor);
+  const valueProduct = readerOf(softmax.outputs[0]!, search);
+  if (scoreProduct?.opType !== "MatMul" || valueProduct?.opType !== "MatMul") return undefined;
+  const query = run.value(scoreProduct.inputs[0]!)?.shape;
+  const numKeys = run.value(scoreProduct.inputs[1]!)?.shape.at(-1);
+  const sizes = query && sizesOf(query, batch);
+  if (sizes === undefined || numKeys === undefined) return undefined;
+  const rank = query!.length;
+  const axis = intAttribute(softmax, "axis") ?? -1;
+  if (axis !== -1 && axis !== rank - 1) return undefined;
+  const heads = rank === 4 ? ["b", "h"] : ["bh"];
+  const ofQueries = { ...search, sizes };
+  const ofKeys = { ...search, sizes: { ...sizes, t: numKeys } };
+  const numQueries = sizes.t;
+  const q = behind(scoreProduct.inputs[0]!, [...heads, "t", "d"], ofQueries);
+  const k = operand(scoreProduct.inputs[1]!, [...heads, "d", "t"], ofKeys, numQueries);
+  const v = operand(valueProduct.inputs[1]!, [...heads, "t", "d"], ofKeys, numQueries);
+  const output = rowsAfter(valueProduct.outputs[0]!, [...heads, "t", "d"], ofQueries);
+  if (q?.axes !== ROW_AXES || k === undefined || v?.factor !== 1 || output === undefined) {
+    return undefined;
+  }
+  const scale = scores.factor * q.factor * k.factor;
+  return { q: q.tensor, k: k.operand, v: v.operand, output, heads: sizes.h, scale };
+}
+
+/** Sizes of the atoms of queries `[b, h, t, d]` or `[bh, t, d]`. */
+function sizesOf(shape: readonly number[], b: number): AtomSizes | undefined {
+  const [t, d] = [shape.at(-2)!, shape.at(-1)!];
+  if (shape.length === 4) return { b, h: shape[1]!, t, d };
+  return shape.length === 3 && shape[0]! % b === 0 ? { b, h: shape[0]! / b, t, d } : undefined;
+}
+
+/** The tensor that is scaled to this one, perhaps in several steps. */
+function behindScales(tensor: string, search: Search): { tensor: string; factor: number } {
+  const node = search.index.producers.get(tensor);
+  const step = node && scaleStep(node, search);
+  if (step === undefined) return { tensor, factor: 1 };
+  const behind = behindScales(step.source, search);
+  return { ...behind, factor: behind.factor * step.factor };
+}
+
+/** The input that a node scales, and the factor; 1 for casts. */
+function scaleStep(
+  { opType, inputs }: Node,
+  { run }: Search,
+): { source: string; factor: number } | undefined {
+  // Exporters write a Concat of one where a cache was empty.
+  const isCopy = opType === "Identity" || (opType === "Concat" && inputs.length === 1);
+  if (isCopy || opType === "Cast") {
+    return isFloat(inputs[0]!, run) ? { source: inputs[0]!, factor: 1 } : undefined;
+  }
+  if (opType === "Add") {
+    // A mask that hides nothing.
+    const isNothing = (name: string) => run.value(name)?.data?.every((x) => x === 0) === true;
+    const [left, right] = inputs as [string, string];
+    const rankOf = (name: string) => run.value(name)?.shape.length ?? 0;
+    if (isNothing(right) && rankOf(left) >= rankOf(right)) return { source: left, factor: 1 };
+    return isNothing(left) && rankOf(right) >= rankOf(left)
+      ? { source: right, factor: 1 }
+      : undefined;
+  }
+  if (opType !== "Mul" && opType !== "Div") return undefined;
+  const numberOf = (name: string) => {
+    const value = run.value(name);
+    return value && elementsOf(value.shape) === 1 ? value.data?.[0] : undefined;
+  };
+  const [left, right] = inputs as [string, string];
+  const factor = numberOf(right);
+  if (factor !== undefined) {
+    return { source: left, factor: opType === "Mul" ? factor : 1 / factor };
+  }
+  const first = numberOf(left);
+  return opType === "Mul" && first !== undefined ? { source: right, factor: first } : undefined;
+}
+
+function isFloat(tensor: string, run: Evaluation): boolean {
+  const dtype = run.value(tensor)?.dtype;
+  return dtype === "float32" || dtype === "float16";
+}
+
+/** The source of keys or values with these axes, and the factor applied on the way. */
+function operand(
+  tensor: string,
+  axes: Axes,
+  search: Sized,
+  numQueries: number,
+): { readonly operand: WholeOperand; readonly factor: number } | undefined {
+  const found = behind(tensor, axes, search);
+  if (found === undefined) return undefined;
+  const { factor } = found;
+  if (found.axes === ROW_AXES) return { operand: { kind: "rows", tensor: found.tensor }, factor };
+  const { index, sizes } = search;
+  if (index.inputs.has(found.tensor)) {
+    return { operand: { kind: "input", tensor: found.tensor }, factor };
+  }
+  const [past, added] = index.producers.get(found.tensor)!.inputs as [string, string];
+  const cache = behindScales(past, search);
+  const rows = behind(added, HEAD_AXES, { ...search, sizes: { ...sizes, t: numQueries } });
+  if (!index.inputs.has(cache.tensor) || cache.factor !== 1) return undefined;
+  if (rows?.axes !== ROW_AXES || rows.factor !== 1) return undefined;
+  return { operand: { kind: "appended", tensor: rows.tensor, past: cache.tensor }, factor };
+}
+
+interface Source {
+  readonly tensor: string;
+  /** Rows, or heads: of an input, or of two tensors that are joined token by token. */
+  readonly axes: typeof ROW_AXES | typeof HEAD_AXES;
+  readonly factor: number;
+}
+
+/** The source rows or heads of a tensor with these axes, and the factor applied on the way. */
+function behind(tensor: string, axes: Axes, search: Sized): Source | undefined {
+  const { index, run, sizes: { b, h, t, d } } = search;
+  const path: Node[] = [];
+  let factor = 1;
+  for (let name = tensor;;) {
+    const shape = run.value(name)?.shape.join();
+    const isMadeOf = (from: Axes, sizes: readonly number[]) =>
+      shape === sizes.join() && follow(from, path, search) === axes.join();
+    if (isMadeOf(ROW_AXES, [b, t, h * d])) return { tensor: name, axes: ROW_AXES, factor };
+    const node = index.producers.get(name);
+    if (node === undefined || isAppending(node)) {
+      const isHeads = (node || index.inputs.has(name)) && isMadeOf(HEAD_AXES, [b, h, t, d]);
+      return isHeads ? { tensor: name, axes: HEAD_AXES, factor } : undefined;
+    }
+    if (node.opType === "Transpose" || node.opType === "Reshape") {
+      path.unshift(node);
+      name = node.inputs[0]!;
+      continue;
+    }
+    const step = scaleStep(node, search);
+    if (step === undefined) return undefined;
+    factor *= step.factor;
+    name = step.source;
+  }
+}
+
+function isAppending(node: Node): boolean {
+  const axis = intAttribute(node, "axis");
+  return node.opType === "Concat" && node.inputs.length === 2 && (axis === 2 || axis === -2);
+}
+
+/** The result's axes after these nodes, as text. */
+function follow(axes: Axes, path: readonly Node[], { run, sizes }: Sized): string | undefined {
+  let now: Axes | undefined = axes;
+  for (const node of path) {
+    if (now === undefined) return undefined;
+    const shape = run.value(node.outputs[0]!)?.shape;
+    if (node.opType === "Transpose") now = permute(now, node);
+    else now = shape && regroup(now, shape, sizes);
+  }
+  return now?.join();
+}
+
+/** The rows that a result with these axes is converted to. */
+function rowsAfter(result: string, axes: Axes, search: Sized): string | undefined {
+  const path: Node[] = [];
+  for (let name = result;;) {
+    if (follow(axes, path, search) === ROW_AXES.join()) return name;
+    const reader = readerOf(name, search);
+    if (reader?.opType !== "Transpose" && reader?.opType !== "Reshape") return undefined;
+    path.push(reader);
+    name = reader.outputs[0]!;
+  }
+}
+
+/** The only node that computes with a tensor, casts aside; reading its shape does not count. */
+function readerOf(tensor: string, search: Search): Node | undefined {
+  const { index, run } = search;
+  if (index.isOutput(tensor)) return undefined;
+  const readers = index.consumers(tensor).filter(({ opType }) => opType !== "Shape");
+  const [reader] = readers;
+  if (readers.length !== 1 || reader!.inputs[0] !== tensor) return undefined;
+  const isCast = reader!.opType === "Cast" && isFloat(reader!.outputs[0]!, run);
+  return isCast ? readerOf(reader!.outputs[0]!, search) : reader;
+}

@@ -1,0 +1,191 @@
+/**
+ * Takes the lookup of token embeddings out of a graph: only one row per token is read of a table that may be the
+ * largest of a model's weights.
+ *
+ * @module
+ */
+import type { GraphCut, TensorPort } from "../graph_cut.ts";
+import { codeOfDtype, type TensorType } from "../file/dtype.ts";
+import { storedBytes } from "../file/external_data.ts";
+import { GraphIndex, liveNodes } from "../graph_index.ts";
+import {
+  type Graph,
+  intAttribute,
+  type ModelProto,
+  type Node,
+  type Tensor,
+} from "../file/proto.ts";
+import { makeValueInfo } from "../file/proto_write.ts";
+import { sharedWeights } from "./split.ts";
+
+/** A table of rows in a file, plain or quantised in blocks along the row. */
+export interface EmbeddingLookup {
+  /** Of the graph: token ids, int64. */
+  readonly ids: string;
+  /** The result, `[...ids, width]`. */
+  readonly output: string;
+  /** Of the result; the table may be in float16 where this is float32. */
+  readonly dtype: "float32" | "float16";
+  readonly numRows: number;
+  readonly width: number;
+  /** `[numRows, width]`, or what it is packed in. */
+  readonly values: Tensor;
+  readonly quantized?: {
+    readonly bits: 4 | 8;
+    readonly blockSize: number;
+    /** `[numRows, blocks]` */
+    readonly scales: Tensor;
+    /** Packed like the values; 8 or 128 everywhere if absent. */
+    readonly zeroPoints?: Tensor | undefined;
+  };
+}
+
+/** A graph without its lookup. */
+export interface TakenLookup {
+  readonly lookup: EmbeddingLookup;
+  /** Reads the rows as an input under the lookup's own name; it may have no nodes left. */
+  readonly rest: ModelProto;
+}
+
+function lookupOf(node: Node, constants: ReadonlyMap<string, Tensor>): EmbeddingLookup | undefined {
+  const [values, , scales, zeroPoints] = node.inputs.map((name) => constants.get(name));
+  const [numRows, packedWidth] = values?.shape ?? [];
+  if (values === undefined || packedWidth === undefined || values.shape.length !== 2) return;
+  const common = { ids: node.inputs[1]!, output: node.outputs[0]!, numRows: numRows!, values };
+  if (node.opType === "Gather" && (intAttribute(node, "axis") ?? 0) === 0) {
+    return isFloat(values.dtype)
+      ? { ...common, dtype: values.dtype, width: packedWidth }
+      : undefined;
+  }
+  if (node.opType !== "GatherBlockQuantized" || values.dtype !== "uint8") return;
+  const bits = intAttribute(node, "bits") ?? 4;
+  const blockSize = intAttribute(node, "block_size") ?? 128;
+  const isByRow = (intAttribute(node, "gather_axis") ?? 0) === 0 &&
+    [1, -1].includes(intAttribute(node, "quantize_axis") ?? 1);
+  if (!isByRow || (bits !== 4 && bits !== 8) || !scales || !isFloat(scales.dtype)) return;
+  if (node.inputs[3] && zeroPoints?.dtype !== "uint8") return;
+  return {
+    ...common,
+    dtype: scales.dtype,
+    width: packedWidth * 8 / bits,
+    quantized: { bits, blockSize, scales, zeroPoints },
+  };
+}
+
+function isFloat(dtype: TensorType): dtype is "float32" | "float16" {
+  return dtype === "float32" || dtype === "float16";
+}
+
+/** The node that alone reads a lookup in float16, and makes float32 of it. */
+function castOf(graph: Graph, { output, dtype }: EmbeddingLookup): Node | undefined {
+  const only = dtype === "float16" ? new GraphIndex(graph).onlyConsumer(output) : undefined;
+  const isCast = only?.opType === "Cast" && intAttribute(only, "to") === codeOfDtype("float32");
+  return isCast ? only : undefined;
+}
+
+/**
+ * Takes the lookup out of a graph whose input of token ids it alone reads.
+ *
+ * @param tokens name of that input; the lookup's own input if absent.
+ * @returns `undefined` for any other graph.
+ */
+export function takeLookup(model: ModelProto, tokens?: string): TakenLookup | undefined {
+  const { graph } = model;
+  const constants = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+  const found = graph.nodes.flatMap((node) => {
+    const lookup = lookupOf(node, constants);
+    const isOfTokens = graph.inputs.some(({ name }) => name === lookup?.ids) &&
+      lookup?.ids === (tokens ?? lookup?.ids);
+    return lookup && isOfTokens ? [{ node, lookup }] : [];
+  });
+  const [only] = found;
+  if (found.length !== 1) return undefined;
+  const { node } = only!;
+  const cast = castOf(graph, only!.lookup);
+  const lookup: EmbeddingLookup = cast
+    ? { ...only!.lookup, output: cast.outputs[0]!, dtype: "float32" }
+    : only!.lookup;
+  const nodes = graph.nodes.filter((other) => other !== node && other !== cast);
+  if (nodes.some(({ inputs }) => inputs.includes(lookup.ids))) return undefined;
+  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
+  const ids = graph.inputs.find(({ name }) => name === lookup.ids)!;
+  const rows = makeValueInfo(lookup.output, lookup.dtype, [
+    ...(ids.shape ?? ["batch", "tokens"]).map((size, axis) => size ?? `size_${axis}`),
+    lookup.width,
+  ]);
+  return {
+    lookup,
+    rest: {
+      ...model,
+      graph: {
+        ...graph,
+        nodes,
+        initializers: graph.initializers.filter(({ name }) => read.has(name)),
+        inputs: [rows, ...graph.inputs.filter((input) => input !== ids)],
+      },
+    },
+  };
+}
+
+/**
+ * Has a cut that begins with token ids begin with embeddings: the lookup becomes a graph of its own, `cut.embedding`.
+ *
+ * @returns the cut itself where token ids are read by anything else.
+ */
+export function takeEmbedding(cut: GraphCut): GraphCut {
+  const [first, ...others] = cut.segments;
+  const { name, kind } = cut.tokens;
+  if (kind !== "ids" || others.some(({ inputs }) => inputs.some((port) => port.name === name))) {
+    return cut;
+  }
+  const taken = takeLookup(first!.model, name);
+  if (taken === undefined || taken.rest.graph.nodes.length === 0) return cut;
+  const { lookup, rest: { graph } } = taken;
+  const port: TensorPort = {
+    name: lookup.output,
+    dtype: lookup.dtype,
+    shape: [1, "tokens", lookup.width],
+  };
+  // It may cross to later segments, which read it from the inputs of the cut.
+  const outputs = first!.outputs.filter((output) => output.name !== lookup.output);
+  const model = {
+    ...taken.rest,
+    graph: { ...graph, outputs: graph.outputs.filter((output) => output.name !== lookup.output) },
+  };
+  const segment = {
+    ...first!,
+    model,
+    outputs,
+    inputs: [port, ...first!.inputs.filter((input) => input.name !== name)],
+    weightBytes: graph.initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0),
+  };
+  const segments = [segment, ...others];
+  return {
+    ...cut,
+    segments,
+    tokens: { ...port, kind: "embeddings" },
+    embedding: embeddingModel(first!.model, lookup),
+    sharedWeights: sharedWeights(segments),
+  };
+}
+
+/** The lookup of a segment's model, alone. */
+function embeddingModel(
+  model: ModelProto,
+  { ids, output, dtype, width }: EmbeddingLookup,
+): ModelProto {
+  const { graph } = model;
+  const nodes = liveNodes(graph.nodes, [output]);
+  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
+  return {
+    ...model,
+    graph: {
+      ...graph,
+      name: "embedding",
+      nodes,
+      initializers: graph.initializers.filter(({ name }) => read.has(name)),
+      inputs: graph.inputs.filter(({ name }) => name === ids),
+      outputs: [makeValueInfo(output, dtype, [1, "tokens", width])],
+    },
+  };
+}

@@ -1,0 +1,224 @@
+/**
+ * Folds length arithmetic out of a graph: with one sequence per run and without the attentions, most of what exporters
+ * compute from `Shape` is constant, and only positions remain of masks and pasts.
+ *
+ * @module
+ */
+import { isIndexDtype } from "../file/dtype.ts";
+import type { Evaluation } from "../evaluate/evaluation.ts";
+import type { Value } from "../evaluate/value.ts";
+import { type GraphIndex, liveNodes } from "../graph_index.ts";
+import { type Graph, int64Tensor, makeNode, type Node, type Tensor } from "../file/proto.ts";
+import { makeValueInfo } from "../file/proto_write.ts";
+import type { DecoderInputs } from "../decoder_inputs.ts";
+import type { Probes } from "../probes.ts";
+import { isSite } from "../attention/attention_sites.ts";
+
+/** Name of the positions' input where the graph has none. */
+const POSITIONS = "position_ids";
+/** Larger values are data, not lengths. */
+const MAX_FOLDED = 64;
+
+/** The names of tensors that depend on any of these. */
+export function dependents(nodes: readonly Node[], sources: Iterable<string>): Set<string> {
+  const reached = new Set(sources);
+  for (const node of nodes) {
+    if (isSite(node) || !node.inputs.some((input) => reached.has(input))) continue;
+    for (const output of node.outputs) if (output !== "") reached.add(output);
+  }
+  return reached;
+}
+
+/** The constant with these elements; `undefined` for types that lengths do not have. */
+function constantOf(name: string, { dtype, shape, data }: Value): Tensor | undefined {
+  const elements = data!;
+  let bytes: ArrayBufferView;
+  if (dtype === "int64") {
+    // The largest int64, which exporters use for "to the end", is not a double.
+    bytes = BigInt64Array.from(elements, (x) => x >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(x));
+  } else if (dtype === "int32") bytes = Int32Array.from(elements);
+  else if (dtype === "bool") bytes = Uint8Array.from(elements);
+  else if (dtype === "float32") bytes = Float32Array.from(elements);
+  else if (dtype === "float16") bytes = Float16Array.from(elements);
+  else return undefined;
+  const { buffer, byteLength } = bytes;
+  return {
+    name,
+    dtype,
+    shape,
+    data: { kind: "memory", bytes: new Uint8Array(buffer as ArrayBuffer, 0, byteLength) },
+    rest: [],
+  };
+}
+
+/** The value a tensor has in every run, if it is small. */
+function sameEverywhere(name: string, runs: readonly Evaluation[]): Value | undefined {
+  const [first, ...others] = runs.map((run) => run.value(name));
+  if (!first?.data || first.data.length > MAX_FOLDED || !first.data.every(Number.isFinite)) {
+    return undefined;
+  }
+  const text = (value: Value | undefined) => value && `${value.shape}:${value.data?.join()}`;
+  return others.every((value) => text(value) === text(first)) ? first : undefined;
+}
+
+/** The sizes to reshape to, -1 for the tokens' axis, if only one size depends on the run. */
+function reshapeTarget(output: string, runs: readonly Evaluation[]): number[] | undefined {
+  const shapes = runs.map((run) => run.value(output)?.shape);
+  const [first] = shapes;
+  if (first === undefined || shapes.some((shape) => shape?.length !== first.length)) {
+    return undefined;
+  }
+  const target = first.map((size, axis) =>
+    shapes.every((shape) => shape![axis] === size) ? size : -1
+  );
+  return target.filter((size) => size === -1).length <= 1 && !target.includes(0)
+    ? target
+    : undefined;
+}
+
+/** Builds the nodes that replace folded ones. */
+class Folder {
+  readonly constants: Tensor[] = [];
+  usesPositions = false;
+  /** Whether positions were computed from a padding test of the ids. */
+  skipsPadding = false;
+  readonly #index: GraphIndex;
+  readonly #probes: Probes;
+  readonly #runs: readonly Evaluation[];
+  readonly #fromInputs: ReadonlySet<string>;
+  /** Candidates for positions: in a decoder tensors that depend on its past, in an encoder all. */
+  readonly #mayBePositions: ReadonlySet<string>;
+  readonly #folded = new Set<string>();
+  /** Positions counted from ids, and what is computed from them. */
+  readonly #counted = new Set<string>();
+
+  constructor(probes: Probes, contextLength: number) {
+    this.#probes = probes;
+    this.#index = probes.index;
+    const { nodes } = this.#index.graph;
+    const { mask, caches } = probes.inputs;
+    this.#fromInputs = dependents(nodes, [
+      ...this.#index.inputs.keys(),
+      ...nodes.filter(isSite).flatMap(({ outputs }) => outputs),
+    ]);
+    this.#mayBePositions = caches.size === 0
+      ? this.#fromInputs
+      : dependents(nodes, mask ? [...caches, mask.name] : caches);
+    this.#runs = [...probes.short(), probes.long(contextLength)];
+  }
+
+  /** What replaces a node. */
+  replace(node: Node): readonly Node[] {
+    const [output, ...more] = node.outputs;
+    if (isSite(node) || more.length > 0 || !this.#fromInputs.has(output!)) return [node];
+    const value = sameEverywhere(output!, this.#runs);
+    const constant = value && constantOf(output!, value);
+    if (constant !== undefined) {
+      this.constants.push(constant);
+      this.#folded.add(output!);
+      return [];
+    }
+    if (node.inputs.some((input) => this.#counted.has(input)) && this.#isIndex(output!)) {
+      // If the ids do contain padding, positions are computed with it.
+      this.#counted.add(output!);
+      return [node];
+    }
+    const offset = this.#offsetOfPositions(output!);
+    if (offset !== undefined) return this.#positions(output!, offset);
+    if (node.opType === "Reshape") return [this.#reshape(node)];
+    return [node];
+  }
+
+  #reshape(node: Node): Node {
+    const [input, sizes] = node.inputs as [string, string];
+    const isConstant = this.#index.constants.has(sizes) || this.#folded.has(sizes) ||
+      !this.#fromInputs.has(sizes);
+    const target = isConstant ? undefined : reshapeTarget(node.outputs[0]!, this.#runs);
+    if (target === undefined) return node;
+    const constant = int64Tensor(`${node.outputs[0]}/sizes`, [target.length], target);
+    this.constants.push(constant);
+    return makeNode("Reshape", [input, constant.name], node.outputs, { name: node.name });
+  }
+
+  /** What a tensor adds to the positions; `undefined` if it is not one of positions. */
+  #offsetOfPositions(name: string): number | undefined {
+    return this.#mayBePositions.has(name) && this.#isIndex(name)
+      ? this.#probes.positionOffset(name)
+      : undefined;
+  }
+
+  #isIndex(name: string): boolean {
+    const value = this.#runs[0]!.value(name);
+    return value !== undefined && isIndexDtype(value.dtype);
+  }
+
+  /** Whether a tensor depends on the ids. */
+  #isFromIds(name: string): boolean {
+    const { tokens, padTokenId } = this.#probes.inputs;
+    const ids = this.#runs[0]!.value(tokens.name);
+    if (padTokenId === undefined || ids === undefined) return false;
+    const unknown = { ...ids, data: undefined };
+    return this.#runs[0]!.valueWith(name, new Map([[tokens.name, unknown]]))?.data === undefined;
+  }
+
+  /** The graph's positions input in the shape and type that a computed tensor of positions had. */
+  #positions(output: string, offset: number): Node[] {
+    this.usesPositions = true;
+    if (this.#isFromIds(output)) {
+      this.skipsPadding = true;
+      this.#counted.add(output);
+    }
+    const { dtype, shape } = this.#runs[0]!.value(output)!;
+    const sizes = shape.map((size) => size === 1 ? 1 : -1);
+    const constant = int64Tensor(`${output}/sizes`, [sizes.length], sizes);
+    this.constants.push(constant);
+    const input = this.#probes.inputs.positions?.name ?? POSITIONS;
+    const steps = [{ opType: "Reshape", more: [constant.name], attributes: {} }];
+    if (offset !== 0) {
+      const added = int64Tensor(`${output}/offset`, [1], [offset]);
+      this.constants.push(added);
+      steps.push({ opType: "Add", more: [added.name], attributes: {} });
+    }
+    if (dtype !== "int64") steps.push({ opType: "Cast", more: [], attributes: { to: 6 } });
+    return steps.map(({ opType, more, attributes }, i) => {
+      const from = i === 0 ? input : `${output}/positions_${i - 1}`;
+      const to = i === steps.length - 1 ? output : `${output}/positions_${i}`;
+      return makeNode(opType, [from, ...more], [to], { attributes });
+    });
+  }
+}
+
+/** A graph without length arithmetic, and its inputs: a positions input may have been added. */
+export interface FoldedGraph {
+  readonly graph: Graph;
+  readonly inputs: DecoderInputs;
+}
+
+/**
+ * Folds what is constant, gives `Reshape` constant sizes, and takes positions from an input.
+ *
+ * @param probes of a graph whose attentions are site nodes.
+ * @param wanted the outputs to keep.
+ */
+export function foldLengths(
+  probes: Probes,
+  contextLength: number,
+  wanted: readonly string[],
+): FoldedGraph {
+  const { graph } = probes.index;
+  const folder = new Folder(probes, contextLength);
+  const nodes = graph.nodes.flatMap((node) => folder.replace(node));
+  const needsInput = folder.usesPositions && probes.inputs.positions === undefined;
+  const positions = needsInput
+    ? makeValueInfo(POSITIONS, "int64", [1, "tokens"])
+    : probes.inputs.positions;
+  return {
+    graph: {
+      ...graph,
+      nodes: liveNodes(nodes, wanted),
+      initializers: [...graph.initializers, ...folder.constants],
+      inputs: needsInput ? [...graph.inputs, positions!] : graph.inputs,
+    },
+    inputs: { ...probes.inputs, positions, skipsPadding: folder.skipsPadding },
+  };
+}

@@ -1,0 +1,48 @@
+/**
+ * The decoder of an encoder-decoder model as Optimum exports it, merged of two, and its cut.
+ *
+ * @module
+ */
+import { appendInCacheDtype } from "../rewrite/cache_dtype.ts";
+import { isCrossCache } from "./cache_names.ts";
+import { fuseSkipNorms } from "../rewrite/fuse_skip_norms.ts";
+import type { GraphCut } from "../graph_cut.ts";
+import { keepOutputs, takeBranch } from "../rewrite/if_branch.ts";
+import type { ModelProto } from "../file/proto.ts";
+import { splitGraph, type SplitOptions } from "./split.ts";
+import { type CrossInputs, nameStepAttentions } from "../attention/step_attention.ts";
+
+/** What is made of a merged graph. */
+export interface DecoderGraphs {
+  /** From `encoder_hidden_states` to `present.*.encoder.*`. */
+  readonly project: ModelProto;
+  /** From `input_ids` and `past_key_values.*` to `logits`, one token after the other. */
+  readonly step: ModelProto;
+}
+
+/** The two graphs of a merged decoder; `undefined` where it is not merged of two. */
+export function divideMerged(merged: ModelProto): DecoderGraphs | undefined {
+  const project = takeBranch(merged, "else_branch");
+  const step = takeBranch(merged, "then_branch");
+  if (project === undefined || step === undefined) return undefined;
+  const crossOutputs = project.graph.outputs.map(({ name }) => name).filter(isCrossCache);
+  return { project: keepOutputs(project, crossOutputs), step: keepOutputs(step, ["logits"]) };
+}
+
+/** A cut, and which of its attentions are to the encoder. */
+export interface StepCut {
+  readonly cut: GraphCut;
+  /** By the attention's name. */
+  readonly crossInputs: ReadonlyMap<string, CrossInputs>;
+}
+
+/** Cuts the graph of a step at its attentions, or says why not. */
+export function cutStep(
+  step: ModelProto,
+  options: SplitOptions,
+): StepCut | { readonly refused: string } {
+  const { model, crossInputs } = nameStepAttentions(appendInCacheDtype(step), isCrossCache);
+  if (crossInputs.size === 0) return { refused: "It has no attention to an encoder known here." };
+  const result = splitGraph(fuseSkipNorms(model), options);
+  return "refused" in result ? result : { ...result, crossInputs };
+}

@@ -1,0 +1,130 @@
+/**
+ * From a whole decoder graph to one that treats tokens alike, its attentions replaced by site nodes.
+ *
+ * @module
+ */
+import type { Search } from "../attention/attention.ts";
+import {
+  findAttentions,
+  type PlacedSite,
+  placeSites,
+  type SiteGraph,
+} from "../attention/attention_sites.ts";
+import {
+  type DecoderInputs,
+  findInputs,
+  findKvDtype,
+  findOutput,
+  fixLogitCount,
+  liftConstants,
+} from "../decoder_inputs.ts";
+import type { Value } from "../evaluate/value.ts";
+import { dependents, foldLengths } from "./fold_lengths.ts";
+import { describeNode, GraphIndex } from "../graph_index.ts";
+import { keepAllTokens } from "./last_token.ts";
+import { type Graph, hasSubgraph } from "../file/proto.ts";
+import { type Lengths, Probes, SHORT_LENGTHS } from "../probes.ts";
+import { Refusal } from "../refusal.ts";
+import { proveTokensAlike, type TokenProof } from "./token_axis.ts";
+
+/** A graph that treats tokens alike, ready to be partitioned into segments. */
+export interface TokenwiseGraph {
+  readonly inputs: DecoderInputs;
+  /** The output to keep. */
+  readonly wanted: string;
+  readonly sites: readonly PlacedSite[];
+  readonly probes: Probes;
+  readonly proof: TokenProof;
+}
+
+/** A decoder's. */
+export interface PreparedGraph extends TokenwiseGraph {
+  readonly kvDtype: "float32" | "float16";
+}
+
+/** Partial evaluations of a graph with site nodes, whose results have known shapes. */
+function probeSites(
+  index: GraphIndex,
+  inputs: DecoderInputs,
+  sites: readonly PlacedSite[],
+  dtypes: ReadonlyMap<string, Value["dtype"]>,
+): Probes {
+  const known = ({ numTokens }: Lengths) =>
+    new Map(sites.map(({ node, found }): [string, Value] => {
+      const shape = [1, numTokens, found.heads * found.vHeadDim];
+      const output = node.outputs[0]!;
+      return [output, { dtype: dtypes.get(output)!, shape }];
+    }));
+  return new Probes(index, inputs, known);
+}
+
+/** Refuses a graph that still needs its mask or its past without the attentions. */
+function requireOnlyTokens(graph: Graph, inputs: DecoderInputs): void {
+  const { tokens, positions, types } = inputs;
+  const allowed = new Set([tokens, positions, types].map((info) => info?.name));
+  const constants = new Set(graph.initializers.map(({ name }) => name));
+  for (const { name } of graph.inputs) {
+    if (allowed.has(name) || constants.has(name)) continue;
+    const consumer = graph.nodes.find((node) => node.inputs.includes(name));
+    if (consumer === undefined) continue;
+    const cached = dependents(graph.nodes, inputs.caches);
+    const missed = graph.nodes.find((node) =>
+      node.opType === "Softmax" && cached.has(node.inputs[0]!)
+    );
+    if (missed !== undefined) {
+      throw new Refusal(
+        `${describeNode(missed)} reads the cache, but not as an attention known here.`,
+      );
+    }
+    throw new Refusal(`${describeNode(consumer)} needs "${name}", also without the attentions.`);
+  }
+}
+
+/**
+ * Prepares a graph.
+ *
+ * @param contextLength tokens of the longest sequence that will be run.
+ * @throws {Refusal} when it is no decoder, or one that cannot be cut.
+ */
+export function prepareGraph(original: Graph, contextLength: number): PreparedGraph {
+  const lifted = new GraphIndex(fixLogitCount(liftConstants(original)));
+  const inputs = findInputs(lifted);
+  const wanted = findOutput(lifted.graph);
+  const whole = new GraphIndex(keepAllTokens(new Probes(lifted, inputs), wanted));
+  const kvDtype = findKvDtype(whole, inputs);
+  const search = { index: whole, probes: new Probes(whole, inputs), contextLength };
+  const { graph, sites } = placeSites(search, findAttentions(search), [wanted]);
+  if (sites.length === 0) {
+    const branching = whole.graph.nodes.find(hasSubgraph);
+    throw new Refusal(
+      "It holds no attention over a cache that Hearth knows: neither GroupQueryAttention, " +
+        "MultiHeadAttention, Attention, nor a softmax between two products" +
+        (branching ? `; ${describeNode(branching)} has graphs of its own.` : "."),
+    );
+  }
+  return { ...makeTokenwise(search, { graph, sites }, wanted), kvDtype };
+}
+
+/**
+ * Folds what is computed from lengths alone, and proves that the rest treats tokens alike.
+ *
+ * @param search of the graph before its sites were placed.
+ * @throws {Refusal} when it does not.
+ */
+export function makeTokenwise(
+  search: Search,
+  { graph, sites }: SiteGraph,
+  wanted: string,
+): TokenwiseGraph {
+  const { inputs } = search.probes;
+  const dtypes = new Map(sites.map(({ found, node }): [string, Value["dtype"]] => {
+    const value = search.probes.at(SHORT_LENGTHS[0]).value(found.output.tensor);
+    return [node.outputs[0]!, value?.dtype ?? "undefined"];
+  }));
+  const placedProbes = probeSites(new GraphIndex(graph), inputs, sites, dtypes);
+  const folded = foldLengths(placedProbes, search.contextLength, [wanted]);
+  requireOnlyTokens(folded.graph, folded.inputs);
+  const probes = probeSites(new GraphIndex(folded.graph), folded.inputs, sites, dtypes);
+  const proof = proveTokensAlike(probes);
+  return { inputs: folded.inputs, wanted, sites, probes, proof };
+}

@@ -1,0 +1,97 @@
+/**
+ * Partitions the nodes of a graph with site nodes into segments, by level: the most sites on any way to a node.
+ *
+ * @module
+ */
+import { dependents } from "./fold_lengths.ts";
+import type { GraphIndex } from "../graph_index.ts";
+import type { Node } from "../file/proto.ts";
+import { Refusal } from "../refusal.ts";
+import { isSite } from "../attention/attention_sites.ts";
+
+/** The nodes of one segment and the tensors that enter and leave it. */
+export interface SegmentNodes {
+  readonly nodes: readonly Node[];
+  readonly inputs: readonly string[];
+  readonly outputs: readonly string[];
+}
+
+/** The segments of a graph. */
+export interface Partition {
+  readonly segments: readonly SegmentNodes[];
+  /** The level of each site: the segment that must have run before it. */
+  readonly siteLevels: ReadonlyMap<Node, number>;
+}
+
+/** The level of every tensor that depends on an input. */
+function levelsOf(nodes: readonly Node[], inputs: Iterable<string>): Map<string, number> {
+  const levels = new Map([...inputs].map((name) => [name, 0]));
+  for (const node of nodes) {
+    const known = node.inputs.flatMap((name) => levels.get(name) ?? []);
+    if (known.length === 0) continue;
+    const level = Math.max(...known) + (isSite(node) ? 1 : 0);
+    for (const output of node.outputs) if (output !== "") levels.set(output, level);
+  }
+  return levels;
+}
+
+/**
+ * Partitions the nodes. Nodes that depend on no input, or only compute lengths, are cheap: every segment that needs
+ * them has a copy, so that they do not cross.
+ *
+ * @param lengths the tensors that hold lengths.
+ * @param wanted the output of the last segment.
+ * @throws {Refusal} when there is nothing to compute between two sites.
+ */
+export function partitionNodes(
+  index: GraphIndex,
+  lengths: ReadonlySet<string>,
+  wanted: string,
+): Partition {
+  const { nodes } = index.graph;
+  const levels = levelsOf(nodes, index.inputs.keys());
+  const siteNodes = nodes.filter(isSite);
+  const running = dependents(nodes, [
+    ...index.inputs.keys(),
+    ...siteNodes.flatMap(({ outputs }) => outputs),
+  ]);
+  const isCopied = ({ outputs }: Node) =>
+    outputs.every((name) => !running.has(name) || lengths.has(name));
+  const levelOf = (node: Node) => Math.max(...node.outputs.map((name) => levels.get(name) ?? 0));
+  const numSegments = levels.get(wanted)! + 1;
+
+  const parts = Array.from({ length: numSegments }, (_, level) => {
+    const members = new Set(
+      nodes.filter((node) => !isSite(node) && !isCopied(node) && levelOf(node) === level),
+    );
+    const inputs = new Set<string>();
+    const open = [...members].flatMap((node) => node.inputs);
+    for (let name = open.pop(); name !== undefined; name = open.pop()) {
+      if (name === "" || index.constants.has(name)) continue;
+      const producer = index.producers.get(name);
+      if (producer === undefined || (!members.has(producer) && !isCopied(producer))) {
+        inputs.add(name);
+      } else if (!members.has(producer)) {
+        members.add(producer);
+        open.push(...producer.inputs);
+      }
+    }
+    if (members.size === 0) throw new Refusal("Two of its attentions follow each other directly.");
+    return { nodes: nodes.filter((node) => members.has(node)), inputs: [...inputs] };
+  });
+
+  const crossing = new Set([
+    wanted,
+    ...parts.flatMap(({ inputs }) => inputs),
+    ...siteNodes.flatMap(({ inputs }) => inputs),
+  ]);
+  return {
+    segments: parts.map((part) => ({
+      ...part,
+      outputs: part.nodes.filter((node) => !isCopied(node)).flatMap(({ outputs }) =>
+        outputs.filter((name) => crossing.has(name))
+      ),
+    })),
+    siteLevels: new Map(siteNodes.map((node) => [node, levels.get(node.outputs[0]!)! - 1])),
+  };
+}

@@ -1,0 +1,119 @@
+/**
+ * The cut of an encoder of features (of sound, of an image) whose tokens all see each other: segments for ONNX Runtime
+ * and attentions for Hearth's own kernel, so that the scores of all pairs of tokens are never written. Pure.
+ *
+ * Its inputs stay side by side on the first axis, all of one size, so that segments may mix the tokens of an input.
+ *
+ * @module
+ */
+import { SITE_DOMAIN } from "../attention/attention_sites.ts";
+import { liftConstants } from "../decoder_inputs.ts";
+import type { EncoderSite } from "./encoder_cut.ts";
+import type { Evaluation } from "../evaluate/evaluation.ts";
+import type { Segment, TensorPort } from "../graph_cut.ts";
+import { GraphIndex, liveNodes } from "../graph_index.ts";
+import { makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import { buildSegment } from "./segment_model.ts";
+import { type Partition, partitionNodes } from "./segments.ts";
+import { findUnmaskedAttentions, type UnmaskedAttention } from "../attention/unmasked_attention.ts";
+
+/** A cut encoder. In all shapes `"rows"` stands for the inputs that are encoded together. */
+export interface FeatureCut {
+  readonly segments: readonly Segment[];
+  /** Operands and results are `["rows", tokens, heads * size]`. */
+  readonly attentions: readonly EncoderSite[];
+  readonly output: TensorPort;
+  /** Tokens of an input at the attentions. */
+  readonly numTokens: number;
+}
+
+interface Site {
+  readonly found: UnmaskedAttention;
+  readonly node: Node;
+}
+
+/**
+ * Cuts an encoder at its attentions.
+ *
+ * @param wanted the output that is kept.
+ * @returns `undefined` where it has no known attention, or attentions with different numbers of tokens.
+ */
+export function splitFeatures(model: ModelProto, wanted: string): FeatureCut | undefined {
+  const index = new GraphIndex(liftConstants(model.graph));
+  const { found, run } = findUnmaskedAttentions(index);
+  const sites = found.filter((site) => isSelfAttention(site, run)).map((site): Site => {
+    const inputs = [site.q, site.k.tensor, site.v.tensor];
+    return {
+      found: site,
+      node: makeNode("AttentionSite", inputs, [site.output], { domain: SITE_DOMAIN }),
+    };
+  });
+  const lengths = new Set(sites.map(({ found }) => run.value(found.q)!.shape[1]!));
+  const [numTokens] = lengths;
+  if (numTokens === undefined || lengths.size > 1) return undefined;
+  const placed = placeSites(index, sites, wanted);
+  const portOf = (name: string): TensorPort => {
+    const { dtype, shape } = run.value(name)!;
+    return { name, dtype, shape: ["rows", ...shape.slice(1)] };
+  };
+  const partition = partitionNodes(placed, new Set(), wanted);
+  const crossing = partition.segments.flatMap(({ inputs, outputs }) => [...inputs, ...outputs]);
+  if (crossing.some((name) => run.value(name) === undefined)) return undefined;
+  return {
+    segments: partition.segments.map(({ nodes, inputs, outputs }, segment) =>
+      buildSegment(model, placed.constants, {
+        index: segment,
+        nodes,
+        inputs: inputs.map(portOf),
+        outputs: outputs.map(portOf),
+      })
+    ),
+    attentions: describeSites(sites, partition, run),
+    output: portOf(wanted),
+    numTokens,
+  };
+}
+
+/** Whether its operands are rows of the same tokens, of a type that the kernel supports. */
+function isSelfAttention({ q, k, v, output }: UnmaskedAttention, run: Evaluation): boolean {
+  if (k.kind !== "rows" || v.kind !== "rows") return false;
+  const [query, ...others] = [q, k.tensor, v.tensor, output].map((name) => run.value(name));
+  const hasType = query?.dtype === "float32" || query?.dtype === "float16";
+  return hasType &&
+    others.every((value) =>
+      value?.dtype === query.dtype && value.shape.join() === query.shape.join()
+    );
+}
+
+function placeSites(index: GraphIndex, sites: readonly Site[], wanted: string): GraphIndex {
+  const { graph } = index;
+  const nodeOf = new Map(
+    sites.map(({ found, node }) => [index.producers.get(found.output)!, node]),
+  );
+  const nodes = liveNodes(graph.nodes.map((node) => nodeOf.get(node) ?? node), [wanted]);
+  const outputs = graph.outputs.filter(({ name }) => name === wanted);
+  return new GraphIndex({ ...graph, nodes, outputs });
+}
+
+function describeSites(
+  sites: readonly Site[],
+  { siteLevels }: Partition,
+  run: Evaluation,
+): EncoderSite[] {
+  return sites.map(({ found, node }, layer) => {
+    const { q, k, v, output, heads, scale } = found;
+    const { dtype, shape } = run.value(q)!;
+    const [, numTokens, width] = shape as [number, number, number];
+    const rows = (tensor: string) => ({ tensor, tokenStride: width, offset: 0 });
+    const size = width / heads;
+    return {
+      layer,
+      afterSegment: siteLevels.get(node)!,
+      name: output,
+      ...{ q: rows(q), k: rows(k.tensor), v: rows(v.tensor) },
+      output: { name: output, dtype, shape: ["rows", numTokens, width] },
+      ...{ heads, kvHeads: heads, headDim: size, vHeadDim: size, scale },
+      dtype: dtype as "float32" | "float16",
+    };
+  });
+}

@@ -1,0 +1,85 @@
+/**
+ * Turns a graph's large weights into inputs, so that it reads the caller's buffers instead of holding a copy.
+ *
+ * ONNX Runtime optimizes a graph by its constants: it folds them (transposes, casts, zero points), repacks convolution
+ * weights, and reads sizes and axes. Inputs are unknown until a run. So only those weights become inputs that its
+ * WebGPU kernels read as they are, whether constant or not:
+ *
+ * | operator      | inputs                      |
+ * | ------------- | --------------------------- |
+ * | `MatMulNBits` | `B`, `scales`, `zero_points` |
+ * | `MatMul`      | `B`                         |
+ * | `Gemm`        | `B`                         |
+ *
+ * These stay constants: what any other operator reads too (`Gather`, `GatherBlockQuantized`, `Conv`, `MoE`,
+ * `Transpose`, `Cast` …), the scales of norms, biases, rotary tables, and small tensors: each input costs a few
+ * microseconds per run.
+ *
+ * A graph that runs by itself is treated so too where these weights take 32 MiB or more.
+ *
+ * @module
+ */
+import { storedBytes } from "../file/external_data.ts";
+import { hasSubgraph, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
+import { makeValueInfo } from "../file/proto_write.ts";
+
+/** Smaller constants stay in the graph. */
+const MIN_BYTES = 32 * 1024;
+
+/** With less, a graph by itself keeps all of it: an input costs a few microseconds per run. */
+const MIN_GRAPH_BYTES = 32 * 2 ** 20;
+
+/** Which inputs of an operator may be inputs of the graph. */
+const READ_AS_THEY_ARE: ReadonlyMap<string, readonly number[]> = new Map([
+  ["com.microsoft:MatMulNBits", [1, 2, 3]],
+  [":MatMul", [1]],
+  [":Gemm", [1]],
+]);
+
+const DTYPES: ReadonlySet<string> = new Set(["uint8", "float16", "float32"]);
+
+/** A graph that takes some of its weights as inputs. */
+export interface WeightInputs {
+  readonly model: ModelProto;
+  /** Inputs of the graph that were constants, under the same names. */
+  readonly weights: readonly Tensor[];
+}
+
+/**
+ * {@linkcode liftWeights} where a graph has much of them. It stays as it is otherwise, and where nodes have graphs of their
+ * own, which may read constants of this one.
+ */
+export function liftLargeWeights(model: ModelProto): WeightInputs {
+  const left = { model, weights: [] };
+  if (model.graph.nodes.some(hasSubgraph)) return left;
+  const lifted = liftWeights(model);
+  const bytes = lifted.weights.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+  return bytes >= MIN_GRAPH_BYTES ? lifted : left;
+}
+
+/** Turns the weights in the module's table into inputs. */
+export function liftWeights(model: ModelProto): WeightInputs {
+  const { graph } = model;
+  const kept = new Set(graph.nodes.flatMap(namesOfConstants));
+  const isLifted = (tensor: Tensor) =>
+    !kept.has(tensor.name) && DTYPES.has(tensor.dtype) && storedBytes(tensor) >= MIN_BYTES;
+  const weights = graph.initializers.filter(isLifted);
+  const inputs = weights.map(({ name, dtype, shape }) => makeValueInfo(name, dtype, shape));
+  return {
+    model: {
+      ...model,
+      graph: {
+        ...graph,
+        initializers: graph.initializers.filter((tensor) => !isLifted(tensor)),
+        inputs: [...graph.inputs, ...inputs],
+      },
+    },
+    weights,
+  };
+}
+
+/** Inputs of a node that must stay constant if they are constant. */
+function namesOfConstants({ domain, opType, inputs }: Node): string[] {
+  const free = READ_AS_THEY_ARE.get(`${domain}:${opType}`) ?? [];
+  return inputs.filter((_, index) => !free.includes(index));
+}

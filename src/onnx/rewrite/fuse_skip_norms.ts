@@ -1,0 +1,117 @@
+/**
+ * Joins a residual's addition, the bias in front of it and the norm behind it into one node.
+ *
+ * With one token at a time the host's cost per node dominates.
+ *
+ * @module
+ */
+import { Evaluation } from "../evaluate/evaluation.ts";
+import type { Value } from "../evaluate/value.ts";
+import { GraphIndex } from "../graph_index.ts";
+import {
+  attribute,
+  floatAttribute,
+  intAttribute,
+  type ModelProto,
+  type Node,
+} from "../file/proto.ts";
+import { probeFeeds } from "../attention/unmasked_attention.ts";
+
+const MICROSOFT = "com.microsoft";
+/** ONNX's own. */
+const DEFAULT_EPSILON = 1e-5;
+
+interface Search {
+  readonly index: GraphIndex;
+  readonly run: Evaluation;
+}
+
+/**
+ * The graph with `LayerNormalization(a + b)`, also `LayerNormalization(a + (x + bias))`, as ONNX Runtime's
+ * `SkipLayerNormalization`, where `a` and `b` are alike in shape; other norms stay as they are.
+ */
+export function fuseSkipNorms(model: ModelProto): ModelProto {
+  const { graph } = model;
+  const index = new GraphIndex(graph);
+  const search = { index, run: new Evaluation(index, probeFeeds(index)) };
+  const fused = new Map<Node, Node>();
+  const dropped = new Set<Node>();
+  for (const norm of graph.nodes) {
+    const found = norm.opType === "LayerNormalization" ? fuse(norm, search) : undefined;
+    if (found === undefined || fused.has(found.sum)) continue;
+    fused.set(found.sum, found.node);
+    dropped.add(norm);
+    if (found.bias) dropped.add(found.bias);
+  }
+  if (fused.size === 0) return model;
+  const nodes = graph.nodes.flatMap((node) => dropped.has(node) ? [] : [fused.get(node) ?? node]);
+  const hasDomain = model.operatorSets.some(({ domain }) => domain === MICROSOFT);
+  const own = hasDomain ? [] : [{ domain: MICROSOFT, version: 1 }];
+  return {
+    ...model,
+    operatorSets: [...model.operatorSets, ...own],
+    graph: { ...graph, nodes },
+  };
+}
+
+interface Fused {
+  /** What replaces the sum. */
+  readonly node: Node;
+  readonly sum: Node;
+  /** The bias addition fused into it. */
+  readonly bias: Node | undefined;
+}
+
+function fuse(norm: Node, { index, run }: Search): Fused | undefined {
+  const [tensor, scale, shift = ""] = norm.inputs as [string, string, string?];
+  const sum = index.producers.get(tensor);
+  const shape = run.value(tensor)?.shape;
+  const axis = intAttribute(norm, "axis") ?? -1;
+  const isLast = axis === -1 || axis === (shape?.length ?? 0) - 1;
+  if (sum?.opType !== "Add" || shape?.length !== 3 || !isLast) return undefined;
+  if (norm.outputs.length > 1 || !isVector(scale, shape, index)) return undefined;
+  if (shift !== "" && !isVector(shift, shape, index)) return undefined;
+  const isAlike = (name: string) =>
+    !index.constants.has(name) && run.value(name)?.shape.join() === shape.join();
+  const [left, right] = sum.inputs as [string, string];
+  if (!isAlike(left) || !isAlike(right)) return undefined;
+  const biased = [left, right].map((name) => biasOf(name, shape, index));
+  const side = biased.findIndex((found) => found !== undefined);
+  const { bias = undefined, input = left, vector = "" } = biased[side] ?? {};
+  const skip = side === 1 ? left : right;
+  const isNeeded = index.onlyConsumer(tensor) !== norm;
+  const inputs = [input, skip, scale, shift, vector];
+  while (inputs.at(-1) === "") inputs.pop();
+  return {
+    sum,
+    bias,
+    node: {
+      ...norm,
+      opType: "SkipLayerNormalization",
+      domain: MICROSOFT,
+      inputs,
+      outputs: isNeeded ? [norm.outputs[0]!, "", "", tensor] : [norm.outputs[0]!],
+      attributes: [
+        attribute("epsilon", { float: floatAttribute(norm, "epsilon") ?? DEFAULT_EPSILON }),
+      ],
+    },
+  };
+}
+
+/** The addition of a constant vector that only this sum reads. */
+function biasOf(
+  tensor: string,
+  shape: Value["shape"],
+  index: GraphIndex,
+): { readonly bias: Node; readonly input: string; readonly vector: string } | undefined {
+  const bias = index.producers.get(tensor);
+  if (bias?.opType !== "Add" || index.onlyConsumer(tensor) === undefined) return undefined;
+  const [left, right] = bias.inputs as [string, string];
+  if (isVector(right, shape, index)) return { bias, input: left, vector: right };
+  return isVector(left, shape, index) ? { bias, input: right, vector: left } : undefined;
+}
+
+/** Whether a tensor is a constant with an element per column. */
+function isVector(tensor: string, shape: Value["shape"], index: GraphIndex): boolean {
+  return index.constants.get(tensor)?.shape.join() === String(shape.at(-1));
+}

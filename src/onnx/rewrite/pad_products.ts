@@ -1,0 +1,58 @@
+/**
+ * Products whose widths the kernels for few rows have no vectors for.
+ *
+ * @module
+ */
+import { storedBytes } from "../file/external_data.ts";
+import type { GraphCut } from "../graph_cut.ts";
+import { GraphIndex } from "../graph_index.ts";
+import { int64Tensor, makeNode, type ModelProto, type Tensor } from "../file/proto.ts";
+import { sliceColumns } from "../file/slice_columns.ts";
+
+const VECTOR = 4;
+/** `sizes` of a split are an input from here on. */
+const OPSET = 13;
+/** Smaller ones are left to ONNX Runtime. */
+const MIN_BYTES = 32 * 1024;
+
+/** The cut with zero columns appended to matrices `[k, n]` of products until `n` is a multiple of 4, and split off after. */
+export function padProducts(cut: GraphCut): GraphCut {
+  const segments = cut.segments.map((segment) => {
+    const model = pad(segment.model);
+    if (model === segment.model) return segment;
+    const { initializers } = model.graph;
+    const weightBytes = initializers.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
+    return { ...segment, model, weightBytes };
+  });
+  return { ...cut, segments };
+}
+
+function pad(model: ModelProto): ModelProto {
+  const { graph } = model;
+  const index = new GraphIndex(graph);
+  const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
+  if (opset < OPSET) return model;
+  const added: Tensor[] = [];
+  const nodes = graph.nodes.flatMap((node) => {
+    const [x, name] = node.inputs as [string, string];
+    const weights = node.opType === "MatMul" ? index.constants.get(name) : undefined;
+    const [k, n] = weights?.shape ?? [];
+    if (weights?.shape.length !== 2 || n! % VECTOR === 0 || k! % VECTOR !== 0) return [node];
+    if (storedBytes(weights) < MIN_BYTES || index.onlyConsumer(name) !== node) return [node];
+    const width = Math.ceil(n! / VECTOR) * VECTOR;
+    const padded = sliceColumns(weights, { from: 0, to: width });
+    const [y] = node.outputs as [string];
+    const sizes = int64Tensor(`${y}/sizes`, [2], [n!, width - n!]);
+    added.push(padded, sizes);
+    return [
+      { ...node, name: `${y}/padded`, inputs: [x, padded.name], outputs: [`${y}/padded`] },
+      makeNode("Split", [`${y}/padded`, sizes.name], [y, `${y}/padding`], {
+        attributes: { axis: -1 },
+      }),
+    ];
+  });
+  if (added.length === 0) return model;
+  const read = new Set(nodes.flatMap(({ inputs }) => inputs));
+  const initializers = [...graph.initializers, ...added].filter(({ name }) => read.has(name));
+  return { ...model, graph: { ...graph, nodes, initializers } };
+}
