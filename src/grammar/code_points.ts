@@ -111,3 +111,29 @@ function encodeRange(expressions: Expressions, low: number[], high: number[]): n
   if (from <= to) alternatives.push(...after(from, to, least, most));
   return alternatives;
 }
+
+const properties = new Map<string, CodePoints | undefined>();
+const MAX_PROPERTIES = 32;
+
+/** The code points with a Unicode property, tested one by one; `undefined` if there is no such property. */
+export function codePointsWith(name: string): CodePoints | undefined {
+  if (properties.has(name)) return properties.get(name);
+  let test: RegExp;
+  try {
+    test = new RegExp(`^\\p{${name}}$`, "u");
+  } catch {
+    return undefined;
+  }
+  const ranges: [number, number][] = [];
+  for (const [first, last] of ALL_CODE_POINTS) {
+    for (let point = first; point <= last; point++) {
+      if (!test.test(String.fromCodePoint(point))) continue;
+      const before = ranges.at(-1);
+      if (before?.[1] === point - 1) before[1] = point;
+      else ranges.push([point, point]);
+    }
+  }
+  if (properties.size >= MAX_PROPERTIES) properties.clear();
+  properties.set(name, ranges);
+  return ranges;
+}

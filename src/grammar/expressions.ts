@@ -4,88 +4,50 @@
  * @see Owens, Reppy, Turon 2009: Regular-expression derivatives re-examined
  * @module
  */
-import { GrammarError } from "./grammar_error.ts";
+import { type ByteClasses, divideBytes } from "./byte_classes.ts";
+import { type ExpressionNode, ExpressionNodes, tooComplex } from "./expression_nodes.ts";
 
 /** No text at all. */
 export const NOTHING = 0;
 /** The empty text alone. */
 export const EMPTY_TEXT = 1;
 /** Any bytes. */
-export const ANYTHING = 2;
+export const ANYTHING = 3;
 
-/** Most expressions of one grammar; more means exponential growth. */
-const MAX_EXPRESSIONS = 150_000;
 /** Most expressions visited to decide whether one matches anything. */
 const MAX_SEARCHED = 20_000;
-/** Time limit of one piece of work, in milliseconds: other requests wait meanwhile. */
-const MAX_MS = 600;
 /** Most alternatives of one expression. */
 const MAX_PARTS = 5_000;
 
-type Node =
-  | { readonly kind: "nothing" | "empty" }
-  /** A byte of a set, as 256 bits. */
-  | { readonly kind: "set"; readonly bits: Uint32Array }
-  | { readonly kind: "concat"; readonly first: number; readonly rest: number }
-  | { readonly kind: "or" | "and"; readonly parts: readonly number[] }
-  | { readonly kind: "not"; readonly part: number }
-  | { readonly kind: "repeat"; readonly part: number; readonly min: number; readonly max: number }
-  /** Decimal digits that, after digits with the remainder `rest`, form a multiple of `divisor`. */
-  | { readonly kind: "multiple"; readonly divisor: number; readonly rest: number };
-
-/** Classes of bytes that an expression does not distinguish. */
-export interface ByteClasses {
-  /** u8 `[256]`: the class of each byte. */
-  readonly of: Uint8Array;
-  /** A byte of each class. */
-  readonly bytes: readonly number[];
-}
-
 /** The expressions of one grammar, interned and identified by number. */
 export class Expressions {
-  #deadlineMs = Infinity;
-  readonly #nodes: Node[] = [];
-  readonly #ids = new Map<string, number>();
-  readonly #isNullable: boolean[] = [];
-  /** Whether an expression may match nothing although it is not `NOTHING`. */
-  readonly #mayBeEmpty: boolean[] = [];
+  readonly #nodes = new ExpressionNodes();
   readonly #isEmpty = new Map<number, boolean>();
   readonly #derivatives = new Map<number, number>();
   readonly #classes = new Map<number, ByteClasses>();
   readonly #classesBySets = new Map<string, ByteClasses>();
 
   constructor() {
-    this.#add("0", { kind: "nothing" });
-    this.#add("1", { kind: "empty" });
-    const anyByte = { kind: "set", bits: new Uint32Array(8).fill(0xffffffff) } as const;
-    this.#nodes.push({ kind: "repeat", part: 3, min: 0, max: Infinity });
-    this.#isNullable.push(true);
-    this.#mayBeEmpty.push(false);
-    this.#ids.set(repeatKey(3, 0, Infinity), ANYTHING);
-    this.#add(setKey(anyByte.bits), anyByte);
-  }
-
-  /** How many there are. */
-  get size(): number {
-    return this.#nodes.length;
+    this.#nodes.intern({ kind: "nothing" });
+    this.#nodes.intern({ kind: "empty" });
+    const anyByte = this.#nodes.intern({ kind: "set", bits: new Uint32Array(8).fill(0xffffffff) });
+    this.#nodes.intern({ kind: "repeat", part: anyByte, min: 0, max: Infinity });
   }
 
   /** Begins a piece of work. */
   startClock(): void {
-    this.#deadlineMs = performance.now() + MAX_MS;
+    this.#nodes.startClock();
   }
 
   /** @throws {GrammarError} when the piece of work takes too long. */
   checkClock(): void {
-    if (performance.now() > this.#deadlineMs) {
-      throw new GrammarError(`it is too complex: a step takes more than ${MAX_MS} ms`);
-    }
+    this.#nodes.checkClock();
   }
 
   /** One of the bytes whose bits are set, u32 `[8]`; owned by the expression. */
   set(bits: Uint32Array): number {
     if (bits.every((word) => word === 0)) return NOTHING;
-    return this.#intern(setKey(bits), () => ({ kind: "set", bits }));
+    return this.#nodes.intern({ kind: "set", bits });
   }
 
   /** One byte from `first` to `last`. */
@@ -97,39 +59,10 @@ export class Expressions {
 
   /** This text, in UTF-8. */
   text(text: string): number {
-    return this.#bytes(new TextEncoder().encode(text));
+    return this.bytes(new TextEncoder().encode(text));
   }
 
-  /** One of these texts, in UTF-8, with common prefixes shared. */
-  texts(texts: Iterable<string>): number {
-    const utf8 = new TextEncoder();
-    const sorted = [...new Set(texts)].sort().map((text) => utf8.encode(text));
-    // The order of texts is not always that of their bytes, so equal first bytes may not be adjacent; the result is
-    // only larger.
-    return this.#branch(sorted, 0);
-  }
-
-  /** Sorted texts from byte `at` on. */
-  #branch(texts: readonly Uint8Array[], at: number): number {
-    if (texts.length === 1) return this.#bytes(texts[0]!.subarray(at));
-    const alternatives: number[] = [];
-    for (let from = 0; from < texts.length;) {
-      const byte = texts[from]![at];
-      let to = from + 1;
-      while (to < texts.length && texts[to]![at] === byte) to++;
-      if (byte === undefined) alternatives.push(EMPTY_TEXT);
-      else {
-        const same = texts.slice(from, to);
-        const end = at + sharedLength(same, at);
-        const rest = this.#branch(same, end);
-        alternatives.push(this.concat([this.#bytes(same[0]!.subarray(at, end)), rest]));
-      }
-      from = to;
-    }
-    return this.or(alternatives);
-  }
-
-  #bytes(bytes: Uint8Array): number {
+  bytes(bytes: Uint8Array): number {
     return this.concat(Array.from(bytes, (byte) => this.range(byte, byte)));
   }
 
@@ -144,7 +77,7 @@ export class Expressions {
     const bits = new Uint32Array(8);
     let hasSet = false;
     const take = (id: number) => {
-      const node = this.#nodes[id]!;
+      const node = this.#nodes.get(id);
       if (node.kind === "or") node.parts.forEach(take);
       else if (node.kind === "set") {
         hasSet = true;
@@ -165,7 +98,7 @@ export class Expressions {
     const flat = new Set<number>();
     let bits: Uint32Array | undefined;
     const take = (id: number) => {
-      const node = this.#nodes[id]!;
+      const node = this.#nodes.get(id);
       if (node.kind === "and") node.parts.forEach(take);
       else if (node.kind === "set") {
         bits = bits === undefined ? node.bits : bits.map((word, i) => word & node.bits[i]!);
@@ -184,9 +117,9 @@ export class Expressions {
   not(part: number): number {
     if (part === NOTHING) return ANYTHING;
     if (part === ANYTHING) return NOTHING;
-    const node = this.#nodes[part]!;
+    const node = this.#nodes.get(part);
     if (node.kind === "not") return node.part;
-    return this.#intern(`!${part}`, () => ({ kind: "not", part }));
+    return this.#nodes.intern({ kind: "not", part });
   }
 
   /** `part` from `min` to `max` times; `max` may be infinite. */
@@ -196,24 +129,21 @@ export class Expressions {
     if (part === ANYTHING) return ANYTHING;
     const least = this.isNullable(part) ? 0 : min;
     if (least === 1 && max === 1) return part;
-    const node = this.#nodes[part]!;
+    const node = this.#nodes.get(part);
     if (node.kind === "repeat" && node.min <= 1 && node.max === Infinity && least <= 1) {
       return this.repeat(node.part, Math.min(node.min, least), Infinity);
     }
-    return this.#intern(
-      repeatKey(part, least, max),
-      () => ({ kind: "repeat", part, min: least, max }),
-    );
+    return this.#nodes.intern({ kind: "repeat", part, min: least, max });
   }
 
   /** A number of decimal digits, leading zeros included, that `divisor` divides; also the empty text. */
   multipleOf(divisor: number, rest = 0): number {
-    return this.#intern(`%${divisor},${rest}`, () => ({ kind: "multiple", divisor, rest }));
+    return this.#nodes.intern({ kind: "multiple", divisor, rest });
   }
 
   /** Whether the empty text matches. */
   isNullable(id: number): boolean {
-    return this.#isNullable[id]!;
+    return this.#nodes.isNullable(id);
   }
 
   /** What must follow `byte`; `NOTHING` if it cannot come. */
@@ -221,9 +151,16 @@ export class Expressions {
     const key = id * 256 + byte;
     const known = this.#derivatives.get(key);
     if (known !== undefined) return known;
-    const derivative = this.#derive(this.#nodes[id]!, byte);
+    const derivative = this.#derive(this.#nodes.get(id), byte);
     this.#derivatives.set(key, derivative);
     return derivative;
+  }
+
+  /** Whether the whole text matches. */
+  matches(id: number, text: string): boolean {
+    let rest = id;
+    for (const byte of new TextEncoder().encode(text)) rest = this.derive(rest, byte);
+    return this.isNullable(rest);
   }
 
   /** Bytes by what they lead to: those of one class have the same derivative. */
@@ -235,7 +172,7 @@ export class Expressions {
     const key = [...sets].sort((a, b) => a - b).join();
     classes = this.#classesBySets.get(key);
     if (classes === undefined) {
-      const bits = [...sets].map((set) => (this.#nodes[set] as { bits: Uint32Array }).bits);
+      const bits = [...sets].map((set) => (this.#nodes.get(set) as { bits: Uint32Array }).bits);
       this.#classesBySets.set(key, classes = divideBytes(bits));
     }
     this.#classes.set(id, classes);
@@ -245,13 +182,15 @@ export class Expressions {
   /** Whether no text matches. @throws {GrammarError} when that takes too long to tell. */
   isEmpty(id: number): boolean {
     if (id === NOTHING) return true;
-    if (!this.#mayBeEmpty[id]) return false;
+    if (!this.#nodes.mayBeEmpty(id)) return false;
     const known = this.#isEmpty.get(id);
     if (known !== undefined) return known;
     const cameFrom = new Map<number, number>([[id, -1]]);
     const queue = [id];
     for (const each of queue) {
-      if (!this.#mayBeEmpty[each] || this.isNullable(each) || this.#isEmpty.get(each) === false) {
+      if (
+        !this.#nodes.mayBeEmpty(each) || this.isNullable(each) || this.#isEmpty.get(each) === false
+      ) {
         for (let at = each; at !== -1; at = cameFrom.get(at)!) this.#isEmpty.set(at, false);
         return false;
       }
@@ -273,16 +212,15 @@ export class Expressions {
     if (rest === EMPTY_TEXT) return first;
     // The links of a chain are never chains themselves, so that equal texts are equal expressions.
     const links: number[] = [];
-    let node = this.#nodes[first]!;
-    for (; node.kind === "concat"; node = this.#nodes[first]!) {
+    let node = this.#nodes.get(first);
+    for (; node.kind === "concat"; node = this.#nodes.get(first)) {
       links.push(node.first);
       first = node.rest;
     }
     links.push(first);
     return links.reduceRight((after, link) => {
       if (link === ANYTHING && after === ANYTHING) return ANYTHING;
-      const key = `.${link},${after}`;
-      return this.#intern(key, () => ({ kind: "concat", first: link, rest: after }));
+      return this.#nodes.intern({ kind: "concat", first: link, rest: after });
     }, rest);
   }
 
@@ -291,62 +229,10 @@ export class Expressions {
     const parts = [...flat].sort((a, b) => a - b);
     if (parts.length === 1) return parts[0]!;
     if (parts.length > MAX_PARTS) throw tooComplex();
-    return this.#intern(`${kind}${parts.join()}`, () => ({ kind, parts }));
+    return this.#nodes.intern({ kind, parts });
   }
 
-  #intern(key: string, make: () => Node): number {
-    return this.#ids.get(key) ?? this.#add(key, make());
-  }
-
-  #add(key: string, node: Node): number {
-    if (this.#nodes.length >= MAX_EXPRESSIONS) throw tooComplex();
-    if (this.#nodes.length % 128 === 0) this.checkClock();
-    const id = this.#nodes.push(node) - 1;
-    this.#ids.set(key, id);
-    this.#isNullable.push(this.#findNullable(node));
-    this.#mayBeEmpty.push(this.#findMayBeEmpty(node));
-    return id;
-  }
-
-  #findNullable(node: Node): boolean {
-    switch (node.kind) {
-      case "nothing":
-      case "set":
-        return false;
-      case "empty":
-        return true;
-      case "concat":
-        return this.isNullable(node.first) && this.isNullable(node.rest);
-      case "or":
-        return node.parts.some((part) => this.isNullable(part));
-      case "and":
-        return node.parts.every((part) => this.isNullable(part));
-      case "not":
-        return !this.isNullable(node.part);
-      case "repeat":
-        return node.min === 0;
-      case "multiple":
-        return node.rest === 0;
-    }
-  }
-
-  #findMayBeEmpty(node: Node): boolean {
-    switch (node.kind) {
-      case "and":
-      case "not":
-        return true;
-      case "concat":
-        return this.#mayBeEmpty[node.first]! || this.#mayBeEmpty[node.rest]!;
-      case "or":
-        return node.parts.some((part) => this.#mayBeEmpty[part]!);
-      case "repeat":
-        return this.#mayBeEmpty[node.part]!;
-      default:
-        return false;
-    }
-  }
-
-  #derive(node: Node, byte: number): number {
+  #derive(node: ExpressionNode, byte: number): number {
     switch (node.kind) {
       case "nothing":
       case "empty":
@@ -380,7 +266,7 @@ export class Expressions {
   #collectFirst(id: number, sets: Set<number>, seen: Set<number>): void {
     if (seen.has(id)) return;
     seen.add(id);
-    const node = this.#nodes[id]!;
+    const node = this.#nodes.get(id);
     switch (node.kind) {
       case "set":
         sets.add(id);
@@ -400,54 +286,4 @@ export class Expressions {
         for (let digit = 0x30; digit <= 0x39; digit++) sets.add(this.range(digit, digit));
     }
   }
-}
-
-/** Length of the common prefix of all texts from byte `at` on. */
-function sharedLength(texts: readonly Uint8Array[], at: number): number {
-  const [first, last] = [texts[0]!, texts.at(-1)!];
-  let end = at;
-  while (end < first.length && texts.every((text) => text[end] === first[end])) end++;
-  return Math.min(end, first.length, last.length) - at;
-}
-
-function tooComplex(): GrammarError {
-  return new GrammarError("it is too complex: its patterns lead to too many states");
-}
-
-function setKey(bits: Uint32Array): string {
-  return `[${bits.join()}`;
-}
-
-function repeatKey(part: number, min: number, max: number): string {
-  return `{${part},${min},${max}`;
-}
-
-/** The coarsest partition of bytes of which every set is a union. */
-function divideBytes(sets: readonly Uint32Array[]): ByteClasses {
-  return divide(sets.map((bits) => (byte) => bits[byte >>> 5]! >>> (byte & 31) & 1));
-}
-
-/** Classes that distinguish all that any of these does. */
-export function joinClasses(classes: readonly ByteClasses[]): ByteClasses {
-  if (classes.length === 1) return classes[0]!;
-  return divide(classes.map(({ of }) => (byte) => of[byte]!));
-}
-
-function divide(tests: readonly ((byte: number) => number)[]): ByteClasses {
-  const of = new Uint8Array(256);
-  let bytes = [0];
-  for (const test of tests) {
-    const indices = new Map<number, number>();
-    bytes = [];
-    for (let byte = 0; byte < 256; byte++) {
-      const key = of[byte]! * 256 + test(byte);
-      let index = indices.get(key);
-      if (index === undefined) {
-        indices.set(key, index = bytes.length);
-        bytes.push(byte);
-      }
-      of[byte] = index;
-    }
-  }
-  return { of, bytes };
 }

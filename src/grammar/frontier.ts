@@ -8,7 +8,8 @@
  * @module
  */
 import { type Call, Closure, returnsOf, type Thread, type TokenEdge } from "./closure.ts";
-import { type ByteClasses, joinClasses, NOTHING } from "./expressions.ts";
+import { type ByteClasses, joinClasses } from "./byte_classes.ts";
+import { NOTHING } from "./expressions.ts";
 import { ANY_TOKEN, type Network } from "./rules.ts";
 
 export interface Frontier {

@@ -3,15 +3,10 @@
  *
  * @module
  */
-import {
-  ALL_CODE_POINTS,
-  type CodePoints,
-  codePointsOf,
-  complementOf,
-  unite,
-} from "./code_points.ts";
+import { ALL_CODE_POINTS, type CodePoints } from "./code_points.ts";
 import { EMPTY_TEXT, type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
+import { type Item, parsePattern, type Sequence } from "./pattern_parser.ts";
 
 /** How a pattern is read. */
 export interface PatternOptions {
@@ -22,17 +17,6 @@ export interface PatternOptions {
   readonly isSearch: boolean;
 }
 
-type Item =
-  | { readonly kind: "set"; readonly points: CodePoints }
-  | { readonly kind: "group"; readonly options: readonly Sequence[] }
-  | { readonly kind: "repeat"; readonly item: Item; readonly min: number; readonly max: number }
-  | { readonly kind: "ahead"; readonly options: readonly Sequence[]; readonly isNegative: boolean }
-  | { readonly kind: "start" | "end" };
-type Sequence = readonly Item[];
-
-const MAX_DEPTH = 200;
-/** Most items of a pattern. */
-const MAX_ITEMS = 50_000;
 /** Most repetitions by nested quantifiers. */
 const MAX_NESTED_REPEATS = 2_000;
 
@@ -43,255 +27,7 @@ const MAX_NESTED_REPEATS = 2_000;
  * boundaries, and anchors or lookahead inside it.
  */
 export function readPattern(pattern: string, options: PatternOptions): number {
-  const parsed = new PatternParser(pattern).parse();
-  return new PatternBuilder(options).build(parsed);
-}
-
-const DIGITS: CodePoints = [[0x30, 0x39]];
-const WORD = unite([[0x30, 0x39], [0x41, 0x5a], [0x5f, 0x5f], [0x61, 0x7a]]);
-const SPACE = codePointsOf(
-  "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007" +
-    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff",
-);
-const NOT_NEWLINE = complementOf(codePointsOf("\n\r\u2028\u2029"));
-const CLASSES: Readonly<Record<string, CodePoints>> = {
-  d: DIGITS,
-  D: complementOf(DIGITS),
-  w: WORD,
-  W: complementOf(WORD),
-  s: SPACE,
-  S: complementOf(SPACE),
-};
-const CONTROLS: Readonly<Record<string, string>> = {
-  n: "\n",
-  r: "\r",
-  t: "\t",
-  v: "\v",
-  f: "\f",
-  0: "\0",
-};
-
-class PatternParser {
-  readonly #chars: readonly string[];
-  #at = 0;
-  #depth = 0;
-  #numItems = 0;
-
-  constructor(pattern: string) {
-    this.#chars = [...pattern];
-  }
-
-  parse(): Sequence[] {
-    const options = this.#readOptions();
-    if (this.#at < this.#chars.length) throw this.#fault(`saw "${this.#chars[this.#at]}"`);
-    return options;
-  }
-
-  #readOptions(): Sequence[] {
-    if (++this.#depth > MAX_DEPTH) throw this.#fault("its groups are too deep");
-    const options: Sequence[] = [];
-    do {
-      const items: Item[] = [];
-      while (this.#at < this.#chars.length && !"|)".includes(this.#chars[this.#at]!)) {
-        if (++this.#numItems > MAX_ITEMS) throw this.#fault("it is too long");
-        items.push(this.#readQuantified());
-      }
-      options.push(items);
-    } while (this.#take("|"));
-    this.#depth--;
-    return options;
-  }
-
-  #readQuantified(): Item {
-    const item = this.#readItem();
-    const bounds = this.#readBounds();
-    if (bounds === undefined) return item;
-    if (item.kind === "start" || item.kind === "end" || item.kind === "ahead") {
-      throw this.#fault("nothing that can be repeated stands before the quantifier");
-    }
-    this.#take("?");
-    if (this.#readBounds() !== undefined) throw this.#fault("a quantifier follows a quantifier");
-    return { kind: "repeat", item, ...bounds };
-  }
-
-  #readBounds(): { min: number; max: number } | undefined {
-    if (this.#take("*")) return { min: 0, max: Infinity };
-    if (this.#take("+")) return { min: 1, max: Infinity };
-    if (this.#take("?")) return { min: 0, max: 1 };
-    if (this.#chars[this.#at] !== "{") return undefined;
-    const text = this.#chars.slice(this.#at, this.#at + 24).join("");
-    const found = /^\{(\d{1,9})(?:(,)(\d{1,9})?)?\}/.exec(text);
-    if (found === null) return undefined;
-    this.#at += found[0].length;
-    const min = Number(found[1]);
-    const max = found[2] === undefined ? min : found[3] === undefined ? Infinity : Number(found[3]);
-    if (max < min) throw this.#fault(`the bounds ${found[0]} are out of order`);
-    return { min, max };
-  }
-
-  #readItem(): Item {
-    const char = this.#chars[this.#at++]!;
-    switch (char) {
-      case "^":
-        return { kind: "start" };
-      case "$":
-        return { kind: "end" };
-      case ".":
-        return { kind: "set", points: NOT_NEWLINE };
-      case "(":
-        return this.#readGroup();
-      case "[":
-        return { kind: "set", points: this.#readClass() };
-      case "\\":
-        return { kind: "set", points: this.#readEscape() };
-      case "*":
-      case "+":
-      case "?":
-        throw this.#fault(`nothing stands before "${char}"`);
-      default:
-        return { kind: "set", points: codePointsOf(char) };
-    }
-  }
-
-  #readGroup(): Item {
-    let isNegative: boolean | undefined;
-    if (this.#take("?")) {
-      if (this.#take("=")) isNegative = false;
-      else if (this.#take("!")) isNegative = true;
-      else if (this.#take("<")) {
-        if ("=!".includes(this.#chars[this.#at] ?? "=")) {
-          throw this.#fault("looking back cannot be enforced");
-        }
-        while (this.#at < this.#chars.length && this.#chars[this.#at] !== ">") this.#at++;
-        this.#at++;
-      } else if (!this.#take(":")) throw this.#fault("the group's kind is not known");
-    }
-    const options = this.#readOptions();
-    if (!this.#take(")")) throw this.#fault("a group is not closed");
-    return isNegative === undefined
-      ? { kind: "group", options }
-      : { kind: "ahead", options, isNegative };
-  }
-
-  #readClass(): CodePoints {
-    const isNegative = this.#take("^");
-    const ranges: (readonly [number, number])[] = [];
-    while (!this.#take("]")) {
-      const first = this.#readClassPart();
-      const isRange = this.#chars[this.#at] === "-" && this.#chars[this.#at + 1] !== "]";
-      if (!isRange || !isSingle(first)) {
-        ranges.push(...first);
-        continue;
-      }
-      this.#at++;
-      const last = this.#readClassPart();
-      if (!isSingle(last) || last[0]![0] < first[0]![0]) {
-        throw this.#fault("a range of characters is out of order");
-      }
-      ranges.push([first[0]![0], last[0]![0]]);
-    }
-    return isNegative ? complementOf(unite(ranges)) : unite(ranges);
-  }
-
-  #readClassPart(): CodePoints {
-    const char = this.#chars[this.#at++];
-    if (char === undefined) throw this.#fault("a class of characters is not closed");
-    if (char !== "\\") return codePointsOf(char);
-    if (this.#take("b")) return codePointsOf("\b");
-    return this.#readEscape();
-  }
-
-  #readEscape(): CodePoints {
-    const char = this.#chars[this.#at++];
-    if (char === undefined) throw this.#fault("nothing stands behind the last backslash");
-    if (char in CLASSES) return CLASSES[char]!;
-    if (char === "p" || char === "P") return this.#readProperty(char === "P");
-    if (char === "x") return this.#readHex(/^[0-9a-fA-F]{2}/);
-    if (char === "u") return this.#readUnicode();
-    if (char === "c" && /[A-Za-z]/.test(this.#chars[this.#at] ?? "")) {
-      const code = this.#chars[this.#at++]!.charCodeAt(0) % 32;
-      return [[code, code]];
-    }
-    if (char === "b" || char === "B") throw this.#fault("word boundaries cannot be enforced");
-    if (char === "k" || /[1-9]/.test(char)) {
-      throw this.#fault("references to groups cannot be enforced");
-    }
-    return codePointsOf(CONTROLS[char] ?? char);
-  }
-
-  #readHex(form: RegExp): CodePoints {
-    const digits = form.exec(this.#chars.slice(this.#at, this.#at + 8).join(""))?.[0];
-    if (digits === undefined) throw this.#fault("an escape lacks hexadecimal digits");
-    this.#at += digits.length;
-    const code = Number.parseInt(digits, 16);
-    return unite([[code, code]]);
-  }
-
-  #readUnicode(): CodePoints {
-    if (!this.#take("{")) {
-      const pair = /^([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})/.exec(
-        this.#chars.slice(this.#at, this.#at + 10).join(""),
-      );
-      if (pair === null) return this.#readHex(/^[0-9a-fA-F]{4}/);
-      this.#at += pair[0].length;
-      const [high, low] = [Number.parseInt(pair[1]!, 16), Number.parseInt(pair[2]!, 16)];
-      return codePointsOf(String.fromCharCode(high, low));
-    }
-    const points = this.#readHex(/^[0-9a-fA-F]{1,6}/);
-    if (!this.#take("}")) throw this.#fault("an escape is not closed");
-    return points;
-  }
-
-  #readProperty(isNegative: boolean): CodePoints {
-    const name = /^\{([A-Za-z_=]{1,60})\}/.exec(
-      this.#chars.slice(this.#at, this.#at + 64).join(""),
-    );
-    if (name === null) throw this.#fault("a property of characters has no name");
-    this.#at += name[0].length;
-    const points = codePointsWith(name[1]!);
-    if (points === undefined) throw this.#fault(`no property of characters is called ${name[1]}`);
-    return isNegative ? complementOf(points) : points;
-  }
-
-  #take(char: string): boolean {
-    if (this.#chars[this.#at] !== char) return false;
-    this.#at++;
-    return true;
-  }
-
-  #fault(what: string): GrammarError {
-    return new GrammarError(`the pattern cannot be used: ${what}, at character ${this.#at}`);
-  }
-}
-
-function isSingle(points: CodePoints): boolean {
-  return points.length === 1 && points[0]![0] === points[0]![1];
-}
-
-const properties = new Map<string, CodePoints | undefined>();
-const MAX_PROPERTIES = 32;
-
-/** The code points with a Unicode property, tested one by one. */
-function codePointsWith(name: string): CodePoints | undefined {
-  if (properties.has(name)) return properties.get(name);
-  let test: RegExp;
-  try {
-    test = new RegExp(`^\\p{${name}}$`, "u");
-  } catch {
-    return undefined;
-  }
-  const ranges: [number, number][] = [];
-  for (const [first, last] of ALL_CODE_POINTS) {
-    for (let point = first; point <= last; point++) {
-      if (!test.test(String.fromCodePoint(point))) continue;
-      const before = ranges.at(-1);
-      if (before?.[1] === point - 1) before[1] = point;
-      else ranges.push([point, point]);
-    }
-  }
-  if (properties.size >= MAX_PROPERTIES) properties.clear();
-  properties.set(name, ranges);
-  return ranges;
+  return new PatternBuilder(options).build(parsePattern(pattern));
 }
 
 class PatternBuilder {
@@ -415,11 +151,4 @@ function innerRepeats(items: Sequence): number[] {
     const own = Math.max(1, item.max === Infinity ? item.min : item.max);
     return [own * Math.max(1, ...innerRepeats([item.item]))];
   });
-}
-
-/** Whether an expression matches a text. */
-export function matchesText(expressions: Expressions, expression: number, text: string): boolean {
-  let rest = expression;
-  for (const byte of new TextEncoder().encode(text)) rest = expressions.derive(rest, byte);
-  return expressions.isNullable(rest);
 }

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { anyText } from "./listed_texts.ts";
 import type { Expressions } from "./expressions.ts";
 import type { JsonType, SchemaDocument, SchemaNode } from "./schema_document.ts";
 import {
@@ -92,7 +93,7 @@ function scalarOf(type: "string" | "number", nodes: Schemas, parts: DisjointPart
   const values = listedValues(nodes);
   if (values !== undefined) {
     const texts = values.filter((value) => typeOfValue(value) === type);
-    return expressions.texts(texts.map((value) => JSON.stringify(value)));
+    return anyText(expressions, texts.map((value) => JSON.stringify(value)));
   }
   if (type === "number") return scalars.number(nodes, typesOf(nodes).isInteger);
   const quote = expressions.text('"');

@@ -5,10 +5,10 @@
  *
  * @module
  */
+import { anyText } from "./listed_texts.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
 import { quoted, whitespace } from "./json_text.ts";
-import { matchesText } from "./pattern.ts";
 import { EMPTY_PHRASE, type Phrase, type Rules } from "./rules.ts";
 import { excludes } from "./schema_disjoint.ts";
 import { type JsonType, SchemaDocument, type SchemaNode } from "./schema_document.ts";
@@ -211,11 +211,11 @@ class SchemaGrammar {
             !hasBounds(nodes, isInteger));
       if (isValid) scalars.push(text);
     }
-    return { kind: "any_of", options: [terminal(this.#expressions.texts(scalars)), ...others] };
+    return { kind: "any_of", options: [terminal(anyText(this.#expressions, scalars)), ...others] };
   }
 
   #holds(expression: number, text: string): boolean {
-    return matchesText(this.#expressions, expression, text);
+    return this.#expressions.matches(expression, text);
   }
 
   #requireNothingElse(nodes: readonly SchemaNode[], type: "array" | "object"): void {

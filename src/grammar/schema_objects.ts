@@ -3,9 +3,9 @@
  *
  * @module
  */
+import { anyText } from "./listed_texts.ts";
 import { type Expressions, NOTHING } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
-import { matchesText } from "./pattern.ts";
 import { memberParam, type SchemaDocument, type SchemaNode } from "./schema_document.ts";
 import { valuesOf } from "./schema_facts.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
@@ -102,7 +102,7 @@ class ObjectReader {
     const { expressions } = this.#parts;
     const matched = new Set<string>();
     for (const [pattern, expression] of this.#patterns) {
-      if (matchesText(expressions, expression, canonical)) matched.add(pattern);
+      if (expressions.matches(expression, canonical)) matched.add(pattern);
     }
     return this.#nodes.flatMap((node) => this.#schemasIn(node, { name, matched }));
   }
@@ -160,7 +160,7 @@ class ObjectReader {
   }
 
   #isNameAllowed(name: string): boolean {
-    return matchesText(this.#parts.expressions, this.#allowedNames(), inside(name));
+    return this.#parts.expressions.matches(this.#allowedNames(), inside(name));
   }
 
   /** Names that `propertyNames` allows. */
@@ -177,13 +177,13 @@ class ObjectReader {
     if (unknown !== undefined) {
       throw new GrammarError("references and choices of names cannot be enforced", unknown.param);
     }
-    const lists = listed.map((names) => expressions.texts(names.map(inside)));
+    const lists = listed.map((names) => anyText(expressions, names.map(inside)));
     return expressions.and([scalars.canonicalInside(nodes), ...lists]);
   }
 
   #otherMembers(names: ReadonlySet<string>): OtherMembers[] {
     const { expressions } = this.#parts;
-    const declared = expressions.texts([...names].map(inside));
+    const declared = anyText(expressions, [...names].map(inside));
     const allowed = expressions.and([this.#allowedNames(), expressions.not(declared)]);
     const patterns = [...this.#patterns];
     const others: OtherMembers[] = [];

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { Expressions } from "../../../src/grammar/expressions.ts";
 import { type NumberBounds, numberExpression } from "../../../src/grammar/numbers.ts";
-import { matchesText } from "../../../src/grammar/pattern.ts";
 import { Random } from "../engine/random.ts";
 
 Deno.test("numberExpression() holds the numbers within its bounds and no others", () => {
@@ -30,7 +29,7 @@ Deno.test("numberExpression() holds the numbers within its bounds and no others"
       );
       const text = String(value);
       assert.equal(
-        matchesText(expressions, expression, text),
+        expressions.matches(expression, text),
         isIn(value),
         JSON.stringify([bounds, text]),
       );
@@ -48,7 +47,7 @@ Deno.test("numberExpression() keeps to bounds of tiny and huge exponents", () =>
       multipleOf: [],
     });
   const tiny = within(1e-7, 2e-7);
-  assert.ok(matchesText(expressions, tiny, "0.00000015"));
-  assert.ok(!matchesText(expressions, tiny, "0.0000003"));
-  assert.ok(matchesText(expressions, within(-1e21, 1e21), "-999999999999999"));
+  assert.ok(expressions.matches(tiny, "0.00000015"));
+  assert.ok(!expressions.matches(tiny, "0.0000003"));
+  assert.ok(expressions.matches(within(-1e21, 1e21), "-999999999999999"));
 });

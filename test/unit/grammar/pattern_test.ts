@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { encodeSet } from "../../../src/grammar/code_points.ts";
 import { Expressions } from "../../../src/grammar/expressions.ts";
 import { GrammarError } from "../../../src/grammar/grammar_error.ts";
-import { matchesText, readPattern } from "../../../src/grammar/pattern.ts";
+import { readPattern } from "../../../src/grammar/pattern.ts";
 import { Random } from "../engine/random.ts";
 
 const PATTERNS = [
@@ -46,7 +46,7 @@ function read(pattern: string, isSearch = true) {
   const expressions = new Expressions();
   const encode = (points: Parameters<typeof encodeSet>[1]) => encodeSet(expressions, points);
   const expression = readPattern(pattern, { expressions, encode, isSearch });
-  return (text: string) => matchesText(expressions, expression, text);
+  return (text: string) => expressions.matches(expression, text);
 }
 
 for (const pattern of PATTERNS) {

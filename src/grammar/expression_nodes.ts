@@ -1,0 +1,134 @@
+/**
+ * The nodes of expressions, interned: equal expressions are one number.
+ *
+ * @module
+ */
+import { GrammarError } from "./grammar_error.ts";
+
+/** Most expressions of one grammar; more means exponential growth. */
+const MAX_EXPRESSIONS = 150_000;
+/** Time limit of one piece of work, in milliseconds: other requests wait meanwhile. */
+const MAX_MS = 600;
+
+export type ExpressionNode =
+  | { readonly kind: "nothing" | "empty" }
+  /** A byte of a set, as 256 bits. */
+  | { readonly kind: "set"; readonly bits: Uint32Array }
+  | { readonly kind: "concat"; readonly first: number; readonly rest: number }
+  | { readonly kind: "or" | "and"; readonly parts: readonly number[] }
+  | { readonly kind: "not"; readonly part: number }
+  | { readonly kind: "repeat"; readonly part: number; readonly min: number; readonly max: number }
+  /** Decimal digits that, after digits with the remainder `rest`, form a multiple of `divisor`. */
+  | { readonly kind: "multiple"; readonly divisor: number; readonly rest: number };
+
+/** The nodes of one grammar. */
+export class ExpressionNodes {
+  #deadlineMs = Infinity;
+  readonly #nodes: ExpressionNode[] = [];
+  readonly #ids = new Map<string, number>();
+  readonly #isNullable: boolean[] = [];
+  readonly #mayBeEmpty: boolean[] = [];
+
+  get(id: number): ExpressionNode {
+    return this.#nodes[id]!;
+  }
+
+  /** Whether the empty text matches. */
+  isNullable(id: number): boolean {
+    return this.#isNullable[id]!;
+  }
+
+  /** Whether it may match no text at all although it is not "nothing". */
+  mayBeEmpty(id: number): boolean {
+    return this.#mayBeEmpty[id]!;
+  }
+
+  /** Begins a piece of work. */
+  startClock(): void {
+    this.#deadlineMs = performance.now() + MAX_MS;
+  }
+
+  /** @throws {GrammarError} when the piece of work takes too long. */
+  checkClock(): void {
+    if (performance.now() > this.#deadlineMs) {
+      throw new GrammarError(`it is too complex: a step takes more than ${MAX_MS} ms`);
+    }
+  }
+
+  /** @throws {GrammarError} when there are too many. */
+  intern(node: ExpressionNode): number {
+    const key = keyOf(node);
+    const known = this.#ids.get(key);
+    if (known !== undefined) return known;
+    if (this.#nodes.length >= MAX_EXPRESSIONS) throw tooComplex();
+    if (this.#nodes.length % 128 === 0) this.checkClock();
+    const id = this.#nodes.push(node) - 1;
+    this.#ids.set(key, id);
+    this.#isNullable.push(this.#findNullable(node));
+    this.#mayBeEmpty.push(this.#findMayBeEmpty(node));
+    return id;
+  }
+
+  #findNullable(node: ExpressionNode): boolean {
+    switch (node.kind) {
+      case "nothing":
+      case "set":
+        return false;
+      case "empty":
+        return true;
+      case "concat":
+        return this.isNullable(node.first) && this.isNullable(node.rest);
+      case "or":
+        return node.parts.some((part) => this.isNullable(part));
+      case "and":
+        return node.parts.every((part) => this.isNullable(part));
+      case "not":
+        return !this.isNullable(node.part);
+      case "repeat":
+        return node.min === 0;
+      case "multiple":
+        return node.rest === 0;
+    }
+  }
+
+  #findMayBeEmpty(node: ExpressionNode): boolean {
+    switch (node.kind) {
+      case "and":
+      case "not":
+        return true;
+      case "concat":
+        return this.mayBeEmpty(node.first) || this.mayBeEmpty(node.rest);
+      case "or":
+        return node.parts.some((part) => this.mayBeEmpty(part));
+      case "repeat":
+        return this.mayBeEmpty(node.part);
+      default:
+        return false;
+    }
+  }
+}
+
+export function tooComplex(): GrammarError {
+  return new GrammarError("it is too complex: its patterns lead to too many states");
+}
+
+function keyOf(node: ExpressionNode): string {
+  switch (node.kind) {
+    case "nothing":
+    case "empty":
+      return node.kind;
+    case "set":
+      return `[${node.bits.join()}`;
+    case "concat":
+      return `.${node.first},${node.rest}`;
+    case "or":
+    case "and":
+      return `${node.kind}${node.parts.join()}`;
+    case "not":
+      return `!${node.part}`;
+    case "repeat":
+      return `{${node.part},${node.min},${node.max}`;
+    case "multiple":
+      return `%${node.divisor},${node.rest}`;
+  }
+}
