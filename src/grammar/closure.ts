@@ -5,7 +5,7 @@
  */
 import { EMPTY_TEXT } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
-import type { Network } from "./rules.ts";
+import type { Network } from "./network.ts";
 
 /** Most states that one byte may lead through. */
 const MAX_STATES = 20_000;

@@ -10,7 +10,7 @@
 import { type Call, Closure, returnsOf, type Thread, type TokenEdge } from "./closure.ts";
 import { type ByteClasses, joinClasses } from "./byte_classes.ts";
 import { NOTHING } from "./expressions.ts";
-import { ANY_TOKEN, type Network } from "./rules.ts";
+import { ANY_TOKEN, type Network } from "./network.ts";
 
 export interface Frontier {
   readonly threads: readonly Thread[];

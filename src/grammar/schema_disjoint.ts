@@ -15,7 +15,8 @@ import {
   typesOf,
   valuesOf,
 } from "./schema_facts.ts";
-import { arrayFacts, type Member, objectFacts } from "./schema_objects.ts";
+import { arrayFacts } from "./schema_arrays.ts";
+import { type Member, objectFacts } from "./schema_objects.ts";
 import type { SchemaScalars } from "./schema_scalars.ts";
 
 /** What this needs of the grammar under construction. */

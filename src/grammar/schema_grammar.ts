@@ -6,9 +6,9 @@
  * @module
  */
 import { anyText } from "./listed_texts.ts";
-import { type Expressions, NOTHING } from "./expressions.ts";
+import type { Expressions } from "./expressions.ts";
 import { GrammarError } from "./grammar_error.ts";
-import { quoted, whitespace } from "./json_text.ts";
+import { JsonPhrases, NEVER, sequence, terminal } from "./json_phrases.ts";
 import { EMPTY_PHRASE, type Phrase, type Rules } from "./rules.ts";
 import { excludes } from "./schema_disjoint.ts";
 import { type JsonType, SchemaDocument, type SchemaNode } from "./schema_document.ts";
@@ -22,29 +22,17 @@ import {
   typesOf,
   valuesOf,
 } from "./schema_facts.ts";
-import { arrayFacts, inside, type ObjectFacts, objectFacts } from "./schema_objects.ts";
+import { arrayFacts } from "./schema_arrays.ts";
+import { membersPhrase } from "./schema_members.ts";
+import { inside, type ObjectFacts, objectFacts } from "./schema_objects.ts";
 import { SchemaScalars } from "./schema_scalars.ts";
 
 /** Most rules, and most schemas that they combine, counted with repetition. */
 const MAX_RULES = 20_000;
 const MAX_BROUGHT_TOGETHER = 40_000;
-const NEVER: Phrase = { kind: "any_of", options: [] };
-
 /** Adds a schema to a grammar. @throws {GrammarError} when it is not a schema, or cannot be enforced. */
 export function schemaPhrase(rules: Rules, schema: unknown, param: string): Phrase {
   return new SchemaGrammar(rules, new SchemaDocument(schema, param)).build();
-}
-
-/** The state while an object is generated. */
-interface Written {
-  /** Named members passed, written or left out. */
-  readonly index: number;
-  readonly isEmpty: boolean;
-  /** Least and most members so far; counted as far as that matters. */
-  readonly least: number;
-  readonly most: number;
-  /** Whether there is a member of another name: a second could have the same name. */
-  readonly hasOther: boolean;
 }
 
 class SchemaGrammar {
@@ -55,7 +43,7 @@ class SchemaGrammar {
   readonly #known = new Map<string, Phrase>();
   /** Rules that are declared, and how to define them. */
   readonly #open: (() => void)[] = [];
-  readonly #marks;
+  readonly #json: JsonPhrases;
   #numBroughtTogether = 0;
 
   constructor(rules: Rules, document: SchemaDocument) {
@@ -64,17 +52,7 @@ class SchemaGrammar {
     this.#expressions = expressions;
     this.#document = document;
     this.#scalars = new SchemaScalars(expressions);
-    const space = whitespace(expressions);
-    const behind = (mark: string) => terminal(expressions.concat([expressions.text(mark), space]));
-    const before = (mark: string) => terminal(expressions.concat([space, expressions.text(mark)]));
-    this.#marks = {
-      comma: behind(","),
-      colon: behind(":"),
-      openArray: behind("["),
-      closeArray: before("]"),
-      openObject: behind("{"),
-      closeObject: before("}"),
-    };
+    this.#json = new JsonPhrases(expressions);
   }
 
   build(): Phrase {
@@ -170,7 +148,7 @@ class SchemaGrammar {
   #ofType(type: JsonType, nodes: readonly SchemaNode[], isInteger: boolean): Phrase {
     switch (type) {
       case "null":
-        return this.#text("null");
+        return this.#json.text("null");
       case "boolean":
         return terminal(
           this.#expressions.or(["true", "false"].map((each) => this.#expressions.text(each))),
@@ -200,7 +178,7 @@ class SchemaGrammar {
       if (!types.has(type)) continue;
       if (type === "array" || type === "object") {
         this.#requireNothingElse(nodes, type);
-        others.push(this.#literal(value));
+        others.push(this.#json.value(value));
         continue;
       }
       const text = JSON.stringify(value);
@@ -236,24 +214,8 @@ class SchemaGrammar {
     throw new GrammarError(`beside listed ${type}s it cannot be enforced`, found.param);
   }
 
-  #literal(value: unknown): Phrase {
-    const { comma, colon, openArray, closeArray, openObject, closeObject } = this.#marks;
-    if (typeof value !== "object" || value === null) return this.#text(JSON.stringify(value));
-    const parts = Array.isArray(value)
-      ? value.map((each) => [this.#literal(each)])
-      : Object.entries(value).map(([name, each]) => [
-        this.#text(JSON.stringify(name)),
-        colon,
-        this.#literal(each),
-      ]);
-    const items = parts.flatMap((each, i) => i === 0 ? each : [comma, ...each]);
-    return Array.isArray(value)
-      ? sequence(openArray, ...items, closeArray)
-      : sequence(openObject, ...items, closeObject);
-  }
-
   #array(nodes: readonly SchemaNode[]): Phrase {
-    const { openArray, closeArray, comma } = this.#marks;
+    const { openArray, closeArray, comma } = this.#json;
     const { prefix, rest, min, max } = arrayFacts(nodes, this.#document);
     if (min > max) return NEVER;
     const item = rest && this.#value(rest);
@@ -278,58 +240,14 @@ class SchemaGrammar {
   }
 
   #object(facts: ObjectFacts): Phrase {
-    const { openObject, closeObject } = this.#marks;
     const id = `object ${this.#known.size}`;
-    const rest = (written: Written): Phrase =>
-      this.#named(
-        `${id} ${Object.values(written).join()}`,
-        () => this.#members(facts, written, rest),
-      );
-    return sequence(
-      openObject,
-      rest({ index: 0, isEmpty: true, least: 0, most: 0, hasOther: false }),
-      closeObject,
-    );
-  }
-
-  /** The members that may follow those that are written. */
-  #members(
-    { members, others, min, max }: ObjectFacts,
-    written: Written,
-    rest: (written: Written) => Phrase,
-  ): Phrase {
-    const { comma, colon } = this.#marks;
-    const { index, isEmpty, least, most, hasOther } = written;
-    const separator = isEmpty ? [] : [comma];
-    const isFull = most >= max;
-    const withOne = (isNew: boolean) => ({
-      isEmpty: false,
-      least: Math.min(min, least + (isNew ? 1 : 0)),
-      most: max === Infinity ? 0 : most + 1,
+    const members = membersPhrase(facts, {
+      expressions: this.#expressions,
+      json: this.#json,
+      valueOf: (schemas) => this.#value(schemas),
+      named: (key, make) => this.#named(`${id} ${key}`, make),
     });
-    const member = members[index];
-    if (member !== undefined) {
-      const next = rest({ ...written, ...withOne(true), index: index + 1 });
-      const value = this.#value(member.schemas);
-      const name = this.#text(JSON.stringify(member.name));
-      const pair = isFull ? NEVER : sequence(...separator, name, colon, value, next);
-      if (member.isRequired) return pair;
-      return { kind: "any_of", options: [pair, rest({ ...written, index: index + 1 })] };
-    }
-    const options = isFull ? [] : others.map(({ names, schemas }) =>
-      sequence(
-        ...separator,
-        terminal(quoted(this.#expressions, names)),
-        colon,
-        this.#value(schemas),
-        rest({ ...written, ...withOne(!hasOther), hasOther: min > 0 }),
-      )
-    );
-    return { kind: "any_of", options: least >= min ? [...options, EMPTY_PHRASE] : options };
-  }
-
-  #text(text: string): Phrase {
-    return terminal(this.#expressions.text(text));
+    return sequence(this.#json.openObject, members, this.#json.closeObject);
   }
 }
 
@@ -337,12 +255,4 @@ function hasBounds(nodes: readonly SchemaNode[], isInteger: boolean): boolean {
   return isInteger ||
     ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "format"]
       .some((keyword) => valuesOf(nodes, keyword).length > 0);
-}
-
-function terminal(expression: number): Phrase {
-  return expression === NOTHING ? NEVER : { kind: "terminal", expression };
-}
-
-function sequence(...items: Phrase[]): Phrase {
-  return { kind: "sequence", items };
 }

@@ -8,7 +8,7 @@
  */
 import type { Frontier, Frontiers } from "./frontier.ts";
 import type { GrammarTokens } from "./grammar.ts";
-import { ANY_TOKEN } from "./rules.ts";
+import { ANY_TOKEN } from "./network.ts";
 import { type Pieces, TOKENS_A_PIECE, TokenTrie } from "./token_trie.ts";
 
 /** Plain tokens of more characters are tested one by one. */
