@@ -70,14 +70,14 @@ export class Arena {
 
 function createMemory(pages: number): WebAssembly.Memory {
   const wanted = `The KV cache and its tables take ${Math.ceil(pages / 16)} MiB`;
-  const remedy = "Give less with --kv-cache-mb.";
+  const setting = "kvCacheMb";
   if (pages > MAX_PAGES) {
-    throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}. ${remedy}`);
+    throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}.`, { setting });
   }
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   } catch (cause) {
-    throw new StartupError(`${wanted}, which this machine does not give. ${remedy}`, { cause });
+    throw new StartupError(`${wanted}, which this machine does not give.`, { cause, setting });
   }
 }
 

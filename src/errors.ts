@@ -89,8 +89,15 @@ export class HearthError extends Error {
   }
 }
 
-/** What a person can set that a model cannot be loaded with, or could be loaded with. */
-export type Setting = "dtype" | "kind" | "kvCacheMb" | "speakerEncoderFolder" | "vadFolder";
+/** What a person can set that keeps a model from loading, or would let it load. */
+export type Setting =
+  | "device"
+  | "dtype"
+  | "kind"
+  | "kvCacheMb"
+  | "offline"
+  | "speakerEncoderFolder"
+  | "vadFolder";
 
 /** What the person calls them. */
 export type SettingNames = Readonly<Record<Setting, string>>;

@@ -37,8 +37,8 @@ export async function openBackend(
   if (gpu) return await WebGpuBackend.create(gpu, { failure: failure.promise });
   if (choice === "auto") return await CpuBackend.open(cpu);
   throw new StartupError(
-    "No WebGPU adapter was found, and --device webgpu asks for one. On Linux it needs a Vulkan driver " +
-      "(Debian: apt-get install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one); " +
-      "--device cpu runs without.",
+    "No WebGPU adapter was found, and WebGPU is asked for. On Linux it needs a Vulkan driver (Debian: apt-get " +
+      "install libvulkan1 and your GPU's driver, or mesa-vulkan-drivers for a software one); the CPU needs none.",
+    { setting: "device" },
   );
 }

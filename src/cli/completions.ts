@@ -9,7 +9,7 @@ import { HUB_ID_OF_ALIAS } from "../hub/catalogue.ts";
 import type { Command } from "./command.ts";
 import type { CompletedCommand, CompletedFlag, Values } from "./completed_command.ts";
 import { type Flag, flagName, UsageError } from "./flag.ts";
-import { COMMON_FLAGS } from "./flags.ts";
+import { COMMON_FLAGS } from "./shared_flags.ts";
 import { printLine } from "./print.ts";
 
 type Script = (commands: readonly CompletedCommand[]) => string;

@@ -4,91 +4,10 @@
  *
  * @module
  */
-import { isIP } from "node:net";
-import { CPU_RUNTIMES, DTYPES, LOG_FORMATS, LOG_LEVELS, MODEL_KINDS } from "../config.ts";
-import {
-  choice,
-  type FlagTable,
-  integer,
-  list,
-  number,
-  text,
-  texts,
-  toggle,
-  UsageError,
-} from "./flag.ts";
-
-/** Flags of every command, without environment variables. */
-export const COMMON_FLAGS = {
-  help: toggle({ short: "h", help: "Print this help and exit." }),
-  version: toggle({ help: "Print the version and exit." }),
-} satisfies FlagTable;
-
-/** Which weights of a model, for which device. */
-const WEIGHTS_FLAGS = {
-  device: choice({
-    values: ["auto", "webgpu", "cpu"],
-    fallback: "auto",
-    help: "Where the model runs. auto: WebGPU where there is a hardware adapter, else the CPU. " +
-      "webgpu: also on a software adapter.",
-  }),
-  dtype: choice({
-    values: DTYPES,
-    help: "Weights to load. Default: the best for the device among those the model has.",
-  }),
-  kind: choice({
-    values: MODEL_KINDS,
-    help: "What the model does. Default: detected from its folder.",
-  }),
-  offline: toggle({
-    help: "Send no requests to the Hugging Face hub: use its cache on this machine. " +
-      "HF_HUB_OFFLINE=1 does the same.",
-  }),
-} satisfies FlagTable;
-
-/** How a model runs on the CPU. */
-const CPU_FLAGS = {
-  cpuRuntime: choice({
-    values: CPU_RUNTIMES,
-    fallback: "auto",
-    help: "Build of ONNX Runtime that models run on where --device is the CPU. native: " +
-      "onnxruntime-node. web: onnxruntime-web, much slower. auto: native, or web where that does " +
-      "not load.",
-  }),
-  cpuThreads: integer({
-    placeholder: "<count>",
-    min: 1,
-    max: 64,
-    help: "Threads that share the work of a model on the CPU, and those that decode and encode " +
-      "images (background removal). Default: one per physical core, up to 4 for images.",
-  }),
-} satisfies FlagTable;
-
-/** How large images may be. */
-const IMAGE_FLAGS = {
-  maxImageMegapixels: integer({
-    placeholder: "<count>",
-    min: 1,
-    max: 256,
-    fallback: 64,
-    help:
-      "Largest image that is decoded, in millions of pixels: each takes 3 or 4 bytes of memory.",
-  }),
-} satisfies FlagTable;
-
-/** Companion models for speech recognition and synthesis. */
-const SPEECH_FLAGS = {
-  vad: text({
-    placeholder: "<folder>",
-    help: "Folder of a voice activity model (Silero VAD in ONNX): a speech model then skips all " +
-      "but speech. Default: whole recordings are transcribed.",
-  }),
-  speakerEncoder: text({
-    placeholder: "<folder>",
-    help: "Folder of a speaker-embedding model (x-vector, in ONNX): SpeechT5 then clones " +
-      "the voice of a recording. Default: only the voices of its folder.",
-  }),
-} satisfies FlagTable;
+import { LOG_FORMATS, LOG_LEVELS } from "../config.ts";
+import { choice, type FlagTable, integer, list, number, text, texts, toggle } from "./flag.ts";
+import { parseHost, parseOrigin, parseProxy } from "./network_values.ts";
+import { CPU_FLAGS, IMAGE_FLAGS, SPEECH_FLAGS, WEIGHTS_FLAGS } from "./shared_flags.ts";
 
 /** Flags of `serve`. */
 export const SERVE_FLAGS = {
@@ -302,27 +221,3 @@ export const REPORT_FLAGS = {
 export const RM_FLAGS = {
   yes: toggle({ short: "y", help: "Do not ask." }),
 } satisfies FlagTable;
-
-function parseHost(item: string, source: string): string {
-  const url = URL.parse(`http://${item}/`);
-  if (item !== "" && url?.host === item.toLowerCase() && url.port === "") return url.hostname;
-  throw new UsageError(
-    `${source} wants a host name without scheme or port, such as hearth.example.org, got "${item}".`,
-  );
-}
-
-function parseProxy(item: string, source: string): string {
-  const [address = "", bits, ...rest] = item.split("/");
-  const version = isIP(address);
-  const most = version === 6 ? 128 : 32;
-  const isRange = bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= most);
-  if (version !== 0 && isRange && rest.length === 0) return item;
-  throw new UsageError(`${source} wants an address or a range such as 10.0.0.0/8, got "${item}".`);
-}
-
-function parseOrigin(item: string, source: string): string {
-  if (item === "*" || URL.parse(item)?.origin === item) return item;
-  throw new UsageError(
-    `${source} wants an origin such as https://example.org, or *, got "${item}".`,
-  );
-}

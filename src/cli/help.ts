@@ -6,7 +6,7 @@
 import { PROGRAM } from "../version.ts";
 import type { Command } from "./command.ts";
 import { environmentName, type Flag, flagName, type FlagTable } from "./flag.ts";
-import { COMMON_FLAGS } from "./flags.ts";
+import { COMMON_FLAGS } from "./shared_flags.ts";
 
 const LINE_WIDTH = 100;
 const INDENT = " ".repeat(6);

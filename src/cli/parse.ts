@@ -15,7 +15,7 @@ import {
   type FlagValues,
   UsageError,
 } from "./flag.ts";
-import { COMMON_FLAGS } from "./flags.ts";
+import { COMMON_FLAGS } from "./shared_flags.ts";
 
 /** Which command is meant, and the words left for it. */
 export interface CommandWords {

@@ -2,9 +2,11 @@ import type { SettingNames } from "../errors.ts";
 
 /** The flags of settings that errors of models are about. */
 export const SETTING_FLAGS: SettingNames = {
+  device: "--device",
   dtype: "--dtype",
   kind: "--kind",
   kvCacheMb: "--kv-cache-mb",
+  offline: "--offline, HF_HUB_OFFLINE",
   speakerEncoderFolder: "--speaker-encoder",
   vadFolder: "--vad",
 };

@@ -48,8 +48,8 @@ export function choosePagedLimits(cut: GraphCut, options: PagedLimitsOptions): D
   );
   if (numBlocks < 1) {
     throw new StartupError(
-      `A KV cache of ${kvCacheMb} MiB holds no block of ${BLOCK_SIZE} tokens, which takes ${blockBytes} bytes. ` +
-        "Give more with --kv-cache-mb.",
+      `A KV cache of ${kvCacheMb} MiB holds no block of ${BLOCK_SIZE} tokens, which takes ${blockBytes} bytes: give it more.`,
+      { setting: "kvCacheMb" },
     );
   }
   return {

@@ -1,6 +1,6 @@
 import type { SampledToken } from "../decoder/decoder.ts";
 import type { EngineLoop } from "./loop.ts";
-import type { GenerationRequest } from "./scheduler.ts";
+import type { GenerationRequest } from "./generation_request.ts";
 
 /** A request of one sample. */
 export interface GenerateOptions extends Omit<GenerationRequest, "samples"> {

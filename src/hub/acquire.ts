@@ -71,7 +71,8 @@ export async function acquireModel(
       `${showHubId(hubId)} is incomplete in ${
         repositoryFolder(settings.cacheFolder, hubId)
       }, and Hearth is told ` +
-        "to stay offline. Without --offline and HF_HUB_OFFLINE it is downloaded.",
+        "to stay offline: online it would be downloaded.",
+      { setting: "offline" },
     );
   }
   const mayFallBack = cached !== undefined && options.refresh !== true;

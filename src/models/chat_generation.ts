@@ -4,7 +4,7 @@
  * @module
  */
 import type { EngineLoop } from "../engine/loop.ts";
-import type { GenerationRequest } from "../engine/scheduler.ts";
+import type { GenerationRequest } from "../engine/generation_request.ts";
 import { HearthError } from "../errors.ts";
 import type { GrammarCompiler } from "../grammar/compiler.ts";
 import { log } from "../log.ts";

@@ -154,7 +154,8 @@ Deno.test("SimdAttention says how much memory it wants when that is too much", (
   assert.throws(
     () => new SimdAttention([layer], { ...ONE, numBlocks: 2 ** 18 }),
     (error) =>
-      error instanceof StartupError && /16\d{3} MiB.*4096.*--kv-cache-mb/.test(error.message),
+      error instanceof StartupError && error.setting === "kvCacheMb" &&
+      /16\d{3} MiB.*4096/.test(error.message),
   );
 });
 

@@ -8,7 +8,7 @@ import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
 import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { generate } from "../../engine/generate.ts";
-import type { GenerationRequest } from "../../engine/scheduler.ts";
+import type { GenerationRequest } from "../../engine/generation_request.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { promptOf, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";

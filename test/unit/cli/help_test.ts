@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { COMMANDS } from "../../../src/cli/commands.ts";
 import { environmentName, flagName } from "../../../src/cli/flag.ts";
-import { COMMON_FLAGS } from "../../../src/cli/flags.ts";
+import { COMMON_FLAGS } from "../../../src/cli/shared_flags.ts";
 import { formatHelp } from "../../../src/cli/help.ts";
 import { parseCall } from "../../../src/cli/parse.ts";
 import { fillFlagTables, FLAGS_PAGE } from "../../../scripts/docs.ts";

@@ -52,6 +52,7 @@ Deno.test("choosePagedLimits() refuses a cache that holds no block, with the siz
   assert.throws(
     () => choosePagedLimits(cutOf(), { ...OPTIONS, settings: { prefixCache: true, kvCacheMb: 1 } }),
     (error: Error) =>
-      error instanceof StartupError && /1 MiB.*1835008 bytes.*--kv-cache-mb/.test(error.message),
+      error instanceof StartupError && error.setting === "kvCacheMb" &&
+      /1 MiB.*1835008 bytes/.test(error.message),
   );
 });

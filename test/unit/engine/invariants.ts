@@ -5,7 +5,8 @@
  */
 import assert from "node:assert/strict";
 import type { DecoderLimits, SampledToken, StepBatch } from "../../../src/decoder/decoder.ts";
-import type { GenerationRequest, SchedulerStats } from "../../../src/engine/scheduler.ts";
+import type { GenerationRequest } from "../../../src/engine/generation_request.ts";
+import type { SchedulerStats } from "../../../src/engine/scheduler.ts";
 import type { Sequence } from "../../../src/engine/sequence.ts";
 import type { ScheduledStep } from "../../../src/engine/step.ts";
 import { GREEDY, nextToken, scoreOf, type SimulatedDecoder } from "./simulated_decoder.ts";
