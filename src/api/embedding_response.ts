@@ -14,7 +14,7 @@ export const EmbeddingList = z.object({
   object: z.literal("list"),
   data: z.array(z.object({
     object: z.literal("embedding"),
-    index: integerFrom(0).describe("Place of the input in the request"),
+    index: integerFrom(0).describe("Index of the input in the request"),
     embedding: z.union([z.array(z.number()), z.base64()]),
   })),
   model: z.string(),

@@ -8,7 +8,7 @@ import { integerFrom } from "./fields.ts";
 import type { RerankRequest } from "./rerank_request.ts";
 
 const RerankResult = z.object({
-  index: integerFrom(0).describe("Place of the document in the request"),
+  index: integerFrom(0).describe("Index of the document in the request"),
   relevance_score: z.number().min(0).max(1).describe("Higher is more relevant"),
   document: z.union([z.string(), z.object({ text: z.string() })]).optional()
     .describe("As the request had it"),

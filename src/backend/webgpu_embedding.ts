@@ -45,10 +45,10 @@ export async function openEmbeddingSession(
     return buffer;
   }
 
-  function lookUp(ids: Tensor, place: Tensor | null | undefined): Tensor {
-    if (place) {
-      upload(ids, () => place.gpuBuffer as GPUBuffer);
-      return place;
+  function lookUp(ids: Tensor, target: Tensor | null | undefined): Tensor {
+    if (target) {
+      upload(ids, () => target.gpuBuffer as GPUBuffer);
+      return target;
     }
     const buffer = upload(ids, (numBytes) => allocate(gpu, numBytes));
     return asTensor(ids, buffer, () => buffer.destroy());

@@ -22,15 +22,6 @@ import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from ".
 const STAGING_BYTES = 2 ** 24;
 const F32_BYTES = Float32Array.BYTES_PER_ELEMENT;
 
-/** Options. */
-export interface WebGpuImagesOptions {
-  /**
-   * Whether images are processed on the device, rather than only tensors and masks. By default not on a software
-   * adapter, where the shaders take twice to five times as long as the references.
-   */
-  readonly takesImages?: boolean | undefined;
-}
-
 /** An image with its copy on the device, where it has one. */
 class DeviceImage implements OpenImage {
   readonly pixels: Pixels;
@@ -65,7 +56,13 @@ export class WebGpuImages implements ImageKernels {
 
   static async create(
     gpu: GpuContext,
-    { takesImages = !gpu.isFallbackAdapter }: WebGpuImagesOptions = {},
+    { takesImages = !gpu.isFallbackAdapter }: {
+      /**
+       * Whether images are processed on the device, rather than only tensors and masks. By default not on a software
+       * adapter, where the shaders take twice to five times as long as the references.
+       */
+      readonly takesImages?: boolean | undefined;
+    } = {},
   ): Promise<WebGpuImages> {
     const { maxBufferSize, maxStorageBufferBindingSize } = gpu.limits;
     const maxBytes = takesImages ? Math.min(maxBufferSize, maxStorageBufferBindingSize) : 0;

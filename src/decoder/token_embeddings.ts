@@ -13,7 +13,7 @@ export interface TokensToEmbed {
   readonly ids: Tensor;
   /** Spans among them; their first token is relative to these ids. */
   readonly spans: readonly EmbeddingSpan[];
-  /** i32 `[tokens]`: places in their completions, for graphs that take them; below 1 in prompts. */
+  /** i32 `[tokens]`: positions in their completions, for graphs that take them; below 1 in prompts. */
   readonly completionPositions?: Int32Array | undefined;
 }
 
@@ -95,7 +95,7 @@ export class TokenEmbeddings {
   }
 }
 
-/** What stands for tokens of a prompt, which have no place in a completion, gets the first. */
+/** What stands for tokens of a prompt, which have no position in a completion, gets the first. */
 function positionsOf({ ids, completionPositions }: TokensToEmbed): Tensor {
   const values = BigInt64Array.from(
     { length: ids.size },

@@ -26,12 +26,6 @@ export interface MediaDeps {
   readonly mediaLimits?: MediaLimits | undefined;
 }
 
-/** How a part is read. */
-export interface ReadPartOptions extends MediaDeps {
-  /** The part's path in the request, for messages: `messages[0].content[1]`. */
-  readonly param: string;
-}
-
 /** A content part that holds media. */
 export type MediaPart = Exclude<ContentPart, WordsPart>;
 
@@ -42,7 +36,10 @@ export type MediaPart = Exclude<ContentPart, WordsPart>;
  */
 export async function readPart(
   part: MediaPart,
-  { param, settings, signal, isLocal, mediaLimits = MEDIA_LIMITS }: ReadPartOptions,
+  { param, settings, signal, isLocal, mediaLimits = MEDIA_LIMITS }: MediaDeps & {
+    /** The part's path in the request, for messages: `messages[0].content[1]`. */
+    readonly param: string;
+  },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const policy = {
     isLocal: isLoopback(settings.host) && isLocal,

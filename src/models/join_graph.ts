@@ -39,7 +39,7 @@ export function openJoinGraph(backend: Backend, options: JoinOptions): Promise<G
         makeValueInfo(first, firstDtype, shape("first_places")),
         makeValueInfo(second, secondDtype, shape("second_places")),
       ],
-      outputs: [makeValueInfo(output, secondDtype, shape("places"))],
+      outputs: [makeValueInfo(output, secondDtype, shape("tokens"))],
       valueInfos: [],
       rest: [],
     },

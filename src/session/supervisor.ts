@@ -17,19 +17,16 @@ import { spawnModelWorker } from "./spawn_worker.ts";
 const METRICS_TIMEOUT_MS = 1_000;
 const STOP_TIMEOUT_MS = 500;
 
-/** Progress before there is a worker. */
-export interface PrepareOptions {
-  readonly onProgress: (progress: LoadProgress) => void;
-  /** Aborted when the session stops. */
-  readonly signal: AbortSignal;
-}
-
 /**
  * Resolves what the worker is to load, and downloads it if needed.
  *
  * @throws {StartupError} when it cannot be found or downloaded.
  */
-export type Prepare = (options: PrepareOptions) => Promise<LoadOptions>;
+export type Prepare = (options: {
+  readonly onProgress: (progress: LoadProgress) => void;
+  /** Aborted when the session stops. */
+  readonly signal: AbortSignal;
+}) => Promise<LoadOptions>;
 
 /** What workers are started with. */
 export interface SupervisorOptions {

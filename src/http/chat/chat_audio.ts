@@ -15,11 +15,6 @@ import { readPart } from "../media.ts";
 import { findOnlyMedia } from "../only_media.ts";
 import type { TaskEvents } from "../task_events.ts";
 
-/** What a chat with a speech model needs. */
-export interface AudioChatOptions extends ChatTaskOptions {
-  readonly session: Session;
-}
-
 /**
  * Transcribes the audio part of the last user message. Text parts are ignored: a recogniser takes no instructions.
  *
@@ -28,7 +23,9 @@ export interface AudioChatOptions extends ChatTaskOptions {
  */
 export async function transcribeChat(
   request: ChatRequest,
-  options: AudioChatOptions,
+  options: ChatTaskOptions & {
+    readonly session: Session;
+  },
 ): Promise<TaskEvents<ChatEvent>> {
   const { part, param } = findOnlyMedia(request.messages, {
     wants: "audio",

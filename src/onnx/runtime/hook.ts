@@ -27,14 +27,6 @@ export interface SessionOpener {
   openModel(model: ModelProto, files: ModelFiles): Promise<GraphSession>;
 }
 
-/** How to load it. */
-export interface TransformersOptions {
-  /** Opens the sessions of models loaded from now on; onnxruntime-web on the CPU if absent. */
-  readonly backend?: SessionOpener | undefined;
-  /** Where the models' folders lie. */
-  readonly modelsFolder: string;
-}
-
 /** onnxruntime-web on the CPU. */
 const WEB: SessionOpener = {
   openSession: (model) => openSession(model),
@@ -52,7 +44,12 @@ let opener = WEB;
  * Imports transformers.js on our runtime. Models load from local folders only; give `device: "auto"` and an
  * explicit `dtype`, since its own table of devices is empty then.
  */
-export function loadTransformers(options: TransformersOptions): Promise<Transformers> {
+export function loadTransformers(options: {
+  /** Opens the sessions of models loaded from now on; onnxruntime-web on the CPU if absent. */
+  readonly backend?: SessionOpener | undefined;
+  /** Where the models' folders lie. */
+  readonly modelsFolder: string;
+}): Promise<Transformers> {
   opener = options.backend ?? WEB;
   loaded ??= hook();
   return loaded.then((transformers) => {
