@@ -4,9 +4,6 @@
  * @module
  */
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
-import type { PackedStep } from "../../kernels/step_plan.ts";
-import type { SiteForm } from "../onnx/compile/program.ts";
-import type { AttentionSite } from "../onnx/graph_cut.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import type { Transformers } from "../onnx/runtime/hook.ts";
@@ -16,6 +13,7 @@ import type { ModelProto } from "../onnx/file/proto.ts";
 import type { DeviceWeights, DeviceWeightsOptions } from "./device_weights.ts";
 import type { ImageKernels } from "./images.ts";
 import type { PackedAttention, PackedAttentionOptions } from "./packed_attention.ts";
+import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
 /** A device that runs graphs and kernels. It owns all memory that it allocates until `dispose`. */
@@ -129,63 +127,6 @@ export interface Storage {
   write(data: BigInt64Array<ArrayBuffer>): void;
   dispose(): void;
 }
-
-/** The parameters of a paged attention. */
-export interface AttentionOptions {
-  readonly sites: readonly AttentionSite[];
-  readonly numBlocks: number;
-  readonly blockSize: number;
-  readonly maxTokens: number;
-  readonly maxSequences: number;
-  readonly maxBlocksPerSequence: number;
-  /** Rotary tables and sinks that the sites name, as f32. */
-  readonly constants: ReadonlyMap<string, Float32Array>;
-}
-
-/** Attention over a paged KV cache, one call per site and step. */
-export interface PagedAttention {
-  /** Takes the layout of the next step; its arrays may change once the step is over. */
-  begin(step: PackedStep): void;
-  /**
-   * Writes the keys and values of site `layer` into the cache, attends, and writes the result to `output`.
-   *
-   * @param tensors by name, those the site names as q, k and v.
-   * @param output destination of the result; allocated if absent.
-   */
-  run(
-    layer: number,
-    tensors: ReadonlyMap<string, Tensor>,
-    output: Tensor | undefined,
-  ): Tensor | Promise<Tensor>;
-  /** Whether site `layer` takes its operands by {@linkcode openForm}; none does if absent. */
-  takesForm?(layer: number): boolean;
-  /**
-   * Lets a site take its operands in a compiled segment's layout.
-   *
-   * @throws {RangeError} when the kernels do not support the layout.
-   */
-  openForm?(form: SiteForm, constants: FormConstants): AttentionForm;
-  dispose(): void;
-}
-
-/** What an attention reads in the form that a compiled segment leaves it. */
-export interface FormConstants {
-  /** f32 `[2, headDim]`: the factors of the form's norms. */
-  readonly gammas?: Float32Array | undefined;
-  /** f32 `[positions, headDim / 2]` each: what the form's rotation is by. */
-  readonly angles?: { readonly cos: Float32Array; readonly sin: Float32Array } | undefined;
-}
-
-/** Buffers that an attention reads, and the one that it writes. */
-export interface OperandBuffers {
-  readonly q: GPUBuffer;
-  readonly k: GPUBuffer;
-  readonly v: GPUBuffer;
-  readonly out: GPUBuffer;
-}
-
-/** Records the attention of one site on operands in one form. */
-export type AttentionForm = (buffers: OperandBuffers) => void;
 
 /** The parameters of a sampler. */
 export interface SamplerOptions {

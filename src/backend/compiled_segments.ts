@@ -6,7 +6,7 @@
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
-import type { PagedAttention } from "./backend.ts";
+import type { PagedAttention } from "./paged_attention.ts";
 import type { DeviceWeights } from "./device_weights.ts";
 
 /** How to open them. */

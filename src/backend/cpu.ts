@@ -11,16 +11,15 @@ import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import type {
-  AttentionOptions,
   Backend,
   OpenModelOptions,
-  PagedAttention,
   RowRange,
   SamplerOptions,
   Storage,
   TensorRows,
   TokenSampler,
 } from "./backend.ts";
+import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
 import { CpuAttention } from "./cpu_attention.ts";
 import { CpuCrossAttention } from "./cpu_cross_attention.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";

@@ -10,7 +10,7 @@ import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { AttentionSite } from "../onnx/graph_cut.ts";
 import { Tensor } from "../onnx/runtime/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
-import type { AttentionOptions, PagedAttention } from "./backend.ts";
+import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
 import { type OpenSession, PromptAttention } from "./prompt_attention.ts";
 
 /** Optional help for the kernels. */

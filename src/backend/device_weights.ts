@@ -8,9 +8,9 @@ import { StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import type { TensorType } from "../onnx/file/dtype.ts";
-import { type ModelFiles, storedBytes } from "../onnx/file/external_data.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
+import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
-import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 
 /** Bytes held in JavaScript at a time, for tensors of any size. */
 const PIECE_BYTES = 16 * 2 ** 20;

@@ -5,7 +5,7 @@
  */
 import type { SiteForm } from "../onnx/compile/program.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
-import type { FormConstants } from "./backend.ts";
+import type { FormConstants } from "./paged_attention.ts";
 
 /** Reads what these forms need, by layer; layers that share a table of angles get one array. */
 export async function readConstants(

@@ -14,16 +14,15 @@ import { copyWeights } from "../onnx/runtime/pack_model.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import { liftLargeWeights, liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
 import type {
-  AttentionOptions,
   Backend,
   OpenModelOptions,
-  PagedAttention,
   RowRange,
   SamplerOptions,
   Storage,
   TensorRows,
   TokenSampler,
 } from "./backend.ts";
+import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
 import { type DeviceTensor, DeviceWeights, type DeviceWeightsOptions } from "./device_weights.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import { gatherRowsOnGpu } from "./gather_rows.ts";

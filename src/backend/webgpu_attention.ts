@@ -20,7 +20,7 @@ import type {
   FormConstants,
   OperandBuffers,
   PagedAttention,
-} from "./backend.ts";
+} from "./paged_attention.ts";
 
 interface Layer {
   readonly site: AttentionSite;

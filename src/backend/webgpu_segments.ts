@@ -13,7 +13,7 @@ import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { Dispatch, Program } from "../onnx/compile/program.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
-import type { FormConstants } from "./backend.ts";
+import type { FormConstants } from "./paged_attention.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import { readConstants } from "./form_constants.ts";
 

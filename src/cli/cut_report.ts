@@ -5,10 +5,9 @@
  */
 import { compileCut, type CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
-import { storedBytes } from "../onnx/file/external_data.ts";
+import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
-import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import { liftWeights } from "../onnx/cut/weight_inputs.ts";
 
 /** An attention of a decoder or of an encoder. */

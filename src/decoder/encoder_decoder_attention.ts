@@ -4,13 +4,13 @@
  * @module
  */
 import type { PackedStep } from "../../kernels/step_plan.ts";
+import type { Backend } from "../backend/backend.ts";
 import type {
   AttentionForm,
   AttentionOptions,
-  Backend,
   FormConstants,
   PagedAttention,
-} from "../backend/backend.ts";
+} from "../backend/paged_attention.ts";
 import type { CrossAlignment, CrossAlignmentOptions } from "../backend/cross_alignment.ts";
 import type { CrossAttention, CrossTensors } from "../backend/cross_attention.ts";
 import type { SiteForm } from "../onnx/compile/program.ts";

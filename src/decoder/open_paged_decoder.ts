@@ -3,13 +3,15 @@
  *
  * @module
  */
-import type { AttentionOptions, Backend, PagedAttention } from "../backend/backend.ts";
+import type { Backend } from "../backend/backend.ts";
+import type { AttentionOptions, PagedAttention } from "../backend/paged_attention.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import { StartupError } from "../errors.ts";
 import { compileCut } from "../onnx/compile/compile_cut.ts";
-import { bytesOfStored, type ModelFiles, storedBytes } from "../onnx/file/external_data.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
+import { bytesOfStored } from "../onnx/file/stored_range.ts";
+import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
-import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
 import type { DecoderLimits } from "./decoder.ts";
 import { openSegments } from "./open_segments.ts";

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import type { Backend, PagedAttention, TokenSampler } from "../backend/backend.ts";
+import type { Backend, TokenSampler } from "../backend/backend.ts";
+import type { PagedAttention } from "../backend/paged_attention.ts";
 import type { DeviceWeights } from "../backend/device_weights.ts";
 import type { CompiledSegments } from "../backend/compiled_segments.ts";
 import { log } from "../log.ts";

@@ -14,7 +14,7 @@ import { planStorage } from "../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
 import { log } from "../log.ts";
-import { storedBytes } from "../onnx/file/external_data.ts";
+import { storedBytes } from "../onnx/file/stored_tensor.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
 import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 

@@ -4,7 +4,7 @@
  * @module
  */
 import { HearthError } from "../errors.ts";
-import type { Model } from "./model.ts";
+import type { ModelKind } from "../config.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
 import type { ChatTask, DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./task.ts";
 
@@ -44,7 +44,10 @@ export function offerTokenizer(
  * unknown tokens, and for texts that are too long.
  */
 export function answerTokens(
-  { kind, tokenizer }: Model,
+  { kind, tokenizer }: {
+    readonly kind: ModelKind;
+    readonly tokenizer?: ModelTokenizer | undefined;
+  },
   task: TokenizeTask | DetokenizeTask,
 ): TokenTaskEvent {
   if (tokenizer === undefined) {

@@ -19,8 +19,7 @@ import {
   type Search,
 } from "./attention.ts";
 import type { ProvenMask } from "./attention_mask.ts";
-import type { SpelledOutOperand } from "./spelled_out.ts";
-import { followCache } from "./traced_operand.ts";
+import { followCache, type SpelledOutOperand } from "./traced_operand.ts";
 import { describeNode } from "../graph_index.ts";
 import { floatAttribute, intAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";

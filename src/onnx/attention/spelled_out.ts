@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { type FoundAttention, nameOf, type Operand, type Search } from "./attention.ts";
+import { type FoundAttention, nameOf, type Search } from "./attention.ts";
 import { HIDDEN_SCORE, type MaskReader } from "./attention_mask.ts";
 import { elementsOf } from "../file/dtype.ts";
 import type { Evaluation } from "../evaluate/evaluation.ts";
@@ -17,7 +17,7 @@ import type { Node } from "../file/proto.ts";
 import { type Lengths, type Probes, SHORT_LENGTHS } from "../probes.ts";
 import { Refusal } from "../refusal.ts";
 import { measureScores } from "./score_function.ts";
-import { findBack, numbered } from "./traced_operand.ts";
+import { findBack, numbered, type SpelledOutOperand } from "./traced_operand.ts";
 
 /** The operators looked through between the product of q and k and the softmax, and after it. */
 const POINTWISE = new Set(
@@ -85,14 +85,6 @@ function findSoftmaxProducts(
   const scores = findBack(index, softmax.inputs[0]!, POINTWISE, isProduct);
   const values = findValueProduct(index, softmax);
   return scores && values && { scores, values };
-}
-
-/** An operand of a spelled-out attention, and what it is multiplied by on the way. */
-export interface SpelledOutOperand {
-  readonly operand: Operand;
-  readonly heads: number;
-  readonly size: number;
-  readonly factor: number;
 }
 
 /** The operands of a spelled-out attention. */

@@ -12,7 +12,6 @@ import type { Value } from "../evaluate/value.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { type Lengths, SHORT_LENGTHS } from "../probes.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
-import type { SpelledOutOperand } from "./spelled_out.ts";
 
 /** The operators looked through between rows or a cache and the product. */
 const MOVING = new Set(
@@ -51,6 +50,14 @@ export function findBack(
 export function numbered(value: Value): Value {
   const data = Float64Array.from({ length: elementsOf(value.shape) }, (_, i) => i + 1);
   return { ...value, data };
+}
+
+/** An operand of a spelled-out attention, and what it is multiplied by on the way. */
+export interface SpelledOutOperand {
+  readonly operand: Operand;
+  readonly heads: number;
+  readonly size: number;
+  readonly factor: number;
 }
 
 type Trace = Omit<SpelledOutOperand, "operand"> & Pick<Operand, "layout" | "offset">;

@@ -4,7 +4,7 @@
  * @module
  */
 import { bytesOfElements } from "../file/dtype.ts";
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import { GraphIndex } from "../graph_index.ts";
 import {
   attribute,

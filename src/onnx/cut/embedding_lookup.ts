@@ -6,7 +6,7 @@
  */
 import type { GraphCut, TensorPort } from "../graph_cut.ts";
 import { codeOfDtype, type TensorType } from "../file/dtype.ts";
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import {
   type Graph,

@@ -5,8 +5,9 @@
  */
 import { StartupError } from "../../errors.ts";
 import type { EmbeddingLookup } from "./embedding_lookup.ts";
-import { bytesOfStored, type ModelFiles, storedBytes } from "../file/external_data.ts";
-import type { StoredTensor } from "../file/stored_tensor.ts";
+import type { ModelFiles } from "../file/external_data.ts";
+import { bytesOfStored } from "../file/stored_range.ts";
+import { storedBytes, type StoredTensor } from "../file/stored_tensor.ts";
 
 /** Bytes of recently read rows that are kept. */
 const CACHE_BYTES = 4 * 2 ** 20;

@@ -4,7 +4,7 @@
  * @module
  */
 import type { Dim, Segment, TensorPort } from "../graph_cut.ts";
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import { makeNode, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 import type { SegmentNodes } from "./segments.ts";

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import type { CutResult, GraphCut, Segment, SharedWeight, TensorPort } from "../graph_cut.ts";
 import { type PreparedGraph, prepareGraph } from "./prepare_graph.ts";
 import type { ModelProto } from "../file/proto.ts";

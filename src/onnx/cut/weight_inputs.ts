@@ -19,7 +19,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import { hasSubgraph, type ModelProto, type Node, type Tensor } from "../file/proto.ts";
 import { makeValueInfo } from "../file/proto_write.ts";
 

@@ -4,8 +4,6 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import { readRange } from "./stored_range.ts";
-import type { StoredTensor } from "./stored_tensor.ts";
 
 /** Reads a graph and its external data; files are named as in the graph. */
 export interface ModelFiles {
@@ -118,26 +116,4 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
 async function openFile(path: string): Promise<OpenFile> {
   const handle = await Deno.open(path);
   return { handle, first: await handle.stat() };
-}
-
-/** Bytes that a stored tensor takes. */
-export function storedBytes({ data }: StoredTensor): number {
-  return data.kind === "memory" ? data.bytes.length : data.length;
-}
-
-/** Copies a stored tensor to `into`, which is exactly as long as {@linkcode storedBytes} says. */
-export async function readStored(
-  tensor: StoredTensor,
-  files: ModelFiles,
-  into: Uint8Array,
-): Promise<void> {
-  await readRange(tensor, { files, offset: 0 }, into);
-}
-
-/** The bytes of a stored tensor; those in memory are not copied. */
-export async function bytesOfStored(tensor: StoredTensor, files: ModelFiles): Promise<Uint8Array> {
-  if (tensor.data.kind === "memory") return tensor.data.bytes;
-  const bytes = new Uint8Array(tensor.data.length);
-  await readStored(tensor, files, bytes);
-  return bytes;
 }

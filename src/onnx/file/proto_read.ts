@@ -5,7 +5,9 @@
  */
 import { StartupError } from "../../errors.ts";
 import { isIndexDtype } from "./dtype.ts";
-import { bytesOfStored, type ModelFiles, storedBytes } from "./external_data.ts";
+import type { ModelFiles } from "./external_data.ts";
+import { bytesOfStored } from "./stored_range.ts";
+import { storedBytes } from "./stored_tensor.ts";
 import type { Graph, ModelProto, Node, OperatorSet, Tensor, ValueInfo } from "./proto.ts";
 import {
   decodeNode,

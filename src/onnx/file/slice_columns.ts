@@ -4,7 +4,7 @@
  * @module
  */
 import { bytesOfElements } from "./dtype.ts";
-import { storedBytes } from "./external_data.ts";
+import { storedBytes } from "./stored_tensor.ts";
 import type { Tensor } from "./proto.ts";
 
 /** Columns `from` to `to` of a matrix `[rows, columns]`; beyond the last they are zero. */

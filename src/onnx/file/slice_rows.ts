@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { storedBytes } from "./external_data.ts";
+import { storedBytes } from "./stored_tensor.ts";
 import type { Tensor } from "./proto.ts";
 
 /** Rows `from` to `to` of a tensor of `numRows`; `undefined` if they are not a range of its bytes. */

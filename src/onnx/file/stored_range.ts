@@ -1,10 +1,10 @@
 /**
- * Reads parts of constants, so that none needs to be in memory whole.
+ * Reads constants, whole or in parts so that none needs to be in memory whole.
  *
  * @module
  */
 import type { ModelFiles } from "./external_data.ts";
-import type { StoredTensor, TensorBytes } from "./stored_tensor.ts";
+import { storedBytes, type StoredTensor, type TensorBytes } from "./stored_tensor.ts";
 
 /** Bytes of a source that are held at a time. */
 const CHUNK_BYTES = 8 * 2 ** 20;
@@ -37,13 +37,14 @@ export async function readRange(
     const isWhole = length === data.length;
     const whole = isWhole ? into : new Uint8Array(data.length);
     const sources: Uint8Array[] = [];
-    for (const source of data.sources) sources.push(await readWhole(source, files));
+    for (const source of data.sources) sources.push(await bytesOfStored(source, files));
     data.compute(sources, whole);
     if (!isWhole) into.set(whole.subarray(offset, offset + length));
   }
 }
 
-async function readWhole(tensor: StoredTensor, files: ModelFiles): Promise<Uint8Array> {
+/** The bytes of a constant; those in memory are not copied. */
+export async function bytesOfStored(tensor: StoredTensor, files: ModelFiles): Promise<Uint8Array> {
   if (tensor.data.kind === "memory") return tensor.data.bytes;
   const bytes = new Uint8Array(tensor.data.length);
   await readRange(tensor, { files, offset: 0 }, bytes);
@@ -57,7 +58,7 @@ async function readRows(
   into: Uint8Array,
 ): Promise<void> {
   const rowBytes = length / numRows;
-  const widest = Math.max(...parts.map(({ source }) => bytesIn(source) / numRows));
+  const widest = Math.max(...parts.map(({ source }) => storedBytes(source) / numRows));
   const rowsAtOnce = Math.max(1, Math.floor(CHUNK_BYTES / widest));
   for (let done = 0; done < into.length;) {
     const at = offset + done;
@@ -88,7 +89,7 @@ async function readWholeRows(
 ): Promise<void> {
   let column = 0;
   for (const { source, from, length } of parts) {
-    const sourceBytes = bytesIn(source) / numRows;
+    const sourceBytes = storedBytes(source) / numRows;
     const size = count * sourceBytes;
     if (scratch.bytes.length < size) scratch.bytes = new Uint8Array(size);
     const chunk = scratch.bytes.subarray(0, size);
@@ -115,13 +116,9 @@ async function readPartOfRow(
   for (const { source, from, length } of parts) {
     const [first, end] = [Math.max(start, column), Math.min(start + into.length, column + length)];
     if (first < end) {
-      const offset = row * (bytesIn(source) / numRows) + from + first - column;
+      const offset = row * (storedBytes(source) / numRows) + from + first - column;
       await readRange(source, { files, offset }, into.subarray(first - start, end - start));
     }
     column += length;
   }
-}
-
-function bytesIn({ data }: StoredTensor): number {
-  return data.kind === "memory" ? data.bytes.length : data.length;
 }

@@ -44,3 +44,8 @@ export interface StoredTensor {
   readonly shape: readonly number[];
   readonly data: TensorBytes;
 }
+
+/** Bytes that a stored tensor takes. */
+export function storedBytes({ data }: StoredTensor): number {
+  return data.kind === "memory" ? data.bytes.length : data.length;
+}

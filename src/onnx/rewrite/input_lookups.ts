@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut, Segment, TensorPort } from "../graph_cut.ts";
 import { GraphIndex, liveNodes } from "../graph_index.ts";
 import { int64Tensor, intAttribute, makeNode, type Node } from "../file/proto.ts";

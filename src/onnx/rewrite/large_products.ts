@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut, Segment } from "../graph_cut.ts";
 import {
   int64Tensor,

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { storedBytes } from "../file/external_data.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import type { GraphCut } from "../graph_cut.ts";
 import { GraphIndex } from "../graph_index.ts";
 import { int64Tensor, makeNode, type ModelProto, type Tensor } from "../file/proto.ts";

@@ -5,7 +5,9 @@
  */
 import { basename, dirname } from "node:path";
 import { StartupError } from "../../errors.ts";
-import { bytesOfStored, type ModelFiles, readStored, storedBytes } from "../file/external_data.ts";
+import type { ModelFiles } from "../file/external_data.ts";
+import { bytesOfStored, readRange } from "../file/stored_range.ts";
+import { storedBytes } from "../file/stored_tensor.ts";
 import type { ExternalData } from "./ort.ts";
 import type { ModelProto, Tensor } from "../file/proto.ts";
 import { writeModel } from "../file/proto_write.ts";
@@ -51,7 +53,11 @@ export async function copyWeights(model: ModelProto, files: ModelFiles): Promise
   if (end === 0) return { bytes: withConstants(model, initializers), externalData: [] };
   const data = new Uint8Array(end);
   for (const { tensor, offset } of parts) {
-    await readStored(tensor, files, data.subarray(offset, offset + storedBytes(tensor)));
+    await readRange(
+      tensor,
+      { files: files, offset: 0 },
+      data.subarray(offset, offset + storedBytes(tensor)),
+    );
   }
   return { bytes: withConstants(model, initializers), externalData: [{ path: BLOB, data }] };
 }

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { WebGpuBackend } from "../../../src/backend/webgpu.ts";
 import type { GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
-import { type ModelFiles, storedBytes } from "../../../src/onnx/file/external_data.ts";
+import type { ModelFiles } from "../../../src/onnx/file/external_data.ts";
+import { storedBytes } from "../../../src/onnx/file/stored_tensor.ts";
 import { divideLargeProducts, readTiedTable } from "../../../src/onnx/rewrite/large_products.ts";
 import { padProducts } from "../../../src/onnx/rewrite/pad_products.ts";
 import { type GraphSession, Tensor } from "../../../src/onnx/runtime/ort.ts";

@@ -1,7 +1,7 @@
 /** Norms that exporters spell out, and what looks like one. */
 import assert from "node:assert/strict";
 import { findNorm } from "../../../src/onnx/compile/norms.ts";
-import { bytesOfStored } from "../../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import { GraphIndex } from "../../../src/onnx/graph_index.ts";
 import { makeNode, type Node, type Tensor } from "../../../src/onnx/file/proto.ts";
 import { constant, ints } from "../../fixtures/onnx_builder.ts";

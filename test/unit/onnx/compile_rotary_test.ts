@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { PositionTables } from "../../../src/onnx/compile/position_tables.ts";
 import { findRotation } from "../../../src/onnx/compile/rotary.ts";
-import { bytesOfStored } from "../../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import type { Segment } from "../../../src/onnx/graph_cut.ts";
 import { GraphIndex } from "../../../src/onnx/graph_index.ts";
 import { type Graph, makeNode, type Node, type Tensor } from "../../../src/onnx/file/proto.ts";

@@ -5,7 +5,8 @@ import { compileCut, mergeCutProducts } from "../../../src/onnx/compile/compile_
 import { compileSegment } from "../../../src/onnx/compile/compile_segment.ts";
 import { PositionTables } from "../../../src/onnx/compile/position_tables.ts";
 import { mergeProducts } from "../../../src/onnx/compile/merge_products.ts";
-import { bytesOfStored, FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import { cutForGpu } from "../../../src/onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment } from "../../../src/onnx/graph_cut.ts";
 import { cutStep, divideMerged } from "../../../src/onnx/cut/merged_decoder.ts";

@@ -3,11 +3,8 @@
  *
  * @module
  */
-import {
-  bytesOfStored,
-  FolderFiles,
-  type ModelFiles,
-} from "../../../src/onnx/file/external_data.ts";
+import { FolderFiles, type ModelFiles } from "../../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import type { AttentionSite, GraphCut, HeadRows, TensorPort } from "../../../src/onnx/graph_cut.ts";
 import type { StoredTensor } from "../../../src/onnx/file/stored_tensor.ts";
 import {

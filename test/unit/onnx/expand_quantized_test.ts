@@ -1,6 +1,7 @@
 /** Expanded weights give what ONNX Runtime gives for the packed ones. */
 import assert from "node:assert/strict";
-import { bytesOfStored, FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { FolderFiles } from "../../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import { expandQuantized } from "../../../src/onnx/rewrite/expand_quantized.ts";
 import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
 import { makeNode, type ModelProto } from "../../../src/onnx/file/proto.ts";

@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import v8 from "node:v8";
 import vm from "node:vm";
-import {
-  bytesOfStored,
-  FolderFiles,
-  type ModelFiles,
-  storedBytes,
-} from "../../../src/onnx/file/external_data.ts";
+import { FolderFiles, type ModelFiles } from "../../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
+import { storedBytes } from "../../../src/onnx/file/stored_tensor.ts";
 import type { ModelProto, Tensor } from "../../../src/onnx/file/proto.ts";
 import { TENSOR } from "../../../src/onnx/file/proto_decode.ts";
 import { readModel } from "../../../src/onnx/file/proto_read.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { bytesOfStored } from "../../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
 import { makeConvolutionsPlanar } from "../../../src/onnx/rewrite/planar_convolutions.ts";
 import { readModel } from "../../../src/onnx/file/proto_read.ts";
