@@ -12,7 +12,7 @@ import { generate } from "../fixtures/generate.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
-import { assertAlike, countStep, promptOf, TIES } from "../fixtures/small_steps.ts";
+import { countStep, promptOf, TIES, Ties } from "../fixtures/small_steps.ts";
 
 const NUM_TOKENS = 24;
 
@@ -24,16 +24,18 @@ interface Case {
   /** The same with the segments in ONNX Runtime. */
   readonly before: number;
   readonly layers: number;
+  /** Most of 48 answers, compared with those of other steps, that may part at a tie. */
+  readonly ties: number;
 }
 
 const CASES: readonly Case[] = [
-  { model: "hearth-demo-chat", dtype: "fp32", dispatches: 26, before: 61, layers: 4 },
-  { model: "hearth-demo-chat", dtype: "fp16", dispatches: 26, before: 61, layers: 4 },
-  { model: "hearth-demo-chat", dtype: "q4", dispatches: 26, before: 61, layers: 4 },
-  { model: "hearth-demo-chat", dtype: "q4f16", dispatches: 26, before: 61, layers: 4 },
-  { model: "stories260k-llama", dtype: "fp32", dispatches: 32, before: 65, layers: 5 },
-  { model: "stories260k-llama", dtype: "fp16", dispatches: 32, before: 65, layers: 5 },
-  { model: "chat-gptneo-3m", dtype: "q4f16", dispatches: 52, before: 103, layers: 8 },
+  { model: "hearth-demo-chat", dtype: "fp32", dispatches: 26, before: 61, layers: 4, ties: 0 },
+  { model: "hearth-demo-chat", dtype: "fp16", dispatches: 26, before: 61, layers: 4, ties: 8 },
+  { model: "hearth-demo-chat", dtype: "q4", dispatches: 26, before: 61, layers: 4, ties: 0 },
+  { model: "hearth-demo-chat", dtype: "q4f16", dispatches: 26, before: 61, layers: 4, ties: 4 },
+  { model: "stories260k-llama", dtype: "fp32", dispatches: 32, before: 65, layers: 5, ties: 0 },
+  { model: "stories260k-llama", dtype: "fp16", dispatches: 32, before: 65, layers: 5, ties: 10 },
+  { model: "chat-gptneo-3m", dtype: "q4f16", dispatches: 52, before: 103, layers: 8, ties: 4 },
 ];
 
 async function open(gpu: GpuContext, path: string, dtype: Dtype): Promise<PagedDecoder> {
@@ -45,7 +47,7 @@ async function open(gpu: GpuContext, path: string, dtype: Dtype): Promise<PagedD
   return decoder;
 }
 
-for (const { model, dtype, dispatches, before, layers } of CASES) {
+for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
   const folder = findModelFolder(model);
   const options = { ignore: folder === undefined };
   const note = unlessThere(
@@ -62,12 +64,14 @@ for (const { model, dtype, dispatches, before, layers } of CASES) {
       assert.deepEqual(await countStep(engine, { tokens: promptOf(1) }), {
         dispatches,
         submits: 1,
+        runs: 0,
       });
       decoder.limitCompiledRows(0);
       // Each segment a run, and between them what was recorded; the token.
       assert.deepEqual(await countStep(engine, { tokens: promptOf(1) }), {
         dispatches: before,
         submits: 2 * layers + 2,
+        runs: layers + 1,
       });
       await decoder.dispose();
     },
@@ -75,7 +79,9 @@ for (const { model, dtype, dispatches, before, layers } of CASES) {
   );
 
   gpuTest(
-    `${model} ${dtype} answers alike alone, among 16 and across the crossover${note}`,
+    `${model} ${dtype} answers alike alone, among 16 and across the crossover, but for ${most} ties below ${
+      TIES[dtype]
+    }${note}`,
     async (gpu) => {
       const decoder = await open(gpu, folder!, dtype);
       const engine = new EngineLoop(decoder, { prefixCache: false });
@@ -91,12 +97,14 @@ for (const { model, dtype, dispatches, before, layers } of CASES) {
         const ids = (tokens: readonly SampledToken[]) => tokens.map(({ tokenId }) => tokenId);
         assert.deepEqual(ids(alone), ids(together[seed]!));
       }
+      const ties = new Ties(TIES[dtype]);
       // Prompts too in our kernels, or some steps, or none.
       for (const limit of [256, 8, 0]) {
         decoder.limitCompiledRows(limit);
         const others = await Promise.all(seeds.map(answer));
-        others.forEach((tokens, i) => assertAlike(tokens, together[i]!, TIES[dtype]));
+        others.forEach((tokens, i) => ties.compare(tokens, together[i]!));
       }
+      ties.requireAtMost(most);
       await decoder.dispose();
     },
     options,

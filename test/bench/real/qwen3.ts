@@ -52,21 +52,36 @@ export type Qwen3Dtype = "q4" | "q4f16";
 export async function qwen3Folder(dtypes: readonly Qwen3Dtype[]): Promise<string> {
   return await twinFolder(`qwen3-0.6b-${dtypes.join("-")}-1`, async (folder) => {
     await copyTokenizer("qwen3", folder);
-    await writeConfig(folder, QWEN3);
-    for (const dtype of dtypes) {
-      await writeTwinFiles(folder, {
-        [join("onnx", `model_${dtype}.onnx`)]: buildGraph(dtype, QWEN3),
-      });
-    }
+    await writeQwen3(folder, { sizes: QWEN3, dtypes });
   });
 }
 
 /** The folder of the small twin in q4f16, without a tokenizer; written if need be. */
 export async function smallQwen3Folder(): Promise<string> {
-  return await twinFolder("qwen3-small-q4f16-1", async (folder) => {
-    await writeConfig(folder, SMALL_QWEN3);
-    await writeTwinFiles(folder, { "onnx/model_q4f16.onnx": buildGraph("q4f16", SMALL_QWEN3) });
-  });
+  return await twinFolder(
+    "qwen3-small-q4f16-1",
+    (folder) => writeQwen3(folder, { sizes: SMALL_QWEN3, dtypes: ["q4f16"] }),
+  );
+}
+
+/** What a folder is to hold. */
+export interface Qwen3FolderOptions {
+  readonly sizes: Qwen3Sizes;
+  readonly dtypes: readonly Qwen3Dtype[];
+  /** Whether the graph ends in the last hidden state, as those of embedders do, and not in logits. */
+  readonly givesHidden?: boolean;
+}
+
+/** Writes graphs and configuration into a folder. */
+export async function writeQwen3(
+  folder: string,
+  { sizes, dtypes, givesHidden = false }: Qwen3FolderOptions,
+): Promise<void> {
+  await writeConfig(folder, sizes);
+  for (const dtype of dtypes) {
+    const graph = buildGraph(dtype, sizes, givesHidden);
+    await writeTwinFiles(folder, { [join("onnx", `model_${dtype}.onnx`)]: graph });
+  }
 }
 
 async function writeConfig(folder: string, sizes: Qwen3Sizes): Promise<void> {
@@ -100,7 +115,11 @@ async function writeConfig(folder: string, sizes: Qwen3Sizes): Promise<void> {
   });
 }
 
-function buildGraph(dtype: Qwen3Dtype, sizes: Qwen3Sizes): Uint8Array<ArrayBuffer> {
+function buildGraph(
+  dtype: Qwen3Dtype,
+  sizes: Qwen3Sizes,
+  givesHidden: boolean,
+): Uint8Array<ArrayBuffer> {
   const { hidden, intermediate, layers, heads, kvHeads, headDim, vocab, epsilon } = sizes;
   const element = dtype === "q4f16" ? "float16" : "float32";
   const graph = new GraphBuilder();
@@ -271,7 +290,8 @@ function buildGraph(dtype: Qwen3Dtype, sizes: Qwen3Sizes): Uint8Array<ArrayBuffe
       { path: following, isLast },
     );
   }
-  linear(normed, { to: vocab, from: hidden, path: "/lm_head/MatMul", output: "logits" });
+  if (givesHidden) node("Identity", [normed], "last_hidden_state");
+  else linear(normed, { to: vocab, from: hidden, path: "/lm_head/MatMul", output: "logits" });
 
   const cache = (prefix: string, length: string): Declared[] =>
     Array.from({ length: layers }, (_, layer) =>
@@ -287,7 +307,9 @@ function buildGraph(dtype: Qwen3Dtype, sizes: Qwen3Sizes): Uint8Array<ArrayBuffe
       ...cache("past_key_values", "past_sequence_length"),
     ],
     outputs: [
-      ["logits", element, ["batch_size", "sequence_length", vocab]],
+      givesHidden
+        ? ["last_hidden_state", element, ["batch_size", "sequence_length", hidden]]
+        : ["logits", element, ["batch_size", "sequence_length", vocab]],
       ...cache("present", "total_sequence_length"),
     ],
     opset: 14,
