@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { join } from "node:path";
 import type { Dtype } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
 import { openPagedDecoder } from "../decoder/open_paged_decoder.ts";
@@ -12,14 +11,11 @@ import { UnsupportedGraphError, WholeDecoder } from "../decoder/whole_decoder.ts
 import { StartupError } from "../errors.ts";
 import { log } from "../log.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
-import { FolderFiles } from "../onnx/file/external_data.ts";
-import type { GraphCut } from "../onnx/graph_cut.ts";
 import type { GraphSession, ValueInfo } from "../onnx/runtime/ort.ts";
 import type { TensorType } from "../onnx/file/dtype.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
-import { readModel } from "../onnx/file/proto_read.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
-import { openEmbeddingGraph } from "./companion_graph.ts";
+import { type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./family.ts";
 import { readAvailableBytes } from "./available_memory.ts";
 import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
@@ -51,93 +47,72 @@ export interface LoadedDecoder {
  * @throws {StartupError} when there is no such graph, or `config.json` lacks a size.
  */
 export async function loadDecoder(options: DecoderLoadOptions): Promise<LoadedDecoder> {
-  const { folder, graphs, onProgress } = options;
-  const { name: graph, dtype, path } = graphs.main;
-  const fileName = path.slice(path.lastIndexOf("/") + 1);
-  await using files = new FolderFiles(join(folder.path, "onnx"));
-  onProgress({ what: `reading ${path}` });
-  const contextLength = options.contextLength ?? contextLengthOf(folder);
-  const model = await readModel(files, fileName);
-  const result = splitGraph(model, { contextLength });
+  await using graph = await readGraph(options);
+  const { model, dtype, path } = graph;
   let embeddings: ValueInfo | undefined;
-  const openEmbedding = async () => {
-    const { dtype } = model.graph.inputs.find(({ name }) => name === EMBEDDINGS) ?? {};
-    const session = await (options.openEmbedding?.(dtype ?? "float32") ??
-      openEmbeddingGraph(options));
-    embeddings = session.outputs[0];
-    return session;
+  const toOpen: GraphToOpen = {
+    ...options,
+    graph,
+    contextLength: options.contextLength ?? contextLengthOf(options.folder),
+    openEmbedding: async () => {
+      const { dtype } = model.graph.inputs.find(({ name }) => name === EMBEDDINGS) ?? {};
+      const session = await (options.openEmbedding?.(dtype ?? "float32") ??
+        openEmbeddingGraph(options));
+      embeddings = session.outputs[0];
+      return session;
+    },
   };
-  const toOpen = { ...options, dtype, graph, contextLength, path, openEmbedding };
-  let reason: string;
-  if ("refused" in result) reason = result.refused;
-  else {
-    try {
-      const cut = options.backend.kind === "webgpu"
-        ? cutForGpu(result.cut, {
-          maxBufferBytes: options.backend.maxBufferBytes,
-          joinsProducts: true,
-        })
-        : result.cut;
-      const decoder = await openPaged(cut, { ...toOpen, files });
-      log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
-      return { decoder, dtype, embeddings };
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      reason = error.message;
-    }
+  const opened = await openPaged(toOpen);
+  if (!("refused" in opened)) {
+    log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });
+    return { decoder: opened, dtype, embeddings };
   }
-  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason });
-  return { decoder: await openWhole(model, { ...toOpen, files }), dtype, embeddings };
+  log.warn("the graph is not cut: one sequence at a time", { graph: path, reason: opened.refused });
+  return { decoder: await openWhole(toOpen), dtype, embeddings };
 }
 
 interface GraphToOpen extends Omit<DecoderLoadOptions, "openEmbedding"> {
-  readonly dtype: Dtype;
-  readonly graph: string;
-  readonly path: string;
+  readonly graph: GraphFile;
   readonly contextLength: number;
   readonly openEmbedding: () => Promise<GraphSession>;
 }
 
-async function openPaged(
-  cut: GraphCut,
-  options: GraphToOpen & { readonly files: FolderFiles },
-): Promise<Decoder> {
-  const { backend, contextLength, engine, files, path } = options;
+/** Opens the graph cut at its attentions; or says why that is not possible. */
+async function openPaged(options: GraphToOpen): Promise<Decoder | { readonly refused: string }> {
+  const { backend, contextLength, engine, folder, graph: { name, dtype, model, files } } = options;
+  const result = splitGraph(model, { contextLength });
+  if ("refused" in result) return result;
+  const { maxBufferBytes } = backend;
   const elementBytes = (dtype: "float32" | "float16") =>
     dtype === "float16" && backend.kind === "webgpu" ? 2 : 4;
-  const limits = choosePagedLimits(cut, {
-    contextLength,
-    settings: engine,
-    maxBufferBytes: backend.maxBufferBytes,
-    elementBytes,
-  });
-  // Weights are mapped from disk, or in buffers shared by the segments.
-  const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-  requireMemory(needsOfCut(cut, limits, { elementBytes, sharesWeights }), {
-    backend,
-    availableBytes: await readAvailableBytes(),
-    otherDtypes: await weighOtherDtypes(options),
-  });
-  const onProgress = (fraction: number) =>
-    options.onProgress({ what: `loading ${path}`, fraction });
-  return openPagedDecoder({ ...options, backend, cut, files, limits, onProgress });
+  try {
+    const cut = backend.kind === "webgpu"
+      ? cutForGpu(result.cut, { maxBufferBytes, joinsProducts: true })
+      : result.cut;
+    const sizes = { contextLength, settings: engine, maxBufferBytes, elementBytes };
+    const limits = choosePagedLimits(cut, sizes);
+    // Weights are mapped from disk, or in buffers shared by the segments.
+    const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
+    requireMemory(needsOfCut(cut, limits, { elementBytes, sharesWeights }), {
+      backend,
+      availableBytes: await readAvailableBytes(),
+      otherDtypes: await weighOtherDtypes({ folder, graph: name, dtype }),
+    });
+    const what = `loading ${options.graph.path}`;
+    const onProgress = (fraction: number) => options.onProgress({ what, fraction });
+    return await openPagedDecoder({ ...options, cut, files, limits, onProgress });
+  } catch (error) {
+    if (error instanceof RangeError) return { refused: error.message };
+    throw error;
+  }
 }
 
 async function openWhole(
-  model: ModelProto,
-  options: GraphToOpen & { readonly files: FolderFiles },
+  { graph: { model, files, path }, contextLength, folder, ...options }: GraphToOpen,
 ): Promise<Decoder> {
-  const { backend, contextLength, files, folder, path } = options;
-  options.onProgress({ what: `loading ${path}` });
   try {
-    return await WholeDecoder.load({
-      backend,
-      model,
-      files,
-      contextLength,
-      vocabSize: widthOfLogits(model) ?? vocabSizeOf(folder),
-      openEmbedding: options.openEmbedding,
-    });
+    const vocabSize = widthOfLogits(model) ?? vocabSizeOf(folder);
+    return await WholeDecoder.load({ ...options, model, files, contextLength, vocabSize });
   } catch (error) {
     if (!(error instanceof UnsupportedGraphError)) throw error;
     throw new StartupError(`${folder.path}/${path}: ${error.message}`, { cause: error });

@@ -4,21 +4,18 @@
  *
  * @module
  */
-import { basename, join } from "node:path";
 import { EncoderDecoder } from "../decoder/encoder_decoder.ts";
 import { type EncoderDecoderOptions, openEncoderDecoder } from "../decoder/open_encoder_decoder.ts";
 import { WholeEncoderDecoder } from "../decoder/whole_encoder_decoder.ts";
 import { log } from "../log.ts";
-import { FolderFiles } from "../onnx/file/external_data.ts";
 import { divideMerged } from "../onnx/cut/merged_decoder.ts";
-import { readModel } from "../onnx/file/proto_read.ts";
-import type { CompanionContext } from "./companion_graph.ts";
+import { type GraphContext, readGraph } from "./graph_file.ts";
 
 /** How to open it. */
 export interface EncoderDecoderLoadOptions<Input extends object>
   extends
     Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">,
-    CompanionContext {
+    GraphContext {
   /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
   readonly numPositions: number | undefined;
   /** Of the uncut graph, which does not declare it. */
@@ -29,10 +26,8 @@ export interface EncoderDecoderLoadOptions<Input extends object>
 export async function loadEncoderDecoder<Input extends object>(
   options: EncoderDecoderLoadOptions<Input>,
 ): Promise<EncoderDecoder<Input> | WholeEncoderDecoder<Input>> {
-  const { folder, graphs: { main: { path } }, onProgress } = options;
-  onProgress({ what: `loading ${path}` });
-  await using files = new FolderFiles(join(folder.path, "onnx"));
-  const merged = await readModel(files, basename(path));
+  await using graph = await readGraph(options);
+  const { model: merged, files, path } = graph;
   const opened = await openCut();
   if (opened instanceof EncoderDecoder) {
     log.info("the graph is cut: sequences share steps of a paged decoder", { graph: path });

@@ -11,9 +11,9 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { openDevice } from "../../src/gpu/device.ts";
-import type { BatchEncoder } from "../../src/models/embedding/encoder.ts";
-import { openEncoder } from "../../src/models/embedding/encoder_plan.ts";
+import { type BatchEncoder, Encoder } from "../../src/models/embedding/encoder.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
+import { PackedEncoder } from "../../src/models/embedding/packed_encoder.ts";
 import { keepOutput } from "../../src/models/graph_output.ts";
 import { appendPooling, POOLED_OUTPUT, poolingTail } from "../../src/models/embedding/pooling.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
@@ -52,19 +52,16 @@ async function openBoth(
     contextLength: LONGEST_TEXT,
   });
   if ("refused" in result) throw new Error(result.refused);
-  const packed = await openEncoder({
-    kind: "packed",
-    cut: result.cut,
+  const packed = await PackedEncoder.open(result.cut, {
+    ...{ backend, files },
     summary: { kind: "sums", modes: ["mean"] },
     longestText: LONGEST_TEXT,
-  }, { backend, files });
-  const padded = await openEncoder({
-    kind: "padded",
+  });
+  const padded = await Encoder.open({
     model: appendPooling(model, HIDDEN, ["mean"]),
     output: POOLED_OUTPUT,
     poolingModes: ["mean"],
-    padTokenId: 0,
-  }, { backend, files });
+  }, { backend, files, padTokenId: 0 });
   return { packed, padded };
 }
 

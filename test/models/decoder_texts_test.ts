@@ -12,7 +12,7 @@ import { StartupError } from "../../src/errors.ts";
 import { EncoderTokenizer } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
-import { yesNoRerankPrompt } from "../../src/models/embedding/rerank_form.ts";
+import { yesNoRerankPrompt } from "../../src/models/embedding/rerank.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { embed, openModel, rerank } from "../fixtures/model.ts";

@@ -10,7 +10,7 @@ import { StartupError } from "../../errors.ts";
 import { hubIdOfSnapshot } from "../../hub/cache.ts";
 import { numberAt } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { openCompanion } from "../companion_graph.ts";
+import { openGraph } from "../graph_file.ts";
 import { requirePorts } from "../graph_ports.ts";
 import type { OpenContext } from "../family.ts";
 import type { CtcVocabulary } from "./ctc.ts";
@@ -59,7 +59,7 @@ export async function loadTdt(
   // On the CPU: their operators need it, and each step depends on the one before.
   const preprocessor = await openOnCpu(PREPROCESSOR, context);
   const joint = await openJoint(context);
-  const encoder = requirePorts(await openCompanion(ENCODER, context), {
+  const encoder = requirePorts(await openGraph(ENCODER, context), {
     ...PORTS[ENCODER],
     of: `${folder.path}: ${ENCODER}`,
   });
@@ -125,7 +125,7 @@ async function readVocabulary(folder: string): Promise<CtcVocabulary> {
 async function openOnCpu(name: typeof JOINT | typeof PREPROCESSOR, context: OpenContext) {
   const { folder, graphs, backend, onProgress } = context;
   const ports = { ...PORTS[name], of: `${folder.path}: ${name}` };
-  if (backend.kind === "cpu") return requirePorts(await openCompanion(name, context), ports);
+  if (backend.kind === "cpu") return requirePorts(await openGraph(name, context), ports);
   const { path } = graphs.of(name);
   onProgress({ what: `loading ${path}` });
   return requirePorts(await openSession(await Deno.readFile(join(folder.path, path))), ports);

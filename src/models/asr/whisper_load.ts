@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { basename, join } from "node:path";
 import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
 import { readAlignmentHeads } from "./alignment_heads.ts";
@@ -27,9 +26,8 @@ import {
   type FeatureEncoderOptions,
   openFeatureEncoder,
 } from "./feature_encoder.ts";
+import { readGraph } from "../graph_file.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
-import { FolderFiles } from "../../onnx/file/external_data.ts";
-import { readModel } from "../../onnx/file/proto_read.ts";
 import { transcribe } from "./whisper_transcriber.ts";
 
 const ENCODER = "encoder_model";
@@ -142,18 +140,16 @@ function whyNoTranslation({ translateToken, languages }: WhisperConfig): string 
 
 /** Whisper's encoder as Optimum exports it. */
 async function openEncoder(
-  { folder, graphs, backend, onProgress }: OpenContext,
+  context: OpenContext,
   limits: Pick<FeatureEncoderOptions, "maxInputs" | "maxWholeInputs">,
 ): Promise<FeatureEncoder> {
-  const { path } = graphs.of(ENCODER);
-  onProgress({ what: `loading ${path}` });
-  await using files = new FolderFiles(join(folder.path, "onnx"));
-  const encoder = await openFeatureEncoder(await readModel(files, basename(path)), {
-    ...{ backend, files, ...limits },
+  await using graph = await readGraph(context, ENCODER);
+  const encoder = await openFeatureEncoder(graph.model, {
+    ...{ backend: context.backend, files: graph.files, ...limits },
     input: FEATURES,
     output: "last_hidden_state",
   });
-  requireKnownInputs(encoder, { isKnown: (name) => name === FEATURES, of: path });
+  requireKnownInputs(encoder, { isKnown: (name) => name === FEATURES, of: graph.path });
   return encoder;
 }
 

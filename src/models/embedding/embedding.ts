@@ -7,7 +7,6 @@ import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { EmbedEvent, EmbedTask, Task, TextInput } from "../task.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
-import type { EncoderForm } from "./encoder_load.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { findOutput, keepOutput } from "../graph_output.ts";
@@ -23,7 +22,7 @@ import {
 } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
 import type { OpenContext } from "../family.ts";
-import { type LoadedTexts, loadTexts } from "./text_load.ts";
+import { type EncoderForm, type LoadedTexts, loadTexts } from "./text_load.ts";
 import { TextBatchModel } from "./text_batch_model.ts";
 
 /** Output that holds a vector per text already. */

@@ -5,19 +5,25 @@
  * @module
  */
 import type { Backend, Storage } from "../../backend/backend.ts";
-import { StartupError } from "../../errors.ts";
+import type { FolderFiles } from "../../onnx/file/external_data.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
+import { requireKnownInputs } from "../graph_ports.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import { fillPooling, POOLING_INPUT, type PoolingMode } from "./pooling.ts";
 
-/** The parts of an encoder; it owns the session. */
-export interface EncoderParts {
+/** A graph that gives a row per text. */
+export interface EncoderGraph {
+  readonly model: ModelProto;
+  /** Its one output: f32, one row per text. */
+  readonly output: string;
+  /** The pooling added to it, if any. */
+  readonly poolingModes?: readonly PoolingMode[] | undefined;
+}
+
+interface EncoderParts extends EncoderGraph {
   readonly backend: Backend;
   readonly session: GraphSession;
-  /** The one output of the graph: f32, one row per text. */
-  readonly output: string;
-  /** The pooling added to the graph, if any. */
-  readonly poolingModes?: readonly PoolingMode[] | undefined;
   readonly padTokenId: number;
 }
 
@@ -41,7 +47,6 @@ export interface BatchEncoder {
   dispose(): Promise<void>;
 }
 
-/** Most texts in one batch. */
 export const MAX_TEXTS = 256;
 
 /** Inputs with a value per token. */
@@ -64,19 +69,23 @@ export class Encoder implements BatchEncoder {
   }
 
   /**
-   * Runs the graph once, which determines the width of its rows and compiles its kernels.
+   * Opens the graph, and runs it once, which determines the width of its rows and compiles its kernels.
    *
    * @throws {StartupError} when the graph has unknown inputs.
    */
-  static async create(parts: EncoderParts): Promise<Encoder> {
-    const { session, output } = parts;
-    const known = [...TOKEN_INPUTS, POOLING_INPUT];
-    const unknown = session.inputs.filter(({ name }) => !known.includes(name));
-    if (unknown.length > 0) {
-      throw new StartupError(
-        `The graph wants inputs that are not known: ${unknown.map(({ name }) => name).join(", ")}.`,
-      );
-    }
+  static async open(
+    graph: EncoderGraph,
+    { backend, files, padTokenId }: {
+      readonly backend: Backend;
+      readonly files: FolderFiles;
+      readonly padTokenId: number;
+    },
+  ): Promise<Encoder> {
+    const { output } = graph;
+    const session = await backend.openModel(graph.model, files);
+    const isKnown = (name: string) => TOKEN_INPUTS.has(name) || name === POOLING_INPUT;
+    requireKnownInputs(session, { isKnown, of: "The graph" });
+    const parts = { ...graph, backend, session, padTokenId };
     const probe = { ids: [parts.padTokenId, parts.padTokenId] };
     const rows = (await session.run(makeFeeds(parts, tokenInputsOf(session), [probe])))[output]!;
     const width = rows.dims.reduce((product, size) => product * size, 1);

@@ -6,11 +6,11 @@
  *
  * @module
  */
+import { COUNT_BUCKETS, MetricSet } from "../../metric_set.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { BatchCost } from "./batch_cost.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { BatchEncoder } from "./encoder.ts";
-import { TextMetrics } from "./text_metrics.ts";
 import { type BatchLimits, type QueuedText, TextQueue } from "./text_queue.ts";
 import type { TextJob, TextRunner } from "./text_runner.ts";
 
@@ -53,10 +53,7 @@ export class TextBatcher implements TextRunner {
   constructor({ encoder, maxBatchTokens }: BatcherOptions) {
     this.#encoder = encoder;
     this.#cost = new BatchCost(maxBatchTokens);
-    this.metrics = new TextMetrics(() => ({
-      numTexts: this.#queue.numTexts,
-      numTokens: this.#queue.numTokens,
-    }));
+    this.metrics = new TextMetrics(this.#queue);
   }
 
   add(job: TextJob): () => void {
@@ -161,7 +158,11 @@ export class TextBatcher implements TextRunner {
     const numTokens = lengths.reduce((sum, length) => sum + length, 0);
     const numPositions = this.#encoder.pads ? Math.max(...lengths) * texts.length : numTokens;
     this.#cost.observe(numPositions, durationMs);
-    this.metrics.observeBatch({ numTexts: texts.length, numTokens, numPositions, durationMs });
+    const { batchSeconds, batchTexts, computedTokens, paddingTokens } = this.metrics;
+    computedTokens.inc(numTokens);
+    paddingTokens.inc(numPositions - numTokens);
+    batchSeconds.observe(durationMs / 1000);
+    batchTexts.observe(texts.length);
   }
 
   #answer(running: Running, index: number, row: Float32Array): void {
@@ -173,7 +174,8 @@ export class TextBatcher implements TextRunner {
     }
     if (++running.numAnswered < running.job.numTexts) return;
     this.#drop(running);
-    this.metrics.observeJob(running.numTokens, performance.now() - running.arrivedAtMs);
+    this.metrics.promptTokens.inc(running.numTokens);
+    this.metrics.jobSeconds.observe((performance.now() - running.arrivedAtMs) / 1000);
     running.job.onDone(running.numTokens);
   }
 
@@ -186,5 +188,37 @@ export class TextBatcher implements TextRunner {
   #drop(running: Running): void {
     this.#running.delete(running);
     this.#queue.remove(running);
+  }
+}
+
+/** Prometheus metrics of embedding models and rerankers. */
+class TextMetrics extends MetricSet {
+  readonly promptTokens = this.counter(
+    "hearth_prompt_tokens_total",
+    "Tokens of requests that were answered.",
+  );
+  readonly computedTokens = this.counter(
+    "hearth_batch_tokens_total",
+    "Tokens that batches held, padding aside.",
+  );
+  readonly paddingTokens = this.counter(
+    "hearth_batch_padding_tokens_total",
+    "Positions of batches that held no token.",
+  );
+  readonly jobSeconds = this.histogram(
+    "hearth_texts_seconds",
+    "From a request's arrival to its answer.",
+  );
+  readonly batchSeconds = this.histogram("hearth_batch_seconds", "Duration of a batch.");
+  readonly batchTexts = this.histogram(
+    "hearth_batch_texts",
+    "Texts in a batch.",
+    COUNT_BUCKETS,
+  );
+
+  constructor(queue: TextQueue<unknown>) {
+    super();
+    this.gauge("hearth_texts_waiting", "Texts encoded and not yet run.", () => queue.numTexts);
+    this.gauge("hearth_text_tokens_waiting", "Their tokens.", () => queue.numTokens);
   }
 }

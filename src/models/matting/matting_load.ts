@@ -3,14 +3,10 @@
  *
  * @module
  */
-import { join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { FolderFiles } from "../../onnx/file/external_data.ts";
-import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
-import { readModel } from "../../onnx/file/proto_read.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { MattingModel } from "./matting.ts";
 import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
@@ -18,6 +14,7 @@ import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
 import { type ImageProcessor, readImageProcessor } from "../image_processor.ts";
 import type { OpenContext } from "../family.ts";
+import { type GraphFile, readGraph } from "../graph_file.ts";
 
 /** Default of the most images at a time. */
 const MAX_IMAGES = 8;
@@ -25,25 +22,21 @@ const MAX_IMAGES = 8;
 const MAX_STRAY = 0.5;
 
 /** @throws {StartupError} when the folder lacks a graph, or holds one of another kind. */
-export async function loadMatting(
-  { folder, graphs, backend, engine, onProgress }: OpenContext,
-): Promise<MattingModel> {
-  const { path, dtype } = graphs.main;
-  onProgress({ what: `loading ${path}` });
-  await using files = new FolderFiles(join(folder.path, "onnx"));
-  const model = await readModel(files, path.slice(path.lastIndexOf("/") + 1));
+export async function loadMatting(context: OpenContext): Promise<MattingModel> {
+  const { folder, backend, engine } = context;
+  await using file = await readGraph(context);
   const family = mattingFamilyOf(folder.config);
   const outputName = folder.config["output_name"];
-  const graph = inspectMatting(model, {
+  const graph = inspectMatting(file.model, {
     family,
     outputName: typeof outputName === "string" ? outputName : undefined,
   });
-  const opener = new Opener({ model, graph, family, files, backend });
+  const opener = new Opener({ file, graph, family, backend });
   const processor = await readProcessor(folder, family);
   const network = await opener.open(processor);
   return new MattingModel({
     network,
-    dtype,
+    dtype: file.dtype,
     takesBatches: graph.takesBatches,
     device: backend.kind,
     maxImages: engine.maxSequences ?? MAX_IMAGES,
@@ -68,10 +61,9 @@ async function readProcessor(
 }
 
 interface OpenerParts {
-  readonly model: Graph;
+  readonly file: GraphFile;
   readonly graph: MattingGraph;
   readonly family: MattingFamily;
-  readonly files: FolderFiles;
   readonly backend: Backend;
 }
 
@@ -107,7 +99,7 @@ class Opener {
     processor: ImageProcessor,
     form: { readonly isLogits: boolean; readonly stretches: boolean },
   ): Promise<MattingNetwork> {
-    const { model, graph, files, backend } = this.#parts;
+    const { file: { model, files }, graph, backend } = this.#parts;
     const session = await backend.openModel(unifyMatting(model, graph, form), files);
     const images = await backend.openImages();
     return new MattingNetwork({ session, images, processor, ...graph });

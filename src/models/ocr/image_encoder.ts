@@ -7,7 +7,7 @@
 import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { type CompanionContext, openCompanion } from "../companion_graph.ts";
+import { type GraphContext, openGraph } from "../graph_file.ts";
 import { requireKnownInputs, requirePorts } from "../graph_ports.ts";
 import { openJoinGraph } from "../join_graph.ts";
 
@@ -43,8 +43,8 @@ export class ImageEncoder {
   }
 
   /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
-  static async load(context: CompanionContext): Promise<ImageEncoder> {
-    const open = (graph: string) => openCompanion(graph, context);
+  static async load(context: GraphContext): Promise<ImageEncoder> {
+    const open = (graph: string) => openGraph(graph, context);
     const hasText = context.graphs.has(VISION);
     const encoder = await open(ENCODER);
     requireInputs(

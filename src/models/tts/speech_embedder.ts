@@ -6,14 +6,11 @@
  *
  * @module
  */
-import { basename, dirname, join } from "node:path";
 import { codeOfDtype, type TensorType } from "../../onnx/file/dtype.ts";
-import { FolderFiles } from "../../onnx/file/external_data.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
 import { int64Tensor, makeNode, type ModelProto } from "../../onnx/file/proto.ts";
-import { readModel } from "../../onnx/file/proto_read.ts";
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
-import type { CompanionContext } from "../companion_graph.ts";
+import { type GraphContext, readGraph } from "../graph_file.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
 
 const EMBEDS = "inputs_embeds";
@@ -38,16 +35,13 @@ export class SpeechEmbedder {
    * @param dtype of the embeddings that the decoder takes.
    * @throws {StartupError} when the folder lacks the graph, or it wants inputs that are not known.
    */
-  static async open(
-    { folder, graphs, backend, onProgress }: CompanionContext,
-    dtype: TensorType,
-  ): Promise<SpeechEmbedder> {
-    const { path } = graphs.of("embed_tokens");
-    onProgress({ what: `loading ${path}` });
-    await using files = new FolderFiles(join(folder.path, dirname(path)));
-    const model = unify(await readModel(files, basename(path)), dtype);
-    const session = await backend.openModel(model, files);
-    requireKnownInputs(session, { isKnown: (name) => [IDS, POSITIONS].includes(name), of: path });
+  static async open(context: GraphContext, dtype: TensorType): Promise<SpeechEmbedder> {
+    await using graph = await readGraph(context, "embed_tokens");
+    const session = await context.backend.openModel(unify(graph.model, dtype), graph.files);
+    requireKnownInputs(session, {
+      isKnown: (name) => [IDS, POSITIONS].includes(name),
+      of: graph.path,
+    });
     return new SpeechEmbedder(session);
   }
 

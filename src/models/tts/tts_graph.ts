@@ -3,14 +3,11 @@
  *
  * @module
  */
-import { basename, join } from "node:path";
 import type { Backend } from "../../backend/backend.ts";
-import { FolderFiles } from "../../onnx/file/external_data.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
 import type { ModelProto } from "../../onnx/file/proto.ts";
-import { readModel } from "../../onnx/file/proto_read.ts";
 import { NOISE_OFFSET, seedNoise } from "../../onnx/rewrite/seeded_noise.ts";
-import type { CompanionContext } from "../companion_graph.ts";
+import { type GraphContext, readGraph } from "../graph_file.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
 
 /** The value of an input: a tensor, or numbers to be converted to the declared type. */
@@ -40,17 +37,16 @@ export class TtsGraph {
 
   /** @throws {StartupError} when the folder lacks the graph, or it has unknown inputs. */
   static async open(
-    { folder, graphs, backend, onProgress }: CompanionContext,
+    context: GraphContext,
     { name, known, change = (model) => model }: TtsGraphOptions,
   ): Promise<TtsGraph> {
-    const { path } = graphs.of(name);
-    onProgress({ what: `loading ${path}` });
-    await using files = new FolderFiles(join(folder.path, "onnx"));
-    const model = seedNoise(change(await readModel(files, basename(path))));
-    const graph = new TtsGraph(await backend.openModel(model, files), backend);
+    const { backend } = context;
+    await using file = await readGraph(context, name);
+    const model = seedNoise(change(file.model));
+    const graph = new TtsGraph(await backend.openModel(model, file.files), backend);
     try {
       const isKnown = (input: string) => input === NOISE_OFFSET || known.test(input);
-      requireKnownInputs(graph, { isKnown, of: path });
+      requireKnownInputs(graph, { isKnown, of: file.path });
       return graph;
     } catch (error) {
       await graph.release();

@@ -7,7 +7,7 @@ import type { ModelKind } from "../../config.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { StartupError } from "../../errors.ts";
 import { encodePng } from "../../media/png.ts";
-import { openCompanion } from "../companion_graph.ts";
+import { openGraph } from "../graph_file.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { readGenerationDefaults } from "../generation_defaults.ts";
@@ -64,7 +64,7 @@ async function loadParts(
       `The decoder in ${folder.path} takes token ids, not embeddings, so it cannot take images.`,
     );
   }
-  const session = await openCompanion(ENCODER_GRAPH, options);
+  const session = await openGraph(ENCODER_GRAPH, options);
   const encoder = await VisionEncoder.open({ backend, session, embeddings });
   onProgress({ what: "warming up" });
   await warmUp(decoder);

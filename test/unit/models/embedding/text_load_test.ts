@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { maxTokensOf } from "../../../../src/models/embedding/encoder_limits.ts";
+import { maxTokensOf } from "../../../../src/models/embedding/text_load.ts";
 import { openFolder } from "../../../../src/hub/model_folder.ts";
 
 /** The limit of a folder with these files. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { CATALOGUE } from "../../../../src/hub/catalogue.ts";
-import { knownDefaults } from "../../../../src/models/embedding/embedding_known.ts";
+import { knownDefaults } from "../../../../src/models/embedding/embedding_config.ts";
 
 Deno.test("knownDefaults() tells families apart by their names", () => {
   const poolings = {

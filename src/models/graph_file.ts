@@ -1,0 +1,59 @@
+/**
+ * Reads and opens the graphs of a model folder.
+ *
+ * @module
+ */
+import { basename, dirname, join } from "node:path";
+import { FolderFiles } from "../onnx/file/external_data.ts";
+import type { ModelProto } from "../onnx/file/proto.ts";
+import { readModel } from "../onnx/file/proto_read.ts";
+import type { GraphSession } from "../onnx/runtime/ort.ts";
+import type { OpenContext } from "./family.ts";
+import type { ChosenGraph } from "./graph_choice.ts";
+
+/** The context in which graphs are opened. */
+export type GraphContext = Pick<OpenContext, "folder" | "graphs" | "backend" | "onProgress">;
+
+/** A graph without its weights, which are read from its files when a session is opened. */
+export interface GraphFile extends ChosenGraph, AsyncDisposable {
+  readonly model: ModelProto;
+  /** Its own file, and those with external data; open until it is disposed of. */
+  readonly files: FolderFiles;
+}
+
+const EMBEDDING = "embed_tokens";
+
+/**
+ * Reads a graph.
+ *
+ * @param name the main one if absent.
+ * @throws {StartupError} when the folder has no such graph.
+ */
+export async function readGraph(
+  { folder, graphs, onProgress }: Pick<GraphContext, "folder" | "graphs" | "onProgress">,
+  name?: string,
+): Promise<GraphFile> {
+  const chosen = name === undefined ? graphs.main : graphs.of(name);
+  const { path } = chosen;
+  onProgress({ what: `loading ${path}` });
+  await using opened = new AsyncDisposableStack();
+  const files = opened.use(new FolderFiles(join(folder.path, dirname(path))));
+  const model = await readModel(files, basename(path));
+  const kept = opened.move();
+  return { ...chosen, model, files, [Symbol.asyncDispose]: () => kept.disposeAsync() };
+}
+
+/** Opens a graph as it is. @throws {StartupError} when the folder has no such graph. */
+export async function openGraph(name: string, context: GraphContext): Promise<GraphSession> {
+  const { backend } = context;
+  await using graph = await readGraph(context, name);
+  // The embeddings' token ids must be on the CPU.
+  return name === EMBEDDING
+    ? await backend.openEmbedding(graph.model, graph.files)
+    : await backend.openModel(graph.model, graph.files);
+}
+
+/** Opens the graph of token embeddings. */
+export function openEmbeddingGraph(context: GraphContext): Promise<GraphSession> {
+  return openGraph(EMBEDDING, context);
+}
