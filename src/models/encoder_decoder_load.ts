@@ -13,9 +13,7 @@ import { type GraphContext, readGraph } from "./graph_file.ts";
 
 /** How to open it. */
 export interface EncoderDecoderLoadOptions<Input extends object>
-  extends
-    Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">,
-    GraphContext {
+  extends Omit<EncoderDecoderOptions<Input>, "files" | "backend" | "numPositions">, GraphContext {
   /** Most positions of the encoder's output for one input; if unknown the graph is not cut. */
   readonly numPositions: number | undefined;
   /** Of the uncut graph, which does not declare it. */

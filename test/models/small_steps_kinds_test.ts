@@ -9,7 +9,7 @@ import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
 import { RowDecoder } from "../../src/decoder/row_decoder.ts";
 import { EngineLoop } from "../../src/engine/loop.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { openEmbeddingGraph } from "../../src/models/companion_graph.ts";
+import { openEmbeddingGraph } from "../../src/models/graph_file.ts";
 import { loadDecoder } from "../../src/models/decoder.ts";
 import { loadEncoderDecoder } from "../../src/models/encoder_decoder_load.ts";
 import { Tensor } from "../../src/onnx/runtime/ort.ts";

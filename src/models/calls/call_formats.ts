@@ -4,18 +4,12 @@
  * @module
  */
 import type { CallFormat } from "./call_format.ts";
-import { DEEPSEEK, DEEPSEEK_V31 } from "./formats/deepseek.ts";
 import { FUNCTION_GEMMA, GEMMA } from "./formats/gemma.ts";
-import { GLM } from "./formats/glm.ts";
-import { GRANITE } from "./formats/granite.ts";
-import { HERMES } from "./formats/hermes.ts";
-import { LFM2 } from "./formats/lfm2.ts";
+import { GRANITE, HERMES, PHI, SMOLLM3 } from "./formats/json.ts";
 import { LLAMA } from "./formats/llama.ts";
-import { MINICPM } from "./formats/minicpm.ts";
-import { MISTRAL, MISTRAL_ARGS } from "./formats/mistral.ts";
-import { PHI } from "./formats/phi.ts";
-import { QWEN_XML } from "./formats/qwen_xml.ts";
-import { SMOLLM3 } from "./formats/smollm3.ts";
+import { DEEPSEEK, DEEPSEEK_V31, MISTRAL, MISTRAL_ARGS } from "./formats/named.ts";
+import { LFM2, MINICPM } from "./formats/python.ts";
+import { GLM, QWEN_XML } from "./formats/tagged.ts";
 
 /** Every format, the more specific ones first. */
 export const CALL_FORMATS: readonly CallFormat[] = [

@@ -6,6 +6,7 @@
 import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { ToolFunction } from "../task.ts";
 import type { CallParsing } from "./call_format.ts";
+import { text } from "./parameters.ts";
 import type { Parsing, TextReader } from "./text_reader.ts";
 
 const NAME_KEYS: ReadonlySet<string> = new Set(["name", "tool_name"]);
@@ -17,56 +18,48 @@ const ARGUMENT_KEYS: ReadonlySet<string> = new Set(["arguments", "parameters"]);
  * @param isCalled whether a function of this name exists.
  * @returns whether it was a call. If not, nothing was emitted and the reader's position is restored.
  */
-export function* readJsonCall(
+function* readJsonCall(
   { reader, sink }: CallParsing,
-  isCalled: (name: string) => boolean = () => true,
+  isCalled: (name: string) => boolean,
 ): Parsing<boolean> {
   const start = reader.position;
-  const fail = () => {
-    reader.moveTo(start);
-    return false;
-  };
   let name: string | undefined;
-  let json: string | undefined;
+  /** Arguments that came before the name. */
+  let early: string | undefined;
   let hasBegun = false;
   const begin = (name: string) => {
     hasBegun = true;
     sink.begin(name);
   };
-  // After the call has begun, invalid text ends it.
-  const giveUp = () => {
-    if (!hasBegun) return fail();
-    sink.end();
-    return true;
-  };
-  if (!(yield* reader.take("{"))) return fail();
-  for (;;) {
-    yield* reader.skipSpace();
-    if (yield* reader.take("}")) break;
+  const isWhole = (yield* reader.take("{")) && (yield* reader.takeItems("}", function* () {
     const key = yield* readString(reader);
     yield* reader.skipSpace();
-    if (key === undefined || !(yield* reader.take(":"))) return giveUp();
+    if (key === undefined || !(yield* reader.take(":"))) return false;
     yield* reader.skipSpace();
     if (NAME_KEYS.has(key) && name === undefined) {
       name = yield* readString(reader);
-      if (name === undefined || !isCalled(name)) return giveUp();
-      if (json !== undefined) {
+      if (name === undefined || !isCalled(name)) return false;
+      if (early !== undefined) {
         begin(name);
-        sink.write(json);
+        sink.write(early);
       }
-    } else if (ARGUMENT_KEYS.has(key) && !hasBegun && json === undefined) {
-      if (name !== undefined) begin(name);
-      const pieces: string[] = [];
-      const write = name === undefined ? (piece: string) => void pieces.push(piece) : sink.write;
-      if (!(yield* readArguments(reader, write))) return giveUp();
-      json = pieces.join("");
-    } else if (!(yield* readValue(reader, () => {}))) return giveUp();
-    yield* reader.skipSpace();
-    if (yield* reader.take(",")) continue;
-    if (yield* reader.take("}")) break;
-    return giveUp();
+      return true;
+    }
+    const isArguments = ARGUMENT_KEYS.has(key) && !hasBegun && early === undefined;
+    if (!isArguments) return yield* readValue(reader, () => {});
+    if (name !== undefined) {
+      begin(name);
+      return yield* readArguments(reader, sink.write);
+    }
+    let json = "";
+    const isRead = yield* readArguments(reader, (piece) => json += piece);
+    early = json;
+    return isRead;
+  }));
+  if (name === undefined || (!isWhole && !hasBegun)) {
+    reader.moveTo(start);
+    return false;
   }
-  if (name === undefined) return fail();
   if (!hasBegun) {
     begin(name);
     sink.write("{}");
@@ -78,29 +71,26 @@ export function* readJsonCall(
 /**
  * Reads calls in an array, or a single one.
  *
- * @returns whether there was at least one.
+ * @param isCalled whether a function of a name exists; any if absent.
+ * @returns whether there was at least one. If not, nothing was emitted and the reader's position is restored.
  */
 export function* readJsonCalls(
   parsing: CallParsing,
-  isCalled?: (name: string) => boolean,
+  isCalled: (name: string) => boolean = () => true,
 ): Parsing<boolean> {
   const { reader } = parsing;
   const start = reader.position;
+  let hasCalls = false;
+  const takeCall = function* () {
+    const isCall = yield* readJsonCall(parsing, isCalled);
+    hasCalls ||= isCall;
+    return isCall;
+  };
   yield* reader.skipSpace();
-  const isList = yield* reader.take("[");
-  yield* reader.skipSpace();
-  if (!(yield* readJsonCall(parsing, isCalled))) {
-    reader.moveTo(start);
-    return false;
-  }
-  while (isList) {
-    yield* reader.skipSpace();
-    if (yield* reader.take("]")) break;
-    if (!(yield* reader.take(","))) break;
-    yield* reader.skipSpace();
-    if (!(yield* readJsonCall(parsing, isCalled))) break;
-  }
-  return true;
+  if (yield* reader.take("[")) yield* reader.takeItems("]", takeCall);
+  else yield* takeCall();
+  if (!hasCalls) reader.moveTo(start);
+  return hasCalls;
 }
 
 /** Reads arguments: an object; a string that holds one, or `null`, as some models write them. */
@@ -167,7 +157,7 @@ export function* readValue(
 }
 
 /** The arguments of a function, by its schema. Properties that the schema does not name are not generated. */
-export function argumentsGrammar(
+function argumentsGrammar(
   { parameters, strict }: ToolFunction,
   param: string,
 ): GrammarSpec {
@@ -177,18 +167,16 @@ export function argumentsGrammar(
   return { kind: "json_schema", schema, param };
 }
 
-/** A call in JSON, with the given key for its arguments. */
-export function jsonCallGrammar(
+/** A call of which only the arguments vary. @param param path of the function's parameters in the request. */
+export function argumentsCallGrammar(
   called: ToolFunction,
-  { param, key = "arguments" }: { readonly param: string; readonly key?: string },
+  { param, head, tail }: { readonly param: string; readonly head: string; readonly tail: string },
 ): GrammarSpec {
-  const head = `{"name": ${JSON.stringify(called.name)}, ${JSON.stringify(key)}: `;
-  return {
-    kind: "sequence",
-    items: [
-      { kind: "text", text: head },
-      argumentsGrammar(called, param),
-      { kind: "text", text: "}" },
-    ],
-  };
+  return { kind: "sequence", items: [text(head), argumentsGrammar(called, param), text(tail)] };
+}
+
+/** A call in JSON. */
+export function jsonCallGrammar(called: ToolFunction, param: string): GrammarSpec {
+  const head = `{"name": ${JSON.stringify(called.name)}, "arguments": `;
+  return argumentsCallGrammar(called, { param, head, tail: "}" });
 }

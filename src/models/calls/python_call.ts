@@ -65,28 +65,21 @@ function* readPythonCall(
   }
   sink.begin(name);
   sink.write("{");
-  for (let number = 0;; number++) {
-    yield* reader.skipSpace();
-    if (yield* reader.take(")")) {
-      sink.write("}");
-      break;
-    }
-    if (number > 0 && !(yield* reader.take(","))) break;
-    yield* reader.skipSpace();
-    if (number > 0 && (yield* reader.peek()) === ")") continue;
+  const isWhole = yield* reader.takeItems(")", function* (isFirst) {
     const key = yield* reader.takeRun(/\w/);
     yield* reader.skipSpace();
-    if (key === "" || !(yield* reader.take("="))) break;
-    sink.write(`${number > 0 ? ", " : ""}${JSON.stringify(key)}: `);
+    if (key === "" || !(yield* reader.take("="))) return false;
+    sink.write(`${isFirst ? "" : ", "}${JSON.stringify(key)}: `);
     yield* reader.skipSpace();
-    if (!(yield* readPythonValue(reader, sink.write))) break;
-  }
+    return yield* readPythonValue(reader, sink.write);
+  });
+  if (isWhole) sink.write("}");
   sink.end();
   return true;
 }
 
 /** Reads a literal, and emits it as JSON. @returns whether it is one. */
-export function* readPythonValue(
+function* readPythonValue(
   reader: TextReader,
   onJson: (json: string) => void,
 ): Parsing<boolean> {
@@ -151,15 +144,8 @@ function* readItems(
   const open = yield* reader.next();
   const close = { "[": "]", "(": ")", "{": "}" }[open]!;
   onJson(isDict ? "{" : "[");
-  for (let number = 0;; number++) {
-    yield* reader.skipSpace();
-    if (yield* reader.take(close)) break;
-    if (number > 0) {
-      if (!(yield* reader.take(","))) return false;
-      yield* reader.skipSpace();
-      if (yield* reader.take(close)) break;
-      onJson(", ");
-    }
+  const isWhole = yield* reader.takeItems(close, function* (isFirst) {
+    if (!isFirst) onJson(", ");
     if (isDict) {
       if (!(yield* readPythonString(reader, onJson))) return false;
       yield* reader.skipSpace();
@@ -167,10 +153,10 @@ function* readItems(
       onJson(": ");
       yield* reader.skipSpace();
     }
-    if (!(yield* readPythonValue(reader, onJson))) return false;
-  }
-  onJson(isDict ? "}" : "]");
-  return true;
+    return yield* readPythonValue(reader, onJson);
+  });
+  if (isWhole) onJson(isDict ? "}" : "]");
+  return isWhole;
 }
 
 /** Text within a string of JSON. */

@@ -83,6 +83,28 @@ export class TextReader {
   }
 
   /**
+   * Takes items between commas, up to and including `close`; a comma may follow the last.
+   *
+   * @param takeItem takes one item; if it returns false, that ends it.
+   * @returns whether it came to `close`.
+   */
+  *takeItems(
+    close: string,
+    takeItem: (isFirst: boolean) => Parsing<boolean>,
+  ): Parsing<boolean> {
+    for (let isFirst = true;; isFirst = false) {
+      yield* this.skipSpace();
+      if (yield* this.take(close)) return true;
+      if (!isFirst) {
+        if (!(yield* this.take(","))) return false;
+        yield* this.skipSpace();
+        if (yield* this.take(close)) return true;
+      }
+      if (!(yield* takeItem(isFirst))) return false;
+    }
+  }
+
+  /**
    * Takes the text up to and including the first of some endings, none a prefix of another.
    *
    * @param onText receives the text before the ending as soon as it is known to precede it.

@@ -75,7 +75,9 @@ export async function loadTexts(
   const tokenizer = await EncoderTokenizer.load(folder);
   const maxTokens = await maxTokensOf(folder);
   await using graph = await readGraph(options);
-  const isDecoder = graph.model.graph.inputs.some(({ name }) => name.startsWith("past_key_values."));
+  const isDecoder = graph.model.graph.inputs.some(({ name }) =>
+    name.startsWith("past_key_values.")
+  );
   const common = { tokenizer, dtype: graph.dtype, isDecoder };
   if (isDecoder) {
     const loaded = await loadDecoderTexts(options, forms.decoder(tokenizer));

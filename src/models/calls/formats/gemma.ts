@@ -2,7 +2,7 @@ import type { GrammarSpec } from "../../../grammar/spec.ts";
 import type { ToolFunction } from "../../task.ts";
 import type { CallFormat, CallParsing } from "../call_format.ts";
 import { readString } from "../json_call.ts";
-import { readMarked } from "../marked_calls.ts";
+import { markedFormat } from "../marked_calls.ts";
 import { isText, listGrammar, parametersOf, text, typesOf } from "../parameters.ts";
 import { escape } from "../python_call.ts";
 import type { Parsing, TextReader } from "../text_reader.ts";
@@ -35,20 +35,17 @@ export const GEMMA = gemmaFormat("gemma", {
 
 function gemmaFormat(name: string, marks: Marks): CallFormat {
   const { start, end, quote } = marks;
-  const readCalls = (parsing: CallParsing) => readCall(parsing, quote);
-  return {
-    name,
+  return markedFormat({
+    ...{ name, end },
     matches: (template) => template.includes(start),
+    starts: [start],
     markers: [start, end, quote],
-    parse: (parsing) => readMarked(parsing, { starts: [start], end, readCalls }),
-    markup: {
-      trigger: start,
-      open: "",
-      separator: `${end}${start}`,
-      close: end,
-      call: (called, param) => callGrammar(called, { param, quote }),
-    },
-  };
+    readCalls: (parsing) => readCall(parsing, quote),
+    open: "",
+    separator: `${end}${start}`,
+    close: end,
+    call: (called, param) => callGrammar(called, { param, quote }),
+  });
 }
 
 function callGrammar(
@@ -89,11 +86,7 @@ function* readFields(reader: TextReader, options: ValueOptions): Parsing<boolean
   const { onJson, quote } = options;
   yield* reader.take("{");
   onJson("{");
-  for (let number = 0;; number++) {
-    yield* reader.skipSpace();
-    if (yield* reader.take("}")) break;
-    if (number > 0 && !(yield* reader.take(","))) return false;
-    yield* reader.skipSpace();
+  const isWhole = yield* reader.takeItems("}", function* (isFirst) {
     const key = (yield* reader.peek()) === '"'
       ? (yield* readString(reader)) ?? ""
       : (yield* reader.take(quote))
@@ -101,12 +94,12 @@ function* readFields(reader: TextReader, options: ValueOptions): Parsing<boolean
       : yield* reader.takeRun(/[^\s:{},]/);
     yield* reader.skipSpace();
     if (!key || !(yield* reader.take(":"))) return false;
-    onJson(`${number > 0 ? ", " : ""}${JSON.stringify(key)}: `);
+    onJson(`${isFirst ? "" : ", "}${JSON.stringify(key)}: `);
     yield* reader.skipSpace();
-    if (!(yield* readGemmaValue(reader, options))) return false;
-  }
-  onJson("}");
-  return true;
+    return yield* readGemmaValue(reader, options);
+  });
+  if (isWhole) onJson("}");
+  return isWhole;
 }
 
 function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boolean> {
@@ -136,18 +129,12 @@ function* readGemmaValue(reader: TextReader, options: ValueOptions): Parsing<boo
 function* readList(reader: TextReader, options: ValueOptions): Parsing<boolean> {
   yield* reader.take("[");
   options.onJson("[");
-  for (let number = 0;; number++) {
-    yield* reader.skipSpace();
-    if (yield* reader.take("]")) break;
-    if (number > 0) {
-      if (!(yield* reader.take(","))) return false;
-      options.onJson(", ");
-      yield* reader.skipSpace();
-    }
-    if (!(yield* readGemmaValue(reader, options))) return false;
-  }
-  options.onJson("]");
-  return true;
+  const isWhole = yield* reader.takeItems("]", function* (isFirst) {
+    if (!isFirst) options.onJson(", ");
+    return yield* readGemmaValue(reader, options);
+  });
+  if (isWhole) options.onJson("]");
+  return isWhole;
 }
 
 function* readQuoted(reader: TextReader, quote: string): Parsing<string> {

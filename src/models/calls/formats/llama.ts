@@ -1,5 +1,5 @@
 import type { CallFormat, CallParsing } from "../call_format.ts";
-import { jsonCallGrammar, readJsonCalls } from "../json_call.ts";
+import { argumentsCallGrammar, readJsonCalls } from "../json_call.ts";
 import { readPythonCalls } from "../python_call.ts";
 import type { Parsing } from "../text_reader.ts";
 
@@ -26,14 +26,8 @@ export const LLAMA: CallFormat = {
     separator: '; {"name": "',
     close: "",
     call: (called, param) => {
-      const whole = jsonCallGrammar(called, { param, key: "parameters" });
-      if (whole.kind !== "sequence") throw new Error("A call is a sequence.");
-      const [head, ...rest] = whole.items;
-      if (head?.kind !== "text") throw new Error("A call begins with text.");
-      return {
-        kind: "sequence",
-        items: [{ kind: "text", text: head.text.slice('{"name": "'.length) }, ...rest],
-      };
+      const head = `${JSON.stringify(called.name).slice(1)}, "parameters": `;
+      return argumentsCallGrammar(called, { param, head, tail: "}" });
     },
   },
 };

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { HERMES } from "../../../../src/models/calls/formats/hermes.ts";
+import { HERMES } from "../../../../src/models/calls/formats/json.ts";
 import { type AnswerForm, AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
 import { Random } from "../../engine/random.ts";
 
