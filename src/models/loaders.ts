@@ -25,11 +25,11 @@ export const ASR_LOADERS = {
 
 /** Families of speech synthesis models, by their `model_type`. */
 export const SYNTHESIZERS = {
-  chatterbox: async () => (await import("./tts/tts_chatterbox.ts")).ChatterboxSynthesizer.load,
-  style_text_to_speech_2: async () => (await import("./tts/tts_kokoro.ts")).KokoroSynthesizer.load,
-  supertonic: async () => (await import("./tts/tts_supertonic.ts")).SupertonicSynthesizer.load,
-  vits: async () => (await import("./tts/tts_vits.ts")).VitsSynthesizer.load,
-  speecht5: async () => (await import("./tts/tts_speecht5.ts")).SpeechT5Synthesizer.load,
+  chatterbox: async () => (await import("./tts/tts_chatterbox.ts")).loadChatterbox,
+  style_text_to_speech_2: async () => (await import("./tts/tts_kokoro.ts")).loadKokoro,
+  supertonic: async () => (await import("./tts/tts_supertonic.ts")).loadSupertonic,
+  vits: async () => (await import("./tts/tts_vits.ts")).loadVits,
+  speecht5: async () => (await import("./tts/tts_speecht5.ts")).loadSpeechT5,
 } satisfies Record<string, () => Promise<LoadSynthesizer>>;
 
 /** Families that read images with an encoder and a decoder. */

@@ -6,7 +6,7 @@ import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import { StartupError } from "../../src/errors.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadModel } from "../../src/models/load.ts";
-import { SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
+import { openSpeakerEncoder, type SpeakerEncoder } from "../../src/models/tts/speaker_encoder.ts";
 import type { Synthesizer } from "../../src/models/tts/synthesizer.ts";
 import { openSynthesizer } from "../fixtures/open_folder.ts";
 import type { VectorVoice } from "../../src/models/tts/tts_voices.ts";
@@ -44,7 +44,7 @@ async function withEncoder(
   files = speakerEncoderFiles(),
 ): Promise<void> {
   await using speakers = await makeSpeakerEncoder(files);
-  const encoder = await SpeakerEncoder.load(speakers.folder, {
+  const encoder = await openSpeakerEncoder(speakers.folder, {
     backend: new CpuBackend(),
     width: WIDTH,
     language: "en",
@@ -98,7 +98,7 @@ const WRONG_ENCODERS: Readonly<Record<string, readonly [TtsFiles, RegExp]>> = {
   ],
 };
 for (const [what, [changes, message]] of Object.entries(WRONG_ENCODERS)) {
-  Deno.test(`SpeakerEncoder.load() refuses a folder with ${what}`, async () => {
+  Deno.test(`openSpeakerEncoder() refuses a folder with ${what}`, async () => {
     const files = { ...speakerEncoderFiles(), ...changes };
     await assert.rejects(() => withEncoder(() => Promise.resolve(), files), (error) => {
       assert.ok(error instanceof StartupError);
@@ -140,7 +140,7 @@ Deno.test("a speaker encoder is for SpeechT5 alone", async () => {
   );
 });
 
-Deno.test("ChatterboxSynthesizer stops generating when it is aborted", async () => {
+Deno.test("Chatterbox stops generating when it is aborted", async () => {
   // A sign that never comes: the sound would go on to its utmost length.
   const changes = { "generation_config.json": { eos_token_id: 6_563 } };
   await withChatterbox(async (synthesizer) => {
@@ -153,7 +153,7 @@ Deno.test("ChatterboxSynthesizer stops generating when it is aborted", async () 
   }, { changes });
 });
 
-Deno.test("ChatterboxSynthesizer takes the beginning of a default voice that is long", async () => {
+Deno.test("Chatterbox takes the beginning of a default voice that is long", async () => {
   const long = recordSomebody({ pitchHz: 140, seconds: 40, sampleRateHz: 8_000 });
   await withChatterbox((synthesizer) => {
     assert.deepEqual(synthesizer.voices.map(({ id }) => id), ["default"]);
@@ -161,7 +161,7 @@ Deno.test("ChatterboxSynthesizer takes the beginning of a default voice that is 
   }, { changes: { "default_voice.wav": long } });
 });
 
-Deno.test("ChatterboxSynthesizer.load() says what is wrong with a folder", async () => {
+Deno.test("loadChatterbox() says what is wrong with a folder", async () => {
   const load = (changes: TtsFiles) => withChatterbox(() => Promise.resolve(), { changes });
   await assert.rejects(
     () => load({ "default_voice.wav": new TextEncoder().encode("no sound") }),

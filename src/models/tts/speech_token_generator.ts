@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { Decoder } from "../../decoder/decoder.ts";
-import { GREEDY } from "../../decoder/decoder.ts";
+import { type Decoder, GREEDY } from "../../decoder/decoder.ts";
 import { generate } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import { warmUp } from "../../engine/warm_up.ts";
@@ -25,15 +24,13 @@ const MAX_SEQUENCES = 2;
 
 /** How tokens are chosen, and which end the speech. */
 export interface SpeechTokenRules {
-  /** The end tokens. */
   readonly endTokens: readonly number[];
   /** Repetition penalty (Keskar et al. 2019); above 1 earlier tokens become less likely. */
   readonly repetitionPenalty: number;
 }
 
-/** The rows before the text. */
-export interface VoicePrefix {
-  /** f32 `[1, rows, width]`. */
+/** Embeddings of a voice: f32, of these dims. */
+export interface EmbeddingRows {
   readonly values: Float32Array;
   readonly dims: readonly number[];
 }
@@ -83,11 +80,12 @@ export class SpeechTokenGenerator {
    * The greedily decoded speech tokens, without the end token.
    *
    * @param tokens of the text, with the special tokens around it.
+   * @param options.prefix `[1, rows, width]`, before the text.
    * @throws the signal's reason.
    */
   async generate(
     tokens: readonly number[],
-    { prefix, signal }: { readonly prefix: VoicePrefix; readonly signal: AbortSignal },
+    { prefix, signal }: { readonly prefix: EmbeddingRows; readonly signal: AbortSignal },
   ): Promise<number[]> {
     const { embedder, join, endTokens, repetitionPenalty } = this.#parts;
     signal.throwIfAborted();
@@ -99,7 +97,7 @@ export class SpeechTokenGenerator {
     // What stands for the voice must not count as another token that was there before.
     const promptTokens = new Int32Array(length).fill(tokens[0]!);
     promptTokens.set(tokens, length - tokens.length);
-    const written: number[] = [];
+    const generated: number[] = [];
     try {
       await generate(this.#engine, {
         promptTokens,
@@ -108,7 +106,7 @@ export class SpeechTokenGenerator {
         maxTokens: MAX_NEW_TOKENS,
         onToken: ({ tokenId }) => {
           if (endTokens.includes(tokenId)) return true;
-          written.push(tokenId);
+          generated.push(tokenId);
           return false;
         },
         signal,
@@ -116,7 +114,7 @@ export class SpeechTokenGenerator {
     } finally {
       rows.dispose();
     }
-    return written;
+    return generated;
   }
 
   async dispose(): Promise<void> {

@@ -6,22 +6,22 @@
 import type { Registry } from "prom-client";
 import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
-import { limitPeaks } from "../../media/limit_peaks.ts";
 import { joinBytes } from "../../join_bytes.ts";
+import { limitPeaks } from "../../media/limit_peaks.ts";
 import type { SoundWriter } from "../../media/sound/sound_writer.ts";
 import { stretchTime } from "../../media/time_stretch.ts";
 import { createSoundWriter } from "../../media/write_sound.ts";
+import { RequestMetrics } from "../../metric_set.ts";
+import { nextTurn } from "../../next_turn.ts";
 import { noiseOffset, normalNoise } from "../../onnx/rewrite/noise_table.ts";
+import { ActiveRequests } from "../active_requests.ts";
 import type { OpenContext } from "../family.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Semaphore } from "../semaphore.ts";
-import type { LoadSynthesizer, Synthesizer, Voice } from "./synthesizer.ts";
-import { RecordedVoices } from "./recorded_voices.ts";
 import type { SpeakEvent, SpeakTask, Task } from "../task.ts";
-import { TtsMetrics } from "./tts_metrics.ts";
-import { type Line, type ScriptOptions, writeScript } from "./tts_script.ts";
-import { nextTurn } from "../../next_turn.ts";
-import { ActiveRequests } from "../active_requests.ts";
+import { RecordedVoices } from "./recorded_voices.ts";
+import type { LoadSynthesizer, Synthesizer, Voice } from "./synthesizer.ts";
+import { type Line, writeScript } from "./tts_script.ts";
 
 /** Default of the most texts at a time; they take turns, line by line. */
 const MAX_TEXTS = 8;
@@ -35,6 +35,14 @@ const NO_CLONER =
 
 type Emit = (event: SpeakEvent) => Promise<void>;
 
+/** A running request. */
+interface Work {
+  readonly task: SpeakTask;
+  readonly findVoice: () => Promise<Voice>;
+  readonly emit: Emit;
+  readonly signal: AbortSignal;
+}
+
 export class TtsModel implements Model {
   readonly kind = "tts";
   readonly dtype: Dtype;
@@ -47,17 +55,11 @@ export class TtsModel implements Model {
   readonly #requests = new ActiveRequests();
 
   /** Owns the synthesizer from here on. */
-  constructor(
-    synthesizer: Synthesizer,
-    { dtype, maxSequences = MAX_TEXTS }: {
-      readonly dtype: Dtype;
-      readonly maxSequences?: number | undefined;
-    },
-  ) {
+  private constructor(synthesizer: Synthesizer, { graphs, engine }: OpenContext) {
     this.#synthesizer = synthesizer;
-    this.dtype = dtype;
-    this.maxSequences = maxSequences;
-    this.#semaphore = new Semaphore(Math.min(MAX_LINES, maxSequences));
+    this.dtype = graphs.main.dtype;
+    this.maxSequences = engine.maxSequences ?? MAX_TEXTS;
+    this.#semaphore = new Semaphore(Math.min(MAX_LINES, this.maxSequences));
     this.#metrics.requests = () => ({
       // Including the time between two lines, and while a slow reader catches up.
       running: this.#requests.size - this.#semaphore.numWaiting,
@@ -65,13 +67,13 @@ export class TtsModel implements Model {
     });
     const { cloner } = synthesizer;
     this.#recordedVoices = cloner &&
-      new RecordedVoices(cloner, () => this.#metrics.observeClonedVoice());
+      new RecordedVoices(cloner, () => this.#metrics.clonedVoices.inc());
   }
 
   /** @throws {StartupError} when the folder lacks a part. */
   static async load(context: OpenContext, load: LoadSynthesizer): Promise<TtsModel> {
-    const { graphs, engine: { maxSequences }, backend, onProgress } = context;
-    const model = new TtsModel(await load(context), { dtype: graphs.main.dtype, maxSequences });
+    const { backend, onProgress } = context;
+    const model = new TtsModel(await load(context), context);
     // Native code has nothing to compile.
     if (backend.runtime !== "native") {
       onProgress({ what: "warming up" });
@@ -93,26 +95,15 @@ export class TtsModel implements Model {
     return this.#synthesizer.clonerWanted ?? NO_CLONER;
   }
 
-  /** Synthesizes a word and discards it, so that the device compiles its kernels. */
-  async #warmUp(): Promise<void> {
-    const voice = this.#synthesizer.voices[0] ?? await this.#anyVoice();
-    if (voice === undefined) return;
-    const { signal } = new AbortController();
-    for await (const { tokens } of writeScript("One two.", this.#speaker(voice, signal))) {
-      await this.#synthesizer.synthesize(tokens, { voice, speed: 1, noiseOffset: 0, signal });
-    }
-  }
-
   start(task: Task, emit: Emit): () => void {
     requireTask(task, "speak");
     const findVoice = this.#voiceFinder(task);
     emit({ type: "admitted" });
-    const { requestId } = task;
     return this.#requests.start({
-      requestId,
+      requestId: task.requestId,
       what: "speech",
       emit,
-      answer: (signal) => this.#work(task, { findVoice, emit, signal }),
+      answer: (signal) => this.#speak({ task, findVoice, emit, signal }),
     });
   }
 
@@ -121,15 +112,16 @@ export class TtsModel implements Model {
     await this.#synthesizer.dispose();
   }
 
-  #speaker(voice: Voice, signal: AbortSignal): ScriptOptions {
-    return { synthesizer: this.#synthesizer, voice, signal };
-  }
-
-  async #anyVoice(): Promise<Voice | undefined> {
-    const { cloner } = this.#synthesizer;
-    if (cloner === undefined) return undefined;
-    const noise = normalNoise(0, WARM_UP_SECONDS * cloner.sampleRateHz);
-    return (await cloner.clone(noise.map((sample) => 0.1 * sample))).voice;
+  /** Synthesizes a word and discards it, so that the device compiles its kernels. */
+  async #warmUp(): Promise<void> {
+    const synthesizer = this.#synthesizer;
+    const { voices, cloner } = synthesizer;
+    const voice = voices[0] ?? (await cloner?.clone(softNoise(cloner.sampleRateHz)))?.voice;
+    if (voice === undefined) return;
+    const { signal } = new AbortController();
+    for await (const { tokens } of writeScript("One two.", { synthesizer, voice, signal })) {
+      await synthesizer.synthesize(tokens, { voice, speed: 1, noiseOffset: 0, signal });
+    }
   }
 
   /** @throws {HearthError} when there is no such voice, before any work is done. */
@@ -152,15 +144,13 @@ export class TtsModel implements Model {
     throw new HearthError("invalid_value", `voice: ${message}`, { param: "voice" });
   }
 
-  async #work(
-    task: SpeakTask,
-    { findVoice, emit, signal }: SpeakOptions,
-  ): Promise<void> {
-    const startMs = performance.now();
-    const { sampleRateHz } = this.#synthesizer;
+  async #speak({ task, findVoice, emit, signal }: Work): Promise<void> {
+    const observeFirst = this.#metrics.firstSeconds.startTimer();
+    const synthesizer = this.#synthesizer;
+    const { sampleRateHz } = synthesizer;
     const voice = await findVoice();
     signal.throwIfAborted();
-    const lines = writeScript(task.text, this.#speaker(voice, signal));
+    const lines = writeScript(task.text, { synthesizer, voice, signal });
     let next = await lines.next();
     if (next.done) {
       throw new HearthError(
@@ -181,13 +171,14 @@ export class TtsModel implements Model {
           .finally(() => this.#semaphore.release(slot));
         // Looks ahead one line, to know whether this is the last.
         next = await lines.next();
-        const pause = next.done ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
-        const bytes = encode(writer, { samples, pause, isLast: next.done === true });
+        const isLast = next.done === true;
+        const pause = isLast ? 0 : Math.round(line.pauseSeconds / task.speed * sampleRateHz);
+        const bytes = encode(writer, { samples, pause, isLast });
         textTokens += line.tokens.length;
         audioSeconds += (samples.length + pause) / sampleRateHz;
         signal.throwIfAborted();
-        if (number === 0) this.#metrics.observeFirst(performance.now() - startMs);
-        await emit({ type: "audio", bytes, isLast: next.done === true });
+        if (number === 0) observeFirst();
+        await emit({ type: "audio", bytes, isLast });
         signal.throwIfAborted();
       }
       emit({ type: "done", textTokens, audioSeconds });
@@ -196,14 +187,12 @@ export class TtsModel implements Model {
     }
   }
 
+  /** @param options.number of the line in its text. */
   async #speakLine(
     { tokens }: Line,
-    { task, voice, number, signal }: {
-      readonly task: SpeakTask;
+    { task, voice, number, signal }: Pick<Work, "task" | "signal"> & {
       readonly voice: Voice;
-      /** Of the line in its text. */
       readonly number: number;
-      readonly signal: AbortSignal;
     },
   ): Promise<Float32Array<ArrayBuffer>> {
     const { hasSpeed, sampleRateHz } = this.#synthesizer;
@@ -217,19 +206,18 @@ export class TtsModel implements Model {
     });
     const samples = hasSpeed ? spoken : stretchTime(spoken, { speed, sampleRateHz });
     limitPeaks(samples);
-    this.#metrics.observePiece({
-      numTokens: tokens.length,
-      audioSeconds: samples.length / sampleRateHz,
-      durationMs: performance.now() - startMs,
-    });
+    const audioSeconds = samples.length / sampleRateHz;
+    const seconds = (performance.now() - startMs) / 1000;
+    this.#metrics.tokens.inc(tokens.length);
+    this.#metrics.audioSeconds.inc(audioSeconds);
+    if (audioSeconds > 0) this.#metrics.realTimeFactor.observe(seconds / audioSeconds);
     return samples;
   }
 }
 
-interface SpeakOptions {
-  readonly findVoice: () => Promise<Voice>;
-  readonly emit: Emit;
-  readonly signal: AbortSignal;
+/** Stands for a recording. */
+function softNoise(sampleRateHz: number): Float32Array<ArrayBuffer> {
+  return normalNoise(0, WARM_UP_SECONDS * sampleRateHz).map((sample) => 0.1 * sample);
 }
 
 /** Encodes a line and the silence after it. */
@@ -245,4 +233,33 @@ function encode(
   if (pause > 0) parts.push(writer.write(new Float32Array(pause)));
   if (isLast) parts.push(writer.finish());
   return joinBytes(parts);
+}
+
+/** Real-time factor: seconds of work per second of sound. */
+const FACTOR_BUCKETS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 5];
+
+/** The model's Prometheus metrics. */
+class TtsMetrics extends RequestMetrics {
+  readonly audioSeconds = this.counter(
+    "hearth_audio_seconds_total",
+    "Seconds of sound that were made.",
+  );
+  readonly tokens = this.counter("hearth_prompt_tokens_total", "Tokens of text that were spoken.");
+  readonly clonedVoices = this.counter(
+    "hearth_cloned_voices_total",
+    "Voices that were made of recordings; one that is kept is not made again.",
+  );
+  readonly firstSeconds = this.histogram(
+    "hearth_first_audio_seconds",
+    "From a request's arrival to its first sound.",
+  );
+  readonly realTimeFactor = this.histogram(
+    "hearth_real_time_factor",
+    "Seconds of work for each second of sound, by pieces of text.",
+    FACTOR_BUCKETS,
+  );
+
+  constructor() {
+    super("Texts");
+  }
 }

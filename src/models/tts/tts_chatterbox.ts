@@ -6,15 +6,14 @@
  */
 import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
-import { invalidAudio } from "../../media/audio/sound.ts";
-import type { Tensors } from "../../onnx/runtime/ort.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
+import { invalidAudio } from "../../media/audio/sound.ts";
 import type { OpenContext } from "../family.ts";
 import { readReference } from "./reference_recording.ts";
-import { SpeechTokenGenerator, type VoicePrefix } from "./speech_token_generator.ts";
-import type { ClonedVoice, Synthesizer, Utterance, Voice, VoiceCloner } from "./synthesizer.ts";
+import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
+import type { ClonedVoice, Synthesizer, Voice } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
-import { loadTtsTokenizer, type TtsTokenizer } from "./tts_tokenizer.ts";
+import { loadTtsTokenizer } from "./tts_tokenizer.ts";
 
 const DEFAULT_RATE_HZ = 24_000;
 const MAX_TOKENS = 1_000;
@@ -29,140 +28,98 @@ const REST = [4_299, 4_299, 4_299];
 /** The speech encoder's outputs for a recording, f32. */
 interface ChatterboxVoice extends Voice {
   /** The rows before a text. */
-  readonly prefix: VoicePrefix;
+  readonly prefix: EmbeddingRows;
   /** The recording's tokens, put before the generated ones. */
   readonly tokens: readonly number[];
-  readonly embeddings: VoicePrefix;
-  readonly features: VoicePrefix;
+  readonly embeddings: EmbeddingRows;
+  readonly features: EmbeddingRows;
 }
 
-interface ChatterboxParts {
-  readonly tokenizer: TtsTokenizer;
-  readonly encoder: TtsGraph;
-  readonly writer: SpeechTokenGenerator;
-  readonly decoder: TtsGraph;
-  readonly sampleRateHz: number;
+/** @throws {StartupError} when the folder lacks a part, or its default voice is not a recording. */
+export async function loadChatterbox(context: OpenContext): Promise<Synthesizer> {
+  const { folder } = context;
+  const tokenizer = await loadTtsTokenizer(folder);
+  const generation = await readOptionalJson(folder, "generation_config.json");
+  const sound = await readOptionalJson(folder, "preprocessor_config.json");
+  const sampleRateHz = Number(sound["sampling_rate"] ?? DEFAULT_RATE_HZ);
+  const endTokens = tokensAt({ ...folder.config, ...generation }, "eos_token_id");
+  const encoder = await TtsGraph.open(context, { name: "speech_encoder", known: /^audio_values$/ });
+  const generator = await SpeechTokenGenerator.open(context, {
+    endTokens: endTokens.length > 0 ? endTokens : [END_OF_SPEECH],
+    repetitionPenalty: Number(generation["repetition_penalty"] ?? 1),
+  });
+  const decoder = await TtsGraph.open(context, {
+    name: "conditional_decoder",
+    known: /^(speech_tokens|speaker_features|speaker_embeddings)$/,
+  });
+  const voices = folder.files.has(DEFAULT_VOICE)
+    ? [await learnVoice(join(folder.path, DEFAULT_VOICE), { encoder, sampleRateHz })]
+    : [];
+  return {
+    sampleRateHz,
+    voices,
+    cloner: { sampleRateHz, clone: (samples) => cloneVoice("recording", samples, encoder) },
+    maxTokens: MAX_TOKENS,
+    hasSpeed: false,
+    tokenize: (text) => Promise.resolve(tokenizer.encode(text)),
+    synthesize: async (tokens, { voice, noiseOffset, signal }) => {
+      const { prefix, tokens: before, embeddings, features } = voice as ChatterboxVoice;
+      const generated = await generator.generate(tokens, { prefix, signal });
+      const all = [...before, ...generated, ...REST];
+      return await decoder.read({
+        speech_tokens: { values: all, dims: [1, all.length] },
+        speaker_embeddings: embeddings,
+        speaker_features: features,
+      }, { output: "waveform", offset: noiseOffset });
+    },
+    dispose: async () => {
+      await encoder.release();
+      await generator.dispose();
+      await decoder.release();
+    },
+  };
 }
 
-export class ChatterboxSynthesizer implements Synthesizer, VoiceCloner {
-  readonly maxTokens = MAX_TOKENS;
-  readonly hasSpeed = false;
-  readonly #parts: ChatterboxParts;
-  #voices: readonly Voice[] = [];
-
-  private constructor(parts: ChatterboxParts) {
-    this.#parts = parts;
-  }
-
-  /** @throws {StartupError} when the folder lacks a part, or its default voice is not a recording. */
-  static async load(context: OpenContext): Promise<ChatterboxSynthesizer> {
-    const { folder } = context;
-    const tokenizer = await loadTtsTokenizer(folder);
-    const generation = await readOptionalJson(folder, "generation_config.json");
-    const sound = await readOptionalJson(folder, "preprocessor_config.json");
-    const open = (name: string, known: RegExp) => TtsGraph.open(context, { name, known });
-    const endTokens = tokensAt({ ...folder.config, ...generation }, "eos_token_id");
-    const synthesizer = new ChatterboxSynthesizer({
-      tokenizer,
-      encoder: await open("speech_encoder", /^audio_values$/),
-      writer: await SpeechTokenGenerator.open(context, {
-        endTokens: endTokens.length > 0 ? endTokens : [END_OF_SPEECH],
-        repetitionPenalty: Number(generation["repetition_penalty"] ?? 1),
-      }),
-      decoder: await open(
-        "conditional_decoder",
-        /^(speech_tokens|speaker_features|speaker_embeddings)$/,
-      ),
-      sampleRateHz: Number(sound["sampling_rate"] ?? DEFAULT_RATE_HZ),
-    });
-    if (folder.files.has(DEFAULT_VOICE)) await synthesizer.#learnDefault(folder.path);
-    return synthesizer;
-  }
-
-  get sampleRateHz(): number {
-    return this.#parts.sampleRateHz;
-  }
-
-  get voices(): readonly Voice[] {
-    return this.#voices;
-  }
-
-  get cloner(): VoiceCloner {
-    return this;
-  }
-
-  async clone(samples: Float32Array<ArrayBuffer>): Promise<ClonedVoice> {
-    return await this.#clone("recording", samples);
-  }
-
-  tokenize(text: string): Promise<readonly number[]> {
-    return Promise.resolve(this.#parts.tokenizer.encode(text));
-  }
-
-  async synthesize(
-    tokens: readonly number[],
-    { voice, noiseOffset, signal }: Utterance,
-  ): Promise<Float32Array<ArrayBuffer>> {
-    const { prefix, tokens: before, embeddings, features } = voice as ChatterboxVoice;
-    const written = await this.#parts.writer.generate(tokens, { prefix, signal });
-    const all = [...before, ...written, ...REST];
-    return await this.#parts.decoder.read({
-      speech_tokens: { values: all, dims: [1, all.length] },
-      speaker_embeddings: embeddings,
-      speaker_features: features,
-    }, { output: "waveform", offset: noiseOffset });
-  }
-
-  async dispose(): Promise<void> {
-    const { encoder, writer, decoder } = this.#parts;
-    await encoder.release();
-    await writer.dispose();
-    await decoder.release();
-  }
-
-  async #learnDefault(path: string): Promise<void> {
-    const file = join(path, DEFAULT_VOICE);
-    try {
-      const samples = await readReference(await Deno.readFile(file), {
-        sampleRateHz: this.sampleRateHz,
-        isCut: true,
-      });
-      this.#voices = [(await this.#clone("default", samples)).voice];
-    } catch (error) {
-      throw new StartupError(`${file} gives no voice: ${(error as Error).message}`, {
-        cause: error,
-      });
-    }
-  }
-
-  async #clone(id: string, samples: Float32Array): Promise<ClonedVoice> {
-    const { encoder } = this.#parts;
-    const outputs = await encoder.run({
-      audio_values: { values: samples, dims: [1, samples.length] },
-    });
-    // Each is freed when read, also if it is then found invalid.
-    const prefix = await take(encoder, outputs, "audio_features");
-    const { values: tokens } = await take(encoder, outputs, "audio_tokens");
-    const embeddings = await take(encoder, outputs, "speaker_embeddings");
-    const features = await take(encoder, outputs, "speaker_features");
-    const numbers = [prefix.values, embeddings.values, features.values];
-    if (!numbers.every((values) => values.every(Number.isFinite))) {
-      throw invalidAudio("The recording's voice cannot be determined.");
-    }
-    const voice: ChatterboxVoice = {
-      id,
-      language: LANGUAGE,
-      prefix,
-      tokens: [...tokens],
-      embeddings,
-      features,
-    };
-    return { voice, numBytes: numbers.reduce((sum, { byteLength }) => sum + byteLength, 0) };
+async function learnVoice(
+  file: string,
+  { encoder, sampleRateHz }: { readonly encoder: TtsGraph; readonly sampleRateHz: number },
+): Promise<Voice> {
+  try {
+    const samples = await readReference(await Deno.readFile(file), { sampleRateHz, isCut: true });
+    return (await cloneVoice("default", samples, encoder)).voice;
+  } catch (cause) {
+    throw new StartupError(`${file} gives no voice: ${(cause as Error).message}`, { cause });
   }
 }
 
-/** An output and its sizes. */
-async function take(graph: TtsGraph, outputs: Tensors, name: string): Promise<VoicePrefix> {
-  const dims = [...outputs[name]?.dims ?? []];
-  return { values: await graph.take(outputs, name), dims };
+async function cloneVoice(
+  id: string,
+  samples: Float32Array,
+  encoder: TtsGraph,
+): Promise<ClonedVoice> {
+  const outputs = await encoder.run({
+    audio_values: { values: samples, dims: [1, samples.length] },
+  });
+  // Each is freed when read, also if it is then found invalid.
+  const take = async (name: string): Promise<EmbeddingRows> => {
+    const dims = [...outputs[name]?.dims ?? []];
+    return { values: await encoder.take(outputs, name), dims };
+  };
+  const prefix = await take("audio_features");
+  const { values: tokens } = await take("audio_tokens");
+  const embeddings = await take("speaker_embeddings");
+  const features = await take("speaker_features");
+  const numbers = [prefix.values, embeddings.values, features.values];
+  if (!numbers.every((values) => values.every(Number.isFinite))) {
+    throw invalidAudio("The recording's voice cannot be determined.");
+  }
+  const voice: ChatterboxVoice = {
+    id,
+    language: LANGUAGE,
+    prefix,
+    tokens: [...tokens],
+    embeddings,
+    features,
+  };
+  return { voice, numBytes: numbers.reduce((sum, { byteLength }) => sum + byteLength, 0) };
 }

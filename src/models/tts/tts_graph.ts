@@ -16,6 +16,9 @@ export type Feed = Tensor | {
   readonly dims: readonly number[];
 };
 
+/** Values by input name. */
+export type Feeds = Readonly<Record<string, Feed>>;
+
 /** How to open a graph. */
 export interface TtsGraphOptions {
   /** Its name, the same in every dtype. */
@@ -43,15 +46,10 @@ export class TtsGraph {
     const { backend } = context;
     await using file = await readGraph(context, name);
     const model = seedNoise(change(file.model));
-    const graph = new TtsGraph(await backend.openModel(model, file.files), backend);
-    try {
-      const isKnown = (input: string) => input === NOISE_OFFSET || known.test(input);
-      requireKnownInputs(graph, { isKnown, of: file.path });
-      return graph;
-    } catch (error) {
-      await graph.release();
-      throw error;
-    }
+    const session = await backend.openModel(model, file.files);
+    const isKnown = (input: string) => input === NOISE_OFFSET || known.test(input);
+    requireKnownInputs(session, { isKnown, of: file.path });
+    return new TtsGraph(session, backend);
   }
 
   get inputs(): GraphSession["inputs"] {
@@ -65,39 +63,33 @@ export class TtsGraph {
   /**
    * Runs the graph; the caller disposes what comes out.
    *
-   * @param feeds by input name; those that the graph does not have are ignored.
-   * @param options.place where its noise begins, for graphs that have some.
+   * @param feeds those that the graph does not have are ignored.
+   * @param options.offset where its noise begins, for graphs that have some.
    * @param options.only the one output that is wanted; all if absent.
    */
   run(
-    feeds: Readonly<Record<string, Feed>>,
-    { offset = 0, only }: { readonly offset?: number; readonly only?: string } = {},
+    feeds: Feeds,
+    { offset = 0, only }: {
+      readonly offset?: number | undefined;
+      readonly only?: string | undefined;
+    } = {},
   ): Promise<Tensors> {
-    const given: Readonly<Record<string, Feed>> = {
-      ...feeds,
-      [NOISE_OFFSET]: { values: [offset], dims: [] },
-    };
+    const given: Feeds = { ...feeds, [NOISE_OFFSET]: { values: [offset], dims: [] } };
     const tensors = this.#session.inputs.map(({ name, type }) => {
       const feed = given[name];
       if (feed === undefined) throw new Error(`The input "${name}" was not given.`);
       return [name, "values" in feed ? makeTensor(feed, type) : feed] as const;
     });
-    return this.#session.run(
-      Object.fromEntries(tensors),
-      only === undefined ? undefined : { [only]: null },
-    );
+    const fetches = only === undefined ? undefined : { [only]: null };
+    return this.#session.run(Object.fromEntries(tensors), fetches);
   }
 
   /** Runs the graph for one output. @returns its elements as f32, the caller's. */
   async read(
-    feeds: Readonly<Record<string, Feed>>,
+    feeds: Feeds,
     { output, offset }: { readonly output: string; readonly offset?: number },
   ): Promise<Float32Array<ArrayBuffer>> {
-    const outputs = await this.run(feeds, {
-      only: output,
-      ...(offset !== undefined && { offset }),
-    });
-    return await this.take(outputs, output);
+    return await this.take(await this.run(feeds, { only: output, offset }), output);
   }
 
   /**
@@ -121,6 +113,17 @@ export class TtsGraph {
   release(): Promise<void> {
     return this.#session.release();
   }
+}
+
+/** The usual inputs for the tokens of one text. */
+export function textFeeds(
+  tokens: readonly number[],
+): Record<"input_ids" | "attention_mask", Feed> {
+  const dims = [1, tokens.length];
+  return {
+    input_ids: { values: tokens, dims },
+    attention_mask: { values: tokens.map(() => 1), dims },
+  };
 }
 
 /** Frees a feed that is on the device. */

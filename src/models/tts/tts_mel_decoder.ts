@@ -7,107 +7,101 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
+import { nextTurn } from "../../next_turn.ts";
 import { isCrossCache, presentName } from "../../onnx/cut/cache_names.ts";
+import type { ModelProto } from "../../onnx/file/proto.ts";
 import { keepOutputs, takeBranch } from "../../onnx/rewrite/if_branch.ts";
 import { disposeTensors, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
-import type { ModelProto } from "../../onnx/file/proto.ts";
 import type { OpenContext } from "../family.ts";
-import { type Feed, freeFeed, TtsGraph } from "./tts_graph.ts";
+import { type Feed, type Feeds, freeFeed, TtsGraph } from "./tts_graph.ts";
 
 const DECODER = "decoder_model_merged";
 const KNOWN =
   /^(output_sequence|encoder_hidden_states|encoder_attention_mask|speaker_embeddings|past_key_values\..*)$/;
+/** Stop probability at which the sound ends. */
+const STOP_PROBABILITY = 0.5;
 
-/** The decoding state; it owns its tensors. */
-export interface MelState {
-  /** Constant inputs of all frames. */
-  readonly fixed: Readonly<Record<string, Feed>>;
-  /** Keys and values of frames so far, by input name. */
-  self: Tensors;
-  /** All frames so far, in the decoder's input form. */
-  sequence: Feed;
-  dispose(): void;
-}
-
-/** The result of a step. */
-export interface MelFrames {
-  /** f32 `[frames, melBins]`. */
-  readonly frames: Float32Array;
-  /** Highest stop probability of these frames. */
-  readonly stopProbability: number;
+/** What to decode. */
+export interface MelOptions {
+  /** f32 `[width]`. */
+  readonly speaker: Float32Array;
+  /** Most steps, for a decoder that does not stop; at least one is taken. */
+  readonly maxSteps: number;
+  /** Offset of the noise in its first layers; each step has its own. */
+  readonly noiseOffset: number;
+  readonly signal: AbortSignal;
 }
 
 export class MelDecoder {
   readonly #project: TtsGraph;
   readonly #step: TtsGraph;
+  readonly #melBins: number;
   readonly #selfInputs: TtsGraph["inputs"];
-  readonly #crossInputs: readonly string[];
+  readonly #crossInputs: TtsGraph["inputs"];
 
-  private constructor(project: TtsGraph, step: TtsGraph) {
-    this.#project = project;
-    this.#step = step;
-    const cached = step.inputs.filter(({ name }) => name.startsWith("past_key_values."));
+  private constructor(graphs: { project: TtsGraph; step: TtsGraph }, melBins: number) {
+    this.#project = graphs.project;
+    this.#step = graphs.step;
+    this.#melBins = melBins;
+    const cached = graphs.step.inputs.filter(({ name }) => name.startsWith("past_key_values."));
     this.#selfInputs = cached.filter(({ name }) => !isCrossCache(name));
-    this.#crossInputs = cached.map(({ name }) => name).filter(isCrossCache);
+    this.#crossInputs = cached.filter(({ name }) => isCrossCache(name));
   }
 
   /** @throws {StartupError} when the graph is not as Optimum exports it. */
-  static async open(context: OpenContext): Promise<MelDecoder> {
+  static async open(context: OpenContext, melBins: number): Promise<MelDecoder> {
     const { path } = context.graphs.of(DECODER);
-    const open = (branch: "then_branch" | "else_branch", wanted: (name: string) => boolean) =>
+    const open = (branch: Branch, isWanted: (output: string) => boolean) =>
       TtsGraph.open(context, {
         name: DECODER,
         known: KNOWN,
-        change: (model) => takeHalf(model, { branch, wanted, path }),
+        change: (model) => takeHalf(model, { branch, isWanted, path }),
       });
     const project = await open("else_branch", isCrossCache);
-    return new MelDecoder(project, await open("then_branch", (name) => !isCrossCache(name)));
+    const step = await open("then_branch", (name) => !isCrossCache(name));
+    return new MelDecoder({ project, step }, melBins);
   }
 
   /**
-   * The state before the first frame.
+   * Decodes a text, some frames at a step.
    *
-   * @param encoded the encoder's output for a text; the caller owns it and keeps it until the state is disposed.
-   * @param options.speaker f32 `[width]`.
+   * @param encoded the encoder's output, which stays the caller's.
+   * @returns f32 `[frames, melBins]`.
+   * @throws the signal's reason.
    */
-  async begin(
+  async decode(
     encoded: Tensors,
-    { speaker, melBins }: { readonly speaker: Float32Array; readonly melBins: number },
-  ): Promise<MelState> {
-    const given: Readonly<Record<string, Feed>> = {
+    { speaker, maxSteps, noiseOffset, signal }: MelOptions,
+  ): Promise<Float32Array> {
+    const given: Feeds = {
       encoder_hidden_states: encoded["encoder_outputs"]!,
       encoder_attention_mask: encoded["encoder_attention_mask"]!,
       speaker_embeddings: { values: speaker, dims: [1, speaker.length] },
     };
-    const projected = await this.#project.run(given);
-    const cross = pickCache(projected, this.#crossInputs);
-    const state: MelState = {
-      fixed: { ...given, ...cross },
-      self: emptyCache(this.#selfInputs),
-      sequence: { values: new Float32Array(melBins), dims: [1, 1, melBins] },
-      dispose: () => {
-        disposeTensors(state.self);
-        disposeTensors(cross);
-        freeFeed(state.sequence);
-      },
-    };
-    return state;
-  }
-
-  /** Adds frames to the state. @param noiseOffset offset of the noise in its first layers. */
-  async step(state: MelState, noiseOffset: number): Promise<MelFrames> {
-    const { fixed, self, sequence } = state;
-    const feeds = { ...fixed, ...self, output_sequence: sequence };
-    const outputs = await this.#step.run(feeds, { offset: noiseOffset });
-    state.self = pickCache(outputs, this.#selfInputs.map(({ name }) => name));
-    state.sequence = outputs["output_sequence_out"]!;
-    disposeTensors(self);
-    freeFeed(sequence);
-    const stops = await this.#step.take(outputs, "prob");
-    return {
-      frames: await this.#step.take(outputs, "spectrum"),
-      stopProbability: stops.reduce((highest, stop) => Math.max(highest, stop), 0),
-    };
+    const cross = pickCache(await this.#project.run(given), this.#crossInputs);
+    let self = emptyCache(this.#selfInputs);
+    let sequence: Feed = { values: new Float32Array(this.#melBins), dims: [1, 1, this.#melBins] };
+    const mel: Float32Array[] = [];
+    try {
+      for (let step = 0, hasStopped = false; !hasStopped && step < Math.max(1, maxSteps); step++) {
+        await nextTurn();
+        signal.throwIfAborted();
+        const feeds = { ...given, ...cross, ...self, output_sequence: sequence };
+        const outputs = await this.#step.run(feeds, { offset: noiseOffset + step });
+        disposeTensors(self);
+        freeFeed(sequence);
+        self = pickCache(outputs, this.#selfInputs);
+        sequence = outputs["output_sequence_out"]!;
+        const stops = await this.#step.take(outputs, "prob");
+        hasStopped = stops.some((probability) => probability >= STOP_PROBABILITY);
+        mel.push(await this.#step.take(outputs, "spectrum"));
+      }
+    } finally {
+      disposeTensors(self);
+      disposeTensors(cross);
+      freeFeed(sequence);
+    }
+    return Float32Array.from(mel.flatMap((frames) => [...frames]));
   }
 
   /** Frees the weights. */
@@ -117,39 +111,35 @@ export class MelDecoder {
   }
 }
 
+type Branch = "then_branch" | "else_branch";
+
 function takeHalf(
   model: ModelProto,
-  { branch, wanted, path }: {
-    readonly branch: "then_branch" | "else_branch";
-    readonly wanted: (name: string) => boolean;
+  { branch, isWanted, path }: {
+    readonly branch: Branch;
+    readonly isWanted: (output: string) => boolean;
     readonly path: string;
   },
 ): ModelProto {
   const taken = takeBranch(model, branch);
   if (taken !== undefined) {
-    return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(wanted));
+    return keepOutputs(taken, taken.graph.outputs.map(({ name }) => name).filter(isWanted));
   }
   throw new StartupError(`${path} is not merged of two decoders, as Optimum exports them.`);
 }
 
-/** The empty cache: tensors by input name. */
-function emptyCache(inputs: TtsGraph["inputs"]): Tensors {
-  return Object.fromEntries(inputs.map((input) => [input.name, nothingYet(input)]));
-}
-
 /** The outputs that continue cache inputs, by the inputs' names. */
-function pickCache(
-  outputs: Tensors,
-  inputNames: readonly string[],
-): Record<string, Tensor> {
-  return Object.fromEntries(
-    inputNames.map((name) => [name, outputs[presentName(name)]!]),
-  );
+function pickCache(outputs: Tensors, inputs: TtsGraph["inputs"]): Tensors {
+  return Object.fromEntries(inputs.map(({ name }) => [name, outputs[presentName(name)]!]));
 }
 
-function nothingYet({ type, shape }: TtsGraph["inputs"][number]): Tensor {
-  const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
-  return type === "float16"
-    ? new Tensor("float16", new Uint16Array(0), dims)
-    : new Tensor("float32", new Float32Array(0), dims);
+/** The cache before the first frame. */
+function emptyCache(inputs: TtsGraph["inputs"]): Tensors {
+  return Object.fromEntries(inputs.map(({ name, type, shape }) => {
+    const dims = shape.map((size, axis) => axis === 0 ? 1 : typeof size === "number" ? size : 0);
+    const nothing = type === "float16"
+      ? new Tensor("float16", new Uint16Array(0), dims)
+      : new Tensor("float32", new Float32Array(0), dims);
+    return [name, nothing];
+  }));
 }

@@ -29,7 +29,7 @@ export async function readVoices(
     readonly width: number;
     readonly languageOf: (id: string) => string | undefined;
   },
-): Promise<[VectorVoice, ...VectorVoice[]]> {
+): Promise<VectorVoice[]> {
   const voices: VectorVoice[] = [];
   for (const file of [...folder.files].sort()) {
     const id = VOICE_FILE.exec(file)?.[1];
@@ -43,8 +43,7 @@ export async function readVoices(
     }
     voices.push({ id, language, style: new Float32Array(bytes.buffer) });
   }
-  const [first, ...others] = voices;
-  if (first !== undefined) return [first, ...others];
+  if (voices.length > 0) return voices;
   throw new StartupError(
     `${folder.path} has no voice that can be spoken: wanted are files voices/<name>.bin.`,
   );
