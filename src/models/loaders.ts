@@ -8,7 +8,7 @@ import type { LoadRecogniser } from "./asr/recogniser.ts";
 import type { DescribeFamily } from "./asr/generating_families.ts";
 import type { OpenContext } from "./family.ts";
 import type { Model } from "./model.ts";
-import type { ReadLineOcrConfig } from "./ocr/line_ocr_load.ts";
+import type { ReadLineOcrConfig } from "./ocr/line_ocr.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr/ocr_family.ts";
 import type { LoadSynthesizer } from "./tts/synthesizer.ts";
 
@@ -87,8 +87,8 @@ export async function openLineOcr(
   form: keyof typeof LINE_OCR_CONFIGS,
   context: OpenContext,
 ): Promise<Model> {
-  const { loadLineOcr } = await import("./ocr/line_ocr_load.ts");
-  return await loadLineOcr(context, await LINE_OCR_CONFIGS[form]());
+  const { LineOcrModel } = await import("./ocr/line_ocr.ts");
+  return await LineOcrModel.load(context, await LINE_OCR_CONFIGS[form]());
 }
 
 /** Opens a text generation model. */

@@ -4,7 +4,8 @@ import { pathToFileURL } from "node:url";
 import { encodePng } from "../../src/media/png.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { levelsOf } from "../../src/models/ocr/line_ocr_config.ts";
-import { LineClassifier } from "../../src/models/ocr/line_classifier.ts";
+import { turnUpright } from "../../src/models/ocr/line_classifier.ts";
+import { LineGraph } from "../../src/models/ocr/line_graph.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { Drawing, rectangle } from "../fixtures/drawing.ts";
@@ -49,28 +50,25 @@ function turned({ data, ...rest }: Pixels): Pixels {
   return { ...rest, data: all };
 }
 
-cpuTest("LineClassifier turns the lines that its graph says are upside down", async (backend) => {
+cpuTest("turnUpright() turns the lines that its graph says are upside down", async (backend) => {
   const half = [0.5, 0.5, 0.5];
-  const lines = new LineClassifier({
-    backend,
-    session: await backend.openSession(classifier()),
-    config: {
-      file: "cls.onnx",
-      width: WIDTH,
-      height: HEIGHT,
-      threshold: 0.9,
-      levels: levelsOf({ mean: half, std: half, isBgr: true }),
-    },
-  });
+  const graph = new LineGraph({
+    file: "cls.onnx",
+    width: WIDTH,
+    height: HEIGHT,
+    threshold: 0.9,
+    levels: levelsOf({ mean: half, std: half, isBgr: true }),
+  }, { backend, session: await backend.openSession(classifier()) });
   const drawing = new Drawing({ width: 150, height: 40 });
   // A mark that is in one corner, so that a half turn is told from a mirror image.
   const upright = drawing.fill(rectangle([5, 2], [60, 16]), [0, 0, 0]).pixels;
-  const read = await lines.turn(
+  const read = await turnUpright(
+    graph,
     Array.from({ length: 40 }, (_, at) => at % 3 === 0 ? turned(upright) : upright),
     new AbortController().signal,
   );
   for (const [at, { data }] of read.entries()) assert.deepEqual(data, upright.data, `line ${at}`);
-  await lines.dispose();
+  await graph.release();
 });
 
 Deno.test("an upside-down page is read with a classifier", async () => {

@@ -12,7 +12,7 @@ import { encodePng } from "../../src/media/png.ts";
 import { rectify } from "../../src/media/rectify.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { type LineOcrConfig, readLineOcrConfig } from "../../src/models/ocr/line_ocr_config.ts";
-import { stackImages } from "../../src/models/ocr/image_tensor.ts";
+import { stackImages } from "../../src/models/ocr/line_graph.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 import { gpuTest } from "../fixtures/gpu.ts";

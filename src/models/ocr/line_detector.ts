@@ -3,12 +3,10 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { resize } from "../../media/resample.ts";
-import type { GraphSession } from "../../onnx/runtime/ort.ts";
+import type { LineGraph } from "./line_graph.ts";
 import type { DetectionConfig } from "./line_ocr_config.ts";
-import { stackImages } from "./image_tensor.ts";
 import type { Point, Rectangle } from "./smallest_rectangle.ts";
 import { findRegions } from "./text_regions.ts";
 
@@ -20,47 +18,22 @@ export interface LineBox {
   readonly bottomLeft: Point;
 }
 
-/** Its parts; it owns the session. */
-export interface LineDetectorParts {
-  readonly backend: Backend;
-  readonly session: GraphSession;
-  readonly config: DetectionConfig;
-}
-
-export class LineDetector {
-  readonly #parts: LineDetectorParts;
-
-  constructor(parts: LineDetectorParts) {
-    this.#parts = parts;
-  }
-
-  /** The lines, unordered. @param image of 3 channels. */
-  async detect(image: Pixels): Promise<LineBox[]> {
-    const { backend, session, config } = this.#parts;
-    const [width, height] = this.#sizeOf(image);
-    const smaller = resize(image, { width, height, filter: "bilinear" });
-    const input = stackImages([smaller], { width, levels: config.levels });
-    const outputs = await session.run({ [session.inputs[0]!.name]: input });
-    const map = outputs[session.outputs[0]!.name]!;
-    const data = await backend.read(map);
-    map.dispose();
-    const toImage: Point = [image.width / width, image.height / height];
-    return findRegions({ width, height, data }, config)
-      .map(({ rectangle }) => boxOf(rectangle, toImage));
-  }
-
-  async dispose(): Promise<void> {
-    await this.#parts.session.release();
-  }
-
-  /** The image's own size, or the nearest that the graph supports. */
-  #sizeOf({ width, height }: Pixels): readonly [width: number, height: number] {
-    const { multipleOf, maxSide } = this.#parts.config;
-    const factor = Math.min(1, maxSide / Math.max(width, height));
-    const fit = (length: number) =>
-      Math.max(multipleOf, Math.round(length * factor / multipleOf) * multipleOf);
-    return [fit(width), fit(height)];
-  }
+/** The lines, unordered. @param image of 3 channels. */
+export async function detectLines(
+  graph: LineGraph<DetectionConfig>,
+  image: Pixels,
+): Promise<LineBox[]> {
+  // The image's own size, or the nearest that the graph supports.
+  const { multipleOf, maxSide } = graph.config;
+  const factor = Math.min(1, maxSide / Math.max(image.width, image.height));
+  const fit = (length: number) =>
+    Math.max(multipleOf, Math.round(length * factor / multipleOf) * multipleOf);
+  const [width, height] = [fit(image.width), fit(image.height)];
+  const smaller = resize(image, { width, height, filter: "bilinear" });
+  const { data } = await graph.run([smaller], width);
+  const toImage: Point = [image.width / width, image.height / height];
+  return findRegions({ width, height, data }, graph.config)
+    .map(({ rectangle }) => boxOf(rectangle, toImage));
 }
 
 function boxOf(rectangle: Rectangle, [factorX, factorY]: Point): LineBox {

@@ -4,15 +4,20 @@
  *
  * @module
  */
+import { join } from "node:path";
 import type { Registry } from "prom-client";
-import { HearthError } from "../../errors.ts";
+import { HearthError, StartupError } from "../../errors.ts";
+import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import { RequestMetrics } from "../../metric_set.ts";
 import type { LineBox } from "./line_detector.ts";
-import type { LineReader } from "./line_reader.ts";
+import { LineGraph } from "./line_graph.ts";
+import type { Levels, LineOcrConfig } from "./line_ocr_config.ts";
+import { LineReader } from "./line_reader.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import type { ImagePreprocessor } from "./image_preprocessor.ts";
+import { ImagePreprocessor } from "./image_preprocessor.ts";
+import type { OpenContext } from "../family.ts";
 import { type Model, requireTask } from "../model.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { ActiveRequests } from "../active_requests.ts";
@@ -24,13 +29,11 @@ import { holdBack } from "./whole_answer.ts";
 /** The task of Florence-2 that asks for regions. */
 const REGION_TASK = "<OCR_WITH_REGION>";
 
-/** The parts of such a model; it owns all of them. */
-export interface LineOcrModelParts {
-  readonly reader: LineReader;
-  readonly imagePreprocessor: ImagePreprocessor;
-  /** Most requests at a time. */
-  readonly maxRequests: number;
-}
+/** Default of the most requests at a time. */
+const MAX_REQUESTS = 4;
+
+/** Readers of a folder's description. */
+export type ReadLineOcrConfig = (folder: ModelFolder) => Promise<LineOcrConfig>;
 
 /** A running request. */
 interface Work {
@@ -54,12 +57,36 @@ export class LineOcrModel implements Model {
   readonly #metrics = new LineOcrMetrics();
   readonly #requests: ActiveRequests;
 
-  constructor({ reader, imagePreprocessor, maxRequests }: LineOcrModelParts) {
+  private constructor(
+    reader: LineReader,
+    { imagePreprocessor, maxRequests }: {
+      readonly imagePreprocessor: ImagePreprocessor;
+      readonly maxRequests: number;
+    },
+  ) {
     this.#reader = reader;
     this.#imagePreprocessor = imagePreprocessor;
     this.maxSequences = maxRequests;
     this.#requests = new ActiveRequests(maxRequests, { maxSmall: MAX_SMALL_IMAGE_PIXELS });
     this.#metrics.requests = () => this.#requests.counts;
+  }
+
+  /** @throws {StartupError} when the description is incomplete, or a graph cannot be loaded. */
+  static async load(context: OpenContext, readConfig: ReadLineOcrConfig): Promise<LineOcrModel> {
+    const { folder, engine: { maxSequences, maxImagePixels: maxPixels }, onProgress } = context;
+    const { detection, classification, recognition } = await readConfig(folder);
+    const detector = await openGraph(detection, context);
+    const classifier = classification && await openGraph(classification, context);
+    const recognisers = [];
+    for (const each of recognition) recognisers.push(await openGraph(each, context));
+    const reader = new LineReader({ detector, classifier, recognisers });
+    onProgress({ what: "warming up" });
+    await warmUp(reader);
+    const imagePreprocessor = await ImagePreprocessor.open({ maxPixels });
+    return new LineOcrModel(reader, {
+      imagePreprocessor,
+      maxRequests: maxSequences ?? MAX_REQUESTS,
+    });
   }
 
   get metrics(): Registry {
@@ -96,7 +123,7 @@ export class LineOcrModel implements Model {
   }
 
   async #answer({ task, image, script, hasRegions, emit, signal }: Work): Promise<void> {
-    const startMs = performance.now();
+    const observeImage = this.#metrics.imageSeconds.startTimer();
     const pixels = await this.#imagePreprocessor.decode(image, signal);
     signal.throwIfAborted();
     emit({ type: "admitted" });
@@ -115,7 +142,9 @@ export class LineOcrModel implements Model {
       if (!written.every((each) => writer.write(each))) break;
     }
     writer.end();
-    this.#metrics.observe({ numLines: boxes.length, durationMs: performance.now() - startMs });
+    observeImage();
+    this.#metrics.images.inc();
+    this.#metrics.lines.inc(boxes.length);
   }
 }
 
@@ -144,23 +173,40 @@ function clamp(value: number, most: number): number {
   return Math.round(10 * Math.min(most, Math.max(0, value))) / 10;
 }
 
+async function openGraph<Config extends { readonly file: string; readonly levels: Levels }>(
+  config: Config,
+  { folder, backend, onProgress }: OpenContext,
+): Promise<LineGraph<Config>> {
+  const { file } = config;
+  onProgress({ what: `loading ${file}` });
+  try {
+    const session = await backend.openSession(await Deno.readFile(join(folder.path, file)));
+    return new LineGraph(config, { backend, session });
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new StartupError(`${file} cannot be loaded: ${reason}`, { cause: error });
+  }
+}
+
+/** The first run, before the first request: a blank strip, which every recogniser reads as a line. */
+async function warmUp(reader: LineReader): Promise<void> {
+  const [width, height] = [320, 32];
+  const data = new Uint8Array(width * height * 3).fill(255);
+  const { signal } = new AbortController();
+  const rows = reader.read({ width, height, channels: 3, data }, { numTop: 0, signal });
+  for await (const _ of rows);
+}
+
 /** The model's Prometheus metrics. */
 class LineOcrMetrics extends RequestMetrics {
-  readonly #images = this.counter("hearth_images_total", "Images that were read.");
-  readonly #lines = this.counter("hearth_lines_total", "Lines of text read in them.");
-  readonly #imageSeconds = this.histogram(
+  readonly images = this.counter("hearth_images_total", "Images that were read.");
+  readonly lines = this.counter("hearth_lines_total", "Lines of text read in them.");
+  readonly imageSeconds = this.histogram(
     "hearth_image_seconds",
     "From the beginning of work on an image to the end of its answer.",
   );
 
   constructor() {
     super("Images");
-  }
-
-  /** Records an image that was read. */
-  observe({ numLines, durationMs }: { numLines: number; durationMs: number }): void {
-    this.#images.inc();
-    this.#lines.inc(numLines);
-    this.#imageSeconds.observe(durationMs / 1000);
   }
 }

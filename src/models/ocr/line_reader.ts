@@ -5,19 +5,28 @@
  */
 import type { Pixels } from "../../media/pixels.ts";
 import { confidenceOf, type LineCharacter } from "./ctc_line.ts";
-import type { LineClassifier } from "./line_classifier.ts";
+import { turnUpright } from "./line_classifier.ts";
 import { cutOut, isOneLine, type LineCut, skewOf, uprightBoxOf, waysToCut } from "./line_cut.ts";
-import type { LineBox, LineDetector } from "./line_detector.ts";
-import type { LineRecogniser } from "./line_recogniser.ts";
+import { detectLines, type LineBox } from "./line_detector.ts";
+import type { LineGraph } from "./line_graph.ts";
+import type {
+  ClassificationConfig,
+  DetectionConfig,
+  RecognitionConfig,
+} from "./line_ocr_config.ts";
+import { readLines } from "./line_recogniser.ts";
 import { rowsOf } from "./reading_order.ts";
 
-/** Its parts; it owns all of them. */
-export interface LineReaderParts {
-  readonly detector: LineDetector;
+/** Reads lines in one script. */
+type Recogniser = LineGraph<RecognitionConfig>;
+
+/** Its graphs; it owns all of them. */
+export interface LineReaderGraphs {
+  readonly detector: LineGraph<DetectionConfig>;
   /** Detects upside-down lines; absent if none are expected. */
-  readonly classifier: LineClassifier | undefined;
+  readonly classifier: LineGraph<ClassificationConfig> | undefined;
   /** One for each script, at least one. */
-  readonly recognisers: readonly LineRecogniser[];
+  readonly recognisers: readonly Recogniser[];
 }
 
 /** How to read an image. */
@@ -38,7 +47,8 @@ export interface TextLine {
 
 /** A row of lines side by side. */
 export interface TextRow {
-  readonly recogniser: LineRecogniser;
+  /** The text of each of the recogniser's classes. */
+  readonly characters: readonly string[];
   /** From the left. */
   readonly lines: readonly TextLine[];
 }
@@ -53,15 +63,15 @@ const ROWS_AT_ONCE = 8;
 const SURER = 0.02;
 
 export class LineReader {
-  readonly #parts: LineReaderParts;
+  readonly #graphs: LineReaderGraphs;
 
-  constructor(parts: LineReaderParts) {
-    this.#parts = parts;
+  constructor(graphs: LineReaderGraphs) {
+    this.#graphs = graphs;
   }
 
   /** Names of the scripts. */
   get scripts(): string[] {
-    return this.#parts.recognisers.map(({ config }) => config.name);
+    return this.#graphs.recognisers.map(({ config }) => config.name);
   }
 
   /**
@@ -71,7 +81,7 @@ export class LineReader {
    * @throws the signal's reason.
    */
   async *read(image: Pixels, options: ReadOptions): AsyncGenerator<TextRow> {
-    const { signal, numTop } = options;
+    const { signal } = options;
     const boxRows = await this.#findRows(image);
     signal.throwIfAborted();
     if (isOneLine(image, boxRows)) {
@@ -83,7 +93,7 @@ export class LineReader {
     for (let from = 0; from < rows.length; from += ROWS_AT_ONCE) {
       const some = rows.slice(from, from + ROWS_AT_ONCE);
       const unknown = some.flat().map(({ pixels }) => pixels).filter((line) => !known.has(line));
-      const read = await recogniser.read(await this.#turn(unknown, signal), { numTop, signal });
+      const read = await readLines(recogniser, await this.#turn(unknown, signal), options);
       unknown.forEach((line, i) => known.set(line, read[i]!));
       for (const row of some) {
         const read = row.map(({ box, pixels }) => ({ box, characters: known.get(pixels)! }));
@@ -93,15 +103,13 @@ export class LineReader {
   }
 
   async dispose(): Promise<void> {
-    const { detector, classifier, recognisers } = this.#parts;
-    await detector.dispose();
-    await classifier?.dispose();
-    for (const recogniser of recognisers) await recogniser.dispose();
+    const { detector, classifier, recognisers } = this.#graphs;
+    for (const graph of [detector, classifier, ...recognisers]) await graph?.release();
   }
 
   /** The lines, in reading order. */
   async #findRows(image: Pixels): Promise<LineBox[][]> {
-    const boxes = await this.#parts.detector.detect(image);
+    const boxes = await detectLines(this.#graphs.detector, image);
     const skew = skewOf(boxes);
     return rowsOf(boxes, (box) => uprightBoxOf(box, skew));
   }
@@ -115,7 +123,7 @@ export class LineReader {
     const { recogniser, known } = await this.#chooseRecogniser([whole!.pixels], options);
     const unknown = known.has(whole!.pixels) ? others : [whole!, ...others];
     const upright = await this.#turn(unknown.map(({ pixels }) => pixels), options.signal);
-    const [first, closer] = [...known.values(), ...await recogniser.read(upright, options)];
+    const [first, closer] = [...known.values(), ...await readLines(recogniser, upright, options)];
     const isSurer = closer && confidenceOf(closer) > confidenceOf(first!) + SURER;
     const line = isSurer
       ? { box: others[0]!.box, characters: closer }
@@ -126,20 +134,20 @@ export class LineReader {
   /** The requested recogniser, or the one that reads some of the lines with the most confidence; and its readings. */
   async #chooseRecogniser(
     lines: readonly Pixels[],
-    { script, numTop, signal }: ReadOptions,
-  ): Promise<{ recogniser: LineRecogniser; known: Map<Pixels, LineCharacter[]> }> {
-    const { recognisers } = this.#parts;
+    options: ReadOptions,
+  ): Promise<{ recogniser: Recogniser; known: Map<Pixels, LineCharacter[]> }> {
+    const { recognisers } = this.#graphs;
     const [first, ...others] = recognisers;
-    const named = recognisers.find(({ config }) => config.name === script);
+    const named = recognisers.find(({ config }) => config.name === options.script);
     if (named !== undefined || others.length === 0) {
       return { recogniser: named ?? first!, known: new Map() };
     }
     const longest = lines.toSorted((a, b) => b.width / b.height - a.width / a.height);
     const samples = longest.slice(0, MAX_SAMPLES);
-    const upright = await this.#turn(samples, signal);
+    const upright = await this.#turn(samples, options.signal);
     let best = { recogniser: first!, read: [] as LineCharacter[][], confidence: -1 };
     for (const recogniser of recognisers) {
-      const read = await recogniser.read(upright, { numTop, signal });
+      const read = await readLines(recogniser, upright, options);
       const confidence = read.reduce((sum, line) => sum + confidenceOf(line), 0);
       if (confidence > best.confidence) best = { recogniser, read, confidence };
     }
@@ -148,16 +156,14 @@ export class LineReader {
   }
 
   async #turn(lines: readonly Pixels[], signal: AbortSignal): Promise<readonly Pixels[]> {
-    return await this.#parts.classifier?.turn(lines, signal) ?? lines;
+    const { classifier } = this.#graphs;
+    return classifier === undefined ? lines : await turnUpright(classifier, lines, signal);
   }
 }
 
 /** A row of readings, without spaces at the ends of lines and without rejected lines; none if that leaves nothing. */
-function* rowOf(
-  recogniser: LineRecogniser,
-  read: readonly TextLine[],
-): Generator<TextRow> {
-  const isSpace = ({ id }: LineCharacter) => recogniser.config.characters[id] === " ";
+function* rowOf({ config }: Recogniser, read: readonly TextLine[]): Generator<TextRow> {
+  const isSpace = ({ id }: LineCharacter) => config.characters[id] === " ";
   const lines = read
     .map(({ box, characters }) => ({
       box,
@@ -167,5 +173,5 @@ function* rowOf(
       ),
     }))
     .filter(({ characters }) => confidenceOf(characters) >= MIN_CONFIDENCE);
-  if (lines.length > 0) yield { recogniser, lines };
+  if (lines.length > 0) yield { characters: config.characters, lines };
 }

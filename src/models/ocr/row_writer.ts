@@ -50,8 +50,8 @@ export class RowWriter implements TokenDecoder {
   }
 
   /** @returns whether there is room for more. */
-  write({ recogniser, lines }: TextRow): boolean {
-    this.#characters = recogniser.config.characters;
+  write({ characters, lines }: TextRow): boolean {
+    this.#characters = characters;
     if (!this.#isFirst) this.#push(certain(SEPARATORS.newline));
     this.#isFirst = false;
     lines.forEach((line, position) => {

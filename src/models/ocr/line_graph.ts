@@ -1,0 +1,77 @@
+/**
+ * One of a line OCR model's graphs: from images to numbers.
+ *
+ * @module
+ */
+import type { Backend } from "../../backend/backend.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
+import type { Levels } from "./line_ocr_config.ts";
+
+export class LineGraph<Config extends { readonly levels: Levels }> {
+  readonly config: Config;
+  readonly #backend: Backend;
+  readonly #session: GraphSession;
+
+  /** Owns the session from here on. */
+  constructor(
+    config: Config,
+    parts: { readonly backend: Backend; readonly session: GraphSession },
+  ) {
+    this.config = config;
+    this.#backend = parts.backend;
+    this.#session = parts.session;
+  }
+
+  /**
+   * Runs images together.
+   *
+   * @param images of 3 channels and equal height; padded to `width`.
+   * @returns the first output, f32.
+   */
+  async run(
+    images: readonly Pixels[],
+    width: number,
+  ): Promise<{ readonly data: Float32Array; readonly dims: readonly number[] }> {
+    const { inputs: [input], outputs: [output] } = this.#session;
+    const stacked = stackImages(images, { width, levels: this.config.levels });
+    const tensor = (await this.#session.run({ [input!.name]: stacked }))[output!.name]!;
+    const { dims } = tensor;
+    const data = await this.#backend.read(tensor);
+    tensor.dispose();
+    return { data, dims };
+  }
+
+  release(): Promise<void> {
+    return this.#session.release();
+  }
+}
+
+/**
+ * A batch of images of equal height; narrower ones are padded with zeros on the right.
+ *
+ * @param images of 3 channels.
+ * @returns f32 `[images, 3, height, width]`, on the CPU.
+ */
+export function stackImages(
+  images: readonly Pixels[],
+  { width, levels }: { readonly width: number; readonly levels: Levels },
+): Tensor {
+  const { height } = images[0]!;
+  const { scale, offset, channels } = levels;
+  const data = new Float32Array(images.length * 3 * height * width);
+  let plane = 0;
+  for (const image of images) {
+    for (let channel = 0; channel < 3; channel++, plane += height * width) {
+      const [factor, addend] = [scale[channel]!, offset[channel]!];
+      for (let y = 0; y < height; y++) {
+        let from = y * image.width * 3 + channels[channel]!;
+        const start = plane + y * width;
+        for (let to = start; to < start + image.width; to++, from += 3) {
+          data[to] = image.data[from]! * factor + addend;
+        }
+      }
+    }
+  }
+  return new Tensor("float32", data, [images.length, 3, height, width]);
+}
