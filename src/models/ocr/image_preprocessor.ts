@@ -3,15 +3,17 @@
  *
  * @module
  */
-import { numPixelsOf } from "../../media/image_header.ts";
 import { HearthError, StartupError } from "../../errors.ts";
+import { numPixelsOf } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { WorkerRpc } from "../worker_rpc.ts";
-import type { FromImageThread, NormalizedImage, ToImageThread } from "./image_message.ts";
-import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
 import type { ImagePart } from "../task.ts";
+import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
+import { WorkerRpc } from "../worker_rpc.ts";
+import type { NormalizedImage } from "./image_reader.ts";
+import type { ImageRequest, ImageResponses } from "./image_thread.ts";
 
-type Rpc = WorkerRpc<ToImageThread, FromImageThread | WorkerFailure>;
+type ImageResponse = ImageResponses[ImageRequest["type"]];
+type Rpc = WorkerRpc<ImageRequest, ImageResponse | WorkerFailure>;
 
 /** The options of preprocessing. */
 export interface ImagePreprocessorOptions {
@@ -24,7 +26,7 @@ export interface ImagePreprocessorOptions {
 /** Preprocesses images one at a time. */
 export class ImagePreprocessor {
   readonly #maxPixels: number | undefined;
-  readonly #workers: WorkerPool<ToImageThread, FromImageThread>;
+  readonly #workers: WorkerPool<ImageRequest, ImageResponse>;
 
   private constructor(first: Rpc, { folder, maxPixels }: ImagePreprocessorOptions) {
     this.#maxPixels = maxPixels;
@@ -43,17 +45,13 @@ export class ImagePreprocessor {
    * @throws {HearthError} `invalid_media`, naming the part, when it is not an image, or the model does not support it.
    * @throws the signal's reason.
    */
-  async prepare(part: ImagePart, signal: AbortSignal): Promise<NormalizedImage> {
-    const answer = await this.#ask("prepare", part, signal);
-    if (answer.type === "prepared") return answer.image;
-    throw unexpected(answer);
+  prepare(part: ImagePart, signal: AbortSignal): Promise<NormalizedImage> {
+    return this.#ask("prepare", part, signal);
   }
 
   /** The pixels of a file, 3 channels, on a white background. Otherwise as {@linkcode prepare}. */
-  async decode(part: ImagePart, signal: AbortSignal): Promise<Pixels> {
-    const answer = await this.#ask("decode", part, signal);
-    if (answer.type === "decoded") return answer.pixels;
-    throw unexpected(answer);
+  decode(part: ImagePart, signal: AbortSignal): Promise<Pixels> {
+    return this.#ask("decode", part, signal);
   }
 
   /** Ends the thread. */
@@ -61,15 +59,15 @@ export class ImagePreprocessor {
     this.#workers.close();
   }
 
-  async #ask(
-    type: "prepare" | "decode",
+  async #ask<Type extends "prepare" | "decode">(
+    type: Type,
     { bytes, param }: ImagePart,
     signal: AbortSignal,
-  ): Promise<FromImageThread> {
-    const question = { type, bytes, maxPixels: this.#maxPixels };
-    const work = numPixelsOf(bytes);
+  ): Promise<ImageResponses[Type]> {
+    const options = { signal, transfer: [bytes.buffer], work: numPixelsOf(bytes) };
     try {
-      return await this.#workers.ask(question, { signal, transfer: [bytes.buffer], work });
+      const request = { type, bytes, maxPixels: this.#maxPixels };
+      return await this.#workers.ask(request, options) as ImageResponses[Type];
     } catch (error) {
       if (!(error instanceof HearthError)) throw error;
       throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
@@ -77,20 +75,14 @@ export class ImagePreprocessor {
   }
 }
 
-function unexpected({ type }: FromImageThread): Error {
-  return new Error(`The thread that decodes images answered "${type}".`);
-}
-
 async function startWorker(folder: string | undefined): Promise<Rpc> {
   const worker = new Worker(new URL("./image_thread.ts", import.meta.url), { type: "module" });
   const rpc: Rpc = new WorkerRpc(worker, "thread that decodes images");
   if (folder === undefined) return rpc;
   const answer = await rpc.ask({ type: "load", folder });
-  if (answer.type === "loaded") return rpc;
+  if ("type" in answer && answer.type === "loaded") return rpc;
   rpc.end();
-  throw new StartupError(
-    `The image processor of ${folder} cannot be loaded: ${
-      answer.type === "failed" ? answer.reason : `it answered "${answer.type}"`
-    }`,
-  );
+  const failure = answer as WorkerFailure;
+  const reason = failure.type === "failed" ? failure.reason : failure.error.message;
+  throw new StartupError(`The image processor of ${folder} cannot be loaded: ${reason}`);
 }

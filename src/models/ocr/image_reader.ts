@@ -9,7 +9,17 @@ import { onWhite } from "../../media/on_white.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../onnx/runtime/hook.ts";
 import { toRawImage } from "../../onnx/runtime/raw_image.ts";
-import type { NormalizedImage } from "./image_message.ts";
+
+/** A preprocessed image for a model's first graph. */
+export interface NormalizedImage {
+  /** f32, of these dims. */
+  readonly data: Float32Array<ArrayBuffer>;
+  /** `[1, channels, height, width]`. */
+  readonly dims: readonly number[];
+  /** Size of the image itself. */
+  readonly width: number;
+  readonly height: number;
+}
 
 /** A class of transformers.js for one kind of processor. */
 type ImageProcessor = Awaited<ReturnType<Transformers["AutoImageProcessor"]["from_pretrained"]>>;

@@ -22,7 +22,7 @@ import { readOcrRequest } from "./ocr_request.ts";
 import type { ImageMetrics } from "./image_metrics.ts";
 import type { ImageEncoder, ImageInput } from "./image_encoder.ts";
 import type { ImagePreprocessor } from "./image_preprocessor.ts";
-import type { NormalizedImage } from "./image_message.ts";
+import type { NormalizedImage } from "./image_reader.ts";
 import { ActiveRequests } from "../active_requests.ts";
 import type { ChatEvent, ChatTask, Task } from "../task.ts";
 import type { TextTokenizer } from "../tokenizer.ts";
@@ -52,7 +52,8 @@ interface Work {
   readonly prompt: OcrPrompt;
   readonly emit: (event: ChatEvent) => void;
   readonly signal: AbortSignal;
-  readonly arrivedAtMs: number;
+  /** Called at the first token. */
+  readonly observeFirstToken: () => void;
 }
 
 export class OcrModel implements Model {
@@ -96,7 +97,8 @@ export class OcrModel implements Model {
     const prompt = this.#parts.family.readPrompt(text);
     this.#checkLengths(prompt);
     requireKnownTokens(task, this.#parts.rules.vocabSize);
-    const arrivedAtMs = performance.now();
+    const observeFirstToken = this.#metrics.firstTokenSeconds.startTimer();
+    const observeAnswer = this.#metrics.answerSeconds.startTimer();
     return this.#requests.start({
       requestId: task.requestId,
       what: "request",
@@ -106,8 +108,8 @@ export class OcrModel implements Model {
         const prepared = await this.#parts.imagePreprocessor.prepare(image, signal);
         signal.throwIfAborted();
         emit({ type: "admitted" });
-        await this.#generate({ task, prompt, emit, signal, arrivedAtMs }, prepared);
-        this.#metrics.observeAnswer(performance.now() - arrivedAtMs);
+        await this.#generate({ task, prompt, emit, signal, observeFirstToken }, prepared);
+        observeAnswer();
       },
     });
   }
@@ -123,7 +125,7 @@ export class OcrModel implements Model {
 
   /** Waits until all choices have ended. @throws the device's error; the signal's reason. */
   #generate(work: Work, image: NormalizedImage): Promise<void> {
-    const { task: { options }, prompt: { text, prompt }, signal, arrivedAtMs } = work;
+    const { task: { options }, prompt: { text, prompt }, signal } = work;
     const { defaults, rules } = this.#parts;
     const input: ImageInput = {
       pixels: new Tensor("float32", image.data, image.dims),
@@ -132,9 +134,9 @@ export class OcrModel implements Model {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     let completion: Completion | undefined;
     const begin = () => {
-      this.#metrics.observeFirstToken(performance.now() - arrivedAtMs);
+      work.observeFirstToken();
       const numPromptTokens = input.numPositions! + prompt.length;
-      this.#metrics.observePrompt(numPromptTokens);
+      this.#metrics.promptTokens.inc(numPromptTokens);
       return this.#openCompletion(work, image, numPromptTokens);
     };
     const cancel = this.#engine.add({

@@ -5,7 +5,9 @@
  */
 import { dirname } from "node:path";
 import { StartupError } from "../../errors.ts";
+import { encodePng } from "../../media/png.ts";
 import { loadTransformers } from "../../onnx/runtime/hook.ts";
+import { Tensor } from "../../onnx/runtime/ort.ts";
 import { type Json, numberAt, readOptionalJson } from "../../hub/model_folder.ts";
 import { type GenerationDefaults, readGenerationDefaults } from "../generation_defaults.ts";
 import { readGenerationRules } from "./generation_rules.ts";
@@ -16,7 +18,6 @@ import { warmUp } from "../../engine/warm_up.ts";
 import { ImageMetrics } from "./image_metrics.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
-import { probeEncoder } from "./ocr_probe.ts";
 import { ImagePreprocessor } from "./image_preprocessor.ts";
 import type { OpenContext } from "../family.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
@@ -69,8 +70,15 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
   const maxDecoderTokens = readPositions(config);
   const encoder = await ImageEncoder.load(settings);
   settings.onProgress({ what: "warming up" });
-  const probe = await probeEncoder(encoder, { family, imagePreprocessor });
-  const { input, numPositions } = probe;
+  const { text } = family.readPrompt("hello");
+  const pixels = await prepareBlank(imagePreprocessor, 64, 64);
+  const input: ImageInput = { pixels, text };
+  const hidden = await encoder.encode([input]);
+  const numPositions = hidden.dims[1]! - text.length;
+  hidden.dispose();
+  // Whether images of all sizes have as many positions.
+  const wide = await prepareBlank(imagePreprocessor, 96, 64);
+  const hasOneSize = pixels.dims.join() === wide.dims.join();
   // A text is encoded after its image.
   const maxPositions = encoder.readsText ? Math.max(numPositions, maxDecoderTokens) : numPositions;
   const metrics = new ImageMetrics();
@@ -79,15 +87,16 @@ async function loadGraphs(settings: LoadedSettings): Promise<OcrModel> {
     ...settings,
     vocabSize: Number(config["vocab_size"]),
     contextLength: maxDecoderTokens,
-    numPositions: probe.hasOneSize ? maxPositions : undefined,
+    numPositions: hasOneSize ? maxPositions : undefined,
     maxSequences: Math.min(maxRequests, fittingSequences(config, maxPositions)),
     encoder: {
-      maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / input.pixels.size)),
+      maxInputs: Math.max(1, Math.floor(MAX_ENCODER_VALUES / pixels.size)),
       isAlike: (one, other) => encoder.isAlike(one, other),
       encode: async (inputs) => {
-        const startMs = performance.now();
+        const observe = metrics.encoderSeconds.startTimer();
         const hidden = await encoder.encode(inputs);
-        metrics.observeEncoding(inputs.length, performance.now() - startMs);
+        observe();
+        metrics.images.inc(inputs.length);
         return hidden;
       },
     },
@@ -135,4 +144,17 @@ function readPositions(config: Json): number {
   const found = names.map((name) => numberAt(config, name)).find((value) => value !== undefined);
   if (found !== undefined) return found;
   throw new StartupError(`The folder's config.json gives no ${names.join(" or ")}.`);
+}
+
+/** A white image, for first runs: they compile the device's programs, and show sizes that no configuration gives. */
+async function prepareBlank(
+  imagePreprocessor: ImagePreprocessor,
+  width: number,
+  height: number,
+): Promise<Tensor> {
+  const white = new Uint8Array(width * height * 3).fill(255);
+  const bytes = encodePng({ width, height, channels: 3, data: white });
+  const part = { type: "image", bytes, param: "warm-up" } as const;
+  const { data, dims } = await imagePreprocessor.prepare(part, new AbortController().signal);
+  return new Tensor("float32", data, dims);
 }
