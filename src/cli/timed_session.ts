@@ -35,8 +35,8 @@ export class TimedSession implements RunSession {
     let audioSeconds = 0;
     for await (const event of this.#session.stream(task)) {
       const { type } = event;
-      // A chat's `start` event only says that it is admitted.
-      if (type !== "start" && type !== "done") firstMs ??= performance.now();
+      const isResult = !["admitted", "start", "prompt", "done"].includes(type);
+      if (isResult) firstMs ??= performance.now();
       if (type === "start" && "durationSeconds" in event) audioSeconds = event.durationSeconds;
       if (type === "done") {
         const nowMs = performance.now();
