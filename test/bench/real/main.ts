@@ -1,5 +1,5 @@
 /**
- * `deno task bench real [chat|chat-q4f16|asr|embed|matting|speech]…`: models of real sizes on the CPU, Hearth over HTTP
+ * `deno task bench real [chat|chat-q4f16|asr|embed|matting|speech|speech-kokoro]…`: models of real sizes on the CPU, Hearth over HTTP
  * beside what people would use in its place, with the goals. `--rounds <n>` measures more often than 3 times, `--write`
  * puts the tables into docs/performance.md, `--hearth <main.ts>` measures another checkout.
  *
@@ -17,7 +17,7 @@ import { compareEmbed } from "./embed.ts";
 import type { HearthOptions } from "./hearth.ts";
 import { compareMatting } from "./matting.ts";
 import { installPeers } from "./peer_process.ts";
-import { compareSpeech } from "./speech.ts";
+import { compareKokoro, compareVits } from "./speech.ts";
 
 // deno-lint-ignore no-explicit-any -- each kind asks its contenders in its own way
 type Prepare = (hearth: HearthOptions) => Promise<Comparison<any>>;
@@ -28,7 +28,8 @@ const KINDS: Readonly<Record<string, Prepare>> = {
   asr: compareAsr,
   embed: compareEmbed,
   matting: compareMatting,
-  speech: compareSpeech,
+  speech: compareVits,
+  "speech-kokoro": compareKokoro,
 };
 
 const PAGE = new URL("../../../docs/performance.md", import.meta.url);

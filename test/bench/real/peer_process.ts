@@ -11,26 +11,26 @@ import { CACHE } from "./twin.ts";
 const SOURCE = fileURLToPath(new URL("./peer/", import.meta.url));
 const FOLDER = join(CACHE, "peer");
 const LOCK = "package-lock.json";
+/** A copy of the lock that is installed. */
+const INSTALLED = "installed-lock.json";
 
 /** Installs the packages that `peer/package-lock.json` pins, without running their scripts. */
 export async function installPeers(): Promise<void> {
   await Deno.mkdir(FOLDER, { recursive: true });
   const lock = await Deno.readTextFile(join(SOURCE, LOCK));
-  const installed = await Deno.readTextFile(join(FOLDER, LOCK)).catch(() => undefined);
-  const files = Array.from(Deno.readDirSync(SOURCE), ({ name }) => name);
-  for (const name of files.filter((name) => name !== LOCK)) {
+  const installed = await Deno.readTextFile(join(FOLDER, INSTALLED)).catch(() => undefined);
+  for (const { name } of Deno.readDirSync(SOURCE)) {
     await Deno.copyFile(join(SOURCE, name), join(FOLDER, name));
   }
   if (installed === lock) return;
-  await Deno.copyFile(join(SOURCE, LOCK), join(FOLDER, LOCK));
+  // Not `npm ci`: it refuses a lock that lacks optional packages of other platforms.
   const { success } = await new Deno.Command("npm", {
-    args: ["ci", "--ignore-scripts", "--no-audit", "--no-fund"],
+    args: ["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"],
     cwd: FOLDER,
     stdout: "null",
   }).output();
-  if (success) return;
-  await Deno.remove(join(FOLDER, LOCK));
-  throw new Error(`npm ci failed in ${FOLDER}.`);
+  if (!success) throw new Error(`npm install failed in ${FOLDER}.`);
+  await Deno.writeTextFile(join(FOLDER, INSTALLED), lock);
 }
 
 /** A running peer. Requests may overlap; what it makes of that is its own affair. */

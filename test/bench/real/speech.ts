@@ -1,5 +1,5 @@
 /**
- * Speech of a sentence with the size of mms-tts-eng, to a WAV file: Hearth over HTTP, transformers.js in Node.
+ * Speech of a sentence with the sizes of mms-tts-eng and of Kokoro, to a WAV file: Hearth over HTTP, transformers.js in Node.
  *
  * @module
  */
@@ -8,6 +8,7 @@ import type { Comparison, Running } from "./comparison.ts";
 import { type HearthOptions, RunningHearth } from "./hearth.ts";
 import { PeerProcess } from "./peer_process.ts";
 import { vitsFolder } from "./vits.ts";
+import { kokoroFolder } from "./kokoro.ts";
 
 const SENTENCE = "the morning light came slowly over the hills and the river";
 const TOGETHER = 8;
@@ -17,10 +18,27 @@ interface RunningSpeech extends Running {
   speak(): Promise<number>;
 }
 
-/** The comparison. @throws {Error} when one side's sound is much longer than the other's. */
-export async function compareSpeech(hearth: HearthOptions): Promise<Comparison<RunningSpeech>> {
-  const folder = await vitsFolder();
-  const task = { task: "text-to-speech", dtype: "fp32" };
+/** 30 million parameters. @throws {Error} when one side's sound is much longer than the other's. */
+export async function compareVits(hearth: HearthOptions): Promise<Comparison<RunningSpeech>> {
+  const model = { title: "mms-tts-eng", folder: await vitsFolder(), task: "text-to-speech" };
+  return compareSpeech(model, hearth);
+}
+
+/** 82 million parameters. @throws {Error} when one side's sound is much longer than the other's. */
+export async function compareKokoro(hearth: HearthOptions): Promise<Comparison<RunningSpeech>> {
+  const model = { title: "Kokoro-82M", folder: await kokoroFolder(), task: "kokoro" };
+  return compareSpeech(model, hearth);
+}
+
+function compareSpeech(
+  { title, folder, task }: {
+    readonly title: string;
+    readonly folder: string;
+    /** Of the other side. */
+    readonly task: string;
+  },
+  hearth: HearthOptions,
+): Comparison<RunningSpeech> {
   let expected: number | undefined;
   const speak = async (running: RunningSpeech) => {
     const bytes = await running.speak();
@@ -29,12 +47,12 @@ export async function compareSpeech(hearth: HearthOptions): Promise<Comparison<R
     throw new Error(`One side's sound has ${expected} bytes, the other's ${bytes}.`);
   };
   return {
-    title: "mms-tts-eng",
+    title,
     contenders: [
       { name: "Hearth", start: async () => ours(await RunningHearth.start(folder, hearth)) },
       {
         name: "transformers.js",
-        start: async () => theirs(await PeerProcess.transformers(folder, task)),
+        start: async () => theirs(await PeerProcess.transformers(folder, { task, dtype: "fp32" })),
       },
     ],
     series: [

@@ -10,15 +10,34 @@ import { Random } from "./random.ts";
 export class TwinGraph extends GraphBuilder {
   readonly #random: Random;
   #count = 0;
+  /** Names of weights by what they are shared by. */
+  readonly #shared = new Map<string, string[]>();
+  #repeated: Iterator<string> | undefined;
+  #recorded: string[] | undefined;
 
   constructor(seed = 1) {
     super();
     this.#random = new Random(seed);
   }
 
+  /** Runs `build`; each run of this name after the first gets the weights of the first, in the same order. */
+  withSameWeights<T>(name: string, build: () => T): T {
+    const known = this.#shared.get(name);
+    if (known === undefined) this.#shared.set(name, this.#recorded = []);
+    else this.#repeated = known.values();
+    try {
+      return build();
+    } finally {
+      this.#recorded = this.#repeated = undefined;
+    }
+  }
+
   override weights(shape: readonly number[], scale = 0.5): string {
+    if (this.#repeated !== undefined) return this.#repeated.next().value as string;
     const length = shape.reduce((product, size) => product * size, 1);
     const values = this.#random.floats(length, { low: -scale, high: scale });
-    return this.constant(constant(`twin_weights_${this.#count++}`, shape, values));
+    const name = this.constant(constant(`twin_weights_${this.#count++}`, shape, values));
+    this.#recorded?.push(name);
+    return name;
   }
 }

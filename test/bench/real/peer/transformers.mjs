@@ -7,13 +7,41 @@
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import process from "node:process";
-import { env, pipeline, TextStreamer } from "@huggingface/transformers";
+import {
+  AutoTokenizer,
+  env,
+  pipeline,
+  RawAudio,
+  StyleTextToSpeech2Model,
+  Tensor,
+  TextStreamer,
+} from "@huggingface/transformers";
 
 const [modelsFolder, model, task, dtype] = process.argv.slice(2);
 env.allowRemoteModels = false;
 env.localModelPath = modelsFolder;
 
-const run = await pipeline(task, model, { dtype });
+const run = task === "kokoro" ? await loadKokoro() : await pipeline(task, model, { dtype });
+
+/** There is no pipeline for it: the model, its tokenizer and phonemizer.js, as kokoro-js has them. */
+async function loadKokoro() {
+  const { phonemize } = await import("phonemizer");
+  const speech = await StyleTextToSpeech2Model.from_pretrained(model, { dtype });
+  const tokenizer = await AutoTokenizer.from_pretrained(model);
+  const voice = readFileSync(`${modelsFolder}/${model}/voices/af_heart.bin`);
+  const styles = new Float32Array(voice.buffer, voice.byteOffset, voice.byteLength / 4);
+  return async (text) => {
+    const phonemes = (await phonemize(text, "en-us")).join(" ");
+    const { input_ids } = tokenizer(phonemes, { truncation: true });
+    const row = (input_ids.dims.at(-1) - 2) * 256;
+    const { waveform } = await speech({
+      input_ids,
+      style: new Tensor("float32", styles.slice(row, row + 256), [1, 256]),
+      speed: new Tensor("float32", [1], [1]),
+    });
+    return new RawAudio(waveform.data, 24_000);
+  };
+}
 
 const ANSWERS = {
   "text-generation": async ({ prompt, maxTokens }) => {
@@ -51,6 +79,8 @@ const ANSWERS = {
     return { samples: sound.audio.length, bytes: sound.toBlob().size };
   },
 };
+
+ANSWERS.kokoro = ANSWERS["text-to-speech"];
 
 function say(message) {
   process.stdout.write(`${JSON.stringify(message)}\n`);
