@@ -4,7 +4,7 @@
  * @module
  */
 import type { GpuContext } from "../src/gpu/device.ts";
-import { type Elem, Kernel } from "../src/gpu/kernel.ts";
+import { Kernel } from "../src/gpu/kernel.ts";
 import { FOUR } from "./four.ts";
 import source from "./kv_write.wgsl" with { type: "text" };
 import stepSource from "./step.wgsl" with { type: "text" };
@@ -16,8 +16,6 @@ export interface RotaryParams {
   readonly size: number;
   /** Whether neighbours are rotated together, rather than element `i` with `i + size / 2`. */
   readonly isInterleaved: boolean;
-  /** Type of the cosine and sine caches. */
-  readonly anglesElem: Elem;
 }
 
 /** Which heads are divided by their root mean square and multiplied by factors. */
@@ -58,20 +56,12 @@ export interface KvWriteTensors {
   readonly kCache: GPUBuffer;
   /** elem `[blocks, kvHeads, blockSize, headSize]`. */
   readonly vCache: GPUBuffer;
-  /** The rotation's inputs. */
-  readonly rotary?: RotaryTensors | undefined;
+  /** f32 `[positions, 2, size / 2]`, where heads are rotated; see {@linkcode joinAngles}. */
+  readonly angles?: GPUBuffer | undefined;
   /** elem `[numTokens, heads * headSize]`: the queries, rotated and normalised, where either is asked for. */
   readonly qOut?: GPUBuffer | undefined;
-  /** f32 `[2, headSize]`: factors of the norms of queries, then of keys. */
+  /** f32 `[2, headSize]`, a uniform: factors of the norms of queries, then of keys. */
   readonly gammas?: GPUBuffer | undefined;
-}
-
-/** Buffers of a layer with rotary embedding. */
-export interface RotaryTensors {
-  /** anglesElem `[positions, size / 2]`. */
-  readonly cos: GPUBuffer;
-  /** anglesElem `[positions, size / 2]`. */
-  readonly sin: GPUBuffer;
 }
 
 const BINDINGS = {
@@ -79,13 +69,13 @@ const BINDINGS = {
   q: "read",
   k: "read",
   v: "read",
-  cos: "read",
-  sin: "read",
+  angles: "read",
   qOut: "read_write",
   kCache: "read_write",
   vCache: "read_write",
-  gammas: "read",
 } as const;
+/** Kernels without norms have no binding for their factors. */
+const NORM_BINDINGS = { ...BINDINGS, gammas: "uniform" } as const;
 const THREADS = 64;
 
 /**
@@ -99,7 +89,7 @@ const THREADS = 64;
  */
 export class KvWrite {
   readonly #step: StepBuffer;
-  readonly #kernel: Kernel<typeof BINDINGS>;
+  readonly #kernel: Kernel<typeof NORM_BINDINGS>;
   readonly #workgroupsPerToken: number;
 
   /** @throws {RangeError} when the kernel cannot run the rotary size or a layout. */
@@ -115,8 +105,8 @@ export class KvWrite {
     this.#workgroupsPerToken = Math.ceil((heads + 2 * shape.kvHeads) * headFours / THREADS);
     this.#kernel = Kernel.get(gpu, {
       name: "kv_write",
-      source: FOUR[shape.elem] + stepSource + source,
-      bindings: BINDINGS,
+      source: FOUR[shape.elem] + stepSource + source + factorsSource(norms && headFours),
+      bindings: norms ? NORM_BINDINGS : BINDINGS as typeof NORM_BINDINGS,
       constants: {
         HEAD_FOURS: headFours,
         HEADS: heads,
@@ -130,7 +120,6 @@ export class KvWrite {
         V_OFFSET: v.offset / 4,
         ROTARY_FOURS: (rotary?.size ?? 0) / 4,
         IS_INTERLEAVED: rotary?.isInterleaved ? 1 : 0,
-        ANGLES_ARE_F16: rotary?.anglesElem === "f16" ? 1 : 0,
         NORMS_QUERIES: norms?.ofQueries ? 1 : 0,
         NORMS_KEYS: norms?.ofKeys ? 1 : 0,
         EPSILON: norms?.epsilon ?? 0,
@@ -143,11 +132,32 @@ export class KvWrite {
     const { words, partials, plan } = this.#step;
     const { q, k, v, kCache, vCache } = tensors;
     // Every binding needs a buffer; unused ones are not accessed.
-    const { cos, sin } = tensors.rotary ?? { cos: words, sin: words };
-    const { qOut = partials, gammas = words } = tensors;
-    const bound = { step: words, q, k, v, cos, sin, qOut, kCache, vCache, gammas };
+    const { angles = words, qOut = partials, gammas = words } = tensors;
+    const bound = { step: words, q, k, v, angles, qOut, kCache, vCache, gammas };
     this.#kernel.encode(pass, bound, [this.#workgroupsPerToken, plan.numTokens]);
   }
+}
+
+/** Factors of norms are a uniform: WebGPU promises eight storage buffers, and the kernel has that many. */
+function factorsSource(headFours: number | undefined): string {
+  if (headFours === undefined) {
+    return "fn factors_at(at: u32) -> vec4<f32> {\n  return vec4<f32>(1.0);\n}\n";
+  }
+  return `@group(0) @binding(8) var<uniform> gammas: array<vec4<f32>, ${2 * headFours}>;\n` +
+    "fn factors_at(at: u32) -> vec4<f32> {\n  return gammas[at];\n}\n";
+}
+
+/** Joins tables `[positions, width]` to one `[positions, 2, width]`, cosines first. */
+export function joinAngles(
+  { cos, sin }: { readonly cos: Float32Array; readonly sin: Float32Array },
+  width: number,
+): Float32Array<ArrayBuffer> {
+  const joined = new Float32Array(2 * cos.length);
+  for (let at = 0; at < cos.length; at += width) {
+    joined.set(cos.subarray(at, at + width), 2 * at);
+    joined.set(sin.subarray(at, at + width), 2 * at + width);
+  }
+  return joined;
 }
 
 /** Also asked by the reference. */

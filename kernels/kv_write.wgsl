@@ -8,13 +8,12 @@
 @group(0) @binding(1) var<storage, read> q: array<four>;
 @group(0) @binding(2) var<storage, read> k: array<four>;
 @group(0) @binding(3) var<storage, read> v: array<four>;
-@group(0) @binding(4) var<storage, read> cos_cache: array<u32>;
-@group(0) @binding(5) var<storage, read> sin_cache: array<u32>;
-@group(0) @binding(6) var<storage, read_write> q_out: array<four>;
-@group(0) @binding(7) var<storage, read_write> k_cache: array<four>;
-@group(0) @binding(8) var<storage, read_write> v_cache: array<four>;
-// The factors of the norms [2, head size]: the queries', then the keys'.
-@group(0) @binding(9) var<storage, read> gammas: array<vec4<f32>>;
+// [positions, 2, half of what turns]: the cosines of a position, then its sines.
+@group(0) @binding(4) var<storage, read> angles: array<f32>;
+@group(0) @binding(5) var<storage, read_write> q_out: array<four>;
+@group(0) @binding(6) var<storage, read_write> k_cache: array<four>;
+@group(0) @binding(7) var<storage, read_write> v_cache: array<four>;
+// `factors_at`, after this part, is of the factors of the norms [2, head size]: the queries', then the keys'.
 
 override HEAD_FOURS: u32;
 // Query heads to rotate or normalise: 0 where queries stay as they are.
@@ -31,7 +30,6 @@ override V_OFFSET: u32;
 // Fours of a head that turn, 0 for none.
 override ROTARY_FOURS: u32;
 override IS_INTERLEAVED: bool;
-override ANGLES_ARE_F16: bool;
 override NORMS_QUERIES: bool;
 override NORMS_KEYS: bool;
 override EPSILON: f32;
@@ -40,38 +38,24 @@ const THREADS = 64u;
 
 var<workgroup> squares: array<f32, THREADS>;
 
-// Angle caches are read as words, so that f16 ones need no `shader-f16`.
-fn cosine(at: u32) -> f32 {
-  if (ANGLES_ARE_F16) {
-    return unpack2x16float(cos_cache[at / 2u])[at % 2u];
-  }
-  return bitcast<f32>(cos_cache[at]);
-}
-
-fn sine(at: u32) -> f32 {
-  if (ANGLES_ARE_F16) {
-    return unpack2x16float(sin_cache[at / 2u])[at % 2u];
-  }
-  return bitcast<f32>(sin_cache[at]);
+fn angles_at(at: vec4<u32>) -> vec4<f32> {
+  return vec4<f32>(angles[at.x], angles[at.y], angles[at.z], angles[at.w]);
 }
 
 // Elements `column * 4 …` of a head, turned; `own` are they, `other` what they turn with.
 fn turn(own: vec4<f32>, other: vec4<f32>, position: u32, column: u32) -> vec4<f32> {
   let half = ROTARY_FOURS / 2u;
-  var angles: vec4<u32>;
+  var at: vec4<u32>;
   var signs: vec4<f32>;
   if (IS_INTERLEAVED) {
-    angles = vec4<u32>(column * 2u) + vec4<u32>(0u, 0u, 1u, 1u);
+    at = vec4<u32>(column * 2u) + vec4<u32>(0u, 0u, 1u, 1u);
     signs = vec4<f32>(-1.0, 1.0, -1.0, 1.0);
   } else {
-    angles = vec4<u32>((column % half) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
+    at = vec4<u32>((column % half) * 4u) + vec4<u32>(0u, 1u, 2u, 3u);
     signs = vec4<f32>(select(1.0, -1.0, column < half));
   }
-  angles += position * ROTARY_FOURS * 2u;
-  let cosines =
-    vec4<f32>(cosine(angles.x), cosine(angles.y), cosine(angles.z), cosine(angles.w));
-  let sines = vec4<f32>(sine(angles.x), sine(angles.y), sine(angles.z), sine(angles.w));
-  return own * cosines + signs * other * sines;
+  at += position * ROTARY_FOURS * 4u;
+  return own * angles_at(at) + signs * other * angles_at(at + ROTARY_FOURS * 2u);
 }
 
 // The index in its head of the four that a four is rotated with.
@@ -112,7 +96,7 @@ fn measure_head(thread: u32, head: u32, column: u32, token: u32) -> f32 {
 fn query_four(at: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(q[at + column]);
   if (NORMS_QUERIES) {
-    return value * scale * gammas[column];
+    return value * scale * factors_at(column);
   }
   return value;
 }
@@ -120,7 +104,7 @@ fn query_four(at: u32, column: u32, scale: f32) -> vec4<f32> {
 fn key_four(at: u32, column: u32, scale: f32) -> vec4<f32> {
   let value = unpack(k[at + column]);
   if (NORMS_KEYS) {
-    return value * scale * gammas[HEAD_FOURS + column];
+    return value * scale * factors_at(HEAD_FOURS + column);
   }
   return value;
 }

@@ -74,10 +74,8 @@ export interface MatvecTensors {
   readonly scales?: GPUBuffer | undefined;
   /** u8 `[outputs, ceil(ceil(k / blockSize) * bits / 8)]`; absent, they are half of the levels. */
   readonly zeroPoints?: GPUBuffer | undefined;
-  /** elem `[k]`. */
-  readonly gamma?: GPUBuffer | undefined;
-  /** elem `[k]`. */
-  readonly beta?: GPUBuffer | undefined;
+  /** The norm's factors, elem `[k]`, and its offsets after them where it has such: elem `[2, k]`. */
+  readonly affine?: GPUBuffer | undefined;
   /** elem `[outputs]`. */
   readonly bias?: GPUBuffer | undefined;
   /** elem `[rows, n]`. */
@@ -88,13 +86,13 @@ export interface MatvecTensors {
 
 const BINDINGS = {
   x: "read",
-  gamma: "read",
-  beta: "read",
+  affine: "read",
   bias: "read",
   residual: "read",
   out: "read_write",
   weights: "read",
 } as const;
+/** With these as many storage buffers as WebGPU promises. */
 const NBITS_BINDINGS = { ...BINDINGS, scales: "read", zeroPoints: "read" } as const;
 const NORMS = { none: 0, rms: 1, layer: 2 } as const;
 
@@ -133,8 +131,8 @@ export class Matvec {
     const rows = rowFormOf(this.#tiling, numRows);
     const { x, out, weights } = tensors;
     // Every binding needs a buffer; unused ones are not read.
-    const { gamma = x, beta = x, bias = x, residual = x, scales = x, zeroPoints = x } = tensors;
-    const bound = { x, gamma, beta, bias, residual, out, weights, scales, zeroPoints };
+    const { affine = x, bias = x, residual = x, scales = x, zeroPoints = x } = tensors;
+    const bound = { x, affine, bias, residual, out, weights, scales, zeroPoints };
     this.#formOf(rows).encode(pass, bound, [this.#workgroups, Math.ceil(numRows / rows)]);
   }
 

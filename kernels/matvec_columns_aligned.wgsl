@@ -1,6 +1,6 @@
 // Four neighbouring columns of a matrix that has a multiple of four.
 
-@group(0) @binding(6) var<storage, read> weights: array<four>;
+@group(0) @binding(5) var<storage, read> weights: array<four>;
 
 fn load_columns(row: u32, column: u32) -> vec4<f32> {
   return unpack(weights[(row * COLUMNS + column) / 4u]);

@@ -1,6 +1,6 @@
 // Four neighbouring columns of a matrix of any width; those beyond its last are the last again, and nothing is made of them.
 
-@group(0) @binding(6) var<storage, read> weights: array<elem>;
+@group(0) @binding(5) var<storage, read> weights: array<elem>;
 
 fn load_columns(row: u32, column: u32) -> vec4<f32> {
   let columns = min(vec4<u32>(column) + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(COLUMNS - 1u));

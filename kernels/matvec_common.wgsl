@@ -9,12 +9,11 @@
 // Workgroup memory: THREADS * ROWS + 8 * ROWS floats for the norm, THREADS * OUTS * ROWS where LANES > 1.
 
 @group(0) @binding(0) var<storage, read> x: array<four>;
-// The norm's factors and offsets, elem [K].
-@group(0) @binding(1) var<storage, read> gamma: array<four>;
-@group(0) @binding(2) var<storage, read> beta: array<four>;
-@group(0) @binding(3) var<storage, read> bias: array<elem>;
-@group(0) @binding(4) var<storage, read> residual: array<elem>;
-@group(0) @binding(5) var<storage, read_write> out: array<elem>;
+// The norm's factors, elem [K], and its offsets, as many, where it has such.
+@group(0) @binding(1) var<storage, read> affine: array<four>;
+@group(0) @binding(2) var<storage, read> bias: array<elem>;
+@group(0) @binding(3) var<storage, read> residual: array<elem>;
+@group(0) @binding(4) var<storage, read_write> out: array<elem>;
 
 // Fours of a row, all of it and where it begins in the tensor.
 override K_FOURS: u32;
@@ -69,33 +68,33 @@ struct Affine {
 }
 
 fn load_affine(at: u32) -> Affine {
-  var affine = Affine(vec4<f32>(1.0), vec4<f32>());
+  var result = Affine(vec4<f32>(1.0), vec4<f32>());
   if (NORM != 0u) {
-    affine.factor = unpack(gamma[at]);
+    result.factor = unpack(affine[at]);
   }
   if (HAS_BETA) {
-    affine.offset = unpack(beta[at]);
+    result.offset = unpack(affine[K_FOURS + at]);
   }
-  return affine;
+  return result;
 }
 
 // A four of a row as the product takes it; a root mean square is left to the end.
-fn load_x(row0: u32, r: u32, at: u32, affine: Affine) -> vec4<f32> {
+fn load_x(row0: u32, r: u32, at: u32, normed: Affine) -> vec4<f32> {
   let value = unpack(x[(row0 + r) * X_STRIDE + X_OFFSET + at]);
   if (NORM == 0u) {
     return value;
   }
   if (NORM == 1u) {
-    return value * affine.factor;
+    return value * normed.factor;
   }
-  return (value - row_mean[r]) * row_scale[r] * affine.factor + affine.offset;
+  return (value - row_mean[r]) * row_scale[r] * normed.factor + normed.offset;
 }
 
 // Adds the products of a four of each row with those of the outputs' rows of the matrix.
 fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32, at: u32) {
-  let affine = load_affine(at);
+  let normed = load_affine(at);
   if (ROWS == 1u) {
-    let value = load_x(row0, 0u, at, affine);
+    let value = load_x(row0, 0u, at, normed);
     for (var o = 0u; o < OUTS; o++) {
       acc[o].x += dot((*of_outputs)[o], value);
     }
@@ -103,10 +102,10 @@ fn add_products(of_outputs: ptr<function, array<vec4<f32>, MAX_OUTS>>, row0: u32
   }
   // Rows are written out by four: what is indexed by a loop that a compiler leaves as it is lies in memory.
   for (var four = 0u; four < ROW_FOURS; four++) {
-    let value0 = load_x(row0, four * 4u, at, affine);
-    let value1 = load_x(row0, four * 4u + 1u, at, affine);
-    let value2 = load_x(row0, four * 4u + 2u, at, affine);
-    let value3 = load_x(row0, four * 4u + 3u, at, affine);
+    let value0 = load_x(row0, four * 4u, at, normed);
+    let value1 = load_x(row0, four * 4u + 1u, at, normed);
+    let value2 = load_x(row0, four * 4u + 2u, at, normed);
+    let value3 = load_x(row0, four * 4u + 3u, at, normed);
     for (var o = 0u; o < OUTS; o++) {
       let weights = (*of_outputs)[o];
       acc[o * ROW_FOURS + four] += vec4<f32>(

@@ -1,11 +1,11 @@
 // The matrix [outputs, K] in blocks of 4 or 8 bits, as MatMulNBits of com.microsoft has it: `(level - zero) * scale`.
 
 // A row's blocks one after the other, the first level in the lowest bits.
-@group(0) @binding(6) var<storage, read> levels: array<chunk>;
+@group(0) @binding(5) var<storage, read> levels: array<chunk>;
 // elem [outputs, BLOCKS].
-@group(0) @binding(7) var<storage, read> scales: array<elem>;
+@group(0) @binding(6) var<storage, read> scales: array<elem>;
 // [outputs, ceil(BLOCKS * BITS / 8)] bytes.
-@group(0) @binding(8) var<storage, read> zero_points: array<u32>;
+@group(0) @binding(7) var<storage, read> zero_points: array<u32>;
 
 override BITS: u32;
 override BLOCKS: u32;

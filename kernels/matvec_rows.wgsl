@@ -1,6 +1,6 @@
 // The matrix [outputs, K], a row for each output.
 
-@group(0) @binding(6) var<storage, read> weights: array<four>;
+@group(0) @binding(5) var<storage, read> weights: array<four>;
 
 fn accumulate(first: u32, row0: u32, lane: u32) {
   for (var at = lane; at < K_FOURS; at += LANES) {

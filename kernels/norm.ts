@@ -25,10 +25,8 @@ export interface NormKernelParams {
 export interface NormTensors {
   /** elem `[rows, x.stride]`. */
   readonly x: GPUBuffer;
-  /** elem `[k]`. */
-  readonly gamma: GPUBuffer;
-  /** elem `[k]`. */
-  readonly beta?: GPUBuffer | undefined;
+  /** Factors, elem `[k]`, and offsets after them where there are such: elem `[2, k]`. */
+  readonly affine: GPUBuffer;
   /** elem `[rows, heads * k]`. */
   readonly residual?: GPUBuffer | undefined;
   /** elem `[rows, heads * k]`. */
@@ -37,8 +35,7 @@ export interface NormTensors {
 
 const BINDINGS = {
   x: "read",
-  gamma: "read",
-  beta: "read",
+  affine: "read",
   residual: "read",
   out: "read_write",
 } as const;
@@ -74,9 +71,8 @@ export class Norm {
 
   /** Appends the norms of `numRows` rows: one dispatch. */
   encode(pass: GPUComputePassEncoder, tensors: NormTensors, numRows: number): void {
-    const { x, gamma, out } = tensors;
-    // Every binding needs a buffer; unused ones are not read.
-    const { beta = x, residual = x } = tensors;
-    this.#kernel.encode(pass, { x, gamma, beta, residual, out }, [this.#heads, numRows]);
+    // Every binding needs a buffer; an unused one is not read.
+    const { x, affine, residual = x, out } = tensors;
+    this.#kernel.encode(pass, { x, affine, residual, out }, [this.#heads, numRows]);
   }
 }

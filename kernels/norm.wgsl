@@ -3,10 +3,10 @@
 // One workgroup takes one head of one row. Workgroup memory: 72 floats.
 
 @group(0) @binding(0) var<storage, read> x: array<elem>;
-@group(0) @binding(1) var<storage, read> gamma: array<elem>;
-@group(0) @binding(2) var<storage, read> beta: array<elem>;
-@group(0) @binding(3) var<storage, read> residual: array<elem>;
-@group(0) @binding(4) var<storage, read_write> out: array<elem>;
+// Factors [K], and offsets after them where there are such.
+@group(0) @binding(1) var<storage, read> affine: array<elem>;
+@group(0) @binding(2) var<storage, read> residual: array<elem>;
+@group(0) @binding(3) var<storage, read_write> out: array<elem>;
 
 // Elements of a head.
 override K: u32;
@@ -70,9 +70,9 @@ fn norm(
   }
   let factor = inverseSqrt(total(thread, squares) / f32(K) + EPSILON);
   for (var i = thread; i < K; i += THREADS) {
-    var value = (load(row, head, i) - mean) * factor * f32(gamma[i]);
+    var value = (load(row, head, i) - mean) * factor * f32(affine[i]);
     if (HAS_BETA) {
-      value += f32(beta[i]);
+      value += f32(affine[K + i]);
     }
     let at = (row * HEADS + head) * K + i;
     if (HAS_RESIDUAL) {

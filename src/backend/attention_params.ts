@@ -18,7 +18,6 @@ export interface SiteParams {
 
 /**
  * @param elem the element type of the cache and of what the kernels read and write.
- * @param anglesElem the element type of the rotary tables.
  * @throws {RangeError} when keys and values have heads of different sizes.
  */
 export function paramsOfSite(
@@ -26,7 +25,6 @@ export function paramsOfSite(
   options: {
     readonly blockSize: number;
     readonly elem: Elem;
-    readonly anglesElem: Elem;
     readonly norms?: HeadNormParams | undefined;
   },
 ): SiteParams {
@@ -45,7 +43,6 @@ export function paramsOfSite(
       rotary: rotary && {
         size: rotary.dim,
         isInterleaved: rotary.interleaved,
-        anglesElem: options.anglesElem,
       },
       norms: options.norms,
       q: layoutOf(site.q),

@@ -105,7 +105,7 @@ function layerOf(
   site: AttentionSite,
   { blockSize, constants }: AttentionOptions,
 ): SimdLayer & SiteParams {
-  const params = paramsOfSite(site, { blockSize, elem: "f32", anglesElem: "f32" });
+  const params = paramsOfSite(site, { blockSize, elem: "f32" });
   return {
     ...params,
     isPacked: isPacked(site),

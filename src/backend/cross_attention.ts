@@ -58,7 +58,7 @@ export function blocksPerSlot(numPositions: number): number {
 
 /** A site in the kernels' terms. Its keys and values come as rows of their own. */
 export function paramsOfCrossSite(site: AttentionSite, elem: Elem): SiteParams {
-  const params = paramsOfSite(site, { blockSize: PLACES_PER_BLOCK, elem, anglesElem: "f32" });
+  const params = paramsOfSite(site, { blockSize: PLACES_PER_BLOCK, elem });
   const rows = { stride: site.kvHeads * site.headDim, offset: 0 };
   return { ...params, write: { ...params.write, k: rows, v: rows } };
 }

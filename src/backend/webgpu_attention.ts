@@ -3,15 +3,14 @@
  *
  * @module
  */
-import { type HeadNormParams, KvWrite } from "../../kernels/kv_write.ts";
+import { type HeadNormParams, joinAngles, KvWrite } from "../../kernels/kv_write.ts";
 import { PagedAttention as AttentionKernel } from "../../kernels/paged_attention.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { sizeOf } from "../gpu/kernel.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { SiteForm } from "../onnx/compile/program.ts";
-import type { AttentionSite } from "../onnx/graph_cut.ts";
-import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
+import type { AttentionSite, Rotary } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
 import { paramsOfSite, type SiteParams } from "./attention_params.ts";
 import type {
@@ -28,7 +27,7 @@ interface Layer {
   readonly attend: AttentionKernel;
   readonly kCache: GPUBuffer;
   readonly vCache: GPUBuffer;
-  readonly rotary: { readonly cos: GPUBuffer; readonly sin: GPUBuffer } | undefined;
+  readonly angles: GPUBuffer | undefined;
   /** Destination of rotated or normalised queries. */
   readonly qOut: GPUBuffer | undefined;
   readonly gammas?: GPUBuffer | undefined;
@@ -95,26 +94,21 @@ export class WebGpuAttention implements PagedAttention {
         ofKeys: norms.k !== undefined,
       },
     );
-    const factors = gammas && this.#upload("head norms", gammas);
+    const factors = gammas && this.#upload("head norms", gammas, GPUBufferUsage.UNIFORM);
     if (factors) this.#factors.push(factors);
     const layerOfForm: Layer = {
       ...own,
       ...ofForm,
       gammas: factors,
-      rotary: rotary && angles
-        ? {
-          cos: this.#constantOf(rotary.cos, angles.cos),
-          sin: this.#constantOf(rotary.sin, angles.sin),
-        }
-        : own.rotary,
+      angles: rotary && angles ? this.#anglesOf(rotary, angles) : own.angles,
     };
     return (buffers) => this.#record(layerOfForm, buffers);
   }
 
   #record(layer: Layer, { q, k, v, out }: OperandBuffers): void {
-    const { write, attend, kCache, vCache, rotary, qOut, gammas, sinks } = layer;
+    const { write, attend, kCache, vCache, angles, qOut, gammas, sinks } = layer;
     const pass = this.#gpu.commands.pass();
-    write.encode(pass, { q, k, v, kCache, vCache, rotary, qOut, gammas });
+    write.encode(pass, { q, k, v, kCache, vCache, angles, qOut, gammas });
     attend.encode(pass, { q: qOut ?? q, kCache, vCache, out, sinks });
   }
 
@@ -131,25 +125,26 @@ export class WebGpuAttention implements PagedAttention {
   #openLayer(site: AttentionSite): Layer {
     const { shape } = this.#paramsOf(site);
     const elementBytes = sizeOf(shape.elem);
-    const { numBlocks, blockSize } = this.#options;
+    const { numBlocks, blockSize, constants } = this.#options;
     const cacheBytes = numBlocks * shape.kvHeads * blockSize * shape.headSize * elementBytes;
     return {
       site,
       ...this.#kernelsOf(site),
       kCache: this.#createBuffer("keys", cacheBytes),
       vCache: this.#createBuffer("values", cacheBytes),
-      rotary: site.rotary && {
-        cos: this.#constantOf(site.rotary.cos),
-        sin: this.#constantOf(site.rotary.sin),
-      },
-      sinks: site.sinks && this.#constantOf(site.sinks),
+      angles: site.rotary && this.#anglesOf(site.rotary, {
+        cos: constants.get(site.rotary.cos.name)!,
+        sin: constants.get(site.rotary.sin.name)!,
+      }),
+      sinks: site.sinks &&
+        this.#constantOf(site.sinks.name, () => constants.get(site.sinks!.name)!),
     };
   }
 
   #paramsOf(site: AttentionSite, norms?: HeadNormParams): SiteParams {
     const elem = site.dtype === "float16" ? "f16" : "f32";
     const { blockSize } = this.#options;
-    return paramsOfSite(site, { blockSize, elem, anglesElem: "f32", norms });
+    return paramsOfSite(site, { blockSize, elem, norms });
   }
 
   #kernelsOf(site: AttentionSite, norms?: HeadNormParams) {
@@ -170,19 +165,20 @@ export class WebGpuAttention implements PagedAttention {
     return step;
   }
 
-  #constantOf(
-    { name }: StoredTensor,
-    values = this.#options.constants.get(name)!,
-  ): GPUBuffer {
+  #anglesOf({ cos, sin, dim }: Rotary, values: NonNullable<FormConstants["angles"]>): GPUBuffer {
+    return this.#constantOf(`${cos.name}, ${sin.name}`, () => joinAngles(values, dim / 2));
+  }
+
+  #constantOf(name: string, values: () => Float32Array): GPUBuffer {
     const known = this.#constants.get(name);
     if (known) return known;
-    const buffer = this.#upload(name, values);
+    const buffer = this.#upload(name, values());
     this.#constants.set(name, buffer);
     return buffer;
   }
 
-  #upload(label: string, values: Float32Array): GPUBuffer {
-    const buffer = this.#createBuffer(label, values.byteLength);
+  #upload(label: string, values: Float32Array, usage?: GPUBufferUsageFlags): GPUBuffer {
+    const buffer = this.#createBuffer(label, values.byteLength, usage);
     this.#gpu.device.queue.writeBuffer(buffer, 0, values as Float32Array<ArrayBuffer>);
     return buffer;
   }
@@ -193,11 +189,15 @@ export class WebGpuAttention implements PagedAttention {
     return buffer;
   }
 
-  #createBuffer(label: string, bytes: number): GPUBuffer {
+  #createBuffer(
+    label: string,
+    bytes: number,
+    usage: GPUBufferUsageFlags = GPUBufferUsage.STORAGE,
+  ): GPUBuffer {
     return createBuffer(this.#gpu, {
       label,
       size: Math.ceil(bytes / 16) * 16,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST,
+      usage: usage | GPUBufferUsage.COPY_DST,
     });
   }
 }

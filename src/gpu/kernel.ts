@@ -9,10 +9,16 @@ import type { GpuContext } from "./device.ts";
 export type Elem = "f32" | "f16";
 
 /** How a kernel accesses a binding's buffer. */
-export type Access = "read" | "read_write";
+export type Access = "read" | "read_write" | "uniform";
 
 /** Bindings of group 0 by name; their order is their numbers. */
 export type Bindings = Readonly<Record<string, Access>>;
+
+const BUFFER_TYPES = {
+  read: "read-only-storage",
+  read_write: "storage",
+  uniform: "uniform",
+} as const;
 
 /** A WGSL program and its specialisation. */
 export interface KernelSpec<B extends Bindings> {
@@ -62,7 +68,7 @@ export class Kernel<B extends Bindings> {
       entries: this.#names.map((name, binding) => ({
         binding,
         visibility: GPUShaderStage.COMPUTE,
-        buffer: { type: spec.bindings[name] === "read" ? "read-only-storage" : "storage" },
+        buffer: { type: BUFFER_TYPES[spec.bindings[name]!] },
       })),
     });
     this.#pipeline = gpu.device.createComputePipeline({

@@ -4,7 +4,7 @@ import { addAlignment } from "../../kernels/alignment_reference.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose, upload } from "./tensors.ts";
 
@@ -112,39 +112,42 @@ function makeLayers(gpu: GpuContext, elem: Elem, { numTokens, numKeys, firstBloc
 }
 
 for (const elem of ["f32", "f16"] as const) {
-  gpuTest(`Alignment gives what its reference gives, in ${elem}, text after text`, async (gpu) => {
-    const cases: Case[] = [
-      { numTokens: 7, numKeys: 131, firstBlock: 1 },
-      { numTokens: 1, numKeys: 3, firstBlock: 9 },
-      { numTokens: 12, numKeys: 4, firstBlock: 0 },
-      { numTokens: 3, numKeys: 64, firstBlock: 6 },
-    ];
-    const made = cases.map((each) => makeLayers(gpu, elem, each));
-    const kernel = new Alignment(gpu, made[0]!.map(({ layer }) => layer), {
-      maxTokens: 12,
-      maxKeys: 140,
-    });
-    const readback = await Readback.create(gpu, { maxBytes: 4 * 12 * 140 });
-    for (const [i, text] of cases.entries()) {
-      const { numTokens, numKeys } = text;
-      const want = new Float32Array(numTokens * numKeys);
-      for (const { layer, parts } of made[i]!) {
-        for (const part of parts) {
-          const sizes = { numTokens, numKeys, headSize: HEAD_SIZE };
-          addAlignment(want, { ...part, ...sizes, scale: layer.scale, share: 1 / 4 });
+  kernelTest(
+    `Alignment gives what its reference gives, in ${elem}, text after text`,
+    async (gpu) => {
+      const cases: Case[] = [
+        { numTokens: 7, numKeys: 131, firstBlock: 1 },
+        { numTokens: 1, numKeys: 3, firstBlock: 9 },
+        { numTokens: 12, numKeys: 4, firstBlock: 0 },
+        { numTokens: 3, numKeys: 64, firstBlock: 6 },
+      ];
+      const made = cases.map((each) => makeLayers(gpu, elem, each));
+      const kernel = new Alignment(gpu, made[0]!.map(({ layer }) => layer), {
+        maxTokens: 12,
+        maxKeys: 140,
+      });
+      const readback = await Readback.create(gpu, { maxBytes: 4 * 12 * 140 });
+      for (const [i, text] of cases.entries()) {
+        const { numTokens, numKeys } = text;
+        const want = new Float32Array(numTokens * numKeys);
+        for (const { layer, parts } of made[i]!) {
+          for (const part of parts) {
+            const sizes = { numTokens, numKeys, headSize: HEAD_SIZE };
+            addAlignment(want, { ...part, ...sizes, scale: layer.scale, share: 1 / 4 });
+          }
         }
+        const encoder = gpu.device.createCommandEncoder();
+        kernel.encode(encoder, text, made[i]!.map(({ buffers }) => buffers));
+        const range = { buffer: kernel.result, offset: 0, size: 4 * want.length };
+        const got = new Float32Array((await readback.read(encoder, [range])).buffer);
+        assertClose(got, want, { abs: 1e-4, rel: 1e-4 });
       }
-      const encoder = gpu.device.createCommandEncoder();
-      kernel.encode(encoder, text, made[i]!.map(({ buffers }) => buffers));
-      const range = { buffer: kernel.result, offset: 0, size: 4 * want.length };
-      const got = new Float32Array((await readback.read(encoder, [range])).buffer);
-      assertClose(got, want, { abs: 1e-4, rel: 1e-4 });
-    }
-    kernel.dispose();
-    readback.dispose();
-    for (const { buffers } of made.flat()) {
-      buffers.q.destroy();
-      buffers.kCache.destroy();
-    }
-  });
+      kernel.dispose();
+      readback.dispose();
+      for (const { buffers } of made.flat()) {
+        buffers.q.destroy();
+        buffers.kCache.destroy();
+      }
+    },
+  );
 }

@@ -14,7 +14,7 @@ import type { CaseOptions } from "./paged_case.ts";
 
 /** What a case asks of a layer beyond its shape. */
 export interface SimdOptions extends CaseOptions {
-  readonly rotary?: Omit<RotaryParams, "anglesElem"> | undefined;
+  readonly rotary?: RotaryParams | undefined;
   /** Queries, keys and values in tensors of their own rather than packed in one. */
   readonly isSplit?: boolean;
 }
@@ -42,7 +42,7 @@ export function makeLayer(
   return {
     shape,
     write: {
-      rotary: rotary && { ...rotary, anglesElem: "f32" },
+      rotary,
       q: layout(layouts.q),
       k: layout(layouts.k),
       v: layout(layouts.v),

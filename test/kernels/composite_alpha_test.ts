@@ -6,7 +6,7 @@ import { type MaskForm, weighAxis } from "../../kernels/image_form.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import { Random } from "../unit/engine/random.ts";
 import { noiseImage } from "./image_case.ts";
 
@@ -139,7 +139,7 @@ async function readImage(gpu: GpuContext, buffer: GPUBuffer, like: Pixels): Prom
   return { ...like, data };
 }
 
-gpuTest("CompositeAlpha makes what the formula says, in place", async (gpu) => {
+kernelTest("CompositeAlpha makes what the formula says, in place", async (gpu) => {
   const kernel = new CompositeAlpha(gpu);
   const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
   for (const { name, image, form } of CASES) {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import type { AttentionShape } from "../../kernels/attention_shape.ts";
 import {
   type HeadNormParams,
+  joinAngles,
   KvWrite,
   type KvWriteParams,
   type RotaryParams,
@@ -10,7 +11,7 @@ import { ReferenceKvWrite } from "../../kernels/kv_write_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import type { PackedStep } from "../../kernels/step_plan.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { cacheAt, makeStep } from "./paged_case.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
@@ -64,11 +65,10 @@ function makeTensors(shape: AttentionShape, step: PackedStep, rotary?: RotaryPar
   const length = step.numTokens * (heads + 2 * kvHeads) * headSize;
   const half = (rotary?.size ?? 8) / 2;
   const angle = (i: number) => Math.floor(i / half) / 100 ** ((i % half) / half);
-  const roundAngle = rotary?.anglesElem === "f16" ? Math.f16round : Math.fround;
   return {
     rows: new Float32Array(length).map(() => elem === "f16" ? Math.f16round(normal()) : normal()),
-    cos: new Float32Array(64 * half).map((_, i) => roundAngle(Math.cos(angle(i)))),
-    sin: new Float32Array(64 * half).map((_, i) => roundAngle(Math.sin(angle(i)))),
+    cos: new Float32Array(64 * half).map((_, i) => Math.cos(angle(i))),
+    sin: new Float32Array(64 * half).map((_, i) => Math.sin(angle(i))),
   };
 }
 
@@ -142,15 +142,13 @@ async function writeOnGpu(
   const qOut = upload(gpu, new Float32Array(numQueries), elem);
   const kCache = upload(gpu, new Float32Array(cacheLength).fill(UNTOUCHED), elem);
   const vCache = upload(gpu, new Float32Array(cacheLength).fill(UNTOUCHED), elem);
-  const angles = rotary?.anglesElem ?? "f32";
-  const rotation = rotary &&
-    { cos: upload(gpu, tensors.cos, angles), sin: upload(gpu, tensors.sin, angles) };
+  const angles = rotary && upload(gpu, joinAngles(tensors, rotary.size / 2), "f32");
   stepBuffer.write(step);
   const encode = (pass: GPUComputePassEncoder) =>
     kernel.encode(pass, {
       ...{ q: rows, k: rows, v: rows, kCache, vCache, qOut },
-      rotary: rotation,
-      gammas: norms && upload(gpu, GAMMAS, "f32"),
+      angles,
+      gammas: norms && upload(gpu, GAMMAS, "f32", GPUBufferUsage.UNIFORM),
     });
   const k = await runAndRead(gpu, encode, { buffer: kCache, length: cacheLength, elem });
   const v = await runAndRead(gpu, () => {}, { buffer: vCache, length: cacheLength, elem });
@@ -202,11 +200,11 @@ function assertNormed(got: Written, want: Written, elem: "f32" | "f16", isWritte
 
 const ROTARIES: Record<string, RotaryParams | undefined> = {
   "no rotation": undefined,
-  "halves": { size: 32, isInterleaved: false, anglesElem: "f32" },
-  "neighbours": { size: 32, isInterleaved: true, anglesElem: "f32" },
-  "a part, halves": { size: 24, isInterleaved: false, anglesElem: "f32" },
-  "a part, neighbours": { size: 12, isInterleaved: true, anglesElem: "f32" },
-  "angles in f16": { size: 16, isInterleaved: false, anglesElem: "f16" },
+  "halves": { size: 32, isInterleaved: false },
+  "neighbours": { size: 32, isInterleaved: true },
+  "a part, halves": { size: 24, isInterleaved: false },
+  "a part, neighbours": { size: 12, isInterleaved: true },
+  "half of it": { size: 16, isInterleaved: false },
 };
 
 const NORMS: Record<string, HeadNormParams> = {
@@ -223,7 +221,7 @@ for (const [normed, norms] of Object.entries(NORMS)) {
       const tensors = makeTensors(shape, paged.step, rotary);
       const want = writeExactly(shape, paged, tensors, rotary, norms);
       const isWritten = rotary !== undefined || norms.ofQueries;
-      gpuTest(`KvWrite.encode() normalises ${normed}, ${rotation}, ${elem}`, async (gpu) => {
+      kernelTest(`KvWrite.encode() normalises ${normed}, ${rotation}, ${elem}`, async (gpu) => {
         const got = await writeOnGpu(gpu, shape, paged, tensors, rotary, norms);
         assertNormed(got, want, elem, isWritten);
       });
@@ -242,7 +240,7 @@ for (const [name, rotary] of Object.entries(ROTARIES)) {
     const tensors = makeTensors(shape, paged.step, rotary);
     const want = writeExactly(shape, paged, tensors, rotary);
 
-    gpuTest(`KvWrite.encode() ${name}, ${elem}`, async (gpu) => {
+    kernelTest(`KvWrite.encode() ${name}, ${elem}`, async (gpu) => {
       const got = await writeOnGpu(gpu, shape, paged, tensors, rotary);
       assertWritten(got, want, elem, rotary !== undefined);
     });
@@ -254,10 +252,10 @@ for (const [name, rotary] of Object.entries(ROTARIES)) {
   }
 }
 
-gpuTest(
+kernelTest(
   "KvWrite.encode() takes queries, keys and values from tensors of their own",
   async (gpu) => {
-    const rotary = { size: 32, isInterleaved: false, anglesElem: "f32" } as const;
+    const rotary = { size: 32, isInterleaved: false } as const;
     const paged = makeStep(SEQUENCES, 16);
     const tensors = makeTensors(SHAPE, paged.step, rotary);
     const want = writeExactly(SHAPE, paged, tensors, rotary);
@@ -288,10 +286,7 @@ gpuTest(
         v: upload(gpu, slice(192, 64), "f32"),
         kCache,
         vCache: upload(gpu, new Float32Array(want.k.length), "f32"),
-        rotary: {
-          cos: upload(gpu, tensors.cos, "f32"),
-          sin: upload(gpu, tensors.sin, "f32"),
-        },
+        angles: upload(gpu, joinAngles(tensors, rotary.size / 2), "f32"),
         qOut: upload(gpu, new Float32Array(want.q.length), "f32"),
       }), { buffer: kCache, length: want.k.length, elem: "f32" });
     assertClose(written, want.k, TOLERANCE.f32);
@@ -300,7 +295,7 @@ gpuTest(
 
 Deno.test("ReferenceKvWrite refuses a rotary size it cannot turn", () => {
   for (const [size, isInterleaved] of [[12, false], [6, true], [40, false]] as const) {
-    const rotary = { size, isInterleaved, anglesElem: "f32" } as const;
+    const rotary = { size, isInterleaved } as const;
     assert.throws(() => new ReferenceKvWrite(SHAPE, packedParams(SHAPE, rotary)), RangeError);
   }
 });

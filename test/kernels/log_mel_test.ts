@@ -10,7 +10,7 @@ import {
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { sizeOf } from "../../src/gpu/kernel.ts";
 import { unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import { findForeignSpeech, readJfk, readJfkLogMel } from "../fixtures/speech.ts";
 import { makeSounds, SMALL } from "./log_mel_case.ts";
 import { assertClose, runAndRead } from "./tensors.ts";
@@ -26,7 +26,7 @@ function gpuSpeechTest(
   const folder = findForeignSpeech();
   const note = unlessThere(folder !== undefined, "testdata/asr", "recordings of people");
   if (folder === undefined) Deno.test.ignore(`${name}${note}`, () => {});
-  else gpuTest(name, (gpu) => fn(gpu, folder));
+  else kernelTest(name, (gpu) => fn(gpu, folder));
 }
 
 class Features {
@@ -90,7 +90,7 @@ function makeRow(name: string, options: Partial<LogMelRow> = {}): LogMelRow {
 }
 
 for (const name of Object.keys(SOUNDS)) {
-  gpuTest(`LogMel.encode() gives the reference's features: ${name}`, async (gpu) => {
+  kernelTest(`LogMel.encode() gives the reference's features: ${name}`, async (gpu) => {
     using features = new Features(gpu);
     const rows = [makeRow(name)];
     assertClose(await features.compute(rows), reference(rows), FLOAT32);
@@ -117,17 +117,20 @@ for (const mels of [80, 128]) {
   }
 }
 
-gpuTest("LogMel.encode() gives rows of different recordings what each gets alone", async (gpu) => {
-  using features = new Features(gpu);
-  const rows = ["a click in silence", "noise", "silence"].map((name, recording) =>
-    makeRow(name, { recording })
-  );
-  const together = await features.compute(rows);
-  const alone = rows.flatMap((row) => [...reference([row])]);
-  assertClose(together, alone, FLOAT32);
-});
+kernelTest(
+  "LogMel.encode() gives rows of different recordings what each gets alone",
+  async (gpu) => {
+    using features = new Features(gpu);
+    const rows = ["a click in silence", "noise", "silence"].map((name, recording) =>
+      makeRow(name, { recording })
+    );
+    const together = await features.compute(rows);
+    const alone = rows.flatMap((row) => [...reference([row])]);
+    assertClose(together, alone, FLOAT32);
+  },
+);
 
-gpuTest("LogMel.encode() bounds the rows of a recording by the loudest of them", async (gpu) => {
+kernelTest("LogMel.encode() bounds the rows of a recording by the loudest of them", async (gpu) => {
   using features = new Features(gpu);
   const rows = [
     makeRow("a click in silence"),
@@ -137,7 +140,7 @@ gpuTest("LogMel.encode() bounds the rows of a recording by the loudest of them",
   assertClose(await features.compute(rows), reference(rows), FLOAT32);
 });
 
-gpuTest(
+kernelTest(
   "LogMel.encodeMeasure() has the loudness of windows to come bound earlier ones",
   async (gpu) => {
     using features = new Features(gpu);
@@ -151,7 +154,7 @@ gpuTest(
   },
 );
 
-gpuTest("LogMel.encode() leaves nothing of a longer row in a shorter one", async (gpu) => {
+kernelTest("LogMel.encode() leaves nothing of a longer row in a shorter one", async (gpu) => {
   using features = new Features(gpu);
   const full = samplesPerRow(SMALL);
   await features.compute([makeRow("noise"), makeRow("noise"), makeRow("noise")]);
@@ -167,7 +170,7 @@ gpuTest("LogMel.encode() leaves nothing of a longer row in a shorter one", async
   }
 });
 
-gpuTest("LogMel.encode() makes frames past a recording's end 0", async (gpu) => {
+kernelTest("LogMel.encode() makes frames past a recording's end 0", async (gpu) => {
   using features = new Features(gpu);
   const rows = [
     makeRow("noise", { contentFrames: 0 }),
@@ -179,7 +182,7 @@ gpuTest("LogMel.encode() makes frames past a recording's end 0", async (gpu) => 
   assert.ok(values.subarray(0, SMALL.mels * SMALL.frames).every((value) => value === 0));
 });
 
-gpuTest("LogMel.encode() creates nothing once it has run", (gpu) => {
+kernelTest("LogMel.encode() creates nothing once it has run", (gpu) => {
   using features = new Features(gpu);
   const rows = [makeRow("noise"), makeRow("silence")];
   features.submit(rows);
@@ -188,14 +191,14 @@ gpuTest("LogMel.encode() creates nothing once it has run", (gpu) => {
   assert.deepEqual(gpu.counts, before);
 });
 
-gpuTest("LogMel.encode() refuses too many rows and rows that are too long", (gpu) => {
+kernelTest("LogMel.encode() refuses too many rows and rows that are too long", (gpu) => {
   using features = new Features(gpu, { maxRows: 1 });
   assert.throws(() => features.submit([makeRow("noise"), makeRow("noise")]), /2 rows/);
   const samples = new Float32Array(samplesPerRow(SMALL) + 1);
   assert.throws(() => features.submit([makeRow("", { samples })]), /has 4081 samples; 4080 fit/);
 });
 
-gpuTest("LogMel refuses windows and frames it was not written for", (gpu) => {
+kernelTest("LogMel refuses windows and frames it was not written for", (gpu) => {
   const options = { elem: "f32", maxRows: 1, maxRecordings: 1 } as const;
   assert.throws(
     () => new LogMel(gpu, { spec: { ...SMALL, fftSamples: 512 }, ...options }),

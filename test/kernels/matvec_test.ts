@@ -4,9 +4,9 @@ import { Matvec, type MatvecParams } from "../../kernels/matvec.ts";
 import { matvecReference, type ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
 import type { MatvecTiling } from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
-import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
+import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
+import { affineOf, assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
 /** Rows that buffers have room for. */
 const ROOM = 16;
@@ -84,8 +84,7 @@ async function runOnGpu(
     weights: weights instanceof Uint8Array ? uploadBytes(gpu, weights) : upload(gpu, weights, elem),
     scales: optional(tensors.scales),
     zeroPoints: zeroPoints && uploadBytes(gpu, zeroPoints),
-    gamma: optional(tensors.gamma),
-    beta: optional(tensors.beta),
+    affine: optional(affineOf(tensors)),
     bias: optional(tensors.bias),
     residual: optional(tensors.residual),
     out,
@@ -113,7 +112,7 @@ async function check(
 for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
   for (const bits of [4, 8] as const) {
-    gpuTest(`matvec with blocks of ${bits} bits of any size, ${elem}`, async (gpu) => {
+    kernelTest(`matvec with blocks of ${bits} bits of any size, ${elem}`, async (gpu) => {
       for (const blockSize of [16, 32, 64, 128, 256]) {
         for (const hasZeroPoints of [false, true]) {
           const weights = { kind: "nbits", bits, blockSize, hasZeroPoints } as const;
@@ -128,7 +127,7 @@ for (const elem of ["f32", "f16"] as const) {
   }
 
   for (const kind of ["rows", "columns"] as const) {
-    gpuTest(`matvec with a matrix of ${kind}, ${elem}`, async (gpu) => {
+    kernelTest(`matvec with a matrix of ${kind}, ${elem}`, async (gpu) => {
       const tiling = kind === "rows" ? HARDWARE : HARDWARE_COLUMNS;
       for (const [k, n] of [[4, 4], [64, 40], [172, 64], [68, 512], [60, 36], [64, 29]] as const) {
         const sizes = { k, n, matrixRows: n, x: { stride: k, offset: 0 } };
@@ -139,7 +138,7 @@ for (const elem of ["f32", "f16"] as const) {
     }, { ignore });
   }
 
-  gpuTest(`matvec with everything before and after it, ${elem}`, async (gpu) => {
+  kernelTest(`matvec with everything before and after it, ${elem}`, async (gpu) => {
     const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
     const forms = [
       { weights: nbits, tiling: HARDWARE },
@@ -170,11 +169,11 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore });
 }
 
-gpuTest("matvec with each activation", async (gpu) => {
+kernelTest("matvec with each activation", async (gpu) => {
   for (const activation of ACTIVATIONS) await check(gpu, { ...PLAIN, activation });
 });
 
-gpuTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) => {
+kernelTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) => {
   const weights = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: false } as const;
   const norm = { kind: "rms", epsilon: 1e-6, hasBeta: false } as const;
   for (const tiling of [undefined, HARDWARE]) {
@@ -189,7 +188,7 @@ gpuTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) => 
   }
 });
 
-gpuTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
+kernelTest("Matvec refuses sizes it cannot read, by their values", (gpu) => {
   const make = (params: Partial<MatvecParams>) => () => new Matvec(gpu, { ...PLAIN, ...params });
   assert.throws(make({ k: 66 }), /Rows of 66 elements/);
   const gate = { gateRow: 0, upRow: 41 };

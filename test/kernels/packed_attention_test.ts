@@ -10,7 +10,7 @@ import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds, selfBounds } from "../../kernels/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
 
@@ -141,7 +141,7 @@ function attentionTest(
   bounds: PackedBounds,
   options: CaseOptions = {},
 ): void {
-  gpuTest(`PackedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
+  kernelTest(`PackedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
     const given = makeCase(shape, bounds, options);
     assertClose(
       await attendOnGpu(gpu, given),
@@ -192,7 +192,7 @@ attentionTest("other keys than its own, two sequences sharing theirs", SHAPE, {
 });
 
 /** The tiles that a hardware adapter would get, run on whatever there is. */
-gpuTest("PackedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
+kernelTest("PackedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
   const hardware = { ...gpu, isFallbackAdapter: false };
   for (const elem of ["f32", "f16"] as Elem[]) {
     const given = makeCase({ ...SHAPE, headSize: 64, elem }, UNEVEN, { window: 100 });
@@ -200,7 +200,7 @@ gpuTest("PackedAttention.encode() with the tiles of a hardware adapter", async (
   }
 });
 
-gpuTest("PackedAttention creates nothing on the device in a steady batch", (gpu) => {
+kernelTest("PackedAttention creates nothing on the device in a steady batch", (gpu) => {
   const { params, q } = makeCase(SHAPE, UNEVEN, { isPacked: true });
   const batch = new PackedBuffer(gpu, SHAPE, { maxRows: 300, maxSequences: 8 });
   const attention = new PackedAttention(gpu, batch, params);
@@ -220,7 +220,7 @@ gpuTest("PackedAttention creates nothing on the device in a steady batch", (gpu)
   assert.deepEqual(gpu.counts, before);
 });
 
-gpuTest("PackedBuffer and PackedAttention refuse what the kernel cannot run", (gpu) => {
+kernelTest("PackedBuffer and PackedAttention refuse what the kernel cannot run", (gpu) => {
   const limits = { maxRows: 1, maxSequences: 1 };
   for (const wrong of [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }, { kvHeads: 3 }]) {
     assert.throws(() => new PackedBuffer(gpu, { ...SHAPE, ...wrong }, limits), RangeError);

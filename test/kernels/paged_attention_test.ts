@@ -5,7 +5,7 @@ import { ReferenceAttention } from "../../kernels/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import {
   attendExactly,
   type CaseOptions,
@@ -79,7 +79,7 @@ function attentionTest(
     const paged = makeCase(shape, sequences, options);
     return { paged, want: attendExactly(paged, 1 / Math.sqrt(shape.headSize), options) };
   };
-  gpuTest(`PagedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
+  kernelTest(`PagedAttention.encode() ${name}, ${shape.elem}`, async (gpu) => {
     const { paged, want } = make();
     assertClose(await attendOnGpu(gpu, paged, options), want, TOLERANCE[shape.elem]);
   });
@@ -129,7 +129,7 @@ attentionTest("window, soft cap and sinks in f16", { ...SHAPE, elem: "f16" }, MI
 });
 
 /** The tiles that a hardware adapter would get, run on whatever there is. */
-gpuTest("PagedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
+kernelTest("PagedAttention.encode() with the tiles of a hardware adapter", async (gpu) => {
   const hardware = { ...gpu, isFallbackAdapter: false };
   for (const elem of ["f32", "f16"] as Elem[]) {
     const shape = { ...SHAPE, headSize: 64, elem };
@@ -140,7 +140,7 @@ gpuTest("PagedAttention.encode() with the tiles of a hardware adapter", async (g
   }
 });
 
-gpuTest("PagedAttention.encode() without workgroup memory for a prefill tile", async (gpu) => {
+kernelTest("PagedAttention.encode() without workgroup memory for a prefill tile", async (gpu) => {
   const small = { maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupStorageSize: 1024 };
   const limits = small as GPUSupportedLimits;
   const paged = makeCase(SHAPE, MIXED);
@@ -148,7 +148,7 @@ gpuTest("PagedAttention.encode() without workgroup memory for a prefill tile", a
   assertClose(got, attendExactly(paged, 1 / Math.sqrt(32), {}), TOLERANCE.f32);
 });
 
-gpuTest("PagedAttention creates nothing on the device in a steady step", (gpu) => {
+kernelTest("PagedAttention creates nothing on the device in a steady step", (gpu) => {
   const stepBuffer = new StepBuffer(gpu, SHAPE, {
     maxTokens: 100,
     maxSequences: 10,
@@ -176,7 +176,7 @@ gpuTest("PagedAttention creates nothing on the device in a steady step", (gpu) =
   assert.deepEqual(gpu.counts, before);
 });
 
-gpuTest("StepBuffer refuses head sizes the kernels cannot run", (gpu) => {
+kernelTest("StepBuffer refuses head sizes the kernels cannot run", (gpu) => {
   const limits = { maxTokens: 1, maxSequences: 1, maxBlocksPerSequence: 1 };
   for (const headSize of [4, 10, 260]) {
     assert.throws(() => new StepBuffer(gpu, { ...SHAPE, headSize }, limits), RangeError);

@@ -6,7 +6,7 @@ import type { GpuContext } from "../../src/gpu/device.ts";
 import { createBuffer } from "../../src/gpu/device.ts";
 import type { Pixels } from "../../src/media/pixels.ts";
 import { resize } from "../../src/media/resample.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import { noiseImage, RESIZE_CASES } from "./image_case.ts";
 import { runAndRead } from "./tensors.ts";
 
@@ -110,32 +110,35 @@ function uploadImage(gpu: GpuContext, { width, height, data }: Pixels) {
   return { buffer, width, height };
 }
 
-gpuTest("ResizeNormalize makes what its reference makes, and writes nothing else", async (gpu) => {
-  const kernel = new ResizeNormalize(gpu);
-  for (const { name, image, form } of RESIZE_CASES) {
-    const length = 3 * form.width * form.height;
-    // The middle one of three images' places.
-    const poison = new Float32Array(3 * length).fill(NaN);
-    const buffer = createBuffer(gpu, {
-      size: poison.byteLength,
-      usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
-    });
-    gpu.device.queue.writeBuffer(buffer, 0, poison);
-    const source = uploadImage(gpu, image);
-    const got = await runAndRead(gpu, (pass) => {
-      kernel.encode(pass, { image: source, form, output: { buffer, start: length } });
-    }, { buffer, length: poison.length, elem: "f32" });
-    const want = new Float32Array(length);
-    resizeNormalize(image, form, want);
-    try {
-      assertLevels(got.subarray(length, 2 * length), want, form);
-    } catch (error) {
-      throw new Error(name, { cause: error });
+kernelTest(
+  "ResizeNormalize makes what its reference makes, and writes nothing else",
+  async (gpu) => {
+    const kernel = new ResizeNormalize(gpu);
+    for (const { name, image, form } of RESIZE_CASES) {
+      const length = 3 * form.width * form.height;
+      // The middle one of three images' places.
+      const poison = new Float32Array(3 * length).fill(NaN);
+      const buffer = createBuffer(gpu, {
+        size: poison.byteLength,
+        usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC,
+      });
+      gpu.device.queue.writeBuffer(buffer, 0, poison);
+      const source = uploadImage(gpu, image);
+      const got = await runAndRead(gpu, (pass) => {
+        kernel.encode(pass, { image: source, form, output: { buffer, start: length } });
+      }, { buffer, length: poison.length, elem: "f32" });
+      const want = new Float32Array(length);
+      resizeNormalize(image, form, want);
+      try {
+        assertLevels(got.subarray(length, 2 * length), want, form);
+      } catch (error) {
+        throw new Error(name, { cause: error });
+      }
+      assert.ok(got.subarray(0, length).every(Number.isNaN), name);
+      assert.ok(got.subarray(2 * length).every(Number.isNaN), name);
+      source.buffer.destroy();
+      buffer.destroy();
     }
-    assert.ok(got.subarray(0, length).every(Number.isNaN), name);
-    assert.ok(got.subarray(2 * length).every(Number.isNaN), name);
-    source.buffer.destroy();
-    buffer.destroy();
-  }
-  kernel.dispose();
-});
+    kernel.dispose();
+  },
+);

@@ -6,9 +6,9 @@ import { Pointwise, type PointwiseParams } from "../../kernels/pointwise.ts";
 import { pointwiseReference } from "../../kernels/pointwise_reference.ts";
 import { TakeRows } from "../../kernels/take_rows.ts";
 import { takeRowsReference } from "../../kernels/take_rows_reference.ts";
-import { gpuTest, HAS_F16 } from "../fixtures/gpu.ts";
+import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
+import { affineOf, assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
 
 const ROWS = 5;
 const TOLERANCE = { f32: { abs: 1e-4, rel: 1e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
@@ -22,7 +22,7 @@ function randomOf(elem: "f32" | "f16") {
 for (const elem of ["f32", "f16"] as const) {
   const ignore = elem === "f16" && !HAS_F16;
 
-  gpuTest(`norm of rows and of heads, with and without beta, ${elem}`, async (gpu) => {
+  kernelTest(`norm of rows and of heads, with and without beta, ${elem}`, async (gpu) => {
     const random = randomOf(elem);
     for (const kind of ["rms", "layer"] as const) {
       for (const [k, heads] of [[192, 1], [37, 3], [8, 6]] as const) {
@@ -44,11 +44,9 @@ for (const elem of ["f32", "f16"] as const) {
           };
           const out = upload(gpu, new Float32Array(ROWS * width), elem);
           const on = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
-          const { x, gamma, beta, residual } = tensors;
-          const buffers = {
-            ...{ out, x: on(x)!, gamma: on(gamma)! },
-            ...{ beta: on(beta), residual: on(residual) },
-          };
+          const { x, residual } = tensors;
+          const affine = on(affineOf(tensors))!;
+          const buffers = { out, x: on(x)!, affine, residual: on(residual) };
           const kernel = new Norm(gpu, params);
           const got = await runAndRead(gpu, (pass) => kernel.encode(pass, buffers, ROWS), {
             buffer: out,
@@ -61,7 +59,7 @@ for (const elem of ["f32", "f16"] as const) {
     }
   }, { ignore });
 
-  gpuTest(`pointwise with each operation and activation, ${elem}`, async (gpu) => {
+  kernelTest(`pointwise with each operation and activation, ${elem}`, async (gpu) => {
     const random = randomOf(elem);
     const width = 77;
     const [a, b] = [random(ROWS * 80), random(ROWS * width)];
@@ -97,7 +95,7 @@ for (const elem of ["f32", "f16"] as const) {
   }, { ignore });
 }
 
-gpuTest("pointwise reads another type than it writes", async (gpu) => {
+kernelTest("pointwise reads another type than it writes", async (gpu) => {
   const params: PointwiseParams = {
     elem: "f32",
     from: "f16",
@@ -117,7 +115,7 @@ gpuTest("pointwise reads another type than it writes", async (gpu) => {
   assert.deepEqual(got, pointwiseReference(params, { a }, 2));
 }, { ignore: !HAS_F16 });
 
-gpuTest("take_rows copies rows by number, the last for what is beyond", async (gpu) => {
+kernelTest("take_rows copies rows by number, the last for what is beyond", async (gpu) => {
   const params = { rowBytes: 4 * 70, tableRows: 9 };
   const values = Float32Array.from({ length: 9 * 70 }, (_, i) => i);
   const numbers = [8, 0, 3, 3, 12];

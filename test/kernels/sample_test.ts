@@ -6,7 +6,7 @@ import type { SampledToken, SampleRow, SamplingParams } from "../../kernels/samp
 import type { GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import {
   chiSquareDeviation,
   exactDistribution,
@@ -107,7 +107,7 @@ const CASES: Record<string, Case> = {
 };
 
 for (const [name, [params, rest]] of Object.entries(CASES)) {
-  gpuTest(`Sampler draws from the exact distribution: ${name}`, async (gpu) => {
+  kernelTest(`Sampler draws from the exact distribution: ${name}`, async (gpu) => {
     const logits = makeLogits(300);
     const bench = await Bench.create(gpu, logits, 512);
     const counts = new Uint32Array(300);
@@ -137,7 +137,7 @@ function assertSame(got: readonly SampledToken[], want: readonly SampledToken[])
 }
 
 for (const [vocabSize, elem] of [[300, "f32"], [2000, "f16"], [50257, "f16"]] as const) {
-  gpuTest(`Sampler chooses what its reference chooses: ${vocabSize} ${elem}`, async (gpu) => {
+  kernelTest(`Sampler chooses what its reference chooses: ${vocabSize} ${elem}`, async (gpu) => {
     const logits = makeLogits(vocabSize, 3, elem);
     const cases: Case[] = [...Object.values(CASES), [{}]];
     const bench = await Bench.create(gpu, logits, cases.length, elem);
@@ -161,7 +161,7 @@ for (const [vocabSize, elem] of [[300, "f32"], [2000, "f16"], [50257, "f16"]] as
   });
 }
 
-gpuTest("Sampler gives a row the token it has alone, whatever its batch", async (gpu) => {
+kernelTest("Sampler gives a row the token it has alone, whatever its batch", async (gpu) => {
   const logits = makeLogits(300);
   const bench = await Bench.create(gpu, logits, 40);
   const rows = Array.from(
@@ -176,7 +176,7 @@ gpuTest("Sampler gives a row the token it has alone, whatever its batch", async 
   bench.dispose();
 });
 
-gpuTest("Sampler takes the lowest id among equals, greedy and listed", async (gpu) => {
+kernelTest("Sampler takes the lowest id among equals, greedy and listed", async (gpu) => {
   // Tie after a few, and tie throughout: what fits the kernel's list, and what does not.
   for (const rest of [-5, 1]) {
     const logits = new Float32Array(300).fill(rest);
@@ -189,32 +189,35 @@ gpuTest("Sampler takes the lowest id among equals, greedy and listed", async (gp
   }
 });
 
-gpuTest("Sampler cuts ties by id, to exactly topK tokens and then to topP of them", async (gpu) => {
-  for (const rest of [-5, 1]) {
-    const logits = new Float32Array(300).fill(rest);
-    for (const id of [60, 20, 40]) logits[id] = 2;
-    const bench = await Bench.create(gpu, logits, 512);
-    for (const [topK, topP] of [[2, 1], [5, 0.999], [150, 0.5], [150, 1], [0, 0.3]] as const) {
-      const params = { temperature: 20, topK, topP };
-      const counts = new Uint32Array(300);
-      for (let tokenIndex = 0; tokenIndex < 8; tokenIndex++) {
-        const rows = Array.from(
-          { length: 512 },
-          (_, seed) => makeRow({ ...params, seed }, { tokenIndex }),
+kernelTest(
+  "Sampler cuts ties by id, to exactly topK tokens and then to topP of them",
+  async (gpu) => {
+    for (const rest of [-5, 1]) {
+      const logits = new Float32Array(300).fill(rest);
+      for (const id of [60, 20, 40]) logits[id] = 2;
+      const bench = await Bench.create(gpu, logits, 512);
+      for (const [topK, topP] of [[2, 1], [5, 0.999], [150, 0.5], [150, 1], [0, 0.3]] as const) {
+        const params = { temperature: 20, topK, topP };
+        const counts = new Uint32Array(300);
+        for (let tokenIndex = 0; tokenIndex < 8; tokenIndex++) {
+          const rows = Array.from(
+            { length: 512 },
+            (_, seed) => makeRow({ ...params, seed }, { tokenIndex }),
+          );
+          for (const { tokenId } of await bench.sample(rows)) counts[tokenId]!++;
+        }
+        const deviation = chiSquareDeviation(counts, exactDistribution(logits, makeRow(params)));
+        assert.ok(
+          deviation < 4.5,
+          `top-k ${topK}, top-p ${topP}: ${deviation.toFixed(2)} deviations`,
         );
-        for (const { tokenId } of await bench.sample(rows)) counts[tokenId]!++;
       }
-      const deviation = chiSquareDeviation(counts, exactDistribution(logits, makeRow(params)));
-      assert.ok(
-        deviation < 4.5,
-        `top-k ${topK}, top-p ${topP}: ${deviation.toFixed(2)} deviations`,
-      );
+      bench.dispose();
     }
-    bench.dispose();
-  }
-});
+  },
+);
 
-gpuTest("Sampler ignores NaN and -infinity and accepts +infinity", async (gpu) => {
+kernelTest("Sampler ignores NaN and -infinity and accepts +infinity", async (gpu) => {
   const logits = new Float32Array(64).fill(-Infinity);
   logits.set([NaN, -Infinity, 1, Infinity]);
   const bench = await Bench.create(gpu, logits, 4);
@@ -229,7 +232,7 @@ gpuTest("Sampler ignores NaN and -infinity and accepts +infinity", async (gpu) =
   bench.dispose();
 });
 
-gpuTest("Sampler.decode() names the rows that leave nothing to choose", async (gpu) => {
+kernelTest("Sampler.decode() names the rows that leave nothing to choose", async (gpu) => {
   const bench = await Bench.create(gpu, makeLogits(300), 3);
   const nothing = { mask: makeMask(300, () => false) };
   await assert.rejects(
@@ -239,19 +242,22 @@ gpuTest("Sampler.decode() names the rows that leave nothing to choose", async (g
   bench.dispose();
 });
 
-gpuTest("Sampler.write() makes room for more adjusted tokens than it began with", async (gpu) => {
-  const vocabSize = 20_000;
-  const logits = makeLogits(vocabSize);
-  const bench = await Bench.create(gpu, logits, 1);
-  const adjustments = makeAdjustments(
-    Array.from({ length: vocabSize - 1 }, (_, id) => [id, 1, 1, 0] as const),
-  );
-  const row = makeRow({ presencePenalty: 1000 }, { adjustments });
-  assert.equal((await bench.sample([row]))[0]!.tokenId, vocabSize - 1);
-  bench.dispose();
-});
+kernelTest(
+  "Sampler.write() makes room for more adjusted tokens than it began with",
+  async (gpu) => {
+    const vocabSize = 20_000;
+    const logits = makeLogits(vocabSize);
+    const bench = await Bench.create(gpu, logits, 1);
+    const adjustments = makeAdjustments(
+      Array.from({ length: vocabSize - 1 }, (_, id) => [id, 1, 1, 0] as const),
+    );
+    const row = makeRow({ presencePenalty: 1000 }, { adjustments });
+    assert.equal((await bench.sample([row]))[0]!.tokenId, vocabSize - 1);
+    bench.dispose();
+  },
+);
 
-gpuTest("Sampler creates nothing on the device in a steady step", async (gpu) => {
+kernelTest("Sampler creates nothing on the device in a steady step", async (gpu) => {
   const bench = await Bench.create(gpu, makeLogits(300), 2);
   const rows = [makeRow({ temperature: 1 }, ADJUSTED), makeRow({}, { topLogprobs: 3 })];
   await bench.sample(rows);
@@ -261,7 +267,7 @@ gpuTest("Sampler creates nothing on the device in a steady step", async (gpu) =>
   bench.dispose();
 });
 
-gpuTest("Sampler reports log-probabilities among the allowed tokens alone", async (gpu) => {
+kernelTest("Sampler reports log-probabilities among the allowed tokens alone", async (gpu) => {
   const logits = makeLogits(2000);
   for (const allowed of [(id: number) => id % 800 === 7, (id: number) => id % 2 === 0]) {
     const bench = await Bench.create(gpu, logits, 1);

@@ -8,19 +8,31 @@ import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import type { Elem } from "../../src/gpu/kernel.ts";
 import { Readback } from "../../src/gpu/readback.ts";
 
-/** A storage buffer of `values` in the given type. */
-export function upload(gpu: GpuContext, values: Float32Array, elem: Elem): GPUBuffer {
+/** A buffer of `values` in the given type, for storage as a rule. */
+export function upload(
+  gpu: GpuContext,
+  values: Float32Array,
+  elem: Elem,
+  usage: GPUBufferUsageFlags = GPUBufferUsage.STORAGE,
+): GPUBuffer {
   const data = elem === "f16" ? new Float16Array(values) : values;
   const size = Math.max(16, Math.ceil(data.byteLength / 4) * 4);
   const buffer = createBuffer(gpu, {
     size,
-    usage: GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC,
+    usage: usage | GPUBufferUsage.COPY_SRC,
     mappedAtCreation: true,
   });
   new Uint8Array(buffer.getMappedRange())
     .set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
   buffer.unmap();
   return buffer;
+}
+
+/** A norm's factors and offsets as the kernels bind them. */
+export function affineOf(
+  { gamma, beta }: { gamma?: Float32Array | undefined; beta?: Float32Array | undefined },
+): Float32Array | undefined {
+  return gamma && beta ? Float32Array.from([...gamma, ...beta]) : gamma;
 }
 
 /** Runs what `encode` appends to a pass, and brings `buffer` back as float32. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { LOWEST_LOGIT, type TokenRule, type TokenRulesOptions } from "../../kernels/token_rule.ts";
 import { TokenRules } from "../../kernels/token_rules.ts";
 import { applyTokenRules } from "../../kernels/token_rules_reference.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { kernelTest } from "../fixtures/gpu.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
 
 /** Tokens 0 to 9 are text, of which 3 is suppressed; 10 is the end, 11 and 12 special, 13 to 20 timestamps. */
@@ -69,7 +69,7 @@ Deno.test("applyTokenRules() leaves a row without a rule as it is", () => {
 });
 
 for (const elem of ["f32", "f16"] as const) {
-  gpuTest(`TokenRules leaves what its reference leaves, in ${elem}`, async (gpu) => {
+  kernelTest(`TokenRules leaves what its reference leaves, in ${elem}`, async (gpu) => {
     const options: TokenRulesOptions = {
       vocabSize: 2285,
       endToken: 768,

@@ -10,7 +10,7 @@ import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadDecoder } from "../../src/models/decoder.ts";
 import { generate } from "../fixtures/generate.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { gpuTest, openTestDevice } from "../fixtures/gpu.ts";
 import { contextOf } from "../fixtures/open_folder.ts";
 import { countStep, promptOf, TIES, Ties } from "../fixtures/small_steps.ts";
 
@@ -108,6 +108,33 @@ for (const { model, dtype, dispatches, before, layers, ties: most } of CASES) {
       await decoder.dispose();
     },
     options,
+  );
+}
+
+for (const dtype of ["q4", "fp16"] as const) {
+  gpuTest(
+    `hearth-demo-chat ${dtype} answers with the limits that every adapter has, in our kernels and in ONNX Runtime`,
+    async (gpu) => {
+      const path = findModelFolder("hearth-demo-chat")!;
+      const guaranteed = await openTestDevice("guaranteed");
+      assert.equal(guaranteed.limits.maxStorageBuffersPerShaderStage, 8);
+      const answers = await Promise.all([gpu, guaranteed].map(async (device) => {
+        const decoder = await open(device, path, dtype);
+        const engine = new EngineLoop(decoder, { prefixCache: false });
+        const tokens = [];
+        for (const limit of [256, 0]) {
+          decoder.limitCompiledRows(limit);
+          const request = { tokens: promptOf(5), maxTokens: NUM_TOKENS, topLogprobs: 2 };
+          tokens.push((await generate(engine, request)).tokens);
+        }
+        await decoder.dispose();
+        return tokens;
+      }));
+      const [[want], got] = answers as [[SampledToken[]], SampledToken[][]];
+      const ties = new Ties(TIES[dtype]);
+      for (const tokens of got) ties.compare(tokens, want);
+      guaranteed.device.destroy();
+    },
   );
 }
 

@@ -15,6 +15,7 @@ import {
   type Node,
   type Tensor,
 } from "../file/proto.ts";
+import { concatenate } from "./concatenate.ts";
 import { vectorOf } from "./constants.ts";
 
 /** A product, and the constant vector that is added to it alone, where there is one. */
@@ -52,26 +53,6 @@ function partOf(product: Node, index: GraphIndex): Part {
   const other = add?.opType === "Add" && add.inputs.find((name) => name !== product.outputs[0]);
   const vector = other ? vectorOf(index, other, n) : undefined;
   return { product, n, bias: vector && { node: add!, vector } };
-}
-
-/** Constants one after the other along their first axis, or along the last of two. */
-function concatenate(name: string, tensors: readonly Tensor[], axis: 0 | 1): Tensor {
-  const length = tensors.reduce((sum, tensor) => sum + storedBytes(tensor), 0);
-  const [{ dtype, shape }] = tensors as [Tensor];
-  const total = tensors.reduce((sum, tensor) => sum + tensor.shape[axis]!, 0);
-  const numRows = axis === 0 ? 1 : shape[0]!;
-  return {
-    name,
-    dtype,
-    shape: shape.map((size, i) => i === axis ? total : size),
-    data: {
-      kind: "rows",
-      numRows,
-      parts: tensors.map((source) => ({ source, from: 0, length: storedBytes(source) / numRows })),
-      length,
-    },
-    rest: [],
-  };
 }
 
 /** What takes the place of parts that are alike. */

@@ -25,13 +25,13 @@ export type Dispatch =
     "matvec",
     MatvecParams,
     "x" | "weights" | "out",
-    "scales" | "zeroPoints" | "gamma" | "beta" | "bias" | "residual"
+    "scales" | "zeroPoints" | "affine" | "bias" | "residual"
   >
   | DispatchOf<
     "norm",
     NormKernelParams,
-    "x" | "gamma" | "out",
-    "beta" | "residual"
+    "x" | "affine" | "out",
+    "residual"
   >
   | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
   | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>;

@@ -8,6 +8,7 @@ import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
 import { type Elem, sizeOf } from "../../gpu/kernel.ts";
 import type { Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
+import { concatenate } from "./concatenate.ts";
 import type { FoundNorm } from "./norms.ts";
 import type { ProductPlan } from "./product_plan.ts";
 import type { Dispatch, Program } from "./program.ts";
@@ -101,8 +102,7 @@ export class ProgramBuilder {
         weights: this.#weight(matrix.weights, isPacked ? "uint8" : undefined),
         scales: this.#optional(matrix.scales),
         zeroPoints: this.#optional(matrix.zeroPoints, "uint8"),
-        gamma: this.#optional(norm?.gamma),
-        beta: this.#optional(norm?.beta),
+        affine: norm && this.#affine(norm),
         bias: this.#optional(bias),
         residual,
         out,
@@ -112,13 +112,13 @@ export class ProgramBuilder {
   }
 
   /** @param what.residual added last. */
-  norm(name: string, { x, norm: { params, gamma, beta }, residual }: {
+  norm(name: string, { x, norm, residual }: {
     readonly x: Rows;
     readonly norm: FoundNorm;
     readonly residual?: string | undefined;
   }): Rows {
     this.#requireElem(x);
-    const k = gamma.shape[0]!;
+    const k = norm.gamma.shape[0]!;
     if (x.width % k !== 0) {
       throw new Refusal(`Its norm "${name}" is of ${k} of a row's ${x.width} elements.`);
     }
@@ -130,13 +130,12 @@ export class ProgramBuilder {
         k,
         heads: x.width / k,
         x: { stride: x.stride, offset: x.offset },
-        norm: params,
+        norm: norm.params,
         hasResidual: residual !== undefined,
       },
       tensors: {
         x: x.tensor,
-        gamma: this.#weight(gamma),
-        beta: this.#optional(beta),
+        affine: this.#affine(norm),
         residual,
         out,
       },
@@ -242,6 +241,16 @@ export class ProgramBuilder {
     }
     this.#weights.set(tensor.name, tensor);
     return tensor.name;
+  }
+
+  /** A norm's factors, its offsets after them where it has such: kernels bind them as one. */
+  #affine({ gamma, beta }: FoundNorm): string {
+    if (beta === undefined) return this.#weight(gamma);
+    if (beta.dtype !== gamma.dtype) {
+      throw new Refusal(`Its constants "${gamma.name}" and "${beta.name}" differ in type.`);
+    }
+    const parts = [gamma, { ...beta, shape: gamma.shape }];
+    return this.#weight(concatenate(`${gamma.name}, ${beta.name}`, parts, 0));
   }
 
   #optional(tensor: Tensor | undefined, dtype?: string): string | undefined {
