@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { bytesOfStored } from "../../../src/onnx/file/stored_range.ts";
 import { openSession, Tensor } from "../../../src/onnx/runtime/ort.ts";
 import { makeConvolutionsPlanar } from "../../../src/onnx/rewrite/planar_convolutions.ts";
-import { readModel } from "../../../src/onnx/file/proto_read.ts";
 import type { ModelProto } from "../../../src/onnx/file/proto.ts";
 import { writeModel } from "../../../src/onnx/file/proto_write.ts";
+import { decodeModel } from "../../fixtures/decode_model.ts";
 import { GraphBuilder } from "../../fixtures/graph_builder.ts";
 import { gelu } from "../../fixtures/graph_layers.ts";
 
@@ -32,27 +31,10 @@ async function buildVocoder(): Promise<ModelProto> {
   const narrow = conv(graph.add("Sub", [longer, mean]), { from: 16, to: 16, dilation: 1 });
   graph.add("Tanh", [narrow], { outputs: ["y"] });
   graph.add("Identity", [sum], { outputs: ["sum"] });
-  return await decode(graph.build({
+  return await decodeModel(graph.build({
     inputs: [["x", "float32", [1, WIDTH, "length"]]],
     outputs: [["y", "float32", [1, 16, "longer"]], ["sum", "float32", [1, 64, "length"]]],
   }));
-}
-
-/** A model whose weights are in memory. */
-async function decode(bytes: Uint8Array): Promise<ModelProto> {
-  const files = {
-    size: () => Promise.resolve(bytes.length),
-    read: (_: string, offset: number, target: Uint8Array) => {
-      target.set(bytes.subarray(offset, offset + target.length));
-      return Promise.resolve();
-    },
-  };
-  const model = await readModel(files, "model.onnx");
-  const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => ({
-    ...tensor,
-    data: { kind: "memory", bytes: await bytesOfStored(tensor, files) } as const,
-  })));
-  return { ...model, graph: { ...model.graph, initializers } };
 }
 
 async function run(model: ModelProto, runtime: "native" | "web") {
@@ -111,7 +93,7 @@ Deno.test("makeConvolutionsPlanar() leaves convolutions alone that have no work 
 Deno.test("makeConvolutionsPlanar() returns a graph without such convolutions as it is", async () => {
   const graph = new GraphBuilder();
   graph.add("Relu", ["x"], { outputs: ["y"] });
-  const model = await decode(graph.build({
+  const model = await decodeModel(graph.build({
     inputs: [["x", "float32", [1, WIDTH, "length"]]],
     outputs: [["y", "float32", [1, WIDTH, "length"]]],
   }));
