@@ -6,8 +6,8 @@
  */
 import type { Backend } from "../backend/backend.ts";
 import type { SiteHeads } from "../backend/cross_alignment.ts";
-import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
-import type { CrossInputs } from "../onnx/attention/step_attention.ts";
+import type { Tensor } from "../onnx/runtime/ort.ts";
+import type { CrossProjection } from "./cross_projection.ts";
 import { firstTokens } from "./crossover.ts";
 import type { Decoder, DecoderLimits, SampledToken, StepBatch } from "./decoder.ts";
 import { EncoderError } from "./embedding_span.ts";
@@ -37,17 +37,13 @@ export interface AlignedText {
   readonly sites: readonly SiteHeads[];
 }
 
-const HIDDEN = "encoder_hidden_states";
-
 /** What it is made of; it owns all of it. */
 export interface EncoderDecoderParts<Input extends object> {
   readonly backend: Backend;
   readonly encoder: InputEncoder<Input>;
-  readonly project: GraphSession;
+  readonly projection: CrossProjection;
   readonly decoder: PagedDecoder;
   readonly attention: EncoderDecoderAttention;
-  /** The projection's outputs, by the site in the cut that reads them. */
-  readonly outputsOf: ReadonlyMap<number, CrossInputs>;
 }
 
 export class EncoderDecoder<Input extends object> implements Decoder {
@@ -118,7 +114,7 @@ export class EncoderDecoder<Input extends object> implements Decoder {
 
   async dispose(): Promise<void> {
     this.#aligner.dispose();
-    await this.#parts.project.release();
+    await this.#parts.projection.dispose();
     await this.#parts.decoder.dispose();
   }
 
@@ -159,14 +155,10 @@ export class EncoderDecoder<Input extends object> implements Decoder {
   }
 
   async #keep(inputs: readonly Input[], slots: readonly number[]): Promise<void> {
-    const { encoder, project, attention, outputsOf } = this.#parts;
+    const { encoder, projection, attention } = this.#parts;
     const hidden = await encoder.encode(inputs);
-    const projected = await project.run({ [HIDDEN]: hidden });
+    await projection.run(hidden, (site, tensors) => attention.keep(site, tensors, slots));
     hidden.dispose();
-    for (const [site, { keys, values }] of outputsOf) {
-      attention.keep(site, { keys: projected[keys]!, values: projected[values]! }, slots);
-    }
-    for (const tensor of Object.values(projected)) tensor.dispose();
     inputs.forEach((input, i) => this.#slots.keep(input, slots[i]!));
   }
 }

@@ -7,13 +7,12 @@
  * @module
  */
 import type { Backend } from "../backend/backend.ts";
-import { presentName } from "../onnx/cut/cache_names.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import type { FolderFiles } from "../onnx/file/external_data.ts";
 import type { AttentionSite, GraphCut } from "../onnx/graph_cut.ts";
 import { cutStep, type DecoderGraphs } from "../onnx/cut/merged_decoder.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
-import { swapHeadsAndTokens } from "../onnx/rewrite/swap_outputs.ts";
+import { CrossProjection } from "./cross_projection.ts";
 import { EncoderDecoder, type InputEncoder } from "./encoder_decoder.ts";
 import { EncoderDecoderAttention } from "./encoder_decoder_attention.ts";
 import { openPagedDecoder } from "./open_paged_decoder.ts";
@@ -63,14 +62,18 @@ export async function openEncoderDecoder<Input extends object>(
   const fitting = sequencesThatFit(cut, options, isCrossSite);
   const maxSequences = Math.min(options.maxSequences, fitting);
   const { decoder, attention } = await openCut(cut, { ...options, maxSequences }, isCrossSite);
-  const projection = swapHeadsAndTokens(graphs.project);
-  const project = await backend.openModel(projection, files);
-  const outputsOf = new Map(cut.attentions.flatMap(({ name, layer }) => {
-    const inputs = crossInputs.get(name);
-    if (inputs === undefined) return [];
-    return [[layer, { keys: presentName(inputs.keys), values: presentName(inputs.values) }]];
-  }));
-  return new EncoderDecoder({ backend, encoder, project, decoder, attention, outputsOf });
+  const { maxInputs } = encoder;
+  const sites = new Map(
+    cut.attentions.filter(isCrossSite).map((site) => [
+      site,
+      crossInputs.get(site.name)!,
+    ]),
+  );
+  const projection = await CrossProjection.open(graphs.project, {
+    ...{ backend, files, sites, maxInputs },
+    numPositions: options.numPositions,
+  });
+  return new EncoderDecoder({ backend, encoder, projection, decoder, attention });
 }
 
 /** How many sequences' keys and values fit the memory, at least one. */
