@@ -86,7 +86,7 @@ export class SimdAttention {
       scratch: arena.reserve(perThread * this.#threads.numThreads / 4),
       scratchBytes: perThread,
     };
-    const memory = arena.allocate();
+    const memory = arena.allocate(limits);
     this.#memory = memory;
     this.#exports = instantiateAttention(memory);
     const floats = (at: number, length: number) => new Float32Array(memory.buffer, at, length);

@@ -4,6 +4,7 @@
  * @module
  */
 import { StartupError } from "../src/errors.ts";
+import { adviseLargePages } from "../src/large_pages.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import { type ItemOptions, maxItemWords, ROWS, writeItems } from "./attention_items.ts";
 import type { KernelThreads } from "./kernel_threads.ts";
@@ -29,6 +30,8 @@ export interface SimdLimits extends StepLimits {
   readonly numBlocks: number;
   /** Absent if the caller works alone. */
   readonly threads?: KernelThreads | undefined;
+  /** Whether the memory is to have large pages: for caches of which large parts are used at once. */
+  readonly hasLargePages?: boolean;
 }
 
 const PAGE_BYTES = 2 ** 16;
@@ -57,9 +60,11 @@ export class Arena {
   }
 
   /** @throws {StartupError} when there is not enough memory. */
-  allocate(): WebAssembly.Memory {
+  allocate({ hasLargePages = false }: Pick<SimdLimits, "hasLargePages"> = {}): WebAssembly.Memory {
     const pages = Math.ceil(this.#end / PAGE_BYTES);
     const memory = createMemory(pages);
+    // Before anything is written to it.
+    if (hasLargePages) adviseLargePages(memory);
     for (const [data, at] of this.#contents) {
       new Uint32Array(memory.buffer, at, data.length)
         .set(new Uint32Array(data.buffer, data.byteOffset, data.length));

@@ -56,6 +56,8 @@ export class CpuCrossAttention implements CrossAttention {
         maxBlocksPerSequence,
         numBlocks: numSlots * maxBlocksPerSequence,
         threads,
+        // A slot is filled at once, and read whole by every token.
+        hasLargePages: true,
       },
     );
   }
