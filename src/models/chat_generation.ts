@@ -10,7 +10,7 @@ import type { GrammarCompiler } from "../grammar/compiler.ts";
 import { log } from "../log.ts";
 import { Completion } from "./completion.ts";
 import { type GenerationDefaults, samplingOfChoices } from "./generation_defaults.ts";
-import type { AnswerForm } from "./chat/answer_parser.ts";
+import type { AnswerForm } from "./chat/answer_form.ts";
 import { answerGrammarOf } from "./chat/answer_grammar.ts";
 import { answerFormOf, markersOf } from "./chat/answer_form.ts";
 import type { ChatEvent, ChatTask } from "./task.ts";

@@ -7,13 +7,12 @@ import type { Registry } from "prom-client";
 import type { Dtype } from "../config.ts";
 import type { Decoder } from "../decoder/decoder.ts";
 import { EngineLoop } from "../engine/loop.ts";
-import type { GrammarCompiler } from "../grammar/compiler.ts";
+import { GrammarCompiler } from "../grammar/compiler.ts";
 import { untilAborted } from "../until_aborted.ts";
 import { ActiveRequests } from "./active_requests.ts";
 import { wantsGrammar } from "./chat/answer_grammar.ts";
 import { type ChatPrompt, generateChat } from "./chat_generation.ts";
 import type { GenerationDefaults } from "./generation_defaults.ts";
-import { createGrammars } from "./grammar_tokens.ts";
 import { requireTask } from "./model.ts";
 import type { ChatEvent, ChatTask, Task } from "./task.ts";
 import type { TextTokenizer } from "./tokenizer.ts";
@@ -92,4 +91,24 @@ export abstract class ChatModel {
     const parts = { engine: this.engine, tokenizer, defaults, grammars: this.#grammars };
     return generateChat(parts, { task, prompt, emit });
   }
+}
+
+/** Compiles grammars for a model; its tokens are read when the first request needs one. */
+export function createGrammars({ tokenizer, vocabSize, endTokenIds }: {
+  readonly tokenizer: Pick<TextTokenizer, "tokenTexts" | "tokenOf" | "addedTokens">;
+  readonly vocabSize: number;
+  readonly endTokenIds: ReadonlySet<number>;
+}): GrammarCompiler {
+  const { addedTokens, tokenTexts, tokenOf } = tokenizer;
+  return new GrammarCompiler(() => {
+    const bytes: (Uint8Array | null)[] = Array(vocabSize);
+    const read = (id: number) =>
+      addedTokens.get(id)?.special || tokenOf(id) === undefined ? null : tokenTexts.bytesOf(id);
+    return {
+      vocabSize,
+      endTokenIds,
+      bytesOf: (id) => (bytes[id] ??= read(id)) ?? undefined,
+      addedTokens: new Map([...addedTokens].map(([id, { content }]) => [content, id])),
+    };
+  });
 }

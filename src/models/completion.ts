@@ -8,7 +8,8 @@ import { Detokenizer } from "../engine/detokenizer.ts";
 import type { EndReason, GenerationTimes } from "../engine/loop.ts";
 import { StopMatcher } from "../engine/stop.ts";
 import type { TokenText } from "../engine/token_text.ts";
-import { type AnswerDelta, type AnswerForm, AnswerParser } from "./chat/answer_parser.ts";
+import type { AnswerForm } from "./chat/answer_form.ts";
+import { type AnswerDelta, AnswerParser } from "./chat/answer_parser.ts";
 import type { ChatEvent, ChosenLogprob, GenerationOptions, PromptToken } from "./task.ts";
 
 /** Decodes tokens to text. */

@@ -17,8 +17,7 @@ import type { ModelProto } from "../onnx/file/proto.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
 import { type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
 import type { OpenContext } from "./family.ts";
-import { readAvailableBytes } from "./available_memory.ts";
-import { needsOfCut, requireMemory, weighOtherDtypes } from "./memory.ts";
+import { needsOfCut, readAvailableBytes, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 
 /** How to load a decoder, which is the main one of the graphs. */

@@ -8,11 +8,10 @@ import { deviceClassOf } from "../backend/device_class.ts";
 import type { Dtype, EngineSettings, ModelKind, ResolvedModel } from "../config.ts";
 import { StartupError } from "../errors.ts";
 import { externalDataFiles, openAnyFolder } from "../hub/model_folder.ts";
-import { readAvailableBytes } from "./available_memory.ts";
+import { NOTHING, readAvailableBytes, requireMemory, weighFiles } from "./memory.ts";
 import { familyOf } from "./families.ts";
 import { chooseGraphs } from "./graph_choice.ts";
 import * as loaders from "./loaders.ts";
-import { NOTHING, requireMemory, weighFiles } from "./memory.ts";
 import type { Model } from "./model.ts";
 import type { LoadProgress } from "./progress.ts";
 

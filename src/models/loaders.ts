@@ -98,7 +98,7 @@ export async function openText(context: OpenContext): Promise<Model> {
 
 /** Opens a vision-language model. */
 export async function openVision(kind: "vision" | "ocr", context: OpenContext): Promise<Model> {
-  return await (await import("./vision/vision_load.ts")).loadVision({ ...context, kind });
+  return await (await import("./vision/vision.ts")).loadVision({ ...context, kind });
 }
 
 /** Opens an embedding model. */

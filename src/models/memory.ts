@@ -13,10 +13,10 @@ import { bytesOf } from "../decoder/segment_runner.ts";
 import { planStorage } from "../decoder/storage_plan.ts";
 import { type Setting, StartupError } from "../errors.ts";
 import { formatBytes } from "../format_bytes.ts";
+import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 import { log } from "../log.ts";
 import { storedBytes } from "../onnx/file/stored_tensor.ts";
 import type { GraphCut } from "../onnx/graph_cut.ts";
-import { dtypesOf, externalDataFiles, graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
 /** onnxruntime-web keeps weights in the memory of one WebAssembly module. */
 const WASM_HEAP_BYTES = 2 ** 32;
@@ -176,4 +176,27 @@ function adviseOnWeights({ otherDtypes }: MemoryOffer, roomBytes: number): Advic
     ? "Free some memory, or choose a smaller model, or smaller weights of it."
     : `It would fit in ${names.join(" or ")}.`;
   return { text, setting: "dtype" };
+}
+
+/** Available bytes of the machine, or of the container if less; `undefined` if unknown. */
+export async function readAvailableBytes(): Promise<number | undefined> {
+  const { available } = Deno.systemMemoryInfo();
+  const machine = available > 0 ? available : Infinity;
+  const least = Math.min(machine, await readContainerBytes());
+  return least === Infinity ? undefined : least;
+}
+
+/** Linux containers have a limit of their own (cgroup v2); caches count as used, but can be reclaimed. */
+async function readContainerBytes(): Promise<number> {
+  try {
+    const folder = "/sys/fs/cgroup";
+    const limit = Number(await Deno.readTextFile(`${folder}/memory.max`));
+    const used = Number(await Deno.readTextFile(`${folder}/memory.current`));
+    const stat = await Deno.readTextFile(`${folder}/memory.stat`);
+    const cache = Number(/^inactive_file (\d+)$/m.exec(stat)?.[1] ?? 0);
+    // "max" is not a number.
+    return Number.isNaN(limit) ? Infinity : limit - used + cache;
+  } catch {
+    return Infinity;
+  }
 }

@@ -4,19 +4,23 @@
  * @module
  */
 import type { ChatEvent, ChatTask } from "./tasks/chat.ts";
-import type { DetokenizeTask, TokenizeTask, TokenTaskEvent } from "./tasks/tokens.ts";
-import type { EmbedEvent, EmbedTask, RerankEvent, RerankTask } from "./tasks/texts.ts";
-import type { TranscribeEvent, TranscribeTask } from "./tasks/transcribe.ts";
+import type {
+  DetokenizeTask,
+  EmbedEvent,
+  EmbedTask,
+  RerankEvent,
+  RerankTask,
+  TokenizeTask,
+  TokenTaskEvent,
+} from "./tasks/texts.ts";
+import type { SpeakEvent, SpeakTask, TranscribeEvent, TranscribeTask } from "./tasks/speech.ts";
 import type { MatteEvent, MatteTask } from "./tasks/matte.ts";
-import type { SpeakEvent, SpeakTask } from "./tasks/speak.ts";
 
 export type * from "./tasks/ending.ts";
 export type * from "./tasks/chat.ts";
 export type * from "./tasks/texts.ts";
-export type * from "./tasks/tokens.ts";
-export type * from "./tasks/transcribe.ts";
+export type * from "./tasks/speech.ts";
 export type * from "./tasks/matte.ts";
-export type * from "./tasks/speak.ts";
 
 /** A task for the model. */
 export type Task =

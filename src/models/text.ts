@@ -7,17 +7,16 @@ import { warmUp } from "../engine/warm_up.ts";
 import { HearthError } from "../errors.ts";
 import { type ModelFolder, readOptionalJson } from "../hub/model_folder.ts";
 import { log } from "../log.ts";
-import { toTemplateMessages } from "./chat/template_message.ts";
 import { renderOptions } from "./chat/render_options.ts";
+import { toTemplateMessages } from "./chat/template_message.ts";
 import type { ChatPrompt } from "./chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "./chat_model.ts";
 import { loadDecoder } from "./decoder.ts";
 import type { OpenContext } from "./family.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
-import type { ChatMessage, ChatTask } from "./task.ts";
 import type { Model } from "./model.ts";
 import { type ModelTokenizer, offerTokenizer } from "./model_tokenizer.ts";
-import { encodeRaw } from "./raw_prompt.ts";
+import type { ChatMessage, ChatTask, RawPrompt } from "./task.ts";
 import { loadTokenizer, type TextTokenizer } from "./tokenizer.ts";
 
 export class TextGenerationModel extends ChatModel implements Model {
@@ -98,4 +97,57 @@ function warnOfMissingEyes({ path, files, config }: ModelFolder): void {
       folder: path,
     },
   );
+}
+
+/** Spellings of the tokens for prefix, suffix and middle: Qwen and DeepSeek-like, StarCoder and Granite, CodeLlama, CodeGemma. */
+const FILL_IN_MIDDLE = [
+  ["<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"],
+  ["<fim_prefix>", "<fim_suffix>", "<fim_middle>"],
+  ["<fim-prefix>", "<fim-suffix>", "<fim-middle>"],
+  ["<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"],
+  ["▁<PRE>", "▁<SUF>", "▁<MID>"],
+] as const;
+
+/**
+ * A prompt without a chat template: text or tokens that the model continues verbatim.
+ *
+ * @throws {HearthError} `unsupported_by_model` for a suffix, if the tokenizer has no fill-in-the-middle tokens;
+ * `invalid_value` for unknown tokens.
+ */
+function encodeRaw(
+  { prompt, suffix }: RawPrompt,
+  { tokenizer, vocabSize }: { readonly tokenizer: TextTokenizer; readonly vocabSize: number },
+): ChatPrompt {
+  if (typeof prompt !== "string") {
+    const bad = prompt.findIndex((id) => id >= vocabSize);
+    if (bad >= 0) {
+      throw new HearthError(
+        "invalid_value",
+        `prompt: want token ids from 0 to ${vocabSize - 1}, saw ${prompt[bad]}.`,
+        { param: "prompt" },
+      );
+    }
+    return { text: tokenizer.decodeAll([...prompt]), promptTokens: Int32Array.from(prompt) };
+  }
+  if (suffix === undefined) {
+    return { text: prompt, promptTokens: Int32Array.from(tokenizer.encodeWhole(prompt)) };
+  }
+  const [before, between, after] = FILL_IN_MIDDLE
+    .map((spellings) => spellings.map((spelling) => tokenizer.idOf(spelling)))
+    .find((ids) => ids.every((id) => id !== undefined)) ?? [];
+  if (before === undefined || between === undefined || after === undefined) {
+    throw new HearthError(
+      "unsupported_by_model",
+      "suffix: the loaded model has no tokens for filling in the middle of a text.",
+      { param: "suffix" },
+    );
+  }
+  const ids = [
+    before,
+    ...tokenizer.encode(prompt),
+    between,
+    ...tokenizer.encode(suffix),
+    after,
+  ];
+  return { text: prompt, promptTokens: Int32Array.from(ids) };
 }

@@ -15,7 +15,7 @@ import type { GrammarCompiler } from "../../src/grammar/compiler.ts";
 import type { Grammar, GrammarMatcher } from "../../src/grammar/grammar.ts";
 import type { GrammarSpec } from "../../src/grammar/spec.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
-import { createGrammars } from "../../src/models/grammar_tokens.ts";
+import { createGrammars } from "../../src/models/chat_model.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
 import { withEngine } from "../fixtures/generate.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";

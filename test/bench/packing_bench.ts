@@ -14,7 +14,7 @@ import { openDevice } from "../../src/gpu/device.ts";
 import { type BatchEncoder, Encoder } from "../../src/models/embedding/encoder.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
 import { PackedEncoder } from "../../src/models/embedding/packed_encoder.ts";
-import { keepOutput } from "../../src/models/graph_output.ts";
+import { keepOutput } from "../../src/models/graph_ports.ts";
 import { appendPooling, POOLED_OUTPUT, poolingTail } from "../../src/models/embedding/pooling.ts";
 import { FolderFiles } from "../../src/onnx/file/external_data.ts";
 import { readModel } from "../../src/onnx/file/proto_read.ts";

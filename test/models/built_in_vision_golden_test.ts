@@ -7,7 +7,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { ChatMessage } from "../../src/models/task.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
-import { imageTokenIdOf } from "../../src/models/vision/vision_load.ts";
+import { imageTokenIdOf } from "../../src/models/vision/vision.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { cpuTest } from "../fixtures/cpu.ts";

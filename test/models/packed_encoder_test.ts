@@ -8,7 +8,7 @@ import type { Backend } from "../../src/backend/backend.ts";
 import { CpuBackend } from "../../src/backend/cpu.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
 import type { EncodedText } from "../../src/models/embedding/encoder_tokenizer.ts";
-import { keepOutput } from "../../src/models/graph_output.ts";
+import { keepOutput } from "../../src/models/graph_ports.ts";
 import { PackedEncoder, type TextSummary } from "../../src/models/embedding/packed_encoder.ts";
 import { poolingTail } from "../../src/models/embedding/pooling.ts";
 import type { EncoderCut } from "../../src/onnx/cut/encoder_cut.ts";

@@ -7,7 +7,7 @@ import { configureLog } from "../../src/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import { loadTokenizer } from "../../src/models/tokenizer.ts";
-import { imageTokenIdOf } from "../../src/models/vision/vision_load.ts";
+import { imageTokenIdOf } from "../../src/models/vision/vision.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
 import { VisionPrompt } from "../../src/models/vision/vision_prompt.ts";
 import { chat } from "../fixtures/chat.ts";

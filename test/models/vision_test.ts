@@ -7,7 +7,7 @@ import type { HearthError } from "../../src/errors.ts";
 import { openFolder } from "../../src/hub/model_folder.ts";
 import type { Model } from "../../src/models/model.ts";
 import type { ChatMessage, TaskEvent } from "../../src/models/task.ts";
-import { loadVision } from "../../src/models/vision/vision_load.ts";
+import { loadVision } from "../../src/models/vision/vision.ts";
 import { chat, imageMessage } from "../fixtures/chat.ts";
 import { gpuTest } from "../fixtures/gpu.ts";
 import { contextOf } from "../fixtures/open_folder.ts";

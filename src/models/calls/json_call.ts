@@ -127,7 +127,7 @@ export function* readString(reader: TextReader): Parsing<string | undefined> {
  * @param onJson receives the value verbatim, in pieces.
  * @returns whether it was complete.
  */
-export function* readValue(
+function* readValue(
   reader: TextReader,
   onJson: (json: string) => void,
 ): Parsing<boolean> {

@@ -3,11 +3,72 @@
  *
  * @module
  */
+import type { CallFormat } from "../calls/call_format.ts";
 import { callFormatOf } from "../calls/call_formats.ts";
-import type { ChatTask } from "../task.ts";
-import type { AnswerForm } from "./answer_parser.ts";
+import type { ChatTask, ToolFunction } from "../task.ts";
 import type { ChatTemplate } from "./chat_template.ts";
-import { thoughtMarkersOf, thoughtStateOf } from "./thought.ts";
+
+/** The markers around a block. */
+interface ThoughtMarkers {
+  readonly open: string;
+  readonly close: string;
+}
+
+/** Of all known reasoning models. */
+const MARKERS: readonly ThoughtMarkers[] = [
+  // DeepSeek, Qwen, GLM, SmolLM, MiniCPM and many others
+  { open: "<think>", close: "</think>" },
+  // Magistral
+  { open: "[THINK]", close: "[/THINK]" },
+  // Gemma 4
+  { open: "<|channel>thought\n", close: "<channel|>" },
+  // Seed-OSS
+  { open: "<seed:think>", close: "</seed:think>" },
+  // MiniCPM 3
+  { open: "<|thought_start|>", close: "<|thought_end|>" },
+  // Command A
+  { open: "<|START_THINKING|>", close: "<|END_THINKING|>" },
+];
+
+/** The markers in a chat template; `undefined` if its model does not reason. */
+export function thoughtMarkersOf(template: string): ThoughtMarkers | undefined {
+  return MARKERS.find(({ open, close }) =>
+    template.includes(open.trim()) || template.includes(close)
+  );
+}
+
+/** The state at the end of a prompt. */
+type ThoughtState = "may_open" | "is_open" | "is_closed";
+
+/**
+ * Whether the answer begins inside a reasoning block, may begin with one, or the prompt has closed it already.
+ *
+ * @param continues whether the prompt ends within a message of the assistant's.
+ */
+export function thoughtStateOf(
+  prompt: string,
+  { markers, continues }: { readonly markers: ThoughtMarkers; readonly continues: boolean },
+): ThoughtState {
+  const end = prompt.trimEnd();
+  if (end.endsWith(markers.open.trimEnd())) return "is_open";
+  if (end.endsWith(markers.close)) return "is_closed";
+  if (!continues) return "may_open";
+  return prompt.lastIndexOf(markers.open) > prompt.lastIndexOf(markers.close)
+    ? "is_open"
+    : "is_closed";
+}
+
+/** How to parse an answer. */
+export interface AnswerForm {
+  readonly thought?: { readonly markers: ThoughtMarkers; readonly state: ThoughtState } | undefined;
+  readonly calls?: {
+    readonly format: CallFormat;
+    /** The functions offered to the model. */
+    readonly functions: readonly ToolFunction[];
+    /** Whether to drop calls. */
+    readonly isIgnored: boolean;
+  } | undefined;
+}
 
 /** @param prompt the rendered prompt. */
 export function answerFormOf(

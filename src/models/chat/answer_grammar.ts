@@ -7,7 +7,7 @@ import type { GrammarSpec } from "../../grammar/spec.ts";
 import type { CallMarkup } from "../calls/call_format.ts";
 import { text } from "../calls/parameters.ts";
 import type { ChatTask, ToolOptions } from "../task.ts";
-import type { AnswerForm } from "./answer_parser.ts";
+import type { AnswerForm } from "./answer_form.ts";
 
 /** White space between reasoning and what follows. */
 const BREAK: GrammarSpec = { kind: "regex", pattern: "\\n{0,2}", param: "messages" };

@@ -5,20 +5,8 @@
  */
 import type { CallFormat, CallSink } from "../calls/call_format.ts";
 import { type Parsing, TextReader } from "../calls/text_reader.ts";
-import type { ToolCallDelta, ToolFunction } from "../task.ts";
-import type { ThoughtMarkers, ThoughtState } from "./thought.ts";
-
-/** How to parse an answer. */
-export interface AnswerForm {
-  readonly thought?: { readonly markers: ThoughtMarkers; readonly state: ThoughtState } | undefined;
-  readonly calls?: {
-    readonly format: CallFormat;
-    /** The functions offered to the model. */
-    readonly functions: readonly ToolFunction[];
-    /** Whether to drop calls. */
-    readonly isIgnored: boolean;
-  } | undefined;
-}
+import type { ToolCallDelta } from "../task.ts";
+import type { AnswerForm } from "./answer_form.ts";
 
 /** The result of a piece of text. */
 export interface AnswerDelta {

@@ -9,8 +9,7 @@ import { HearthError } from "../../errors.ts";
 import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import type { PromptOptions, ToolFunction } from "../task.ts";
 import { fitEscapes } from "./string_escapes.ts";
-import type { TemplateMessage } from "./template_message.ts";
-import { tellCalls } from "./told_calls.ts";
+import { tellCalls, type TemplateMessage } from "./template_message.ts";
 
 /** How a conversation is rendered. */
 export interface RenderOptions extends PromptOptions {

@@ -9,7 +9,7 @@ import type { EmbedEvent, EmbedTask, Task, TextInput } from "../task.ts";
 import { type EmbeddingConfig, readEmbeddingConfig } from "./embedding_config.ts";
 import type { EncodedText } from "./encoder_tokenizer.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
-import { findOutput, keepOutput } from "../graph_output.ts";
+import { findOutput, keepOutput } from "../graph_ports.ts";
 import type { LengthOptions } from "../long_text.ts";
 import { type Model, requireTask } from "../model.ts";
 import { FIRST_TOKEN } from "./packed_encoder.ts";

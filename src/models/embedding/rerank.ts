@@ -6,7 +6,7 @@
 import { StartupError } from "../../errors.ts";
 import type { ModelProto as Graph } from "../../onnx/file/proto.ts";
 import type { RerankEvent, RerankTask, Task } from "../task.ts";
-import { findOutput, keepOutput } from "../graph_output.ts";
+import { findOutput, keepOutput } from "../graph_ports.ts";
 import { type Model, requireTask } from "../model.ts";
 import { FIRST_TOKEN } from "./packed_encoder.ts";
 import type { LengthOptions } from "../long_text.ts";

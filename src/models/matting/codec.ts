@@ -5,8 +5,14 @@
  */
 import { decodeImage } from "../../media/image.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { type CutOut, joinCutOut, packCutOutStripe, splitCutOut } from "./cut_out_stripe.ts";
-import { makeWholeCutOut, type WholeCutOut } from "./whole_cut_out.ts";
+import {
+  type CutOut,
+  joinCutOut,
+  makeWholeCutOut,
+  packCutOutStripe,
+  splitCutOut,
+  type WholeCutOut,
+} from "./cut_out.ts";
 
 /** Takes ownership of its arguments: their memory may be transferred or changed. */
 export interface Codec {

@@ -5,8 +5,7 @@
  */
 import type { Pixels } from "../../media/pixels.ts";
 import type { PngStripe } from "../../media/png.ts";
-import type { CutOutStripe } from "./cut_out_stripe.ts";
-import type { WholeCutOut } from "./whole_cut_out.ts";
+import type { CutOutStripe, WholeCutOut } from "./cut_out.ts";
 
 /** Requests to the thread; memory is transferred. */
 export type ToCodecThread =

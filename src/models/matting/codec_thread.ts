@@ -6,8 +6,7 @@
 import { decodeImage } from "../../media/image.ts";
 import { serveRequests } from "../worker_rpc_server.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
-import { packCutOutStripe } from "./cut_out_stripe.ts";
-import { makeWholeCutOut } from "./whole_cut_out.ts";
+import { makeWholeCutOut, packCutOutStripe } from "./cut_out.ts";
 
 serveRequests<ToCodecThread, FromCodecThread>(async (question) => {
   switch (question.type) {

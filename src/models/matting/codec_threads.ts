@@ -10,9 +10,14 @@ import { type AskOptions, type WorkerFailure, WorkerPool } from "../worker_pool.
 import { WorkerRpc } from "../worker_rpc.ts";
 import type { Codec } from "./codec.ts";
 import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
-import { type CutOut, type CutOutStripe, joinCutOut, splitCutOut } from "./cut_out_stripe.ts";
+import {
+  type CutOut,
+  type CutOutStripe,
+  joinCutOut,
+  splitCutOut,
+  type WholeCutOut,
+} from "./cut_out.ts";
 import type { PngStripe } from "../../media/png.ts";
-import type { WholeCutOut } from "./whole_cut_out.ts";
 
 /** More threads would wait for the thread that owns the device. */
 const MAX_THREADS = 4;

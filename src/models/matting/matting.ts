@@ -13,8 +13,7 @@ import type { Pixels } from "../../media/pixels.ts";
 import { Budget } from "../budget.ts";
 import { InlineCodec } from "./codec.ts";
 import { CodecThreads } from "./codec_threads.ts";
-import { MattingBatcher } from "./matting_batcher.ts";
-import { MattingMetrics } from "./matting_metrics.ts";
+import { MattingBatcher, MattingMetrics } from "./matting_batcher.ts";
 import type { MattingNetwork } from "./matting_network.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { MatteEvent, MatteTask, Task } from "../task.ts";
@@ -134,7 +133,9 @@ export class MattingModel implements Model {
         : { ...masked, options };
       const { width, height } = cutOut.pixels;
       const png = await codec.encode(cutOut, signal);
-      this.#metrics.observeImage(numPixels, performance.now() - startMs);
+      this.#metrics.images.inc();
+      this.#metrics.pixels.inc(numPixels);
+      this.#metrics.imageSeconds.observe((performance.now() - startMs) / 1000);
       return { type: "done", png, width, height };
     } finally {
       giveBack();

@@ -6,9 +6,9 @@
 import type { Backend } from "../../backend/backend.ts";
 import type { MaskedImage } from "../../backend/images.ts";
 import { log } from "../../log.ts";
+import { COUNT_BUCKETS, RequestMetrics } from "../../metric_set.ts";
 import { nextTurn } from "../../next_turn.ts";
 import type { Tensor } from "../../onnx/runtime/ort.ts";
-import type { MattingMetrics } from "./matting_metrics.ts";
 import type { MattingNetwork, MattingRow } from "./matting_network.ts";
 
 /**
@@ -107,7 +107,8 @@ export class MattingBatcher {
     }
     for (const [index, job] of batch.entries()) await this.#finish(job, masks, index);
     masks.dispose();
-    metrics.observeBatch(batch.length, performance.now() - startMs);
+    metrics.batchImages.observe(batch.length);
+    metrics.batchSeconds.observe((performance.now() - startMs) / 1000);
   }
 
   async #finish({ row, signal, onDone, onError }: Job, masks: Tensor, index: number) {
@@ -125,5 +126,28 @@ export class MattingBatcher {
     log.warn("a batch of images failed: they run one by one from now on", { error });
     this.#takesBatches = false;
     for (const job of batch) await this.#run([job]);
+  }
+}
+
+/** A background-removal model's Prometheus metrics. */
+export class MattingMetrics extends RequestMetrics {
+  readonly images = this.counter("hearth_images_total", "Images that were cut out.");
+  readonly pixels = this.counter("hearth_image_pixels_total", "Their pixels.");
+  readonly imageSeconds = this.histogram(
+    "hearth_image_seconds",
+    "From the beginning of work on an image to its PNG file.",
+  );
+  readonly batchSeconds = this.histogram(
+    "hearth_batch_seconds",
+    "Duration of a run of the graph, resizing before and after it included.",
+  );
+  readonly batchImages = this.histogram(
+    "hearth_batch_images",
+    "Images in a run of the graph.",
+    COUNT_BUCKETS,
+  );
+
+  constructor() {
+    super("Images");
   }
 }

@@ -4,14 +4,25 @@
  * @module
  */
 import { Registry } from "prom-client";
+import type { ModelKind } from "../../config.ts";
+import { warmUp } from "../../engine/warm_up.ts";
+import { StartupError } from "../../errors.ts";
+import { type Json, type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
+import { encodePng } from "../../media/png.ts";
+import { renderOptions } from "../chat/render_options.ts";
 import type { ChatPrompt } from "../chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "../chat_model.ts";
-import { renderOptions } from "../chat/render_options.ts";
+import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
+import { readGenerationDefaults } from "../generation_defaults.ts";
+import { openGraph } from "../graph_file.ts";
 import type { Model } from "../model.ts";
 import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
 import type { ChatTask } from "../task.ts";
-import type { VisionImages } from "./vision_images.ts";
-import type { VisionPrompt } from "./vision_prompt.ts";
+import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
+import { VisionEncoder } from "./vision_encoder.ts";
+import { VisionImages } from "./vision_images.ts";
+import { VisionPreprocessor } from "./vision_preprocessor.ts";
+import { VisionPrompt } from "./vision_prompt.ts";
 
 /** The parts of a vision model; it owns all of them. */
 export interface VisionModelParts extends ChatModelParts {
@@ -54,4 +65,111 @@ export class VisionModel extends ChatModel implements Model {
       return prompt.build(task.messages, { ...options, images: opened });
     };
   }
+}
+
+const ENCODER_GRAPH = "vision_encoder";
+const PROBE_PIXELS = 64;
+
+/** How to load. */
+export interface VisionLoadOptions extends DecoderLoadOptions {
+  readonly kind: Extract<ModelKind, "vision" | "ocr">;
+  /** Device memory for cached image rows; 256 MiB if absent. The last image's are always kept. */
+  readonly maxEncodedBytes?: number | undefined;
+}
+
+/**
+ * Opens an image encoder, embeddings and a decoder.
+ *
+ * @throws {StartupError} when the folder lacks a part, or its parts do not fit together.
+ */
+export async function loadVision(options: VisionLoadOptions): Promise<VisionModel> {
+  const { folder } = options;
+  options.onProgress({ what: "reading the tokenizer" });
+  const tokenizer = await loadTokenizer(folder);
+  const preparer = await VisionPreprocessor.open(folder.path, {
+    maxPixels: options.engine.maxImagePixels,
+  });
+  try {
+    return await loadParts({ ...options, tokenizer, preparer });
+  } catch (error) {
+    preparer.close();
+    throw error;
+  }
+}
+
+async function loadParts(
+  options: VisionLoadOptions & {
+    readonly tokenizer: TextTokenizer;
+    readonly preparer: VisionPreprocessor;
+  },
+): Promise<VisionModel> {
+  const { folder, backend, kind, engine, onProgress, tokenizer, preparer } = options;
+  const prompt = new VisionPrompt({
+    tokenizer,
+    placeholder: preparer.placeholder,
+    imageTokenId: imageTokenIdOf(folder.config),
+  });
+  const generationConfig = await readOptionalJson(folder, "generation_config.json");
+  const defaults = readGenerationDefaults(folder.config, generationConfig);
+  const { decoder, dtype, embeddings } = await loadDecoder(options);
+  if (embeddings === undefined) {
+    throw new StartupError(
+      `The decoder in ${folder.path} takes token ids, not embeddings, so it cannot take images.`,
+    );
+  }
+  const session = await openGraph(ENCODER_GRAPH, options);
+  const encoder = await VisionEncoder.open({ backend, session, embeddings });
+  onProgress({ what: "warming up" });
+  await warmUp(decoder);
+  await warmUpEncoder({ preparer, encoder, prompt }, folder);
+  const images = new VisionImages({
+    preparer,
+    encoder,
+    mergeSize: mergeSizeOf(folder.config),
+    numRows: (image) => prompt.numRows(image),
+    maxEncodedBytes: options.maxEncodedBytes,
+  });
+  const { prefixCache } = engine;
+  return new VisionModel({
+    ...{ kind, decoder, images, prompt, tokenizer, defaults, dtype, prefixCache },
+  });
+}
+
+/** Encodes an image, so that a folder whose parts do not fit together fails now, not at the first request. */
+async function warmUpEncoder(
+  { preparer, encoder, prompt }: {
+    readonly preparer: VisionPreprocessor;
+    readonly encoder: VisionEncoder;
+    readonly prompt: VisionPrompt;
+  },
+  { path }: ModelFolder,
+): Promise<void> {
+  const data = Uint8Array.from(
+    { length: PROBE_PIXELS * PROBE_PIXELS * 3 },
+    (_, i) => (i * 7 + (i >> 8) * 31) % 256,
+  );
+  const size = { width: PROBE_PIXELS, height: PROBE_PIXELS };
+  const bytes = encodePng({ ...size, channels: 3, data });
+  try {
+    const { signal } = new AbortController();
+    // Tiles would take many times as long, and check no more.
+    const image = await preparer.prepare({ bytes, inOnePiece: true }, signal);
+    (await encoder.encode(image, prompt.numRows(image))).dispose();
+  } catch (error) {
+    throw new StartupError(`${path} cannot take images: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The image token, if `config.json` names it. */
+export function imageTokenIdOf(config: Json): number | undefined {
+  const id = config["image_token_index"] ?? config["image_token_id"];
+  return typeof id === "number" && id >= 0 ? id : undefined;
+}
+
+/** Qwen2-VL and related models merge a square of patches with this side into one token. */
+function mergeSizeOf(config: Json): number {
+  const vision = (config["vision_config"] ?? {}) as Json;
+  return Number(vision["spatial_merge_size"] ?? 2);
 }

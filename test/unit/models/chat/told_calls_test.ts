@@ -5,7 +5,7 @@ import { callFormatOf } from "../../../../src/models/calls/call_formats.ts";
 import { AnswerParser } from "../../../../src/models/chat/answer_parser.ts";
 import { ChatTemplate } from "../../../../src/models/chat/chat_template.ts";
 import { toTemplateMessages } from "../../../../src/models/chat/template_message.ts";
-import { thoughtMarkersOf, thoughtStateOf } from "../../../../src/models/chat/thought.ts";
+import { thoughtMarkersOf, thoughtStateOf } from "../../../../src/models/chat/answer_form.ts";
 import { unlessThere } from "../../../fixtures/goldens.ts";
 import type { ChatMessage } from "../../../../src/models/task.ts";
 

@@ -6,8 +6,7 @@ import { encodePng } from "../../../../src/media/png.ts";
 import type { Pixels } from "../../../../src/media/pixels.ts";
 import { toRgba } from "../../../../src/media/rgba.ts";
 import { CodecThreads } from "../../../../src/models/matting/codec_threads.ts";
-import { makeCutOut } from "../../../../src/models/matting/cut_out.ts";
-import { makeWholeCutOut } from "../../../../src/models/matting/whole_cut_out.ts";
+import { makeCutOut, makeWholeCutOut } from "../../../../src/models/matting/cut_out.ts";
 import { discImage } from "../../../fixtures/matting.ts";
 import { Random } from "../../engine/random.ts";
 
