@@ -14,7 +14,7 @@ import { resizeNormalize } from "../../kernels/resize_normalize_reference.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
 import type { Pixels } from "../media/pixels.ts";
-import { toRgba } from "../media/rgba.ts";
+import { toRgba } from "../media/alpha.ts";
 import { Tensor } from "../onnx/runtime/ort.ts";
 import { elementsPerRow, tensorDims } from "./image_tensor.ts";
 import type { ImageKernels, MaskedImage, MaskRow, OpenImage, TensorRow } from "./images.ts";

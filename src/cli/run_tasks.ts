@@ -8,7 +8,7 @@ import type { ModelKind } from "../config.ts";
 import { HearthError, StartupError } from "../errors.ts";
 import type { ChatMessage, MessagePart } from "../models/task.ts";
 import { joinBytes } from "../join_bytes.ts";
-import { closeWavHeader } from "../media/sound/wav_header.ts";
+import { closeWavHeader } from "../media/sound/pcm_writer.ts";
 import { SOUND_FORMATS } from "../media/sound_format.ts";
 import { findVoice } from "../http/audio/voices.ts";
 import { isText, type RunInput, textOf } from "./run_input.ts";

@@ -7,9 +7,8 @@ import { HearthError } from "../errors.ts";
 import { nextTurn } from "../next_turn.ts";
 import { isAdts, readAdts } from "./audio/adts.ts";
 import { findFlac, readFlac } from "./audio/flac.ts";
-import { mixDown } from "./audio/mix.ts";
-import { isMp4, readMp4 } from "./audio/mp4.ts";
 import { findMp3, readMp3 } from "./audio/mp3.ts";
+import { isMp4, readMp4 } from "./audio/mp4.ts";
 import { readOgg } from "./audio/ogg.ts";
 import { isOgg } from "./audio/ogg_pages.ts";
 import { checkSampleRate, invalidAudio, type Sound, type SoundReader } from "./audio/sound.ts";
@@ -123,4 +122,21 @@ async function* guard(
     if (error instanceof HearthError) throw error;
     throw invalidAudio(`The ${name} file is damaged and cannot be decoded.`, error);
   }
+}
+
+/** Largest sample: louder than any recording, and small enough that no spectrum overflows. */
+const MAX_AMPLITUDE = 65_536;
+
+/** The channels' average. NaN becomes silence. */
+function mixDown(channels: readonly Float32Array[]): Float32Array<ArrayBuffer> {
+  const mono = new Float32Array(channels[0]!.length);
+  for (const channel of channels) {
+    for (let i = 0; i < mono.length; i++) mono[i]! += channel[i]!;
+  }
+  const share = 1 / channels.length;
+  for (let i = 0; i < mono.length; i++) {
+    const sample = mono[i]! * share;
+    mono[i] = Math.abs(sample) <= MAX_AMPLITUDE ? sample : 0;
+  }
+  return mono;
 }

@@ -4,9 +4,8 @@
  * @see M. Forte: Approximate Fast Foreground Colour Estimation, ICIP 2021
  * @module
  */
-import { boxMean } from "./box_mean.ts";
+import { boxMean, type Plane } from "./plane.ts";
 import type { ColorPlanes } from "./guided_filter.ts";
-import type { Plane } from "./plane.ts";
 
 /** Radii of the two rounds, for an image of 1024 pixels along its longer side. */
 const RADII = [45, 3] as const;

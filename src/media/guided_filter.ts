@@ -8,8 +8,7 @@
  * @see K. He, J. Sun: Fast Guided Filter, 2015, arXiv:1505.00996
  * @module
  */
-import { boxMean } from "./box_mean.ts";
-import type { Plane } from "./plane.ts";
+import { boxMean, type Plane } from "./plane.ts";
 
 /** Red, green and blue, 0 to 1. */
 export type ColorPlanes = readonly [Plane, Plane, Plane];

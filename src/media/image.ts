@@ -7,7 +7,7 @@ import { HearthError } from "../errors.ts";
 import { type ImageHeader, readImageHeader } from "./image_header.ts";
 import { invalidImage } from "./image/format.ts";
 import { applyOrientation } from "./image/orientation.ts";
-import { dropOpaqueAlpha } from "./opaque.ts";
+import { dropOpaqueAlpha } from "./alpha.ts";
 import type { Pixels } from "./pixels.ts";
 
 /** Default limit of an image's pixels. */

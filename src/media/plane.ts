@@ -1,5 +1,5 @@
 /**
- * One channel of floats.
+ * One channel of floats: its means over squares, and its values at the pixels of a larger image.
  *
  * @module
  */
@@ -10,4 +10,114 @@ export interface Plane {
   readonly height: number;
   /** f32 `[height, width]`. */
   readonly data: Float32Array<ArrayBuffer>;
+}
+
+/** At a cost that does not depend on the radius, the mean of all pixels at most `radius` away along either axis, those outside of the plane aside. The result is new. */
+export function boxMean(plane: Plane, radius: number): Plane {
+  return meanOfColumns(meanOfRows(plane, radius), radius);
+}
+
+/** The sum of a window follows from that of the one before. */
+function meanOfRows({ width, height, data }: Plane, radius: number): Plane {
+  const means = new Float32Array(data.length);
+  for (let y = 0; y < height; y++) {
+    const start = y * width;
+    let sum = 0;
+    for (let x = 0; x < Math.min(radius, width); x++) sum += data[start + x]!;
+    for (let x = 0; x < width; x++) {
+      if (x + radius < width) sum += data[start + x + radius]!;
+      if (x > radius) sum -= data[start + x - radius - 1]!;
+      means[start + x] = sum / countWithin(x, width, radius);
+    }
+  }
+  return { width, height, data: means };
+}
+
+/** All columns side by side, so that memory is read in its order. */
+function meanOfColumns({ width, height, data }: Plane, radius: number): Plane {
+  const means = new Float32Array(data.length);
+  const sums = new Float64Array(width);
+  const add = (row: number, sign: number) => {
+    for (let x = 0, at = row * width; x < width; x++, at++) sums[x]! += sign * data[at]!;
+  };
+  for (let y = 0; y < Math.min(radius, height); y++) add(y, 1);
+  for (let y = 0; y < height; y++) {
+    if (y + radius < height) add(y + radius, 1);
+    if (y > radius) add(y - radius - 1, -1);
+    const share = 1 / countWithin(y, height, radius);
+    for (let x = 0, at = y * width; x < width; x++, at++) means[at] = sums[x]! * share;
+  }
+  return { width, height, data: means };
+}
+
+/** Number of positions of a line at most `radius` away from one. */
+function countWithin(position: number, length: number, radius: number): number {
+  return Math.min(length - 1, position + radius) - Math.max(0, position - radius) + 1;
+}
+
+type Size = Pick<Plane, "width" | "height">;
+
+/** For each pixel of a long axis, the pixel of the short one before it, the one after it, and how far it is between. */
+interface Neighbours {
+  readonly before: Int32Array;
+  readonly after: Int32Array;
+  readonly share: Float64Array;
+}
+
+/** Bilinear, with aligned corners. Move it, then read any number of planes. */
+export class PlaneSampler {
+  readonly #width: number;
+  readonly #columns: Neighbours;
+  readonly #rows: Neighbours;
+  #left = 0;
+  #right = 0;
+  #top = 0;
+  #bottom = 0;
+  #across = 0;
+  #down = 0;
+
+  /** @param sizes.small of the planes. @param sizes.large of the image. */
+  constructor({ small, large }: { readonly small: Size; readonly large: Size }) {
+    this.#width = small.width;
+    this.#columns = findNeighbours(small.width, large.width);
+    this.#rows = findNeighbours(small.height, large.height);
+  }
+
+  /** Moves to a pixel of the image. */
+  moveTo(x: number, y: number): void {
+    this.#left = this.#columns.before[x]!;
+    this.#right = this.#columns.after[x]!;
+    this.#across = this.#columns.share[x]!;
+    this.#top = this.#rows.before[y]! * this.#width;
+    this.#bottom = this.#rows.after[y]! * this.#width;
+    this.#down = this.#rows.share[y]!;
+  }
+
+  /** The value of a plane there. */
+  read({ data }: Plane): number {
+    const above = mix(data[this.#top + this.#left]!, data[this.#top + this.#right]!, this.#across);
+    const below = mix(
+      data[this.#bottom + this.#left]!,
+      data[this.#bottom + this.#right]!,
+      this.#across,
+    );
+    return mix(above, below, this.#down);
+  }
+}
+
+function mix(a: number, b: number, share: number): number {
+  return a + (b - a) * share;
+}
+
+function findNeighbours(small: number, large: number): Neighbours {
+  const before = new Int32Array(large);
+  const after = new Int32Array(large);
+  const share = new Float64Array(large);
+  for (let i = 0; i < large; i++) {
+    const position = Math.min(small - 1, Math.max(0, (i + 0.5) * small / large - 0.5));
+    before[i] = Math.floor(position);
+    after[i] = Math.min(small - 1, before[i]! + 1);
+    share[i] = position - before[i]!;
+  }
+  return { before, after, share };
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { constants, crc32, deflateRawSync } from "node:zlib";
+import { joinBytes } from "../join_bytes.ts";
 import { BAND_BYTES, PixelRoom } from "./pixel_simd.ts";
 import type { Channels, Pixels } from "./pixels.ts";
 
@@ -79,7 +80,7 @@ export function packPngStripe(
     if (end - output >= PIECE_BYTES) pack();
   }
   if (end > output) pack();
-  return { chunks: join(parts), checksum, numBytes };
+  return { chunks: joinBytes(parts), checksum, numBytes };
 }
 
 /** A file of an image's stripes, from top to bottom. */
@@ -100,7 +101,7 @@ export function joinPng(
   const end = new Uint8Array(6);
   end.set(LAST_BLOCK);
   new DataView(end.buffer).setUint32(2, checksum);
-  return join([
+  return joinBytes([
     SIGNATURE,
     ...chunk("IHDR", header),
     ...chunk("IDAT", ZLIB_HEADER),
@@ -134,14 +135,4 @@ function chunk(type: string, data: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuf
   const end = new Uint8Array(4);
   new DataView(end.buffer).setUint32(0, crc32(data, crc32(type)));
   return [start, data, end];
-}
-
-function join(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Pixels } from "./pixels.ts";
-import { premultiply, unpremultiply } from "./premultiply.ts";
+import { premultiply, unpremultiply } from "./alpha.ts";
 import { filterHorizontally, filterVertically } from "./resample_passes.ts";
 import {
   type Axis,

@@ -8,7 +8,7 @@ import { type AudioCompletion, audioCompletion } from "../../api/media_completio
 import type { SpeechEvent } from "../../api/speech_response.ts";
 import { HearthError } from "../../errors.ts";
 import { joinBytes } from "../../join_bytes.ts";
-import { closeWavHeader } from "../../media/sound/wav_header.ts";
+import { closeWavHeader } from "../../media/sound/pcm_writer.ts";
 import { CONTENT_TYPES, type SoundFormat } from "../../media/sound_format.ts";
 import type { SpeakEvent } from "../../models/task.ts";
 import { newCompletionHead } from "../chat/completion_head.ts";

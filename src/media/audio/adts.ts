@@ -5,27 +5,24 @@
  */
 import { decodeAac } from "./aac.ts";
 import { SAMPLE_RATES_HZ } from "./aac/bands.ts";
-import { skipId3 } from "./id3.ts";
 import { invalidAudio, type Sound } from "./sound.ts";
+import { beginsFrames, findFrames, skipId3, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 
-interface AdtsFrame {
+interface AdtsFrame extends SyncFrame {
+  /** Without the header. */
   readonly data: Uint8Array;
-  readonly end: number;
   readonly objectType: number;
   readonly sampleRateHz: number;
 }
 
-const SYNC_BYTE = 0xff;
 const HEADER_BYTES = 7;
 const CHECKSUM_BYTES = 2;
 const LOW_COMPLEXITY = 2;
-/** Consecutive frames needed to detect AAC. */
-const FRAMES_TO_BELIEVE = 3;
 const MAX_JUNK_BYTES = 1 << 20;
 
 /** Whether a file begins as AAC with frame headers does. */
 export function isAdts(file: Uint8Array): boolean {
-  return beginsStream(file, skipId3(file));
+  return beginsFrames(file, skipId3(file), parseFrame);
 }
 
 /**
@@ -54,34 +51,11 @@ function* listFrames(
     const frame: AdtsFrame | undefined = parseFrame(file, at);
     if (frame?.sampleRateHz === sampleRateHz) {
       yield frame.data;
-      at = frame.end;
+      at += frame.numBytes;
     } else {
-      at = findStream(file, at + 1);
+      at = findFrames(file, at + 1, { maxBytes: MAX_JUNK_BYTES, parse: parseFrame });
     }
   }
-}
-
-function findStream(file: Uint8Array, at: number): number | undefined {
-  for (
-    let start = file.indexOf(SYNC_BYTE, at);
-    start >= 0 && start < at + MAX_JUNK_BYTES;
-    start = file.indexOf(SYNC_BYTE, start + 1)
-  ) {
-    if (beginsStream(file, start)) return start;
-  }
-  return undefined;
-}
-
-function beginsStream(file: Uint8Array, start: number): boolean {
-  let at = start;
-  for (let i = 0; i < FRAMES_TO_BELIEVE; i++) {
-    const frame = parseFrame(file, at);
-    if (frame === undefined) return false;
-    at = frame.end;
-    // A file may be shorter than that.
-    if (at === file.length) return true;
-  }
-  return true;
 }
 
 function parseFrame(file: Uint8Array, at: number): AdtsFrame | undefined {
@@ -95,7 +69,8 @@ function parseFrame(file: Uint8Array, at: number): AdtsFrame | undefined {
   }
   return {
     data: file.subarray(at + headerBytes, at + numBytes),
-    end: at + numBytes,
+    numBytes,
+    kind: 0,
     objectType: 1 + (kind! >> 6),
     sampleRateHz,
   };

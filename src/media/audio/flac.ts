@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { skipId3 } from "./id3.ts";
+import { skipId3 } from "./sync_frames.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 const MAGIC = [0x66, 0x4c, 0x61, 0x43];

@@ -3,8 +3,7 @@
  *
  * @module
  */
-import { skipId3 } from "./id3.ts";
-import { findMpegFrames, type MpegFrame, parseMpegFrame } from "./mpeg_frames.ts";
+import { findFrames, skipId3, SYNC_BYTE, type SyncFrame } from "./sync_frames.ts";
 import { ErrorBudget, invalidAudio, type Sound } from "./sound.ts";
 
 /** Most bytes before the first frame; between frames there may be more. */
@@ -16,7 +15,7 @@ const MIN_FRAMES_SHARE = 0.98;
 
 /** Where the frames begin if a file is MPEG audio. */
 export function findMp3(file: Uint8Array): number | undefined {
-  return findMpegFrames(file, skipId3(file), MAX_JUNK_BEFORE_BYTES);
+  return findFrames(file, skipId3(file), { maxBytes: MAX_JUNK_BEFORE_BYTES, parse: parseFrame });
 }
 
 /**
@@ -58,7 +57,7 @@ function* splitFrames(
 ): Generator<{ bytes: Uint8Array<ArrayBuffer>; numFrames: number }> {
   let from: number | undefined = start;
   while (from !== undefined) {
-    let frame: MpegFrame | undefined = parseMpegFrame(file, from);
+    let frame: MpegFrame | undefined = parseFrame(file, from);
     const kind: number | undefined = frame?.kind;
     let end: number = from;
     let numFrames = 0;
@@ -67,20 +66,71 @@ function* splitFrames(
     ) {
       end += frame!.numBytes;
       numFrames++;
-      frame = parseMpegFrame(file, end);
+      frame = parseFrame(file, end);
     }
     if (numFrames > 0) yield { bytes: file.subarray(from, end), numFrames };
     const goesOn: boolean = numFrames > 0 && frame?.kind === kind;
-    from = goesOn ? end : findMpegFrames(file, Math.max(end, from + 1), MAX_JUNK_BYTES);
+    from = goesOn ? end : findFrames(file, Math.max(end, from + 1), {
+      maxBytes: MAX_JUNK_BYTES,
+      parse: parseFrame,
+    });
   }
 }
 
 /** The number of frames in a `Xing` or `Info` header; 0 where there is none. */
 function readFrameCount(file: Uint8Array, start: number): number {
-  const at = start + parseMpegFrame(file, start)!.dataOffset;
+  const at = start + parseFrame(file, start)!.dataOffset;
   const tag = String.fromCharCode(...file.subarray(at, at + 4));
   if (tag !== "Xing" && tag !== "Info") return 0;
   const view = new DataView(file.buffer, file.byteOffset + at, 12);
   const hasCount = (view.getUint32(4) & 1) === 1;
   return hasCount ? view.getUint32(8) : 0;
+}
+
+/** A frame's header, decoded; frames of one version, layer and sample rate are of one kind. */
+interface MpegFrame extends SyncFrame {
+  readonly sampleRateHz: number;
+  /** From the frame's beginning to a layer III frame's data, where a `Xing` header may be. */
+  readonly dataOffset: number;
+}
+
+const KIND_MASK = 0x1e0c00;
+const HEADER_BYTES = 4;
+/** In kbit/s, by bitrate index from 1 on: version 1 layers I, II and III, then later versions' I and the rest. */
+const BITRATES = [
+  [32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448],
+  [32, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384],
+  [32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320],
+  [32, 48, 56, 64, 80, 96, 112, 128, 144, 160, 176, 192, 224, 256],
+  [8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160],
+] as const;
+const SAMPLE_RATES_HZ = [44_100, 48_000, 32_000] as const;
+
+/** The frame whose header is at `at`, or `undefined` if there is none. */
+function parseFrame(file: Uint8Array, at: number): MpegFrame | undefined {
+  if (file[at] !== SYNC_BYTE || at + HEADER_BYTES > file.length) return undefined;
+  const header = file[at]! << 24 | file[at + 1]! << 16 | file[at + 2]! << 8 | file[at + 3]!;
+  const version = header >>> 19 & 3;
+  const layer = 4 - (header >>> 17 & 3);
+  const rateIndex = header >>> 10 & 3;
+  const bitrateIndex = header >>> 12 & 15;
+  if ((header >>> 21 & 0x7ff) !== 0x7ff || version === 1 || layer === 4) return undefined;
+  const isFirst = version === 3;
+  const bitrates = BITRATES[isFirst ? layer - 1 : layer === 1 ? 3 : 4]!;
+  const kbits = bitrates[bitrateIndex - 1];
+  const baseRate = SAMPLE_RATES_HZ[rateIndex];
+  // Without a bitrate a frame's length is unknown; no encoder writes such files.
+  if (kbits === undefined || baseRate === undefined) return undefined;
+  const sampleRateHz = isFirst ? baseRate : version === 2 ? baseRate / 2 : baseRate / 4;
+  const padding = header >>> 9 & 1;
+  const slotBytes = layer === 1 ? 4 : 1;
+  const slotsPerBit = layer === 1 ? 12 : layer === 3 && !isFirst ? 72 : 144;
+  const isMono = (header >>> 6 & 3) === 3;
+  const sideBytes = isFirst ? (isMono ? 17 : 32) : isMono ? 9 : 17;
+  return {
+    numBytes: (Math.floor(slotsPerBit * kbits * 1000 / sampleRateHz) + padding) * slotBytes,
+    sampleRateHz,
+    kind: header & KIND_MASK,
+    dataOffset: HEADER_BYTES + sideBytes,
+  };
 }

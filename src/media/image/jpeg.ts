@@ -5,8 +5,9 @@
  */
 import type { MozJPEGModule } from "@jsquash/jpeg/codec/dec/mozjpeg_dec.js";
 import type { Pixels } from "../pixels.ts";
-import { type ImageFormat, type ImageSize, invalidImage } from "./format.ts";
-import { readJpegMarkers } from "./jpeg_markers.ts";
+import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
+import type { Orientation } from "./orientation.ts";
+import { readExifOrientation } from "./tiff_tags.ts";
 import { WasmImageDecoder } from "./wasm_codec.ts";
 
 /** Bounds the scans of large images: encoders write about ten; more only keep the decoder busy. */
@@ -59,4 +60,68 @@ async function decodeCmyk(file: Uint8Array, size: ImageSize): Promise<Pixels> {
     maxMemoryUsageInMB: Infinity,
   });
   return { width, height, channels: 3, data: data as Uint8Array<ArrayBuffer> };
+}
+
+/** The content of the segments before the image. */
+interface JpegMarkers {
+  readonly width: number;
+  readonly height: number;
+  /** 1 for grey, 3 for colour, 4 for CMYK. */
+  readonly numComponents: number;
+  /** Whether Adobe's segment defines the meaning of four components. */
+  readonly isAdobe: boolean;
+  readonly orientation: Orientation;
+  /** Passes over the image: one, or some ten of a progressive one. */
+  readonly numScans: number;
+}
+
+/** Start-of-frame markers, without those of tables (C4), extensions (C8) and arithmetic conditioning (CC). */
+const isFrame = (marker: number) =>
+  marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc;
+/** Markers without a length: restarts, start of image, and one that is temporary. */
+const isBare = (marker: number) => marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8);
+
+const START_OF_SCAN = 0xda;
+const END_OF_IMAGE = 0xd9;
+const APP1 = 0xe1;
+const APP14 = 0xee;
+
+/** @throws {HearthError} `invalid_media` when no frame is found. */
+function readJpegMarkers(file: Uint8Array): JpegMarkers {
+  const view = viewOf(file);
+  let frame: Pick<JpegMarkers, "width" | "height" | "numComponents"> | undefined;
+  let orientation: Orientation | undefined;
+  let isAdobe = false;
+  let numScans = 0;
+  for (let at = findMarker(file, 2); at !== -1; at = findMarker(file, at)) {
+    const marker = file[at + 1]!;
+    at += 2;
+    if (marker === END_OF_IMAGE) break;
+    if (isBare(marker)) continue;
+    if (at + 2 > file.length) break;
+    if (isFrame(marker) && frame === undefined) {
+      frame = {
+        height: view.getUint16(at + 3),
+        width: view.getUint16(at + 5),
+        numComponents: view.getUint8(at + 7),
+      };
+    }
+    if (marker === APP1 && hasText(file, at + 2, "Exif\0\0")) {
+      orientation ??= readExifOrientation(file.subarray(at + 8, at + view.getUint16(at)));
+    }
+    if (marker === APP14 && hasText(file, at + 2, "Adobe")) isAdobe = true;
+    if (marker === START_OF_SCAN) numScans++;
+    at += view.getUint16(at);
+  }
+  if (frame === undefined) throw invalidImage("The JPEG file has no image in it.");
+  return { ...frame, isAdobe, orientation: orientation ?? 1, numScans };
+}
+
+/** The next marker; FF before zeros and before another FF is not one. */
+function findMarker(file: Uint8Array, from: number): number {
+  for (let at = from;; at++) {
+    at = file.indexOf(0xff, at);
+    if (at === -1 || at + 1 >= file.length) return -1;
+    if (file[at + 1] !== 0 && file[at + 1] !== 0xff) return at;
+  }
 }

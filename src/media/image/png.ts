@@ -4,10 +4,11 @@
  * @module
  */
 import { crc32, inflateSync } from "node:zlib";
+import { joinBytes } from "../../join_bytes.ts";
+import { BAND_BYTES, PixelRoom } from "../pixel_simd.ts";
 import type { Pixels } from "../pixels.ts";
 import { hasText, type ImageFormat, type ImageSize, invalidImage, viewOf } from "./format.ts";
 import { expandPng } from "./png_expand.ts";
-import { unfilter } from "./png_filter.ts";
 import { listPasses, PNG_SAMPLES, type PngPass, readPngHeader } from "./png_header.ts";
 import { readExifOrientation } from "./tiff_tags.ts";
 
@@ -96,16 +97,63 @@ function inflate(
   if (numBytes * MAX_DEFLATE_RATIO < wanted) {
     throw invalidImage("The PNG file is cut off, or its header gives a wrong size.");
   }
-  const stream = new Uint8Array(numBytes);
-  let at = 0;
-  for (const part of packed) {
-    stream.set(part, at);
-    at += part.length;
-  }
   // One buffer of the whole size avoids joining small ones.
-  const rows = inflateSync(stream, { maxOutputLength: wanted, chunkSize: Math.max(64, wanted) });
+  const rows = inflateSync(joinBytes(packed), {
+    maxOutputLength: wanted,
+    chunkSize: Math.max(64, wanted),
+  });
   if (rows.length < wanted) {
     throw invalidImage("The PNG file has fewer pixels than its header says.");
   }
   return new Uint8Array(rows.buffer as ArrayBuffer, rows.byteOffset, rows.length);
+}
+
+/** The input and output offsets of a pass. */
+interface PassRange {
+  readonly pass: PngPass;
+  /** Where its first row starts, with the number of its filter. */
+  readonly start: number;
+  /** Where its rows go, which then follow one another without such numbers; not after `start`. */
+  readonly to: number;
+  readonly pixelBytes: number;
+}
+
+/** Undoes the filters of a pass. @throws {HearthError} `invalid_media` when there is no such filter. */
+function unfilter(rows: Uint8Array, { pass, start, to, pixelBytes }: PassRange): void {
+  const { height, rowBytes } = pass;
+  const storedBytes = rowBytes + 1;
+  const bandRows = Math.max(1, Math.floor(BAND_BYTES / storedBytes));
+
+  const room = new PixelRoom();
+  const input = room.reserve(bandRows * storedBytes);
+  // The last row of a band comes before the first of the next.
+  const above = room.reserve((bandRows + 1) * rowBytes);
+  using memory = room.open();
+  const { kernels, bytes } = memory;
+  bytes.fill(0, above, above + rowBytes);
+
+  for (let row = 0; row < height; row += bandRows) {
+    const numRows = Math.min(bandRows, height - row);
+    const from = start + row * storedBytes;
+    bytes.set(rows.subarray(from, from + numRows * storedBytes), input);
+    for (let i = 0; i < numRows; i++) {
+      const at = input + i * storedBytes;
+      const rowAbove = above + i * rowBytes;
+      const filter = bytes[at]!;
+      const isKnown = kernels.unfilterRow(
+        filter,
+        at + 1,
+        rowAbove,
+        rowAbove + rowBytes,
+        rowBytes,
+        pixelBytes,
+      );
+      if (isKnown) continue;
+      throw invalidImage(`The PNG file is damaged: no row filter has the number ${filter}.`);
+    }
+    const first = above + rowBytes;
+    const end = first + numRows * rowBytes;
+    rows.set(bytes.subarray(first, end), to + row * rowBytes);
+    bytes.copyWithin(above, end - rowBytes, end);
+  }
 }

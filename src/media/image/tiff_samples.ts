@@ -6,8 +6,7 @@
 import { inflateSync } from "node:zlib";
 import { invalidImage } from "./format.ts";
 import { unpackLzw } from "./lzw.ts";
-import type { TiffLayout } from "./tiff_layout.ts";
-import { TIFF_TAG } from "./tiff_tags.ts";
+import { TIFF_TAG, type TiffLayout } from "./tiff_tags.ts";
 
 /** A grid of equal pieces; strips are tiles as wide as the image. */
 interface Grid {

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import { type Orientation, toOrientation } from "./orientation.ts";
 import { hasText, viewOf } from "./format.ts";
+import { type Orientation, toOrientation } from "./orientation.ts";
 
 /** Tags Hearth reads, by their numbers. */
 export const TIFF_TAG = {
@@ -93,4 +93,18 @@ export function readExifOrientation(exif: Uint8Array): Orientation {
   } catch {
     return 1;
   }
+}
+
+/** The layout and meaning of a TIFF file's samples. */
+export interface TiffLayout {
+  readonly width: number;
+  readonly height: number;
+  /** 1, 2, 4, 8 or 16. */
+  readonly bits: number;
+  readonly numSamples: number;
+  readonly photometric: number;
+  /** Whether the samples of a pixel lie in planes of their own. */
+  readonly isPlanar: boolean;
+  readonly isLittleEndian: boolean;
+  readonly tags: TiffTags;
 }

@@ -10,8 +10,7 @@ import { resizeNormalize } from "../../../kernels/resize_normalize_reference.ts"
 import { separateColors, unmix } from "../../media/foreground_colors.ts";
 import { type ColorPlanes, fitToGuide } from "../../media/guided_filter.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import type { Plane } from "../../media/plane.ts";
-import { PlaneSampler } from "../../media/plane_sampler.ts";
+import { type Plane, PlaneSampler } from "../../media/plane.ts";
 import { resizeChannels } from "../../media/resample.ts";
 
 /** Bounds of the longer side at which edges are refined; twice the mask's side in between. */

@@ -5,7 +5,7 @@
  */
 import { basename, dirname } from "node:path";
 import { HearthError } from "../../errors.ts";
-import { onWhite } from "../../media/on_white.ts";
+import { onWhite } from "../../media/alpha.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../onnx/runtime/hook.ts";
 import { toRawImage } from "../../onnx/runtime/raw_image.ts";

@@ -5,7 +5,7 @@
  */
 import "../../onnx/runtime/no_location.ts";
 import { decodeImage } from "../../media/image.ts";
-import { onWhite } from "../../media/on_white.ts";
+import { onWhite } from "../../media/alpha.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { serveRequests } from "../worker_rpc_server.ts";
 import type { ImageReader, NormalizedImage } from "./image_reader.ts";

@@ -7,7 +7,7 @@
 import { dirname } from "node:path";
 import type { RawImage } from "@huggingface/transformers";
 import { StartupError } from "../../errors.ts";
-import { onWhite } from "../../media/on_white.ts";
+import { onWhite } from "../../media/alpha.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { loadTransformers, type Transformers } from "../../onnx/runtime/hook.ts";
 import { toRawImage } from "../../onnx/runtime/raw_image.ts";

@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
-import { boxMean } from "../../../src/media/box_mean.ts";
+import { boxMean, type Plane, PlaneSampler } from "../../../src/media/plane.ts";
 import { separateColors, unmix } from "../../../src/media/foreground_colors.ts";
 import { type ColorPlanes, fitToGuide } from "../../../src/media/guided_filter.ts";
-import { PlaneSampler } from "../../../src/media/plane_sampler.ts";
-import type { Plane } from "../../../src/media/plane.ts";
 import { Random } from "../engine/random.ts";
 
 function planeOf(width: number, height: number, value: (x: number, y: number) => number): Plane {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { onWhite } from "../../../src/media/on_white.ts";
+import { onWhite } from "../../../src/media/alpha.ts";
 
 Deno.test("onWhite() lays what is transparent on white", () => {
   const data = Uint8Array.of(10, 20, 30, 255, 10, 20, 30, 0, 0, 100, 200, 128);

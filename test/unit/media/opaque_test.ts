@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { dropOpaqueAlpha, isOpaque } from "../../../src/media/opaque.ts";
+import { dropOpaqueAlpha, isOpaque } from "../../../src/media/alpha.ts";
 import type { Pixels } from "../../../src/media/pixels.ts";
 
 /** RGBA that is opaque. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Channels } from "../../../src/media/pixels.ts";
-import { toRgba } from "../../../src/media/rgba.ts";
+import { toRgba } from "../../../src/media/alpha.ts";
 
 function rgbaOf(channels: Channels, ...levels: number[]): number[] {
   const pixels = { width: levels.length / channels, height: 1, channels };

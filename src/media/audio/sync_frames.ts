@@ -1,0 +1,68 @@
+/**
+ * Finds the frames of files that have no container: each begins with a byte of ones, which data may have too.
+ *
+ * @module
+ */
+
+/** A frame's header, decoded. */
+export interface SyncFrame {
+  /** The whole frame, header included. */
+  readonly numBytes: number;
+  /** Equal for frames that can belong to one stream. */
+  readonly kind: number;
+}
+
+/** The frame whose header is at an offset; `undefined` if there is none. */
+type FrameParser = (file: Uint8Array, at: number) => SyncFrame | undefined;
+
+/** What frames begin with. */
+export const SYNC_BYTE = 0xff;
+
+/** Consecutive frames needed to believe in a stream. */
+const FRAMES_TO_BELIEVE = 3;
+
+/** The first offset from `at` on, within `maxBytes`, where several frames of one kind follow each other. */
+export function findFrames(
+  file: Uint8Array,
+  at: number,
+  { maxBytes, parse }: { readonly maxBytes: number; readonly parse: FrameParser },
+): number | undefined {
+  for (
+    let start = file.indexOf(SYNC_BYTE, at);
+    start >= 0 && start < at + maxBytes;
+    start = file.indexOf(SYNC_BYTE, start + 1)
+  ) {
+    if (beginsFrames(file, start, parse)) return start;
+  }
+  return undefined;
+}
+
+/** Whether several frames of one kind follow each other from `start` on. */
+export function beginsFrames(file: Uint8Array, start: number, parse: FrameParser): boolean {
+  const kind = parse(file, start)?.kind;
+  let at = start;
+  for (let i = 0; i < FRAMES_TO_BELIEVE; i++) {
+    const frame = parse(file, at);
+    if (frame === undefined || frame.kind !== kind) return false;
+    at += frame.numBytes;
+    // A file may be shorter than that.
+    if (at === file.length) return true;
+  }
+  return true;
+}
+
+const TAG_HEADER_BYTES = 10;
+const HAS_FOOTER = 0x10;
+
+/** The offset of a file's content after any ID3v2 tags. */
+export function skipId3(file: Uint8Array): number {
+  let at = 0;
+  while (file[at] === 0x49 && file[at + 1] === 0x44 && file[at + 2] === 0x33) {
+    const [a, b, c, d] = file.subarray(at + 6, at + TAG_HEADER_BYTES);
+    if (d === undefined) return file.length;
+    const size = (a! & 127) << 21 | (b! & 127) << 14 | (c! & 127) << 7 | d & 127;
+    const footer = file[at + 5]! & HAS_FOOTER ? TAG_HEADER_BYTES : 0;
+    at = Math.min(file.length, at + TAG_HEADER_BYTES + size + footer);
+  }
+  return at;
+}
