@@ -6,7 +6,6 @@
 import type { SampledToken, SampleRow } from "../../kernels/sample_row.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
-import type { Transformers } from "../onnx/runtime/hook.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
@@ -90,8 +89,6 @@ export interface Backend {
   openSampler(options: SamplerOptions): TokenSampler;
   openSpeech(options: SpeechOptions): SpeechKernels;
   openImages(): Promise<ImageKernels>;
-  /** transformers.js on this device; `modelsFolder` contains the models' folders. */
-  loadTransformers(modelsFolder: string): Promise<Transformers>;
   /** Frees all that it owns, sessions that are still open included. */
   dispose(): Promise<void>;
 }

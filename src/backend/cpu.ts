@@ -6,7 +6,6 @@
  */
 import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
-import { loadTransformers, type Transformers } from "../onnx/runtime/hook.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
@@ -152,10 +151,6 @@ export class CpuBackend implements Backend {
 
   openImages(): Promise<ImageKernels> {
     return Promise.resolve(new CpuImages());
-  }
-
-  loadTransformers(modelsFolder: string): Promise<Transformers> {
-    return loadTransformers({ modelsFolder, backend: this });
   }
 
   async dispose(): Promise<void> {

@@ -6,7 +6,6 @@
 import { SampleKernel } from "../../kernels/sample.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import { Readback } from "../gpu/readback.ts";
-import { loadTransformers, type Transformers } from "../onnx/runtime/hook.ts";
 import { takeLookup } from "../onnx/cut/embedding_lookup.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { type GraphSession, openSession, Tensor } from "../onnx/runtime/ort.ts";
@@ -225,10 +224,6 @@ export class WebGpuBackend implements Backend {
 
   async openImages(): Promise<ImageKernels> {
     return await WebGpuImages.create(this.#gpu);
-  }
-
-  loadTransformers(modelsFolder: string): Promise<Transformers> {
-    return loadTransformers({ modelsFolder, backend: this });
   }
 
   dispose(): Promise<void> {

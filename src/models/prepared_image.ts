@@ -3,13 +3,7 @@
  *
  * @module
  */
-/** A tensor in ordinary memory. */
-export interface PlainTensor {
-  /** Element type as ONNX Runtime names it. */
-  readonly type: string;
-  readonly data: Float32Array | Float16Array | BigInt64Array | Int32Array | Uint8Array;
-  readonly dims: readonly number[];
-}
+import type { PlainTensors } from "./plain_tensor.ts";
 
 /** An image to preprocess. */
 export interface ImageToPrepare {
@@ -24,7 +18,7 @@ export interface PreparedImage {
   /** Its text in the prompt, with one image token for each of the encoder's rows. */
   readonly text: string;
   /** The encoder's inputs, by transformers.js's names. */
-  readonly tensors: Readonly<Record<string, PlainTensor>>;
+  readonly tensors: PlainTensors;
 }
 
 /** To the thread that prepares images: the model's folder at first, then one image at a time. */

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import type { Backend } from "../../src/backend/backend.ts";
 import { WebGpuBackend } from "../../src/backend/webgpu.ts";
+import type { AsrModel } from "../../src/models/asr/asr.ts";
 import { cpuTest } from "../fixtures/cpu.ts";
 import { makeWav } from "../fixtures/audio_files.ts";
 import goldens from "../fixtures/goldens/speech.json" with { type: "json" };
@@ -59,4 +60,30 @@ for (const name of TINY_SPEECH) {
     const maxSeconds = ["granite_speech", "voxtral"].includes(name) ? 2 : 7;
     await assertGoldens(name, await WebGpuBackend.create(gpu), maxSeconds);
   });
+}
+
+for (const name of ["moonshine", "granite_speech"] as const) {
+  cpuTest(`recordings that a tiny ${name} hears at a time share steps`, async (backend) => {
+    await withTinySpeech(name, { backend }, async (model) => {
+      const wav = makeWav(goldenSound(1.2));
+      const alone = (await transcribeFile(model, wav)).text;
+      const before = await figures(model);
+      const texts = await Promise.all(Array.from({ length: 6 }, () => transcribeFile(model, wav)));
+      assert.deepEqual(texts.map(({ text }) => text), new Array(6).fill(alone));
+      const after = await figures(model);
+      const [numSteps, numTokens] = after.map((value, i) => value - before[i]!) as [number, number];
+      assert.ok(numTokens >= 6 && numSteps * 2 < numTokens, `${numTokens} in ${numSteps} steps`);
+    });
+  });
+}
+
+/** Steps and tokens so far. */
+async function figures({ metrics }: AsrModel): Promise<number[]> {
+  const all = (await metrics.getMetricsAsJSON()).flatMap(({ values }) => values as unknown[]) as {
+    metricName?: string;
+    value: number;
+  }[];
+  const steps = all.find(({ metricName }) => metricName === "hearth_step_seconds_count")!;
+  const tokens = await metrics.getSingleMetric("hearth_completion_tokens_total")!.get();
+  return [steps.value, tokens.values[0]!.value];
 }

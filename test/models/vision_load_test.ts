@@ -5,7 +5,7 @@ import { CpuBackend } from "../../src/backend/cpu.ts";
 import type { StartupError } from "../../src/errors.ts";
 import { configureLog } from "../../src/log.ts";
 import { decodeImage } from "../../src/media/image.ts";
-import { VisionEncoder } from "../../src/models/vision/vision_encoder.ts";
+import { MediaEncoder } from "../../src/models/media_encoder.ts";
 import { VisionProcessor } from "../../src/models/vision/vision_processor.ts";
 import { CapturedStderr } from "../fixtures/capture_stderr.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -104,18 +104,19 @@ for (const { family, what, says, make } of FAULTS) {
   });
 }
 
-Deno.test("VisionEncoder.encode() gives rows in the dtype of the embeddings", async () => {
+Deno.test("MediaEncoder.encode() gives rows in the dtype of the embeddings", async () => {
   await using folder = await makeVisionFolder("llava_qwen2");
   const backend = new CpuBackend();
   const processor = await VisionProcessor.load(folder.path);
   const image = await processor.prepare(await decodeImage(drawImage(0, [56, 56])));
   const rowsAs = async (type: "float32" | "float16") => {
-    const encoder = await VisionEncoder.open({
+    const encoder = await MediaEncoder.open({
       backend,
       session: await backend.openSession(imageEncoder(TINY, { patch: 14, side: 56 })),
       embeddings: { name: "inputs_embeds", type, shape: ["batch", "tokens", 32] },
+      medium: "image",
     });
-    const rows = await encoder.encode(image, 16);
+    const rows = await encoder.encode(image.tensors, 16);
     await encoder.dispose();
     assert.equal(rows.type, type);
     return Float32Array.from(rows.data as Float32Array);

@@ -4,20 +4,25 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
+import { disposeTensors, type Tensor } from "../../onnx/runtime/ort.ts";
+import { openGraph } from "../graph_file.ts";
 import type { OpenContext } from "../family.ts";
+import { feedsOf } from "../plain_tensor.ts";
 import { CtcReader, type CtcVocabulary } from "./ctc.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import { type Json, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { findLanguages } from "./spoken_languages.ts";
-import { TransformersSpeech } from "./transformers_speech.ts";
+import { naming, openSpeechFeatures } from "./speech_features.ts";
+
+const GRAPH = "model";
 
 /** @throws {StartupError} when the folder lacks a part, or its graph is not a CTC model. */
 export async function loadCtc(
   context: OpenContext,
   { metrics }: RecogniserOptions,
 ): Promise<Recogniser> {
-  const { folder, onProgress } = context;
+  const { folder, graphs, onProgress } = context;
   const architectures = [folder.config["architectures"] ?? []].flat().map(String);
   if (architectures.length > 0 && !architectures.some((name) => name.endsWith("ForCTC"))) {
     throw new StartupError(
@@ -32,10 +37,16 @@ export async function loadCtc(
     tokenizerConfig: await readOptionalJson(folder, "tokenizer_config.json"),
     tokenizer: await readJson(folder.path, "tokenizer.json"),
   });
-  const speech = await TransformersSpeech.open(context, "AutoModelForCTC");
+  const features = await openSpeechFeatures(folder, { takesText: false });
+  const session = await naming(folder, () => openGraph(GRAPH, context));
   const numClasses = config.vocabulary.texts.length;
   const run = async (samples: Float32Array) => {
-    const { logits, dims } = await speech.logits(samples);
+    const inputs = await features.prepare(samples);
+    const feeds = feedsOf(session, { tensorOf: (input) => inputs[input], of: GRAPH });
+    const outputs = await session.run(feeds);
+    const { dims } = outputs["logits"]!;
+    const logits = await floatsOf(outputs["logits"]!);
+    disposeTensors(outputs);
     if (dims.at(-1) === numClasses) return { rows: logits, numFrames: dims[1]! };
     throw new StartupError(
       `${folder.path}: its graph gives ${
@@ -45,17 +56,24 @@ export async function loadCtc(
   };
   // The first run checks the graph and compiles its kernels.
   onProgress({ what: "warming up" });
-  await run(new Float32Array(speech.sampleRateHz));
+  await run(new Float32Array(features.sampleRateHz));
   return openFrameRecogniser({
-    dtype: speech.dtype,
-    sampleRateHz: speech.sampleRateHz,
+    dtype: graphs.main.dtype,
+    sampleRateHz: features.sampleRateHz,
     samplesPerFrame: config.samplesPerFrame,
     languages: findLanguages(folder),
     metrics,
     run,
     openReader: () => new CtcReader(config.vocabulary),
-    dispose: () => speech.dispose(),
+    dispose: () => session.release(),
   });
+}
+
+async function floatsOf(tensor: Tensor): Promise<Float32Array> {
+  const data = await tensor.getData();
+  if (tensor.type !== "float16") return data as Float32Array;
+  const { buffer, byteOffset, length } = data as Uint16Array<ArrayBuffer>;
+  return Float32Array.from(new Float16Array(buffer, byteOffset, length));
 }
 
 /** The configuration for decoding a CTC model's output. */

@@ -15,10 +15,19 @@ import {
 } from "../../hub/model_folder.ts";
 import { findLanguages, type SpokenLanguages } from "./spoken_languages.ts";
 import { templateSourcesOf } from "../chat/chat_template.ts";
-import type { GenerateOptions, SpeechModelClass } from "./transformers_speech.ts";
+import {
+  type OpenHearing,
+  openPrompted,
+  openSeq2Seq,
+  type SpeechPrompt,
+} from "./hearing_decoders.ts";
 
 export interface GeneratingFamily {
-  readonly modelClass: SpeechModelClass;
+  readonly open: OpenHearing;
+  /** Whether its processor takes a text with the sound. */
+  readonly takesText: boolean;
+  /** The decoder's positions, where they are fewer than a language model's. */
+  readonly positions?: number;
   readonly languages: SpokenLanguages;
   /** Language where a request names none; detected from the audio if absent. */
   readonly defaultLanguage?: string | undefined;
@@ -26,20 +35,19 @@ export interface GeneratingFamily {
   readonly maxPieceSeconds: number;
   /** Most tokens of a piece of this many seconds. */
   readonly maxTokensOf: (seconds: number) => number;
-  readonly promptOf: (
-    language: string | undefined,
-  ) => Pick<GenerateOptions, "decoderPrompt" | "textPrompt">;
+  readonly promptOf: (language: string | undefined) => SpeechPrompt;
 }
 
 /** Reads a folder. @throws {StartupError} when something that the family needs is missing. */
 export type DescribeFamily = (folder: ModelFolder) => Promise<GeneratingFamily>;
 
-const SEQ2SEQ = { modelClass: "AutoModelForSpeechSeq2Seq" } as const;
-const AUDIO_AND_TEXT = { modelClass: "AutoModelForAudioTextToText" } as const;
+const SEQ2SEQ = { open: openSeq2Seq, takesText: false } as const;
+const AUDIO_AND_TEXT = { open: openPrompted, takesText: true } as const;
 
 /** Moonshine's own limit, so that repetitive text ends. */
 const MOONSHINE_TOKENS_PER_SECOND = 6.5;
 const MOONSHINE_POSITIONS = 194;
+const MOONSHINE_START = 1;
 const COHERE_PIECE_SECONDS = 35;
 const COHERE_POSITIONS = 1024;
 /** More than any speaker says, so that repetitive text ends. */
@@ -55,14 +63,16 @@ const VOXTRAL_LANGUAGES = ["en", "es", "fr", "pt", "hi", "de", "nl", "it"];
 export function describeMoonshine(folder: ModelFolder): Promise<GeneratingFamily> {
   const positions = numberAt(folder.config, "max_position_embeddings") ?? MOONSHINE_POSITIONS;
   const languages = findLanguages(folder);
+  const start = numberAt(folder.config, "decoder_start_token_id") ?? MOONSHINE_START;
   return Promise.resolve({
     ...SEQ2SEQ,
+    positions,
     languages,
     defaultLanguage: languages[0],
     // The start takes one position.
     maxPieceSeconds: Math.floor((positions - 1) / MOONSHINE_TOKENS_PER_SECOND),
     maxTokensOf: (seconds) => Math.ceil(seconds * MOONSHINE_TOKENS_PER_SECOND),
-    promptOf: () => ({}),
+    promptOf: () => ({ decoderPrompt: [start] }),
   });
 }
 
@@ -93,6 +103,7 @@ export async function describeCohere(folder: ModelFolder): Promise<GeneratingFam
     languages,
     defaultLanguage,
     maxPieceSeconds: numberAt(preprocessor, "max_audio_clip_s") ?? COHERE_PIECE_SECONDS,
+    positions,
     maxTokensOf: () => positions - decoderPrompt.length,
     promptOf,
   };

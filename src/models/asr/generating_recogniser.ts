@@ -4,7 +4,6 @@
  * @module
  */
 import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
-import type { SpeechMetrics } from "./speech_metrics.ts";
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
 import { compressionRatioOf } from "./whisper_quality.ts";
 
@@ -22,7 +21,6 @@ export interface TranscribedPiece {
 export interface HearOptions {
   readonly language: string | undefined;
   readonly temperature: number;
-  readonly metrics: SpeechMetrics;
   /** Aborting it ends the text at the next token. */
   readonly signal: AbortSignal;
 }
@@ -33,7 +31,6 @@ export interface GeneratingParts
   /** What is written where a request names no language; told from the sound if absent. */
   readonly defaultLanguage?: string | undefined;
   readonly maxPieceSeconds: number;
-  readonly metrics: SpeechMetrics;
   readonly hear: (samples: Float32Array, options: HearOptions) => Promise<TranscribedPiece>;
 }
 
@@ -50,7 +47,7 @@ export function openGeneratingRecogniser(parts: GeneratingParts): Recogniser {
 
 async function* transcribe(
   recording: Recording,
-  { defaultLanguage, sampleRateHz, maxPieceSeconds, metrics, hear }: GeneratingParts,
+  { defaultLanguage, sampleRateHz, maxPieceSeconds, hear }: GeneratingParts,
 ): AsyncGenerator<TranscribedWindow, void> {
   const { language = defaultLanguage, temperature, signal } = recording;
   const space = UNSPACED_LANGUAGES.includes(language ?? "") ? "" : " ";
@@ -58,7 +55,7 @@ async function* transcribe(
   let numSegments = 0;
   for await (const { start, end, samples } of piecesOf(recording, { sampleRateHz, maxSamples })) {
     signal.throwIfAborted();
-    const heard = await hear(samples, { language, temperature, metrics, signal });
+    const heard = await hear(samples, { language, temperature, signal });
     signal.throwIfAborted();
     const text = heard.text.trim();
     const startSeconds = start / sampleRateHz;

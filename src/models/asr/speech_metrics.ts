@@ -13,13 +13,11 @@ export class SpeechMetrics extends RequestMetrics {
     "hearth_audio_seconds_total",
     "Seconds of sound transcribed.",
   );
-  readonly #tokens = this.counter("hearth_completion_tokens_total", "Tokens that were chosen.");
   readonly #windows = this.counter("hearth_windows_total", "Windows of sound that were encoded.");
   readonly #encoderSeconds = this.histogram(
     "hearth_encoder_seconds",
     "Duration of features and encoder, for windows encoded together.",
   );
-  readonly #stepSeconds = this.histogram("hearth_step_seconds", "Duration of a decoding step.");
   readonly #recordingSeconds = this.histogram(
     "hearth_transcription_seconds",
     "From the beginning of work on a recording to its transcript.",
@@ -34,12 +32,6 @@ export class SpeechMetrics extends RequestMetrics {
   observeEncoding(numWindows: number, durationMs: number): void {
     this.#windows.inc(numWindows);
     this.#encoderSeconds.observe(durationMs / 1000);
-  }
-
-  /** Records a step that sampled a token for each of `numRows` windows. */
-  observeStep(numRows: number, durationMs: number): void {
-    this.#tokens.inc(numRows);
-    this.#stepSeconds.observe(durationMs / 1000);
   }
 
   /** Records a transcribed recording. */

@@ -14,12 +14,12 @@ import type { ChatPrompt } from "../chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "../chat_model.ts";
 import { type DecoderLoadOptions, loadDecoder } from "../decoder.ts";
 import { readGenerationDefaults } from "../generation_defaults.ts";
+import { MediaEncoder } from "../media_encoder.ts";
 import { openGraph } from "../graph_file.ts";
 import type { Model } from "../model.ts";
 import { type ModelTokenizer, offerTokenizer } from "../model_tokenizer.ts";
 import type { ChatTask } from "../task.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
-import { VisionEncoder } from "./vision_encoder.ts";
 import { VisionImages } from "./vision_images.ts";
 import { VisionPreprocessor } from "./vision_preprocessor.ts";
 import { VisionPrompt } from "./vision_prompt.ts";
@@ -118,7 +118,7 @@ async function loadParts(
     );
   }
   const session = await openGraph(ENCODER_GRAPH, options);
-  const encoder = await VisionEncoder.open({ backend, session, embeddings });
+  const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "image" });
   onProgress({ what: "warming up" });
   await warmUp(decoder);
   await warmUpEncoder({ preparer, encoder, prompt }, folder);
@@ -139,7 +139,7 @@ async function loadParts(
 async function warmUpEncoder(
   { preparer, encoder, prompt }: {
     readonly preparer: VisionPreprocessor;
-    readonly encoder: VisionEncoder;
+    readonly encoder: MediaEncoder;
     readonly prompt: VisionPrompt;
   },
   { path }: ModelFolder,
@@ -154,7 +154,7 @@ async function warmUpEncoder(
     const { signal } = new AbortController();
     // Tiles would take many times as long, and check no more.
     const image = await preparer.prepare({ bytes, inOnePiece: true }, signal);
-    (await encoder.encode(image, prompt.numRows(image))).dispose();
+    (await encoder.encode(image.tensors, prompt.numRows(image))).dispose();
   } catch (error) {
     throw new StartupError(`${path} cannot take images: ${(error as Error).message}`, {
       cause: error,

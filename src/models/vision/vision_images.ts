@@ -8,7 +8,7 @@ import { MetricSet } from "../../metric_set.ts";
 import type { Tensor } from "../../onnx/runtime/ort.ts";
 import { ByteBudgetCache } from "../byte_budget_cache.ts";
 import type { ImagePart } from "../task.ts";
-import type { VisionEncoder } from "./vision_encoder.ts";
+import type { MediaEncoder } from "../media_encoder.ts";
 import { SharedJobs } from "../shared_jobs.ts";
 import type { PreparedImage } from "../prepared_image.ts";
 import type { VisionPreprocessor } from "./vision_preprocessor.ts";
@@ -24,7 +24,7 @@ const MAX_KNOWN_BYTES = 16 * 2 ** 20;
 /** Preprocessor and encoder; owned from here on. */
 export interface VisionImagesParts {
   readonly preparer: VisionPreprocessor;
-  readonly encoder: VisionEncoder;
+  readonly encoder: MediaEncoder;
   /** Patches along one side of a token's square. */
   readonly mergeSize: number;
   /** Number of rows expected by an image's prompt text. */
@@ -86,7 +86,7 @@ export class VisionImages {
     if (known !== undefined) return known;
     const prepared = this.#prepared.get(key) ??
       await this.#prepare(key, { bytes, signal: new AbortController().signal });
-    const rows = await this.#parts.encoder.encode(prepared, this.#parts.numRows(prepared));
+    const rows = await this.#parts.encoder.encode(prepared.tensors, this.#parts.numRows(prepared));
     this.metrics.encoderRuns.inc();
     this.#prepared.delete(key);
     this.#encoded.set(key, rows, rows.size * (rows.type === "float16" ? 2 : 4));

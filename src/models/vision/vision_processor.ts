@@ -18,7 +18,8 @@ import {
   readJson,
   readOptionalJson,
 } from "../../hub/model_folder.ts";
-import type { ImageToPrepare, PlainTensor, PreparedImage } from "../prepared_image.ts";
+import { plainTensorsOf } from "../plain_tensor.ts";
+import type { ImageToPrepare, PreparedImage } from "../prepared_image.ts";
 
 /** Whether a class takes the text before the image. */
 const TAKES_TEXT_FIRST: Readonly<Record<string, boolean>> = {
@@ -120,11 +121,7 @@ export class VisionProcessor {
       ? await this.#processor(...operands, { do_image_splitting: false })
       : await this.#processor(...operands);
     const { texts, ...rest } = given;
-    const tensors = Object.entries(rest).flatMap(([name, value]) => {
-      const tensor = plainTensor(value);
-      return tensor === undefined ? [] : [[name, tensor] as const];
-    });
-    return { text: (texts as string[])[0]!, tensors: Object.fromEntries(tensors) };
+    return { text: (texts as string[])[0]!, tensors: plainTensorsOf(rest) };
   }
 }
 
@@ -158,11 +155,4 @@ function placeholderOf(
   if (name === "Gemma3Processor") return String(processor.boi_token);
   const token = Class.image_token ?? processor.image_token ?? processor.config["image_token"];
   return typeof token === "string" ? token : DEFAULT_PLACEHOLDER;
-}
-
-/** A tensor of transformers.js as plain data; `undefined` for anything else. */
-function plainTensor(value: unknown): PlainTensor | undefined {
-  const { type, data, dims } = (value ?? {}) as Partial<PlainTensor>;
-  if (typeof type !== "string" || !ArrayBuffer.isView(data) || dims === undefined) return undefined;
-  return { type, data, dims: [...dims] };
 }

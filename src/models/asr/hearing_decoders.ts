@@ -1,0 +1,174 @@
+/**
+ * Decoders that hear, in two layouts: an encoder whose output the decoder attends to (Moonshine, Cohere's), or one whose
+ * output stands in a language model's prompt in place of tokens (Granite's, Voxtral).
+ *
+ * @module
+ */
+import { StartupError } from "../../errors.ts";
+import { numberAt } from "../../hub/model_folder.ts";
+import { warmUp } from "../../engine/warm_up.ts";
+import { openGraph } from "../graph_file.ts";
+import { loadDecoder } from "../decoder.ts";
+import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
+import type { OpenContext } from "../family.ts";
+import { MediaEncoder } from "../media_encoder.ts";
+import { feedsOf, type PlainTensors } from "../plain_tensor.ts";
+import { contextLengthOf, knownContextLengthOf, vocabSizeOf } from "../text_sizes.ts";
+import type { RecogniserOptions } from "./recogniser.ts";
+import { nextTurn } from "../../next_turn.ts";
+import type { Tensor } from "../../onnx/runtime/ort.ts";
+import { naming, type SpeechFeatures } from "./speech_features.ts";
+import type { HearingDecoder } from "./speech_generator.ts";
+
+/** What a model is asked with: one of the two. */
+export interface SpeechPrompt {
+  /** Tokens that the decoder begins with. */
+  readonly decoderPrompt?: readonly number[];
+  /** A text with a placeholder for the sound. */
+  readonly textPrompt?: string;
+}
+
+/** How to open one. */
+export interface HearingOptions extends RecogniserOptions {
+  readonly features: SpeechFeatures;
+  /** Longest piece heard at once. */
+  readonly maxPieceSeconds: number;
+  /** The decoder's positions, if it has learned some. */
+  readonly positions?: number | undefined;
+  readonly promptOf: (language: string | undefined) => SpeechPrompt;
+}
+
+/** Opens a layout. @throws {StartupError} when the folder lacks a part, or a graph does not fit. */
+export type OpenHearing = (
+  context: OpenContext,
+  options: HearingOptions,
+) => Promise<HearingDecoder>;
+
+/** A piece of sound, as the encoder takes it. */
+interface SoundInput {
+  readonly tensors: PlainTensors;
+}
+
+const ENCODER = "encoder_model";
+const HIDDEN = "last_hidden_state";
+
+/** See {@linkcode OpenHearing}. */
+export async function openSeq2Seq(
+  context: OpenContext,
+  options: HearingOptions,
+): Promise<HearingDecoder> {
+  const { folder } = context;
+  const { features, maxPieceSeconds, promptOf, metrics } = options;
+  const encoder = await naming(folder, () => openGraph(ENCODER, context));
+  const encode = async ({ tensors }: SoundInput) => {
+    const startMs = performance.now();
+    const feeds = feedsOf(encoder, { tensorOf: (input) => tensors[input], of: ENCODER });
+    const hidden = (await encoder.run(feeds, { [HIDDEN]: null }))[HIDDEN]!;
+    metrics.observeEncoding(1, performance.now() - startMs);
+    return hidden;
+  };
+  const silence = async (seconds: number) => ({
+    tensors: await features.prepare(new Float32Array(seconds * features.sampleRateHz)),
+  });
+  const positionsOf = async (seconds: number) => {
+    const hidden = await encode(await silence(seconds));
+    hidden.dispose();
+    return hidden.dims[1]!;
+  };
+  const requestOf = async (samples: Float32Array, language: string | undefined) => ({
+    promptTokens: Int32Array.from(promptOf(language).decoderPrompt!),
+    encoderInput: { tensors: await features.prepare(samples) },
+  });
+  const [one, two] = [await positionsOf(1), await positionsOf(2)];
+  const decoder = await loadEncoderDecoder<SoundInput>({
+    ...context,
+    vocabSize: vocabSizeOf(folder),
+    contextLength: options.positions ?? contextLengthOf(folder),
+    // A second may have one more than another.
+    numPositions: one + Math.ceil(maxPieceSeconds) * (two - one + 1),
+    maxSequences: options.maxRecordings,
+    encoder: { maxInputs: 1, encode: ([input]) => encode(input!) },
+  });
+  context.onProgress({ what: "warming up" });
+  await warmUp(decoder, await silence(1));
+  return {
+    decoder,
+    requestOf,
+    dispose: async () => {
+      await decoder.dispose();
+      await encoder.release();
+    },
+  };
+}
+
+const AUDIO_ENCODER = "audio_encoder";
+/** Most tokens of prompt, sound and transcript; language models have room for books. */
+const PROMPTED_CONTEXT = 1024;
+
+/** See {@linkcode OpenHearing}. */
+export async function openPrompted(
+  context: OpenContext,
+  options: HearingOptions,
+): Promise<HearingDecoder> {
+  const { features, promptOf, metrics, maxRecordings } = options;
+  const { backend, folder, engine } = context;
+  const { config } = folder;
+  const audioToken = numberAt(config, "audio_token_index") ?? numberAt(config, "audio_token_id");
+  if (audioToken === undefined) {
+    throw new StartupError(`${folder.path}/config.json gives no audio_token_index or _id.`);
+  }
+  const known = knownContextLengthOf(folder) ?? PROMPTED_CONTEXT;
+  const { decoder, embeddings } = await loadDecoder({
+    ...context,
+    engine: { ...engine, maxSequences: maxRecordings },
+    contextLength: Math.min(known, PROMPTED_CONTEXT),
+  });
+  if (embeddings === undefined) {
+    throw new StartupError(
+      `The decoder in ${folder.path} takes token ids, not embeddings, so it cannot take sound.`,
+    );
+  }
+  const session = await naming(folder, () => openGraph(AUDIO_ENCODER, context));
+  const encoder = await MediaEncoder.open({ backend, session, embeddings, medium: "audio" });
+  let numHeard = 0;
+  const requestOf = async (samples: Float32Array, language: string | undefined) => {
+    const tensors = await features.prepare(samples, promptOf(language).textPrompt);
+    const promptTokens = Int32Array.from(
+      tensors["input_ids"]!.data as BigInt64Array<ArrayBuffer>,
+      Number,
+    );
+    const start = promptTokens.indexOf(audioToken);
+    const end = promptTokens.lastIndexOf(audioToken) + 1;
+    const encode = async () => {
+      const startMs = performance.now();
+      const rows = await encoder.encode(tensors, end - start);
+      metrics.observeEncoding(1, performance.now() - startMs);
+      return rows;
+    };
+    // Kept to the end of the request: a prompt may take several steps.
+    let rows: Promise<Tensor> | undefined;
+    return {
+      promptTokens,
+      media: [{
+        ...{ start, end, key: `${numHeard++}` },
+        source: { rows: () => rows ??= encode() },
+      }],
+      release: async () => {
+        const encoded = await rows?.catch(() => undefined);
+        // A step that waited for them copies them first.
+        await nextTurn();
+        encoded?.dispose();
+      },
+    };
+  };
+  context.onProgress({ what: "warming up" });
+  await warmUp(decoder);
+  return {
+    decoder,
+    requestOf,
+    dispose: async () => {
+      await decoder.dispose();
+      await encoder.dispose();
+    },
+  };
+}

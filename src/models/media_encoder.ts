@@ -1,0 +1,108 @@
+/**
+ * The graph that turns a preprocessed image or sound into embedding rows.
+ *
+ * @module
+ */
+import type { Backend } from "../backend/backend.ts";
+import { StartupError } from "../errors.ts";
+import { buildCast } from "../onnx/rewrite/cast_model.ts";
+import type { GraphSession, Tensor, ValueInfo } from "../onnx/runtime/ort.ts";
+import { feedsOf, type PlainTensors } from "./plain_tensor.ts";
+
+/** Inputs that some exports name differently from transformers.js's processors. */
+const ALIASES: Readonly<Record<string, string>> = {
+  grid_thw: "image_grid_thw",
+  pixel_position_ids: "image_position_ids",
+};
+
+/** What is encoded. */
+export type Medium = "image" | "audio";
+
+const NAMES = { image: "vision encoder", audio: "audio encoder" } as const;
+
+/** The parts of an encoder. */
+export interface MediaEncoderOptions {
+  readonly backend: Backend;
+  /** Owned from here on. */
+  readonly session: GraphSession;
+  /** The embeddings that its rows replace. */
+  readonly embeddings: ValueInfo;
+  readonly medium: Medium;
+}
+
+export class MediaEncoder {
+  readonly #session: GraphSession;
+  readonly #output: ValueInfo;
+  /** Casts to the embeddings' dtype, if the encoder has another. */
+  readonly #cast: GraphSession | undefined;
+  readonly #medium: Medium;
+
+  private constructor(
+    { session, medium }: MediaEncoderOptions,
+    output: ValueInfo,
+    cast: GraphSession | undefined,
+  ) {
+    this.#session = session;
+    this.#medium = medium;
+    this.#output = output;
+    this.#cast = cast;
+  }
+
+  /** @throws {StartupError} when its rows do not have the embeddings' width. */
+  static async open(options: MediaEncoderOptions): Promise<MediaEncoder> {
+    const { backend, session, embeddings, medium } = options;
+    const output = session.outputs.find(({ name }) => name === `${medium}_features`) ??
+      session.outputs[0]!;
+    const [width, wanted] = [widthOf(output), widthOf(embeddings)];
+    if (width !== undefined && wanted !== undefined && width !== wanted) {
+      throw new StartupError(
+        `The ${NAMES[medium]} gives rows of ${width} numbers, and the decoder takes ${wanted}.`,
+      );
+    }
+    if (output.type === embeddings.type) return new MediaEncoder(options, output, undefined);
+    const [from, to] = [output.type as "float32", embeddings.type as "float16"];
+    const cast = await backend.openSession(buildCast({ from, to, shape: output.shape }));
+    return new MediaEncoder(options, output, cast);
+  }
+
+  /**
+   * Encodes an image or a piece of sound.
+   *
+   * @param numRows expected by the prompt.
+   * @returns `[…, width]` in the embeddings' dtype, on the device; the caller disposes of it.
+   * @throws {Error} when an encoder input is missing, or the number of rows differs.
+   */
+  async encode(tensors: PlainTensors, numRows: number): Promise<Tensor> {
+    const what = NAMES[this.#medium];
+    const feeds = feedsOf(this.#session, {
+      tensorOf: (input) => tensors[input] ?? tensors[ALIASES[input] ?? ""],
+      of: `The ${what}`,
+    });
+    const { name } = this.#output;
+    const outputs = await this.#session.run(feeds, { [name]: null });
+    const rows = outputs[name]!;
+    const numGiven = rows.size / rows.dims.at(-1)!;
+    if (numGiven !== numRows) {
+      rows.dispose();
+      throw new Error(
+        `The ${what} gave ${numGiven} rows for ${numRows} ${this.#medium} tokens.`,
+      );
+    }
+    if (this.#cast === undefined) return rows;
+    try {
+      return (await this.#cast.run({ given: rows }))["cast"]!;
+    } finally {
+      rows.dispose();
+    }
+  }
+
+  async dispose(): Promise<void> {
+    await this.#cast?.release();
+    await this.#session.release();
+  }
+}
+
+function widthOf({ shape }: ValueInfo): number | undefined {
+  const width = shape.at(-1);
+  return typeof width === "number" ? width : undefined;
+}
