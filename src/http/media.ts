@@ -7,8 +7,9 @@ import type { ContentPart, WordsPart } from "../api/content_part.ts";
 import type { ServerSettings } from "../config.ts";
 import { HearthError } from "../errors.ts";
 import type { MediaPolicy } from "../media/media_policy.ts";
-import { decodeBase64, readMedia } from "../media/reference.ts";
+import { decodeBase64, readMedia, requireSize } from "../media/reference.ts";
 import { BODY_LIMITS } from "./body/body.ts";
+import { inlineMediaOf } from "./body/inline_media.ts";
 import { isLoopback } from "./locality.ts";
 
 /** Limits of a reference. */
@@ -47,10 +48,12 @@ export async function readPart(
     mediaDir: settings.mediaDir,
     ...mediaLimits,
   };
+  const isData = part.type === "input_audio";
+  const text = isData ? part.input_audio.data : referenceOf(part);
   try {
-    return part.type === "input_audio"
-      ? decodeBase64(part.input_audio.data)
-      : await readMedia(referenceOf(part), { policy, signal });
+    const decoded = inlineMediaOf(signal)?.take(text);
+    if (decoded !== undefined) return requireSize(decoded, policy);
+    return isData ? decodeBase64(text) : await readMedia(text, { policy, signal });
   } catch (error) {
     if (!(error instanceof HearthError)) throw error;
     throw new HearthError(error.kind, `${param}: ${error.message}.`, { param, cause: error });

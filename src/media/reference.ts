@@ -4,6 +4,7 @@
  * @module
  */
 import { isAbsolute, relative } from "node:path";
+import { Base64Decoder } from "./base64_decoder.ts";
 import { fetchMedia } from "./fetch.ts";
 import { invalidMedia, type MediaPolicy, tooLargeMedia } from "./media_policy.ts";
 
@@ -16,7 +17,14 @@ export async function readMedia(
   reference: string,
   { policy, signal }: { policy: MediaPolicy; signal: AbortSignal },
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = await read(reference, policy, signal);
+  return requireSize(await read(reference, policy, signal), policy);
+}
+
+/** @throws {HearthError} `invalid_media` when they are more than media may have. */
+export function requireSize(
+  bytes: Uint8Array<ArrayBuffer>,
+  policy: MediaPolicy,
+): Uint8Array<ArrayBuffer> {
   if (bytes.length <= policy.maxBytes) return bytes;
   throw tooLargeMedia(policy);
 }
@@ -56,12 +64,9 @@ function decodeDataUrl(url: string): Uint8Array<ArrayBuffer> {
 
 /** Base64 of either alphabet, with or without padding. */
 export function decodeBase64(text: string): Uint8Array<ArrayBuffer> {
-  const alphabet = /[-_]/.test(text) ? "base64url" : "base64";
-  try {
-    return Uint8Array.fromBase64(text, { alphabet });
-  } catch (error) {
-    throw invalidMedia("its data is not base64", error);
-  }
+  const decoder = new Base64Decoder({ maxBytes: Math.ceil(text.length / 4) * 3 });
+  decoder.push(text);
+  return decoder.finish();
 }
 
 /**

@@ -47,6 +47,8 @@ Deno.test("TextMeter counts as text what claims to be media and stands elsewhere
       chat('"type":"text","text":"data:AAAA"'),
       chat('"text":{"url":"base64://AAAA"}'),
       chat('"input_audio":{"datum":"AAAA"}'),
+      chat('"image_url":"data:image/svg+xml,%3Csvg%2F%3E"'),
+      chat(`"image_url":"data:${"a".repeat(300)};base64,AAAA"`),
       chat('"image_url":"http://AAAA"'),
       chat('"image_url":{"urls":["base64://AAAA"]}'),
       '{"data":"AAAA"}',

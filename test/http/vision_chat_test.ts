@@ -144,3 +144,47 @@ Deno.test("chat: images that are too large together answer 413 and are let go", 
   assert.deepEqual([response.status, error.code], [413, "payload_too_large"]);
   assert.match(error.message, /messages\[1\]\.content\[0\]: .* 100 MiB/);
 });
+
+Deno.test("chat: images by data in every family; a kept response keeps them as they were sent", async () => {
+  await using folder = await makeVisionFolder("qwen2_5_vl");
+  await using server = await TestServer.start({ folder: folder.path });
+  const post = async (path: string, fields: Record<string, unknown>) => {
+    const response = await fetch(`${server.base}/v1${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ model: "hearth-demo-chat", temperature: 0, ...fields }),
+    });
+    const answer = await response.json();
+    assert.equal(response.status, 200, JSON.stringify(answer));
+    return answer;
+  };
+  const file = drawImage(2, SIZE);
+  const image_url = dataUrl(file);
+  // What follows the last chunk of a PNG is ignored.
+  const padded = new Uint8Array(17 * 2 ** 20);
+  padded.set(file);
+  const input = (url: string) => [{
+    role: "user",
+    content: [{ type: "input_image", image_url: url }, { type: "input_text", text: "What?" }],
+  }];
+  const source = { type: "base64", media_type: "image/png", data: file.toBase64() };
+  const content = [{ type: "image", source }, { type: "text", text: "What?" }];
+  const message = await post("/messages", {
+    messages: [{ role: "user", content }],
+    max_tokens: 6,
+  });
+  const limit = { max_output_tokens: 6 };
+  const first = await post("/responses", { input: input(image_url), ...limit });
+  const text = first.output[0].content[0].text;
+  assert.equal(message.content[0].text, text);
+  const items = await (await fetch(`${server.base}/v1/responses/${first.id}/input_items`)).json();
+  assert.equal(items.data[0].content[0].image_url, image_url);
+  const previous = { previous_response_id: first.id, ...limit };
+  const second = await post("/responses", { input: "And now?", ...previous });
+  assert.ok(second.usage.input_tokens > first.usage.input_tokens);
+  for (const truncation of ["disabled", "auto"]) {
+    const large = await post("/responses", { input: input(dataUrl(padded)), ...limit, truncation });
+    assert.equal(large.output[0].content[0].text, text);
+    assert.equal((await fetch(`${server.base}/v1/responses/${large.id}`)).status, 404);
+  }
+});

@@ -3,15 +3,17 @@
  *
  * @module
  */
+import { ByteCollector } from "../../byte_collector.ts";
 import { HearthError } from "../../errors.ts";
 import { BodyBudget, type BodyShare } from "./body_budget.ts";
 import { BodyPace } from "./body_pace.ts";
-import { ByteCollector } from "./byte_collector.ts";
+import { InlineMedia, keepInlineMedia } from "./inline_media.ts";
 import { decodeBody } from "./json_decoder.ts";
 import { TextMeter } from "./text_meter.ts";
 
 const MIB = 1024 * 1024;
 const PACE_CHECK_MS = 1_000;
+const encoder = new TextEncoder();
 
 /** Limits of a request body. */
 export interface BodyLimits {
@@ -48,7 +50,7 @@ export const BODY_LIMITS: BodyLimits = {
 };
 
 /**
- * Reads and decodes a JSON body.
+ * Reads and decodes a JSON body. Its media are decoded already: `inlineMediaOf` the request's signal has them.
  *
  * @throws {HearthError} `unsupported_media_type`, `payload_too_large`, `overloaded`, `request_timeout`, `invalid_json`.
  */
@@ -65,9 +67,8 @@ export async function readJson(
   }
   requirePlain(request);
   using share = limits.budget.open();
-  const bytes = await readBytes(request, { limits, share });
   try {
-    return await decodeBody(bytes);
+    return await decodeBody(await readText(request, { limits, share }));
   } catch (cause) {
     if (!(cause instanceof SyntaxError)) throw cause;
     const message = `The request body is not JSON: ${cause.message}`;
@@ -94,21 +95,37 @@ function isJson(request: Request): boolean {
   return /^application\/([\w.-]+\+)?json\s*(;|$)/i.test(request.headers.get("content-type") ?? "");
 }
 
-async function readBytes(
+/**
+ * The body with a key in the place of each of its media.
+ *
+ * @throws {SyntaxError} when the string that holds one is no JSON.
+ */
+async function readText(
   request: Request,
   { limits, share }: { readonly limits: BodyLimits; readonly share: BodyShare },
 ): Promise<Uint8Array<ArrayBuffer>> {
   const declared = Number(request.headers.get("content-length") ?? 0);
   requireAtMost(declared, limits.maxBytes, "request body");
-  const meter = new TextMeter();
-  const bytes = new ByteCollector({ expectedBytes: declared });
+  let left = declared > 0 ? declared : limits.maxBytes;
+  const text = new ByteCollector({ maxBytes: left });
+  const media = new InlineMedia();
+  const meter = new TextMeter({
+    onText: (bytes) => text.push(bytes),
+    onMedia: (bytes) => {
+      const key = media.push(bytes, { maxBytes: Math.ceil(left * 3 / 4) });
+      if (key !== undefined) text.push(encoder.encode(key));
+    },
+    onMediaEnd: () => media.end(),
+  });
+  let numBytes = 0;
   for await (const chunk of readInTime(request.body, { limits, share })) {
+    requireAtMost(numBytes += chunk.length, limits.maxBytes, "request body");
     meter.feed(chunk);
-    requireAtMost(bytes.length + chunk.length, limits.maxBytes, "request body");
     requireModest(meter, limits);
-    bytes.push(chunk);
+    left -= chunk.length;
   }
-  return bytes.finish();
+  if (!media.isEmpty) keepInlineMedia(request.signal, media);
+  return text.finish();
 }
 
 /** @throws {HearthError} `payload_too_large`, `invalid_json`. */

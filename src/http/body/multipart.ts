@@ -5,9 +5,9 @@
  * @module
  */
 import { Buffer } from "node:buffer";
+import { ByteCollector } from "../../byte_collector.ts";
 import { HearthError } from "../../errors.ts";
 import { BODY_LIMITS, type BodyLimits, readInTime, requireAtMost, requirePlain } from "./body.ts";
-import { ByteCollector } from "./byte_collector.ts";
 
 /** A form as it was sent. */
 export interface MultipartForm {
@@ -41,7 +41,8 @@ export async function readMultipart(
   const boundary = boundaryOf(request.headers.get("content-type") ?? "");
   const declared = Number(request.headers.get("content-length") ?? 0);
   requireAtMost(declared - limits.maxTextBytes, limits.maxBytes, "uploaded file");
-  const parser = new Parser(boundary, { fileName, limits, expectedBytes: declared });
+  const maxBytes = declared > 0 ? declared : limits.maxBytes;
+  const parser = new Parser(boundary, { fileName, limits, maxBytes });
   using share = limits.budget.open();
   for await (const chunk of readInTime(request.body, { limits, share })) parser.push(chunk);
   return parser.finish();
@@ -61,7 +62,8 @@ function malformed(why: string): HearthError {
 interface ParserOptions {
   readonly fileName: string;
   readonly limits: BodyLimits;
-  readonly expectedBytes: number;
+  /** Of the body. */
+  readonly maxBytes: number;
 }
 
 /** Where the current bytes belong. */
@@ -156,11 +158,11 @@ class Parser {
     const disposition = /\r\ncontent-disposition:\s*form-data\s*;?([^\r\n]*)/i.exec(headers)?.[1];
     const name = parameterOf(disposition ?? "", "name");
     if (name === undefined) throw malformed("a part has no name");
-    const { fileName, limits, expectedBytes } = this.#options;
+    const { fileName, limits, maxBytes } = this.#options;
     const isFile = name === fileName;
     const isKept = isFile || parameterOf(disposition ?? "", "filename") === undefined;
     const content = new ByteCollector({
-      expectedBytes: isFile ? Math.min(expectedBytes, limits.maxBytes) : 0,
+      maxBytes: Math.min(maxBytes, isFile ? limits.maxBytes : limits.maxTextBytes),
     });
     this.#part = { name, content: isKept ? content : undefined };
   }

@@ -15,9 +15,12 @@ const CLOSE_BRACKET = 0x5d;
 const OPEN_BRACE = 0x7b;
 const CLOSE_BRACE = 0x7d;
 
-const MEDIA_PREFIXES = ["base64://", "data:"];
-/** Bytes of a string that are examined: enough for the names and prefixes of media fields. */
+/** What stands before the base64 of a media reference; some writers of JSON escape slashes. */
+const MEDIA_HEAD = /^(?:base64:(?:\\?\/){2}|data:[^,]*;\s*base64\s*,)/i;
+/** Bytes of a string that are examined: enough for the names of media fields. */
 const MAX_PREFIX_BYTES = 16;
+/** The same in a media field: enough for a media type with its parameters. */
+const MAX_HEAD_BYTES = 256;
 /** Deeper arrays and objects are counted, but contain no media. */
 const MAX_TRACKED_DEPTH = 16;
 
@@ -29,10 +32,19 @@ interface Frame {
   numNames: number;
 }
 
+/** Takes the bytes of a body as text and media, in their order. The pieces are views of what was fed. */
+export interface BodyParts {
+  onText(bytes: Uint8Array): void;
+  /** Of a string in a media field: base64 as it stands in the JSON. */
+  onMedia(bytes: Uint8Array): void;
+  /** The string ended that had the last media. */
+  onMediaEnd(): void;
+}
+
 /**
- * Counts how many bytes of a JSON body are text, how deep it nests, and how much there is in it. Text is everything but
- * media: strings in the media fields of the API's schemas. It takes any bytes; the parser decides whether they are
- * JSON.
+ * Counts how many bytes of a JSON body are text, how deep it nests, and how much there is in it, and tells its text and
+ * its media apart. Media is base64 in the media fields of the API's schemas. It takes any bytes; the parser decides
+ * whether they are JSON.
  *
  * @example
  * ```ts
@@ -63,6 +75,13 @@ export class TextMeter {
   #isAfterColon = false;
   /** The first bytes of the string last begun. */
   #prefix = "";
+  /** Where the text begins, in the chunk being read, that was not passed on yet. */
+  #textStart = 0;
+  readonly #parts: BodyParts | undefined;
+
+  constructor(parts?: BodyParts) {
+    this.#parts = parts;
+  }
 
   get textBytes(): number {
     return this.#textBytes;
@@ -89,9 +108,17 @@ export class TextMeter {
   /** Takes the next bytes of the body. */
   feed(chunk: Uint8Array): void {
     let at = 0;
+    this.#textStart = 0;
     while (at < chunk.length) {
       at = this.#isInString ? this.#readString(chunk, at) : this.#readStructure(chunk, at);
     }
+    this.#endText(chunk, chunk.length);
+  }
+
+  /** Passes on the text up to `end`. */
+  #endText(chunk: Uint8Array, end: number): void {
+    if (end > this.#textStart) this.#parts?.onText(chunk.subarray(this.#textStart, end));
+    this.#textStart = end;
   }
 
   /** Reads from outside a string to after its opening quote. */
@@ -154,17 +181,33 @@ export class TextMeter {
   /** Reads from inside a string to after its closing quote. */
   #readString(chunk: Uint8Array, start: number): number {
     const end = this.#findClosingQuote(chunk, start);
-    const missing = Math.min(MAX_PREFIX_BYTES - this.#prefix.length, end - start);
-    if (missing > 0) {
-      this.#prefix += String.fromCharCode(...chunk.subarray(start, start + missing));
-      this.#isMedia ||= this.#mayBeMedia &&
-        MEDIA_PREFIXES.some((prefix) => this.#prefix.startsWith(prefix));
-    }
-    if (!this.#isMedia) this.#textBytes += end - start;
+    const mediaStart = this.#isMedia ? start : this.#findMedia(chunk, start, end);
+    this.#textBytes += mediaStart - start;
+    if (this.#isMedia) this.#passMedia(chunk, mediaStart, end);
     if (end === chunk.length) return end;
+    if (this.#isMedia) this.#parts?.onMediaEnd();
     this.#isInString = false;
     this.#textBytes++;
     return end + 1;
+  }
+
+  /** Examines the beginning of a string. @returns where media begins, or `end`. */
+  #findMedia(chunk: Uint8Array, start: number, end: number): number {
+    const seen = this.#prefix.length;
+    const missing = (this.#mayBeMedia ? MAX_HEAD_BYTES : MAX_PREFIX_BYTES) - seen;
+    if (missing <= 0 || end === start) return end;
+    const taken = Math.min(missing, end - start);
+    this.#prefix += String.fromCharCode(...chunk.subarray(start, start + taken));
+    const head = this.#mayBeMedia ? MEDIA_HEAD.exec(this.#prefix)?.[0] : undefined;
+    if (head === undefined) return end;
+    this.#isMedia = true;
+    return start + head.length - seen;
+  }
+
+  #passMedia(chunk: Uint8Array, start: number, end: number): void {
+    this.#endText(chunk, start);
+    if (end > start) this.#parts?.onMedia(chunk.subarray(start, end));
+    this.#textStart = end;
   }
 
   #findClosingQuote(chunk: Uint8Array, start: number): number {

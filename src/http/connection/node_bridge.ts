@@ -117,7 +117,7 @@ function streamBody(incoming: IncomingMessage): ReadableStream<Uint8Array> {
       incoming.pause();
       incoming.on("data", (chunk: Uint8Array) => {
         incoming.pause();
-        controller.enqueue(new Uint8Array(chunk));
+        controller.enqueue(new Uint8Array(chunk.buffer, chunk.byteOffset, chunk.length));
       });
       incoming.once("end", () => {
         incoming.off("close", fail);

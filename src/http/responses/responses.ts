@@ -14,15 +14,19 @@ import {
 import { HearthError } from "../../errors.ts";
 import type { ChatEvent } from "../../models/task.ts";
 import { readJson } from "../body/body.ts";
+import { inlineMediaOf } from "../body/inline_media.ts";
 import { openChat, type OpenedChat } from "../chat/open_chat.ts";
 import { ResponseStore, type StoredItem } from "./response_store.ts";
-import { hostedToolsOf, itemsOf, ownParam, toChatRequest } from "./responses_chat.ts";
+import { hostedToolsOf, itemsOf, mapImages, ownParam, toChatRequest } from "./responses_chat.ts";
 import { inOwnWords } from "../chat/own_param.ts";
 import { newId, ResponseBuilder } from "./responses_events.ts";
 import { type AppDeps, type Call, JSON_ERRORS, type Route } from "../route.ts";
 import { formatNamedEvent, streamEvents } from "../sse.ts";
 
 const PATH = "/responses";
+
+/** Bytes of images that a request may bring along for its response to be kept: they are kept as text. */
+const MAX_KEPT_MEDIA_BYTES = 16 * 2 ** 20;
 
 /** The endpoints, around one store. */
 export function responsesRoutes(deps: AppDeps): Route[] {
@@ -96,10 +100,15 @@ async function createResponse(
 ): Promise<Response> {
   deps.session.requireRoom();
   const request = parseRequest(ResponsesRequest, await readJson(call.req.raw, deps.bodyLimits));
+  const media = inlineMediaOf(call.req.raw.signal);
+  const hasLargeMedia = (media?.numBytes ?? 0) > MAX_KEPT_MEDIA_BYTES;
+  // What is kept, or sent to the model more than once, is needed as text.
+  const wantsText = request.truncation === "auto" || (request.store !== false && !hasLargeMedia);
   const input = itemsOf(request).map((item, index): StoredItem =>
-    item.type === "item_reference"
-      ? store.findItem(item.id, `input[${index}].id`)
-      : { ...item, id: newId("item") }
+    item.type === "item_reference" ? store.findItem(item.id, `input[${index}].id`) : {
+      ...media && wantsText ? mapImages(item, (url) => media.restore(url)) : item,
+      id: newId("item"),
+    }
   );
   const { previous_response_id: previousId } = request;
   const history = previousId ? store.history(previousId, "previous_response_id") : [];
@@ -112,7 +121,9 @@ async function createResponse(
   });
   const keep = () => {
     const { response } = builder;
-    if (response.store && response.status !== "failed") store.add({ response, input });
+    if (response.store && !hasLargeMedia && response.status !== "failed") {
+      store.add({ response, input });
+    }
   };
   const hosted = hostedToolsOf(request);
   const warning: Record<string, string> = hosted.length === 0

@@ -111,6 +111,19 @@ function toMessages(items: readonly InputItem[]): Source[] {
   return sources;
 }
 
+/** The item with other references in the place of its images'. */
+export function mapImages(item: InputItem, change: (url: string) => string): InputItem {
+  const changeAll = (content: string | InputPart[]) =>
+    typeof content === "string"
+      ? content
+      : content.map((part) =>
+        part.type === "input_image" ? { ...part, image_url: change(part.image_url) } : part
+      );
+  if (item.type === "message") return { ...item, content: changeAll(item.content) };
+  if (item.type === "function_call_output") return { ...item, output: changeAll(item.output) };
+  return item;
+}
+
 function contentOf(content: string | readonly InputPart[]): string | ContentPart[] {
   if (typeof content === "string") return content;
   return content.map((part): ContentPart => {

@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { readJson } from "../../src/http/body/body.ts";
+import { inlineMediaOf } from "../../src/http/body/inline_media.ts";
+import { Random } from "../unit/engine/random.ts";
+
+const encoder = new TextEncoder();
+
+/** A request whose body arrives in the pieces into which `cut` divides it. */
+function inPieces(body: string, cut: () => number): Request {
+  const bytes = encoder.encode(body);
+  let at = 0;
+  const stream = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      if (at >= bytes.length) return controller.close();
+      controller.enqueue(bytes.slice(at, at += cut()));
+    },
+  });
+  const headers = { "content-type": "application/json" };
+  return new Request("http://127.0.0.1/", { method: "POST", body: stream, headers });
+}
+
+/** A chat request whose parts hold the given JSON strings as images. */
+function chat(strings: readonly string[]): string {
+  const parts = strings.map((each) => `{"type":"image_url","image_url":{"url":${each}}}`);
+  return `{"messages":[{"role":"user","content":[${parts}]}]}`;
+}
+
+interface Chat {
+  readonly messages: [{ readonly content: { readonly image_url: { readonly url: string } }[] }];
+}
+
+/** The texts of the images as the parsed body has them, and what they stand for. */
+async function read(strings: readonly string[], cut = () => 1_000_000) {
+  const request = inPieces(chat(strings), cut);
+  const body = await readJson(request) as Chat;
+  const media = inlineMediaOf(request.signal);
+  const urls = body.messages[0].content.map(({ image_url }) => image_url.url);
+  return { urls, media, take: () => urls.map((url) => media?.take(url)) };
+}
+
+Deno.test("readJson() decodes media whatever pieces they come in, and however they are written", async () => {
+  const random = new Random(16);
+  for (let round = 0; round < 300; round++) {
+    const files = Array.from(
+      { length: random.between(1, 3) },
+      () => Uint8Array.from({ length: random.between(1, 200) }, () => random.between(0, 255)),
+    );
+    const strings = files.map((file) => {
+      const isUrl = random.chance(1 / 2);
+      const omitPadding = random.chance(1 / 2);
+      const letters = file.toBase64({ alphabet: isUrl ? "base64url" : "base64", omitPadding });
+      const lines = random.chance(1 / 3) ? letters.replaceAll(/.{7}/g, "$&\r\n") : letters;
+      const head = random.chance(1 / 2) ? "base64://" : "data:image/png;charset=x;base64,";
+      const json = JSON.stringify(head + lines);
+      const escaped = random.chance(1 / 3) ? json.replaceAll("/", "\\/") : json;
+      return random.chance(1 / 3) ? escaped.replaceAll("+", "\\u002B") : escaped;
+    });
+    const { take, urls } = await read(strings, () => random.between(1, 9));
+    assert.deepEqual(take().map((bytes) => bytes && [...bytes]), files.map((file) => [...file]));
+    assert.deepEqual(take(), files.map(() => undefined), "each is handed over once");
+    for (const url of urls) assert.match(url, /^(base64:\/\/|data:image\/png;charset=x;base64,)/);
+  }
+});
+
+Deno.test("readJson() decodes media as Uint8Array.fromBase64() does, and refuses what that refuses", async () => {
+  const random = new Random(3);
+  const letters = [..."ABab09+/-_== \n*"];
+  let numRefused = 0;
+  for (let round = 0; round < 2_000; round++) {
+    const text = Array.from(
+      { length: random.between(1, 12) },
+      () => random.pick(letters),
+    ).join("");
+    const alphabet = /[-_]/.test(text) ? "base64url" : "base64";
+    let wanted: number[] | undefined;
+    try {
+      wanted = [...Uint8Array.fromBase64(text, { alphabet })];
+    } catch {
+      numRefused++;
+    }
+    const { take } = await read([JSON.stringify(`base64://${text}`)], () => random.between(1, 5));
+    if (wanted !== undefined) assert.deepEqual([...take()[0]!], wanted, JSON.stringify(text));
+    else assert.throws(take, { kind: "invalid_media", message: "its data is not base64" }, text);
+  }
+  assert.ok(numRefused > 500 && numRefused < 1_900, `${numRefused} were refused`);
+});
+
+Deno.test("readJson() refuses media in strings that are no JSON", async () => {
+  for (
+    const bad of ['"base64://AA\nAA"', '"base64://AA\\xAA"', '"base64://AA\\u00"', '"base64://AA']
+  ) {
+    for (const size of [1, 3, 1_000]) {
+      await assert.rejects(read([bad], () => size), { kind: "invalid_json" }, bad);
+    }
+  }
+});
+
+Deno.test("readJson() leaves other references and empty media as they are", async () => {
+  const texts = ["https://example.org/a.png", "file:///a", "base64://", "data:text/plain,AAAA", ""];
+  const { urls, media } = await read(texts.map((text) => JSON.stringify(text)), () => 2);
+  assert.deepEqual(urls, texts);
+  assert.equal(media, undefined);
+});
+
+Deno.test("InlineMedia.restore() gives back the text that was sent", async () => {
+  const texts = ["data:image/png;base64,QUJD", "base64://QQ==", "base64://!"];
+  const { urls, media } = await read(texts.map((text) => JSON.stringify(text)));
+  assert.equal(media?.numBytes, 4);
+  assert.deepEqual(urls.slice(0, 2).map((url) => media!.restore(url)), texts.slice(0, 2));
+  assert.throws(() => media!.take(media!.restore(urls[2]!)), { kind: "invalid_media" });
+});
+
+Deno.test("readJson() reads a hundred megabytes of spaces within base64 without keeping them", async () => {
+  const { take } = await read([`"base64://QU${" ".repeat(90 * 2 ** 20)}JD"`], () => 65_536);
+  assert.equal(new TextDecoder().decode(take()[0]), "ABC");
+});
