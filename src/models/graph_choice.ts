@@ -6,10 +6,10 @@
 import type { DeviceClass } from "../backend/device_class.ts";
 import { type Dtype, DTYPES } from "../config.ts";
 import { StartupError } from "../errors.ts";
-import { dtypesOf, graphFile, type ModelFolder } from "../hub/model_folder.ts";
+import { graphFile, type ModelFolder } from "../hub/model_folder.ts";
 
 /** Preferred dtypes where the user does not choose, by the device. */
-export const PREFERRED = {
+const PREFERRED = {
   gpuWithF16: ["q4f16", "fp16", "q4", "fp32"],
   gpu: ["q4", "fp32"],
   // q8 exports quantise activations by the whole batch: a text's result would depend on what runs beside it. Products
@@ -102,93 +102,54 @@ export function chooseGraphs(
   for (const graph of wanted) {
     const { name, paths } = graph;
     const preference = preferenceOf(graph, device);
-    if (paths !== undefined) {
-      const wishes = all.length === 0 && asked !== undefined
-        ? [asked]
-        : [asked, all[0]?.dtype, ...PREFERRED[preference], "fp32" as const];
-      all.push({ name, ...choosePath(folder, paths, wishes) });
-      continue;
-    }
-    const dtype = all.length === 0 ? asked : companionDtype(folder, name, [
-      asked,
-      preference === mainPreference ? all[0]!.dtype : undefined,
-    ]);
-    const chosen = chooseDtype(folder, { graph: name, device: preference, dtype });
-    all.push({ name, dtype: chosen, path: graphFile(name, chosen) });
-    if (asked === undefined && dtype === undefined) {
-      missed.push(...betterThan(folder, { name, dtype: chosen, preference }));
+    const fileOf = (dtype: Dtype) =>
+      paths === undefined ? graphFile(name, dtype) : paths[dtype] ?? "";
+    const there = DTYPES.filter((dtype) => folder.files.has(fileOf(dtype)));
+    const isAlike = paths !== undefined || preference === mainPreference;
+    const given = all.length === 0
+      ? asked
+      : [asked, isAlike ? all[0]!.dtype : undefined].find((dtype) =>
+        dtype && there.includes(dtype)
+      );
+    const wishes: readonly Dtype[] = given === undefined ? PREFERRED[preference] : [given];
+    const dtype = wishes.find((wish) => there.includes(wish)) ??
+      (given === undefined ? there[0] : undefined);
+    if (dtype === undefined) throw refuse(folder, graph, { wishes, there });
+    all.push({ name, dtype, path: fileOf(dtype) });
+    if (asked === undefined && given === undefined && paths === undefined) {
+      const better = wishes.includes(dtype) ? wishes.slice(0, wishes.indexOf(dtype)) : wishes;
+      missed.push(...better.map(fileOf));
     }
   }
   return new ChosenGraphs(folder, { all, missed });
 }
 
-function choosePath(
-  folder: ModelFolder,
-  paths: NonNullable<WantedGraph["paths"]>,
-  wishes: readonly (Dtype | undefined)[],
-): { dtype: Dtype; path: string } {
-  const there = DTYPES.filter((dtype) => folder.files.has(paths[dtype] ?? ""));
-  const dtype = wishes.find((wish) => wish !== undefined && there.includes(wish));
-  if (dtype !== undefined) return { dtype, path: paths[dtype]! };
-  if (there.length === 0) {
-    throw new StartupError(`${folder.path} has no ${Object.values(paths).join(" and no ")}.`);
+/** The error for a graph that a folder lacks, or has in other dtypes. */
+function refuse(
+  { path, files }: ModelFolder,
+  { name, paths }: WantedGraph,
+  { wishes, there }: { readonly wishes: readonly Dtype[]; readonly there: readonly Dtype[] },
+): StartupError {
+  if (paths !== undefined) {
+    return there.length === 0
+      ? new StartupError(`${path} has no ${Object.values(paths).join(" and no ")}.`)
+      : new StartupError(
+        `${path}/${paths[there[0]!]} comes in ${there.join(", ")} alone, not in ${wishes[0]}.`,
+        { setting: "dtype" },
+      );
   }
-  throw new StartupError(
-    `${folder.path}/${paths[there[0]!]} comes in ${there.join(", ")} alone, not in ${wishes[0]}.`,
-    { setting: "dtype" },
-  );
-}
-
-/**
- * Chooses the dtype of one graph.
- *
- * @param options.dtype the user's choice.
- * @throws {StartupError} naming the available dtypes, when none fits.
- */
-export function chooseDtype(
-  folder: ModelFolder,
-  options: { graph: string; device: Preference; dtype?: Dtype | undefined },
-): Dtype {
-  const there = dtypesOf(folder, options.graph);
-  const wanted: readonly Dtype[] = options.dtype ? [options.dtype] : PREFERRED[options.device];
-  const chosen = wanted.find((dtype) => there.includes(dtype)) ??
-    (options.dtype ? undefined : there[0]);
-  if (chosen) return chosen;
-  const found = there.length > 0
-    ? `it has ${there.join(", ")}`
-    : `it has no onnx/${options.graph}*.onnx`;
-  const hasGraphs = [...folder.files].some((file) => file.endsWith(".onnx"));
-  const advice = hasGraphs
+  const found = there.length > 0 ? `it has ${there.join(", ")}` : `it has no onnx/${name}*.onnx`;
+  const advice = [...files].some((file) => file.endsWith(".onnx"))
     ? ""
     : " Hearth runs models in ONNX form: look for one whose name ends in -ONNX.";
-  throw new StartupError(
-    `${folder.path} has no graph of dtype ${wanted.join(" or ")}: ${found}.${advice}`,
+  return new StartupError(
+    `${path} has no graph of dtype ${wishes.join(" or ")}: ${found}.${advice}`,
   );
 }
 
 function preferenceOf({ suits }: WantedGraph, device: DeviceClass): Preference {
   if (suits === "sound") return "sound";
   return suits === "batches" && device === "cpu" ? "cpuInBatches" : device;
-}
-
-/** The first of some dtypes that the folder has the graph in. */
-function companionDtype(
-  folder: ModelFolder,
-  name: string,
-  dtypes: readonly (Dtype | undefined)[],
-): Dtype | undefined {
-  const there = dtypesOf(folder, name);
-  return dtypes.find((dtype) => dtype !== undefined && there.includes(dtype));
-}
-
-function betterThan(
-  folder: ModelFolder,
-  { name, dtype, preference }: { name: string; dtype: Dtype; preference: Preference },
-): string[] {
-  const preferred: readonly Dtype[] = PREFERRED[preference];
-  const rank = preferred.indexOf(dtype);
-  const better = rank < 0 ? preferred : preferred.slice(0, rank);
-  return better.map((each) => graphFile(name, each)).filter((file) => !folder.files.has(file));
 }
 
 /** Wants graphs that lie beside `config.json`, as `x.onnx` and `x.int8.onnx`, the main one first. */

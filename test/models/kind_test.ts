@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { StartupError } from "../../src/errors.ts";
 import { type ModelFolder, openFolder } from "../../src/hub/model_folder.ts";
 import { familyOf } from "../../src/models/families.ts";
-import { chooseDtype } from "../../src/models/graph_choice.ts";
+import { chooseGraphs } from "../../src/models/graph_choice.ts";
 import { findModelFolder, unlessThere } from "../fixtures/goldens.ts";
 
 const KINDS = {
@@ -54,17 +54,17 @@ Deno.test("familyOf() says what it looked at when it cannot tell", () => {
   );
 });
 
-Deno.test("chooseDtype() takes the best dtype there is for the device", () => {
+Deno.test("chooseGraphs() takes the best dtype there is for the device", () => {
   const folder = folderOf({}, ["onnx/model.onnx", "onnx/model_fp16.onnx", "onnx/model_q4.onnx"]);
   const choose = (device: "gpuWithF16" | "gpu" | "cpu") =>
-    chooseDtype(folder, { graph: "model", device });
+    chooseGraphs(folder, [{ name: "model" }], { device }).main.dtype;
   assert.deepEqual([choose("gpuWithF16"), choose("gpu"), choose("cpu")], ["fp16", "q4", "q4"]);
 });
 
-Deno.test("chooseDtype() refuses a dtype the folder lacks and names those it has", () => {
+Deno.test("chooseGraphs() refuses a dtype the folder lacks and names those it has", () => {
   const folder = folderOf({}, ["onnx/model.onnx", "onnx/model_q4.onnx"]);
   assert.throws(
-    () => chooseDtype(folder, { graph: "model", device: "cpu", dtype: "fp16" }),
+    () => chooseGraphs(folder, [{ name: "model" }], { device: "cpu", dtype: "fp16" }),
     /fp16: it has fp32, q4/,
   );
 });
