@@ -6,6 +6,7 @@
  */
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { trimAllArenas, trimOwnArena } from "./trim_heap.ts";
 
 const LOOK_AFTER_MS = 3_000;
 /** Less garbage is not worth a collection, which stops the thread for tens of milliseconds. */
@@ -35,12 +36,14 @@ export function collectGarbageLater(isIdle: () => boolean = () => true): void {
 function collectGarbage(): boolean {
   const before = usedBytes();
   if (before - keptBytes < MIN_GARBAGE_BYTES) {
+    trimOwnArena();
     keptBytes -= FORGET_BYTES;
     return before >= MIN_GARBAGE_BYTES;
   }
   collect ??= openCollector();
   collect();
-  trimHeap();
+  trimOwnArena();
+  trimAllArenas();
   const after = usedBytes();
   const foundMuch = before - after >= MIN_GARBAGE_BYTES;
   if (!foundMuch) keptBytes = after;
@@ -51,20 +54,6 @@ function collectGarbage(): boolean {
 function openCollector(): () => void {
   setFlagsFromString("--expose-gc");
   return runInNewContext("gc");
-}
-
-/** Returns the native heap's free memory to the system, where the C library is glibc. */
-function trimHeap(): void {
-  if (Deno.build.os !== "linux") return;
-  try {
-    const libc = Deno.dlopen("libc.so.6", {
-      malloc_trim: { parameters: ["usize"], result: "i32" },
-    });
-    libc.symbols.malloc_trim(0n);
-    libc.close();
-  } catch {
-    // Another C library, or no permission.
-  }
 }
 
 /** Bytes of this thread's objects and array buffers. */

@@ -15,6 +15,12 @@ import type { PackedAttention, PackedAttentionOptions } from "./packed_attention
 import type { AttentionOptions, PagedAttention } from "./paged_attention.ts";
 import type { SpeechKernels, SpeechOptions } from "./speech.ts";
 
+/** How to open a graph without external data. */
+export interface OpenSessionOptions {
+  /** Whether the native runtime keeps the memory of a run for the next one; it does if absent. */
+  readonly keepsMemory?: boolean;
+}
+
 /** A device that runs graphs and kernels. It owns all memory that it allocates until `dispose`. */
 export interface Backend {
   readonly kind: "webgpu" | "cpu";
@@ -29,7 +35,7 @@ export interface Backend {
   /** Resolves with the reason when the device is gone; never on the CPU. */
   readonly lost: Promise<string>;
   /** Opens a graph without external data, the bytes of its ModelProto; its outputs stay on this device. */
-  openSession(model: Uint8Array): Promise<GraphSession>;
+  openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession>;
   /**
    * Opens a model whose weights lie among `files`, which may be closed afterwards. Where the runtime maps them from
    * disk they must not change while the session is open.

@@ -12,6 +12,7 @@ import type { ModelProto } from "../onnx/file/proto.ts";
 import type {
   Backend,
   OpenModelOptions,
+  OpenSessionOptions,
   RowRange,
   SamplerOptions,
   Storage,
@@ -78,8 +79,8 @@ export class CpuBackend implements Backend {
     return this.#threads;
   }
 
-  async openSession(model: Uint8Array): Promise<GraphSession> {
-    return await (await this.#open()).openSession(model);
+  async openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession> {
+    return await (await this.#open()).openSession(model, options);
   }
 
   async openModel(

@@ -17,7 +17,7 @@ import {
 import { copyWeights, mapWeights } from "../onnx/runtime/pack_model.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import { makeConvolutionsPlanar } from "../onnx/rewrite/planar_convolutions.ts";
-import type { OpenModelOptions } from "./backend.ts";
+import type { OpenModelOptions, OpenSessionOptions } from "./backend.ts";
 import { countCores } from "./cpu_cores.ts";
 
 export interface CpuRuntime {
@@ -26,7 +26,7 @@ export interface CpuRuntime {
   readonly description: string;
   /** Threads for the backend's kernels, as many as for graphs. */
   readonly threads: number;
-  openSession(model: Uint8Array): Promise<GraphSession>;
+  openSession(model: Uint8Array, options?: OpenSessionOptions): Promise<GraphSession>;
   /** See {@linkcode Backend.openModel}. */
   openModel(
     model: ModelProto,
@@ -72,7 +72,7 @@ function native(threads: number): CpuRuntime {
     name: "native",
     description: `onnxruntime-node, ${threads} ${threads === 1 ? "thread" : "threads"}`,
     threads,
-    openSession: (model) => openSession(model, options),
+    openSession: (model, given) => openSession(model, { ...options, ...given }),
     openModel: async (model, files, { isSegment = false } = {}) => {
       // The fast kernels for images are for x64.
       const own = Deno.build.arch === "x86_64" ? makeConvolutionsPlanar(model, { threads }) : model;

@@ -28,7 +28,12 @@ export interface WorkerPoolOptions<Request, Response> {
   readonly maxSmall?: number;
   /** Whether to terminate a worker whose request is aborted, for work that cannot be stopped otherwise. */
   readonly endsAborted?: boolean;
+  /** After this long without a request a worker is ended, unless it is the last; 20 s if absent. */
+  readonly idleMs?: number;
 }
+
+/** An idle thread holds some 10 MiB, and starts in tens of milliseconds. */
+const IDLE_MS = 20_000;
 
 /** Options of a request. */
 export interface AskOptions {
@@ -45,6 +50,8 @@ export class WorkerPool<Request, Response> {
   readonly #options: WorkerPoolOptions<Request, Response>;
   readonly #semaphore: Semaphore;
   readonly #workers: (Rpc<Request, Response> | undefined)[];
+  /** By permit: when the worker is ended. */
+  readonly #idle = new Map<number, ReturnType<typeof setTimeout>>();
 
   constructor(options: WorkerPoolOptions<Request, Response>) {
     const { size, first, maxSmall = Infinity } = options;
@@ -68,6 +75,7 @@ export class WorkerPool<Request, Response> {
   async ask(request: Request, { signal, transfer, work }: AskOptions): Promise<Response> {
     const { start, endsAborted = false } = this.#options;
     const permit = await this.#semaphore.acquire(signal, { size: work });
+    clearTimeout(this.#idle.get(permit));
     const end = () => this.#end(permit);
     if (endsAborted) signal.addEventListener("abort", end, { once: true });
     try {
@@ -80,6 +88,7 @@ export class WorkerPool<Request, Response> {
       throw error;
     } finally {
       signal.removeEventListener("abort", end);
+      this.#endWhenIdle(permit);
       this.#semaphore.release(permit);
     }
   }
@@ -89,7 +98,16 @@ export class WorkerPool<Request, Response> {
     for (const permit of this.#workers.keys()) this.#end(permit);
   }
 
+  #endWhenIdle(permit: number): void {
+    const timer = setTimeout(() => {
+      if (this.numWorkers > 1) this.#end(permit);
+    }, this.#options.idleMs ?? IDLE_MS);
+    Deno.unrefTimer(Number(timer));
+    this.#idle.set(permit, timer);
+  }
+
   #end(permit: number): void {
+    clearTimeout(this.#idle.get(permit));
     this.#workers[permit]?.end();
     this.#workers[permit] = undefined;
   }

@@ -19,7 +19,8 @@ const PATIENCE_MS = 60_000;
 /** What is allocated once is there after so many. */
 const NUM_WARM_UP = 200;
 const WARM_UP_MS = 10_000;
-const SETTLE_MS = 10_000;
+/** Idle threads end after 20 s. */
+const SETTLE_MS = 30_000;
 const MAX_FILES = 256;
 
 const { values } = parseArgs({

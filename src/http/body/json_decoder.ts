@@ -9,7 +9,10 @@ import type { FromJsonThread, ToJsonThread } from "./json_message.ts";
 /** Decoding this many bytes takes a few milliseconds. */
 const MAX_OWN_BYTES = 256 * 1024;
 
-/** Started with the first large body, and kept. */
+/** An idle thread holds some 10 MiB, and starts in tens of milliseconds. */
+const IDLE_MS = 20_000;
+
+/** Started with a large body, and ended when there has been none for a while. */
 let thread: JsonThread | undefined;
 
 /**
@@ -27,12 +30,15 @@ class JsonThread {
   readonly #worker = new Worker(new URL("./json_thread.ts", import.meta.url), { type: "module" });
   /** Pending requests by id. */
   readonly #rejects = new Set<(error: Error) => void>();
+  readonly #onEnd: () => void;
+  #idle: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param onDeath called when the thread has died. */
-  constructor(onDeath: () => void) {
+  /** @param onEnd called when the thread has died or was ended. */
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
     this.#worker.onerror = (event) => {
       event.preventDefault();
-      onDeath();
+      onEnd();
       const error = new Error(`The thread that decodes JSON died: ${event.message}`);
       for (const reject of this.#rejects) reject(error);
     };
@@ -41,6 +47,7 @@ class JsonThread {
   async decode(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
     const { port1, port2 } = new MessageChannel();
     const { promise, resolve, reject } = Promise.withResolvers<FromJsonThread>();
+    clearTimeout(this.#idle);
     this.#rejects.add(reject);
     port1.onmessage = ({ data }) => resolve(data);
     const message: ToJsonThread = { bytes, port: port2 };
@@ -52,6 +59,15 @@ class JsonThread {
     } finally {
       port1.close();
       this.#rejects.delete(reject);
+      if (this.#rejects.size === 0) this.#endWhenIdle();
     }
+  }
+
+  #endWhenIdle(): void {
+    this.#idle = setTimeout(() => {
+      this.#worker.terminate();
+      this.#onEnd();
+    }, IDLE_MS);
+    Deno.unrefTimer(Number(this.#idle));
   }
 }

@@ -34,7 +34,7 @@ export interface CodecThreadsOptions {
   readonly maxPixels?: number | undefined;
 }
 
-/** Threads are started on demand, and kept until this is closed. */
+/** Threads are started on demand; all but one end when they are idle. */
 export class CodecThreads implements Codec {
   readonly #workers: WorkerPool<ToCodecThread, FromCodecThread>;
   readonly #maxThreads: number;

@@ -6,6 +6,7 @@
  */
 import { join } from "node:path";
 import type { Registry } from "prom-client";
+import type { OpenSessionOptions } from "../../backend/backend.ts";
 import { HearthError, StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
@@ -75,7 +76,8 @@ export class LineOcrModel implements Model {
   static async load(context: OpenContext, readConfig: ReadLineOcrConfig): Promise<LineOcrModel> {
     const { folder, engine: { maxSequences, maxImagePixels: maxPixels }, onProgress } = context;
     const { detection, classification, recognition } = await readConfig(folder);
-    const detector = await openGraph(detection, context);
+    // A page takes 64 MiB, and is read as fast where they are not kept.
+    const detector = await openGraph(detection, context, { keepsMemory: false });
     const classifier = classification && await openGraph(classification, context);
     const recognisers = [];
     for (const each of recognition) recognisers.push(await openGraph(each, context));
@@ -176,11 +178,13 @@ function clamp(value: number, most: number): number {
 async function openGraph<Config extends { readonly file: string; readonly levels: Levels }>(
   config: Config,
   { folder, backend, onProgress }: OpenContext,
+  options?: OpenSessionOptions,
 ): Promise<LineGraph<Config>> {
   const { file } = config;
   onProgress({ what: `loading ${file}` });
   try {
-    const session = await backend.openSession(await Deno.readFile(join(folder.path, file)));
+    const bytes = await Deno.readFile(join(folder.path, file));
+    const session = await backend.openSession(bytes, options);
     return new LineGraph(config, { backend, session });
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);

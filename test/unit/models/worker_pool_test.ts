@@ -63,6 +63,29 @@ Deno.test("WorkerPool ends the worker of an aborted request where nothing else w
   pool.close();
 });
 
+Deno.test("WorkerPool ends workers that are idle, but not the last", async () => {
+  let numStarted = 0;
+  const pool = new WorkerPool<Request, Response>({
+    size: 3,
+    idleMs: 20,
+    start: () => startWorker(numStarted++),
+  });
+  const ask = () => pool.ask("number", { signal: never });
+  await Promise.all([ask(), ask(), ask()]);
+  assert.equal(pool.numWorkers, 3);
+  while (pool.numWorkers > 1) await new Promise((resolve) => setTimeout(resolve, 5));
+  for (let n = 0; n < 2; n++) {
+    await new Promise((resolve) => setTimeout(resolve, 60));
+    assert.equal(pool.numWorkers, 1);
+    await ask();
+  }
+  assert.equal(numStarted, 3);
+  // What was ended starts again.
+  await Promise.all([ask(), ask()]);
+  assert.equal(numStarted, 4);
+  pool.close();
+});
+
 Deno.test("WorkerPool.close() fails what is under way", async () => {
   const pool = open(1);
   const hanging = pool.ask("hang", { signal: never });

@@ -1,0 +1,53 @@
+/**
+ * Returns free memory of the native heap to the system, where the C library is glibc. Each thread allocates from an
+ * arena of its own; `malloc_trim` leaves the free end of each as it is, which may be 64 MiB: only a `free` of the
+ * thread itself shortens it.
+ *
+ * @module
+ */
+
+/** glibc's names of parameters, from `malloc.h`. */
+const M_TRIM_THRESHOLD = -1;
+const M_MMAP_THRESHOLD = -3;
+/** The values that glibc raises them to by itself, when large blocks have been freed. */
+const MMAP_THRESHOLD_BYTES = 32 * 2 ** 20;
+const TRIM_THRESHOLD_BYTES = 2 * MMAP_THRESHOLD_BYTES;
+/** Large enough that its `free` looks at the arena's end. */
+const PROBE_BYTES = 2 ** 17;
+
+const SYMBOLS = {
+  free: { parameters: ["pointer"], result: "void" },
+  malloc: { parameters: ["usize"], result: "pointer" },
+  malloc_trim: { parameters: ["usize"], result: "i32", nonblocking: true },
+  mallopt: { parameters: ["i32", "i32"], result: "i32" },
+} as const;
+
+let opened: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | null | undefined;
+
+/** @returns null with another C library, or without permission. */
+function glibc(): Deno.DynamicLibrary<typeof SYMBOLS>["symbols"] | null {
+  if (opened !== undefined) return opened;
+  try {
+    opened = Deno.build.os === "linux" ? Deno.dlopen("libc.so.6", SYMBOLS).symbols : null;
+  } catch {
+    opened = null;
+  }
+  // Setting one threshold stops glibc from adjusting either.
+  opened?.mallopt(M_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES);
+  opened?.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES);
+  return opened;
+}
+
+/** Shortens the free end of this thread's arena. Takes microseconds. */
+export function trimOwnArena(): void {
+  const libc = glibc();
+  if (libc === null) return;
+  libc.mallopt(M_TRIM_THRESHOLD, PROBE_BYTES);
+  libc.free(libc.malloc(BigInt(PROBE_BYTES)));
+  libc.mallopt(M_TRIM_THRESHOLD, TRIM_THRESHOLD_BYTES);
+}
+
+/** Returns whole pages that are free within all arenas, on another thread: it takes milliseconds. */
+export function trimAllArenas(): void {
+  void glibc()?.malloc_trim(0n);
+}

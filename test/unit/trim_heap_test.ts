@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { trimOwnArena } from "../../src/trim_heap.ts";
+
+const MIB = 2 ** 20;
+const NUM_BLOCKS = 48;
+
+Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc would keep", {
+  ignore: !hasGlibc(),
+}, async () => {
+  trimOwnArena();
+  const before = Deno.memoryUsage().rss;
+  // On a thread of its own, whose arena is not the main one.
+  const source = `
+    import { trimOwnArena } from ${JSON.stringify(import.meta.resolve("../../src/trim_heap.ts"))};
+    const { symbols: libc } = Deno.dlopen("libc.so.6", {
+      free: { parameters: ["pointer"], result: "void" },
+      malloc: { parameters: ["usize"], result: "pointer" },
+      memset: { parameters: ["pointer", "i32", "usize"], result: "pointer" },
+    });
+    trimOwnArena();
+    const blocks = Array.from({ length: ${NUM_BLOCKS} }, () => libc.malloc(${MIB}n));
+    for (const block of blocks) libc.memset(block, 1, ${MIB}n);
+    for (const block of blocks) libc.free(block);
+    const freed = Deno.memoryUsage().rss;
+    trimOwnArena();
+    postMessage({ freed, trimmed: Deno.memoryUsage().rss });
+  `;
+  const url = `data:text/javascript,${encodeURIComponent(source)}`;
+  const worker = new Worker(url, { type: "module" });
+  const { freed, trimmed } = await new Promise<{ freed: number; trimmed: number }>((resolve) => {
+    worker.onmessage = ({ data }) => resolve(data);
+  });
+  worker.terminate();
+  // The heap that holds them is 64 MiB at most, after which there is a second one.
+  assert.ok(freed - before > 32 * MIB, `${freed - before} bytes were kept`);
+  assert.ok(freed - trimmed > 32 * MIB, `${freed - trimmed} bytes were returned`);
+});
+
+function hasGlibc(): boolean {
+  if (Deno.build.os !== "linux") return false;
+  try {
+    Deno.dlopen("libc.so.6", { malloc_trim: { parameters: ["usize"], result: "i32" } }).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
