@@ -12,6 +12,7 @@ export const ACTIVATIONS = [
   "gelu_sigmoid",
   "relu",
   "relu_squared",
+  "tanh",
 ] as const;
 
 /** The name of an activation. */
@@ -34,6 +35,8 @@ export function activate(kind: Activation, x: number): number {
       return Math.max(x, 0);
     case "relu_squared":
       return Math.max(x, 0) ** 2;
+    case "tanh":
+      return Math.tanh(x);
   }
 }
 

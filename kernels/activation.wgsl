@@ -1,4 +1,4 @@
-// Activations by number: 0 none, 1 SiLU, 2 GELU, 3 GELU by tanh, 4 GELU by sigmoid, 5 ReLU, 6 squared ReLU.
+// Activations by number: 0 none, 1 SiLU, 2 GELU, 3 GELU by tanh, 4 GELU by sigmoid, 5 ReLU, 6 squared ReLU, 7 tanh.
 
 fn activate(kind: u32, value: f32) -> f32 {
   switch kind {
@@ -9,9 +9,7 @@ fn activate(kind: u32, value: f32) -> f32 {
       return 0.5 * value * (1.0 + error_function(value * 0.70710678));
     }
     case 3u: {
-      // Some devices' tanh overflows far from 0.
-      let inner = 0.79788456 * (value + 0.044715 * value * value * value);
-      return 0.5 * value * (1.0 + tanh(clamp(inner, -20.0, 20.0)));
+      return 0.5 * value * (1.0 + bounded_tanh(0.79788456 * (value + 0.044715 * value * value * value)));
     }
     case 4u: {
       return value / (1.0 + exp(-1.702 * value));
@@ -23,10 +21,18 @@ fn activate(kind: u32, value: f32) -> f32 {
       let positive = max(value, 0.0);
       return positive * positive;
     }
+    case 7u: {
+      return bounded_tanh(value);
+    }
     default: {
       return value;
     }
   }
+}
+
+// Some devices' tanh overflows far from 0.
+fn bounded_tanh(value: f32) -> f32 {
+  return tanh(clamp(value, -20.0, 20.0));
 }
 
 // Abramowitz and Stegun 7.1.26, off by less than 1.5e-7.

@@ -16,7 +16,7 @@ import anyColumnsSource from "./matvec_columns_any.wgsl" with { type: "text" };
 import commonSource from "./matvec_common.wgsl" with { type: "text" };
 import nbitsSource from "./matvec_nbits.wgsl" with { type: "text" };
 import rowsSource from "./matvec_rows.wgsl" with { type: "text" };
-import { chooseMatvecTiling, type MatvecTiling, rowFormOf } from "./matvec_shape.ts";
+import { chooseMatvecTiling, type MatvecTiling, numSums, rowFormOf } from "./matvec_shape.ts";
 
 /** How a matrix of `outputs` by `k` is stored. */
 export type MatrixForm =
@@ -50,6 +50,8 @@ export interface MatvecParams {
   /** Elements of a row of the output. */
   readonly n: number;
   readonly x: RowLayout;
+  /** Where a row's outputs go, if not one row after the other. */
+  readonly out?: RowLayout | undefined;
   /** Outputs of the matrix: `n`, or more where it is gated. */
   readonly matrixRows: number;
   readonly weights: MatrixForm;
@@ -80,7 +82,7 @@ export interface MatvecTensors {
   readonly bias?: GPUBuffer | undefined;
   /** elem `[rows, n]`. */
   readonly residual?: GPUBuffer | undefined;
-  /** elem `[rows, n]`. */
+  /** elem `[rows, n]`, or `[rows, out.stride]`. */
   readonly out: GPUBuffer;
 }
 
@@ -155,13 +157,15 @@ function specOf(params: MatvecParams, tiling: MatvecTiling & { readonly rows: nu
     X_STRIDE: x.stride / 4,
     X_OFFSET: x.offset / 4,
     N: n,
+    OUT_STRIDE: params.out?.stride ?? n,
+    OUT_OFFSET: params.out?.offset ?? 0,
     LANES: lanes,
     GROUPS: groups,
     OUTS: outs,
     ROWS: rows,
     ROW_FOURS: Math.ceil(rows / 4),
     THREADS: threads,
-    SUMS: threads * rows * (lanes > 1 ? outs : 1),
+    SUMS: numSums(tiling, { rows, isGated: gate !== undefined }),
     UNITS_FIRST: tiling.unitsFirst ? 1 : 0,
     NORM: NORMS[norm?.kind ?? "none"],
     EPSILON: norm?.epsilon ?? 0,

@@ -6,7 +6,7 @@
 //
 // Rows are computed in groups of ROWS: tensors have room for the last group.
 //
-// Workgroup memory: THREADS * ROWS + 8 * ROWS floats for the norm, THREADS * OUTS * ROWS where LANES > 1.
+// Workgroup memory: THREADS * ROWS floats, twice as many where an output is of two sums, and 64 for the norm.
 
 @group(0) @binding(0) var<storage, read> x: array<four>;
 // The norm's factors, elem [K], and its offsets, as many, where it has such.
@@ -19,8 +19,10 @@
 override K_FOURS: u32;
 override X_STRIDE: u32;
 override X_OFFSET: u32;
-// Outputs of a row.
+// Outputs of a row, and where they go in the tensor's.
 override N: u32;
+override OUT_STRIDE: u32;
+override OUT_OFFSET: u32;
 override LANES: u32;
 override GROUPS: u32;
 override OUTS: u32;
@@ -193,12 +195,12 @@ fn finish(n: u32, row: u32, sums_of: vec2<f32>) {
   }
   value *= SCALE;
   if (SOFTCAP > 0.0) {
-    value = SOFTCAP * tanh(clamp(value / SOFTCAP, -20.0, 20.0));
+    value = SOFTCAP * bounded_tanh(value / SOFTCAP);
   }
   if (HAS_RESIDUAL) {
     value += f32(residual[row * N + n]);
   }
-  out[row * N + n] = elem(value);
+  out[row * OUT_STRIDE + OUT_OFFSET + n] = elem(value);
 }
 
 fn with_bias(n: u32, sum: f32) -> f32 {
@@ -232,29 +234,39 @@ fn write_sums(group_x: u32, row0: u32, thread: u32) {
     }
     return;
   }
-  workgroupBarrier();
-  for (var i = 0u; i < OUTS * ROWS; i++) {
-    sums[i * THREADS + thread] = acc[i / ROWS * ROW_FOURS + i % ROWS / 4u][i % ROWS % 4u];
-  }
-  workgroupBarrier();
-  for (var i = thread; i < GROUPS * outputs * ROWS; i += THREADS) {
-    let unit = i % GROUPS;
-    let r = (i / GROUPS) % ROWS;
-    let o = i / (GROUPS * ROWS);
-    let n = (group_x * GROUPS + unit) * outputs + o;
-    if (n < N) {
-      var value = vec2<f32>(add_lanes(o * ROWS + r, unit), 0.0);
+  // One output of all units at a time, or their sums would not fit the memory that devices share.
+  for (var o = 0u; o < outputs; o++) {
+    workgroupBarrier();
+    for (var r = 0u; r < ROWS; r++) {
+      let at = o * ROW_FOURS + r / 4u;
+      sums[r * THREADS + thread] = acc[at][r % 4u];
       if (IS_GATED) {
-        value.y = add_lanes((o + outputs) * ROWS + r, unit);
+        sums[(ROWS + r) * THREADS + thread] = acc[at + outputs * ROW_FOURS][r % 4u];
       }
-      // On some devices `row_scale` may only be indexed by uniform values.
-      var factor = 1.0;
-      if (NORM == 1u) {
-        factor = inverseSqrt(total(r) / f32(K_FOURS * 4u) + EPSILON);
-      }
-      finish(n, row0 + r, value * factor);
+    }
+    workgroupBarrier();
+    for (var i = thread; i < GROUPS * ROWS; i += THREADS) {
+      finish_unit(group_x, i % GROUPS, o, row0, i / GROUPS);
     }
   }
+}
+
+// One output of a unit for one row, from what its threads have summed.
+fn finish_unit(group_x: u32, unit: u32, o: u32, row0: u32, r: u32) {
+  let n = (group_x * GROUPS + unit) * outputs_per_unit() + o;
+  if (n >= N) {
+    return;
+  }
+  var value = vec2<f32>(add_lanes(r, unit), 0.0);
+  if (IS_GATED) {
+    value.y = add_lanes(ROWS + r, unit);
+  }
+  // On some devices `row_scale` may only be indexed by uniform values.
+  var factor = 1.0;
+  if (NORM == 1u) {
+    factor = inverseSqrt(total(r) / f32(K_FOURS * 4u) + EPSILON);
+  }
+  finish(n, row0 + r, value * factor);
 }
 
 fn add_lanes(index: u32, unit: u32) -> f32 {

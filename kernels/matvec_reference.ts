@@ -31,7 +31,7 @@ export function normalizeRow(
   return values.map((x, i) => (x - mean) * factor * (gamma?.[i] ?? 1) + (beta?.[i] ?? 0));
 }
 
-/** See {@linkcode Matvec}; sums are float64. @returns `[numRows, n]`. */
+/** See {@linkcode Matvec}; sums are float64. @returns `[numRows, n]`, wherever the kernel puts them. */
 export function matvecReference(
   params: MatvecParams,
   tensors: ReferenceMatvecTensors,

@@ -25,6 +25,14 @@ export function rowFormOf({ rowForms }: MatvecTiling, numRows: number): number {
   return rowForms.find((rows) => rows >= numRows) ?? rowForms.at(-1)!;
 }
 
+/** Floats of workgroup memory besides the 64 of a norm. */
+export function numSums(
+  { lanes, groups }: MatvecTiling,
+  { rows, isGated }: { readonly rows: number; readonly isGated: boolean },
+): number {
+  return lanes * groups * rows * (lanes > 1 && isGated ? 2 : 1);
+}
+
 /** Programs take a software adapter long to compile, and more rows than four too many registers. */
 const SOFTWARE_ROWS = [1, 4];
 const HARDWARE_ROWS = [1, 4, 8];
@@ -47,7 +55,8 @@ export function chooseMatvecTiling(
   if (weights.kind === "columns") {
     const form = { groups: 16, outs: isGated ? 8 : 4, unitsFirst: true };
     if (isFallbackAdapter) return { ...form, lanes: 1, rowForms: SOFTWARE_ROWS };
-    return { ...form, lanes: powerOfTwo(k / 4, 16), rowForms: HARDWARE_ROWS };
+    // Gated, eight rows of sums of 128 threads take half of the 16 KiB that every device shares.
+    return { ...form, lanes: powerOfTwo(k / 4, isGated ? 8 : 16), rowForms: HARDWARE_ROWS };
   }
   if (isFallbackAdapter) {
     return { lanes: 1, groups: 8, outs: 8, unitsFirst: false, rowForms: SOFTWARE_ROWS };

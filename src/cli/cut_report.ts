@@ -8,7 +8,7 @@ import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
-import { liftWeights } from "../onnx/cut/weight_inputs.ts";
+import { liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
 
 /** An attention of a decoder or of an encoder. */
 type Site = EncoderSite & Partial<AttentionSite>;
@@ -125,8 +125,8 @@ export function describeCut(cut: GraphCut, crossSites = NO_SITES): string[] {
   for (const { name, bytes, segments } of cut.sharedWeights) {
     lines.push(`shared     ${name} (${megabytes(bytes)}) by segments ${segments.join(" and ")}`);
   }
-  lines.push(...describeWeights(cut));
   const compiled = compileForGpu(cut, crossSites);
+  lines.push(...describeWeights(cut, compiled));
   lines.push(summarizeSteps(cut, compiled, crossSites));
   if (crossSites.size > 0) {
     lines.push(`encoder    ${crossSites.size} of ${cut.attentions.length} attentions are to it`);
@@ -136,7 +136,7 @@ export function describeCut(cut: GraphCut, crossSites = NO_SITES): string[] {
 }
 
 /** Where a GPU has the weights. */
-function describeWeights(cut: GraphCut): string[] {
+function describeWeights(cut: GraphCut, compiled: readonly CompiledSegment[]): string[] {
   const { embedding, segments } = cutForGpu(cut, { maxBufferBytes: Infinity, joinsProducts: true });
   const lifted = segments.map(({ model }) => liftWeights(model));
   const inBuffers = bytesOf(lifted.flatMap(({ weights }) => weights));
@@ -145,9 +145,20 @@ function describeWeights(cut: GraphCut): string[] {
   return [
     `on a GPU   ${megabytes(inBuffers)} of weights in buffers, ${
       megabytes(constants)
-    } as constants` +
+    } as ONNX Runtime's constants, ${megabytes(bytesOf(ownConstants(compiled, lifted)))} of them ` +
+    `in our kernels' buffers too` +
     (table === undefined ? "" : `; embeddings' rows are read from ${megabytes(table)} of the file`),
   ];
+}
+
+/** Constants that our kernels read from buffers that sessions do not. */
+export function ownConstants(
+  compiled: readonly CompiledSegment[],
+  lifted: readonly WeightInputs[],
+): StoredTensor[] {
+  const shared = new Set(lifted.flatMap(({ weights }) => weights.map(({ name }) => name)));
+  const read = compiled.flatMap((each) => "refused" in each ? [] : each.allRows.weights);
+  return read.filter(({ name }) => !shared.has(name));
 }
 
 /** Bytes of tensors, each counted once. */

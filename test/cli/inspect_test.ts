@@ -16,7 +16,7 @@ Deno.test("hearth inspect of a folder prints a line per graph and one cut in ful
   // The table is 1.6 MB, and the vocabulary projection reads it too.
   assert.match(
     out,
-    /^on a GPU {3}7\.3 MB of weights in buffers, 0\.\d+ MB as constants; embeddings' rows are read from 1\.6 MB/m,
+    /^on a GPU {3}7\.3 MB of weights in buffers, 0\.\d+ MB as ONNX Runtime's constants, 0\.0\d+ MB of them in our kernels' buffers too; embeddings' rows are read from 1\.6 MB/m,
   );
   assert.match(out, /^attention 3: .*\n {4}6 heads over 2, size 32, float32/m);
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/activation.ts";
 import { Matvec, type MatvecParams } from "../../kernels/matvec.ts";
 import { matvecReference, type ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
-import type { MatvecTiling } from "../../kernels/matvec_shape.ts";
+import { chooseMatvecTiling, type MatvecTiling, numSums } from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
@@ -168,6 +168,48 @@ for (const elem of ["f32", "f16"] as const) {
     }
   }, { ignore });
 }
+
+kernelTest("matvec runs as on a graphics card with what every device shares", async (gpu) => {
+  const nbits = { kind: "nbits", bits: 4, blockSize: 32, hasZeroPoints: true } as const;
+  const k = 512;
+  for (const weights of [nbits, { kind: "rows" }, { kind: "columns" }] as const) {
+    for (const gate of [undefined, { gateRow: 0, upRow: 20 }]) {
+      const params: MatvecParams = {
+        ...{ ...PLAIN, k, x: { stride: k, offset: 0 }, n: gate ? 20 : 40, weights, gate },
+        norm: { kind: "rms", epsilon: 1e-5, hasBeta: false },
+      };
+      const tiling = chooseMatvecTiling({ isFallbackAdapter: false }, params);
+      for (const rows of tiling.rowForms) {
+        // Not every device refuses what it has no memory for.
+        const floats = numSums(tiling, { rows, isGated: gate !== undefined }) + 64;
+        assert.ok(4 * floats <= 16384, `${4 * floats} bytes for ${rows} rows of ${weights.kind}`);
+        assert.ok(tiling.lanes * tiling.groups <= 256);
+      }
+      for (const numRows of [1, 8]) await check(gpu, params, { numRows, tiling });
+    }
+  }
+});
+
+kernelTest("matvec writes a part of each row and leaves the rest", async (gpu) => {
+  for (const tiling of [undefined, HARDWARE]) {
+    const params = { ...PLAIN, n: 13, matrixRows: 13 };
+    const tensors = makeTensors(params);
+    const numRows = 3;
+    const out = upload(gpu, new Float32Array(ROOM * 32).fill(7), "f32");
+    const kernel = new Matvec(gpu, { ...params, out: { stride: 32, offset: 5 } }, tiling);
+    const x = upload(gpu, tensors.x, "f32");
+    const weights = upload(gpu, tensors.weights as Float32Array, "f32");
+    const got = await runAndRead(gpu, (pass) => kernel.encode(pass, { x, weights, out }, numRows), {
+      buffer: out,
+      length: numRows * 32,
+      elem: "f32",
+    });
+    const want = matvecReference(params, tensors, numRows);
+    const isPart = (i: number) => i % 32 >= 5 && i % 32 < 18;
+    assertClose(got.filter((_, i) => isPart(i)), want, TOLERANCE.f32);
+    assert.ok(got.every((value, i) => isPart(i) || value === 7));
+  }
+});
 
 kernelTest("matvec with each activation", async (gpu) => {
   for (const activation of ACTIVATIONS) await check(gpu, { ...PLAIN, activation });

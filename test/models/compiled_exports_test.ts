@@ -30,9 +30,17 @@ const EXPORTS: Readonly<Record<string, readonly number[]>> = {
   mistral_dynamo_23: [1, 4, 4],
   opt_script_17: [3, 4, 4],
   gpt2_script_17: [3, 4, 4],
+  // Of a head a part turns, or neighbours do.
+  phi3_script_17: [2, 4, 4],
+  stablelm_dynamo_18: [1, 4, 4],
+  cohere_dynamo_18: [3, 5, 3],
+  gptj_script_17: [3, 5, 3],
   // Its norms after attention and MLP, with the residual, are dispatches of their own.
   gemma2_script_17: [2, 6, 6],
   gemma3_dynamo_18: [2, 6, 6],
+  glm4_dynamo_18: [1, 6, 6],
+  // Norms of all queries and of all keys of a token too.
+  olmo2_dynamo_18: [3, 8, 6],
 };
 
 async function readCut(files: FolderFiles, name: string): Promise<GraphCut> {
@@ -125,3 +133,14 @@ for (const [name, counts] of Object.entries(EXPORTS)) {
     await decoder.dispose();
   });
 }
+
+Deno.test("heads whose queries, keys and values lie side by side are left to ONNX Runtime, with the reason", async () => {
+  await using files = new FolderFiles(FOLDER);
+  const cut = await readCut(files, "gpt_neox_dynamo_18");
+  const compiled = compileCut(cut, { takesForm: () => true, contextLength: CONTEXT });
+  const [first, second, last] = compiled.map((each) => "refused" in each ? each.refused : "");
+  for (const refused of [first, second]) {
+    assert.match(refused!, /Split ".+" takes a part of each head/);
+  }
+  assert.equal(last, "");
+});

@@ -39,6 +39,8 @@ function singleOperator(node: Node): Activation | undefined {
   switch (node.opType) {
     case "Relu":
       return "relu";
+    case "Tanh":
+      return "tanh";
     case "Gelu":
       return stringAttribute(node, "approximate") === "tanh" ? "gelu_tanh" : "gelu";
     case "FastGelu":

@@ -5,6 +5,7 @@
  */
 import type { AttentionSite, GraphCut } from "../graph_cut.ts";
 import { compileSegment } from "./compile_segment.ts";
+import { slicesToSplits } from "../rewrite/slices_to_splits.ts";
 import { mergeProducts } from "./merge_products.ts";
 import { PositionTables } from "./position_tables.ts";
 import type { Program } from "./program.ts";
@@ -26,11 +27,14 @@ export interface CompileCutOptions {
   readonly contextLength: number;
 }
 
-/** The cut with products joined that read the same rows; see {@linkcode mergeProducts}. */
+/**
+ * The cut with products joined that read the same rows, and with splits for slices of products; see
+ * {@linkcode mergeProducts} and {@linkcode slicesToSplits}.
+ */
 export function mergeCutProducts(cut: GraphCut, maxBytes: number): GraphCut {
   const segments = cut.segments.map((segment) => ({
     ...segment,
-    model: mergeProducts(segment.model, maxBytes),
+    model: mergeProducts(slicesToSplits(segment.model), maxBytes),
   }));
   return { ...cut, segments };
 }

@@ -11,7 +11,7 @@ import { codeOfDtype } from "../file/dtype.ts";
 import type { Elem } from "../../gpu/kernel.ts";
 import type { AttentionSite, Segment } from "../graph_cut.ts";
 import { describeNode, GraphIndex } from "../graph_index.ts";
-import { intAttribute, type Node } from "../file/proto.ts";
+import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { ROWS } from "../cut/segment_model.ts";
 import { findActivation } from "./activations.ts";
@@ -132,6 +132,8 @@ class Compiler {
       case "Mul":
       case "Div":
         return compileMultiply(this.#search, name, node);
+      case "Concat":
+        return this.#joined(name, node);
       case "Split":
         return this.#part(name, node);
       case "Cast":
@@ -173,7 +175,25 @@ class Compiler {
     return rows.elem === elem ? rows : this.#program.copy(name, rows, elem);
   }
 
-  #product(name: string, plan: ProductPlan): Rows {
+  /** Parts of a row that products compute, such as those of a matrix that was divided. */
+  #joined(name: string, node: Node): Rows {
+    const axis = intAttribute(node, "axis");
+    const plans = node.inputs.map((input) => this.#planner.inner(input, node));
+    const isJoin = axis === -1 || axis === 2;
+    if (!isJoin || plans.some((plan) => plan === undefined || plan.residual !== undefined)) {
+      throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
+    }
+    const widths = plans.map((plan) => plan!.gate?.n ?? plan!.matrix.outputs);
+    const rows = this.#program.reserve(name, widths.reduce((sum, width) => sum + width, 0));
+    let offset = 0;
+    for (const [i, width] of widths.entries()) {
+      this.#product(node.inputs[i]!, plans[i]!, { ...rows, offset, width });
+      offset += width;
+    }
+    return rows;
+  }
+
+  #product(name: string, plan: ProductPlan, within?: Rows): Rows {
     const { k, outputs } = plan.matrix;
     const found = findNorm(this.#index, originalOf(this.#index, plan.input));
     const norm = found?.gamma.shape[0] === k ? found : undefined;
@@ -183,7 +203,7 @@ class Compiler {
     if (x.width !== k) {
       throw new Refusal(`Its product "${name}" takes ${k} of ${x.width} elements of a row.`);
     }
-    return this.#program.matvec(name, { plan, x, norm, residual });
+    return this.#program.matvec(name, { plan, x, norm, residual, within });
   }
 
   /** The rows that a norm is of. */
@@ -248,7 +268,14 @@ class Compiler {
   #partOf(whole: Rows, node: Node, name: string): Rows {
     const axis = intAttribute(node, "axis") ?? 0;
     const sizes = splitSizes(this.#index, node, whole.width);
-    if (sizes === undefined || (axis !== -1 && axis !== 2)) {
+    const isWhole = sizes?.reduce((sum, size) => sum + size, 0) === whole.width;
+    const isEven = node.inputs.length === 1 && intsAttribute(node, "split") === undefined;
+    // Heads divided in even parts would look like a row that is.
+    const isOfHeads = isEven && this.#index.producers.get(node.inputs[0]!)?.opType === "Reshape";
+    if (isOfHeads || (sizes !== undefined && !isWhole)) {
+      throw new Refusal(`Its ${describeNode(node)} takes a part of each head.`);
+    }
+    if (sizes === undefined || (axis !== -1 && axis !== 2 && axis !== 3)) {
       throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
     }
     const index = node.outputs.indexOf(name);

@@ -28,7 +28,12 @@ export function compileMultiply(
 ): Rows {
   const scaled = scaleOf(index, node);
   if (scaled !== undefined) {
-    return program.pointwise(name, { a: rowsOf(scaled.input), scale: scaled.scale });
+    const found = isKnown(scaled.input) ? undefined : findActivation(index, scaled.input);
+    const isAlone = index.onlyConsumer(scaled.input) === node;
+    const { activation, input } = found !== undefined && isAlone
+      ? found
+      : { activation: "none", input: scaled.input } as const;
+    return program.pointwise(name, { a: rowsOf(input), activation, scale: scaled.scale });
   }
   if (node.opType === "Div") throw new Refusal(`It has no kernel for ${describeNode(node)}.`);
   const vector = eitherInput(node, (input) => vectorOf(index, input));

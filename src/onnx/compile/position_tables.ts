@@ -3,7 +3,6 @@
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
 import { Evaluation } from "../evaluate/evaluation.ts";
 import type { Value } from "../evaluate/value.ts";
 import type { GraphCut } from "../graph_cut.ts";
@@ -12,7 +11,7 @@ import type { Graph, Node, Tensor } from "../file/proto.ts";
 import type { StoredTensor } from "../file/stored_tensor.ts";
 
 /** Positions that are looked at to know a table's form. */
-const PROBED = 8;
+const PROBED = 7;
 /** Positions that are computed at a time. */
 const AT_ONCE = 2048;
 
@@ -41,16 +40,21 @@ export class PositionTables {
   }
 
   /**
-   * The first `width` elements of a position's row of a tensor that is computed from positions alone.
+   * A table of a tensor that is computed from positions alone.
    *
+   * @param options.isInterleaved whether elements that are there twice are neighbours, rather than the row's halves.
    * @returns f32 `[numPositions, width]`, computed when it is read; `undefined` when the tensor has other rows than
    * `width` elements, or those twice. Tensors that are computed alike have one table.
    */
-  tableOf(name: string, width: number): StoredTensor | undefined {
+  tableOf(
+    name: string,
+    width: number,
+    { isInterleaved = false }: { readonly isInterleaved?: boolean } = {},
+  ): StoredTensor | undefined {
     const first = this.#names.get(name);
     if (first === undefined) return undefined;
     this.#probe ??= this.#evaluate(0, PROBED);
-    const row = rowWidth(this.#probe.value(first), width);
+    const row = rowOf(this.#probe.value(first), width, isInterleaved);
     if (row === undefined) return undefined;
     return {
       name: `${first}/table`,
@@ -70,7 +74,7 @@ export class PositionTables {
     { into, width, row }: {
       readonly into: Uint8Array;
       readonly width: number;
-      readonly row: number;
+      readonly row: Row;
     },
   ): void {
     for (let from = 0; from < this.#numPositions; from += AT_ONCE) {
@@ -78,7 +82,7 @@ export class PositionTables {
       const data = this.#evaluate(from, count).value(name)!.data!;
       const rows = Float32Array.from(
         { length: count * width },
-        (_, i) => data[Math.floor(i / width) * row + i % width]!,
+        (_, i) => data[Math.floor(i / width) * row.width + i % width * row.step]!,
       );
       into.set(new Uint8Array(rows.buffer), from * width * Float32Array.BYTES_PER_ELEMENT);
     }
@@ -91,17 +95,26 @@ export class PositionTables {
   }
 }
 
-/** Elements of a row for each probed position: `width`, or twice `width` with both halves alike. */
-function rowWidth(value: Value | undefined, width: number): number | undefined {
+/** A position's elements in a tensor. */
+interface Row {
+  readonly width: number;
+  /** From one wanted element to the next. */
+  readonly step: number;
+}
+
+/** The rows of the probed positions: of `width` elements, or of each of them twice. */
+function rowOf(value: Value | undefined, width: number, isInterleaved: boolean): Row | undefined {
   const { shape = [], data } = value ?? {};
-  const row = shape.at(-1);
-  if (data === undefined || elementsOf(shape) !== PROBED * row! || shape.at(-2) !== PROBED) {
-    return undefined;
-  }
-  if (row === width) return row;
+  const [count, ...sizes] = shape.filter((size) => size !== 1);
+  // Reshapes that leave a token's elements as they are have been taken out: a row may have several axes.
+  const row = sizes.reduce((product, size) => product * size, 1);
+  if (data === undefined || count !== PROBED) return undefined;
+  if (row === width) return { width: row, step: 1 };
   if (row !== 2 * width) return undefined;
-  const isTwice = data.every((x, i) => i % row < width || x === data[i - width]);
-  return isTwice ? row : undefined;
+  const isTwice = data.every((x, i) =>
+    isInterleaved ? x === data[i - i % 2] : i % row < width || x === data[i - width]
+  );
+  return isTwice ? { width: row, step: isInterleaved ? 2 : 1 } : undefined;
 }
 
 /** The nodes that read positions and constants, or what such nodes make, and nothing else. */
@@ -111,12 +124,26 @@ function positional({ segments }: Pick<GraphCut, "segments">, positions: string 
   const nodes: Node[] = [];
   const constants = new Map<string, Tensor>();
   for (const { model: { graph } } of segments) {
+    /** Nodes that compute with constants alone, by output. */
+    const fixed = new Map<string, Node>();
     const own = new Map(graph.initializers.map((tensor) => [tensor.name, tensor]));
+    const addFixed = (inputs: readonly string[]) => {
+      for (const name of inputs) {
+        if (own.has(name)) constants.set(name, own.get(name)!);
+        const node = fixed.get(name);
+        if (node === undefined || nodes.includes(node)) continue;
+        addFixed(node.inputs);
+        nodes.push(node);
+      }
+    };
     for (const node of graph.nodes) {
       const inputs = node.inputs.filter((name) => name !== "");
-      const isPositional = inputs.some((name) => names.has(name)) &&
-        inputs.every((name) => names.has(name) || own.has(name));
-      if (!isPositional) continue;
+      const isKnown = (name: string) => names.has(name) || own.has(name) || fixed.has(name);
+      if (inputs.length === 0 || !inputs.every(isKnown)) continue;
+      if (!inputs.some((name) => names.has(name))) {
+        for (const name of node.outputs) fixed.set(name, node);
+        continue;
+      }
       const read = node.inputs.map((name) => names.get(name) ?? name);
       const { opType, domain, attributes } = node;
       const key = JSON.stringify([
@@ -129,8 +156,8 @@ function positional({ segments }: Pick<GraphCut, "segments">, positions: string 
       node.outputs.forEach((name, i) => names.set(name, first?.outputs[i] ?? name));
       if (first !== undefined) continue;
       firsts.set(key, node);
+      addFixed(inputs);
       nodes.push(asElementwise(node, own));
-      for (const name of inputs) if (own.has(name)) constants.set(name, own.get(name)!);
     }
   }
   const graph: Graph = {

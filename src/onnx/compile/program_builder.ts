@@ -66,11 +66,13 @@ export class ProgramBuilder {
   }
 
   /** A product of a matrix and rows, with what the plan takes in before and after it. */
-  matvec(name: string, { plan, x, norm, residual }: {
+  matvec(name: string, { plan, x, norm, residual, within }: {
     readonly plan: ProductPlan;
     readonly x: Rows;
     readonly norm: FoundNorm | undefined;
     readonly residual: string | undefined;
+    /** The rows that it computes a part of, if they have others. */
+    readonly within?: Rows | undefined;
   }): Rows {
     const { matrix, bias, gate, activation, scale, softcap } = plan;
     const { form, k, outputs } = matrix;
@@ -80,6 +82,7 @@ export class ProgramBuilder {
       k,
       n,
       x: { stride: x.stride, offset: x.offset },
+      out: within && { stride: within.stride, offset: within.offset },
       matrixRows: outputs,
       weights: form,
       norm: norm?.params,
@@ -93,7 +96,7 @@ export class ProgramBuilder {
     checkMatvec(params);
     this.#requireElem(x);
     const isPacked = form.kind === "nbits";
-    const out = this.#target(name, n);
+    const out = within?.tensor ?? this.#target(name, n);
     this.#dispatches.push({
       kind: "matvec",
       params,
@@ -108,7 +111,12 @@ export class ProgramBuilder {
         out,
       },
     });
-    return this.#whole(out, n);
+    return within ?? this.#whole(out, n);
+  }
+
+  /** Rows that others write the parts of. */
+  reserve(name: string, width: number): Rows {
+    return this.#whole(this.#target(name, width), width);
   }
 
   /** @param what.residual added last. */

@@ -32,8 +32,20 @@ export function rowGraph(graph: Graph, { dtype, inputs, wanted }: RowGraphOption
     const first = types.get(node.inputs[0] ?? "");
     return first === "float16" || first === "float32" ? first : dtype;
   };
+  const joined = new Set(
+    graph.nodes.flatMap(({ opType, inputs }) => opType === "Concat" ? inputs : []),
+  );
+  const divided = new Set(
+    graph.nodes.flatMap(({ opType, inputs }) => opType === "Split" ? inputs[0]! : []),
+  );
+  const shapes = new Map(graph.initializers.map(({ name, shape }) => [name, shape]));
   const isSame = (node: Node, input: string): boolean => {
     if (node.opType === "Cast") return types.get(input) === types.get(node.outputs[0]!);
+    // Joined on a new axis, elements of both take turns.
+    if (node.opType === "Unsqueeze" && joined.has(node.outputs[0]!)) return false;
+    // A split of what is in heads takes a part of each head, not of the row.
+    const rank = node.opType === "Reshape" ? shapes.get(node.inputs[1]!)?.[0] : undefined;
+    if (rank !== undefined && rank > 3 && divided.has(node.outputs[0]!)) return false;
     // One that comes right after a transposition may join heads of different tokens.
     const isJoin = node.opType === "Reshape" || node.opType === "Flatten";
     return isReshape(node) && !(isJoin && producers.get(input)?.opType === "Transpose");

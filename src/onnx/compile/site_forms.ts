@@ -3,8 +3,9 @@
  *
  * @module
  */
+import { checkRotary } from "../../../kernels/kv_write.ts";
 import type { AttentionSite, HeadRows, Rotary } from "../graph_cut.ts";
-import type { GraphIndex } from "../graph_index.ts";
+import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { intsAttribute } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findNorm, type FoundNorm } from "./norms.ts";
@@ -92,6 +93,10 @@ function operandOf(
     if (norm === undefined) break;
     name = norm.inputs[0]!;
   }
+  const last = index.producers.get(name);
+  if (last?.opType === "Split" || last?.opType === "Slice") {
+    if (isHeadMajor) throw new Refusal(`Its ${describeNode(last)} takes a part of each head.`);
+  }
   if (isHeadMajor) throw new Refusal(`Its "${name}" has heads before tokens.`);
   const { tensor: buffer, stride, offset: from } = rowsOf(name);
   return {
@@ -113,17 +118,23 @@ function rotaryOf(
   [q, k]: readonly [Operand, Operand],
   { headDim }: AttentionSite,
 ): Rotary | undefined {
-  if (q.rotation === undefined && k.rotation === undefined) return undefined;
-  const [ofQ, ofK] = [q, k].map(({ rotation }) =>
+  const rotation = q.rotation ?? k.rotation;
+  if (rotation === undefined) return undefined;
+  const { size, isInterleaved } = rotation;
+  checkRotary(rotation, headDim);
+  const [ofQ, ofK] = [q, k].map(({ rotation: own }) =>
     (["cos", "sin"] as const).map((each) => {
-      const name = rotation?.[each] ?? "";
-      const table = tables.tableOf(name, headDim / 2);
+      const name = own?.[each] ?? "";
+      const table = tables.tableOf(name, size / 2, { isInterleaved });
       if (table === undefined) throw new Refusal(`Its angles "${name}" are not by position alone.`);
       return table;
     })
   ) as [[Rotary["cos"], Rotary["sin"]], [Rotary["cos"], Rotary["sin"]]];
-  if (ofQ[0].name !== ofK[0].name || ofQ[1].name !== ofK[1].name) {
+  const isAlike = [q, k].every(({ rotation: own }) =>
+    own?.size === size && own.isInterleaved === isInterleaved
+  );
+  if (!isAlike || ofQ[0].name !== ofK[0].name || ofQ[1].name !== ofK[1].name) {
     throw new Refusal("It rotates queries and keys differently.");
   }
-  return { cos: ofQ[0], sin: ofQ[1], dim: headDim, interleaved: false };
+  return { cos: ofQ[0], sin: ofQ[1], dim: size, interleaved: isInterleaved };
 }

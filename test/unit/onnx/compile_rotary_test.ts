@@ -21,6 +21,8 @@ const BOUNDS = [
   ...([["0", 0], ["4", 4], ["3", 3], ["8", 8], ["axis", 3], ["wrong", 2]] as const),
 ].map(([name, value]) => ints(name, [value], [1]));
 
+const END = ints("end", [Number.MAX_SAFE_INTEGER], [1]);
+
 /** Nodes of `x * cos + concat(-second half, first half) * sin`. */
 function rotation({ at = "4", axis = "axis", concat = -1 } = {}): Node[] {
   return [
@@ -37,7 +39,7 @@ function rotation({ at = "4", axis = "axis", concat = -1 } = {}): Node[] {
 Deno.test("findRotation() knows a rotation of halves, and nothing like it", () => {
   const find = (nodes: readonly Node[], headDim = 8) =>
     findRotation(new GraphIndex(graphOf(nodes, BOUNDS)), "y", headDim);
-  const found = { input: "x", cos: "cos", sin: "sin" };
+  const found = { input: "x", cos: "cos", sin: "sin", size: 8, isInterleaved: false };
   assert.deepEqual(find(rotation()), found);
   const swapped = rotation().map((node) =>
     ["Mul", "Add"].includes(node.opType) ? { ...node, inputs: node.inputs.toReversed() } : node
@@ -57,6 +59,51 @@ Deno.test("findRotation() knows a rotation of halves, and nothing like it", () =
   assert.equal(find(rotation({ concat: 2 })), undefined, "joined along another axis");
   const same = rotation().map((node) => node.opType === "Neg" ? { ...node, opType: "Abs" } : node);
   assert.equal(find(same), undefined, "no minus");
+});
+
+Deno.test("findRotation() knows a rotation of a head's first elements", () => {
+  const find = (nodes: readonly Node[]) =>
+    findRotation(new GraphIndex(graphOf(nodes, [...BOUNDS, END])), "z", 16);
+  const part = (rest = "8") => [
+    makeNode("Slice", ["h", "0", "8", "axis"], ["x"]),
+    makeNode("Slice", ["h", rest, "end", "axis"], ["rest"]),
+    ...rotation(),
+    makeNode("Concat", ["y", "rest"], ["z"], { attributes: { axis: -1 } }),
+  ];
+  const found = { input: "h", cos: "cos", sin: "sin", size: 8, isInterleaved: false };
+  assert.deepEqual(find(part()), found);
+  assert.equal(find(part("4")), undefined, "parts that overlap");
+  const ofOther = part().map((node) =>
+    node.outputs[0] === "rest" ? { ...node, inputs: ["g", ...node.inputs.slice(1)] } : node
+  );
+  assert.equal(find(ofOther), undefined, "parts of two tensors");
+});
+
+Deno.test("findRotation() knows a rotation of neighbours, and halves that are joined in its way", () => {
+  const steps = [ints("one", [1], [1]), ints("two", [2], [1]), ints("last", [-1], [1]), END];
+  const find = (nodes: readonly Node[]) =>
+    findRotation(new GraphIndex(graphOf(nodes, [...BOUNDS, ...steps])), "y", 8);
+  const turned = (isStacked: boolean) => [
+    makeNode("Mul", ["x", "cos"], ["straight"]),
+    makeNode("Slice", ["x", "0", "end", "axis", "two"], ["even"]),
+    makeNode("Slice", ["x", "one", "end", "axis", "two"], ["odd"]),
+    makeNode("Neg", ["odd"], ["negated"]),
+    ...isStacked
+      ? [
+        makeNode("Unsqueeze", ["negated", "last"], ["a"]),
+        makeNode("Unsqueeze", ["even", "last"], ["b"]),
+      ]
+      : [],
+    makeNode("Concat", isStacked ? ["a", "b"] : ["negated", "even"], ["pairs"], {
+      attributes: { axis: -1 },
+    }),
+    makeNode("Mul", ["pairs", "sin"], ["turned"]),
+    makeNode("Add", ["straight", "turned"], ["y"]),
+  ];
+  const found = { input: "x", cos: "cos", sin: "sin", size: 8, isInterleaved: true };
+  assert.deepEqual(find(turned(true)), found);
+  // All odd elements before all even ones turn nothing.
+  assert.equal(find(turned(false)), undefined);
 });
 
 function segmentOf(

@@ -14,7 +14,9 @@ import { makeNode, type Node, type Tensor } from "../../../src/onnx/file/proto.t
 import { readModel } from "../../../src/onnx/file/proto_read.ts";
 import { splitGraph } from "../../../src/onnx/cut/split.ts";
 import { findModelFolder, unlessThere } from "../../fixtures/goldens.ts";
-import { constant } from "../../fixtures/onnx_builder.ts";
+import { slicesToSplits } from "../../../src/onnx/rewrite/slices_to_splits.ts";
+import { valueOfTensor } from "../../../src/onnx/evaluate/value.ts";
+import { constant, ints } from "../../fixtures/onnx_builder.ts";
 
 const WIDTH = 8;
 const VECTOR = constant("vector", [WIDTH], new Float32Array(WIDTH));
@@ -73,6 +75,7 @@ Deno.test("compileSegment() takes norm, bias, activation, scale and residual int
     n: WIDTH,
     x: { stride: WIDTH, offset: 0 },
     matrixRows: WIDTH,
+    out: undefined,
     weights: { kind: "columns" },
     norm: { kind: "layer", epsilon: 0.5, hasBeta: true },
     hasBias: true,
@@ -188,6 +191,7 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
       makeNode("Mul", ["p", "half"], ["h"]),
       makeNode("Mul", ["h", "o"], ["y"]),
     ],
+    tanh: [makeNode("Tanh", ["p"], ["y"])],
     gelu_sigmoid: [
       makeNode("Mul", ["p", "quick"], ["q"]),
       makeNode("Sigmoid", ["q"], ["s"]),
@@ -216,6 +220,74 @@ Deno.test("compileSegment() knows activations however they are spelled", () => {
     compileSegment(segmentOf([product(), ...cases["gelu"]!], wrong), options),
     { refused: 'It has no kernel for Erf "e".' },
   );
+});
+
+Deno.test("compileSegment() writes the parts of a divided product side by side, its soft cap after", () => {
+  const half = constant("half", [WIDTH, WIDTH / 2], new Float32Array(WIDTH * WIDTH / 2));
+  const dispatches = compile([
+    makeNode("SimplifiedLayerNormalization", ["x", "gamma"], ["n"]),
+    product("n", "a", "half"),
+    product("n", "b", "other"),
+    makeNode("Concat", ["a", "b"], ["p"], { attributes: { axis: -1 } }),
+    makeNode("Div", ["p", "cap"], ["d"]),
+    makeNode("Tanh", ["d"], ["t"]),
+    makeNode("Mul", ["t", "cap"], ["y"]),
+  ], [GAMMA, half, { ...half, name: "other" }, scalar("cap", 30)]);
+  const [first, second, divided, capped, ...others] = dispatches;
+  assert.deepEqual(others, []);
+  for (const [i, part] of [first, second].entries()) {
+    assert.ok(part?.kind === "matvec");
+    assert.deepEqual(part.params.out, { stride: WIDTH, offset: i * WIDTH / 2 });
+    assert.deepEqual([part.tensors.affine, part.tensors.out], ["gamma", "p"]);
+  }
+  assert.ok(divided?.kind === "pointwise" && capped?.kind === "pointwise");
+  assert.equal(divided.params.scale, 1 / 30);
+  assert.deepEqual([capped.params.activation, capped.params.scale], ["tanh", 30]);
+});
+
+Deno.test("compileSegment() takes parts of a row, and refuses those of each head", () => {
+  const wide = constant("wide", [WIDTH, 4 * WIDTH], new Float32Array(4 * WIDTH * WIDTH));
+  const shape = ints("shape", [1, -1, 4, WIDTH], [4]);
+  const split = (input: string, sizes: readonly string[], numParts: number) =>
+    makeNode("Split", [input, ...sizes], Array.from({ length: numParts }, (_, i) => `part${i}`), {
+      attributes: { axis: -1 },
+    });
+  const end = [
+    product("part1", "q"),
+    makeNode("Identity", ["q"], ["y"]),
+  ];
+  const refusalOf = (nodes: readonly Node[]) => {
+    const options = { sites: [], tables: TABLES, kept: new Set(["y"]), allRows: true };
+    const constants = [MATRIX, wide, shape, ints("two", [4, 4], [2])];
+    const compiled = compileSegment(segmentOf(nodes, constants), options);
+    return "refused" in compiled ? compiled.refused : undefined;
+  };
+  const whole = product("x", "p", "wide");
+  assert.equal(refusalOf([whole, split("p", [], 4), ...end]), undefined);
+  const heads = makeNode("Reshape", ["p", "shape"], ["h"]);
+  // `[1, tokens, 4, 8]` in parts of 4 along the last axis, and evenly.
+  const reason = 'Its Split "part0" takes a part of each head.';
+  assert.equal(refusalOf([whole, heads, split("h", ["two"], 2), ...end]), reason);
+  assert.equal(refusalOf([whole, heads, split("h", [], 4), ...end]), reason);
+});
+
+Deno.test("slicesToSplits() makes one split of slices that are all of a product", () => {
+  const bounds = [0, 2, 8].map((value) => ints(`${value}`, [value], [1]));
+  const rest = [...bounds, ints("end", [Number.MAX_SAFE_INTEGER], [1]), ints("axis", [2], [1])];
+  const slice = (from: string, to: string, output: string) =>
+    makeNode("Slice", ["p", from, to, "axis"], [output]);
+  const rewrite = (...slices: readonly Node[]) =>
+    slicesToSplits(segmentOf([product(), ...slices], [MATRIX, ...rest]).model).graph;
+  const { nodes, initializers } = rewrite(slice("2", "end", "b"), slice("0", "2", "a"));
+  assert.deepEqual(nodes.map(({ opType }) => opType), ["MatMul", "Split"]);
+  assert.deepEqual(nodes[1]!.outputs, ["a", "b"]);
+  const sizes = initializers.find(({ name }) => name === nodes[1]!.inputs[1]);
+  assert.deepEqual([...valueOfTensor(sizes!).data!], [2, 6]);
+  // A part is missing, or is there twice.
+  for (const to of ["2", "8"]) {
+    const left = rewrite(slice("0", to, "a"), slice("0", "2", "c"));
+    assert.deepEqual(left.nodes.map(({ opType }) => opType), ["MatMul", "Slice", "Slice"]);
+  }
 });
 
 Deno.test("compileSegment() says what it has no kernel for", () => {

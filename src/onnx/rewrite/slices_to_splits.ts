@@ -1,0 +1,74 @@
+/**
+ * Slices that divide the outputs of a product among them (queries, keys and values of one matrix; gate and up) as one
+ * split, whose parts can be read where they are.
+ *
+ * @module
+ */
+import { integersOf, vectorOf } from "../compile/constants.ts";
+import { int64Tensor, intAttribute, makeNode, type ModelProto, type Node } from "../file/proto.ts";
+import { GraphIndex } from "../graph_index.ts";
+
+/** `Split` takes its sizes as an input from here on. */
+const SPLIT_BY_INPUT = 13;
+
+interface Part {
+  readonly node: Node;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The model with a split in place of slices that are all of a product's outputs, each once. */
+export function slicesToSplits(model: ModelProto): ModelProto {
+  const opset = model.operatorSets.find(({ domain }) => domain === "")?.version ?? 1;
+  if (opset < SPLIT_BY_INPUT) return model;
+  const index = new GraphIndex(model.graph);
+  const slices = model.graph.nodes.filter(({ opType }) => opType === "Slice");
+  const replaced = new Map<Node, readonly Node[]>();
+  const sizes: ReturnType<typeof int64Tensor>[] = [];
+  for (const [input, nodes] of Map.groupBy(slices, ({ inputs }) => inputs[0]!)) {
+    const width = outputsOf(index, input);
+    if (width === undefined || nodes.length < 2) continue;
+    const parts = nodes.flatMap((node) => partOf(index, node, width) ?? [])
+      .sort((a, b) => a.from - b.from);
+    const isWhole = parts.length === nodes.length && parts.at(-1)!.to === width &&
+      parts.every(({ from }, i) => from === (parts[i - 1]?.to ?? 0));
+    if (!isWhole) continue;
+    const lengths = parts.map(({ from, to }) => to - from);
+    const size = int64Tensor(`${input}/sizes`, [lengths.length], lengths);
+    const outputs = parts.map(({ node }) => node.outputs[0]!);
+    sizes.push(size);
+    for (const node of nodes) replaced.set(node, []);
+    replaced.set(nodes[0]!, [
+      makeNode("Split", [input, size.name], outputs, { attributes: { axis: -1 } }),
+    ]);
+  }
+  if (replaced.size === 0) return model;
+  const { graph } = model;
+  const nodes = graph.nodes.flatMap((node) => replaced.get(node) ?? [node]);
+  return { ...model, graph: { ...graph, nodes, initializers: [...graph.initializers, ...sizes] } };
+}
+
+/** Outputs of the product that makes a tensor `[1, tokens, outputs]`, with or without a bias. */
+function outputsOf(index: GraphIndex, name: string): number | undefined {
+  const node = index.producers.get(name);
+  if (node?.opType === "MatMulNBits") return intAttribute(node, "N");
+  if (node?.opType === "MatMul") {
+    const shape = index.constants.get(node.inputs[1]!)?.shape;
+    return shape?.length === 2 ? shape[1] : undefined;
+  }
+  if (node?.opType !== "Add") return undefined;
+  const product = node.inputs.find((input) => vectorOf(index, input) === undefined);
+  return node.inputs.length === 2 && product ? outputsOf(index, product) : undefined;
+}
+
+/** Which of a row's elements a slice takes, side by side. */
+function partOf(index: GraphIndex, node: Node, width: number): Part | undefined {
+  const [starts, ends, axes, steps = [1]] = node.inputs.slice(1).map((name) =>
+    integersOf(index, name)
+  );
+  const isRow = axes?.length === 1 && (axes[0] === -1 || axes[0] === 2) && steps[0] === 1;
+  const [from, end] = [starts?.[0], ends?.[0]];
+  if (!isRow || from === undefined || end === undefined || from < 0 || end < 0) return undefined;
+  const to = Math.min(end, width);
+  return from < to ? { node, from, to } : undefined;
+}
