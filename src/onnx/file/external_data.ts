@@ -17,6 +17,9 @@ export interface ModelFiles {
   requireUnchanged?(): Promise<void>;
 }
 
+/** Longest synchronous reads: a graph is hundreds of short ones, each of which would wait for another thread twice. */
+const MAX_SYNC_BYTES = 64 * 1024;
+
 /** A file, and its size and time when it was opened. */
 interface OpenFile {
   readonly handle: Deno.FsFile;
@@ -90,9 +93,11 @@ export class FolderFiles implements ModelFiles, AsyncDisposable {
 
   async #readNow(file: string, offset: number, into: Uint8Array): Promise<void> {
     const { handle } = await this.#file(file);
-    await handle.seek(offset, Deno.SeekMode.Start);
+    handle.seekSync(offset, Deno.SeekMode.Start);
+    const isShort = into.length <= MAX_SYNC_BYTES;
     for (let done = 0; done < into.length;) {
-      const count = await handle.read(into.subarray(done));
+      const rest = into.subarray(done);
+      const count = isShort ? handle.readSync(rest) : await handle.read(rest);
       if (count === null) {
         throw new StartupError(
           `${this.#path(file)} ends at byte ${offset + done}, but the graph wants ` +

@@ -114,9 +114,13 @@ export function* int64sOf(field: Field): Generator<bigint> {
   }
 }
 
-function varintBytes(value: bigint): Uint8Array {
+/** The varints of one byte: nearly all tags and lengths of a graph. */
+const SHORT_VARINTS = Array.from({ length: 0x80 }, (_, value) => Uint8Array.of(value));
+
+function varintBytes(value: number | bigint): Uint8Array {
+  if (value >= 0 && value < 0x80) return SHORT_VARINTS[Number(value)]!;
   const bytes: number[] = [];
-  let rest = BigInt.asUintN(64, value);
+  let rest = BigInt.asUintN(64, BigInt(value));
   do {
     const low = Number(rest & 0x7fn);
     rest >>= 7n;
@@ -137,15 +141,15 @@ export class MessageWriter {
 
   /** Adds a field with the payload of another file's field. */
   field({ number, wireType, payload }: Field): this {
-    this.#push(varintBytes(BigInt(number * 8 + wireType)));
-    if (wireType === WireType.bytes) this.#push(varintBytes(BigInt(payload.length)));
+    this.#push(varintBytes(number * 8 + wireType));
+    if (wireType === WireType.bytes) this.#push(varintBytes(payload.length));
     this.#push(payload);
     return this;
   }
 
   /** Adds a number. */
   int(number: number, value: number | bigint): this {
-    return this.field({ number, wireType: WireType.varint, payload: varintBytes(BigInt(value)) });
+    return this.field({ number, wireType: WireType.varint, payload: varintBytes(value) });
   }
 
   /** Adds a `float`. */
@@ -167,8 +171,8 @@ export class MessageWriter {
 
   /** Adds a message. */
   message(number: number, message: MessageWriter): this {
-    this.#push(varintBytes(BigInt(number * 8 + WireType.bytes)));
-    this.#push(varintBytes(BigInt(message.#length)));
+    this.#push(varintBytes(number * 8 + WireType.bytes));
+    this.#push(varintBytes(message.#length));
     for (const chunk of message.#chunks) this.#push(chunk);
     return this;
   }
