@@ -112,6 +112,11 @@ export class EncoderDecoder<Input extends object> implements Decoder {
     });
   }
 
+  /** Frees the place of an encoder input that nothing will be decoded of again. */
+  release(encoderInput: object): void {
+    this.#slots.release(encoderInput);
+  }
+
   async dispose(): Promise<void> {
     this.#aligner.dispose();
     await this.#parts.projection.dispose();

@@ -41,6 +41,12 @@ export class EncoderSlots {
     this.#inputs[slot] = new WeakRef(input);
   }
 
+  /** An input that no step will have again: its slot, whose memory is in use already, is the next one's. */
+  release(input: object): void {
+    const slot = this.#inputs.findIndex((kept) => kept?.deref() === input);
+    if (slot >= 0) this.#inputs[slot] = undefined;
+  }
+
   #takeOldest(now: number): number {
     let oldest = 0;
     const ageOf = (slot: number) =>

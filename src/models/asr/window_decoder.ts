@@ -54,14 +54,18 @@ export class WindowDecoder {
    */
   async decode(task: WindowTask, signal: AbortSignal): Promise<DecodedWindow> {
     signal.throwIfAborted();
-    const { config } = this.#options;
+    const { config, decoder } = this.#options;
     const input: WindowInput = { row: task.row };
     const attempts = new WindowAttempts(task, config);
-    await detectLanguage(this.#engine, attempts, { input, config, signal });
-    let window = await this.#attempt(attempts, input, signal);
-    while (window === "again") window = await this.#attempt(attempts, input, signal);
-    if (task.timedSeconds === undefined || window.tokens.length === 0) return window;
-    return { ...window, alignment: await this.#align(window, input, task.timedSeconds) };
+    try {
+      await detectLanguage(this.#engine, attempts, { input, config, signal });
+      let window = await this.#attempt(attempts, input, signal);
+      while (window === "again") window = await this.#attempt(attempts, input, signal);
+      if (task.timedSeconds === undefined || window.tokens.length === 0) return window;
+      return { ...window, alignment: await this.#align(window, input, task.timedSeconds) };
+    } finally {
+      if (decoder instanceof EncoderDecoder) decoder.release(input);
+    }
   }
 
   /** Cancels running work without notice, and frees the decoder. */

@@ -36,3 +36,14 @@ Deno.test("EncoderSlots holds nothing that could not be encoded", () => {
   assert.equal(slots.assign([a]).missing.size, 1);
   assert.throws(() => slots.assign([a, {}]), /more encoder inputs than the 1 slots/);
 });
+
+Deno.test("EncoderSlots.release() frees a slot for the next input, though others were never used", () => {
+  const slots = new EncoderSlots(3);
+  const [a, b, c] = [{ a: 1 }, { b: 1 }, { c: 1 }];
+  const [[ofA, ofB]] = step(slots, [a, b]);
+  slots.release(a);
+  assert.deepEqual(step(slots, [c, b]), [[ofA, ofB], [c]]);
+  // It is nobody's any more: had it been kept, it would not be missing.
+  assert.deepEqual(step(slots, [a])[1], [a]);
+  slots.release({});
+});
