@@ -111,3 +111,33 @@ Deno.test("ps tells of a server that is loading or has failed", async () => {
     await Deno.remove(folder);
   });
 });
+
+Deno.test("ps tells servers on one port at two addresses apart", {
+  // Only there all of 127.0.0.0/8 is this machine.
+  ignore: Deno.build.os !== "linux",
+}, async () => {
+  await withRunFolder(async (env) => {
+    await using first = new HearthProcess(CPU, { env });
+    const { port } = new URL(await first.ready());
+    await using second = new HearthProcess(["-p", port, "-a", "127.0.0.2", "--device", "cpu"], {
+      env,
+    });
+    await second.ready();
+    const folder = join(env["XDG_RUNTIME_DIR"]!, "hearth");
+    const namesIn = () => [...Deno.readDirSync(folder)].map(({ name }) => name).sort();
+    const owner = (name: string) => parseInt(Deno.readTextFileSync(join(folder, name)));
+    assert.deepEqual(namesIn(), [`${port}.pid`, `${port}@127.0.0.2.pid`]);
+    assert.deepEqual(namesIn().map(owner), [first.pid, second.pid]);
+    const { stdout } = await runHearth(["ps", "--json"], { env });
+    const servers: { pid: number; url: string }[] = JSON.parse(stdout);
+    const urls = new Map(servers.map(({ pid, url }) => [pid, url]));
+    assert.deepEqual([urls.get(first.pid), urls.get(second.pid), urls.size], [
+      `http://127.0.0.1:${port}`,
+      `http://127.0.0.2:${port}`,
+      2,
+    ]);
+    second.kill("SIGTERM");
+    assert.equal((await second.ending).code, 0);
+    assert.deepEqual(namesIn(), [`${port}.pid`]);
+  });
+});
