@@ -1,13 +1,21 @@
 /**
- * Measures up to how many rows a compiled step is faster than one in ONNX Runtime.
+ * Up to how many rows a compiled step is faster than one in ONNX Runtime: found in a moment before the first request,
+ * refined by the steps that are served.
  *
  * @module
  */
 import { type DecoderLimits, GREEDY, type StepBatch } from "./decoder.ts";
 
+/** A step's rows, how it ran, and how long it took. */
+export interface TimedStep {
+  readonly rows: number;
+  readonly way: "compiled" | "ort";
+  readonly ms: number;
+}
+
 /** What is measured. */
 export interface CrossoverOptions {
-  /** Most rows of a step to measure. */
+  /** Most rows of a step that can run compiled. */
   readonly most: number;
   /** Sets the limit: steps of more rows run in ONNX Runtime. */
   readonly limit: (maxRows: number) => void;
@@ -15,58 +23,103 @@ export interface CrossoverOptions {
   readonly run: (numRows: number) => Promise<void>;
 }
 
-/** What was found. */
-export interface Crossover {
-  /** Steps of as many rows run compiled; 0 for none. */
-  readonly mostRows: number;
-  /** Milliseconds that were measured. */
-  readonly steps: readonly {
-    readonly rows: number;
-    readonly compiled: string;
-    readonly ort: string;
-  }[];
+/** Numbers of rows to measure, the next where ONNX Runtime is faster at one. */
+const ROWS = [16, 8, 4, 1];
+/** Rounds where one way takes at most half as long as the other, and where it takes more. */
+const ROUNDS = { clear: 2, close: 3 };
+/** No further size is measured after this time; one in progress is finished. */
+const MAX_MILLISECONDS = 500;
+/** Served steps of about as many rows until the fastest of them counts: the first may have compiled programs. */
+const MIN_STEPS = 3;
+
+/** Steps of one way whose rows reach the same power of two. */
+interface SeenSteps {
+  readonly fastest: TimedStep;
+  readonly numSteps: number;
 }
 
-/** Numbers of rows to measure first, the next where ONNX Runtime is faster at one. */
-const ROWS = [16, 8, 4, 1];
-const ROUNDS = 3;
-/** No further size is measured after this time; one in progress is finished. */
-const MAX_MILLISECONDS = 2000;
-/** A larger step is measured when it has at least this many times the rows. */
-const WORTH_TRYING = 1.5;
-
 /**
- * Measures a step of 16 rows, smaller ones as long as ONNX Runtime is faster, then larger ones as long as it is slower; sets
- * the limit.
- *
  * The time of a compiled step grows at most in proportion to its rows, and that of ONNX Runtime does not fall: what is
- * twice as fast at 16 rows is no slower at 32. The next step is measured there, where it takes about as long as ONNX
- * Runtime took before.
+ * twice as fast at 16 rows is no slower at 32, and what is slower than ONNX Runtime with more rows is too slow.
  */
-export async function findCrossover(options: CrossoverOptions): Promise<Crossover> {
-  const { most, limit } = options;
-  const end = performance.now() + MAX_MILLISECONDS;
-  const steps: Crossover["steps"][number][] = [];
-  const ratioAt = async (rows: number) => {
-    const { compiled, ort } = await timesAt(rows, { ...options, end });
-    steps.push({ rows, compiled: compiled.toFixed(1), ort: ort.toFixed(1) });
-    return ort / compiled;
-  };
-  const isOver = () => performance.now() > end;
-  let mostRows = 0;
-  for (const size of new Set(ROWS.map((rows) => Math.min(rows, most)))) {
-    let [rows, ratio] = [size, await ratioAt(size)];
-    if (ratio < 1 && !isOver()) continue;
-    mostRows = Math.floor(ratio < 1 ? rows / 2 : rows * ratio);
-    while (ratio >= 1 && !isOver() && Math.min(mostRows, most) >= WORTH_TRYING * rows) {
-      rows = Math.min(mostRows, most);
-      ratio = await ratioAt(rows);
-      if (ratio >= 1) mostRows = Math.floor(rows * ratio);
-    }
-    break;
+export class Crossover {
+  readonly #options: CrossoverOptions;
+  readonly #seen = new Map<string, SeenSteps>();
+  #mostRows = 0;
+
+  private constructor(options: CrossoverOptions) {
+    this.#options = options;
   }
-  limit(mostRows);
-  return { mostRows, steps };
+
+  /** Measures a step of 16 rows, and smaller ones as long as ONNX Runtime is faster; sets the limit. */
+  static async find(options: CrossoverOptions): Promise<Crossover> {
+    const crossover = new Crossover(options);
+    const end = performance.now() + MAX_MILLISECONDS;
+    for (const rows of new Set(ROWS.map((rows) => Math.min(rows, options.most)))) {
+      const { compiled, ort } = await timesAt(rows, { ...options, end });
+      crossover.#keep({ rows, way: "compiled", ms: compiled }, MIN_STEPS);
+      crossover.#keep({ rows, way: "ort", ms: ort }, MIN_STEPS);
+      if (compiled <= ort || performance.now() > end) break;
+    }
+    crossover.#choose();
+    return crossover;
+  }
+
+  /** Steps of as many rows run compiled; 0 for none. */
+  get mostRows(): number {
+    return this.#mostRows;
+  }
+
+  /** Learns from a served step, which must be like those measured: all tokens of its sequences are new. */
+  observe(step: TimedStep): void {
+    this.#keep(step);
+    this.#choose();
+  }
+
+  /** The fastest steps that count. */
+  steps(way: TimedStep["way"]): TimedStep[] {
+    return [...this.#seen.values()].flatMap(({ fastest, numSteps }) =>
+      fastest.way === way && numSteps >= MIN_STEPS ? [fastest] : []
+    );
+  }
+
+  #keep(step: TimedStep, numSteps = 1): void {
+    const key = `${step.way} ${Math.clz32(step.rows)}`;
+    const seen = this.#seen.get(key);
+    // Compiled steps are compared by the row, those of ONNX Runtime as they are.
+    const cost = ({ rows, way, ms }: TimedStep) => way === "compiled" ? ms / rows : ms;
+    const isFaster = seen === undefined || cost(step) < cost(seen.fastest);
+    this.#seen.set(key, {
+      fastest: isFaster ? step : seen.fastest,
+      numSteps: numSteps + (seen?.numSteps ?? 0),
+    });
+  }
+
+  #choose(): void {
+    const [compiled, ort] = [this.steps("compiled"), this.steps("ort")];
+    // A larger step of ONNX Runtime was faster.
+    const fasterThan = (step: TimedStep) =>
+      ort.find(({ rows, ms }) => rows >= step.rows && ms < step.ms);
+    const kept = compiled.filter((step) => fasterThan(step) === undefined);
+    const proven = kept.flatMap((step) =>
+      ort.flatMap((other) => {
+        const rows = Math.floor(step.rows * other.ms / step.ms);
+        return rows >= Math.max(step.rows, other.rows) ? [rows] : [];
+      })
+    );
+    const refuted = compiled.flatMap((step) => {
+      const faster = fasterThan(step);
+      if (faster === undefined) return [];
+      const rows = Math.ceil(step.rows * Math.max(1 / 2, faster.ms / step.ms)) - 1;
+      return [Math.max(rows, ...kept.map(({ rows }) => rows).filter((rows) => rows < step.rows))];
+    });
+    const ceiling = Math.min(...refuted);
+    const { most, limit } = this.#options;
+    // Where nothing is proven, time was up: half of what was not refuted.
+    const rows = proven.length > 0 ? Math.max(...proven) : Math.ceil(ceiling / 2);
+    this.#mostRows = Math.min(most, ceiling, rows);
+    limit(this.#mostRows);
+  }
 }
 
 /** The shortest times of steps of this many rows, in milliseconds. */
@@ -75,8 +128,9 @@ async function timesAt(
   { limit, run, end }: CrossoverOptions & { readonly end: number },
 ): Promise<{ compiled: number; ort: number }> {
   const times = { compiled: Infinity, ort: Infinity };
+  const isClear = () => Math.max(times.ort / times.compiled, times.compiled / times.ort) >= 2;
   // The first round compiles programs; the others alternate, because the machine may be busy.
-  for (let round = 0; round <= ROUNDS; round++) {
+  for (let round = 0; round <= (isClear() ? ROUNDS.clear : ROUNDS.close); round++) {
     for (const [way, maxRows] of [["compiled", rows], ["ort", 0]] as const) {
       limit(maxRows);
       const start = performance.now();

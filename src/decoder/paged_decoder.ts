@@ -20,7 +20,7 @@ import {
   type StepBatch,
 } from "./decoder.ts";
 import { type AxisSizes, dimsOf, SegmentRunner } from "./segment_runner.ts";
-import { findCrossover, firstTokens } from "./crossover.ts";
+import { Crossover, firstTokens } from "./crossover.ts";
 import { StepInputs } from "./step_inputs.ts";
 import type { TokenEmbeddings } from "./token_embeddings.ts";
 
@@ -50,6 +50,7 @@ export class PagedDecoder implements Decoder {
   readonly #inputs: StepInputs;
   readonly #sampler: TokenSampler;
   #compiled: CompiledSegments | undefined;
+  #crossover: Crossover | undefined;
 
   constructor(parts: PagedDecoderParts) {
     const { attention, backend, cut, sessions, limits } = parts;
@@ -95,7 +96,7 @@ export class PagedDecoder implements Decoder {
     if (this.#compiled === undefined) return;
     const { limits } = this;
     const { maxRows, numCompiled, refusal } = this.#compiled;
-    const { mostRows, steps } = await findCrossover({
+    const crossover = await Crossover.find({
       // No sequence has more blocks than tokens.
       most: Math.min(
         ...[maxRows, limits.maxBatchTokens, limits.numBlocks],
@@ -104,10 +105,15 @@ export class PagedDecoder implements Decoder {
       limit: (maxRows) => this.limitCompiledRows(maxRows),
       run: async (numRows) => void await run(firstTokens(numRows, limits)),
     });
+    this.#crossover = crossover;
+    const ort = new Map(crossover.steps("ort").map(({ rows, ms }) => [rows, ms]));
+    const measured = crossover.steps("compiled").map(({ rows, ms }) =>
+      `${rows}: ${ms.toFixed(1)} against ${ort.get(rows)!.toFixed(1)}`
+    );
     log.info("small steps run in Hearth's kernels, others in ONNX Runtime", {
       segments: `${numCompiled} of ${this.#parts.cut.segments.length}`,
-      rows: Math.min(mostRows, maxRows),
-      ms: steps.map(({ rows, compiled, ort }) => `${rows}: ${compiled} against ${ort}`).join(", "),
+      rows: crossover.mostRows,
+      ms: measured.join(", "),
       ...refusal === undefined ? {} : { reason: refusal },
     });
   }
@@ -118,11 +124,27 @@ export class PagedDecoder implements Decoder {
   }
 
   async run(batch: StepBatch): Promise<SampledToken[]> {
-    const logits = await this.forward(batch);
-    if (logits === undefined) return [];
-    const samples = batch.sequences.flatMap(rowsOf);
-    this.#parts.processLogits?.(logits, samples);
-    return await this.#sampler.sample(logits, samples);
+    return await this.timed(batch, async () => {
+      const logits = await this.forward(batch);
+      if (logits === undefined) return [];
+      const samples = batch.sequences.flatMap(rowsOf);
+      this.#parts.processLogits?.(logits, samples);
+      return await this.#sampler.sample(logits, samples);
+    });
+  }
+
+  /** Runs a step with what reads its results, and has the crossover learn from the time. */
+  async timed<T>(batch: StepBatch, run: () => Promise<readonly T[]>): Promise<T[]> {
+    const crossover = this.#crossover;
+    const isCompiled = crossover !== undefined && batch.numTokens <= crossover.mostRows;
+    const startMs = performance.now();
+    const results = await run();
+    // Without results nothing was waited for.
+    if (crossover !== undefined && results.length > 0 && isFirstTokens(batch)) {
+      const ms = performance.now() - startMs;
+      crossover.observe({ rows: batch.numTokens, way: isCompiled ? "compiled" : "ort", ms });
+    }
+    return results as T[];
   }
 
   /**
@@ -160,6 +182,13 @@ export class PagedDecoder implements Decoder {
     const outputs = await embeddings.embed(tokens, dims);
     tensors.set(cut.tokens.name, Object.values(outputs)[0]!);
   }
+}
+
+/** Whether all tokens of its sequences are new, and embedded as usual: what takes time is the rows. */
+function isFirstTokens({ numTokens, sequences, kvLengths, embeddings = [] }: StepBatch): boolean {
+  let numKeys = 0;
+  for (let s = 0; s < sequences.length; s++) numKeys += kvLengths[s]!;
+  return numKeys === numTokens && embeddings.length === 0;
 }
 
 /** Indices of the packed tokens whose rows are wanted. */

@@ -43,7 +43,11 @@ export class RowDecoder implements Decoder<RowToken> {
     return this.#paged.limits;
   }
 
-  async run(batch: StepBatch): Promise<RowToken[]> {
+  run(batch: StepBatch): Promise<RowToken[]> {
+    return this.#paged.timed(batch, () => this.#rowsOf(batch));
+  }
+
+  async #rowsOf(batch: StepBatch): Promise<RowToken[]> {
     const output = await this.#paged.forward(batch);
     if (output === undefined) return [];
     const [input] = this.#head.inputs;

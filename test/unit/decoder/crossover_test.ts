@@ -1,73 +1,94 @@
 import assert from "node:assert/strict";
-import { findCrossover, firstTokens } from "../../../src/decoder/crossover.ts";
+import { Crossover, firstTokens } from "../../../src/decoder/crossover.ts";
 
 /** Finds the crossover of steps that take as long as the two say; the clock is the test's. */
 async function find(
-  { compiled, ort, most = 16 }: Record<"compiled" | "ort", (rows: number) => number> & {
+  { compiled, ort, most = 256 }: Record<"compiled" | "ort", (rows: number) => number> & {
     readonly most?: number;
   },
 ) {
   const { now } = performance;
-  let time = 0;
-  let limit = -1;
-  performance.now = () => time;
+  const found = { limit: -1, measured: [] as number[], time: 0 };
+  performance.now = () => found.time;
   try {
-    const found = await findCrossover({
+    const crossover = await Crossover.find({
       most,
-      limit: (maxRows) => limit = maxRows,
+      limit: (maxRows) => found.limit = maxRows,
       run: (rows) => {
-        time += rows <= limit ? compiled(rows) : ort(rows);
+        if (found.measured.at(-1) !== rows) found.measured.push(rows);
+        found.time += rows <= found.limit ? compiled(rows) : ort(rows);
         return Promise.resolve();
       },
     });
-    return { ...found, limit };
+    /** Serves some steps of as many rows, in the way that the limit says. */
+    const serve = (rows: number, times = 3) => {
+      for (let i = 0; i < times; i++) {
+        const way = rows <= found.limit ? "compiled" : "ort";
+        const ms = { compiled, ort }[way](rows);
+        crossover.observe({ rows, way, ms });
+      }
+      assert.equal(found.limit, crossover.mostRows);
+      return found.limit;
+    };
+    return { ...found, crossover, serve };
   } finally {
     performance.now = now;
   }
 }
 
-Deno.test("findCrossover() tries larger steps as far as they are as fast by proportion", async () => {
-  const { mostRows, limit, steps } = await find({
-    compiled: (rows) => rows,
-    ort: (rows) => 40 + rows / 2,
-    most: 256,
-  });
-  // 48 against 16 at 16 rows; 48 against 64, and not so much more.
-  assert.deepEqual(steps.map(({ rows }) => rows), [16, 48]);
-  assert.deepEqual(steps[0], { rows: 16, compiled: "16.0", ort: "48.0" });
-  assert.deepEqual([mostRows, limit], [64, 64]);
-  const always = await find({ compiled: (rows) => rows, ort: () => 1000, most: 256 });
-  assert.deepEqual(always.steps.map(({ rows }) => rows), [16]);
-  assert.equal(always.mostRows, 1000);
+Deno.test("Crossover.find() measures 16 rows and takes as many as are as fast by proportion", async () => {
+  const { limit, measured, time } = await find({ compiled: (rows) => rows, ort: () => 64 });
+  assert.deepEqual(measured, [16]);
+  assert.equal(limit, 64);
+  // A round that compiles, and two.
+  assert.equal(time, 3 * (16 + 64));
+  assert.equal((await find({ compiled: (rows) => rows, ort: () => 1000 })).limit, 256);
 });
 
-Deno.test("findCrossover() keeps the proportion where a larger step does not show it", async () => {
-  const { mostRows, steps } = await find({
-    compiled: (rows) => rows > 16 ? 100 : 10,
-    ort: () => 50,
-    most: 64,
-  });
-  assert.deepEqual(steps.map(({ rows }) => rows), [16, 64]);
-  assert.equal(mostRows, 80);
+Deno.test("Crossover.find() takes another round where the two are close", async () => {
+  const { limit, time } = await find({ compiled: (rows) => rows, ort: () => 20 });
+  assert.equal(limit, 20);
+  assert.equal(time, 4 * (16 + 20));
 });
 
-Deno.test("findCrossover() tries smaller steps as long as ONNX Runtime is faster", async () => {
-  const { mostRows, limit } = await find({ compiled: (rows) => rows * rows, ort: () => 30 });
-  assert.deepEqual([mostRows, limit], [7, 7]);
+Deno.test("Crossover.find() tries smaller steps as long as ONNX Runtime is faster", async () => {
+  const { limit, measured } = await find({ compiled: (rows) => rows * rows / 10, ort: () => 3 });
+  assert.deepEqual([limit, measured], [4, [16, 8, 4]]);
   const never = await find({ compiled: () => 9, ort: () => 3 });
-  assert.deepEqual([never.mostRows, never.limit], [0, 0]);
-  assert.deepEqual(never.steps.map(({ rows }) => rows), [16, 8, 4, 1]);
+  assert.deepEqual([never.limit, never.measured], [0, [16, 8, 4, 1]]);
 });
 
-Deno.test("findCrossover() tries no more rows than a step may have", async () => {
-  const { steps } = await find({ compiled: () => 9, ort: () => 3, most: 6 });
-  assert.deepEqual(steps.map(({ rows }) => rows), [6, 4, 1]);
+Deno.test("Crossover.find() tries no more rows than a step may have", async () => {
+  const { measured, limit } = await find({ compiled: () => 9, ort: () => 30, most: 6 });
+  assert.deepEqual([measured, limit], [[6], 6]);
 });
 
-Deno.test("findCrossover() ends where it takes too long, with what it has not refuted", async () => {
-  const { mostRows, steps } = await find({ compiled: () => 900, ort: () => 800 });
-  assert.deepEqual(steps.map(({ rows }) => rows), [16]);
-  assert.equal(mostRows, 8);
+Deno.test("Crossover.find() ends where it takes too long, with half of what it refuted", async () => {
+  const { limit, measured } = await find({ compiled: () => 900, ort: () => 800 });
+  assert.deepEqual([limit, measured], [7, [16]]);
+});
+
+Deno.test("Crossover.observe() takes more rows where served steps of ONNX Runtime are slow", async () => {
+  const { limit, serve } = await find({ compiled: (rows) => rows, ort: (rows) => 30 + rows });
+  assert.equal(limit, 46);
+  // 80 against 50 at most, by proportion: as fast at 80.
+  assert.equal(serve(50, 2), 46, "the first ones may have compiled programs");
+  assert.equal(serve(50, 1), 80);
+  assert.equal(serve(200), 230);
+});
+
+Deno.test("Crossover.observe() gives up rows that a larger step of ONNX Runtime is faster than", async () => {
+  const { limit, serve } = await find({
+    compiled: (rows) => rows < 70 ? rows : 2 * rows,
+    ort: (rows) => rows > 100 ? 90 : 100,
+  });
+  assert.equal(limit, 100);
+  assert.equal(serve(80), 100);
+  // 160 against 90.
+  assert.equal(serve(120), 44);
+  // What was slow stays so; what was fast at more rows than those left is not known.
+  assert.equal(serve(200), 44);
+  assert.equal(serve(44), 44);
 });
 
 Deno.test("firstTokens() divides tokens among sequences, each with blocks of its own", () => {
