@@ -81,7 +81,8 @@ export const SERVE_FLAGS = {
   maxBatchTokens: integer({
     placeholder: "<count>",
     min: 1,
-    max: 65_536,
+    // A GPU starts 65,535 workgroups of a kernel at most: one for each token, or for four rows of attention.
+    max: 32_768,
     help: "Most tokens in one step of the decoder; longer prompts take several. Default: 512.",
   }),
   maxSequences: integer({

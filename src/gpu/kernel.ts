@@ -50,6 +50,8 @@ export function sizeOf(elem: Elem): number {
 export class Kernel<B extends Bindings> {
   readonly #gpu: GpuContext;
   readonly #label: string;
+  /** Along each dimension. */
+  readonly #mostWorkgroups: number;
   readonly #names: readonly (keyof B & string)[];
   readonly #layout: GPUBindGroupLayout;
   readonly #pipeline: GPUComputePipeline;
@@ -60,6 +62,7 @@ export class Kernel<B extends Bindings> {
   private constructor(gpu: GpuContext, spec: KernelSpec<B>) {
     this.#gpu = gpu;
     this.#label = spec.name;
+    this.#mostWorkgroups = gpu.limits.maxComputeWorkgroupsPerDimension;
     this.#names = Object.keys(spec.bindings);
     gpu.device.pushErrorScope("validation");
     // Explicit, because a layout found automatically lacks the bindings a specialisation does not use.
@@ -107,6 +110,7 @@ export class Kernel<B extends Bindings> {
    * Appends a dispatch. The bind group of the same buffers is created once and cached.
    *
    * @throws {Error} when the kernel did not compile: its output would be whatever the buffer held.
+   * @throws {RangeError} when there are more workgroups than the device dispatches: none would run.
    */
   encode(
     pass: GPUComputePassEncoder,
@@ -114,6 +118,13 @@ export class Kernel<B extends Bindings> {
     workgroups: readonly [x: number, y?: number, z?: number],
   ): void {
     if (this.#failure !== undefined) throw this.#failure;
+    for (const count of workgroups) {
+      if (count! <= this.#mostWorkgroups) continue;
+      throw new RangeError(
+        `The kernel "${this.#label}" was given ${count} workgroups; ` +
+          `the device dispatches ${this.#mostWorkgroups} at most.`,
+      );
+    }
     pass.setPipeline(this.#pipeline);
     pass.setBindGroup(0, this.#bind(tensors));
     pass.dispatchWorkgroups(...workgroups);

@@ -101,3 +101,22 @@ gpuTest("Kernel.encode() wants every tensor and no other", (gpu) => {
   };
   assert.equal(typeof calls, "function");
 });
+
+gpuTest(
+  "Kernel.encode() refuses more workgroups than a device dispatches, by their number",
+  async (gpu) => {
+    const source = createFloats(gpu, [1, 2, 3, 4]);
+    const product = createFloats(gpu, [0, 0, 0, 0]);
+    const kernel = Kernel.get(gpu, SCALE);
+    const most = gpu.limits.maxComputeWorkgroupsPerDimension;
+    await run(gpu, source, (pass) => {
+      for (const workgroups of [[most + 1], [1, most + 1]] as const) {
+        assert.throws(
+          () => kernel.encode(pass, { source, product }, workgroups),
+          new RegExp(`"scale" was given ${most + 1} workgroups; the device dispatches ${most}`),
+        );
+      }
+      kernel.encode(pass, { source, product }, [1]);
+    });
+  },
+);
