@@ -5,7 +5,7 @@
  */
 import { z } from "zod";
 import { ChatMessage } from "./chat_message.ts";
-import { flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import { flag, integerFrom, listOf, numberFrom, stopString, text } from "./fields.ts";
 import { NO_PROMPT_LOGPROBS_IN_STREAMS, PromptLogprobsField } from "./prompt_logprobs.ts";
 import { STRUCTURED_OUTPUT } from "./structured_output.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
@@ -64,9 +64,9 @@ export const ChatRequest = z.object({
     "The newer name of max_tokens, which it overrules",
   ),
   stop: z.union(
-    [text(), listOf(text(), { max: MAX_STOP_STRINGS })],
+    [stopString(), listOf(stopString(), { max: MAX_STOP_STRINGS })],
     {
-      error: `a string that is not empty, or an array of at most ${MAX_STOP_STRINGS} such strings`,
+      error: `a string of 1 to 1024 characters, or an array of at most ${MAX_STOP_STRINGS} of them`,
     },
   ).nullish().describe("The completion ends before the first of these"),
   stop_token_ids: listOf(integerFrom(0, 2 ** 31 - 1), { max: MAX_STOP_TOKENS }).nullish()

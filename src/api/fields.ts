@@ -28,6 +28,15 @@ export function text(what = "a string that is not empty"): z.ZodString {
   return z.string({ error: what }).min(1, { error: what });
 }
 
+/** Longer ones are no use: a completion is searched for each from its first token on. */
+const MAX_STOP_CHARACTERS = 1024;
+
+/** A string that ends a completion. */
+export function stopString(): z.ZodString {
+  const error = `a string of 1 to ${MAX_STOP_CHARACTERS} characters`;
+  return text(error).max(MAX_STOP_CHARACTERS, { error });
+}
+
 /** An array of `min` to `max` items. */
 export function listOf<T extends z.ZodType>(
   item: T,

@@ -4,7 +4,15 @@
  * @module
  */
 import { z } from "zod";
-import { cutAtFirstBad, flag, integerFrom, listOf, numberFrom, text } from "./fields.ts";
+import {
+  cutAtFirstBad,
+  flag,
+  integerFrom,
+  listOf,
+  numberFrom,
+  stopString,
+  text,
+} from "./fields.ts";
 
 const MAX_MESSAGES = 4096;
 const MAX_STOP_STRINGS = 16;
@@ -120,7 +128,7 @@ const PROMPT_FIELDS = {
 export const MessagesRequest = z.object({
   ...PROMPT_FIELDS,
   max_tokens: integerFrom(1),
-  stop_sequences: listOf(text(), { max: MAX_STOP_STRINGS }).nullish(),
+  stop_sequences: listOf(stopString(), { max: MAX_STOP_STRINGS }).nullish(),
   stream: flag().nullish(),
   temperature: numberFrom(0, 1).nullish(),
   top_p: numberFrom(0, 1).nullish(),

@@ -9,6 +9,8 @@ import { flag, integerFrom, listOf } from "./fields.ts";
 import { TOOL_FIELDS } from "./tool_request.ts";
 
 const MAX_MESSAGES = 4096;
+/** To turn back into text at once. */
+const MAX_TOKENS = 250_000;
 
 /** Fields of requests that render a conversation. */
 const CHAT_FIELDS = {
@@ -47,7 +49,7 @@ export const TokenizeRequest = z.object({
 
 /** A request for the text of tokens. */
 export const DetokenizeRequest = z.object({
-  tokens: listOf(integerFrom(0, 2 ** 31 - 1), { max: 1_000_000 }),
+  tokens: listOf(integerFrom(0, 2 ** 31 - 1), { max: MAX_TOKENS }),
   model: z.unknown().optional(),
 }, { error: "a JSON object" }).meta({ id: "DetokenizeRequest" });
 

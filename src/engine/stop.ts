@@ -13,6 +13,9 @@ class TrieNode {
   }
 }
 
+/** By the stop strings, so that the choices of a request share one. */
+const tries = new WeakMap<readonly string[], TrieNode>();
+
 /** What {@linkcode StopMatcher.push} lets through. */
 export interface StopResult {
   /** Text before any stop string. */
@@ -46,7 +49,8 @@ export class StopMatcher {
 
   /** @param stops stop strings; empty ones never match. */
   constructor(stops: readonly string[]) {
-    this.#node = buildTrie(stops);
+    this.#node = tries.get(stops) ?? buildTrie(stops);
+    tries.set(stops, this.#node);
   }
 
   /** Takes the next fragment. Not to be called again once it has found a stop string. */

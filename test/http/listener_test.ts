@@ -223,6 +223,30 @@ Deno.test("Listener takes a body no faster than it is read, and sends no faster 
   });
 });
 
+Deno.test("Listener disconnects a client that takes nothing of its answer, not one that is slow", async () => {
+  const NUM_BYTES = 64 * 2 ** 20;
+  let isClosed = false;
+  const handler: RequestListener = (_, response) => {
+    response.once("close", () => isClosed = true);
+    response.end(new Uint8Array(NUM_BYTES));
+  };
+  await using listener = new TestListener(handler, { sendMs: 500 });
+  using slow = await connect(listener.port);
+  await slow.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+  let numReceived = 0;
+  const piece = new Uint8Array(2 ** 20);
+  for (let count: number | null = 1; count !== null; count = await slow.read(piece)) {
+    numReceived += count;
+    if (numReceived < NUM_BYTES / 4) await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  assert.ok(numReceived > NUM_BYTES);
+  isClosed = false;
+  using stalled = await connect(listener.port);
+  await stalled.write(encoder.encode("GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
+  while (!isClosed) await new Promise((resolve) => setTimeout(resolve, 20));
+  assert.equal(listener.figures.open, 0);
+});
+
 Deno.test("Listener tells the handler of a client that has gone", async () => {
   const gone = Promise.withResolvers<void>();
   await withListener((_, response) => response.once("close", gone.resolve), async (connection) => {

@@ -115,6 +115,23 @@ Deno.test("readMultipart() takes a file of 100 MiB and refuses one byte more whi
   assert.equal(taken(), 0);
 });
 
+Deno.test("readMultipart() bounds what comes before the first part and after the last one", async () => {
+  for (const start of ["x", "--b--"]) {
+    let taken = 0;
+    const body = new ReadableStream<Uint8Array>({
+      pull(controller) {
+        controller.enqueue(taken++ === 0 ? encoder.encode(start) : new Uint8Array(1000));
+      },
+    }, { highWaterMark: 0 });
+    const limits = { ...BODY_LIMITS, maxBytes: 10_000, maxTextBytes: 5_000 };
+    await assert.rejects(readMultipart(post(body), { fileName: "file", limits }), {
+      kind: "payload_too_large",
+      message: "The form may have at most 15000 bytes.",
+    });
+    assert.equal(taken, 16);
+  }
+});
+
 Deno.test("readMultipart() bounds the text beside the file", async () => {
   const form = new FormData();
   form.set("prompt", "x".repeat(BODY_LIMITS.maxTextBytes + 1));

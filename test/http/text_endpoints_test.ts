@@ -53,6 +53,7 @@ Deno.test("/tokenize and /detokenize refuse what they cannot do", async () => {
     ["/tokenize", { prompt: "a".repeat(1_000_001) }, undefined],
     ["/detokenize", { tokens: [999_999] }, "tokens[0]"],
     ["/detokenize", { tokens: "a" }, "tokens"],
+    ["/detokenize", { tokens: Array(250_001).fill(1) }, "tokens"],
     ["/apply-template", { messages: [] }, "messages"],
   ];
   for (const [path, body, param] of cases) {

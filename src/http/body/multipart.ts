@@ -44,7 +44,13 @@ export async function readMultipart(
   const maxBytes = declared > 0 ? declared : limits.maxBytes;
   const parser = new Parser(boundary, { fileName, limits, maxBytes });
   using share = limits.budget.open();
-  for await (const chunk of readInTime(request.body, { limits, share })) parser.push(chunk);
+  // What comes before the first part and after the last one counts as well.
+  let numBytes = 0;
+  for await (const chunk of readInTime(request.body, { limits, share })) {
+    numBytes += chunk.length;
+    requireAtMost(numBytes, limits.maxBytes + limits.maxTextBytes, "form");
+    parser.push(chunk);
+  }
   return parser.finish();
 }
 

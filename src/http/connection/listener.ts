@@ -35,6 +35,8 @@ export interface ListenerOptions {
   readonly headMs?: number | undefined;
   /** Until an idle connection is closed, one second later; 75 s if absent. */
   readonly keepAliveMs?: number | undefined;
+  /** Until a client is disconnected that takes nothing of its answer; 30 s if absent. */
+  readonly sendMs?: number | undefined;
 }
 
 export class Listener {
@@ -101,7 +103,7 @@ export class Listener {
   async #accept(listener: Deno.TcpListener): Promise<void> {
     while (!this.#isClosing) {
       try {
-        this.#server.emit("connection", new TcpSocket(await listener.accept()));
+        this.#server.emit("connection", new TcpSocket(await listener.accept(), this.#options));
         await this.#connections.room();
       } catch (error) {
         if (this.#isClosing) return;

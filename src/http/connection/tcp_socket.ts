@@ -10,6 +10,8 @@ import { Duplex } from "node:stream";
 const READ_BYTES = 4 * 1024;
 /** Size after a read that filled such a buffer. */
 const MAX_READ_BYTES = 64 * 1024;
+/** Longest wait for a client to take something of what is sent to it. A stream that nobody reads holds a place. */
+const SEND_MS = 30_000;
 /** Up to this size, chunks written together are sent in one call. */
 const MAX_JOINED_BYTES = 64 * 1024;
 
@@ -19,12 +21,18 @@ type Done = (error?: Error | null) => void;
 export class TcpSocket extends Duplex {
   readonly remoteAddress: string;
   readonly #connection: Deno.TcpConn;
+  readonly #sendMs: number;
   #readBytes = READ_BYTES;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(connection: Deno.TcpConn) {
+  /** @param options.sendMs until a client that takes nothing is disconnected; 30 s if absent. */
+  constructor(
+    connection: Deno.TcpConn,
+    { sendMs = SEND_MS }: { sendMs?: number | undefined } = {},
+  ) {
     super();
     this.#connection = connection;
+    this.#sendMs = sendMs;
     this.remoteAddress = connection.remoteAddr.hostname;
     try {
       // Writes are already joined: Nagle's algorithm would only delay them.
@@ -90,12 +98,23 @@ export class TcpSocket extends Duplex {
     try {
       for (const bytes of pieces) {
         for (let at = 0; at < bytes.length;) {
-          at += await this.#connection.write(bytes.subarray(at));
+          at += await this.#write(bytes.subarray(at));
         }
       }
     } catch (error) {
       return done(error as Error);
     }
     done();
+  }
+
+  /** @returns how many of the bytes were sent. */
+  async #write(bytes: Uint8Array): Promise<number> {
+    const giveUp = () => this.destroy(new Error("the client does not read"));
+    const timer = setTimeout(giveUp, this.#sendMs);
+    try {
+      return await this.#connection.write(bytes);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }
