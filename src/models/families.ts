@@ -33,7 +33,7 @@ export const FAMILIES: readonly Family[] = [
     kind: "text",
     matches: (folder) => isForTask(folder, "text-generation"),
     graphs: textGraphs,
-    open: (context, { openText }) => openText(context),
+    loader: "text",
   },
   asr("whisper", ["whisper", "lite-whisper"], { graphs: SEQ2SEQ, loader: "whisper" }),
   asr("moonshine", ["moonshine"], { graphs: SEQ2SEQ, loader: "moonshine" }),
@@ -64,20 +64,20 @@ export const FAMILIES: readonly Family[] = [
   tts("style_text_to_speech_2"),
   tts("supertonic"),
   tts("vits"),
-  tts("speecht5", { hasSpeakerEncoder: true }),
+  tts("speecht5", { takesSpeakerEncoder: true }),
   {
     name: "vision-encoder-decoder",
     kind: "ocr",
     matches: (folder) => isOfType(folder, "vision-encoder-decoder"),
     graphs: SEQ2SEQ,
-    open: (context, { openOcr }) => openOcr("visionEncoderDecoder", context),
+    loader: "visionEncoderDecoder",
   },
   {
     name: "florence2",
     kind: "ocr",
     matches: (folder) => isOfType(folder, "florence2"),
     graphs: graphsNamed(MERGED, "encoder_model", "vision_encoder", "embed_tokens"),
-    open: (context, { openOcr }) => openOcr("florence", context),
+    loader: "florence",
   },
   {
     name: "detection and recognition of lines",
@@ -85,7 +85,7 @@ export const FAMILIES: readonly Family[] = [
     matches: (folder) =>
       isForTask(folder, "ocr") && "detection" in folder.config && "recognition" in folder.config,
     graphs: allGraphs(),
-    open: (context, { openLineOcr }) => openLineOcr("described", context),
+    loader: "lineOcr",
   },
   {
     name: "PP-OCR as it is published",
@@ -93,7 +93,7 @@ export const FAMILIES: readonly Family[] = [
     matches: isPaddleOcr,
     graphs: paddleGraphs,
     files: /^([^/]+\/)?[^/]*((dict|keys|char)[^/]*\.txt|\.ya?ml)$/i,
-    open: (context, { openLineOcr }) => openLineOcr("paddle", context),
+    loader: "paddleOcr",
   },
   {
     name: "decoders that see, such as glm_ocr and lighton_ocr",
@@ -103,7 +103,7 @@ export const FAMILIES: readonly Family[] = [
       (isForTask(folder, "ocr") && isVisionLanguageModel(folder)),
     accepts: isVisionLanguageModel,
     graphs: visionGraphs,
-    open: (context, { openVision }) => openVision("ocr", context),
+    loader: "visionOcr",
   },
   {
     name: "background-removal",
@@ -114,7 +114,7 @@ export const FAMILIES: readonly Family[] = [
       isBuiltAs(folder, /ImageMatting|BiRefNet|ISNet|MODNet|BriaRMBG/i),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: (context, { openMatting }) => openMatting(context),
+    loader: "matting",
   },
   {
     name: "embedding",
@@ -122,7 +122,7 @@ export const FAMILIES: readonly Family[] = [
     matches: ({ files }) => files.has("modules.json") || files.has("1_Pooling/config.json"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: (context, { openEmbedding }) => openEmbedding(context),
+    loader: "embedding",
   },
   {
     name: "rerank",
@@ -131,7 +131,7 @@ export const FAMILIES: readonly Family[] = [
       isBuiltAs(folder, /ForSequenceClassification$/) || isDecoderFor(folder, "rerank"),
     accepts: () => true,
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: (context, { openRerank }) => openRerank(context),
+    loader: "rerank",
   },
   {
     name: "vision",
@@ -139,14 +139,14 @@ export const FAMILIES: readonly Family[] = [
     matches: (folder) => hasGraph(folder, "vision_encoder"),
     accepts: () => true,
     graphs: visionGraphs,
-    open: (context, { openVision }) => openVision("vision", context),
+    loader: "vision",
   },
   {
     name: "embedding by a decoder",
     kind: "embedding",
     matches: (folder) => isDecoderFor(folder, "embedding"),
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: (context, { openEmbedding }) => openEmbedding(context),
+    loader: "embedding",
   },
   {
     name: "text",
@@ -154,14 +154,14 @@ export const FAMILIES: readonly Family[] = [
     matches: (folder) => isBuiltAs(folder, /ForCausalLM$|LMHeadModel$|ForConditionalGeneration$/),
     accepts: () => true,
     graphs: textGraphs,
-    open: (context, { openText }) => openText(context),
+    loader: "text",
   },
   {
     name: "embedding by an encoder",
     kind: "embedding",
     matches: (folder) => isBuiltAs(folder, /Model$|ForMaskedLM$/),
     graphs: ONE_GRAPH_IN_BATCHES,
-    open: (context, { openEmbedding }) => openEmbedding(context),
+    loader: "embedding",
   },
 ];
 

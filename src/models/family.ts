@@ -7,8 +7,7 @@ import type { Backend } from "../backend/backend.ts";
 import type { EngineSettings, ModelKind } from "../config.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
 import type { ChosenGraphs, WantedGraph } from "./graph_choice.ts";
-import type * as loaders from "./loaders.ts";
-import type { Model } from "./model.ts";
+import type { LOADERS } from "./loaders.ts";
 import type { LoadProgress } from "./progress.ts";
 
 /** The context in which a model is opened. */
@@ -26,11 +25,6 @@ export interface OpenContext {
   readonly onProgress: (progress: LoadProgress) => void;
 }
 
-/**
- * The loaders of models, imported only by the thread that owns the device: they import all packages that models need.
- */
-export type Loaders = typeof loaders;
-
 export interface Family {
   /** Its `model_type`, if it has one. */
   readonly name: string;
@@ -43,8 +37,10 @@ export interface Family {
   graphs(folder: ModelFolder): readonly WantedGraph[];
   /** Its files beside graphs and configuration. */
   readonly files?: RegExp;
-  /** @throws {StartupError} when the folder lacks a part, or its parts do not fit together. */
-  open(context: OpenContext, loaders: Loaders): Promise<Model>;
+  /** What opens its models, which only the thread that owns the device imports. */
+  readonly loader: keyof typeof LOADERS;
+  /** Whether it speaks with embeddings of speakers. */
+  readonly takesSpeakerEncoder?: boolean;
 }
 
 /** Whether the configuration names an architecture of this form. */

@@ -4,65 +4,37 @@
  * @module
  */
 import { basename } from "node:path";
-import { StartupError } from "../errors.ts";
 import { hubIdOfSnapshot } from "../hub/cache.ts";
 import { dtypesOf, type ModelFolder } from "../hub/model_folder.ts";
 import { type Family, hasGraph, isBuiltAs, isOfType } from "./family.ts";
 import { allGraphs, type WantedGraph } from "./graph_choice.ts";
-import type { ASR_LOADERS, SYNTHESIZERS } from "./loaders.ts";
 
 const MERGED = "decoder_model_merged";
 /** Files of voices. */
 const VOICES = /^(voices\/|speaker_embeddings\.bin$|default_voice\.wav$)/;
 
-/** The differences between families of speech recognition models. */
-export interface AsrOptions extends Pick<Family, "graphs" | "files"> {
-  readonly loader: keyof typeof ASR_LOADERS;
-}
-
 /** A family of speech recognition models, recognised by its types. */
 export function asr(
   name: string,
   types: readonly string[],
-  { loader, ...files }: AsrOptions,
+  options: Pick<Family, "graphs" | "files" | "loader">,
 ): Family {
-  return {
-    name,
-    kind: "asr",
-    matches: (folder) => isOfType(folder, ...types),
-    ...files,
-    open: (context, { openAsr }) => openAsr(loader, context),
-  };
+  return { name, kind: "asr", matches: (folder) => isOfType(folder, ...types), ...options };
 }
 
-/** The differences between families of speech synthesis models. */
-export interface TtsOptions {
-  /** Its graphs; all in the folder, in precisions that suit sound, if absent. */
-  readonly graphs?: Family["graphs"];
-  /** Whether it uses speaker embeddings. */
-  readonly hasSpeakerEncoder?: boolean;
-}
-
-/** A family of speech synthesis models, recognised by its type. */
+/** A family of speech synthesis models, recognised by its type; all graphs in precisions that suit sound, if not told. */
 export function tts(
-  type: keyof typeof SYNTHESIZERS,
-  { graphs = soundGraphs, hasSpeakerEncoder = false }: TtsOptions = {},
+  type: Family["loader"],
+  options: Partial<Pick<Family, "graphs" | "takesSpeakerEncoder">> = {},
 ): Family {
   return {
     name: type,
     kind: "tts",
     matches: (folder) => isOfType(folder, type),
-    graphs,
+    graphs: soundGraphs,
     files: VOICES,
-    open: async (context, { openTts }) => {
-      if (context.speakerEncoderFolder !== undefined && !hasSpeakerEncoder) {
-        throw new StartupError(
-          `A speaker encoder is for SpeechT5, and ${context.folder.path} is a speech model of type "${type}".`,
-          { setting: "speakerEncoderFolder" },
-        );
-      }
-      return await openTts(type, context);
-    },
+    loader: type,
+    ...options,
   };
 }
 

@@ -11,7 +11,7 @@ import { externalDataFiles, openAnyFolder } from "../hub/model_folder.ts";
 import { NOTHING, readAvailableBytes, requireMemory, weighFiles } from "./memory.ts";
 import { familyOf } from "./families.ts";
 import { chooseGraphs } from "./graph_choice.ts";
-import * as loaders from "./loaders.ts";
+import { LOADERS } from "./loaders.ts";
 import type { Model } from "./model.ts";
 import type { LoadProgress } from "./progress.ts";
 
@@ -52,6 +52,12 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
       { setting: "speakerEncoderFolder" },
     );
   }
+  if (options.speakerEncoderFolder !== undefined && !family.takesSpeakerEncoder) {
+    throw new StartupError(
+      `A speaker encoder is for SpeechT5, and ${folder.path} is a speech model of type "${family.name}".`,
+      { setting: "speakerEncoderFolder" },
+    );
+  }
   const { backend, dtype } = options;
   const wish = { dtype, device: deviceClassOf(backend) };
   const graphs = chooseGraphs(folder, family.graphs(folder), wish);
@@ -64,5 +70,5 @@ export async function loadModel(options: ModelLoadOptions): Promise<Model> {
     );
   }
   const context = { ...options, folder, graphs, modelName: options.model.id };
-  return await family.open(context, loaders);
+  return await LOADERS[family.loader](context);
 }
