@@ -3,18 +3,14 @@
  *
  * @module
  */
-import { SizeQueue, type Waiter } from "./size_queue.ts";
-
-interface Waiting extends Waiter {
-  readonly enter: () => void;
-}
+import { SizeQueue } from "./size_queue.ts";
 
 /** Small requests overtake large ones, but not forever. */
 export class Budget {
   readonly #total: number;
   #left: number;
   #numTaken = 0;
-  readonly #waiting = new SizeQueue<Waiting>();
+  readonly #waiting = new SizeQueue<void>();
 
   constructor(total: number) {
     this.#total = total;
@@ -38,22 +34,11 @@ export class Budget {
    */
   async take(wanted: number, signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiting: Waiting = { size: Math.min(wanted, this.#total), enter: resolve };
-    const leave = () => {
-      this.#waiting.remove(waiting);
-      reject(signal.reason);
-      this.#admit();
-    };
-    signal.addEventListener("abort", leave, { once: true });
-    this.#waiting.add(waiting);
+    const size = Math.min(wanted, this.#total);
+    const entered = this.#waiting.wait(size, signal, () => this.#admit());
     this.#admit();
-    try {
-      await promise;
-    } finally {
-      signal.removeEventListener("abort", leave);
-    }
-    return () => this.#giveBack(waiting.size);
+    await entered;
+    return () => this.#giveBack(size);
   }
 
   #giveBack(amount: number): void {
@@ -62,16 +47,13 @@ export class Budget {
     this.#admit();
   }
 
+  /** Room is reserved for one that was overtaken too often. */
   #admit(): void {
-    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
+    const isAble = ({ size }: { readonly size: number }) => size <= this.#left;
+    for (let next; (next = this.#waiting.takeNext(isAble, { keepsRoom: true })) !== undefined;) {
       this.#left -= next.size;
       this.#numTaken++;
       next.enter();
     }
-  }
-
-  /** Room is reserved for one that was overtaken too often. */
-  #takeNext(): Waiting | undefined {
-    return this.#waiting.takeNext(({ size }) => size <= this.#left, { keepsRoom: true });
   }
 }

@@ -1,8 +1,4 @@
-import { SizeQueue, type Waiter } from "./size_queue.ts";
-
-interface Waiting extends Waiter {
-  readonly enter: (permit: number) => void;
-}
+import { SizeQueue } from "./size_queue.ts";
 
 /** How to acquire a permit. */
 export interface AcquireOptions {
@@ -18,7 +14,7 @@ export class Semaphore {
   readonly #size: number;
   readonly #maxSmall: number;
   readonly #free: number[];
-  readonly #waiting = new SizeQueue<Waiting>();
+  readonly #waiting = new SizeQueue<number>();
 
   constructor(size: number, { maxSmall = Infinity }: { readonly maxSmall?: number } = {}) {
     this.#size = size;
@@ -38,25 +34,14 @@ export class Semaphore {
   async acquire(signal: AbortSignal, { size = 0 }: AcquireOptions = {}): Promise<number> {
     signal.throwIfAborted();
     if (this.#mayTake(size)) return this.#free.pop()!;
-    const { promise, resolve, reject } = Promise.withResolvers<number>();
-    const waiting = { size, enter: resolve };
-    const leave = () => {
-      this.#waiting.remove(waiting);
-      reject(signal.reason);
-    };
-    signal.addEventListener("abort", leave, { once: true });
-    this.#waiting.add(waiting);
-    try {
-      return await promise;
-    } finally {
-      signal.removeEventListener("abort", leave);
-    }
+    return await this.#waiting.wait(size, signal);
   }
 
   /** Gives a permit to a waiter. */
   release(permit: number): void {
     this.#free.push(permit);
-    for (let next = this.#takeNext(); next !== undefined; next = this.#takeNext()) {
+    const isAble = ({ size }: { readonly size: number }) => this.#mayTake(size);
+    for (let next; (next = this.#waiting.takeNext(isAble)) !== undefined;) {
       next.enter(this.#free.pop()!);
     }
   }
@@ -64,9 +49,5 @@ export class Semaphore {
   #mayTake(size: number): boolean {
     const isLarge = size > this.#maxSmall;
     return this.#free.length > (isLarge ? Math.floor(this.#size / 2) : 0);
-  }
-
-  #takeNext(): Waiting | undefined {
-    return this.#waiting.takeNext(({ size }) => this.#mayTake(size));
   }
 }
