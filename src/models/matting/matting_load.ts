@@ -4,7 +4,7 @@
  * @module
  */
 import type { Backend } from "../../backend/backend.ts";
-import { HearthError, StartupError } from "../../errors.ts";
+import { StartupError } from "../../errors.ts";
 import { log } from "../../log.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { type ModelFolder, readOptionalJson } from "../../hub/model_folder.ts";
@@ -31,9 +31,9 @@ export async function loadMatting(context: OpenContext): Promise<MattingModel> {
     family,
     outputName: typeof outputName === "string" ? outputName : undefined,
   });
-  const opener = new Opener({ file, graph, family, backend });
   const processor = await readProcessor(folder, family);
-  const network = await opener.open(processor);
+  const { stretches } = family;
+  const network = await openNetwork(file, { graph, stretches, processor, backend });
   return new MattingModel({
     network,
     dtype: file.dtype,
@@ -60,71 +60,54 @@ async function readProcessor(
   return readImageProcessor(family.processor);
 }
 
-interface OpenerParts {
-  readonly file: GraphFile;
-  readonly graph: MattingGraph;
-  readonly family: MattingFamily;
-  readonly backend: Backend;
-}
-
-/** Opens a graph in its uniform shape. */
-class Opener {
-  readonly #parts: OpenerParts;
-
-  constructor(parts: OpenerParts) {
-    this.#parts = parts;
-  }
-
-  /**
-   * Runs an image once, which has the device compile its kernels, and tells what the graph's nodes do not; not where
-   * there is nothing to compile or to be told.
-   */
-  async open(processor: ImageProcessor): Promise<MattingNetwork> {
-    const { graph: { values }, family: { stretches }, backend } = this.#parts;
-    if (values !== "unknown") {
-      const network = await this.#openAs(processor, { isLogits: values === "logits", stretches });
-      if (backend.runtime !== "native") await this.#probe(network);
-      return network;
-    }
-    const asTheyAre = await this.#openAs(processor, { isLogits: false, stretches: false });
-    const isLogits = (await this.#probe(asTheyAre)).some((value) =>
-      value < -MAX_STRAY || value > 1 + MAX_STRAY
-    );
-    if (!isLogits && !stretches) return asTheyAre;
-    await asTheyAre.dispose();
-    return await this.#openAs(processor, { isLogits, stretches });
-  }
-
-  async #openAs(
-    processor: ImageProcessor,
-    form: { readonly isLogits: boolean; readonly stretches: boolean },
-  ): Promise<MattingNetwork> {
-    const { file: { model, files }, graph, backend } = this.#parts;
+/**
+ * Opens a graph in its uniform shape. It runs an image once, which has the device compile its kernels, and tells what
+ * the graph's nodes do not; not where there is nothing to compile or to be told.
+ */
+async function openNetwork(
+  { model, files }: GraphFile,
+  { graph, stretches, processor, backend }: {
+    readonly graph: MattingGraph;
+    readonly stretches: boolean;
+    readonly processor: ImageProcessor;
+    readonly backend: Backend;
+  },
+): Promise<MattingNetwork> {
+  const openAs = async (form: { readonly isLogits: boolean; readonly stretches: boolean }) => {
     const session = await backend.openModel(unifyMatting(model, graph, form), files);
     const images = await backend.openImages();
     return new MattingNetwork({ session, images, processor, ...graph });
+  };
+  if (graph.values !== "unknown") {
+    const network = await openAs({ isLogits: graph.values === "logits", stretches });
+    if (backend.runtime !== "native") await probe(network, backend);
+    return network;
   }
+  const asTheyAre = await openAs({ isLogits: false, stretches: false });
+  const values = await probe(asTheyAre, backend);
+  const isLogits = values.some((value) => value < -MAX_STRAY || value > 1 + MAX_STRAY);
+  if (!isLogits && !stretches) return asTheyAre;
+  await asTheyAre.dispose();
+  return await openAs({ isLogits, stretches });
+}
 
-  /** @throws {StartupError} when the graph does not take images, or gives no masks. */
-  async #probe(network: MattingNetwork): Promise<Float32Array> {
-    const pixels = probeImage();
-    const image = network.images.open(pixels);
-    try {
-      const row = { image, form: network.formOf(pixels) };
-      const masks = await network.run([row]);
-      maskSizeOf(masks);
-      const values = await this.#parts.backend.read(masks);
-      await network.mask(row, masks, 0);
-      masks.dispose();
-      return values.slice();
-    } catch (error) {
-      const reason = error instanceof HearthError ? error.message : (error as Error).message;
-      throw new StartupError(`The model cannot be used for background removal: ${reason}`, {
-        cause: error,
-      });
-    } finally {
-      image.close();
-    }
+/** Runs an image. @throws {StartupError} when the graph does not take images, or gives no masks. */
+async function probe(network: MattingNetwork, backend: Backend): Promise<Float32Array> {
+  const pixels = probeImage();
+  const image = network.images.open(pixels);
+  try {
+    const row = { image, form: network.formOf(pixels) };
+    const masks = await network.run([row]);
+    maskSizeOf(masks);
+    const values = await backend.read(masks);
+    await network.mask(row, masks, 0);
+    masks.dispose();
+    return values.slice();
+  } catch (cause) {
+    const reason = (cause as Error).message;
+    throw new StartupError(`The model cannot be used for background removal: ${reason}`, { cause });
+  } finally {
+    image.close();
   }
 }
 
