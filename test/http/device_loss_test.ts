@@ -38,3 +38,40 @@ gpuTest(
     await server.untilIdle();
   },
 );
+
+const NUM_LOSSES = 3;
+
+/** Bytes of the buffers that a worker has on its device. */
+async function bufferBytesOf(worker: Worker): Promise<number> {
+  const { port1, port2 } = new MessageChannel();
+  const answer = new Promise<number>((resolve) => port1.onmessage = ({ data }) => resolve(data));
+  worker.postMessage({ type: "count-buffers", port: port2 }, [port2]);
+  const bytes = await answer;
+  port1.close();
+  return bytes;
+}
+
+gpuTest(
+  "after a lost device the weights are uploaded again, once, and the memory does not grow",
+  async () => {
+    const { spawnWorker, workers } = fragileSpawner();
+    await using server = await TestServer.start({ device: "webgpu", spawnWorker });
+    const { app } = server;
+    const ask = async () => assert.ok((await app.post(CHAT, chatBody())).ok);
+    await ask();
+    const bytes = await bufferBytesOf(workers[0]!);
+    assert.ok(bytes > 0);
+    const resident: number[] = [];
+    for (let loss = 1; loss <= NUM_LOSSES; loss++) {
+      workers.at(-1)!.postMessage({ type: "destroy-device" });
+      while (workers.length === loss) await new Promise((resolve) => setTimeout(resolve, 5));
+      await app.session.ready();
+      await ask();
+      assert.equal(await bufferBytesOf(workers.at(-1)!), bytes);
+      resident.push(Deno.memoryUsage().rss);
+    }
+    // The first loss leaves what a second worker's code takes. A software device's buffers are in ordinary memory.
+    const growth = resident.at(-1)! - resident[0]!;
+    assert.ok(growth < bytes, `${growth} bytes more, with ${bytes} of buffers`);
+  },
+);
