@@ -22,6 +22,27 @@ export interface AttentionExports {
   readonly pagedAttention: SharedKernel;
   readonly packedAttention: SharedKernel;
   blockBytes(headSize: number): number;
+  readonly product: SharedKernel;
+  packBlocks(levels: number, scales: number, blocks: number, numGroups: number, into: number): void;
+  quantizeRow(x: number, blocks: number, rows: number, row: number): void;
+  normRow(
+    x: number,
+    k: number,
+    isLayer: number,
+    epsilon: number,
+    gamma: number,
+    beta: number,
+    out: number,
+  ): void;
+  pointwiseRow(
+    a: number,
+    b: number,
+    width: number,
+    operation: number,
+    activation: number,
+    scale: number,
+    out: number,
+  ): void;
 }
 
 const module = new WebAssembly.Module(Uint8Array.fromBase64(binary));

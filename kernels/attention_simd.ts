@@ -86,7 +86,11 @@ export class SimdAttention {
       scratch: arena.reserve(perThread * this.#threads.numThreads / 4),
       scratchBytes: perThread,
     };
-    const memory = arena.allocate(limits);
+    const memory = arena.allocate({
+      what: "The KV cache and its tables",
+      setting: "kvCacheMb",
+      hasLargePages: limits.hasLargePages,
+    });
     this.#memory = memory;
     this.#exports = instantiateAttention(memory);
     const floats = (at: number, length: number) => new Float32Array(memory.buffer, at, length);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { StartupError } from "../src/errors.ts";
+import { type Setting, StartupError } from "../src/errors.ts";
 import { adviseLargePages } from "../src/large_pages.ts";
 import type { AttentionShape } from "./attention_shape.ts";
 import { type ItemOptions, maxItemWords, ROWS, writeItems } from "./attention_items.ts";
@@ -39,6 +39,15 @@ const MAX_PAGES = 2 ** 16;
 /** A line of the processor's cache. */
 const ALIGNMENT = 64;
 
+/** What takes a memory, for the message of a failure, and the setting that says how much. */
+export interface MemoryUse {
+  readonly what: string;
+  readonly setting?: Setting;
+  readonly hasLargePages?: boolean | undefined;
+  /** That there are; not asked of the machine if absent. */
+  readonly maxBytes?: number | undefined;
+}
+
 /** Allocates addresses; then creates a memory of exactly that size. */
 export class Arena {
   /** 0 stands for "none". */
@@ -60,11 +69,10 @@ export class Arena {
   }
 
   /** @throws {StartupError} when there is not enough memory. */
-  allocate({ hasLargePages = false }: Pick<SimdLimits, "hasLargePages"> = {}): WebAssembly.Memory {
-    const pages = Math.ceil(this.#end / PAGE_BYTES);
-    const memory = createMemory(pages);
+  allocate(use: MemoryUse): WebAssembly.Memory {
+    const memory = createMemory(Math.ceil(this.#end / PAGE_BYTES), use);
     // Before anything is written to it.
-    if (hasLargePages) adviseLargePages(memory);
+    if (use.hasLargePages) adviseLargePages(memory);
     for (const [data, at] of this.#contents) {
       new Uint32Array(memory.buffer, at, data.length)
         .set(new Uint32Array(data.buffer, data.byteOffset, data.length));
@@ -73,11 +81,15 @@ export class Arena {
   }
 }
 
-function createMemory(pages: number): WebAssembly.Memory {
-  const wanted = `The KV cache and its tables take ${Math.ceil(pages / 16)} MiB`;
-  const setting = "kvCacheMb";
+function createMemory(pages: number, { what, setting, maxBytes }: MemoryUse): WebAssembly.Memory {
+  const wanted = `${what} take ${Math.ceil(pages / 16)} MiB`;
   if (pages > MAX_PAGES) {
     throw new StartupError(`${wanted}; on the CPU they may take ${MAX_PAGES / 16}.`, { setting });
+  }
+  if (maxBytes !== undefined && pages * PAGE_BYTES > maxBytes) {
+    throw new StartupError(`${wanted}, and ${Math.floor(maxBytes / 2 ** 20)} MiB are left.`, {
+      setting,
+    });
   }
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });

@@ -46,6 +46,14 @@ function help(): void {
   });
 }
 
+/** Waits for a job after this one. @returns whether one came. */
+function awaitJob(job: number): boolean {
+  for (let i = Atomics.load(control, WORD.polls); i > 0; i--) {
+    if (Atomics.load(control, WORD.job) !== job) return true;
+  }
+  return Atomics.wait(control, WORD.job, job, idleMs) !== "timed-out";
+}
+
 for (let job = 0;; job = Atomics.load(control, WORD.job)) {
   for (let got; (got = receiveMessageOnPort(port as never)) !== undefined;) {
     const { id, memory } = got.message as MemoryMessage;
@@ -61,5 +69,5 @@ for (let job = 0;; job = Atomics.load(control, WORD.job)) {
       leave();
     }
   }
-  if (Atomics.wait(control, WORD.job, job, idleMs) === "timed-out") break;
+  if (!awaitJob(job)) break;
 }

@@ -35,6 +35,8 @@ export interface KernelJob {
   readonly scratchBytes: number;
   /** Products and sums of all parts together, about. */
   readonly flops: number;
+  /** How often helpers look for the next job, some nanoseconds each, before they sleep; never if absent. */
+  readonly polls?: number;
 }
 
 /** How helpers are started and waited for. */
@@ -56,7 +58,7 @@ const IDLE_MS = 20_000;
 /** From 80 to 400 µs of one thread, the fewer rows the slower; a helper wakes up in 30 to 50. */
 const MIN_FLOPS = 2e6;
 /** Polls of the gate before the caller sleeps: a helper is at most one part behind. */
-const SPINS = 2000;
+const SPINS = 20_000;
 /** Lost helpers after which no others are started. */
 const MAX_LOSSES = 3;
 
@@ -117,6 +119,7 @@ export class KernelThreads {
       job.scratchBytes,
     ], WORD.kernel);
     control[WORD.failed] = 0;
+    Atomics.store(control, WORD.polls, job.polls ?? 0);
     Atomics.store(control, WORD.next, 0);
     Atomics.store(control, WORD.gate, OPEN);
     Atomics.add(control, WORD.job, 1);

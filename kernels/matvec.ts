@@ -27,6 +27,8 @@ export type MatrixForm =
     /** A power of two, 16 at least. */
     readonly blockSize: number;
     readonly hasZeroPoints: boolean;
+    /** Whether the rows may be rounded to 8 bits for each block: ONNX Runtime's accuracy level 4. */
+    readonly allowsInt8?: boolean;
   }
   /** elem `[outputs, k]`. */
   | { readonly kind: "rows" }

@@ -24,6 +24,8 @@ export const WORD = {
   scratchBytes: 11,
   /** Counts the parts that helpers have done. */
   helped: 12,
+  /** How often helpers look for the next job before they sleep. */
+  polls: 13,
 } as const;
 
 export const NUM_WORDS = 16;
@@ -32,7 +34,7 @@ export const NUM_WORDS = 16;
 export const OPEN = 1 << 16;
 
 /** By number. */
-export const KERNELS = ["pagedAttention", "packedAttention"] as const;
+export const KERNELS = ["pagedAttention", "packedAttention", "product"] as const;
 
 export type KernelName = typeof KERNELS[number];
 

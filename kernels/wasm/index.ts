@@ -1,5 +1,10 @@
-/** The CPU backend's attention in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
+/** The CPU backend's kernels in WebAssembly SIMD; AssemblyScript, built by `deno task wasm`. */
 export { kvWrite } from "./kv_write";
+export { packBlocks } from "./pack_blocks";
 export { packedAttention } from "./packed_attention";
 export { pagedAttention } from "./paged_attention";
+export { pointwiseRow } from "./pointwise";
+export { product } from "./product";
+export { quantizeRow } from "./quantize";
 export { blockBytes } from "./row_block";
+export { normRow } from "./row_norm";

@@ -70,7 +70,7 @@ function sumOfLanes(x: v128): f32 {
  * `2 ** x` for `x ≤ 0`, relative error below 2e-7; 0 below -126. With `n` the integer nearest to `x`, a polynomial
  * (minimax in the relative error) gives `2 ** (x - n)`, and `n` is added to its exponent.
  */
-function exp2(x: v128): v128 {
+export function exp2(x: v128): v128 {
   const rounder = f32x4.splat(ROUNDER);
   // Its low bits are those of n.
   const rounded = f32x4.add(x, rounder);

@@ -78,8 +78,8 @@ export interface Backend {
    * @throws {RangeError} when the kernels cannot run a site's shape.
    */
   openAttention(options: AttentionOptions): PagedAttention;
-  /** Segments compiled to Hearth's kernels; absent if not available for the device. */
-  openCompiled?(options: SegmentsOptions): Promise<CompiledSegments>;
+  /** Segments compiled to Hearth's kernels, if the device runs any. */
+  openCompiled(options: SegmentsOptions): Promise<CompiledSegments | undefined>;
   /**
    * The attention of a cut encoder.
    *

@@ -4,6 +4,7 @@
  * @module
  */
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
+import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { PagedAttention } from "./paged_attention.ts";
@@ -12,8 +13,12 @@ import type { DeviceWeights } from "./device_weights.ts";
 /** How to open them. */
 export interface SegmentsOptions {
   readonly segments: readonly CompiledSegment[];
-  /** The caller's. */
-  readonly weights: DeviceWeights;
+  /** The caller's; absent on the CPU. */
+  readonly weights?: DeviceWeights | undefined;
+  /** Where other constants are read. */
+  readonly files: ModelFiles;
+  /** Memory that a second copy of weights may take; any if absent. */
+  readonly spareBytes?: number | undefined;
   /** Attentions that segments were compiled for read operands in the segments' layout. */
   readonly attention: PagedAttention;
   /** Memory of tensors that cross between segments, with room for {@linkcode CompiledSegments.maxRows} rows. */
@@ -34,10 +39,11 @@ export interface CompiledSegments {
   /** Whether a segment was compiled. */
   has(index: number): boolean;
   /**
-   * Records a segment. It is submitted with what comes after it.
+   * Records a segment, which is submitted with what comes after it; on the CPU it runs at once.
    *
    * @param run.isAllRows whether every token of the step is a wanted row.
-   * @param run.tensors those that enter the first segment, and numbers of rows.
+   * @param run.tensors those that enter the first segment, and numbers of rows; on the CPU all that enter the segment or
+   * leave it.
    */
   record(index: number, run: {
     readonly numRows: number;

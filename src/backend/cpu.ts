@@ -6,6 +6,8 @@
  */
 import { KernelThreads } from "../../kernels/kernel_threads.ts";
 import { ReferenceSampler } from "../../kernels/sample_reference.ts";
+import { StartupError } from "../errors.ts";
+import { log } from "../log.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import type { GraphSession, Tensor } from "../onnx/runtime/ort.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
@@ -25,6 +27,8 @@ import { CpuCrossAttention } from "./cpu_cross_attention.ts";
 import type { CrossAttention, CrossAttentionOptions } from "./cross_attention.ts";
 import { type CpuRuntime, type CpuRuntimeOptions, openCpuRuntime } from "./cpu_runtime.ts";
 import { CpuPackedAttention } from "./cpu_packed_attention.ts";
+import { CpuSegments } from "./cpu_segments.ts";
+import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
 import { CpuStorages } from "./cpu_storage.ts";
 import { CpuSpeech } from "./cpu_speech.ts";
 import { gatherRowsOnCpu } from "./gather_rows.ts";
@@ -125,6 +129,19 @@ export class CpuBackend implements Backend {
       // onnxruntime-web has no wider vectors than the kernels, and one thread.
       openSession: this.runtime === "native" ? this.openSession.bind(this) : undefined,
     });
+  }
+
+  /** onnxruntime-web writes to memory of its own. */
+  async openCompiled(options: SegmentsOptions): Promise<CompiledSegments | undefined> {
+    const threads = this.#kernelThreads();
+    if (this.runtime !== "native" || threads === undefined) return undefined;
+    try {
+      return await CpuSegments.open(options, threads);
+    } catch (error) {
+      if (!(error instanceof StartupError)) throw error;
+      log.warn("small steps run in ONNX Runtime", { reason: error.message });
+      return undefined;
+    }
   }
 
   openPackedAttention(options: PackedAttentionOptions): PackedAttention {

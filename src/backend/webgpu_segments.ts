@@ -65,7 +65,7 @@ export class WebGpuSegments implements CompiledSegments {
     const programs = segments.flatMap((each) =>
       "refused" in each ? [] : [each.allRows, each.someRows]
     );
-    await weights.upload(programs.flatMap((program) => program.weights));
+    await weights!.upload(programs.flatMap((program) => program.weights));
     const constants = await readConstants(
       programs.flatMap(({ forms }) => forms),
       readFloats,
@@ -175,7 +175,7 @@ export class WebGpuSegments implements CompiledSegments {
     const constants = new Set(program.weights.map(({ name }) => name));
     const bufferOf = (name: string) =>
       scratch.get(name) ?? crossing.get(name) ??
-        (constants.has(name) ? weights.get(name)!.buffer : undefined);
+        (constants.has(name) ? weights!.get(name)!.buffer : undefined);
     return program.dispatches.map((dispatch) => {
       const names = Object.entries(dispatch.tensors).filter((entry): entry is [string, string] =>
         entry[1] !== undefined

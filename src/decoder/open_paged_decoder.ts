@@ -32,6 +32,8 @@ export interface PagedOpenOptions {
   /** Opens the attention; the backend's own if absent. */
   readonly openAttention?: (options: AttentionOptions) => PagedAttention;
   readonly processLogits?: LogitsProcessor | undefined;
+  /** Memory that a second copy of weights may take; any if absent. */
+  readonly spareBytes?: number;
   /** Called with the share that is loaded, 0 to 1. */
   readonly onProgress: (fraction: number) => void;
 }
@@ -81,20 +83,19 @@ export async function openPagedDecoder(options: PagedOpenOptions): Promise<Paged
 /** Compiles small steps to Hearth's kernels, as far as kernels, graph and device allow. */
 async function compile(
   decoder: PagedDecoder,
-  { backend, cut, files, limits, weights, attention }: PagedOpenOptions & {
+  { backend, cut, files, limits, weights, attention, spareBytes }: PagedOpenOptions & {
     readonly weights: DeviceWeights | undefined;
     readonly attention: PagedAttention;
   },
 ): Promise<void> {
-  if (weights === undefined || backend.openCompiled === undefined) return;
   const takesForm = ({ layer }: AttentionSite) => attention.takesForm?.(layer) ?? false;
   const segments = compileCut(cut, { takesForm, contextLength: limits.contextLength });
   const compiled = await backend.openCompiled({
-    ...{ segments, weights, attention, buffers: decoder.buffers },
+    ...{ segments, weights, files, attention, spareBytes, buffers: decoder.buffers },
     siteOutputs: cut.attentions.map(({ output }) => output.name),
     readFloats: async (tensor) => asFloat32(tensor, await bytesOfStored(tensor, files)),
   });
-  decoder.useCompiled(compiled);
+  if (compiled) decoder.useCompiled(compiled);
 }
 
 /** Progress in bytes where weights are uploaded one after the other. */

@@ -71,7 +71,7 @@ export class SegmentRunner<Cut extends PlannedCut> {
     );
   }
 
-  /** Buffers of the tensors that cross between segments. */
+  /** Buffers of the tensors that cross between segments, on a GPU. */
   get buffers(): Map<string, GPUBuffer> {
     const sizes = { tokens: 1, rows: 1 };
     const { segments, attentions } = this.#options.cut;
@@ -80,8 +80,8 @@ export class SegmentRunner<Cut extends PlannedCut> {
       ...attentions.map(({ output }) => output),
     ];
     return new Map(ports.flatMap((port) => {
-      const buffer = this.#outputOf(port, sizes)?.gpuBuffer as GPUBuffer | undefined;
-      return buffer ? [[port.name, buffer]] : [];
+      const output = this.#outputOf(port, sizes);
+      return output?.location === "gpu-buffer" ? [[port.name, output.gpuBuffer as GPUBuffer]] : [];
     }));
   }
 
@@ -110,8 +110,8 @@ export class SegmentRunner<Cut extends PlannedCut> {
         ? this.#compiled
         : undefined;
       if (compiled) {
-        compiled.record(index, { numRows, isAllRows, tensors });
         for (const port of outputs) tensors.set(port.name, this.#outputOf(port, sizes)!);
+        compiled.record(index, { numRows, isAllRows, tensors });
       } else {
         const feeds = Object.fromEntries(inputs.map(({ name }) => [name, tensors.get(name)!]));
         const results = await sessions[index]!.run(feeds, this.#outputsOf(outputs, sizes));

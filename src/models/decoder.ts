@@ -92,14 +92,15 @@ async function openPaged(options: GraphToOpen): Promise<Decoder | { readonly ref
     const limits = choosePagedLimits(cut, sizes);
     // Weights are mapped from disk, or in buffers shared by the segments.
     const sharesWeights = backend.runtime === "native" || backend.kind === "webgpu";
-    requireMemory(needsOfCut(cut, limits, { elementBytes, sharesWeights }), {
-      backend,
-      availableBytes: await readAvailableBytes(),
-      otherDtypes: await weighOtherDtypes({ folder, graph: name, dtype }),
-    });
+    const needs = needsOfCut(cut, limits, { elementBytes, sharesWeights });
+    const availableBytes = await readAvailableBytes();
+    const otherDtypes = await weighOtherDtypes({ folder, graph: name, dtype });
+    requireMemory(needs, { backend, availableBytes, otherDtypes });
+    const { weightsBytes, cacheBytes, activationBytes } = needs;
+    const spareBytes = (availableBytes ?? Infinity) - weightsBytes - cacheBytes - activationBytes;
     const what = `loading ${options.graph.path}`;
     const onProgress = (fraction: number) => options.onProgress({ what, fraction });
-    return await openPagedDecoder({ ...options, cut, files, limits, onProgress });
+    return await openPagedDecoder({ ...options, cut, files, limits, spareBytes, onProgress });
   } catch (error) {
     if (error instanceof RangeError) return { refused: error.message };
     throw error;

@@ -73,7 +73,10 @@ function blocksOf(index: GraphIndex, node: Node, weights: Tensor): Matrix {
     throw new Refusal(`The zero points of its product "${node.name}" are ${zeros.dtype}.`);
   }
   return {
-    form: { kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
+    form: {
+      ...{ kind: "nbits", bits, blockSize, hasZeroPoints: zeros !== undefined },
+      ...(intAttribute(node, "accuracy_level") === 4 ? { allowsInt8: true } : {}),
+    },
     k,
     outputs,
     weights,

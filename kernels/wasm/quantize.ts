@@ -1,0 +1,62 @@
+/** Rows as levels of 8 bits, and their norm before that. */
+import { BLOCK, QuantizedRows } from "./product_layout";
+
+/**
+ * Quantises row `row`: of each block the largest magnitude becomes 127.
+ *
+ * @param x f32 `[blocks * BLOCK]`.
+ */
+export function quantizeRow(x: usize, blocks: u32, rows: QuantizedRows, row: u32): void {
+  const first = <usize> (row * blocks);
+  let levels = rows.levels + first * BLOCK;
+  let scale = rows.scales + first * 4;
+  let offset = rows.offsets + first * 4;
+  for (const end = scale + <usize> blocks * 4; scale < end; scale += 4, offset += 4) {
+    const most = largestOf(x);
+    store<f32>(scale, most / 127);
+    const factor = f32x4.splat(most > 0 ? 127 / most : 0);
+    const front = sixteen(x, factor);
+    const back = sixteen(x + 64, factor);
+    // Weights of even and of odd numbers are in the lower and in the upper halves of bytes.
+    v128.store(
+      levels,
+      v128.shuffle<i8>(front, back, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30),
+    );
+    v128.store(
+      levels,
+      v128.shuffle<i8>(front, back, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31),
+      16,
+    );
+    store<i32>(offset, -8 * (sumOf(front) + sumOf(back)));
+    x += 128;
+    levels += BLOCK;
+  }
+}
+
+function largestOf(x: usize): f32 {
+  let most = f32x4.abs(v128.load(x));
+  for (let at: usize = 16; at < 128; at += 16) {
+    most = f32x4.max(most, f32x4.abs(v128.load(x + at)));
+  }
+  most = f32x4.max(most, v128.shuffle<i32>(most, most, 2, 3, 0, 1));
+  most = f32x4.max(most, v128.shuffle<i32>(most, most, 1, 0, 3, 2));
+  return f32x4.extract_lane(most, 0);
+}
+
+/** Sixteen levels, rounded to the nearest. */
+function sixteen(x: usize, factor: v128): v128 {
+  return i8x16.narrow_i16x8_s(
+    i16x8.narrow_i32x4_s(level(x, factor), level(x + 16, factor)),
+    i16x8.narrow_i32x4_s(level(x + 32, factor), level(x + 48, factor)),
+  );
+}
+
+function level(x: usize, factor: v128): v128 {
+  return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(x), factor)));
+}
+
+function sumOf(levels: v128): i32 {
+  const sums = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(levels));
+  return i32x4.extract_lane(sums, 0) + i32x4.extract_lane(sums, 1) +
+    i32x4.extract_lane(sums, 2) + i32x4.extract_lane(sums, 3);
+}

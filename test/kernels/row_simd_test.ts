@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import type { Activation } from "../../kernels/activation.ts";
+import { KernelThreads } from "../../kernels/kernel_threads.ts";
+import type { MatvecParams } from "../../kernels/matvec.ts";
+import { matvecReference } from "../../kernels/matvec_reference.ts";
+import { normReference } from "../../kernels/norm_reference.ts";
+import { pointwiseReference } from "../../kernels/pointwise_reference.ts";
+import { checkRowKernel, type ReadBytes, RowArena } from "../../kernels/row_simd.ts";
+import { makeNormal } from "./exact_sampling.ts";
+import { assertClose } from "./tensors.ts";
+
+const BLOCK = 32;
+const ROWS = 3;
+const EXACT = { abs: 2e-5, rel: 2e-5 };
+
+const PLAIN: MatvecParams = {
+  elem: "f32",
+  k: 96,
+  n: 44,
+  x: { stride: 96, offset: 0 },
+  matrixRows: 44,
+  weights: { kind: "nbits", bits: 4, blockSize: BLOCK, hasZeroPoints: false, allowsInt8: true },
+  hasBias: false,
+  activation: "none",
+  scale: 1,
+  softcap: 0,
+  hasResidual: false,
+};
+const FULL: MatvecParams = {
+  ...PLAIN,
+  n: 40,
+  x: { stride: 104, offset: 4 },
+  matrixRows: 88,
+  norm: { kind: "rms", epsilon: 1e-6, hasBeta: false },
+  hasBias: true,
+  gate: { gateRow: 44, upRow: 0 },
+  activation: "silu",
+  scale: 0.5,
+  hasResidual: true,
+};
+
+function random(length: number, normal: () => number, size = 1): Float32Array {
+  return new Float32Array(length).map(() => normal() * size);
+}
+
+function makeTensors({ k, n, x, matrixRows, norm, hasBias, hasResidual }: MatvecParams) {
+  const normal = makeNormal(5);
+  return {
+    x: random(ROWS * x.stride, normal).map((value, i) => i % 37 === 0 ? value * 8 : value),
+    weights: new Uint8Array(matrixRows * k / 2).map(() => Math.abs(normal()) * 1e4),
+    scales: random(matrixRows * k / BLOCK, normal, 0.02),
+    gamma: norm && random(k, normal),
+    beta: norm?.hasBeta ? random(k, normal) : undefined,
+    bias: hasBias ? random(matrixRows, normal) : undefined,
+    residual: hasResidual ? random(ROWS * n, normal) : undefined,
+  };
+}
+
+/** Of each block the largest magnitude becomes 127 levels. */
+function rounded(row: Float32Array): Float32Array {
+  return row.map((_, i) => {
+    const block = row.subarray(i - i % BLOCK, i - i % BLOCK + BLOCK);
+    const scale = Math.max(...block.map(Math.abs)) / 127;
+    return scale === 0 ? 0 : Math.round(row[i]! / scale) * scale;
+  });
+}
+
+/** What the kernel computes: the reference's product with rounded rows. */
+function wanted(params: MatvecParams, tensors: ReturnType<typeof makeTensors>): Float32Array {
+  const { k, x, norm } = params;
+  const rows = Array.from({ length: ROWS }, (_, row) => {
+    const values = tensors.x.subarray(row * x.stride + x.offset, row * x.stride + x.offset + k);
+    const normed = norm &&
+      normReference(
+        { elem: "f32", k, heads: 1, x: { stride: k, offset: 0 }, norm, hasResidual: false },
+        { x: values, gamma: tensors.gamma!, beta: tensors.beta },
+        1,
+      );
+    return [...rounded(normed ?? values)];
+  });
+  const plain = { ...params, norm: undefined, x: { stride: k, offset: 0 } };
+  return matvecReference(plain, { ...tensors, x: Float32Array.from(rows.flat()) }, ROWS);
+}
+
+const readerOf = (bytes: Uint8Array): ReadBytes => (offset, into) =>
+  Promise.resolve(into.set(bytes.subarray(offset, offset + into.length)));
+
+/** A product that runs again and again. */
+async function openProduct(
+  params: MatvecParams,
+  tensors: ReturnType<typeof makeTensors>,
+  threads = new KernelThreads(1),
+): Promise<() => Float32Array> {
+  const memory = new RowArena();
+  const weights = memory.reserveMatrix(params.k, params.matrixRows);
+  const { x, gamma, beta = [], bias, residual } = tensors;
+  const affine = gamma && Float32Array.of(...gamma, ...beta);
+  const placed = Object.fromEntries(
+    Object.entries({ x, affine, bias, residual }).flatMap(([name, values]) =>
+      values ? [[name, memory.arena.place(values)]] : []
+    ),
+  );
+  const out = memory.arena.reserve(ROWS * params.n);
+  const rows = memory.allocate(threads);
+  await rows.packMatrix(weights, { k: params.k, outputs: params.matrixRows }, {
+    levels: readerOf(tensors.weights),
+    scales: readerOf(new Uint8Array(tensors.scales.buffer)),
+  });
+  const kernel = rows.product(params, { ...placed, weights, out }, false);
+  return () => {
+    const result = rows.floats(out, ROWS * params.n);
+    result.fill(0);
+    kernel(ROWS);
+    return result.slice();
+  };
+}
+
+const cases: readonly (readonly [string, MatvecParams])[] = [
+  ["one product", PLAIN],
+  ["many outputs, in parts", {
+    ...PLAIN,
+    k: 32,
+    x: { stride: 32, offset: 0 },
+    n: 1060,
+    matrixRows: 1060,
+  }],
+  ["a norm, a bias, a gate, a factor and a sum", FULL],
+  ["a layer norm", { ...PLAIN, norm: { kind: "layer", epsilon: 1e-5, hasBeta: true } }],
+  ...(["silu", "gelu_tanh", "gelu_sigmoid", "relu"] satisfies Activation[]).map((activation) =>
+    [activation, { ...PLAIN, activation }] as const
+  ),
+];
+for (const [name, params] of cases) {
+  Deno.test(`SimdRows.product(): ${name}, with rows of 8 bits`, async () => {
+    const tensors = makeTensors(params);
+    const run = await openProduct(params, tensors);
+    assertClose(run(), wanted(params, tensors), EXACT);
+  });
+}
+
+Deno.test("SimdRows.product() gives the same bits with any number of threads", async () => {
+  const k = 512;
+  const params = { ...FULL, k, n: 4096, x: { stride: k, offset: 0 }, matrixRows: 8192 };
+  const gated = { ...params, gate: { gateRow: 0, upRow: 4096 } };
+  const tensors = makeTensors(gated);
+  const alone = (await openProduct(gated, tensors))();
+  const threads = new KernelThreads(3, { minFlops: 0 });
+  try {
+    const run = await openProduct(gated, tensors, threads);
+    for (let round = 0; threads.numHelpedWorks < 20; round++) {
+      assert.ok(round < 2000, "no helper takes part");
+      assert.deepEqual(run(), alone);
+      // Helpers are told of the memory.
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+  } finally {
+    threads.dispose();
+  }
+});
+
+Deno.test("SimdRows.product() of rows of nothing, and of what is no number", async () => {
+  const tensors = makeTensors(PLAIN);
+  tensors.x.fill(0, 0, 96);
+  tensors.x[100] = NaN;
+  tensors.x[2 * 96] = Infinity;
+  const got = (await openProduct(PLAIN, tensors))();
+  assert.deepEqual(got.subarray(0, PLAIN.n), new Float32Array(PLAIN.n));
+  assert.ok(got.subarray(PLAIN.n).every((value) => !Number.isFinite(value)));
+});
+
+Deno.test("SimdRows.norm() and pointwise() are what their references are", () => {
+  const normal = makeNormal(8);
+  const memory = new RowArena();
+  const x = random(ROWS * 80, normal);
+  const [gamma, beta] = [random(16, normal), random(16, normal)];
+  const b = random(64, normal);
+  const residual = random(ROWS * 64, normal);
+  const at = {
+    x: memory.arena.place(x),
+    affine: memory.arena.place(Float32Array.of(...gamma, ...beta)),
+    residual: memory.arena.place(residual),
+    b: memory.arena.place(b),
+    out: memory.arena.reserve(ROWS * 64),
+  };
+  const rows = memory.allocate(new KernelThreads(1));
+  for (const kind of ["rms", "layer"] as const) {
+    const hasBeta = kind === "layer";
+    const params = {
+      elem: "f32",
+      k: 16,
+      heads: 4,
+      x: { stride: 80, offset: 8 },
+      norm: { kind, epsilon: 1e-5, hasBeta },
+      hasResidual: hasBeta,
+    } as const;
+    const { residual: _, ...plain } = at;
+    rows.norm(params, hasBeta ? at : plain)(ROWS);
+    const optional = hasBeta ? { beta, residual } : {};
+    const want = normReference(params, { x, gamma, ...optional }, ROWS);
+    assertClose(rows.floats(at.out, ROWS * 64), want, EXACT);
+  }
+  for (const operation of ["none", "add", "multiply"] as const) {
+    const params = {
+      elem: "f32",
+      width: 64,
+      a: { stride: 80, offset: 12 },
+      b: { stride: 0, offset: 0 },
+      operation,
+      activation: "silu",
+      scale: 1.5,
+    } as const;
+    rows.pointwise(params, { a: at.x, b: at.b, out: at.out })(ROWS);
+    const want = pointwiseReference(params, { a: x, b }, ROWS);
+    assertClose(rows.floats(at.out, ROWS * 64), want, EXACT);
+  }
+});
+
+Deno.test("checkRowKernel() refuses what the kernels do not compute", () => {
+  const weights = PLAIN.weights as Extract<MatvecParams["weights"], { kind: "nbits" }>;
+  const refused: readonly [Partial<MatvecParams>, RegExp][] = [
+    [{ elem: "f16" }, /in f32/],
+    [{ weights: { kind: "rows" } }, /4-bit weights/],
+    [{ weights: { ...weights, bits: 8 } }, /4-bit weights/],
+    [{ weights: { ...weights, blockSize: 64 } }, /4-bit weights/],
+    [{ weights: { ...weights, hasZeroPoints: true } }, /4-bit weights/],
+    [{ weights: { ...weights, allowsInt8: false } }, /accuracy level 4/],
+    [{ softcap: 30 }, /4-bit weights/],
+    [{ activation: "gelu" }, /no gelu/],
+    [{ n: 42 }, /multiples of 4 by 32/],
+    [{ k: 100 }, /multiples of 4 by 32/],
+  ];
+  for (const [change, message] of refused) {
+    const params = { ...PLAIN, ...change };
+    assert.throws(() => checkRowKernel({ kind: "matvec", params }), {
+      name: "RangeError",
+      message,
+    });
+  }
+  checkRowKernel({ kind: "matvec", params: FULL });
+});

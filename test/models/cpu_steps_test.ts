@@ -1,0 +1,109 @@
+/** Steps of few rows on the CPU run in our kernels where the graph allows rows of 8 bits; answers stay what they were. */
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { CpuBackend } from "../../src/backend/cpu.ts";
+import { firstTokens } from "../../src/decoder/crossover.ts";
+import { PagedDecoder } from "../../src/decoder/paged_decoder.ts";
+import { EngineLoop } from "../../src/engine/loop.ts";
+import { openFolder } from "../../src/hub/model_folder.ts";
+import { loadDecoder } from "../../src/models/decoder.ts";
+import { FolderFiles } from "../../src/onnx/file/external_data.ts";
+import { bytesOfStored } from "../../src/onnx/file/stored_range.ts";
+import { makeNode, type Node } from "../../src/onnx/file/proto.ts";
+import { readModel } from "../../src/onnx/file/proto_read.ts";
+import { writeModel } from "../../src/onnx/file/proto_write.ts";
+import { loadNative } from "../../src/onnx/runtime/ort.ts";
+import { countCalls } from "../fixtures/count_calls.ts";
+import { generate } from "../fixtures/generate.ts";
+import { ModelFolder } from "../fixtures/model_folder.ts";
+import { contextOf } from "../fixtures/open_folder.ts";
+import { promptOf, Ties } from "../fixtures/small_steps.ts";
+
+const MODEL = fileURLToPath(new URL("../../models/hearth-demo-chat", import.meta.url));
+const GRAPH = "model_q4.onnx";
+const LAYERS = 4;
+const NUM_TOKENS = 24;
+/** A sum's last bit may round a level of a row up or down, one of 254. */
+const TIE = 0.02;
+
+/** The built-in model in q4, as it is or with an accuracy level. */
+async function openModel(backend: CpuBackend, level?: number): Promise<PagedDecoder> {
+  await using copy = await ModelFolder.create();
+  await copy.writeConfig(await Deno.readTextFile(join(MODEL, "config.json")));
+  if (level !== undefined) {
+    const graphs = join(copy.path, "onnx");
+    await using files = new FolderFiles(graphs);
+    const model = await readModel(files, GRAPH);
+    const { attributes } = makeNode("", [], [], { attributes: { accuracy_level: level } });
+    const withLevel = (node: Node): Node =>
+      node.opType === "MatMulNBits"
+        ? { ...node, attributes: [...node.attributes, ...attributes] }
+        : node;
+    // They are in the file that is written again.
+    const initializers = await Promise.all(model.graph.initializers.map(async (tensor) => {
+      const bytes = await bytesOfStored(tensor, files);
+      return { ...tensor, data: { kind: "memory", bytes } as const };
+    }));
+    const graph = { ...model.graph, initializers, nodes: model.graph.nodes.map(withLevel) };
+    const bytes = writeModel({ ...model, graph });
+    await Deno.remove(join(graphs, GRAPH));
+    await Deno.writeFile(join(graphs, GRAPH), bytes);
+  }
+  const folder = await openFolder(copy.path);
+  const engine = { prefixCache: false };
+  const { decoder } = await loadDecoder(contextOf(folder, { backend, dtype: "q4", engine }));
+  assert.ok(decoder instanceof PagedDecoder);
+  return decoder;
+}
+
+/** The class behind ONNX Runtime's factory. */
+interface RunsSessions {
+  readonly prototype: Record<"run", (...args: never[]) => unknown>;
+}
+
+/** Runs of sessions that `work` takes. */
+async function countRuns(work: () => Promise<unknown>): Promise<number> {
+  const { InferenceSession } = await loadNative();
+  using runs = countCalls((InferenceSession as unknown as RunsSessions).prototype, "run");
+  await work();
+  return runs.count;
+}
+
+Deno.test("a step of one token on the CPU is one run of ONNX Runtime, and answers as all of it", async () => {
+  const backend = await CpuBackend.open({ threads: 2 });
+  const decoder = await openModel(backend, 4);
+  const engine = new EngineLoop(decoder, { prefixCache: false });
+  const answer = async (seed: number) => {
+    const request = { tokens: promptOf(seed), maxTokens: NUM_TOKENS, topLogprobs: 2 };
+    return (await generate(engine, request)).tokens;
+  };
+  const step = () => decoder.run(firstTokens(1, decoder.limits));
+  const ties = new Ties(TIE);
+  const seeds = Array.from({ length: 8 }, (_, i) => i);
+  decoder.limitCompiledRows(0);
+  // The segments before and after each attention.
+  assert.equal(await countRuns(step), LAYERS + 1);
+  const wanted = await Promise.all(seeds.map(answer));
+  decoder.limitCompiledRows(4);
+  // The first segment reads the table of embeddings.
+  assert.equal(await countRuns(step), 1);
+  for (const seed of seeds) ties.compare(await answer(seed), wanted[seed]!);
+  // Some of these steps have few rows, and some have more.
+  const together = await Promise.all(seeds.map(answer));
+  together.forEach((tokens, seed) => ties.compare(tokens, wanted[seed]!));
+  ties.requireAtMost(4);
+  await decoder.dispose();
+  await backend.dispose();
+});
+
+Deno.test("a graph that wants rows of 32 bits stays with ONNX Runtime", async () => {
+  const backend = await CpuBackend.open({ threads: 2 });
+  for (const level of [undefined, 1]) {
+    const decoder = await openModel(backend, level);
+    decoder.limitCompiledRows(4);
+    assert.equal(await countRuns(() => decoder.run(firstTokens(1, decoder.limits))), LAYERS + 1);
+    await decoder.dispose();
+  }
+  await backend.dispose();
+});
