@@ -12,8 +12,6 @@ import type { MatvecParams, NormParams } from "./matvec.ts";
 import type { NormKernelParams } from "./norm.ts";
 import type { PointwiseParams } from "./pointwise.ts";
 
-/** Most rows of a step. */
-export const MAX_SIMD_ROWS = 4;
 /** Weights that share a scale, as in `wasm/product_layout.ts`. */
 const BLOCK = 32;
 const GROUP = 4;
@@ -76,11 +74,17 @@ function checkProduct({ k, n, weights, gate, softcap }: MatvecParams): void {
 /** Plans the memory: addresses are given out before it is allocated. */
 export class RowArena {
   readonly arena = new Arena();
+  readonly maxRows: number;
   readonly site = this.arena.reserve(12);
   readonly rows = this.arena.reserve(4);
   readonly staged = { levels: this.arena.reserve(STAGED_BYTES / 4), scales: 0 };
   #maxK = 0;
   #maxPart = PART_GROUPS;
+
+  /** @param maxRows most rows of a step. */
+  constructor(maxRows: number) {
+    this.maxRows = maxRows;
+  }
 
   /** Room for a matrix of `outputs` by `k`. */
   reserveMatrix(k: number, outputs: number): number {
@@ -95,7 +99,7 @@ export class RowArena {
    */
   allocate(threads: KernelThreads, spareBytes?: number): SimdRows {
     const { arena, site, rows, staged } = this;
-    const blocks = MAX_SIMD_ROWS * this.#maxK / BLOCK;
+    const blocks = this.maxRows * this.#maxK / BLOCK;
     const scratchBytes = this.#maxPart * GROUP * 4;
     const places: Places = {
       ...{ site, rows, scratchBytes },

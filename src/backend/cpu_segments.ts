@@ -7,7 +7,6 @@
 import type { KernelThreads } from "../../kernels/kernel_threads.ts";
 import {
   checkRowKernel,
-  MAX_SIMD_ROWS,
   type ReadBytes,
   RowArena,
   type RowKernel,
@@ -19,6 +18,9 @@ import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
 import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+
+/** From two rows on ONNX Runtime's product is as fast: it unpacks the weights once for all rows. */
+const MAX_ROWS = 1;
 
 type Recording = Parameters<CompiledSegments["record"]>[1];
 
@@ -38,7 +40,7 @@ interface PlacedMatrix {
 
 /** Where tensors are, by name. */
 class Places {
-  readonly memory = new RowArena();
+  readonly memory = new RowArena(MAX_ROWS);
   readonly matrices = new Map<string, PlacedMatrix>();
   readonly #at = new Map<string, number>();
 
@@ -52,7 +54,7 @@ class Places {
         const tensor = constants.get(name);
         const at = tensor
           ? this.memory.arena.place(await readFloats(tensor))
-          : this.memory.arena.reserve(MAX_SIMD_ROWS * width);
+          : this.memory.arena.reserve(MAX_ROWS * width);
         this.#at.set(name, at);
       }
     }
@@ -210,7 +212,7 @@ function sharesRows(
 }
 
 export class CpuSegments implements CompiledSegments {
-  readonly maxRows = MAX_SIMD_ROWS;
+  readonly maxRows = MAX_ROWS;
   readonly refusal: string | undefined;
   readonly #rows: SimdRows;
   readonly #segments: readonly (OpenSegment | undefined)[];

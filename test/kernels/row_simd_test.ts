@@ -91,7 +91,7 @@ async function openProduct(
   tensors: ReturnType<typeof makeTensors>,
   threads = new KernelThreads(1),
 ): Promise<() => Float32Array> {
-  const memory = new RowArena();
+  const memory = new RowArena(ROWS);
   const weights = memory.reserveMatrix(params.k, params.matrixRows);
   const { x, gamma, beta = [], bias, residual } = tensors;
   const affine = gamma && Float32Array.of(...gamma, ...beta);
@@ -170,7 +170,7 @@ Deno.test("SimdRows.product() of rows of nothing, and of what is no number", asy
 
 Deno.test("SimdRows.norm() and pointwise() are what their references are", () => {
   const normal = makeNormal(8);
-  const memory = new RowArena();
+  const memory = new RowArena(ROWS);
   const x = random(ROWS * 80, normal);
   const [gamma, beta] = [random(16, normal), random(16, normal)];
   const b = random(64, normal);

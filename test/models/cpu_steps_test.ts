@@ -89,7 +89,7 @@ Deno.test("a step of one token on the CPU is one run of ONNX Runtime, and answer
   // The first segment reads the table of embeddings.
   assert.equal(await countRuns(step), 1);
   for (const seed of seeds) ties.compare(await answer(seed), wanted[seed]!);
-  // Some of these steps have few rows, and some have more.
+  // Prompts are not steps of one row, and few of these steps are.
   const together = await Promise.all(seeds.map(answer));
   together.forEach((tokens, seed) => ties.compare(tokens, wanted[seed]!));
   ties.requireAtMost(4);
