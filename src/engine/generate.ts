@@ -5,8 +5,8 @@ import type { GenerationRequest } from "./generation_request.ts";
 /** A request of one sample. */
 export interface GenerateOptions extends Omit<GenerationRequest, "samples"> {
   readonly sample: GenerationRequest["samples"][number];
-  /** @returns whether the sequence ends with the token; it always does if `isLast`. */
-  readonly onToken: (token: SampledToken, isLast: boolean) => boolean;
+  /** @returns whether the sequence ends with the token. */
+  readonly onToken: (token: SampledToken) => boolean;
   readonly signal: AbortSignal;
 }
 
@@ -22,7 +22,7 @@ export async function generate(
   signal.throwIfAborted();
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const cancel = engine.add({ ...request, samples: [sample] }, {
-    onToken: (_, token, end) => onToken(token, end !== undefined),
+    onToken: (_, token) => onToken(token),
     onDone: () => resolve(),
     onError: reject,
   });

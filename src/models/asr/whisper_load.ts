@@ -15,8 +15,7 @@ import {
   type WhisperConfig,
 } from "./whisper_config.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";
-import type { WindowInput } from "./whisper_window.ts";
-import { WindowDecoder } from "./window_decoder.ts";
+import { WindowDecoder, type WindowInput } from "./window_decoder.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import { warmUp } from "../../engine/warm_up.ts";

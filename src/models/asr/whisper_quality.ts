@@ -1,11 +1,12 @@
 /**
- * Quality of a window's decoding, and whether to retry at a higher temperature. Pure.
+ * The quality of a window's decoding, and temperature fallback: what is not good enough is decoded again, hotter. Pure.
  *
  * @see A. Radford et al.: Robust Speech Recognition via Large-Scale Weak Supervision, 2022, section 4.5
  * @module
  */
 import { Buffer } from "node:buffer";
 import { deflateSync } from "node:zlib";
+import type { SamplingParams } from "../../../kernels/sample_row.ts";
 
 /** Compression ratio above which text is repetitive. */
 const MAX_COMPRESSION_RATIO = 2.4;
@@ -17,11 +18,45 @@ const TEMPERATURE_STEP = 0.2;
 const HOTTEST = 1;
 
 /** The quality measures of a decoding. */
-export interface AttemptFigures {
+export interface DecodingQuality {
   /** Natural logarithm, the mean over the tokens and the end. */
   readonly meanLogprob: number;
   readonly compressionRatio: number;
   readonly noSpeechProbability: number;
+}
+
+/** One decoding of a window. */
+export interface Attempt {
+  /** Text and timestamps, without prompt and end. */
+  readonly tokens: readonly number[];
+  readonly meanLogprob: number;
+}
+
+/** How to decode a window. */
+export interface FallbackOptions {
+  /** The first temperature; 0 takes the most likely tokens. */
+  readonly temperature: number;
+  /** Of the first attempt: each has its own. */
+  readonly seed: number;
+  readonly noSpeechProbability: number;
+  /** The text of tokens, timestamps left out. */
+  readonly textOf: (tokens: readonly number[]) => string;
+}
+
+/** Decodes a window at rising temperatures until the result is good enough; the last attempt stands. */
+export async function decodeWithFallback(
+  attempt: (sampling: Pick<SamplingParams, "temperature" | "seed">) => Promise<Attempt>,
+  { temperature: first, seed: firstSeed, noSpeechProbability, textOf }: FallbackOptions,
+): Promise<Attempt & DecodingQuality & { readonly temperature: number }> {
+  const temperatures = temperaturesFrom(first);
+  for (const [index, temperature] of temperatures.entries()) {
+    const seed = (firstSeed + Math.imul(index, 0x9e3779b1)) >>> 0;
+    const decoded = await attempt({ temperature, seed });
+    const compressionRatio = compressionRatioOf(textOf(decoded.tokens).trim());
+    const result = { ...decoded, temperature, noSpeechProbability, compressionRatio };
+    if (index === temperatures.length - 1 || isGoodEnough(result)) return result;
+  }
+  throw new Error("There is always a temperature.");
 }
 
 /** The temperatures to decode a window at, in order. */
@@ -34,12 +69,12 @@ export function temperaturesFrom(first: number): number[] {
 }
 
 /** Whether the window is silent. */
-export function isSilence({ noSpeechProbability, meanLogprob }: AttemptFigures): boolean {
+export function isSilence({ noSpeechProbability, meanLogprob }: DecodingQuality): boolean {
   return noSpeechProbability > MAX_NO_SPEECH_PROBABILITY && meanLogprob < MIN_MEAN_LOGPROB;
 }
 
 /** Whether to accept the decoding, or to try the next temperature. */
-export function isGoodEnough(figures: AttemptFigures): boolean {
+export function isGoodEnough(figures: DecodingQuality): boolean {
   const { compressionRatio, meanLogprob } = figures;
   if (isSilence(figures)) return true;
   return compressionRatio <= MAX_COMPRESSION_RATIO && meanLogprob >= MIN_MEAN_LOGPROB;

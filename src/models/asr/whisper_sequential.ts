@@ -7,7 +7,7 @@
  * @module
  */
 import { TIMESTAMP_SECONDS } from "./whisper_config.ts";
-import { type AttemptFigures, isSilence } from "./whisper_quality.ts";
+import { type DecodingQuality, isSilence } from "./whisper_quality.ts";
 
 /** Sizes of a model and of a recording. */
 export interface SequentialOptions {
@@ -29,7 +29,7 @@ export interface FrameRange {
 }
 
 /** The result of a window. */
-export interface WindowResult extends AttemptFigures {
+export interface WindowResult extends DecodingQuality {
   /** Text and timestamps, without prompt and end. */
   readonly tokens: readonly number[];
   readonly temperature: number;

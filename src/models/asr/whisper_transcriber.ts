@@ -14,11 +14,9 @@ import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
 import type { TranscriptSegment } from "../task.ts";
 import { nextTurn } from "../../next_turn.ts";
-import type { WindowDecoder } from "./window_decoder.ts";
+import type { DecodedWindow, WindowDecoder } from "./window_decoder.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
-import { temperaturesFrom } from "./whisper_quality.ts";
 import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequential.ts";
-import type { DecodedWindow } from "./whisper_window.ts";
 import { wordsOfPieces } from "./whisper_words.ts";
 
 /** The parts used for transcription. */
@@ -57,12 +55,13 @@ export async function* transcribe(
       row: await sections.row(range),
       languageToken,
       translates,
-      temperatures: temperaturesFrom(temperature),
+      temperature,
       // The same recording gives the same text, regardless of other requests.
       seed: range.start,
       textOf,
       timedSeconds: timesWords ? (range.end - range.start) / framesPerSecond : undefined,
-    }, signal);
+      signal,
+    });
     languageToken = window.languageToken;
     const pieces = sequential.accept(window);
     const words = wordsOfPieces(pieces, window, {

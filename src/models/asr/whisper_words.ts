@@ -7,7 +7,7 @@ import type { TranscriptWord } from "../task.ts";
 import { timeWords } from "./timed_words.ts";
 import { hasSpaces, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
 import type { TimedTokens } from "./whisper_sequential.ts";
-import type { DecodedWindow } from "./whisper_window.ts";
+import type { DecodedWindow } from "./window_decoder.ts";
 import { groupWords } from "./word_groups.ts";
 
 /** Options of a window's words. */

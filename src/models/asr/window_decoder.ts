@@ -3,21 +3,45 @@
  *
  * @module
  */
+import type { LogMelRow } from "../../../kernels/log_mel_spec.ts";
 import type { SiteHeads } from "../../backend/cross_alignment.ts";
+import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
 import { EncoderDecoder } from "../../decoder/encoder_decoder.ts";
 import type { WholeEncoderDecoder } from "../../decoder/whole_encoder_decoder.ts";
-import { GREEDY, type SampledToken } from "../../decoder/decoder.ts";
-import { generate } from "../../engine/generate.ts";
-import type { GenerationRequest } from "../../engine/generation_request.ts";
+import { generate, type GenerateOptions } from "../../engine/generate.ts";
 import { EngineLoop } from "../../engine/loop.ts";
 import type { EngineMetrics } from "../../engine/metrics.ts";
 import { promptOf, TIMESTAMP_SECONDS, type WhisperConfig } from "./whisper_config.ts";
-import {
-  type DecodedWindow,
-  WindowAttempts,
-  type WindowInput,
-  type WindowTask,
-} from "./whisper_window.ts";
+import { type Attempt, decodeWithFallback, type FallbackOptions } from "./whisper_quality.ts";
+import { ruleAfter } from "./whisper_rules.ts";
+import type { WindowResult } from "./whisper_sequential.ts";
+
+/** The encoder's input. */
+export interface WindowInput {
+  readonly row: LogMelRow;
+}
+
+/** A window to decode. */
+export interface WindowTask extends WindowInput, Omit<FallbackOptions, "noSpeechProbability"> {
+  /** Detected from the window itself if absent. */
+  readonly languageToken: number | undefined;
+  /** Whether to translate to English. */
+  readonly translates: boolean;
+  /** If token times are wanted: the length of its audio. */
+  readonly timedSeconds: number | undefined;
+  /** Aborting it cancels the window before the next token. */
+  readonly signal: AbortSignal;
+}
+
+/** The result of a window, with its language. */
+export interface DecodedWindow extends WindowResult {
+  readonly languageToken: number | undefined;
+  /**
+   * If wanted, f32 `[tokens + 1, positions]`: how much each token, and the end after the last, is aligned with each of
+   * the encoder's positions for the window's audio.
+   */
+  readonly alignment?: Float32Array | undefined;
+}
 
 /** A bias that makes a token certain. */
 const FORCED = 1e6;
@@ -47,20 +71,18 @@ export class WindowDecoder {
     return this.#engine.metrics;
   }
 
-  /**
-   * Decodes a window. Aborting `signal` cancels it before the next token.
-   *
-   * @throws the signal's reason; the device's error.
-   */
-  async decode(task: WindowTask, signal: AbortSignal): Promise<DecodedWindow> {
-    signal.throwIfAborted();
+  /** Decodes a window. @throws the signal's reason; the device's error. */
+  async decode(task: WindowTask): Promise<DecodedWindow> {
     const { config, decoder } = this.#options;
     const input: WindowInput = { row: task.row };
-    const attempts = new WindowAttempts(task, config);
     try {
-      await detectLanguage(this.#engine, attempts, { input, config, signal });
-      let window = await this.#attempt(attempts, input, signal);
-      while (window === "again") window = await this.#attempt(attempts, input, signal);
+      const { noSpeechProbability, languageToken } = await this.#detect(task, input);
+      const prompt = promptOf(config, { ...task, languageToken });
+      const decoded = await decodeWithFallback(
+        (sampling) => this.#attempt(prompt, { ...task, sampling, input }),
+        { ...task, noSpeechProbability },
+      );
+      const window = { ...decoded, languageToken };
       if (task.timedSeconds === undefined || window.tokens.length === 0) return window;
       return { ...window, alignment: await this.#align(window, input, task.timedSeconds) };
     } finally {
@@ -75,30 +97,71 @@ export class WindowDecoder {
   }
 
   async #attempt(
-    attempts: WindowAttempts,
-    input: WindowInput,
-    signal: AbortSignal,
-  ): Promise<"again" | DecodedWindow> {
+    prompt: readonly number[],
+    { sampling, input, signal }: Pick<WindowTask, "signal"> & {
+      readonly sampling: Pick<GenerateOptions["sample"], "temperature" | "seed">;
+      readonly input: WindowInput;
+    },
+  ): Promise<Attempt> {
     const { config } = this.#options;
-    let outcome: ReturnType<WindowAttempts["push"]> = "next";
+    const tokens: number[] = [];
+    let sumLogprobs = 0;
     await generate(this.#engine, {
-      promptTokens: Int32Array.from(attempts.prompt),
-      sample: attempts.sampling,
+      promptTokens: Int32Array.from(prompt),
+      sample: { ...GREEDY, ...sampling },
       maxTokens: config.maxTokens,
       topLogprobs: 0,
       encoderInput: input,
       rules: () => ({
         get rule() {
-          return attempts.rule;
+          return ruleAfter(tokens, config);
         },
       }),
-      onToken: (token, isLast) => {
-        outcome = attempts.push(token, isLast);
-        return outcome !== "next";
+      onToken: ({ tokenId, logprob }) => {
+        sumLogprobs += logprob;
+        const isOver = tokenId === config.endToken;
+        if (!isOver) tokens.push(tokenId);
+        return isOver;
       },
       signal,
     });
-    return outcome as Exclude<typeof outcome, "next">;
+    return { tokens, meanLogprob: sumLogprobs / (tokens.length + 1) };
+  }
+
+  /** Whether somebody speaks, and in which language if the task does not say: by the logits after the start token. */
+  async #detect(
+    { languageToken: given, signal }: WindowTask,
+    encoderInput: WindowInput,
+  ): Promise<{ noSpeechProbability: number; languageToken: number | undefined }> {
+    const { startToken, noSpeechToken, languages, vocabSize } = this.#options.config;
+    const choose = async (how: Pick<GenerateOptions, "rules" | "logitBias">) => {
+      let chosen: SampledToken | undefined;
+      await generate(this.#engine, {
+        promptTokens: Int32Array.of(startToken),
+        sample: GREEDY,
+        maxTokens: 1,
+        topLogprobs: 0,
+        encoderInput,
+        ...how,
+        onToken: (token) => (chosen = token, true),
+        signal,
+      });
+      return chosen!;
+    };
+    const isUnknown = given === undefined && languages.size > 0;
+    const [noSpeech, language] = await Promise.all([
+      // Sampled among all tokens: its probability among them is wanted.
+      noSpeechToken === undefined
+        ? undefined
+        : choose({ logitBias: new Map([[noSpeechToken, FORCED]]) }),
+      isUnknown
+        ? choose({ rules: () => ({ mask: maskOf(languages.values(), vocabSize) }) })
+        : undefined,
+    ]);
+    return {
+      noSpeechProbability: noSpeech === undefined ? 0 : Math.exp(noSpeech.logprob),
+      languageToken: language?.tokenId ?? given,
+    };
   }
 
   /**
@@ -123,49 +186,6 @@ export class WindowDecoder {
     // The decoder attends to a token's audio while it reads the token before.
     return alignment.subarray((prompt.length - 1) * numPositions);
   }
-}
-
-/**
- * Records in a window's attempts whether somebody speaks and in which language, by the logits after the start token.
- *
- * @throws the signal's reason; what the step throws.
- */
-async function detectLanguage(
-  engine: EngineLoop,
-  attempts: WindowAttempts,
-  { input, config, signal }: {
-    readonly input: WindowInput;
-    readonly config: WhisperConfig;
-    readonly signal: AbortSignal;
-  },
-): Promise<void> {
-  const choose = async (how: Pick<GenerationRequest, "rules" | "logitBias">) => {
-    let chosen: SampledToken | undefined;
-    await generate(engine, {
-      promptTokens: Int32Array.of(config.startToken),
-      sample: GREEDY,
-      maxTokens: 1,
-      topLogprobs: 0,
-      encoderInput: input,
-      ...how,
-      onToken: (token) => (chosen = token, true),
-      signal,
-    });
-    return chosen!;
-  };
-  const { noSpeechToken, languages } = config;
-  await Promise.all([
-    // Sampled among all tokens: its probability among them is wanted.
-    noSpeechToken !== undefined &&
-    choose({ logitBias: new Map([[noSpeechToken, FORCED]]) }).then(({ logprob }) => {
-      attempts.noSpeechProbability = Math.exp(logprob);
-    }),
-    attempts.languageToken === undefined && languages.size > 0 &&
-    choose({ rules: () => ({ mask: maskOf(languages.values(), config.vocabSize) }) })
-      .then(({ tokenId }) => {
-        attempts.languageToken = tokenId;
-      }),
-  ]);
 }
 
 function maskOf(tokens: Iterable<number>, vocabSize: number): Uint32Array {

@@ -1,4 +1,4 @@
-/** Attempts at a window, their figures and their temperatures. */
+/** Attempts at a window, their quality and their temperatures. */
 import assert from "node:assert/strict";
 import type { WhisperConfig } from "../../../../src/models/asr/whisper_config.ts";
 import {
@@ -8,11 +8,12 @@ import {
   promptOf,
 } from "../../../../src/models/asr/whisper_config.ts";
 import {
+  type Attempt,
   compressionRatioOf,
+  decodeWithFallback,
   isGoodEnough,
   temperaturesFrom,
 } from "../../../../src/models/asr/whisper_quality.ts";
-import { WindowAttempts } from "../../../../src/models/asr/whisper_window.ts";
 
 const CONFIG: WhisperConfig = {
   vocabSize: 200,
@@ -28,70 +29,52 @@ const CONFIG: WhisperConfig = {
   maxTokens: 12,
 };
 
-function attemptsAt(temperatures: readonly number[]): WindowAttempts {
-  return new WindowAttempts({
-    row: { samples: new Float32Array(0), recording: 0, contentFrames: 0 },
-    languageToken: 52,
-    temperatures,
-    seed: 7,
-    textOf: (tokens) => tokens.map((token) => String.fromCharCode(97 + token % 26)).join(""),
-  }, CONFIG);
-}
-
-function pushAll(attempts: WindowAttempts, tokens: readonly number[], logprob = -0.1) {
-  let outcome: ReturnType<WindowAttempts["push"]> = "next";
-  for (const tokenId of tokens) {
-    assert.equal(outcome, "next");
-    outcome = attempts.push({ tokenId, logprob, top: [] });
-  }
-  return outcome;
-}
-
 Deno.test("promptOf() names the task: to write what is spoken, or English", () => {
   const { startToken } = CONFIG;
   assert.deepEqual(promptOf(CONFIG, { languageToken: 55 }), [startToken, 55, 59]);
   assert.deepEqual(promptOf(CONFIG, { languageToken: 55, translates: true }), [startToken, 55, 58]);
 });
 
-Deno.test("WindowAttempts ends with the first good attempt", () => {
-  const attempts = attemptsAt([0, 0.5]);
-  assert.deepEqual(attempts.prompt, [51, 52, 59]);
-  const window = pushAll(attempts, [100, 1, 2, 3, 110, 50]);
-  assert.ok(typeof window === "object");
-  assert.deepEqual(window.tokens, [100, 1, 2, 3, 110]);
-  assert.equal(window.temperature, 0);
-  assert.ok(Math.abs(window.meanLogprob + 0.1) < 1e-9);
+/** Decodes a window with attempts that are given. @returns what each was asked to do, too. */
+async function decode(
+  attempts: readonly Attempt[],
+  { temperature = 0, textOf = (tokens: readonly number[]) => tokens.join(" ") } = {},
+) {
+  const asked: { temperature: number; seed: number }[] = [];
+  const window = await decodeWithFallback((sampling) => {
+    asked.push(sampling);
+    return Promise.resolve(attempts[asked.length - 1]!);
+  }, { temperature, seed: 7, noSpeechProbability: 0, textOf });
+  return { window, asked };
+}
+
+const LIKELY = { tokens: [100, 1, 2, 3, 110], meanLogprob: -0.1 };
+const UNLIKELY = { tokens: [100, 1], meanLogprob: -1.2 };
+
+Deno.test("decodeWithFallback() ends with the first good attempt", async () => {
+  const { window, asked } = await decode([LIKELY, UNLIKELY]);
+  assert.deepEqual(asked, [{ temperature: 0, seed: 7 }]);
+  assert.deepEqual(window.tokens, LIKELY.tokens);
+  assert.deepEqual([window.temperature, window.meanLogprob], [0, -0.1]);
 });
 
-Deno.test("WindowAttempts tries again, hotter and with other randomness, what is unlikely", () => {
-  const attempts = attemptsAt([0, 0.4, 0.8]);
-  const first = attempts.sampling;
-  assert.equal(pushAll(attempts, [100, 1, 50], -1.2), "again");
-  const second = attempts.sampling;
-  assert.deepEqual([first.temperature, second.temperature], [0, 0.4]);
-  assert.notEqual(first.seed, second.seed);
-  assert.equal(attempts.rule.allowsText, false);
-  assert.equal(pushAll(attempts, [100, 1, 50], -1.2), "again");
+Deno.test("decodeWithFallback() tries again, hotter and with other randomness, what is unlikely", async () => {
+  const last = { tokens: [100, 2], meanLogprob: -1.3 };
+  const { window, asked } = await decode([UNLIKELY, UNLIKELY, last], { temperature: 0.6 });
+  assert.deepEqual(asked.map(({ temperature }) => temperature.toFixed(1)), ["0.6", "0.8", "1.0"]);
+  assert.equal(new Set(asked.map(({ seed }) => seed)).size, 3);
+  assert.deepEqual(asked, (await decode([UNLIKELY, UNLIKELY, last], { temperature: 0.6 })).asked);
   // The last attempt stands, however bad.
-  const window = pushAll(attempts, [100, 2, 50], -1.2);
-  assert.ok(typeof window === "object" && window.temperature === 0.8);
-  assert.deepEqual(window.tokens, [100, 2]);
+  assert.deepEqual(window.tokens, last.tokens);
+  assert.equal(window.temperature, 1);
 });
 
-Deno.test("WindowAttempts cuts and tries again what repeats itself", () => {
-  const loop = [100, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1];
-  assert.equal(pushAll(attemptsAt([0]), loop.slice(0, 11)), "next");
-  const cut = pushAll(attemptsAt([0]), loop);
-  assert.ok(typeof cut === "object" && cut.tokens.length === CONFIG.maxTokens);
-  const long = { ...CONFIG, maxTokens: 224 };
-  const attempts = new WindowAttempts({
-    row: { samples: new Float32Array(0), recording: 0, contentFrames: 0 },
-    languageToken: 52,
-    temperatures: [0, 0.2],
-    seed: 7,
-    textOf: () => " and then".repeat(50),
-  }, long);
-  assert.equal(pushAll(attempts, [100, 1, 50]), "again");
+Deno.test("decodeWithFallback() tries again what repeats itself", async () => {
+  const textOf = (tokens: readonly number[]) => " and then".repeat(tokens[0]!);
+  const attempts = [{ ...LIKELY, tokens: [50] }, { ...LIKELY, tokens: [1] }];
+  const { window } = await decode(attempts, { textOf });
+  assert.deepEqual(window.tokens, [1]);
+  assert.ok(window.compressionRatio < 2);
 });
 
 Deno.test("isGoodEnough() takes silence for what it is", () => {
