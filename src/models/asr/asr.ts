@@ -15,7 +15,7 @@ import type { LoadRecogniser, Recogniser, RecogniserOptions } from "./recogniser
 import { SpeechMetrics } from "./speech_metrics.ts";
 import type { Task, TranscribeEvent, TranscribeTask } from "../task.ts";
 import { requireLanguage } from "./spoken_languages.ts";
-import { VoiceActivity } from "./voice_activity.ts";
+import { VoiceActivity, type VoiceListener } from "./voice_activity.ts";
 import { BusyTurns } from "../../next_turn.ts";
 import { ActiveRequests } from "../active_requests.ts";
 
@@ -31,11 +31,13 @@ const MAX_TURN_MS = 10;
 /** Most recordings at a time where the user does not say. */
 const MAX_RECORDINGS = 8;
 
-/** The parts of a speech model; it owns the recogniser and the voice activity model. */
-export interface AsrModelParts extends RecogniserOptions {
-  readonly recogniser: Recogniser;
-  /** Tells where somebody speaks; all is listened to if absent. */
-  readonly voiceActivity: VoiceActivity | undefined;
+/** A running request. */
+interface Work {
+  readonly task: TranscribeTask;
+  /** Unique among running requests. */
+  readonly slot: number;
+  readonly emit: (event: TranscribeEvent) => void;
+  readonly signal: AbortSignal;
 }
 
 export class AsrModel implements Model {
@@ -48,7 +50,14 @@ export class AsrModel implements Model {
   readonly #metrics: SpeechMetrics;
   readonly #requests: ActiveRequests;
 
-  constructor({ recogniser, voiceActivity, maxRecordings, metrics }: AsrModelParts) {
+  /** Owns both models from here on. */
+  private constructor(
+    recogniser: Recogniser,
+    { voiceActivity, maxRecordings, metrics }: RecogniserOptions & {
+      /** Tells where somebody speaks; all is listened to if absent. */
+      readonly voiceActivity: VoiceActivity | undefined;
+    },
+  ) {
     this.maxSequences = maxRecordings;
     this.#requests = new ActiveRequests(maxRecordings, { maxSmall: MAX_SMALL_BYTES });
     this.#metrics = metrics;
@@ -69,7 +78,7 @@ export class AsrModel implements Model {
     };
     const recogniser = await load(context, options);
     await voiceActivity?.requireRate(recogniser.sampleRateHz);
-    return new AsrModel({ ...options, recogniser, voiceActivity });
+    return new AsrModel(recogniser, { ...options, voiceActivity });
   }
 
   get metrics(): Registry {
@@ -87,7 +96,7 @@ export class AsrModel implements Model {
       emit,
       param,
       work: workOf(task.audio),
-      answer: (signal, slot) => this.#work(task, slot, { emit, signal }),
+      answer: (signal, slot) => this.#transcribe({ task, slot, emit, signal }),
     });
   }
 
@@ -97,33 +106,19 @@ export class AsrModel implements Model {
     await this.#voiceActivity?.dispose();
   }
 
-  async #work(
-    { audio: file, language, translates = false, temperature, timesWords = false }: TranscribeTask,
-    index: number,
-    { emit, signal }: TranscribeOptions,
-  ): Promise<void> {
-    const startMs = performance.now();
+  async #transcribe({ task, slot, emit, signal }: Work): Promise<void> {
+    const observe = this.#metrics.recordingSeconds.startTimer();
+    const { language, translates = false, temperature, timesWords = false } = task;
     const { sampleRateHz, maxSpeechSeconds } = this.#recogniser;
-    await using audio = new AudioReader(file, { sampleRateHz, signal });
+    await using audio = new AudioReader(task.audio, { sampleRateHz, signal });
     const listener = this.#voiceActivity?.listen(sampleRateHz);
-    const turns = new BusyTurns();
-    let turnMs = performance.now();
-    const numSamples = await audio.scan(async (samples) => {
-      await listener?.push(samples);
-      if (performance.now() - turnMs > MAX_TURN_MS) {
-        // Yields, so that other requests run while hours of sound are decoded.
-        await turns.next();
-        turnMs = performance.now();
-      }
-      signal.throwIfAborted();
-    });
-    const speech = await listener?.speech(maxSpeechSeconds);
+    const numSamples = await scan(audio, { listener, signal });
     const durationSeconds = numSamples / sampleRateHz;
     const windows = this.#recogniser.transcribe({
       audio,
       numSamples,
-      speech,
-      index,
+      speech: await listener?.speech(maxSpeechSeconds),
+      index: slot,
       language,
       translates,
       temperature,
@@ -144,9 +139,30 @@ export class AsrModel implements Model {
     }
     // Without speech there is no language to detect.
     begin(language === undefined || translates ? "" : LANGUAGES[language]!);
-    this.#metrics.observeRecording(durationSeconds, performance.now() - startMs);
+    observe();
+    this.#metrics.audioSeconds.inc(durationSeconds);
     emit({ type: "done", usage: { promptTokens, completionTokens, cachedTokens: 0 } });
   }
+}
+
+/** Decodes a recording once, for its length and its speech. @returns its samples. */
+async function scan(
+  audio: AudioReader,
+  { listener, signal }: Pick<Work, "signal"> & {
+    readonly listener: VoiceListener | undefined;
+  },
+): Promise<number> {
+  const turns = new BusyTurns();
+  let turnMs = performance.now();
+  return await audio.scan(async (samples) => {
+    await listener?.push(samples);
+    if (performance.now() - turnMs > MAX_TURN_MS) {
+      // Yields, so that other requests run while hours of sound are decoded.
+      await turns.next();
+      turnMs = performance.now();
+    }
+    signal.throwIfAborted();
+  });
 }
 
 /** @throws {HearthError} when the task asks for what the recogniser cannot do. */
@@ -168,11 +184,6 @@ function requireAbilities(
       { param: "timesWords" },
     );
   }
-}
-
-interface TranscribeOptions {
-  readonly emit: (event: TranscribeEvent) => void;
-  readonly signal: AbortSignal;
 }
 
 /** Bytes of a file, or of its samples if more: FLAC compresses hours of silence to a few kilobytes. */

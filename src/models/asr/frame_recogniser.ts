@@ -8,8 +8,7 @@
  * @see https://huggingface.co/blog/asr-chunking
  * @module
  */
-import { CtcSegments, type CtcToken, type Frames } from "./ctc.ts";
-import { type CtcReading, wordsOfCtc } from "./ctc_words.ts";
+import { type CtcReading, CtcSegments, type CtcToken, type Frames, wordsOfCtc } from "./ctc.ts";
 import type { Recogniser, Recording, SampleRange, TranscribedWindow } from "./recogniser.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
 import { languageName, UNSPACED_LANGUAGES } from "./spoken_languages.ts";
@@ -93,9 +92,10 @@ async function framesOf(
     Math.max(heard.length, Math.ceil(SHORTEST_SECONDS * sampleRateHz)),
   );
   samples.set(heard);
-  const startMs = performance.now();
+  const observe = metrics.encoderSeconds.startTimer();
   const { rows, numFrames } = await run(samples);
-  metrics.observeEncoding(1, performance.now() - startMs);
+  observe();
+  metrics.windows.inc();
   signal.throwIfAborted();
   const frameOf = (sample: number) => Math.round((sample - window.start) / samplesPerFrame);
   const to = window.keep.end === window.end ? numFrames : frameOf(window.keep.end);

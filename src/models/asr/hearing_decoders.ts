@@ -61,10 +61,11 @@ export async function openSeq2Seq(
   const { features, maxPieceSeconds, promptOf, metrics } = options;
   const encoder = await naming(folder, () => openGraph(ENCODER, context));
   const encode = async ({ tensors }: SoundInput) => {
-    const startMs = performance.now();
+    const observe = metrics.encoderSeconds.startTimer();
     const feeds = feedsOf(encoder, { tensorOf: (input) => tensors[input], of: ENCODER });
     const hidden = (await encoder.run(feeds, { [HIDDEN]: null }))[HIDDEN]!;
-    metrics.observeEncoding(1, performance.now() - startMs);
+    observe();
+    metrics.windows.inc();
     return hidden;
   };
   const silence = async (seconds: number) => ({
@@ -140,9 +141,10 @@ export async function openPrompted(
     const start = promptTokens.indexOf(audioToken);
     const end = promptTokens.lastIndexOf(audioToken) + 1;
     const encode = async () => {
-      const startMs = performance.now();
+      const observe = metrics.encoderSeconds.startTimer();
       const rows = await encoder.encode(tensors, end - start);
-      metrics.observeEncoding(1, performance.now() - startMs);
+      observe();
+      metrics.windows.inc();
       return rows;
     };
     // Kept to the end of the request: a prompt may take several steps.

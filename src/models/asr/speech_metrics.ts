@@ -7,18 +7,17 @@ import { RequestMetrics } from "../../metric_set.ts";
 
 const RECORDING_BUCKETS = [0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
 
-/** Counters and histograms of one model. */
 export class SpeechMetrics extends RequestMetrics {
-  readonly #audioSeconds = this.counter(
+  readonly audioSeconds = this.counter(
     "hearth_audio_seconds_total",
     "Seconds of sound transcribed.",
   );
-  readonly #windows = this.counter("hearth_windows_total", "Windows of sound that were encoded.");
-  readonly #encoderSeconds = this.histogram(
+  readonly windows = this.counter("hearth_windows_total", "Windows of sound that were encoded.");
+  readonly encoderSeconds = this.histogram(
     "hearth_encoder_seconds",
     "Duration of features and encoder, for windows encoded together.",
   );
-  readonly #recordingSeconds = this.histogram(
+  readonly recordingSeconds = this.histogram(
     "hearth_transcription_seconds",
     "From the beginning of work on a recording to its transcript.",
     RECORDING_BUCKETS,
@@ -26,17 +25,5 @@ export class SpeechMetrics extends RequestMetrics {
 
   constructor() {
     super("Recordings");
-  }
-
-  /** Records windows that were encoded together. */
-  observeEncoding(numWindows: number, durationMs: number): void {
-    this.#windows.inc(numWindows);
-    this.#encoderSeconds.observe(durationMs / 1000);
-  }
-
-  /** Records a transcribed recording. */
-  observeRecording(audioSeconds: number, durationMs: number): void {
-    this.#audioSeconds.inc(audioSeconds);
-    this.#recordingSeconds.observe(durationMs / 1000);
   }
 }

@@ -118,7 +118,7 @@ interface ListenerOptions extends WindowSizes {
 }
 
 /** The state of one recording. */
-class VoiceListener {
+export class VoiceListener {
   readonly #session: GraphSession;
   readonly #options: ListenerOptions;
   readonly #rate: Tensor;

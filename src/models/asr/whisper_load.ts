@@ -5,12 +5,12 @@
  */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
-import { readAlignmentHeads } from "./alignment_heads.ts";
 import type { OpenContext } from "../family.ts";
 import { type ModelFolder, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import {
   languagesOf,
   plainTokensOf,
+  readAlignmentHeads,
   readWhisperConfig,
   type WhisperConfig,
 } from "./whisper_config.ts";
@@ -67,9 +67,10 @@ export async function loadWhisper(
     encoder: {
       maxInputs: encoder.maxInputs,
       encode: async (windows) => {
-        const startMs = performance.now();
+        const observe = metrics.encoderSeconds.startTimer();
         const hidden = await encoder.encode(later.speech!.features(windows.map(({ row }) => row)));
-        metrics.observeEncoding(windows.length, performance.now() - startMs);
+        observe();
+        metrics.windows.inc(windows.length);
         return hidden;
       },
     },

@@ -10,15 +10,14 @@
 import type { TokenRule } from "../../../kernels/token_rule.ts";
 import type { WhisperConfig } from "./whisper_config.ts";
 
-/** The part of the configuration that the rules need. */
-export type RulesConfig = Pick<
-  WhisperConfig,
-  "vocabSize" | "timestampsStart" | "lastFirstTimestamp"
->;
-
 /** What may follow the window's tokens so far, without the prompt. */
-export function ruleAfter(tokens: readonly number[], config: RulesConfig): TokenRule {
-  const { timestampsStart, lastFirstTimestamp, vocabSize } = config;
+export function ruleAfter(
+  tokens: readonly number[],
+  { timestampsStart, lastFirstTimestamp, vocabSize }: Pick<
+    WhisperConfig,
+    "vocabSize" | "timestampsStart" | "lastFirstTimestamp"
+  >,
+): TokenRule {
   const lastTimestamp = vocabSize - 1;
   if (tokens.length === 0) {
     return {

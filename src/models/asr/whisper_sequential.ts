@@ -43,7 +43,6 @@ export interface TimedTokens {
   readonly tokens: readonly number[];
   /** First frame of the window. */
   readonly seekFrame: number;
-  readonly window: WindowResult;
 }
 
 /** A shorter rest of a recording is too short for a word. */
@@ -99,7 +98,6 @@ export class Sequential {
         endSeconds: offsetSeconds + end,
         tokens,
         seekFrame,
-        window,
       };
     });
   }

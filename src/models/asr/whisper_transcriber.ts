@@ -12,11 +12,10 @@ import {
 import { LANGUAGES } from "../../api/languages.ts";
 import type { SpeechKernels } from "../../backend/speech.ts";
 import type { Recording, TranscribedWindow } from "./recogniser.ts";
-import type { TranscriptSegment } from "../task.ts";
 import { nextTurn } from "../../next_turn.ts";
-import type { DecodedWindow, WindowDecoder } from "./window_decoder.ts";
+import type { WindowDecoder } from "./window_decoder.ts";
 import { languageNameOf, languageTokenOf, type WhisperConfig } from "./whisper_config.ts";
-import { type FrameRange, Sequential, type TimedTokens } from "./whisper_sequential.ts";
+import { type FrameRange, Sequential } from "./whisper_sequential.ts";
 import { wordsOfPieces } from "./whisper_words.ts";
 
 /** The parts used for transcription. */
@@ -68,11 +67,17 @@ export async function* transcribe(
       ...deps,
       offsetSeconds: range.start / framesPerSecond,
     });
+    const { temperature: used, meanLogprob, compressionRatio, noSpeechProbability } = window;
     const segments = pieces
-      .map((timed, i) => ({ timed, text: textOf(timed.tokens), words: words?.[i] }))
+      .map((piece, i) => ({ ...piece, text: textOf(piece.tokens), words: words?.[i] }))
       .filter(({ text }) => text.trim() !== "")
-      .map(({ timed, text, words }) => ({
-        ...makeSegment(numSegments++, timed, text, window),
+      .map(({ words, ...piece }) => ({
+        ...piece,
+        id: numSegments++,
+        temperature: used,
+        meanLogprob,
+        compressionRatio,
+        noSpeechProbability,
         ...(words && { words }),
       }));
     yield {
@@ -82,26 +87,6 @@ export async function* transcribe(
       segments,
     };
   }
-}
-
-function makeSegment(
-  id: number,
-  { startSeconds, endSeconds, tokens, seekFrame }: TimedTokens,
-  text: string,
-  window: DecodedWindow,
-): TranscriptSegment {
-  return {
-    id,
-    seekFrame,
-    startSeconds,
-    endSeconds,
-    text,
-    tokens,
-    temperature: window.temperature,
-    meanLogprob: window.meanLogprob,
-    compressionRatio: window.compressionRatio,
-    noSpeechProbability: window.noSpeechProbability,
-  };
 }
 
 /** Cuts a recording into the rows of the encoder's input. */

@@ -46,25 +46,22 @@ export interface DecodedWindow extends WindowResult {
 /** A bias that makes a token certain. */
 const FORCED = 1e6;
 
-/** Whisper's decoder, cut or whole. */
-export type WhisperDecoder = EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
-
 /** Its parts. It owns the decoder. */
-export interface WindowDecoderOptions {
-  readonly decoder: WhisperDecoder;
+interface Parts {
+  /** Cut or whole. */
+  readonly decoder: EncoderDecoder<WindowInput> | WholeEncoderDecoder<WindowInput>;
   readonly config: WhisperConfig;
-  /** The alignment heads. */
   readonly alignmentHeads: readonly SiteHeads[];
 }
 
 export class WindowDecoder {
-  readonly #options: WindowDecoderOptions;
+  readonly #parts: Parts;
   readonly #engine: EngineLoop;
 
-  constructor(options: WindowDecoderOptions) {
-    this.#options = options;
+  constructor(parts: Parts) {
+    this.#parts = parts;
     // No prefix cache: windows share prompt prefixes, but not the audio that they attend to.
-    this.#engine = new EngineLoop(options.decoder, { prefixCache: false });
+    this.#engine = new EngineLoop(parts.decoder, { prefixCache: false });
   }
 
   get metrics(): EngineMetrics {
@@ -73,7 +70,7 @@ export class WindowDecoder {
 
   /** Decodes a window. @throws the signal's reason; the device's error. */
   async decode(task: WindowTask): Promise<DecodedWindow> {
-    const { config, decoder } = this.#options;
+    const { config, decoder } = this.#parts;
     const input: WindowInput = { row: task.row };
     try {
       const { noSpeechProbability, languageToken } = await this.#detect(task, input);
@@ -93,7 +90,7 @@ export class WindowDecoder {
   /** Cancels running work without notice, and frees the decoder. */
   async dispose(): Promise<void> {
     await this.#engine.close();
-    await this.#options.decoder.dispose();
+    await this.#parts.decoder.dispose();
   }
 
   async #attempt(
@@ -103,7 +100,7 @@ export class WindowDecoder {
       readonly input: WindowInput;
     },
   ): Promise<Attempt> {
-    const { config } = this.#options;
+    const { config } = this.#parts;
     const tokens: number[] = [];
     let sumLogprobs = 0;
     await generate(this.#engine, {
@@ -133,7 +130,7 @@ export class WindowDecoder {
     { languageToken: given, signal }: WindowTask,
     encoderInput: WindowInput,
   ): Promise<{ noSpeechProbability: number; languageToken: number | undefined }> {
-    const { startToken, noSpeechToken, languages, vocabSize } = this.#options.config;
+    const { startToken, noSpeechToken, languages, vocabSize } = this.#parts.config;
     const choose = async (how: Pick<GenerateOptions, "rules" | "logitBias">) => {
       let chosen: SampledToken | undefined;
       await generate(this.#engine, {
@@ -177,7 +174,7 @@ export class WindowDecoder {
     encoderInput: WindowInput,
     seconds: number,
   ): Promise<Float32Array> {
-    const { decoder, config, alignmentHeads: sites } = this.#options;
+    const { decoder, config, alignmentHeads: sites } = this.#parts;
     if (!(decoder instanceof EncoderDecoder)) throw new Error("The decoder's graph is not cut.");
     const numPositions = Math.max(1, Math.ceil(seconds / TIMESTAMP_SECONDS - 1e-6));
     const prompt = promptOf(config, window);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readAlignmentHeads } from "../../../../src/models/asr/alignment_heads.ts";
+import { readAlignmentHeads } from "../../../../src/models/asr/whisper_config.ts";
 
 const config = { decoder_layers: 3, decoder_attention_heads: 2 };
 const read = (alignment_heads?: unknown) =>

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { wordsOfCtc } from "../../../../src/models/asr/ctc_words.ts";
+import { wordsOfCtc } from "../../../../src/models/asr/ctc.ts";
 
 /** Tokens of two frames each, a frame apart. */
 function words(texts: readonly string[], hasSpaces = true) {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { makeNormal } from "../../../kernels/exact_sampling.ts";
-import { warpRows } from "../../../../src/models/asr/time_warp.ts";
+import { warpRows } from "../../../../src/models/asr/timed_words.ts";
 
 function warp(rows: readonly (readonly number[])[]): number[] {
   return warpRows({

@@ -40,10 +40,10 @@ function makeWindow(
 }
 
 /** A piece of the window, between places. */
-function makePiece(tokens: readonly number[], from: number, to: number, window: DecodedWindow) {
+function makePiece(tokens: readonly number[], from: number, to: number) {
   const seconds = (position: number) => OFFSET_SECONDS + position * 0.02;
   const span = { startSeconds: seconds(from), endSeconds: seconds(to) };
-  return { ...span, tokens, seekFrame: 3000, window } satisfies TimedTokens;
+  return { ...span, tokens, seekFrame: 3000 } satisfies TimedTokens;
 }
 
 function read(pieces: readonly TimedTokens[], window: DecodedWindow) {
@@ -65,7 +65,7 @@ Deno.test("wordsOfPieces() finds each piece's tokens among those of the window, 
   const tokens = [...first, ...second, 130, 0];
   const begins = [0, 0, 4, 6, 6, 10, 20, 20, 30, 40];
   const window = makeWindow(tokens, begins, 52);
-  const pieces = [makePiece(first, 0, 6, window), makePiece(second, 10, 20, window)];
+  const pieces = [makePiece(first, 0, 6), makePiece(second, 10, 20)];
   assert.deepEqual(read(pieces, window), [[["Yes,", 0, 6]], [["now", 10, 20]]]);
   assert.deepEqual(read([], window), []);
 });
@@ -75,7 +75,7 @@ Deno.test("wordsOfPieces() takes characters for words where the language has no 
   const begins = [0, 0, 3, 8, 10, 10];
   const words = (languageToken: number) => {
     const window = makeWindow(tokens, begins, languageToken);
-    return read([makePiece(tokens, 0, 10, window)], window);
+    return read([makePiece(tokens, 0, 10)], window);
   };
   assert.deepEqual(words(53), [[["好", 0, 3], ["的.", 3, 10]]]);
   assert.deepEqual(words(52), [[["好的.", 0, 10]]]);
@@ -83,5 +83,5 @@ Deno.test("wordsOfPieces() takes characters for words where the language has no 
 
 Deno.test("wordsOfPieces() gives nothing where no times were asked for", () => {
   const { alignment: _, ...window } = makeWindow([100, 0, 110], [0, 0, 10, 10], 52);
-  assert.equal(read([makePiece(window.tokens, 0, 10, window)], window), undefined);
+  assert.equal(read([makePiece(window.tokens, 0, 10)], window), undefined);
 });
