@@ -20,17 +20,3 @@ export interface PreparedImage {
   /** The encoder's inputs, by transformers.js's names. */
   readonly tensors: PlainTensors;
 }
-
-/** To the thread that prepares images: the model's folder at first, then one image at a time. */
-export type ToVisionThread =
-  | { readonly type: "load"; readonly folder: string }
-  | ({
-    readonly type: "prepare";
-    /** Largest width × height that is decoded; the decoder's own limit if absent. */
-    readonly maxPixels: number | undefined;
-  } & ImageToPrepare);
-
-/** From that thread, one answer to each message, unless it refuses or fails. */
-export type FromVisionThread =
-  | { readonly type: "loaded"; readonly placeholder: string }
-  | { readonly type: "prepared"; readonly image: PreparedImage };

@@ -3,27 +3,18 @@
  *
  * @module
  */
-import { HearthError, type WireError } from "../errors.ts";
+import { HearthError } from "../errors.ts";
 import { Semaphore } from "./semaphore.ts";
-import type { WorkerRpc } from "./worker_rpc.ts";
-
-/** Answers that any worker may give. */
-export type WorkerFailure =
-  /** The request was refused. */
-  | { readonly type: "refused"; readonly error: WireError }
-  /** The worker failed. */
-  | { readonly type: "failed"; readonly reason: string };
-
-type Rpc<Request, Response> = WorkerRpc<Request, Response | WorkerFailure>;
+import type { InputOf, OutputOf, WorkerFunctions, WorkerRpc } from "./worker_rpc.ts";
 
 /** The options of a pool. */
-export interface WorkerPoolOptions<Request, Response> {
+export interface WorkerPoolOptions<Functions extends WorkerFunctions> {
   /** Most workers. */
   readonly size: number;
   /** Starts a worker, when a request comes and all are busy. */
-  readonly start: () => Promise<Rpc<Request, Response>> | Rpc<Request, Response>;
+  readonly start: () => Promise<WorkerRpc<Functions>> | WorkerRpc<Functions>;
   /** A worker that is already running; the pool owns it. */
-  readonly first?: Rpc<Request, Response>;
+  readonly first?: WorkerRpc<Functions>;
   /** Requests of more work take at most half of the workers. */
   readonly maxSmall?: number;
   /** Whether to terminate a worker whose request is aborted, for work that cannot be stopped otherwise. */
@@ -35,8 +26,8 @@ export interface WorkerPoolOptions<Request, Response> {
 /** An idle thread holds some 10 MiB, and starts in tens of milliseconds. */
 const IDLE_MS = 20_000;
 
-/** Options of a request. */
-export interface AskOptions {
+/** Options of a call. */
+export interface CallOptions {
   /** Removes the request from the queue. A running one is finished, unless the pool `endsAborted`. */
   readonly signal: AbortSignal;
   /** Memory transferred to the worker. */
@@ -46,14 +37,14 @@ export interface AskOptions {
 }
 
 /** The least work first, then the oldest; a worker that dies or fails is replaced at the next request. */
-export class WorkerPool<Request, Response> {
-  readonly #options: WorkerPoolOptions<Request, Response>;
+export class WorkerPool<Functions extends WorkerFunctions> {
+  readonly #options: WorkerPoolOptions<Functions>;
   readonly #semaphore: Semaphore;
-  readonly #workers: (Rpc<Request, Response> | undefined)[];
+  readonly #workers: (WorkerRpc<Functions> | undefined)[];
   /** By permit: when the worker is ended. */
   readonly #idle = new Map<number, ReturnType<typeof setTimeout>>();
 
-  constructor(options: WorkerPoolOptions<Request, Response>) {
+  constructor(options: WorkerPoolOptions<Functions>) {
     const { size, first, maxSmall = Infinity } = options;
     this.#options = options;
     this.#semaphore = new Semaphore(size, { maxSmall });
@@ -68,11 +59,17 @@ export class WorkerPool<Request, Response> {
   }
 
   /**
-   * @throws {HearthError} when the worker refuses the request.
+   * Calls a function in a free worker.
+   *
+   * @throws {HearthError} when the function refuses its input.
    * @throws {Error} when it fails or dies.
    * @throws the signal's reason.
    */
-  async ask(request: Request, { signal, transfer, work }: AskOptions): Promise<Response> {
+  async call<Name extends keyof Functions & string>(
+    name: Name,
+    input: InputOf<Functions, Name>,
+    { signal, transfer, work }: CallOptions,
+  ): Promise<OutputOf<Functions, Name>> {
     const { start, endsAborted = false } = this.#options;
     const permit = await this.#semaphore.acquire(signal, { size: work });
     clearTimeout(this.#idle.get(permit));
@@ -81,7 +78,7 @@ export class WorkerPool<Request, Response> {
     try {
       const worker = this.#workers[permit] ??= await start();
       if (endsAborted) signal.throwIfAborted();
-      return responseOf(await worker.ask(request, transfer));
+      return await worker.call(name, input, transfer);
     } catch (error) {
       if (endsAborted) signal.throwIfAborted();
       if (!(error instanceof HearthError)) end();
@@ -111,11 +108,4 @@ export class WorkerPool<Request, Response> {
     this.#workers[permit]?.end();
     this.#workers[permit] = undefined;
   }
-}
-
-function responseOf<Response>(answer: Response | WorkerFailure): Response {
-  const known = answer as WorkerFailure;
-  if (known.type === "refused") throw HearthError.fromWire(known.error);
-  if (known.type === "failed") throw new Error(known.reason);
-  return answer as Response;
 }

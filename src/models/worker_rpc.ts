@@ -1,15 +1,50 @@
-/** Calls to a running worker, one at a time; it answers each message with one message. */
-export class WorkerRpc<Request, Response> {
+/**
+ * Calls of functions in a worker: the calling side.
+ *
+ * @module
+ */
+import { HearthError, type WireError } from "../errors.ts";
+
+/** Functions that a worker offers, of one input each. Inputs and outputs are plain data. */
+// deno-lint-ignore no-explicit-any -- a function of any input
+export type WorkerFunctions = Readonly<Record<string, (input: any) => unknown>>;
+
+/** A call, as it crosses to the worker. */
+export interface WorkerCall {
+  readonly name: string;
+  readonly input: unknown;
+}
+
+/** Its outcome, as it crosses back. */
+export type WorkerOutcome =
+  | { readonly output: unknown }
+  /** The function refused its input. */
+  | { readonly refused: WireError }
+  /** The function failed. */
+  | { readonly failed: string };
+
+/** What a function takes. */
+export type InputOf<Functions extends WorkerFunctions, Name extends keyof Functions> = Parameters<
+  Functions[Name]
+>[0];
+
+/** What it gives. */
+export type OutputOf<Functions extends WorkerFunctions, Name extends keyof Functions> = Awaited<
+  ReturnType<Functions[Name]>
+>;
+
+/** Calls a running worker, one function at a time. */
+export class WorkerRpc<Functions extends WorkerFunctions> {
   readonly #worker: Worker;
   readonly #name: string;
-  #answer = Promise.withResolvers<Response>();
+  #outcome = Promise.withResolvers<WorkerOutcome>();
   #failure: Error | undefined;
 
   /** Owns `worker` from here on. @param name its name in error messages. */
   constructor(worker: Worker, name: string) {
     this.#worker = worker;
     this.#name = name;
-    worker.onmessage = ({ data }: MessageEvent<Response>) => this.#answer.resolve(data);
+    worker.onmessage = ({ data }: MessageEvent<WorkerOutcome>) => this.#outcome.resolve(data);
     worker.onerror = (event) => {
       event.preventDefault();
       this.#fail(`The ${this.#name} died: ${event.message}`);
@@ -17,14 +52,22 @@ export class WorkerRpc<Request, Response> {
   }
 
   /**
-   * @param transfer memory transferred to the worker.
-   * @throws {Error} when the worker dies.
+   * @param transfer memory of the input that is transferred to the worker.
+   * @throws {HearthError} when the function refuses its input.
+   * @throws {Error} when it fails, or the worker dies.
    */
-  ask(request: Request, transfer: Transferable[] = []): Promise<Response> {
-    if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    this.#answer = Promise.withResolvers<Response>();
-    this.#worker.postMessage(request, transfer);
-    return this.#answer.promise;
+  async call<Name extends keyof Functions & string>(
+    name: Name,
+    input: InputOf<Functions, Name>,
+    transfer: Transferable[] = [],
+  ): Promise<OutputOf<Functions, Name>> {
+    if (this.#failure !== undefined) throw this.#failure;
+    this.#outcome = Promise.withResolvers<WorkerOutcome>();
+    this.#worker.postMessage({ name, input } satisfies WorkerCall, transfer);
+    const outcome = await this.#outcome.promise;
+    if ("refused" in outcome) throw HearthError.fromWire(outcome.refused);
+    if ("failed" in outcome) throw new Error(outcome.failed);
+    return outcome.output as OutputOf<Functions, Name>;
   }
 
   /** Ends the worker; a pending call fails. */
@@ -35,8 +78,8 @@ export class WorkerRpc<Request, Response> {
 
   #fail(reason: string): void {
     this.#failure = new Error(reason);
-    this.#answer.reject(this.#failure);
+    this.#outcome.reject(this.#failure);
     // There may be no pending call.
-    this.#answer.promise.catch(() => {});
+    this.#outcome.promise.catch(() => {});
   }
 }

@@ -1,40 +1,39 @@
 /**
- * The worker's side of `WorkerRpc`.
+ * Calls of functions in a worker: the worker's side.
  *
  * @module
  */
 import { collectGarbageLater } from "../collect_garbage.ts";
 import { HearthError } from "../errors.ts";
-import type { WorkerFailure } from "./worker_pool.ts";
-
-/** A response, and the memory transferred with it. */
-export interface WorkerResponse<Response> {
-  readonly message: Response;
-  readonly transfer?: Transferable[];
-}
+import type { WorkerCall, WorkerFunctions, WorkerOutcome } from "./worker_rpc.ts";
 
 /**
- * Answers each message to this thread with one message. Errors of `respond` are sent too: a `HearthError` as refusal of
- * the request, any other as failure of the worker.
+ * Offers functions of this thread. The memory of what they give is transferred; what they throw is sent too: a
+ * `HearthError` as refusal of the input, any other error as failure.
  */
-export function serveRequests<Request, Response>(
-  respond: (request: Request) => Promise<WorkerResponse<Response>>,
-): void {
+export function serveFunctions(functions: WorkerFunctions): void {
   const scope = globalThis as unknown as {
-    postMessage(message: Response | WorkerFailure, transfer?: Transferable[]): void;
-    onmessage: ((event: MessageEvent<Request>) => void) | null;
+    postMessage(outcome: WorkerOutcome, transfer?: Transferable[]): void;
+    onmessage: ((event: MessageEvent<WorkerCall>) => void) | null;
   };
-  scope.onmessage = async ({ data: request }) => {
+  scope.onmessage = async ({ data: { name, input } }) => {
     try {
-      const { message, transfer } = await respond(request);
-      scope.postMessage(message, transfer);
+      const output = await functions[name]!(input);
+      scope.postMessage({ output }, [...new Set(buffersOf(output))]);
     } catch (error) {
       scope.postMessage(
         error instanceof HearthError
-          ? { type: "refused", error: error.toWire() }
-          : { type: "failed", reason: error instanceof Error ? error.message : String(error) },
+          ? { refused: error.toWire() }
+          : { failed: error instanceof Error ? error.message : String(error) },
       );
     }
     collectGarbageLater();
   };
+}
+
+/** The memory of all arrays in plain data. */
+function buffersOf(value: unknown): ArrayBuffer[] {
+  if (typeof value !== "object" || value === null) return [];
+  if (ArrayBuffer.isView(value)) return [value.buffer as ArrayBuffer];
+  return Object.values(value).flatMap(buffersOf);
 }

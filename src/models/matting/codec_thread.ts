@@ -4,24 +4,22 @@
  * @module
  */
 import { decodeImage } from "../../media/image.ts";
-import { serveRequests } from "../worker_rpc_server.ts";
-import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
+import type { Pixels } from "../../media/pixels.ts";
+import { serveFunctions } from "../worker_rpc_server.ts";
 import { makeWholeCutOut, packCutOutStripe } from "./cut_out.ts";
 
-serveRequests<ToCodecThread, FromCodecThread>(async (question) => {
-  switch (question.type) {
-    case "decode": {
-      const { file, maxPixels } = question;
-      const pixels = await decodeImage(file, { keepsAlpha: true, maxPixels });
-      return { message: { type: "decoded", pixels }, transfer: [pixels.data.buffer] };
-    }
-    case "make": {
-      const pixels = makeWholeCutOut(question.cutOut);
-      return { message: { type: "made", pixels }, transfer: [pixels.data.buffer] };
-    }
-    case "pack": {
-      const stripe = packCutOutStripe(question.stripe);
-      return { message: { type: "packed", stripe }, transfer: [stripe.chunks.buffer] };
-    }
-  }
-});
+const functions = {
+  decode({ file, maxPixels }: {
+    readonly file: Uint8Array<ArrayBuffer>;
+    /** Largest width × height that is decoded; the decoder's own limit if absent. */
+    readonly maxPixels: number | undefined;
+  }): Promise<Pixels> {
+    return decodeImage(file, { keepsAlpha: true, maxPixels });
+  },
+  make: makeWholeCutOut,
+  pack: packCutOutStripe,
+};
+
+export type CodecThread = typeof functions;
+
+serveFunctions(functions);

@@ -6,18 +6,11 @@
 import { MAX_SMALL_IMAGE_PIXELS } from "../../media/image.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { type AskOptions, type WorkerFailure, WorkerPool } from "../worker_pool.ts";
+import { WorkerPool } from "../worker_pool.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
 import type { Codec } from "./codec.ts";
-import type { FromCodecThread, ToCodecThread } from "./codec_message.ts";
-import {
-  type CutOut,
-  type CutOutStripe,
-  joinCutOut,
-  splitCutOut,
-  type WholeCutOut,
-} from "./cut_out.ts";
-import type { PngStripe } from "../../media/png.ts";
+import type { CodecThread } from "./codec_thread.ts";
+import { type CutOut, joinCutOut, splitCutOut, type WholeCutOut } from "./cut_out.ts";
 
 /** More threads would wait for the thread that owns the device. */
 const MAX_THREADS = 4;
@@ -36,7 +29,7 @@ export interface CodecThreadsOptions {
 
 /** Threads are started on demand; all but one end when they are idle. */
 export class CodecThreads implements Codec {
-  readonly #workers: WorkerPool<ToCodecThread, FromCodecThread>;
+  readonly #workers: WorkerPool<CodecThread>;
   readonly #maxThreads: number;
   readonly #maxPixels: number | undefined;
 
@@ -60,18 +53,15 @@ export class CodecThreads implements Codec {
     return this.#workers.numWorkers;
   }
 
-  async decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
-    const question = { type: "decode", file, maxPixels: this.#maxPixels } as const;
-    const answer = await this.#ask(question, [file.buffer], { signal, work: numPixelsOf(file) });
-    if (answer.type === "decoded") return answer.pixels;
-    throw unexpected(answer);
+  decode(file: Uint8Array<ArrayBuffer>, signal: AbortSignal): Promise<Pixels> {
+    const options = { signal, transfer: [file.buffer], work: numPixelsOf(file) };
+    return this.#workers.call("decode", { file, maxPixels: this.#maxPixels }, options);
   }
 
-  async make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels> {
-    const memory = [cutOut.original, cutOut.masked.pixels].map(({ data }) => data.buffer);
-    const answer = await this.#ask({ type: "make", cutOut }, memory, { signal });
-    if (answer.type === "made") return answer.pixels;
-    throw unexpected(answer);
+  make(cutOut: WholeCutOut, signal: AbortSignal): Promise<Pixels> {
+    // The same memory where the mask is not applied yet.
+    const memory = new Set([cutOut.original, cutOut.masked.pixels].map(({ data }) => data.buffer));
+    return this.#workers.call("make", cutOut, { signal, transfer: [...memory] });
   }
 
   /** Uses all threads that smaller images do not need. */
@@ -80,7 +70,10 @@ export class CodecThreads implements Codec {
     const most = Math.max(1, Math.floor(work / MIN_STRIPE_PIXELS));
     const least = Math.ceil(work / MAX_STRIPE_PIXELS);
     const stripes = splitCutOut(cutOut, Math.max(least, Math.min(this.#maxThreads, most)));
-    const packed = await Promise.all(stripes.map((stripe) => this.#pack(stripe, { signal, work })));
+    const packed = await Promise.all(stripes.map((stripe) => {
+      const transfer = [stripe.rows.data.buffer];
+      return this.#workers.call("pack", stripe, { signal, transfer, work });
+    }));
     return joinCutOut(cutOut, packed);
   }
 
@@ -88,28 +81,9 @@ export class CodecThreads implements Codec {
   close(): void {
     this.#workers.close();
   }
-
-  async #pack(stripe: CutOutStripe, options: AskOptions): Promise<PngStripe> {
-    const answer = await this.#ask({ type: "pack", stripe }, [stripe.rows.data.buffer], options);
-    if (answer.type === "packed") return answer.stripe;
-    throw unexpected(answer);
-  }
-
-  /** @param memory memory transferred to the thread. */
-  #ask(
-    question: ToCodecThread,
-    memory: readonly ArrayBuffer[],
-    { signal, work }: AskOptions,
-  ): Promise<FromCodecThread> {
-    return this.#workers.ask(question, { signal, transfer: [...new Set(memory)], work });
-  }
 }
 
-function startWorker(): WorkerRpc<ToCodecThread, FromCodecThread | WorkerFailure> {
+function startWorker(): WorkerRpc<CodecThread> {
   const worker = new Worker(new URL("./codec_thread.ts", import.meta.url), { type: "module" });
   return new WorkerRpc(worker, "thread that decodes and encodes images");
-}
-
-function unexpected({ type }: FromCodecThread): Error {
-  return new Error(`The thread that decodes and encodes images answered "${type}".`);
 }

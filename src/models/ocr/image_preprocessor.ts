@@ -7,13 +7,10 @@ import { HearthError, StartupError } from "../../errors.ts";
 import { numPixelsOf } from "../../media/image_header.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import type { ImagePart } from "../task.ts";
-import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
-import { WorkerRpc } from "../worker_rpc.ts";
+import { WorkerPool } from "../worker_pool.ts";
+import { type OutputOf, WorkerRpc } from "../worker_rpc.ts";
 import type { NormalizedImage } from "./image_reader.ts";
-import type { ImageRequest, ImageResponses } from "./image_thread.ts";
-
-type ImageResponse = ImageResponses[ImageRequest["type"]];
-type Rpc = WorkerRpc<ImageRequest, ImageResponse | WorkerFailure>;
+import type { ImageThread } from "./image_thread.ts";
 
 /** The options of preprocessing. */
 export interface ImagePreprocessorOptions {
@@ -26,9 +23,12 @@ export interface ImagePreprocessorOptions {
 /** Preprocesses images one at a time. */
 export class ImagePreprocessor {
   readonly #maxPixels: number | undefined;
-  readonly #workers: WorkerPool<ImageRequest, ImageResponse>;
+  readonly #workers: WorkerPool<ImageThread>;
 
-  private constructor(first: Rpc, { folder, maxPixels }: ImagePreprocessorOptions) {
+  private constructor(
+    first: WorkerRpc<ImageThread>,
+    { folder, maxPixels }: ImagePreprocessorOptions,
+  ) {
     this.#maxPixels = maxPixels;
     this.#workers = new WorkerPool({ size: 1, first, start: () => startWorker(folder) });
   }
@@ -46,12 +46,12 @@ export class ImagePreprocessor {
    * @throws the signal's reason.
    */
   prepare(part: ImagePart, signal: AbortSignal): Promise<NormalizedImage> {
-    return this.#ask("prepare", part, signal);
+    return this.#call("prepare", part, signal);
   }
 
   /** The pixels of a file, 3 channels, on a white background. Otherwise as {@linkcode prepare}. */
   decode(part: ImagePart, signal: AbortSignal): Promise<Pixels> {
-    return this.#ask("decode", part, signal);
+    return this.#call("decode", part, signal);
   }
 
   /** Ends the thread. */
@@ -59,15 +59,14 @@ export class ImagePreprocessor {
     this.#workers.close();
   }
 
-  async #ask<Type extends "prepare" | "decode">(
-    type: Type,
+  async #call<Name extends "prepare" | "decode">(
+    name: Name,
     { bytes, param }: ImagePart,
     signal: AbortSignal,
-  ): Promise<ImageResponses[Type]> {
+  ): Promise<OutputOf<ImageThread, Name>> {
     const options = { signal, transfer: [bytes.buffer], work: numPixelsOf(bytes) };
     try {
-      const request = { type, bytes, maxPixels: this.#maxPixels };
-      return await this.#workers.ask(request, options) as ImageResponses[Type];
+      return await this.#workers.call(name, { bytes, maxPixels: this.#maxPixels }, options);
     } catch (error) {
       if (!(error instanceof HearthError)) throw error;
       throw new HearthError(error.kind, `${param}: ${error.message}`, { param, cause: error });
@@ -75,14 +74,18 @@ export class ImagePreprocessor {
   }
 }
 
-async function startWorker(folder: string | undefined): Promise<Rpc> {
+async function startWorker(folder: string | undefined): Promise<WorkerRpc<ImageThread>> {
   const worker = new Worker(new URL("./image_thread.ts", import.meta.url), { type: "module" });
-  const rpc: Rpc = new WorkerRpc(worker, "thread that decodes images");
+  const rpc = new WorkerRpc<ImageThread>(worker, "thread that decodes images");
   if (folder === undefined) return rpc;
-  const answer = await rpc.ask({ type: "load", folder });
-  if ("type" in answer && answer.type === "loaded") return rpc;
-  rpc.end();
-  const failure = answer as WorkerFailure;
-  const reason = failure.type === "failed" ? failure.reason : failure.error.message;
-  throw new StartupError(`The image processor of ${folder} cannot be loaded: ${reason}`);
+  try {
+    await rpc.call("load", folder);
+    return rpc;
+  } catch (cause) {
+    rpc.end();
+    const reason = (cause as Error).message;
+    throw new StartupError(`The image processor of ${folder} cannot be loaded: ${reason}`, {
+      cause,
+    });
+  }
 }

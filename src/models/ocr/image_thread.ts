@@ -4,41 +4,36 @@
  * @module
  */
 import "../../onnx/runtime/no_location.ts";
-import { decodeImage } from "../../media/image.ts";
 import { onWhite } from "../../media/alpha.ts";
+import { decodeImage } from "../../media/image.ts";
 import type { Pixels } from "../../media/pixels.ts";
-import { serveRequests } from "../worker_rpc_server.ts";
+import { serveFunctions } from "../worker_rpc_server.ts";
 import type { ImageReader, NormalizedImage } from "./image_reader.ts";
 
-/** The model's folder at first, then one image at a time. */
-export type ImageRequest =
-  | { readonly type: "load"; readonly folder: string }
-  | {
-    /** Whether the folder's image processor runs, or the pixels are wanted, on white ground. */
-    readonly type: "prepare" | "decode";
-    /** A file of any supported format. */
-    readonly bytes: Uint8Array<ArrayBuffer>;
-    /** Largest width × height that is decoded; the decoder's own limit if absent. */
-    readonly maxPixels: number | undefined;
-  };
-
-/** Responses by the type of the request. */
-export interface ImageResponses {
-  readonly load: { readonly type: "loaded" };
-  readonly prepare: NormalizedImage;
-  readonly decode: Pixels;
+/** A file of any supported format. */
+interface ImageFile {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  /** Largest width × height that is decoded; the decoder's own limit if absent. */
+  readonly maxPixels: number | undefined;
 }
 
 let reader: ImageReader | undefined;
 
-serveRequests<ImageRequest, ImageResponses[ImageRequest["type"]]>(async (request) => {
-  if (request.type === "load") {
-    // Without a folder only pixels are wanted, which need no transformers.js.
+const functions = {
+  /** Loads a folder's image processor, for `prepare`; pixels alone need no transformers.js. */
+  async load(folder: string): Promise<void> {
     const { ImageReader } = await import("./image_reader.ts");
-    reader = await ImageReader.load(request.folder);
-    return { message: { type: "loaded" } };
-  }
-  const pixels = await decodeImage(request.bytes, request);
-  const message = request.type === "prepare" ? await reader!.prepare(pixels) : onWhite(pixels);
-  return { message, transfer: [message.data.buffer] };
-});
+    reader = await ImageReader.load(folder);
+  },
+  async prepare(file: ImageFile): Promise<NormalizedImage> {
+    return await reader!.prepare(await decodeImage(file.bytes, file));
+  },
+  /** The pixels on white ground. */
+  async decode(file: ImageFile): Promise<Pixels> {
+    return onWhite(await decodeImage(file.bytes, file));
+  },
+};
+
+export type ImageThread = typeof functions;
+
+serveFunctions(functions);

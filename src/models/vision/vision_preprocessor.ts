@@ -5,16 +5,10 @@
  */
 import { numPixelsOf } from "../../media/image_header.ts";
 import { StartupError } from "../../errors.ts";
+import type { ImageToPrepare, PreparedImage } from "../prepared_image.ts";
+import { WorkerPool } from "../worker_pool.ts";
 import { WorkerRpc } from "../worker_rpc.ts";
-import type {
-  FromVisionThread,
-  ImageToPrepare,
-  PreparedImage,
-  ToVisionThread,
-} from "../prepared_image.ts";
-import { type WorkerFailure, WorkerPool } from "../worker_pool.ts";
-
-type Rpc = WorkerRpc<ToVisionThread, FromVisionThread | WorkerFailure>;
+import type { VisionThread } from "./vision_thread.ts";
 
 /** The options of preprocessing. */
 export interface VisionPreprocessorOptions {
@@ -27,10 +21,10 @@ export class VisionPreprocessor {
   /** Placeholder of an image in the rendered chat template. */
   readonly placeholder: string;
   readonly #maxPixels: number | undefined;
-  readonly #workers: WorkerPool<ToVisionThread, FromVisionThread>;
+  readonly #workers: WorkerPool<VisionThread>;
 
   private constructor(
-    workers: WorkerPool<ToVisionThread, FromVisionThread>,
+    workers: WorkerPool<VisionThread>,
     { placeholder, maxPixels }: VisionPreprocessorOptions & { readonly placeholder: string },
   ) {
     this.#workers = workers;
@@ -57,10 +51,8 @@ export class VisionPreprocessor {
    * @throws the signal's reason.
    */
   async prepare(image: ImageToPrepare, signal: AbortSignal): Promise<PreparedImage> {
-    const question = { ...image, type: "prepare", maxPixels: this.#maxPixels } as const;
-    const answer = await this.#workers.ask(question, { signal, work: numPixelsOf(image.bytes) });
-    if (answer.type === "prepared") return answer.image;
-    throw new Error(`The thread that prepares images answered "${answer.type}".`);
+    const file = { ...image, maxPixels: this.#maxPixels };
+    return await this.#workers.call("prepare", file, { signal, work: numPixelsOf(image.bytes) });
   }
 
   /** Ends the thread. */
@@ -69,11 +61,15 @@ export class VisionPreprocessor {
   }
 }
 
-async function startWorker(folder: string): Promise<{ rpc: Rpc; placeholder: string }> {
+async function startWorker(
+  folder: string,
+): Promise<{ rpc: WorkerRpc<VisionThread>; placeholder: string }> {
   const worker = new Worker(new URL("./vision_thread.ts", import.meta.url), { type: "module" });
-  const rpc: Rpc = new WorkerRpc(worker, "thread that prepares images");
-  const answer = await rpc.ask({ type: "load", folder });
-  if (answer.type === "loaded") return { rpc, placeholder: answer.placeholder };
-  rpc.end();
-  throw new StartupError(answer.type === "failed" ? answer.reason : "No answer to load.");
+  const rpc = new WorkerRpc<VisionThread>(worker, "thread that prepares images");
+  try {
+    return { rpc, placeholder: await rpc.call("load", folder) };
+  } catch (cause) {
+    rpc.end();
+    throw new StartupError((cause as Error).message, { cause });
+  }
 }

@@ -1,35 +1,38 @@
 import assert from "node:assert/strict";
 import { HearthError } from "../../../src/errors.ts";
-import { type WorkerFailure, WorkerPool } from "../../../src/models/worker_pool.ts";
+import { WorkerPool } from "../../../src/models/worker_pool.ts";
 import { WorkerRpc } from "../../../src/models/worker_rpc.ts";
 
 const never = new AbortController().signal;
 
-type Request = "number" | "refuse" | "fail" | "die" | "hang";
-type Response = { readonly type: "number"; readonly number: number };
+/** What the worker below does. */
+interface Functions {
+  readonly [name: string]: (input: undefined) => unknown;
+  readonly number: (input: undefined) => number;
+}
 
 /** A worker that answers with its own number. */
-function startWorker(number: number): WorkerRpc<Request, Response | WorkerFailure> {
+function startWorker(number: number): WorkerRpc<Functions> {
   const error = new HearthError("invalid_value", "not that").toWire();
-  const source = `onmessage = ({ data }) => {
-    if (data === "hang") return;
-    if (data === "die") throw new Error("the worker is broken");
-    if (data === "refuse") return postMessage({ type: "refused", error: ${JSON.stringify(error)} });
-    if (data === "fail") return postMessage({ type: "failed", reason: "out of order" });
-    postMessage({ type: "number", number: ${number} });
+  const source = `onmessage = ({ data: { name } }) => {
+    if (name === "hang") return;
+    if (name === "die") throw new Error("the worker is broken");
+    if (name === "refuse") return postMessage({ refused: ${JSON.stringify(error)} });
+    if (name === "fail") return postMessage({ failed: "out of order" });
+    postMessage({ output: ${number} });
   };`;
   const url = `data:text/javascript,${encodeURIComponent(source)}`;
   return new WorkerRpc(new Worker(url, { type: "module" }), "numbered worker");
 }
 
-function open(size: number, endsAborted = false): WorkerPool<Request, Response> {
+function open(size: number, endsAborted = false): WorkerPool<Functions> {
   let numStarted = 0;
   return new WorkerPool({ size, endsAborted, start: () => startWorker(numStarted++) });
 }
 
 Deno.test("WorkerPool starts as many workers as there is work for, and keeps them", async () => {
   const pool = open(2);
-  const ask = async () => (await pool.ask("number", { signal: never })).number;
+  const ask = () => pool.call("number", undefined, { signal: never });
   assert.equal(await ask(), 0);
   assert.equal(await ask(), 0);
   assert.equal(pool.numWorkers, 1);
@@ -41,36 +44,36 @@ Deno.test("WorkerPool starts as many workers as there is work for, and keeps the
 
 Deno.test("WorkerPool keeps a worker that refuses, and replaces one that fails or dies", async () => {
   const pool = open(1);
-  const ask = (request: Request) => pool.ask(request, { signal: never });
+  const ask = (name: string) => pool.call(name, undefined, { signal: never });
   await assert.rejects(ask("refuse"), { name: "HearthError", message: "not that" });
-  assert.equal((await ask("number")).number, 0);
+  assert.equal(await ask("number"), 0);
   await assert.rejects(ask("fail"), /out of order/);
-  assert.equal((await ask("number")).number, 1);
+  assert.equal(await ask("number"), 1);
   await assert.rejects(ask("die"), /numbered worker died: .*the worker is broken/);
-  assert.equal((await ask("number")).number, 2);
+  assert.equal(await ask("number"), 2);
   pool.close();
 });
 
 Deno.test("WorkerPool ends the worker of an aborted request where nothing else would", async () => {
   const pool = open(1, true);
   const abort = new AbortController();
-  const hanging = pool.ask("hang", { signal: abort.signal });
-  const waiting = pool.ask("number", { signal: never });
+  const hanging = pool.call("hang", undefined, { signal: abort.signal });
+  const waiting = pool.call("number", undefined, { signal: never });
   await new Promise((resolve) => setTimeout(resolve));
   abort.abort();
   await assert.rejects(hanging, { name: "AbortError" });
-  assert.equal((await waiting).number, 1);
+  assert.equal(await waiting, 1);
   pool.close();
 });
 
 Deno.test("WorkerPool ends workers that are idle, but not the last", async () => {
   let numStarted = 0;
-  const pool = new WorkerPool<Request, Response>({
+  const pool = new WorkerPool<Functions>({
     size: 3,
     idleMs: 20,
     start: () => startWorker(numStarted++),
   });
-  const ask = () => pool.ask("number", { signal: never });
+  const ask = () => pool.call("number", undefined, { signal: never });
   await Promise.all([ask(), ask(), ask()]);
   assert.equal(pool.numWorkers, 3);
   while (pool.numWorkers > 1) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -88,7 +91,7 @@ Deno.test("WorkerPool ends workers that are idle, but not the last", async () =>
 
 Deno.test("WorkerPool.close() fails what is under way", async () => {
   const pool = open(1);
-  const hanging = pool.ask("hang", { signal: never });
+  const hanging = pool.call("hang", undefined, { signal: never });
   await new Promise((resolve) => setTimeout(resolve));
   pool.close();
   await assert.rejects(hanging, /was ended/);
