@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { trimOwnArena } from "../../src/trim_heap.ts";
 
 const MIB = 2 ** 20;
-const NUM_BLOCKS = 48;
+const NUM_BLOCKS = 24;
 
 Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc would keep", {
   ignore: !hasGlibc(),
@@ -31,9 +31,9 @@ Deno.test("trimOwnArena() returns the free end of a thread's arena, which glibc 
     worker.onmessage = ({ data }) => resolve(data);
   });
   worker.terminate();
-  // The heap that holds them is 64 MiB at most, after which there is a second one.
-  assert.ok(freed - before > 32 * MIB, `${freed - before} bytes were kept`);
-  assert.ok(freed - trimmed > 32 * MIB, `${freed - trimmed} bytes were returned`);
+  // Less than glibc returns by itself.
+  assert.ok(freed - before > 16 * MIB, `${freed - before} bytes were kept`);
+  assert.ok(freed - trimmed > 16 * MIB, `${freed - trimmed} bytes were returned`);
 });
 
 function hasGlibc(): boolean {
