@@ -5,12 +5,11 @@
  */
 import { selfBounds } from "../../../kernels/packed_bounds.ts";
 import type { Backend } from "../../backend/backend.ts";
-import type { PackedAttention } from "../../backend/packed_attention.ts";
 import { openSegments } from "../../decoder/open_segments.ts";
 import { type AxisSizes, bytesOf, dimsOf, SegmentRunner } from "../../decoder/segment_runner.ts";
 import { planStorage } from "../../decoder/storage_plan.ts";
 import type { FolderFiles } from "../../onnx/file/external_data.ts";
-import type { GraphSession, Tensor, ValueInfo } from "../../onnx/runtime/ort.ts";
+import type { Tensor, ValueInfo } from "../../onnx/runtime/ort.ts";
 import type { ModelProto } from "../../onnx/file/proto.ts";
 import { fuseAttention } from "../../onnx/rewrite/fuse_attention.ts";
 import { type FeatureCut, splitFeatures } from "../../onnx/cut/split_features.ts";
@@ -57,7 +56,7 @@ export async function openFeatureEncoder(
   const cut = isCut ? splitFeatures(model, options.output) : undefined;
   if (cut !== undefined) {
     try {
-      return await CutFeatureEncoder.open(cut, options);
+      return await openCutEncoder(cut, options);
     } catch (error) {
       // Heads that the kernel cannot run.
       if (!(error instanceof RangeError)) throw error;
@@ -75,73 +74,52 @@ export async function openFeatureEncoder(
   };
 }
 
-class CutFeatureEncoder implements FeatureEncoder {
-  readonly maxInputs: number;
-  readonly inputs: readonly ValueInfo[];
-  readonly #cut: FeatureCut;
-  readonly #input: string;
-  readonly #attention: PackedAttention;
-  readonly #runner: SegmentRunner<FeatureCut>;
-
-  private constructor(
-    cut: FeatureCut,
-    { backend, input, maxInputs }: FeatureEncoderOptions,
-    { sessions, attention }: {
-      readonly sessions: readonly GraphSession[];
-      readonly attention: PackedAttention;
+/** @throws {RangeError} when the kernel cannot run one of the cut's attentions. */
+async function openCutEncoder(
+  cut: FeatureCut,
+  options: FeatureEncoderOptions,
+): Promise<FeatureEncoder> {
+  const { backend, input } = options;
+  const { pieces } = planStorage(cut, (port) => bytesOf(port, sizesOf(1)));
+  const perInput = pieces.reduce((sum, bytes) => sum + bytes, 0);
+  const fitting = Math.min(
+    ACTIVATION_BYTES / perInput,
+    backend.maxBufferBytes / Math.max(...pieces),
+  );
+  const maxInputs = Math.max(1, Math.min(options.maxInputs, MAX_INPUTS, Math.floor(fitting)));
+  const attention = backend.openPackedAttention({
+    sites: cut.attentions,
+    maxRows: maxInputs * cut.numTokens,
+    maxSequences: maxInputs,
+  });
+  const sessions = await openSegments(cut, options).catch((error) => {
+    attention.dispose();
+    throw error;
+  });
+  const runner = new SegmentRunner({
+    backend,
+    cut,
+    sessions,
+    most: sizesOf(maxInputs),
+    attend: ({ layer, output }, { tensors, output: into, sizes }) =>
+      attention.run(layer, tensors, into).reshape(dimsOf(output, sizes)),
+    callerOwnsOutput: true,
+  });
+  return {
+    maxInputs,
+    inputs: sessions[0]!.inputs,
+    encode: async (features) => {
+      const numInputs = features.dims[0]!;
+      const tensors = new Map([[input, features]]);
+      attention.begin(selfBounds(new Array(numInputs).fill(cut.numTokens)));
+      await runner.run(tensors, sizesOf(numInputs));
+      return tensors.get(cut.output.name)!;
     },
-  ) {
-    this.#cut = cut;
-    this.#input = input;
-    this.#attention = attention;
-    this.maxInputs = maxInputs;
-    this.inputs = sessions[0]!.inputs;
-    this.#runner = new SegmentRunner({
-      backend,
-      cut,
-      sessions,
-      most: sizesOf(maxInputs),
-      attend: ({ layer, output }, { tensors, output: into, sizes }) =>
-        attention.run(layer, tensors, into).reshape(dimsOf(output, sizes)),
-      callerOwnsOutput: true,
-    });
-  }
-
-  /** @throws {RangeError} when the kernel cannot run one of the cut's attentions. */
-  static async open(cut: FeatureCut, options: FeatureEncoderOptions): Promise<CutFeatureEncoder> {
-    const { backend } = options;
-    const { pieces } = planStorage(cut, (port) => bytesOf(port, sizesOf(1)));
-    const perInput = pieces.reduce((sum, bytes) => sum + bytes, 0);
-    const fitting = Math.min(
-      ACTIVATION_BYTES / perInput,
-      backend.maxBufferBytes / Math.max(...pieces),
-    );
-    const maxInputs = Math.max(1, Math.min(options.maxInputs, MAX_INPUTS, Math.floor(fitting)));
-    const attention = backend.openPackedAttention({
-      sites: cut.attentions,
-      maxRows: maxInputs * cut.numTokens,
-      maxSequences: maxInputs,
-    });
-    const sessions = await openSegments(cut, options).catch((error) => {
+    release: async () => {
       attention.dispose();
-      throw error;
-    });
-    return new CutFeatureEncoder(cut, { ...options, maxInputs }, { sessions, attention });
-  }
-
-  async encode(features: Tensor): Promise<Tensor> {
-    const { numTokens, output } = this.#cut;
-    const numInputs = features.dims[0]!;
-    const tensors = new Map([[this.#input, features]]);
-    this.#attention.begin(selfBounds(new Array(numInputs).fill(numTokens)));
-    await this.#runner.run(tensors, sizesOf(numInputs));
-    return tensors.get(output.name)!;
-  }
-
-  async release(): Promise<void> {
-    this.#attention.dispose();
-    await this.#runner.dispose();
-  }
+      await runner.dispose();
+    },
+  };
 }
 
 /** All shapes count inputs. */
