@@ -4,7 +4,7 @@
  * @module
  */
 import { activate } from "./activation.ts";
-import { checkMatvec, type MatvecParams, type NormParams } from "./matvec.ts";
+import { checkMatvec, type MatvecParams, type NormParams } from "./matvec_params.ts";
 
 /** The kernel's tensors, float32 but for levels and zero points. */
 export interface ReferenceMatvecTensors {

@@ -4,7 +4,7 @@
  * @module
  */
 import type { GpuContext } from "../src/gpu/device.ts";
-import type { MatvecParams } from "./matvec.ts";
+import type { MatvecParams } from "./matvec_params.ts";
 
 /** One workgroup takes `groups` units of `outs` rows of the matrix, each summed by `lanes` threads. */
 export interface MatvecTiling {

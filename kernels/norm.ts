@@ -7,7 +7,7 @@ import type { GpuContext } from "../src/gpu/device.ts";
 import { type Elem, Kernel } from "../src/gpu/kernel.ts";
 import { ELEM } from "./elem.ts";
 import type { RowLayout } from "./kv_write.ts";
-import type { NormParams } from "./matvec.ts";
+import type { NormParams } from "./matvec_params.ts";
 import source from "./norm.wgsl" with { type: "text" };
 
 /** What specialises the kernel. */

@@ -8,7 +8,7 @@ import { type Activation, ACTIVATIONS } from "./activation.ts";
 import { type AttentionExports, instantiateAttention } from "./attention_module.ts";
 import { Arena } from "./attention_simd_memory.ts";
 import type { KernelThreads } from "./kernel_threads.ts";
-import type { MatvecParams, NormParams } from "./matvec.ts";
+import type { MatvecParams, NormParams } from "./matvec_params.ts";
 import type { NormKernelParams } from "./norm.ts";
 import type { PointwiseParams } from "./pointwise.ts";
 

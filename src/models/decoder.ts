@@ -16,7 +16,7 @@ import type { TensorType } from "../onnx/file/dtype.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
 import { type GraphFile, openEmbeddingGraph, readGraph } from "./graph_file.ts";
-import type { OpenContext } from "./family.ts";
+import type { OpenContext } from "./open_context.ts";
 import { needsOfCut, readAvailableBytes, requireMemory, weighOtherDtypes } from "./memory.ts";
 import { contextLengthOf, vocabSizeOf } from "./text_sizes.ts";
 

@@ -3,27 +3,10 @@
  *
  * @module
  */
-import type { Backend } from "../backend/backend.ts";
-import type { EngineSettings, ModelKind } from "../config.ts";
+import type { ModelKind } from "../config.ts";
 import type { ModelFolder } from "../hub/model_folder.ts";
-import type { ChosenGraphs, WantedGraph } from "./graph_choice.ts";
+import type { WantedGraph } from "./graph_choice.ts";
 import type { LOADERS } from "./loaders.ts";
-import type { LoadProgress } from "./progress.ts";
-
-/** The context in which a model is opened. */
-export interface OpenContext {
-  readonly folder: ModelFolder;
-  readonly graphs: ChosenGraphs;
-  readonly backend: Backend;
-  readonly engine: EngineSettings;
-  /** The model's id. */
-  readonly modelName: string;
-  /** Folder of a voice activity model, for speech recognition. */
-  readonly vadFolder?: string | undefined;
-  /** Folder of a speaker-embedding model, for speech synthesis. */
-  readonly speakerEncoderFolder?: string | undefined;
-  readonly onProgress: (progress: LoadProgress) => void;
-}
 
 export interface Family {
   /** Its `model_type`, if it has one. */

@@ -8,7 +8,7 @@ import { FolderFiles } from "../onnx/file/external_data.ts";
 import type { ModelProto } from "../onnx/file/proto.ts";
 import { readModel } from "../onnx/file/proto_read.ts";
 import type { GraphSession } from "../onnx/runtime/ort.ts";
-import type { OpenContext } from "./family.ts";
+import type { OpenContext } from "./open_context.ts";
 import type { ChosenGraph } from "./graph_choice.ts";
 
 /** The context in which graphs are opened. */

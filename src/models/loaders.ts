@@ -6,7 +6,7 @@
  */
 import type { LoadRecogniser } from "./asr/recogniser.ts";
 import type { DescribeFamily } from "./asr/generating_families.ts";
-import type { OpenContext } from "./family.ts";
+import type { OpenContext } from "./open_context.ts";
 import type { Model } from "./model.ts";
 import type { ReadLineOcrConfig } from "./ocr/line_ocr.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr/ocr_family.ts";

@@ -12,7 +12,7 @@ import { toTemplateMessages } from "./chat/template_message.ts";
 import type { ChatPrompt } from "./chat_generation.ts";
 import { ChatModel, type ChatModelParts } from "./chat_model.ts";
 import { loadDecoder } from "./decoder.ts";
-import type { OpenContext } from "./family.ts";
+import type { OpenContext } from "./open_context.ts";
 import { readGenerationDefaults } from "./generation_defaults.ts";
 import type { Model } from "./model.ts";
 import { type ModelTokenizer, offerTokenizer } from "./model_tokenizer.ts";

@@ -1,5 +1,6 @@
 /** `matvec` of random sizes, forms and layouts gives what its reference gives, tiled for both classes of devices. */
-import { type MatrixForm, Matvec, type MatvecParams } from "../../kernels/matvec.ts";
+import { Matvec } from "../../kernels/matvec.ts";
+import type { MatrixForm, MatvecParams } from "../../kernels/matvec_params.ts";
 import { matvecReference, type ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
 import { chooseMatvecTiling } from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { ACTIVATIONS } from "../../kernels/activation.ts";
-import { Matvec, type MatvecParams } from "../../kernels/matvec.ts";
+import { Matvec } from "../../kernels/matvec.ts";
+import type { MatvecParams } from "../../kernels/matvec_params.ts";
 import { matvecReference, type ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
 import { chooseMatvecTiling, type MatvecTiling, numSums } from "../../kernels/matvec_shape.ts";
 import type { GpuContext } from "../../src/gpu/device.ts";

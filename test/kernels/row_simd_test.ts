@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Activation } from "../../kernels/activation.ts";
 import { KernelThreads } from "../../kernels/kernel_threads.ts";
-import type { MatvecParams } from "../../kernels/matvec.ts";
+import type { MatvecParams } from "../../kernels/matvec_params.ts";
 import { matvecReference } from "../../kernels/matvec_reference.ts";
 import { normReference } from "../../kernels/norm_reference.ts";
 import { pointwiseReference } from "../../kernels/pointwise_reference.ts";

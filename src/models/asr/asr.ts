@@ -9,7 +9,7 @@ import type { Dtype } from "../../config.ts";
 import { HearthError } from "../../errors.ts";
 import { countFlacSamples } from "../../media/audio/flac.ts";
 import { AudioReader } from "../../media/audio_reader.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type Model, requireTask } from "../model.ts";
 import type { LoadRecogniser, Recogniser, RecogniserOptions } from "./recogniser.ts";
 import { SpeechMetrics } from "./speech_metrics.ts";

@@ -6,7 +6,7 @@
 import { StartupError } from "../../errors.ts";
 import { disposeTensors, type Tensor } from "../../onnx/runtime/ort.ts";
 import { openGraph } from "../graph_file.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { feedsOf } from "../plain_tensor.ts";
 import { CtcReader, type CtcVocabulary } from "./ctc.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";

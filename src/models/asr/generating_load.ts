@@ -4,7 +4,7 @@
  * @module
  */
 import { StartupError } from "../../errors.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type ModelFolder, readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import { loadTokenizer } from "../tokenizer.ts";
 import type { GeneratingFamily } from "./generating_families.ts";

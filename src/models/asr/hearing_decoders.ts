@@ -10,7 +10,7 @@ import { warmUp } from "../../engine/warm_up.ts";
 import { openGraph } from "../graph_file.ts";
 import { loadDecoder } from "../decoder.ts";
 import { loadEncoderDecoder } from "../encoder_decoder_load.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { MediaEncoder } from "../media_encoder.ts";
 import { feedsOf, type PlainTensors } from "../plain_tensor.ts";
 import { contextLengthOf, knownContextLengthOf, vocabSizeOf } from "../text_sizes.ts";

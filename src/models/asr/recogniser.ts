@@ -5,7 +5,7 @@
  */
 import type { Dtype } from "../../config.ts";
 import type { AudioReader } from "../../media/audio_reader.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import type { TranscriptSegment } from "../task.ts";
 import type { SpeechMetrics } from "./speech_metrics.ts";
 import type { SpokenLanguages } from "./spoken_languages.ts";

@@ -12,7 +12,7 @@ import { numberAt } from "../../hub/model_folder.ts";
 import { disposeTensors, type GraphSession, openSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { openGraph } from "../graph_file.ts";
 import { requirePorts } from "../graph_ports.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import type { CtcVocabulary } from "./ctc.ts";
 import { openFrameRecogniser } from "./frame_recogniser.ts";
 import type { Recogniser, RecogniserOptions } from "./recogniser.ts";

@@ -5,7 +5,7 @@
  */
 import { Tokenizer } from "@huggingface/tokenizers";
 import { readLogMelSpec } from "../../../kernels/log_mel_spec.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type ModelFolder, numberAt, readJson, readOptionalJson } from "../../hub/model_folder.ts";
 import {
   languagesOf,

@@ -21,7 +21,7 @@ import {
   type PoolingMode,
 } from "./pooling.ts";
 import { fitText } from "./text_fit.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type EncoderForm, type LoadedTexts, loadTexts } from "./text_load.ts";
 import { TextBatchModel } from "./text_batch_model.ts";
 

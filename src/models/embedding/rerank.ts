@@ -12,7 +12,7 @@ import { FIRST_TOKEN } from "./packed_encoder.ts";
 import type { LengthOptions } from "../long_text.ts";
 import type { EncodedText, EncoderTokenizer } from "./encoder_tokenizer.ts";
 import { fitPair } from "./text_fit.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type EncoderForm, type LoadedTexts, loadTexts } from "./text_load.ts";
 import { TextBatchModel } from "./text_batch_model.ts";
 

@@ -13,7 +13,7 @@ import { type MattingFamily, mattingFamilyOf } from "./matting_family.ts";
 import { inspectMatting, type MattingGraph, unifyMatting } from "./matting_graph.ts";
 import { maskSizeOf, MattingNetwork } from "./matting_network.ts";
 import { type ImageProcessor, readImageProcessor } from "../image_processor.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type GraphFile, readGraph } from "../graph_file.ts";
 
 /** Default of the most images at a time. */

@@ -18,7 +18,7 @@ import type { Levels, LineOcrConfig } from "./line_ocr_config.ts";
 import { LineReader } from "./line_reader.ts";
 import type { Pixels } from "../../media/pixels.ts";
 import { ImagePreprocessor } from "./image_preprocessor.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type Model, requireTask } from "../model.ts";
 import { readOcrRequest } from "./ocr_request.ts";
 import { ActiveRequests } from "../active_requests.ts";

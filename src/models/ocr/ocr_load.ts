@@ -19,7 +19,7 @@ import { ImageMetrics } from "./image_metrics.ts";
 import type { FamilyOptions, OcrFamily } from "./ocr_family.ts";
 import { ImageEncoder, type ImageInput } from "./image_encoder.ts";
 import { ImagePreprocessor } from "./image_preprocessor.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { loadTokenizer, type TextTokenizer } from "../tokenizer.ts";
 
 /** Default of the most requests at a time. */

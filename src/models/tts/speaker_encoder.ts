@@ -8,7 +8,7 @@ import { deviceClassOf } from "../../backend/device_class.ts";
 import { StartupError } from "../../errors.ts";
 import { openFolder, readOptionalJson } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { chooseGraphs } from "../graph_choice.ts";
 import { requirePorts } from "../graph_ports.ts";
 import type { VoiceCloner } from "./synthesizer.ts";

@@ -10,7 +10,7 @@ import { EngineLoop } from "../../engine/loop.ts";
 import { warmUp } from "../../engine/warm_up.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
 import { loadDecoder } from "../decoder.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { openJoinGraph } from "../join_graph.ts";
 import { contextLengthOf } from "../text_sizes.ts";
 import { SpeechEmbedder } from "./speech_embedder.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import type { VoiceInfo } from "../task.ts";
 
 /** A voice. */

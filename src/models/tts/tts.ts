@@ -15,7 +15,7 @@ import { RequestMetrics } from "../../metric_set.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { noiseOffset, normalNoise } from "../../onnx/rewrite/noise_table.ts";
 import { ActiveRequests } from "../active_requests.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type Model, requireTask } from "../model.ts";
 import { Semaphore } from "../semaphore.ts";
 import type { SpeakEvent, SpeakTask, Task } from "../task.ts";

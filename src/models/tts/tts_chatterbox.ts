@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { StartupError } from "../../errors.ts";
 import { readOptionalJson, tokensAt } from "../../hub/model_folder.ts";
 import { invalidAudio } from "../../media/audio/sound.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { readReference } from "./reference_recording.ts";
 import { type EmbeddingRows, SpeechTokenGenerator } from "./speech_token_generator.ts";
 import type { ClonedVoice, Synthesizer, Voice } from "./synthesizer.ts";

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { TtsGraph } from "./tts_graph.ts";
 import { toPhonemes } from "./tts_phonemes.ts";

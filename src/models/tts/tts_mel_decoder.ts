@@ -12,7 +12,7 @@ import { isCrossCache, presentName } from "../../onnx/cut/cache_names.ts";
 import type { ModelProto } from "../../onnx/file/proto.ts";
 import { keepOutputs, takeBranch } from "../../onnx/rewrite/if_branch.ts";
 import { disposeTensors, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { type Feed, type Feeds, freeFeed, TtsGraph } from "./tts_graph.ts";
 
 const DECODER = "decoder_model_merged";

@@ -8,7 +8,7 @@ import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { log } from "../../log.ts";
 import { disposeTensors } from "../../onnx/runtime/ort.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import { openSpeakerEncoder } from "./speaker_encoder.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { textFeeds, TtsGraph } from "./tts_graph.ts";

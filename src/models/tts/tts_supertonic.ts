@@ -7,7 +7,7 @@ import { StartupError } from "../../errors.ts";
 import type { ModelFolder } from "../../hub/model_folder.ts";
 import { nextTurn } from "../../next_turn.ts";
 import { normalNoise } from "../../onnx/rewrite/noise_table.ts";
-import type { OpenContext } from "../family.ts";
+import type { OpenContext } from "../open_context.ts";
 import type { Synthesizer } from "./synthesizer.ts";
 import { type Feed, freeFeed, textFeeds, TtsGraph } from "./tts_graph.ts";
 import { loadTtsTokenizer } from "./tts_tokenizer.ts";

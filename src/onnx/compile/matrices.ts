@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MatrixForm } from "../../../kernels/matvec.ts";
+import type { MatrixForm } from "../../../kernels/matvec_params.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";

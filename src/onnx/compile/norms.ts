@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { NormParams } from "../../../kernels/matvec.ts";
+import type { NormParams } from "../../../kernels/matvec_params.ts";
 import { elementsOf } from "../file/dtype.ts";
 import { describeNode, type GraphIndex } from "../graph_index.ts";
 import {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import type { MatvecParams, NormParams } from "../../../kernels/matvec.ts";
+import type { MatvecParams, NormParams } from "../../../kernels/matvec_params.ts";
 import type { NormKernelParams } from "../../../kernels/norm.ts";
 import type { PointwiseParams } from "../../../kernels/pointwise.ts";
 import type { TakeRowsParams } from "../../../kernels/take_rows.ts";

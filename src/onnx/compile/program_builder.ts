@@ -4,7 +4,7 @@
  * @module
  */
 import type { RowLayout } from "../../../kernels/kv_write.ts";
-import { checkMatvec, type MatvecParams } from "../../../kernels/matvec.ts";
+import { checkMatvec, type MatvecParams } from "../../../kernels/matvec_params.ts";
 import { type Elem, sizeOf } from "../../gpu/kernel.ts";
 import type { Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { dirname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const ROOT = fileURLToPath(new URL("../../", import.meta.url));
+
+/** Each imports only from itself and from those after it. */
+const LAYERS = [
+  "main.ts",
+  "src/cli",
+  "src/http",
+  "src/ui",
+  "src/session",
+  "src/worker",
+  "src/models",
+  "src/engine",
+  "src/decoder",
+  "src/backend",
+  "src/hub",
+  "src/onnx",
+  "src/grammar",
+  "kernels",
+  "src/gpu",
+  "src/spoken",
+  "src/api",
+  "src/media",
+  // Files that belong to no layer.
+  "src",
+];
+
+/** A file's imports of other files of the program, dynamic ones included, by its path from the root. */
+async function readImports(): Promise<Map<string, readonly string[]>> {
+  const imports = new Map<string, readonly string[]>();
+  const read = async (path: string) => {
+    const text = await Deno.readTextFile(join(ROOT, path));
+    const code = text.replaceAll(/\/\*\*[^]*?\*\//g, "");
+    const found = code.matchAll(/(?:from|import)\s*\(?\s*"(\.[^"]+\.tsx?)"/g);
+    imports.set(path, Array.from(found, ([, to]) => normalize(join(dirname(path), to!))));
+  };
+  const walk = async (folder: string) => {
+    for await (const { name, isDirectory } of Deno.readDir(join(ROOT, folder))) {
+      const path = `${folder}/${name}`;
+      // AssemblyScript is another program.
+      if (isDirectory && name !== "wasm") await walk(path);
+      else if (/\.tsx?$/.test(name)) await read(path);
+    }
+  };
+  await read("main.ts");
+  for (const folder of ["src", "kernels"]) await walk(folder);
+  return imports;
+}
+
+function layerOf(path: string): number {
+  return LAYERS.findIndex((layer) => path === layer || path.startsWith(`${layer}/`));
+}
+
+Deno.test("no file imports from a layer above its own", async () => {
+  const imports = await readImports();
+  const upward = [...imports].flatMap(([from, all]) =>
+    all.filter((to) => layerOf(to) < layerOf(from)).map((to) => `${from} → ${to}`)
+  );
+  assert.ok(imports.size > 500, "the files are found");
+  assert.deepEqual(upward, []);
+});
+
+Deno.test("no files import each other in a circle", async () => {
+  const imports = await readImports();
+  const done = new Set<string>();
+  const circles: string[] = [];
+  const visit = (path: string, above: readonly string[]) => {
+    if (above.includes(path)) circles.push([...above.slice(above.indexOf(path)), path].join(" → "));
+    if (done.has(path)) return;
+    done.add(path);
+    for (const to of imports.get(path) ?? []) visit(to, [...above, path]);
+  };
+  for (const path of imports.keys()) visit(path, []);
+  assert.deepEqual(circles, []);
+});
