@@ -8,6 +8,7 @@ import type { EncoderCut, EncoderSite } from "../onnx/cut/encoder_cut.ts";
 import { storedBytes, type StoredTensor } from "../onnx/file/stored_tensor.ts";
 import { cutForGpu } from "../onnx/compile/gpu_cut.ts";
 import type { AttentionSite, GraphCut, Segment, TensorPort } from "../onnx/graph_cut.ts";
+import type { FeatureCut } from "../onnx/cut/split_features.ts";
 import { liftWeights, type WeightInputs } from "../onnx/cut/weight_inputs.ts";
 
 /** An attention of a decoder or of an encoder. */
@@ -106,7 +107,7 @@ function describeAttention(site: Site): string[] {
 }
 
 /** One line: numbers of segments and attentions, inputs and outputs. */
-export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut): string {
+export function summarizeCut({ segments, attentions }: GraphCut | EncoderCut | FeatureCut): string {
   const largest = Math.max(...segments.map(({ weightBytes }) => weightBytes));
   return `${segments.length} segments around ${attentions.length} attentions, ` +
     `largest ${megabytes(largest)}`;
@@ -176,6 +177,17 @@ export function describeEncoderCut(cut: EncoderCut): string[] {
     ...positions ? [`positions  ${describePort(positions)}`] : [],
     `output     ${describePort(output)}`,
     ...maxPositions === undefined ? [] : [describeContext(maxPositions)],
+    "",
+    ...describeSteps(cut),
+  ];
+}
+
+/** All of the cut of an encoder of sound or of images, in the order it runs. */
+export function describeFeatureCut(cut: FeatureCut): string[] {
+  return [
+    `tokens     ${cut.numTokens} of an input`,
+    `output     ${describePort(cut.output)}`,
+    "note       the CPU's native runtime runs the graph whole",
     "",
     ...describeSteps(cut),
   ];

@@ -17,12 +17,14 @@ import type { ModelProto } from "../onnx/file/proto.ts";
 import { readModel } from "../onnx/file/proto_read.ts";
 import { splitGraph } from "../onnx/cut/split.ts";
 import { splitEncoder } from "../onnx/cut/split_encoder.ts";
+import { type FeatureCut, splitFeatures } from "../onnx/cut/split_features.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
 import {
   compileForGpu,
   type CrossSites,
   describeCut,
   describeEncoderCut,
+  describeFeatureCut,
   summarizeCut,
 } from "./cut_report.ts";
 import { printLine } from "./print.ts";
@@ -33,6 +35,7 @@ interface Inspected {
   readonly result:
     | { readonly kind: "decoder"; readonly cut: GraphCut; readonly crossSites?: CrossSites }
     | { readonly kind: "encoder"; readonly cut: EncoderCut }
+    | { readonly kind: "features"; readonly cut: FeatureCut }
     | { readonly refused: string };
 }
 
@@ -112,6 +115,7 @@ function cutModel(model: ModelProto, contextLength: number | undefined): Inspect
     const result = splitGraph(model, { contextLength });
     return "cut" in result ? { kind: "decoder", ...result } : result;
   }
+  if (!inputs.some(({ name }) => name === "input_ids")) return cutFeatures(model, wanted);
   const result = splitEncoder(model, {
     wanted,
     // The padding id does not affect the cut.
@@ -121,10 +125,31 @@ function cutModel(model: ModelProto, contextLength: number | undefined): Inspect
   return "cut" in result ? { kind: "encoder", ...result } : result;
 }
 
+/** Cuts an encoder of sound or of images. */
+function cutFeatures(model: ModelProto, wanted: string): Inspected["result"] {
+  const cut = splitFeatures(model, wanted);
+  if (cut !== undefined) return { kind: "features", cut };
+  return {
+    refused:
+      "It takes no input_ids, and holds no attentions of one length whose tokens all see each other.",
+  };
+}
+
 function summarize({ path, result }: Inspected): string {
   return "cut" in result
     ? `${path}: cut into ${summarizeCut(result.cut)}.`
     : `${path}: not cut. ${result.refused}`;
+}
+
+function describe(result: Exclude<Inspected["result"], { refused: string }>): string[] {
+  switch (result.kind) {
+    case "decoder":
+      return describeCut(result.cut, result.crossSites);
+    case "encoder":
+      return describeEncoderCut(result.cut);
+    case "features":
+      return describeFeatureCut(result.cut);
+  }
 }
 
 /** What `--json` prints of a graph: the cut without the segments' bytes. */
@@ -182,10 +207,7 @@ export async function inspect(path: string, options: { json: boolean }): Promise
   for (const { path, result } of inspected) {
     if ("refused" in result) continue;
     printLine(inspected.length > 1 ? `\n${path}` : "");
-    const lines = result.kind === "decoder"
-      ? describeCut(result.cut, result.crossSites)
-      : describeEncoderCut(result.cut);
-    for (const line of lines) printLine(line);
+    for (const line of describe(result)) printLine(line);
     break;
   }
   return exitCode;

@@ -30,6 +30,16 @@ Deno.test("hearth inspect of an encoder tells how its attentions are cut out", a
   assert.match(out, /^attention 1: .*\n {4}4 heads over 4, size 32, float32/m);
 });
 
+Deno.test("hearth inspect of a speech model's encoder tells how its attentions are cut out", async () => {
+  const folder = new URL("../../models/hearth-demo-asr/", import.meta.url).pathname;
+  const whole = await runHearth(["inspect", folder]);
+  assert.match(whole.stdout, /onnx\/encoder_model\.onnx: cut into 4 segments around 3 attentions/);
+  const { code, stdout: out } = await runHearth(["inspect", `${folder}onnx/encoder_model.onnx`]);
+  assert.equal(code, 0);
+  assert.match(out, /^tokens {5}\d+ of an input$/m);
+  assert.match(out, /^attention 2: /m);
+});
+
 Deno.test("hearth inspect --json prints the cut without weights", async () => {
   const { code, stdout: out } = await runHearth(["inspect", "--json", MODEL]);
   assert.equal(code, 0);
