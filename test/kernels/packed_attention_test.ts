@@ -10,7 +10,7 @@ import { SimdPackedAttention } from "../../kernels/packed_attention_simd.ts";
 import { numQueryRows, type PackedBounds, selfBounds } from "../../kernels/packed_bounds.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest, withLimits } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
 import { assertClose, runAndRead, upload } from "./tensors.ts";
 
@@ -225,8 +225,10 @@ kernelTest("PackedBuffer and PackedAttention refuse what the kernel cannot run",
   for (const wrong of [{ headSize: 4 }, { headSize: 10 }, { headSize: 260 }, { kvHeads: 3 }]) {
     assert.throws(() => new PackedBuffer(gpu, { ...SHAPE, ...wrong }, limits), RangeError);
   }
-  const small = { maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupStorageSize: 1024 };
-  const poor = { ...gpu, limits: small as GPUSupportedLimits };
+  const poor = withLimits(gpu, {
+    maxComputeInvocationsPerWorkgroup: 256,
+    maxComputeWorkgroupStorageSize: 1024,
+  });
   assert.throws(() => new PackedBuffer(poor, SHAPE, limits), /1024 bytes holds no tile/);
   const { params } = makeCase(SHAPE, UNEVEN, {});
   const batch = new PackedBuffer(gpu, SHAPE, limits);

@@ -5,7 +5,7 @@ import { ReferenceAttention } from "../../kernels/paged_attention_reference.ts";
 import { StepBuffer } from "../../kernels/step_buffer.ts";
 import { createBuffer, type GpuContext } from "../../src/gpu/device.ts";
 import { type Elem, sizeOf } from "../../src/gpu/kernel.ts";
-import { kernelTest } from "../fixtures/gpu.ts";
+import { kernelTest, withLimits } from "../fixtures/gpu.ts";
 import {
   attendExactly,
   type CaseOptions,
@@ -141,10 +141,12 @@ kernelTest("PagedAttention.encode() with the tiles of a hardware adapter", async
 });
 
 kernelTest("PagedAttention.encode() without workgroup memory for a prefill tile", async (gpu) => {
-  const small = { maxComputeInvocationsPerWorkgroup: 256, maxComputeWorkgroupStorageSize: 1024 };
-  const limits = small as GPUSupportedLimits;
+  const small = withLimits(gpu, {
+    maxComputeInvocationsPerWorkgroup: 256,
+    maxComputeWorkgroupStorageSize: 1024,
+  });
   const paged = makeCase(SHAPE, MIXED);
-  const got = await attendOnGpu({ ...gpu, limits }, paged, {});
+  const got = await attendOnGpu(small, paged, {});
   assertClose(got, attendExactly(paged, 1 / Math.sqrt(32), {}), TOLERANCE.f32);
 });
 

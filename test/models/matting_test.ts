@@ -7,7 +7,7 @@ import { decodeImage } from "../../src/media/image.ts";
 import { encodePng } from "../../src/media/png.ts";
 import type { MattingModel } from "../../src/models/matting/matting.ts";
 import { findModelFolder } from "../fixtures/goldens.ts";
-import { gpuTest } from "../fixtures/gpu.ts";
+import { gpuTest, withLimits } from "../fixtures/gpu.ts";
 import { alphaOfFile, compareAlpha, discFile, discImage, matte } from "../fixtures/matting.ts";
 import { IMAGES } from "../fixtures/images.ts";
 import { openModel } from "../fixtures/model.ts";
@@ -88,9 +88,8 @@ Deno.test("MattingModel cuts 48 megapixels out, two threads at it", async () => 
 gpuTest(
   "WebGpuImages leaves to the CPU what is larger than a binding of the device",
   async (gpu) => {
-    const limits = { ...limitsOf(gpu.limits), maxStorageBufferBindingSize: 20_000 };
     const backend = await WebGpuBackend.create(gpu);
-    const small = { ...gpu, limits: limits as GPUSupportedLimits };
+    const small = withLimits(gpu, { maxStorageBufferBindingSize: 20_000 });
     backend.openImages = () => WebGpuImages.create(small, { takesImages: true });
     await using model = await openModel(DEMO, { backend });
     await using whole = await openModel(DEMO, { backend: new CpuBackend() });
@@ -103,11 +102,6 @@ gpuTest(
     }
   },
 );
-
-function limitsOf(limits: GPUSupportedLimits): Record<string, number> {
-  const { maxBufferSize, maxStorageBufferBindingSize } = limits;
-  return { maxBufferSize, maxStorageBufferBindingSize };
-}
 
 Deno.test("MattingModel gives images that come together what each gets alone", async () => {
   await using model = await openModel(DEMO);
