@@ -64,7 +64,7 @@ Deno.test("ChatRequest refuses what lies beyond a range, naming field, value and
     [{ n: 17 }, "n", "n: want a whole number from 1 to 16, saw 17."],
     [{ seed: 0.5 }, "seed", "seed: want a whole number of 64 bits, saw 0.5."],
     [{ seed: 1e30 }, "seed", "seed: want a whole number of 64 bits, saw 1e+30."],
-    [{ stop: ["a", ""] }, "stop[1]", 'stop[1]: want a string that is not empty, saw "".'],
+    [{ stop: ["a", ""] }, "stop[1]", 'stop[1]: want a string of 1 to 1024 characters, saw "".'],
     [
       { stop: Array(17).fill("a") },
       "stop",
