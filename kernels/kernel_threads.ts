@@ -106,7 +106,7 @@ export class KernelThreads {
       runAlone(job);
       return;
     }
-    this.#startHelpers();
+    this.start();
     const control = this.#control;
     control.set([
       KERNELS.indexOf(job.kernel),
@@ -144,7 +144,8 @@ export class KernelThreads {
     this.#memories.clear();
   }
 
-  #startHelpers(): void {
+  /** Starts the helpers that do not run yet: the first job finds them only some 50 ms later. */
+  start(): void {
     while (this.#helpers.length < this.numThreads - 1) {
       const { port1, port2 } = new MessageChannel();
       const taken = new Set(this.#helpers.map(({ thread }) => thread));

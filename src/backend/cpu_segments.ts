@@ -244,6 +244,8 @@ export class CpuSegments implements CompiledSegments {
     });
     const open = segments.flatMap((each) => "refused" in each ? [] : each);
     if (open.length === 0) return undefined;
+    // They are there once the weights are, when steps are timed.
+    threads.start();
     const places = new Places();
     for (const { allRows, someRows } of open) {
       await places.add(allRows, options);
