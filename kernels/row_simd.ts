@@ -101,7 +101,7 @@ export class RowArena {
     const { arena, site, rows, staged } = this;
     const blocks = this.maxRows * this.#maxK / BLOCK;
     const scratchBytes = this.#maxPart * GROUP * 4;
-    const places: Places = {
+    const shared: SharedAddresses = {
       ...{ site, rows, scratchBytes },
       staged: { ...staged, scales: arena.reserve(STAGED_BYTES / 16) },
       levels: arena.reserve(blocks * BLOCK / 4),
@@ -113,7 +113,7 @@ export class RowArena {
     const what = "The weights of small steps";
     return new SimdRows(
       threads,
-      places,
+      shared,
       arena.allocate({ what, maxBytes: spareBytes, hasLargePages: true }),
     );
   }
@@ -123,7 +123,8 @@ function partGroupsOf(outputs: number): number {
   return Math.max(PART_GROUPS, Math.ceil(outputs / GROUP / MAX_PARTS));
 }
 
-interface Places {
+/** Addresses of what all kernels share, and bytes of a thread's scratch memory. */
+interface SharedAddresses {
   readonly site: number;
   readonly rows: number;
   readonly staged: { readonly levels: number; readonly scales: number };
@@ -138,21 +139,21 @@ interface Places {
 /** The memory and the kernels on it. */
 export class SimdRows {
   readonly #threads: KernelThreads;
-  readonly #places: Places;
+  readonly #shared: SharedAddresses;
   readonly #memory: WebAssembly.Memory;
   readonly #exports: AttentionExports;
   readonly #site: Uint32Array;
   readonly #rows: Uint32Array;
 
-  constructor(threads: KernelThreads, places: Places, memory: WebAssembly.Memory) {
+  constructor(threads: KernelThreads, shared: SharedAddresses, memory: WebAssembly.Memory) {
     this.#threads = threads;
-    this.#places = places;
+    this.#shared = shared;
     this.#memory = memory;
     this.#exports = instantiateAttention(memory);
-    this.#site = new Uint32Array(memory.buffer, places.site, 12);
-    this.#rows = new Uint32Array(memory.buffer, places.rows, 4);
+    this.#site = new Uint32Array(memory.buffer, shared.site, 12);
+    this.#rows = new Uint32Array(memory.buffer, shared.rows, 4);
     // In the order of `QuantizedRows`.
-    this.#rows.set([0, places.levels, places.scales, places.offsets]);
+    this.#rows.set([0, shared.levels, shared.scales, shared.offsets]);
   }
 
   floats(at: number, length: number): Float32Array {
@@ -170,7 +171,7 @@ export class SimdRows {
     source: { readonly levels: ReadBytes; readonly scales: ReadBytes },
   ): Promise<void> {
     const blocks = k / BLOCK;
-    const { staged } = this.#places;
+    const { staged } = this.#shared;
     const most = Math.max(1, Math.floor(STAGED_BYTES / (k / 2 * GROUP)));
     const bytes = new Uint8Array(this.#memory.buffer);
     // Files are not read into shared memory.
@@ -200,7 +201,7 @@ export class SimdRows {
     checkRowKernel({ kind: "matvec", params });
     const { k, n, matrixRows, gate } = params;
     const blocks = k / BLOCK;
-    const { site, rows, scratch, scratchBytes } = this.#places;
+    const { site, rows, scratch, scratchBytes } = this.#shared;
     const partGroups = partGroupsOf(n);
     // In the order of `Product`.
     const words = Uint32Array.of(
@@ -232,7 +233,7 @@ export class SimdRows {
     { k, x, norm }: MatvecParams,
     { x: from, affine = 0 }: Addresses<"x" | "affine">,
   ): RowKernel {
-    const { normed, rows } = this.#places;
+    const { normed, rows } = this.#shared;
     const { normRow, quantizeRow } = this.#exports;
     const numbers = numbersOf(norm, k, affine);
     return (numRows) => {

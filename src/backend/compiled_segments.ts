@@ -29,6 +29,20 @@ export interface SegmentsOptions {
   readonly readFloats: (tensor: StoredTensor) => Promise<Float32Array>;
 }
 
+/** A step of a segment. */
+export interface SegmentStep {
+  readonly numRows: number;
+  /** Whether every token of the step is a wanted row. */
+  readonly isAllRows: boolean;
+  /** Those that enter the first segment, and numbers of rows; on the CPU all that enter the segment or leave it. */
+  readonly tensors: ReadonlyMap<string, Tensor>;
+}
+
+/** Why the first of the segments that are not compiled is not. */
+export function firstRefusal(segments: readonly CompiledSegment[]): string | undefined {
+  return segments.flatMap((segment) => "refused" in segment ? segment.refused : [])[0];
+}
+
 export interface CompiledSegments {
   /** Most rows of a step. */
   readonly maxRows: number;
@@ -38,18 +52,8 @@ export interface CompiledSegments {
   readonly refusal: string | undefined;
   /** Whether a segment was compiled. */
   has(index: number): boolean;
-  /**
-   * Records a segment, which is submitted with what comes after it; on the CPU it runs at once.
-   *
-   * @param run.isAllRows whether every token of the step is a wanted row.
-   * @param run.tensors those that enter the first segment, and numbers of rows; on the CPU all that enter the segment or
-   * leave it.
-   */
-  record(index: number, run: {
-    readonly numRows: number;
-    readonly isAllRows: boolean;
-    readonly tensors: ReadonlyMap<string, Tensor>;
-  }): void;
+  /** Records a segment, which is submitted with what comes after it; on the CPU it runs at once. */
+  record(index: number, step: SegmentStep): void;
   /**
    * Records the attention that computes `output` from operands in the segment's layout, into the output's buffer.
    *

@@ -13,16 +13,19 @@ import {
   type SimdRows,
 } from "../../kernels/row_simd.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import type { Dispatch, Program } from "../onnx/compile/program.ts";
+import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
 import type { ModelFiles } from "../onnx/file/external_data.ts";
 import { readRange } from "../onnx/file/stored_range.ts";
 import type { StoredTensor } from "../onnx/file/stored_tensor.ts";
-import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+import {
+  type CompiledSegments,
+  firstRefusal,
+  type SegmentsOptions,
+  type SegmentStep,
+} from "./compiled_segments.ts";
 
 /** From two rows on ONNX Runtime's product is as fast: it unpacks the weights once for all rows. */
 const MAX_ROWS = 1;
-
-type Recording = Parameters<CompiledSegments["record"]>[1];
 
 interface OpenSegment {
   readonly allRows: OpenProgram;
@@ -30,7 +33,7 @@ interface OpenSegment {
 }
 
 /** The matrix of a product, and what it is read from. */
-interface PlacedMatrix {
+interface PlannedMatrix {
   readonly at: number;
   readonly k: number;
   readonly outputs: number;
@@ -38,10 +41,10 @@ interface PlacedMatrix {
   readonly scales: StoredTensor;
 }
 
-/** Where tensors are, by name. */
-class Places {
+/** Addresses of tensors, by name. */
+class MemoryPlan {
   readonly memory = new RowArena(MAX_ROWS);
-  readonly matrices = new Map<string, PlacedMatrix>();
+  readonly matrices = new Map<string, PlannedMatrix>();
   readonly #at = new Map<string, number>();
 
   /** Plans what a program reads and writes. */
@@ -60,7 +63,7 @@ class Places {
     }
   }
 
-  of(name: string): number {
+  addressOf(name: string): number {
     return this.#at.get(name) ?? this.matrices.get(name)!.at;
   }
 
@@ -129,11 +132,11 @@ function refusalOf({ dispatches, weights, scratch }: Program): string | undefine
 /** A program's kernels, in their order, and the tensors that enter and leave it. */
 class OpenProgram {
   readonly #rows: SimdRows;
-  readonly #kernels: readonly ((run: Recording) => void)[];
+  readonly #kernels: readonly ((step: SegmentStep) => void)[];
   readonly #entering: readonly (readonly [name: string, at: number, width: number])[];
   readonly #leaving: readonly (readonly [name: string, at: number, width: number])[];
 
-  constructor(rows: SimdRows, { dispatches, weights, scratch }: Program, places: Places) {
+  constructor(rows: SimdRows, { dispatches, weights, scratch }: Program, plan: MemoryPlan) {
     this.#rows = rows;
     const inside = new Set([...scratch.keys(), ...weights.map(({ name }) => name)]);
     const entering = new Map<string, number>();
@@ -146,39 +149,38 @@ class OpenProgram {
       }
     }
     const placed = (widths: ReadonlyMap<string, number>) =>
-      Array.from(widths, ([name, width]) => [name, places.of(name), width] as const);
+      Array.from(widths, ([name, width]) => [name, plan.addressOf(name), width] as const);
     this.#entering = placed(entering);
     this.#leaving = placed(leaving);
-    this.#kernels = dispatches.map((dispatch, i) =>
-      this.#open(dispatch, dispatches[i - 1], places)
-    );
+    this.#kernels = dispatches.map((dispatch, i) => this.#open(dispatch, dispatches[i - 1], plan));
   }
 
-  run(run: Recording): void {
-    const { numRows, tensors } = run;
+  run(step: SegmentStep): void {
+    const { numRows, tensors } = step;
     for (const [name, at, width] of this.#entering) {
       const values = tensors.get(name)!.data as Float32Array;
       this.#rows.floats(at, numRows * width).set(values.subarray(0, numRows * width));
     }
-    for (const kernel of this.#kernels) kernel(run);
+    for (const kernel of this.#kernels) kernel(step);
     for (const [name, at, width] of this.#leaving) {
       (tensors.get(name)!.data as Float32Array).set(this.#rows.floats(at, numRows * width));
     }
   }
 
-  #open(dispatch: Dispatch, before: Dispatch | undefined, places: Places) {
+  #open(dispatch: Dispatch, before: Dispatch | undefined, plan: MemoryPlan) {
     const { kind, tensors } = dispatch;
-    if (kind === "take_rows") return this.#takeRows(dispatch, places.of(tensors.out));
-    const named = Object.entries(tensors).filter((entry): entry is [string, string] =>
-      entry[1] !== undefined && entry[0] !== "scales"
+    if (kind === "take_rows") return this.#takeRows(dispatch, plan.addressOf(tensors.out));
+    const at = Object.fromEntries(
+      // They are packed with the levels.
+      tensorsOf(dispatch).filter(([role]) => role !== "scales")
+        .map(([role, name]) => [role, plan.addressOf(name)]),
     );
-    const at = Object.fromEntries(named.map(([role, name]) => [role, places.of(name)]));
     const kernel: RowKernel = kind === "matvec"
       ? this.#rows.product(dispatch.params, at, sharesRows(dispatch, before))
       : kind === "norm"
       ? this.#rows.norm(dispatch.params, at)
       : this.#rows.pointwise(dispatch.params, at);
-    return ({ numRows }: Recording) => kernel(numRows);
+    return ({ numRows }: SegmentStep) => kernel(numRows);
   }
 
   /** Of a tensor that enters, straight from where it is: it has more rows than the others. */
@@ -187,7 +189,7 @@ class OpenProgram {
     out: number,
   ) {
     const width = rowBytes / 4;
-    return ({ numRows, tensors }: Recording) => {
+    return ({ numRows, tensors }: SegmentStep) => {
       const table = tensors.get(names.table)!.data as Float32Array;
       const numbers = tensors.get(names.numbers)!.data as BigInt64Array;
       for (let row = 0; row < numRows; row++) {
@@ -246,26 +248,25 @@ export class CpuSegments implements CompiledSegments {
     if (open.length === 0) return undefined;
     // They are there once the weights are, when steps are timed.
     threads.start();
-    const places = new Places();
+    const plan = new MemoryPlan();
     for (const { allRows, someRows } of open) {
-      await places.add(allRows, options);
-      await places.add(someRows, options);
+      await plan.add(allRows, options);
+      await plan.add(someRows, options);
     }
-    const rows = places.memory.allocate(threads, options.spareBytes);
-    for (const matrix of places.matrices.values()) {
+    const rows = plan.memory.allocate(threads, options.spareBytes);
+    for (const matrix of plan.matrices.values()) {
       await rows.packMatrix(matrix.at, matrix, {
         levels: readerOf(matrix.levels, options.files),
         scales: readerOf(matrix.scales, options.files),
       });
     }
-    const refusal = segments.flatMap((each) => "refused" in each ? each.refused : [])[0];
     const opened = segments.map((each) =>
       "refused" in each ? undefined : {
-        allRows: new OpenProgram(rows, each.allRows, places),
-        someRows: new OpenProgram(rows, each.someRows, places),
+        allRows: new OpenProgram(rows, each.allRows, plan),
+        someRows: new OpenProgram(rows, each.someRows, plan),
       }
     );
-    return new CpuSegments(rows, opened, refusal);
+    return new CpuSegments(rows, opened, firstRefusal(segments));
   }
 
   get numCompiled(): number {
@@ -276,9 +277,9 @@ export class CpuSegments implements CompiledSegments {
     return this.#segments[index] !== undefined;
   }
 
-  record(index: number, run: Recording): void {
+  record(index: number, step: SegmentStep): void {
     const { allRows, someRows } = this.#segments[index]!;
-    (run.isAllRows ? allRows : someRows).run(run);
+    (step.isAllRows ? allRows : someRows).run(step);
   }
 
   attend(): boolean {

@@ -10,11 +10,16 @@ import { Pointwise } from "../../kernels/pointwise.ts";
 import { TakeRows } from "../../kernels/take_rows.ts";
 import { createBuffer, type GpuContext } from "../gpu/device.ts";
 import type { CompiledSegment } from "../onnx/compile/compile_cut.ts";
-import type { Dispatch, Program } from "../onnx/compile/program.ts";
+import { type Dispatch, type Program, tensorsOf } from "../onnx/compile/program.ts";
 import type { HeadRows } from "../onnx/graph_cut.ts";
 import type { Tensor } from "../onnx/runtime/ort.ts";
 import type { FormConstants } from "./paged_attention.ts";
-import type { CompiledSegments, SegmentsOptions } from "./compiled_segments.ts";
+import {
+  type CompiledSegments,
+  firstRefusal,
+  type SegmentsOptions,
+  type SegmentStep,
+} from "./compiled_segments.ts";
 import { readConstants } from "./form_constants.ts";
 
 type Buffers = Readonly<Record<string, GPUBuffer | undefined>>;
@@ -82,21 +87,14 @@ export class WebGpuSegments implements CompiledSegments {
   }
 
   get refusal(): string | undefined {
-    return this.#options.segments.flatMap((each) => "refused" in each ? each.refused : [])[0];
+    return firstRefusal(this.#options.segments);
   }
 
   has(index: number): boolean {
     return this.#segments[index] !== undefined;
   }
 
-  record(
-    index: number,
-    { numRows, isAllRows, tensors }: {
-      readonly numRows: number;
-      readonly isAllRows: boolean;
-      readonly tensors: ReadonlyMap<string, Tensor>;
-    },
-  ): void {
+  record(index: number, { numRows, isAllRows, tensors }: SegmentStep): void {
     const segment = this.#segments[index]!;
     const pass = this.#gpu.commands.pass();
     for (const record of isAllRows ? segment.allRows : segment.someRows) {
@@ -177,12 +175,9 @@ export class WebGpuSegments implements CompiledSegments {
       scratch.get(name) ?? crossing.get(name) ??
         (constants.has(name) ? weights!.get(name)!.buffer : undefined);
     return program.dispatches.map((dispatch) => {
-      const names = Object.entries(dispatch.tensors).filter((entry): entry is [string, string] =>
-        entry[1] !== undefined
-      );
       const known: Record<string, GPUBuffer | undefined> = {};
       const outside: [string, string][] = [];
-      for (const [role, name] of names) {
+      for (const [role, name] of tensorsOf(dispatch)) {
         const buffer = bufferOf(name);
         if (buffer === undefined) outside.push([role, name]);
         else known[role] = buffer;

@@ -7,10 +7,9 @@ import { chooseMatvecTiling, type MatvecTiling, numSums } from "../../kernels/ma
 import type { GpuContext } from "../../src/gpu/device.ts";
 import { HAS_F16, kernelTest } from "../fixtures/gpu.ts";
 import { makeNormal } from "./exact_sampling.ts";
-import { affineOf, assertClose, runAndRead, upload, uploadBytes } from "./tensors.ts";
+import { drawTensors, ROOM, runMatvec } from "./matvec_case.ts";
+import { assertClose, runAndRead, upload } from "./tensors.ts";
 
-/** Rows that buffers have room for. */
-const ROOM = 16;
 const TOLERANCE = { f32: { abs: 2e-4, rel: 2e-4 }, f16: { abs: 4e-3, rel: 4e-3 } } as const;
 /** As on a graphics card: threads side by side along K. */
 const HARDWARE: MatvecTiling = {
@@ -42,60 +41,11 @@ const PLAIN: MatvecParams = {
   hasResidual: false,
 };
 
-function makeTensors(params: MatvecParams, seed = 1): ReferenceMatvecTensors {
-  const { elem, k, n, matrixRows, x, weights, norm, hasBias, hasResidual } = params;
-  const normal = makeNormal(seed);
-  const random = (length: number, size = 1) =>
-    new Float32Array(length).map(() =>
-      elem === "f16" ? Math.f16round(normal() * size) : normal() * size
-    );
-  const bytes = (length: number) =>
-    new Uint8Array(length).map(() => Math.floor(Math.abs(normal()) * 1e4) % 256);
-  const blocks = weights.kind === "nbits" ? Math.ceil(k / weights.blockSize) : 0;
-  return {
-    x: random(ROOM * x.stride).map((value, i) => i % 37 === 0 ? value * 8 : value),
-    ...weights.kind === "nbits"
-      ? {
-        weights: bytes(matrixRows * blocks * weights.blockSize * weights.bits / 8),
-        scales: random(matrixRows * blocks, weights.bits === 4 ? 0.02 : 0.001),
-        zeroPoints: weights.hasZeroPoints
-          ? bytes(matrixRows * Math.ceil(blocks * weights.bits / 8))
-          : undefined,
-      }
-      : { weights: random(matrixRows * k, 0.1) },
-    gamma: norm && random(k),
-    beta: norm?.hasBeta ? random(k) : undefined,
-    bias: hasBias ? random(matrixRows) : undefined,
-    residual: hasResidual ? random(ROOM * n) : undefined,
-  };
-}
-
-async function runOnGpu(
-  gpu: GpuContext,
-  params: MatvecParams,
-  tensors: ReferenceMatvecTensors,
-  { numRows, tiling }: { numRows: number; tiling?: MatvecTiling | undefined },
-): Promise<Float32Array> {
-  const { elem, n } = params;
-  const optional = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
-  const out = upload(gpu, new Float32Array(ROOM * n), elem);
-  const { weights, zeroPoints } = tensors;
-  const buffers = {
-    x: upload(gpu, tensors.x, elem),
-    weights: weights instanceof Uint8Array ? uploadBytes(gpu, weights) : upload(gpu, weights, elem),
-    scales: optional(tensors.scales),
-    zeroPoints: zeroPoints && uploadBytes(gpu, zeroPoints),
-    affine: optional(affineOf(tensors)),
-    bias: optional(tensors.bias),
-    residual: optional(tensors.residual),
-    out,
-  };
-  const kernel = new Matvec(gpu, params, tiling);
-  const length = numRows * n;
-  const encode = (pass: GPUComputePassEncoder) => kernel.encode(pass, buffers, numRows);
-  const result = await runAndRead(gpu, encode, { buffer: out, length, elem });
-  for (const buffer of Object.values(buffers)) buffer?.destroy();
-  return result;
+function makeTensors(params: MatvecParams): ReferenceMatvecTensors {
+  const normal = makeNormal(1);
+  const byte = () => Math.floor(Math.abs(normal()) * 1e4) % 256;
+  const tensors = drawTensors(params, { number: normal, byte });
+  return { ...tensors, x: tensors.x.map((value, i) => i % 37 === 0 ? value * 8 : value) };
 }
 
 async function check(
@@ -106,7 +56,7 @@ async function check(
   const { numRows = 3, tiling } = options;
   const tensors = makeTensors(params);
   const want = matvecReference(params, tensors, numRows);
-  const got = await runOnGpu(gpu, params, tensors, { numRows, tiling });
+  const got = await runMatvec(gpu, params, tensors, { numRows, tiling });
   assertClose(got, want, TOLERANCE[params.elem]);
 }
 
@@ -222,10 +172,10 @@ kernelTest("matvec gives a row the same result among 1 to 16 rows", async (gpu) 
   for (const tiling of [undefined, HARDWARE]) {
     const params = { ...PLAIN, weights, norm, hasResidual: true };
     const tensors = makeTensors(params);
-    const all = await runOnGpu(gpu, params, tensors, { numRows: 16, tiling });
+    const all = await runMatvec(gpu, params, tensors, { numRows: 16, tiling });
     assertClose(all, matvecReference(params, tensors, 16), TOLERANCE.f32);
     for (let numRows = 1; numRows < 16; numRows++) {
-      const some = await runOnGpu(gpu, params, tensors, { numRows, tiling });
+      const some = await runMatvec(gpu, params, tensors, { numRows, tiling });
       assert.deepEqual(some, all.subarray(0, numRows * params.n), `${numRows} rows`);
     }
   }

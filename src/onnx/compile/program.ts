@@ -36,6 +36,13 @@ export type Dispatch =
   | DispatchOf<"pointwise", PointwiseParams, "a" | "out", "b">
   | DispatchOf<"take_rows", TakeRowsParams, "table" | "numbers" | "out", never>;
 
+/** What a dispatch reads and writes: its names for tensors, and theirs. */
+export function tensorsOf({ tensors }: Dispatch): [role: string, name: string][] {
+  return Object.entries(tensors).filter((entry): entry is [string, string] =>
+    entry[1] !== undefined
+  );
+}
+
 /** How the operands of the attention after a segment are left by its dispatches. */
 export interface SiteForm {
   readonly layer: number;

@@ -1,0 +1,78 @@
+/**
+ * Tensors of `matvec` drawn for its parameters, and its run on a device.
+ *
+ * @module
+ */
+import { Matvec } from "../../kernels/matvec.ts";
+import type { MatvecParams } from "../../kernels/matvec_params.ts";
+import type { ReferenceMatvecTensors } from "../../kernels/matvec_reference.ts";
+import type { MatvecTiling } from "../../kernels/matvec_shape.ts";
+import type { GpuContext } from "../../src/gpu/device.ts";
+import { affineOf, runAndRead, upload, uploadBytes } from "./tensors.ts";
+
+/** Rows that buffers have room for: whole groups of eight. */
+export const ROOM = 16;
+
+/** Where values come from. */
+export interface Draw {
+  /** About as large as 1. */
+  readonly number: () => number;
+  readonly byte: () => number;
+}
+
+/** Tensors of the sizes and forms that the parameters want, with {@linkcode ROOM} rows. */
+export function drawTensors(params: MatvecParams, { number, byte }: Draw): ReferenceMatvecTensors {
+  const { elem, k, n, matrixRows, x, weights, norm, hasBias, hasResidual } = params;
+  const floats = (length: number, size = 1) =>
+    Float32Array.from({ length }, () => {
+      const value = number() * size;
+      return elem === "f16" ? Math.f16round(value) : value;
+    });
+  const bytes = (length: number) => Uint8Array.from({ length }, byte);
+  const blocks = weights.kind === "nbits" ? Math.ceil(k / weights.blockSize) : 0;
+  return {
+    x: floats(ROOM * x.stride),
+    ...weights.kind === "nbits"
+      ? {
+        weights: bytes(matrixRows * blocks * weights.blockSize * weights.bits / 8),
+        scales: floats(matrixRows * blocks, weights.bits === 4 ? 0.02 : 0.001),
+        zeroPoints: weights.hasZeroPoints
+          ? bytes(matrixRows * Math.ceil(blocks * weights.bits / 8))
+          : undefined,
+      }
+      : { weights: floats(matrixRows * k, 0.1) },
+    gamma: norm && floats(k),
+    beta: norm?.hasBeta ? floats(k) : undefined,
+    bias: hasBias ? floats(matrixRows) : undefined,
+    residual: hasResidual ? floats(ROOM * n) : undefined,
+  };
+}
+
+/** @returns `[numRows, n]`. */
+export async function runMatvec(
+  gpu: GpuContext,
+  params: MatvecParams,
+  tensors: ReferenceMatvecTensors,
+  { numRows, tiling }: { readonly numRows: number; readonly tiling?: MatvecTiling | undefined },
+): Promise<Float32Array> {
+  const { elem, n } = params;
+  const optional = (values: Float32Array | undefined) => values && upload(gpu, values, elem);
+  const out = upload(gpu, new Float32Array(ROOM * n), elem);
+  const { weights, zeroPoints } = tensors;
+  const buffers = {
+    x: upload(gpu, tensors.x, elem),
+    weights: weights instanceof Uint8Array ? uploadBytes(gpu, weights) : upload(gpu, weights, elem),
+    scales: optional(tensors.scales),
+    zeroPoints: zeroPoints && uploadBytes(gpu, zeroPoints),
+    affine: optional(affineOf(tensors)),
+    bias: optional(tensors.bias),
+    residual: optional(tensors.residual),
+    out,
+  };
+  const kernel = new Matvec(gpu, params, tiling);
+  const length = numRows * n;
+  const encode = (pass: GPUComputePassEncoder) => kernel.encode(pass, buffers, numRows);
+  const result = await runAndRead(gpu, encode, { buffer: out, length, elem });
+  for (const buffer of Object.values(buffers)) buffer?.destroy();
+  return result;
+}
