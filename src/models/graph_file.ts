@@ -21,7 +21,8 @@ export interface GraphFile extends ChosenGraph, AsyncDisposable {
   readonly files: FolderFiles;
 }
 
-const EMBEDDING = "embed_tokens";
+/** The graph of token embeddings. */
+export const EMBEDDING = "embed_tokens";
 
 /**
  * Reads a graph.
@@ -45,15 +46,12 @@ export async function readGraph(
 
 /** Opens a graph as it is. @throws {StartupError} when the folder has no such graph. */
 export async function openGraph(name: string, context: GraphContext): Promise<GraphSession> {
-  const { backend } = context;
   await using graph = await readGraph(context, name);
-  // The embeddings' token ids must be on the CPU.
-  return name === EMBEDDING
-    ? await backend.openEmbedding(graph.model, graph.files)
-    : await backend.openModel(graph.model, graph.files);
+  return await context.backend.openModel(graph.model, graph.files);
 }
 
-/** Opens the graph of token embeddings. */
-export function openEmbeddingGraph(context: GraphContext): Promise<GraphSession> {
-  return openGraph(EMBEDDING, context);
+/** Opens the graph of token embeddings, whose ids must be on the CPU. */
+export async function openEmbeddingGraph(context: GraphContext): Promise<GraphSession> {
+  await using graph = await readGraph(context, EMBEDDING);
+  return await context.backend.openEmbedding(graph.model, graph.files);
 }

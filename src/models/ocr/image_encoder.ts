@@ -4,16 +4,14 @@
  *
  * @module
  */
-import type { Backend } from "../../backend/backend.ts";
 import { StartupError } from "../../errors.ts";
 import { type GraphSession, Tensor } from "../../onnx/runtime/ort.ts";
-import { type GraphContext, openGraph } from "../graph_file.ts";
+import { EMBEDDING, type GraphContext, openEmbeddingGraph, openGraph } from "../graph_file.ts";
 import { requireKnownInputs, requirePorts } from "../graph_ports.ts";
 import { openJoinGraph } from "../join_graph.ts";
 
 const ENCODER = "encoder_model";
 const VISION = "vision_encoder";
-const EMBEDDING = "embed_tokens";
 
 /** The encoder's input. */
 export interface ImageInput {
@@ -44,15 +42,14 @@ export class ImageEncoder {
 
   /** @throws {StartupError} when the folder lacks a graph, or one is not as Optimum exports it. */
   static async load(context: GraphContext): Promise<ImageEncoder> {
-    const open = (graph: string) => openGraph(graph, context);
     const hasText = context.graphs.has(VISION);
-    const encoder = await open(ENCODER);
+    const encoder = await openGraph(ENCODER, context);
     requireInputs(
       encoder,
       ENCODER,
       hasText ? ["inputs_embeds", "attention_mask"] : ["pixel_values"],
     );
-    const textSide = hasText ? await openTextSide(open, context.backend) : undefined;
+    const textSide = hasText ? await openTextSide(context) : undefined;
     return new ImageEncoder(encoder, textSide);
   }
 
@@ -113,15 +110,12 @@ export class ImageEncoder {
   }
 }
 
-async function openTextSide(
-  open: (graph: string) => Promise<GraphSession>,
-  backend: Backend,
-): Promise<TextSide> {
-  const vision = await open(VISION);
+async function openTextSide(context: GraphContext): Promise<TextSide> {
+  const vision = await openGraph(VISION, context);
   requireInputs(vision, VISION, ["pixel_values"]);
-  const embedding = await open(EMBEDDING);
+  const embedding = await openEmbeddingGraph(context);
   requireInputs(embedding, EMBEDDING, ["input_ids"]);
-  const join = await openJoinGraph(backend, {
+  const join = await openJoinGraph(context.backend, {
     first: ["image", typeOf(vision.outputs, "image_features")],
     second: ["text", typeOf(embedding.outputs, "inputs_embeds")],
     output: "joined",

@@ -76,7 +76,7 @@ export class LineOcrModel implements Model {
   static async load(context: OpenContext, readConfig: ReadLineOcrConfig): Promise<LineOcrModel> {
     const { folder, engine: { maxSequences, maxImagePixels: maxPixels }, onProgress } = context;
     const { detection, classification, recognition } = await readConfig(folder);
-    // A page takes 64 MiB, and is read as fast where they are not kept.
+    // A page takes 64 MiB.
     const detector = await openGraph(detection, context, { keepsMemory: false });
     const classifier = classification && await openGraph(classification, context);
     const recognisers = [];

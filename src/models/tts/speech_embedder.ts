@@ -10,7 +10,7 @@ import { codeOfDtype, type TensorType } from "../../onnx/file/dtype.ts";
 import { type GraphSession, Tensor, type Tensors } from "../../onnx/runtime/ort.ts";
 import { int64Tensor, makeNode, type ModelProto } from "../../onnx/file/proto.ts";
 import { makeValueInfo } from "../../onnx/file/proto_write.ts";
-import { type GraphContext, readGraph } from "../graph_file.ts";
+import { EMBEDDING, type GraphContext, readGraph } from "../graph_file.ts";
 import { requireKnownInputs } from "../graph_ports.ts";
 
 const EMBEDS = "inputs_embeds";
@@ -36,7 +36,7 @@ export class SpeechEmbedder {
    * @throws {StartupError} when the folder lacks the graph, or it wants inputs that are not known.
    */
   static async open(context: GraphContext, dtype: TensorType): Promise<SpeechEmbedder> {
-    await using graph = await readGraph(context, "embed_tokens");
+    await using graph = await readGraph(context, EMBEDDING);
     const session = await context.backend.openModel(unify(graph.model, dtype), graph.files);
     requireKnownInputs(session, {
       isKnown: (name) => [IDS, POSITIONS].includes(name),
