@@ -76,3 +76,18 @@ Deno.test("no files import each other in a circle", async () => {
   for (const path of imports.keys()) visit(path, []);
   assert.deepEqual(circles, []);
 });
+
+Deno.test("no folders within a layer import each other", async () => {
+  const folderOf = (path: string) => /^(src\/\w+\/\w+)\//.exec(path)?.[1];
+  const pairs = new Set<string>();
+  for (const [path, all] of await readImports()) {
+    const from = folderOf(path);
+    for (const to of all.map(folderOf)) if (from && to) pairs.add(`${from} → ${to}`);
+  }
+  const mutual = [...pairs].filter((pair) => {
+    const [from, to] = pair.split(" → ");
+    return from !== to && pairs.has(`${to} → ${from}`);
+  });
+  assert.ok(pairs.has("src/onnx/compile → src/onnx/file"), "the folders are found");
+  assert.deepEqual(mutual, []);
+});

@@ -6,7 +6,7 @@
 import type { Activation } from "../../../kernels/activation.ts";
 import { floatAttribute, type Node, stringAttribute } from "../file/proto.ts";
 import type { GraphIndex } from "../graph_index.ts";
-import { eitherInput, scalarOf } from "./constants.ts";
+import { eitherInput, scalarOf } from "../constants.ts";
 
 /** An activation of a tensor. */
 export interface FoundActivation {

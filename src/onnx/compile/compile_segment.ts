@@ -15,7 +15,7 @@ import { intAttribute, intsAttribute, type Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { ROWS } from "../cut/segment_model.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, vectorOf } from "./constants.ts";
+import { eitherInput, vectorOf } from "../constants.ts";
 import { isReshape, originalOf } from "./reshapes.ts";
 import { formOfSite } from "./site_forms.ts";
 import { compileMultiply, type RowSearch } from "./multiply.ts";

@@ -7,7 +7,7 @@ import type { MatrixForm } from "../../../kernels/matvec_params.ts";
 import type { GraphIndex } from "../graph_index.ts";
 import { floatAttribute, intAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { vectorOf } from "./constants.ts";
+import { vectorOf } from "../constants.ts";
 
 /** A matrix, as a graph stores it. */
 export interface Matrix {

@@ -16,7 +16,7 @@ import {
   type Tensor,
 } from "../file/proto.ts";
 import { concatenate } from "./concatenate.ts";
-import { vectorOf } from "./constants.ts";
+import { vectorOf } from "../constants.ts";
 
 /** A product, and the constant vector that is added to it alone, where there is one. */
 interface Part {

@@ -7,7 +7,7 @@ import { describeNode, type GraphIndex } from "../graph_index.ts";
 import type { Node } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, vectorOf } from "./constants.ts";
+import { eitherInput, vectorOf } from "../constants.ts";
 import { scaleOf } from "./product_plan.ts";
 import type { ProgramBuilder, Rows } from "./program_builder.ts";
 

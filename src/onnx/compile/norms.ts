@@ -14,7 +14,7 @@ import {
   type Tensor,
 } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
-import { eitherInput, integersOf, scalarOf, vectorOf } from "./constants.ts";
+import { eitherInput, integersOf, scalarOf, vectorOf } from "../constants.ts";
 
 /** A norm over the last axis. */
 export interface FoundNorm {

@@ -8,7 +8,7 @@ import { describeNode, type GraphIndex } from "../graph_index.ts";
 import { intsAttribute, type Node, type Tensor } from "../file/proto.ts";
 import { Refusal } from "../refusal.ts";
 import { findActivation } from "./activations.ts";
-import { eitherInput, integersOf, scalarOf, vectorOf } from "./constants.ts";
+import { eitherInput, integersOf, scalarOf, vectorOf } from "../constants.ts";
 import { type Matrix, matrixOf } from "./matrices.ts";
 
 /** A product and what follows it, to be computed at once. */

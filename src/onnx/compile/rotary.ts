@@ -5,7 +5,7 @@
  */
 import type { GraphIndex } from "../graph_index.ts";
 import { intAttribute, type Node } from "../file/proto.ts";
-import { integersOf } from "./constants.ts";
+import { integersOf } from "../constants.ts";
 
 /** A rotation of heads. */
 export interface FoundRotation {

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { integersOf, vectorOf } from "../compile/constants.ts";
+import { integersOf, vectorOf } from "../constants.ts";
 import { int64Tensor, intAttribute, makeNode, type ModelProto, type Node } from "../file/proto.ts";
 import { GraphIndex } from "../graph_index.ts";
 

@@ -1,12 +1,12 @@
 /**
- * Constants of a segment, as patterns look for them.
+ * Constants of a graph, as patterns look for them.
  *
  * @module
  */
-import { elementsOf } from "../file/dtype.ts";
-import { valueOfTensor } from "../evaluate/value.ts";
-import type { GraphIndex } from "../graph_index.ts";
-import type { Node, Tensor } from "../file/proto.ts";
+import { elementsOf } from "./file/dtype.ts";
+import { valueOfTensor } from "./evaluate/value.ts";
+import type { GraphIndex } from "./graph_index.ts";
+import type { Node, Tensor } from "./file/proto.ts";
 
 /** The value of a constant of one element. */
 export function scalarOf(index: GraphIndex, name: string | undefined): number | undefined {
